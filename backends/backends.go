@@ -1,0 +1,261 @@
+// Package backends is the contract between the pipeline and whatever contains a program.
+//
+// A [Backend] starts a [Sandbox], the sandbox runs commands, and closing it leaves nothing
+// behind. One-shot is start, exec, close; a session keeps its sandbox. Each backend lives in a
+// folder of its own and passes the attacks in backends/backendtest.
+package backends
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Backend contains programs in one way: a hardened process, or one container engine.
+// All methods may be called concurrently.
+type Backend interface {
+	// Name is what --backend and SANDBOXMCP_BACKEND call it: "process", "podman" or "docker".
+	Name() string
+
+	// Probe says which layers and runtimes this host offers. It leaves nothing behind.
+	Probe(ctx context.Context) (Probe, error)
+
+	// Start builds a sandbox in which nothing runs yet. A layer of spec.Require that the host
+	// cannot give is a *Refusal: Start never contains less than it was asked to.
+	Start(ctx context.Context, spec Spec) (Sandbox, error)
+
+	// Close ends what the backend keeps for speed. Sandboxes still open end with it.
+	Close() error
+}
+
+// Sandbox is one contained place for programs.
+type Sandbox interface {
+	// Exec runs one command and returns when it has ended and all that it wrote has reached
+	// streams. Unless spec.Keep was set, no process of the sandbox is alive by then. A program
+	// that fails is a Result; an error means that it could not be run or not be contained, and
+	// then it was not started. When ctx ends, the program is killed and the result says so.
+	Exec(ctx context.Context, cmd Command, streams Streams) (Result, error)
+
+	// Files is the workspace. It may be used before, during and after Exec, until Close.
+	Files() Files
+
+	// Close ends every process and removes the sandbox from the host: mounts, namespaces,
+	// cgroups, files. It is safe to call more than once.
+	Close() error
+}
+
+// Files reaches into a sandbox's workspace without following links that programs left there.
+type Files interface {
+	// Put writes one file, named relative to the workspace, and the folders above it. The file
+	// belongs to the sandbox's user. A name that leaves the workspace is an error.
+	Put(name string, mode uint32, r io.Reader) error
+
+	// Each calls f for every regular file below the workspace, in no fixed order, until f
+	// returns an error, which Each then returns. It returns how many other things it passed over
+	// (links, sockets, devices, fifos, and names below folders that could not be read).
+	Each(ctx context.Context, f func(File) error) (skipped int, err error)
+}
+
+// File is one regular file of a workspace.
+type File struct {
+	Name string // relative to the workspace; any bytes but NUL, so not always UTF-8
+	Size int64  // bytes, when it was listed
+	Mode uint32 // permission bits
+	// Open reads the file. It never blocks on, nor follows, what was put in the file's place
+	// since: such a change is an error.
+	Open func() (io.ReadCloser, error)
+}
+
+// Spec is what a sandbox is made of. The zero value shows nothing of the host but its system
+// folders, allows no network, and has the default limits.
+type Spec struct {
+	ID       string   // of the run or session, a ULID: names what must have a name on the host
+	Language string   // "python", "node", "shell": the runtime that must be visible inside
+	Profile  string   // "hardened" (also "") or "landlock"
+	Require  []string // layers without which the sandbox must not start
+	Limits   Limits
+	Mounts   []Mount
+	// Workspace is a host folder to show as /workspace; "" is an empty one that is thrown away.
+	Workspace Mount
+	Keep      bool // a session: other processes live on when a command ends
+}
+
+// Mount shows a host path inside the sandbox.
+type Mount struct {
+	Host   string // absolute
+	Inside string // absolute; ignored for Spec.Workspace
+	Write  bool   // read-only unless set
+}
+
+// Limits bound one sandbox. Zero means the default that DefaultLimits names, never "no limit".
+type Limits struct {
+	RAM       int64         // bytes, of all processes together, without the workspace's files
+	Wall      time.Duration // of one Exec
+	CPU       float64       // cores
+	Processes int           // on top of what the interpreter itself needs to start
+	Disk      int64         // bytes, for /workspace, /tmp and /dev/shm together
+}
+
+// DefaultLimits are the limits of a sandbox that names none.
+var DefaultLimits = Limits{
+	RAM:       512 << 20,
+	Wall:      60 * time.Second,
+	CPU:       1,
+	Processes: 10,
+	Disk:      512 << 20,
+}
+
+// WithDefaults returns l with each zero field replaced by the default.
+func (l Limits) WithDefaults() Limits {
+	d := DefaultLimits
+	if l.RAM > 0 {
+		d.RAM = l.RAM
+	}
+	if l.Wall > 0 {
+		d.Wall = l.Wall
+	}
+	if l.CPU > 0 {
+		d.CPU = l.CPU
+	}
+	if l.Processes > 0 {
+		d.Processes = l.Processes
+	}
+	if l.Disk > 0 {
+		d.Disk = l.Disk
+	}
+	return d
+}
+
+// Command is one program to run inside a sandbox.
+type Command struct {
+	// Args is the argument vector. Args[0] without a slash is a runtime's name ("python",
+	// "node", "bash"), which the backend resolves to its own, or a program on the inside PATH.
+	Args []string
+	// Env is KEY=VALUE, added to, and stronger than, the sandbox's own minimal environment.
+	Env []string
+	// Dir is the working directory, "/workspace" if empty.
+	Dir string
+}
+
+// Streams connects a command. Writers are called from one goroutine each; a writer that returns
+// an error loses the rest of that stream, and the program runs on.
+type Streams struct {
+	Stdin          io.Reader // nil is an empty input
+	Stdout, Stderr io.Writer // nil throws away
+}
+
+// How a run ended. A run ends in exactly one of these ways.
+const (
+	EndedOK        = "ok"        // exit code 0
+	EndedExit      = "exit"      // another exit code
+	EndedSignal    = "signal"    // killed by a signal that we did not send
+	EndedTimeout   = "timeout"   // Limits.Wall
+	EndedOOM       = "oom"       // Limits.RAM
+	EndedLimit     = "limit"     // another limit, named in Result.Limit
+	EndedRefused   = "refused"   // by policy, before it began (never from Exec)
+	EndedCancelled = "cancelled" // the caller's context
+)
+
+// Result is what became of one command.
+type Result struct {
+	Ended      string // one of the Ended constants
+	ExitCode   int    // 128+signal for EndedSignal, as shells say it
+	Signal     string // "SIGSEGV" for EndedSignal
+	Limit      string // "ram", "wall", "processes", "disk", "cpu": the limit that ended it
+	Hit        []string
+	Contained  Containment
+	Wall       time.Duration
+	CPU        time.Duration // user and system, of the whole tree where a cgroup counts it
+	PeakMemory int64         // bytes; see Containment's "cgroup" or "rlimit" layer for how it was measured
+}
+
+// Containment is what really held a program: read back from the kernel, not from the request.
+type Containment struct {
+	Backend string
+	Profile string
+	Layers  []Layer // in the order of Layers
+}
+
+// Layer is one wall around the program.
+type Layer struct {
+	Name    string
+	InForce bool
+	Detail  string // what exactly: "ABI 7", "v1: memory pids cpu"; or why it is not in force
+}
+
+// InForce returns the names of the layers that held.
+func (c Containment) InForce() []string {
+	var names []string
+	for _, l := range c.Layers {
+		if l.InForce {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// Layers of containment and resources, in the order in which they are reported.
+const (
+	LayerUser     = "user"     // user namespace, and an unprivileged host uid
+	LayerMount    = "mount"    // own root, built from nothing
+	LayerPID      = "pid"      // own processes
+	LayerNet      = "net"      // empty network namespace
+	LayerIPC      = "ipc"      // own System V and POSIX queues
+	LayerUTS      = "uts"      // own host name
+	LayerCgroupNS = "cgroupns" // own view of cgroups
+	LayerTime     = "time"     // own clocks' offsets
+	LayerLandlock = "landlock" // file, TCP and IPC rights
+	LayerSeccomp  = "seccomp"  // system calls
+	LayerCaps     = "caps"     // no capabilities
+	LayerNNP      = "nnp"      // no new privileges
+	LayerCgroup   = "cgroup"   // limits kept by the kernel (a resource layer)
+	LayerRlimit   = "rlimit"   // limits of each process, and a watcher (a resource layer)
+)
+
+// ContainmentLayers are the layers that keep a program in; the profile "hardened" requires all of
+// them. LayerCgroup and LayerRlimit are about resources, and not among them.
+var ContainmentLayers = []string{
+	LayerUser, LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerTime,
+	LayerLandlock, LayerSeccomp, LayerCaps, LayerNNP,
+}
+
+// Refusal is the error for a sandbox that may not start, because a layer would be missing.
+type Refusal struct {
+	Layer  string // the layer, "" when it is not about one
+	Reason string // what is missing, and why
+	Remedy string // what to type or set
+}
+
+func (r *Refusal) Error() string {
+	s := r.Reason
+	if r.Layer != "" {
+		s = "layer " + r.Layer + " is required and can't be had: " + s
+	}
+	if r.Remedy != "" {
+		s += " (" + r.Remedy + ")"
+	}
+	return s
+}
+
+// Probe is what a host offers, for sandboxmcp doctor.
+type Probe struct {
+	Backend  string
+	Usable   bool // the profile "hardened" can run
+	Why      string
+	Layers   []LayerProbe
+	Runtimes []Runtime
+}
+
+// LayerProbe says whether a layer can be had here.
+type LayerProbe struct {
+	Layer
+	Remedy string // what to type where it can't be had
+}
+
+// Runtime is one interpreter as found on the host or in an image.
+type Runtime struct {
+	Name    string // "python", "node", "shell"
+	Path    string // the real program, links and shims resolved; "" when missing
+	Version string
+	Why     string // where it was found, or why it is missing and what to install
+}

@@ -1,0 +1,350 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	cg "github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/fs"
+	"github.com/opencontainers/cgroups/fs2"
+	"golang.org/x/sys/unix"
+)
+
+// controllers are those a sandbox needs. In v1 each is a tree of its own.
+var controllers = []string{"memory", "pids", "cpu"}
+
+// cgroups makes the cgroups of one server's sandboxes, all below one folder that carries the
+// server's identity, so that the next server can tell what a killed one left behind.
+type cgroups struct {
+	once sync.Once
+	base map[string]string // by controller; "" is v2's single tree
+	why  string            // why there are none
+}
+
+// cgroup holds one sandbox. The methods of a nil cgroup do nothing: limits are kept otherwise then.
+type cgroup struct {
+	paths   map[string]string
+	manager cg.Manager
+	opened  []*os.File
+}
+
+// find looks, once, for a place below our own cgroup where we may make others.
+func (c *cgroups) find() {
+	c.once.Do(func() {
+		var err error
+		if cg.IsCgroup2UnifiedMode() {
+			c.base, err = baseV2()
+		} else {
+			c.base, err = baseV1()
+		}
+		if err != nil {
+			c.base, c.why = nil, err.Error()
+			return
+		}
+		for _, dir := range c.base {
+			removeDead(filepath.Dir(dir))
+		}
+	})
+}
+
+// folder is the name of this server's folder: its pid, and when it started, for pids come again.
+func folder(pid int) string {
+	return fmt.Sprintf("%s%d.%s", folderPrefix, pid, startTime(pid))
+}
+
+const folderPrefix = "sandboxmcp."
+
+// startTime is field 22 of /proc/pid/stat: proc_pid_stat(5). "" when there is no such process.
+func startTime(pid int) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := bytes.Cut(b, []byte(") "))
+	fields := strings.Fields(string(rest))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+// removeDead removes the folders of servers that are no more. Nothing runs in them: a sandbox
+// does not outlive its server.
+func removeDead(dir string) {
+	names, _ := filepath.Glob(filepath.Join(dir, folderPrefix+"*"))
+	for _, name := range names {
+		if dead(filepath.Base(name)) {
+			cg.RemovePath(name)
+		}
+	}
+}
+
+// dead says whether the server that a folder is named after is no more.
+func dead(name string) bool {
+	pid, _, _ := strings.Cut(strings.TrimPrefix(name, folderPrefix), ".")
+	n, err := strconv.Atoi(pid)
+	return err == nil && folder(n) != name
+}
+
+func baseV1() (map[string]string, error) {
+	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := cg.GetCgroupMounts(false)
+	if err != nil {
+		return nil, err
+	}
+	base := map[string]string{}
+	for _, m := range mounts {
+		for _, name := range m.Subsystems {
+			rel, err := filepath.Rel(m.Root, own[name])
+			if err != nil {
+				continue
+			}
+			base[name] = filepath.Join(m.Mountpoint, rel, folder(os.Getpid()))
+		}
+	}
+	for _, name := range controllers {
+		if base[name] == "" {
+			return nil, fmt.Errorf("the cgroup v1 controller %q is not mounted", name)
+		}
+		if err := unix.Access(filepath.Dir(base[name]), unix.W_OK); err != nil {
+			return nil, fmt.Errorf("cgroup v1 %s: %w", filepath.Dir(base[name]), err)
+		}
+	}
+	return map[string]string{"memory": base["memory"], "pids": base["pids"], "cpu": base["cpu"]}, nil
+}
+
+// baseV2 tries our own cgroup and the one above it. A cgroup that holds processes can't hand
+// controllers down (the "no internal processes" rule of cgroups(7)); where the only process in
+// ours is us, we move into a leaf first, as a service with Delegate=yes is meant to.
+func baseV2() (map[string]string, error) {
+	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join("/sys/fs/cgroup", own[""])
+	err = handDown(dir)
+	if errors.Is(err, unix.EBUSY) && alone(dir) {
+		leaf := filepath.Join(dir, "server")
+		if err = os.Mkdir(leaf, 0o755); err == nil || errors.Is(err, os.ErrExist) {
+			err = cg.WriteFile(leaf, "cgroup.procs", "0")
+		}
+		if err == nil {
+			err = handDown(dir)
+		}
+	}
+	if err != nil {
+		if above := filepath.Dir(dir); len(above) > len("/sys/fs/cgroup/") && handDown(above) == nil {
+			dir, err = above, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cgroup v2 %s is not delegated to us: %w", dir, err)
+	}
+	return map[string]string{"": filepath.Join(dir, folder(os.Getpid()))}, nil
+}
+
+// handDown makes dir give its children the controllers that we need.
+func handDown(dir string) error {
+	if err := unix.Access(dir, unix.W_OK); err != nil {
+		return err
+	}
+	return cg.WriteFile(dir, "cgroup.subtree_control", "+memory +pids +cpu")
+}
+
+func alone(dir string) bool {
+	pids, err := cg.GetPids(dir)
+	return err == nil && len(pids) == 1 && pids[0] == os.Getpid()
+}
+
+// make makes a cgroup for sandbox s, or returns nil where there can be none.
+func (c *cgroups) make(s *sandbox) (*cgroup, error) {
+	c.find()
+	if c.base == nil {
+		return nil, nil
+	}
+	g := &cgroup{paths: map[string]string{}}
+	for name, dir := range c.base {
+		g.paths[name] = filepath.Join(dir, s.id)
+	}
+	// What the program's files take is charged to the cgroup, too. This bounds both together,
+	// whatever happens; the watcher keeps RAM alone below its limit.
+	bound := s.limits.RAM + s.limits.Disk
+	tasks := int64(s.tasks)
+	period := uint64(100_000)
+	r := &cg.Resources{
+		Memory: bound, PidsLimit: &tasks, SkipDevices: true,
+		CpuPeriod: period, CpuQuota: max(1000, int64(s.limits.CPU*float64(period))),
+	}
+	if c.base[""] != "" || cg.PathExists(filepath.Join(filepath.Dir(c.base["memory"]), "memory.memsw.limit_in_bytes")) {
+		r.MemorySwap = bound
+	}
+	config := &cg.Cgroup{Resources: r}
+	var err error
+	if dir := g.paths[""]; dir != "" {
+		g.manager, err = fs2.NewManager(config, dir)
+	} else {
+		g.manager, err = fs.NewManager(config, g.paths)
+	}
+	if err == nil {
+		err = g.manager.Apply(-1)
+	}
+	if err == nil {
+		err = g.manager.Set(r)
+	}
+	if err != nil {
+		g.remove()
+		return nil, fmt.Errorf("make cgroup: %w", err)
+	}
+	return g, g.open()
+}
+
+// open opens what PID 1 joins the cgroup by.
+func (g *cgroup) open() error {
+	for _, path := range g.paths {
+		flags, name := os.O_WRONLY, filepath.Join(path, "tasks")
+		if g.v2() {
+			flags, name = unix.O_PATH|unix.O_DIRECTORY, path
+			os.WriteFile(filepath.Join(path, "memory.oom.group"), []byte("1"), 0)
+		}
+		f, err := os.OpenFile(name, flags, 0)
+		if err != nil {
+			g.remove()
+			return fmt.Errorf("open cgroup: %w", err)
+		}
+		g.opened = append(g.opened, f)
+	}
+	return nil
+}
+
+func (g *cgroup) v2() bool { return g.paths[""] != "" }
+
+// join makes the process that follows p a member: in v2 it is born in the cgroup; in v1 it writes
+// "0" to "tasks", which moves the calling thread without the grace period (10 ms) that the kernel
+// waits for when another process is moved, or a whole one (cgroup_procs_write_start).
+func (g *cgroup) join(p *plan) {
+	if g == nil {
+		return
+	}
+	for _, f := range g.opened {
+		s := p.file(f)
+		if g.v2() {
+			p.cgroup = int32(s.v)
+			continue
+		}
+		p.want(1, "join cgroup", unix.SYS_WRITE, s, p.str("0"), val(1))
+	}
+}
+
+// number reads a file of the cgroup that holds one number; 0 when it can't.
+func (g *cgroup) number(controller, v1, v2 string) int64 {
+	name := filepath.Join(g.paths[controller], v1)
+	if g.v2() {
+		name = filepath.Join(g.paths[""], v2)
+	}
+	b, _ := os.ReadFile(name)
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return n
+}
+
+// field reads one line "key number" of a file of the cgroup.
+func (g *cgroup) field(controller, v1, v2, key string) int64 {
+	name := filepath.Join(g.paths[controller], v1)
+	if g.v2() {
+		name = filepath.Join(g.paths[""], v2)
+	}
+	b, _ := os.ReadFile(name)
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, key+" "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+func (g *cgroup) usage() int64 { return g.number("memory", "memory.usage_in_bytes", "memory.current") }
+func (g *cgroup) peak() int64  { return g.number("memory", "memory.max_usage_in_bytes", "memory.peak") }
+func (g *cgroup) oomKills() int64 {
+	return g.field("memory", "memory.oom_control", "memory.events", "oom_kill")
+}
+func (g *cgroup) forksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
+
+// anonymous is what the processes hold that is no file's: private memory, shared memory, memfds
+// and files on tmpfs.
+func (g *cgroup) anonymous() int64 {
+	private := "rss"
+	if g.v2() {
+		private = "anon"
+	}
+	return g.field("memory", "memory.stat", "memory.stat", private) + g.field("memory", "memory.stat", "memory.stat", "shmem")
+}
+
+// detail says what the layer is, for Containment.
+func (g *cgroup) detail() string {
+	if g.v2() {
+		return "v2: " + strings.Join(controllers, " ")
+	}
+	return "v1: " + strings.Join(controllers, " ")
+}
+
+// holds reads back from the kernel whether process pid is in the cgroup.
+func (g *cgroup) holds(pid int) bool {
+	in, err := cg.ParseCgroupFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return false
+	}
+	for name, path := range g.paths {
+		if !strings.HasSuffix(path, in[name]) || filepath.Base(in[name]) != filepath.Base(path) {
+			return false
+		}
+	}
+	return true
+}
+
+// remove deletes the cgroup, which holds no process any more.
+func (g *cgroup) remove() {
+	if g == nil {
+		return
+	}
+	for _, f := range g.opened {
+		f.Close()
+	}
+	g.opened = nil
+	for _, path := range g.paths {
+		cg.RemovePath(path)
+	}
+}
+
+// close removes the server's own folder.
+func (c *cgroups) close() {
+	for _, dir := range c.base {
+		os.Remove(dir)
+	}
+}
+
+// cpu is the time that all processes together have used, where the cgroup counts it.
+func (g *cgroup) cpu() time.Duration {
+	if g.v2() {
+		return time.Duration(g.field("cpu", "", "cpu.stat", "usage_usec")) * time.Microsecond
+	}
+	return time.Duration(g.number("cpu", "cpuacct.usage", "")) // nanoseconds, where cpu and cpuacct are one tree
+}
+
+// kill ends all processes of the cgroup.
+func (g *cgroup) kill() {
+	if g.v2() {
+		cg.WriteFile(g.paths[""], "cgroup.kill", "1")
+		return
+	}
+	pids, _ := cg.GetPids(g.paths["pids"])
+	for _, pid := range pids {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+}

@@ -1,0 +1,91 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// contained reads what a program's process said about itself just before execve: its namespaces
+// and /proc/self/status. Steps of its plan that test a layer have succeeded by then, or it would
+// have ended.
+func (s *sandbox) contained(text []byte) backends.Containment {
+	profile := "hardened"
+	if s.weak {
+		profile = "landlock"
+	}
+	c := backends.Containment{Backend: "process", Profile: profile}
+	add := func(name string, held bool, detail string) {
+		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: held, Detail: detail})
+	}
+	differs := namespacesDiffer(text)
+	status := statusFields(text[min(len(text), linkSize*len(namespaceLinks)):])
+	for i, name := range []string{
+		backends.LayerUser, backends.LayerMount, backends.LayerPID, backends.LayerNet,
+		backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS, backends.LayerTime,
+	} {
+		add(name, differs[i], s.detail(name, differs[i]))
+	}
+	add(backends.LayerLandlock, true, fmt.Sprintf("ABI %d", s.backend.landlockABI))
+	add(backends.LayerSeccomp, status["Seccomp"] == "2", "filters: "+status["Seccomp_filters"])
+	none := true
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		none = none && status[set] == "0000000000000000"
+	}
+	add(backends.LayerCaps, none, "effective: "+status["CapEff"]+", bounding: "+status["CapBnd"])
+	add(backends.LayerNNP, status["NoNewPrivs"] == "1", "")
+	if s.cgroup != nil && s.cgroup.holds(s.pid) {
+		add(backends.LayerCgroup, true, s.cgroup.detail())
+	} else {
+		add(backends.LayerCgroup, false, s.backend.cgroups.why)
+	}
+	add(backends.LayerRlimit, true, s.rlimitDetail())
+	return c
+}
+
+func (s *sandbox) detail(layer string, held bool) string {
+	switch {
+	case !held:
+		return "shared with the host in this profile"
+	case layer == backends.LayerUser:
+		return fmt.Sprintf("host uid %d", s.backend.uid())
+	case layer == backends.LayerNet:
+		return "empty, loopback only"
+	}
+	return ""
+}
+
+func (s *sandbox) rlimitDetail() string {
+	if s.cgroup == nil {
+		return "each process, and a watcher of the whole tree"
+	}
+	return "each process"
+}
+
+// namespacesDiffer compares the links of namespaceLinks with our own.
+func namespacesDiffer(text []byte) []bool {
+	out := make([]bool, len(namespaceLinks))
+	for i, name := range namespaceLinks {
+		if len(text) < (i+1)*linkSize {
+			return out
+		}
+		theirs := string(bytes.TrimRight(text[i*linkSize:(i+1)*linkSize], "\x00"))
+		ours, err := os.Readlink("/proc/self/ns/" + name)
+		out[i] = err == nil && theirs != "" && theirs != ours
+	}
+	return out
+}
+
+// statusFields parses /proc/self/status.
+func statusFields(text []byte) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok {
+			fields[key] = strings.TrimSpace(value)
+		}
+	}
+	return fields
+}

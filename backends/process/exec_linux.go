@@ -1,0 +1,180 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// messageSize is how long every message to the server is; a status has text behind it.
+const messageSize = int64(unsafe.Sizeof(launch.Message{}))
+
+// execPlan is what the process of a command follows, up to execve. The order matters: limits
+// and Landlock while everything is still allowed, seccomp when only a few calls are left to make.
+func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File) *plan {
+	p := newPlan()
+	for i, f := range streams {
+		p.do("dup3", unix.SYS_DUP3, p.file(f), val(i), val(0))
+	}
+	// PID 1 is not dumpable, and its child would find a /proc/self that belongs to root.
+	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
+	p.do("setsid", unix.SYS_SETSID)
+	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
+	p.do("umask", unix.SYS_UMASK, val(0o022))
+	limit(p, s)
+	// When the host runs out of memory, let it be the sandbox that pays.
+	self := p.get("open oom_score_adj", unix.SYS_OPENAT, cwd, p.str("/proc/self/oom_score_adj"), val(unix.O_WRONLY|unix.O_CLOEXEC), val(0))
+	p.try("write oom_score_adj", unix.SYS_WRITE, self, p.str("1000"), val(4))
+	status := p.get("open status", unix.SYS_OPENAT, cwd, p.str("/proc/self/status"), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
+	if !s.weak {
+		dir := cmd.Dir
+		if dir == "" {
+			dir = workspace
+		}
+		p.do("chdir "+dir, unix.SYS_CHDIR, p.str(dir))
+	} else {
+		p.do("chdir "+s.dir, unix.SYS_CHDIR, p.str(s.dir))
+	}
+	landlock(p, s, b.landlockABI)
+	filter(p, b.filters.of(s))
+	p.report(status)
+	p.do("close_range", unix.SYS_CLOSE_RANGE, val(3), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
+	args := slices.Clone(cmd.Args)
+	path := s.resolve(args)
+	p.do("execve "+path, unix.SYS_EXECVE, p.str(path), p.strs(args), p.strs(s.environ(cmd.Env)))
+	return p
+}
+
+// namespaceLinks are read back, in this order, from /proc/self/ns.
+var namespaceLinks = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
+
+// A status message is a launch.Message, then a link of linkSize bytes for each of namespaceLinks,
+// then what /proc/self/status says.
+const (
+	linkSize   = 64
+	statusSize = 4096
+)
+
+// report sends a status message: how the kernel sees the process that is about to become the program.
+func (p *plan) report(status arg) {
+	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
+	buf := p.bytes(make([]byte, size))
+	m := launch.Message{Kind: launch.Status}
+	copy(p.data[buf.v:], unsafe.Slice((*byte)(unsafe.Pointer(&m)), messageSize))
+	at := buf.v + uint64(messageSize)
+	for _, name := range namespaceLinks {
+		p.try("readlink ns/"+name, unix.SYS_READLINKAT, cwd, p.str("/proc/self/ns/"+name), arg{launch.Address, at}, val(linkSize-1))
+		at += linkSize
+	}
+	p.want(launch.Some, "read status", unix.SYS_READ, status, arg{launch.Address, at}, val(statusSize))
+	p.want(int64(size), "say status", unix.SYS_SENDTO, slot(launch.SlotControl), buf, val(size), val(unix.MSG_NOSIGNAL), val(0), val(0))
+}
+
+// limit sets the limits of each process. Those of the whole tree are the cgroup's or the watcher's.
+func limit(p *plan, s *sandbox) {
+	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
+	disk := uint64(s.limits.Disk)
+	for _, l := range []struct {
+		name       string
+		id         int
+		soft, hard uint64
+	}{
+		{"CPU", unix.RLIMIT_CPU, seconds, seconds + 1},
+		{"FSIZE", unix.RLIMIT_FSIZE, disk, disk},
+		{"NOFILE", unix.RLIMIT_NOFILE, 1024, 4096},
+		{"NPROC", unix.RLIMIT_NPROC, s.tasks, s.tasks},
+		{"CORE", unix.RLIMIT_CORE, 0, 0},
+		// Address space that is reserved and never touched is no harm, and runtimes reserve a lot
+		// (8 MiB for each thread's stack): this only ends what grows faster than the watcher looks.
+		{"DATA", unix.RLIMIT_DATA, s.data(), s.data()},
+		{"MSGQUEUE", unix.RLIMIT_MSGQUEUE, 819200, 819200},
+		{"MEMLOCK", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
+		{"RTPRIO", unix.RLIMIT_RTPRIO, 0, 0},
+	} {
+		r := s.within(l.id, unix.Rlimit{Cur: l.soft, Max: l.hard})
+		p.do("setrlimit "+l.name, unix.SYS_PRLIMIT64, val(0), val(l.id), value(p, r), val(0))
+	}
+	if s.cpus != nil {
+		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
+	}
+}
+
+// data is RLIMIT_DATA: four times the RAM limit, and at least 4 GiB.
+func (s *sandbox) data() uint64 { return max(4*uint64(s.limits.RAM), 4<<30) }
+
+// within keeps r below our own hard limit, which a process without privilege can't raise.
+func (s *sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
+	var own unix.Rlimit
+	if unix.Getrlimit(id, &own) == nil {
+		r.Max = min(r.Max, own.Max)
+		r.Cur = min(r.Cur, r.Max)
+	}
+	return r
+}
+
+// systemPath is the search path inside, after the interpreter's own folders.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// resolve replaces args[0], where it is a runtime's name, and returns the program to execute.
+func (s *sandbox) resolve(args []string) string {
+	name := args[0]
+	if name == s.runtime.Name || name == "bash" && s.runtime.Name == "shell" {
+		args[0] = s.runtime.Argv0
+		if filepath.IsAbs(args[0]) {
+			return args[0]
+		}
+		return s.runtime.Path
+	}
+	if strings.Contains(name, "/") {
+		return name
+	}
+	for dir := range strings.SplitSeq(s.path(), ":") {
+		if at := filepath.Join(dir, name); unix.Access(at, unix.X_OK) == nil {
+			return at
+		}
+	}
+	return name
+}
+
+func (s *sandbox) path() string {
+	return strings.Join(append(slices.Clone(s.runtime.PathDirs), systemPath), ":")
+}
+
+// environ is the program's whole environment. Caches and settings go to /tmp, so that what is
+// left in the workspace is what the program made.
+func (s *sandbox) environ(extra []string) []string {
+	home, tmp := workspace, "/tmp"
+	if s.weak {
+		home, tmp = s.dir, s.dir+"/.tmp"
+	}
+	env := []string{
+		"PATH=" + s.path(), "HOME=" + home, "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
+		"LANG=C.UTF-8", "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/.cache", "XDG_CONFIG_HOME=" + tmp + "/.config",
+		"npm_config_cache=" + tmp + "/.npm",
+		"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
+	}
+	return merge(env, extra)
+}
+
+// merge adds extra to env; what comes later is stronger, and a name appears once.
+func merge(env, extra []string) []string {
+	at := map[string]int{}
+	var out []string
+	for _, kv := range append(slices.Clone(env), extra...) {
+		name, _, _ := strings.Cut(kv, "=")
+		if i, ok := at[name]; ok {
+			out[i] = kv
+			continue
+		}
+		at[name] = len(out)
+		out = append(out, kv)
+	}
+	return out
+}

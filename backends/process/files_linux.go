@@ -1,0 +1,182 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// maxDepth is how deep Each looks. Opening a file walks its whole path, one folder at a time, so
+// that a program which makes a chain of a million folders must not make us walk it.
+const maxDepth = 128
+
+// files reaches into a workspace by a descriptor of its mount. That outlives the sandbox's
+// processes: artifacts are read when nobody is left who could change them.
+type files struct {
+	root *os.Root
+	disk *os.File
+	uid  int // who owns what we put there; 0 is us
+}
+
+// openFiles makes files from an O_PATH descriptor of the workspace.
+func openFiles(dir *os.File, uid int) (*files, error) {
+	name := fmt.Sprintf("/proc/self/fd/%d", dir.Fd())
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	disk, err := root.Open(".")
+	if err != nil {
+		root.Close()
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	return &files{root, disk, uid}, nil
+}
+
+// Put implements [backends.Files].
+func (f *files) Put(name string, mode uint32, r io.Reader) error {
+	if err := f.folders(path.Dir(name)); err != nil {
+		return err
+	}
+	f.root.Remove(name) // never write through a link or into what a program holds open
+	file, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := io.Copy(file, r); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if f.uid != 0 {
+		if err := file.Chown(f.uid, f.uid); err != nil {
+			return err
+		}
+	}
+	return file.Chmod(os.FileMode(mode) & 0o777)
+}
+
+// folders makes dir and what is above it.
+func (f *files) folders(dir string) error {
+	if dir == "." || dir == "/" {
+		return nil
+	}
+	if err := f.folders(path.Dir(dir)); err != nil {
+		return err
+	}
+	err := f.root.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil && f.uid != 0 {
+		err = f.root.Lchown(dir, f.uid, f.uid)
+	}
+	return err
+}
+
+// Each implements [backends.Files].
+func (f *files) Each(ctx context.Context, do func(backends.File) error) (int, error) {
+	return f.walk(ctx, ".", 0, do)
+}
+
+func (f *files) walk(ctx context.Context, dir string, depth int, do func(backends.File) error) (skipped int, err error) {
+	d, err := f.openFolder(dir)
+	if err != nil || depth > maxDepth {
+		return 1, nil
+	}
+	defer d.Close()
+	for {
+		entries, readErr := d.ReadDir(256)
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return skipped, err
+			}
+			name := path.Join(dir, e.Name())
+			if e.IsDir() {
+				n, err := f.walk(ctx, name, depth+1, do)
+				skipped += n
+				if err != nil {
+					return skipped, err
+				}
+				continue
+			}
+			info, err := f.root.Lstat(name)
+			if err != nil || !info.Mode().IsRegular() {
+				skipped++
+				continue
+			}
+			if err := do(f.file(name, info)); err != nil {
+				return skipped, err
+			}
+		}
+		if readErr != nil {
+			return skipped, nil
+		}
+	}
+}
+
+// openFolder opens a folder, also one whose owner took all rights from it.
+func (f *files) openFolder(name string) (*os.File, error) {
+	const flags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+	d, err := f.root.OpenFile(name, flags, 0)
+	if errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o700) == nil {
+		d, err = f.root.OpenFile(name, flags, 0)
+	}
+	return d, err
+}
+
+func (f *files) file(name string, listed fs.FileInfo) backends.File {
+	return backends.File{
+		Name: name, Size: listed.Size(), Mode: uint32(listed.Mode().Perm()),
+		Open: func() (io.ReadCloser, error) { return f.open(name, listed) },
+	}
+}
+
+// open opens the regular file that was listed, and nothing that has taken its place.
+func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
+	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	file, err := f.root.OpenFile(name, flags, 0)
+	if errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o600) == nil {
+		file, err = f.root.OpenFile(name, flags, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !os.SameFile(info, listed) {
+		err = fmt.Errorf("%s was replaced while it was read", name)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// used is how many bytes the file system holds.
+func (f *files) used() int64 {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(f.disk.Fd()), &st) != nil {
+		return 0
+	}
+	return int64(st.Blocks-st.Bfree) * st.Bsize
+}
+
+// full says whether the sandbox's own file system has no room left.
+func (f *files) full() bool {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(int(f.disk.Fd()), &st)
+	return err == nil && st.Type == unix.TMPFS_MAGIC && st.Bfree == 0
+}
+
+func (f *files) close() error {
+	f.disk.Close()
+	return f.root.Close()
+}

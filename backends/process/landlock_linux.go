@@ -1,0 +1,127 @@
+package process
+
+import (
+	"slices"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// rights of the file system, by the ABI that brought them: landlock(7).
+const (
+	fsRead  = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSExecute
+	fsABI1  = 1<<13 - 1
+	fsWrite = fsABI1&^(fsRead|ll.AccessFSMakeBlock|ll.AccessFSMakeChar) | ll.AccessFSRefer | ll.AccessFSTruncate | ll.AccessFSResolveUnix
+	fsFile  = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSExecute | ll.AccessFSTruncate | ll.AccessFSIoctlDev
+)
+
+// handled are the rights that the ruleset takes away where no rule gives them.
+func handled(abi int) (fs, net, scoped uint64) {
+	fs = fsABI1
+	if abi >= 2 {
+		fs |= ll.AccessFSRefer
+	}
+	if abi >= 3 {
+		fs |= ll.AccessFSTruncate
+	}
+	if abi >= 4 {
+		net = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
+	}
+	if abi >= 5 {
+		fs |= ll.AccessFSIoctlDev
+	}
+	if abi >= 6 {
+		scoped = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
+	}
+	if abi >= 9 {
+		fs |= ll.AccessFSResolveUnix
+	}
+	return fs, net, scoped
+}
+
+// rule gives rights below a path.
+type rule struct {
+	path   string
+	access uint64
+}
+
+// rules of a sandbox. In a hardened one all that exists may be read; without an own root only
+// what is named may.
+func (s *sandbox) rules() []rule {
+	const all = fsRead | fsWrite
+	rules := []rule{
+		{workspace, all}, {"/tmp", all}, {"/dev/shm", all},
+		{"/dev/pts", ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSIoctlDev},
+		{"/", fsRead},
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		rules = append(rules, rule{"/dev/" + name, ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSIoctlDev})
+	}
+	if s.weak {
+		rules = append(weakRules(s), rules[5:]...)
+	}
+	for _, m := range s.mounts {
+		access := uint64(fsRead)
+		if m.Write {
+			access = all
+		}
+		rules = append(rules, rule{m.Inside, access})
+	}
+	return rules
+}
+
+// landlock restricts the process by the best that the kernel's ABI offers.
+//
+// TCP is restricted only where there is no network namespace: inside one, the only network is the
+// sandbox's own loopback, where programs may listen.
+func landlock(p *plan, s *sandbox, abi int) {
+	fs, net, scoped := handled(abi)
+	if !s.weak {
+		net = 0
+	}
+	attr := value(p, ll.RulesetAttr{HandledAccessFS: fs, HandledAccessNet: net, Scoped: scoped})
+	ruleset := p.get("landlock_create_ruleset", unix.SYS_LANDLOCK_CREATE_RULESET, attr, val(attrSize(abi)), val(0))
+	for _, r := range s.rules() {
+		allow(p, ruleset, r, fs)
+	}
+	probe := []arg{cwd, p.str("/proc/self/comm"), val(unix.O_WRONLY | unix.O_CLOEXEC), val(0)}
+	fd := p.get("open /proc/self/comm", unix.SYS_OPENAT, probe...)
+	p.do("close /proc/self/comm", unix.SYS_CLOSE, fd)
+	// PID 1 has set no_new_privs; where that was not so, this call would fail.
+	p.do("landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, val(0))
+	p.do("close ruleset", unix.SYS_CLOSE, ruleset)
+	// See that it holds: what could be opened a moment ago can't be any more.
+	p.refused(unix.EACCES, "landlock self-test", unix.SYS_OPENAT, probe...)
+}
+
+// attrSize is the size of landlock_ruleset_attr that an ABI knows; a longer one is E2BIG.
+func attrSize(abi int) int {
+	switch {
+	case abi < 4:
+		return 8
+	case abi < 6:
+		return 16
+	}
+	return 24
+}
+
+// allow adds one rule. A path that does not exist, or is no folder and can't have a folder's
+// rights, simply gets fewer.
+func allow(p *plan, ruleset arg, r rule, fs uint64) {
+	type pathBeneath struct { // packed in the kernel: 8 bytes and 4
+		access uint64
+		parent int32
+		_      int32
+	}
+	fd := slot(p.free)
+	p.add("open "+r.path, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
+		unix.SYS_OPENAT, []arg{cwd, p.str(r.path), val(unix.O_PATH | unix.O_CLOEXEC), val(0)})
+	for _, access := range slices.Compact([]uint64{r.access & fs & fsFile, r.access & fs}) {
+		attr := value(p, pathBeneath{access: access})
+		p.poke(arg{v: attr.v + 8}, fd)
+		p.try("landlock_add_rule "+r.path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, val(unix.LANDLOCK_RULE_PATH_BENEATH), attr, val(0))
+	}
+	p.try("close "+r.path, unix.SYS_CLOSE, fd)
+}

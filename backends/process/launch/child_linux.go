@@ -1,0 +1,174 @@
+package launch
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// What follows runs in forked children, where the Go runtime does not exist: no function may grow
+// its stack (go:nosplit), allocate, store a pointer, or be watched by the race detector. All
+// memory that it needs is here, and comes into being page by page when it is touched.
+var (
+	plan  [MaxPlan]byte
+	slots [Slots]uintptr
+
+	programs [64]int32 // pids inside of what Exec started and nobody has reported yet
+	control  uintptr   // our end of the socket to the server
+	signals  uintptr   // a signalfd for SIGCHLD
+	polled   [2]pollFD
+	message  Message
+	usage    syscall.Rusage
+	hello    [8]byte
+	cmsg     [16 + 4*MaxFiles]byte
+	header   syscall.Msghdr
+	iov      syscall.Iovec
+	infos    [128]byte // one signalfd_siginfo
+)
+
+// Numbers and shapes that package syscall does not have. clone3(2) is the same on all architectures.
+const (
+	sysClone3       = 435
+	clonePidfd      = 0x1000
+	cloneIntoCgroup = 0x200000000
+	sigsetSize      = 8
+	sigIgn          = 1
+	pollIn          = 1
+	atEmptyPath     = 0x1000
+)
+
+type cloneArgs struct {
+	flags, pidfd, childTid, parentTid, exitSignal, stack, stackSize, tls, setTid, setTidSize, cgroup uint64
+}
+
+type sigaction struct{ handler, flags, restorer, mask uint64 }
+
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+// fork makes a process. In the child it does not return: the child is PID 1 of a sandbox.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func fork(args *cloneArgs) (pid uintptr, errno syscall.Errno) {
+	var all, old uint64 = ^uint64(0), 0
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), sigsetSize, 0, 0)
+	pid, _, errno = syscall.RawSyscall(sysClone3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0)
+	if pid == 0 && errno == 0 {
+		resetSignals()
+		syscall.RawSyscall(syscall.SYS_CLOSE, Sock, 0, 0)
+		follow()
+		reap()
+	}
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&old)), 0, sigsetSize, 0, 0)
+	return pid, errno
+}
+
+// resetSignals takes the Go runtime's handlers away. All signals stay blocked.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func resetSignals() {
+	var none sigaction
+	for sig := uintptr(1); sig <= 64; sig++ {
+		syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&none)), 0, sigsetSize, 0, 0)
+	}
+}
+
+// load reads a plan from descriptor fd and puts addresses where its fixups say.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func load(fd uintptr) syscall.Errno {
+	base := unsafe.Pointer(&plan)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_PREAD64, fd, uintptr(base), MaxPlan, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	h := (*Header)(base)
+	if n < unsafe.Sizeof(*h) || uintptr(h.Size) != n {
+		return syscall.EBADMSG
+	}
+	for i := uint32(0); i < h.FixupCount; i++ {
+		f := (*Fixup)(unsafe.Add(base, uintptr(h.Fixups)+uintptr(i)*unsafe.Sizeof(Fixup{})))
+		*(*uintptr)(unsafe.Add(base, f.At)) = uintptr(base) + uintptr(f.To)
+	}
+	return 0
+}
+
+// follow makes the plan's calls. When one does not answer as it must, it says so and exits.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func follow() {
+	base := unsafe.Pointer(&plan)
+	h := (*Header)(base)
+	control = slots[1]
+	for i := uint32(0); i < h.StepCount; i++ {
+		s := (*Step)(unsafe.Add(base, uintptr(h.Steps)+uintptr(i)*unsafe.Sizeof(Step{})))
+		r, errno := call(s)
+		if s.Errno != AnyErrno && int32(errno) != s.Errno {
+			fail(i, errno)
+		}
+		if errno == 0 && (s.Want >= 0 && int64(r) != s.Want || s.Want == Some && r == 0) {
+			fail(i, 0)
+		}
+		if s.Store >= 0 {
+			slots[s.Store] = r
+		}
+	}
+}
+
+// call makes one system call.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func call(s *Step) (uintptr, syscall.Errno) {
+	var a [6]uintptr
+	for j := range a {
+		a[j] = uintptr(s.Args[j])
+		switch s.Kinds >> (4 * uint(j)) & 15 {
+		case Address:
+			a[j] += uintptr(unsafe.Pointer(&plan))
+		case Slot:
+			a[j] = slots[a[j]%Slots]
+		}
+	}
+	if s.NR == Poke {
+		*(*uint32)(unsafe.Add(unsafe.Pointer(&plan), s.Args[0])) = uint32(a[1])
+		return 0, 0
+	}
+	r, _, errno := syscall.RawSyscall6(uintptr(s.NR), a[0], a[1], a[2], a[3], a[4], a[5])
+	return r, errno
+}
+
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func fail(step uint32, errno syscall.Errno) {
+	message.Kind, message.Index, message.Errno = Failed, int32(step), int32(errno)
+	send()
+	exit(126)
+}
+
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func send() {
+	syscall.RawSyscall6(syscall.SYS_SENDTO, control, uintptr(unsafe.Pointer(&message)), unsafe.Sizeof(message), syscall.MSG_NOSIGNAL, 0, 0)
+}
+
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func exit(code uintptr) {
+	for {
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, code, 0, 0)
+	}
+}

@@ -1,0 +1,147 @@
+package launch
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Slots with a meaning.
+const (
+	SlotPlan    = 0  // the plan's own descriptor
+	SlotControl = 1  // PID 1's end of the socket to the server
+	SlotFiles   = 2  // the first of the other descriptors that came with the plan
+	SlotFree    = 40 // the first that a plan may use for what it makes itself
+	SlotSignals = 63 // signalfd(SIGCHLD), made by the setup plan
+)
+
+// reap is PID 1's life: it starts programs as the server asks, reaps every process of the
+// sandbox, and reports the ends of programs. When the server's end of the socket is closed it
+// exits, and the kernel kills all that is left in its PID namespace.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func reap() {
+	signals = slots[SlotSignals]
+	for {
+		polled[0].fd, polled[0].events, polled[0].revents = int32(control), pollIn, 0
+		polled[1].fd, polled[1].events, polled[1].revents = int32(signals), pollIn, 0
+		syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&polled)), 2, 0, 0, 0, 0)
+		if polled[1].revents != 0 {
+			syscall.RawSyscall(syscall.SYS_READ, signals, uintptr(unsafe.Pointer(&infos)), unsafe.Sizeof(infos))
+			wait()
+		}
+		if polled[0].revents != 0 {
+			begin()
+		}
+	}
+}
+
+// wait reaps all that has ended.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func wait() {
+	const noHang = 1
+	for {
+		var status int32
+		pid, _, errno := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), noHang, uintptr(unsafe.Pointer(&usage)), 0, 0)
+		if errno != 0 || pid == 0 {
+			return
+		}
+		for i := range programs {
+			if programs[i] != int32(pid) {
+				continue
+			}
+			programs[i] = 0
+			message.Kind, message.Pid, message.Wait = Exited, int32(pid), status
+			message.CPU = (usage.Utime.Sec+usage.Stime.Sec)*1e6 + int64(usage.Utime.Usec) + int64(usage.Stime.Usec)
+			message.MaxRSS = usage.Maxrss
+			send()
+		}
+	}
+}
+
+// begin takes one exec plan from the server and forks a process that follows it.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func begin() {
+	files := take()
+	if errno := load(slots[SlotPlan]); errno != 0 {
+		fail(0, errno)
+	}
+	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		message.Kind, message.Index, message.Errno = Failed, -1, int32(errno)
+		send()
+	} else if pid == 0 {
+		follow()
+		exit(126) // execve does not return
+	} else {
+		remember(int32(pid))
+		message.Kind, message.Pid = Started, int32(pid)
+		send()
+	}
+	forget(files)
+}
+
+// forget closes an exec plan's descriptors and wipes the plan, which holds the environment.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func forget(files uintptr) {
+	for i := uintptr(0); i < files; i++ {
+		syscall.RawSyscall(syscall.SYS_CLOSE, slots[(SlotFiles+i)%Slots], 0, 0)
+	}
+	syscall.RawSyscall(syscall.SYS_CLOSE, slots[SlotPlan], 0, 0)
+	size := (*Header)(unsafe.Pointer(&plan)).Size
+	for i := uint32(0); i < size && i < MaxPlan; i++ {
+		plan[i] = 0
+	}
+}
+
+// remember notes a program whose end the server waits for.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func remember(pid int32) {
+	for i := range programs {
+		if programs[i] == 0 {
+			programs[i] = pid
+			return
+		}
+	}
+}
+
+// take receives an exec plan's descriptors: the plan, and the program's own from SlotFiles on.
+// It returns how many of the latter there are, and exits when the server is gone.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func take() uintptr {
+	*(*uintptr)(unsafe.Pointer(&iov.Base)) = uintptr(unsafe.Pointer(&hello))
+	*(*uintptr)(unsafe.Pointer(&header.Iov)) = uintptr(unsafe.Pointer(&iov))
+	*(*uintptr)(unsafe.Pointer(&header.Control)) = uintptr(unsafe.Pointer(&cmsg))
+	iov.Len, header.Iovlen, header.Controllen = uint64(len(hello)), 1, uint64(len(cmsg))
+	n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, control, uintptr(unsafe.Pointer(&header)), syscall.MSG_CMSG_CLOEXEC)
+	head := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg))
+	if errno != 0 || n == 0 || header.Controllen < syscall.SizeofCmsghdr+4 || head.Type != syscall.SCM_RIGHTS {
+		exit(0)
+	}
+	count := (uintptr(head.Len) - syscall.SizeofCmsghdr) / 4
+	for i := uintptr(0); i < count && i < MaxFiles; i++ {
+		fd := *(*int32)(unsafe.Add(unsafe.Pointer(&cmsg), syscall.SizeofCmsghdr+4*i))
+		if i == 0 {
+			slots[SlotPlan] = uintptr(fd)
+		} else {
+			slots[(SlotFiles+i-1)%Slots] = uintptr(fd)
+		}
+	}
+	return count - 1
+}

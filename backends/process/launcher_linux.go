@@ -1,0 +1,212 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// launchers are the small processes that fork sandboxes; one for each that starts at the same
+// time, up to the number of CPUs.
+type launchers struct {
+	mu     sync.Mutex
+	idle   chan *launcher // room for as many as there may be
+	count  int
+	closed bool
+}
+
+// launcher is one of them.
+type launcher struct {
+	cmd  *exec.Cmd
+	conn *net.UnixConn
+}
+
+var errClosed = errors.New("the backend is closed")
+
+// take waits for an idle launcher, or starts one.
+func (l *launchers) take(ctx context.Context) (*launcher, error) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil, errClosed
+	}
+	if l.idle == nil {
+		l.idle = make(chan *launcher, runtime.NumCPU())
+	}
+	grow := len(l.idle) == 0 && l.count < cap(l.idle)
+	if grow {
+		l.count++
+	}
+	l.mu.Unlock()
+	if grow {
+		one, err := startLauncher()
+		if err != nil {
+			l.lose()
+		}
+		return one, err
+	}
+	select {
+	case one := <-l.idle:
+		return one, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// give puts a launcher back.
+func (l *launchers) give(one *launcher) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		one.close()
+		return
+	}
+	l.idle <- one
+}
+
+func (l *launchers) lose() {
+	l.mu.Lock()
+	l.count--
+	l.mu.Unlock()
+}
+
+func (l *launchers) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for len(l.idle) > 0 {
+		(<-l.idle).close()
+	}
+}
+
+// startLauncher starts our own program again, which package launch takes over at once. A session
+// of its own keeps the terminal's Ctrl-C from it.
+func startLauncher() (*launcher, error) {
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	defer null.Close()
+	cmd := &exec.Cmd{
+		Path:        "/proc/self/exe",
+		Args:        []string{launch.Name},
+		Env:         []string{"GOMAXPROCS=1", "GOTRACEBACK=none"},
+		Dir:         "/",
+		Stdin:       null,
+		Stdout:      null,
+		Stderr:      null,
+		ExtraFiles:  []*os.File{theirs}, // becomes launch.Sock
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := cmd.Start(); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("start the launcher: %w", err)
+	}
+	return &launcher{cmd: cmd, conn: conn}, nil
+}
+
+// close makes the launcher exit, and with it whatever it started that is still alive.
+func (l *launcher) close() {
+	l.conn.Close()
+	l.cmd.Wait()
+}
+
+// start has a process forked that follows p. The first file of the plan's is its control socket.
+func (l *launcher) start(p *plan, control *os.File) (pidfd *os.File, pid int, err error) {
+	if err := send(l.conn, p, control); err != nil {
+		return nil, 0, fmt.Errorf("send to the launcher: %w", err)
+	}
+	var reply launch.Reply
+	files, err := receive(l.conn, unsafe.Slice((*byte)(unsafe.Pointer(&reply)), unsafe.Sizeof(reply)))
+	if err != nil {
+		return nil, 0, fmt.Errorf("the launcher died: %w", err)
+	}
+	if reply.Errno != 0 || len(files) != 1 {
+		return nil, 0, &forkError{unix.Errno(reply.Errno)}
+	}
+	return files[0], int(reply.Pid), nil
+}
+
+// forkError is a clone3 that failed: the launcher is well, the host would not give what was asked.
+type forkError struct{ errno unix.Errno }
+
+func (e *forkError) Error() string { return "clone3: " + e.errno.Error() }
+func (e *forkError) Unwrap() error { return e.errno }
+
+// socketPair makes a connection that keeps messages apart and can carry descriptors.
+func socketPair() (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	return conn.(*net.UnixConn), theirs, nil
+}
+
+// send sends a plan with its descriptors; control, if not nil, goes before the plan's own.
+func send(conn *net.UnixConn, p *plan, control *os.File) error {
+	blob, err := p.memfd()
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	fds := []int{int(blob.Fd())}
+	if control != nil {
+		fds = append(fds, int(control.Fd()))
+	}
+	for _, f := range p.files {
+		fds = append(fds, int(f.Fd()))
+	}
+	_, _, err = conn.WriteMsgUnix([]byte{1}, unix.UnixRights(fds...), nil)
+	return err
+}
+
+// receive reads one message and the descriptors that came with it.
+func receive(conn *net.UnixConn, buf []byte) ([]*os.File, error) {
+	oob := make([]byte, unix.CmsgSpace(4*4))
+	n, oobn, _, _, err := conn.ReadMsgUnix(buf, oob)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	if oobn == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(messages) != 1 {
+		return nil, fmt.Errorf("parse control message: %w", err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		unix.CloseOnExec(fd)
+		files[i] = os.NewFile(uintptr(fd), "received")
+	}
+	return files, err
+}

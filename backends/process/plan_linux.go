@@ -1,0 +1,220 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// plan is a list of system calls in the making, with the memory that their arguments point to.
+type plan struct {
+	flags  uint64 // CLONE_* for the new process
+	cgroup int32  // slot of a cgroup to be born in, or -1
+	steps  []launch.Step
+	names  []string // what each step does, for errors
+	data   []byte
+	fixups []launch.Fixup
+	files  []*os.File // sent along; they fill the slots from launch.SlotFiles on
+	free   uint64     // the next slot for what the plan makes itself
+}
+
+func newPlan() *plan { return &plan{cgroup: -1, free: launch.SlotFree} }
+
+// arg is one argument of a step.
+type arg struct {
+	kind uint32
+	v    uint64
+}
+
+func val[T ~int | ~uint | ~uint32 | ~uint64 | ~uintptr | ~int64](v T) arg {
+	return arg{launch.Value, uint64(v)}
+}
+
+func slot(n uint64) arg { return arg{launch.Slot, n} }
+
+// cwd is AT_FDCWD, as an argument.
+var cwd = val(unix.AT_FDCWD)
+
+// bytes puts b into the plan's memory, aligned for any type.
+func (p *plan) bytes(b []byte) arg {
+	for len(p.data)%8 != 0 {
+		p.data = append(p.data, 0)
+	}
+	at := len(p.data)
+	p.data = append(p.data, b...)
+	return arg{launch.Address, uint64(at)}
+}
+
+func (p *plan) str(s string) arg { return p.bytes(append([]byte(s), 0)) }
+
+// value puts a Go value, which must hold no pointers, into the plan's memory.
+func value[T any](p *plan, v T) arg {
+	return p.bytes(unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
+}
+
+// strs makes a null-terminated array of pointers to strings, as execve wants it.
+func (p *plan) strs(list []string) arg {
+	at := make([]uint64, len(list))
+	for i, s := range list {
+		at[i] = p.str(s).v
+	}
+	array := p.bytes(make([]byte, 8*(len(list)+1)))
+	for i, to := range at {
+		p.point(array.v+8*uint64(i), to)
+	}
+	return array
+}
+
+// point makes the eight bytes at offset at hold the address of offset to.
+func (p *plan) point(at, to uint64) {
+	p.fixups = append(p.fixups, launch.Fixup{At: uint32(at), To: uint32(to)})
+}
+
+// file sends f along and returns the slot in which the plan finds it.
+func (p *plan) file(f *os.File) arg {
+	p.files = append(p.files, f)
+	return slot(launch.SlotFiles + uint64(len(p.files)) - 1)
+}
+
+func (p *plan) add(name string, s launch.Step, nr uintptr, args []arg) {
+	s.NR = uint32(nr)
+	for i, a := range args {
+		s.Kinds |= a.kind << (4 * i)
+		s.Args[i] = a.v
+	}
+	p.steps = append(p.steps, s)
+	p.names = append(p.names, name)
+}
+
+// do adds a call that must succeed.
+func (p *plan) do(name string, nr uintptr, args ...arg) {
+	p.add(name, launch.Step{Store: -1, Want: launch.AnyResult}, nr, args)
+}
+
+// try adds a call that may fail.
+func (p *plan) try(name string, nr uintptr, args ...arg) {
+	p.add(name, launch.Step{Store: -1, Want: launch.AnyResult, Errno: launch.AnyErrno}, nr, args)
+}
+
+// want adds a call that must answer result.
+func (p *plan) want(result int64, name string, nr uintptr, args ...arg) {
+	p.add(name, launch.Step{Store: -1, Want: result}, nr, args)
+}
+
+// refused adds a call that must fail with errno.
+func (p *plan) refused(errno unix.Errno, name string, nr uintptr, args ...arg) {
+	p.add(name, launch.Step{Store: -1, Want: launch.AnyResult, Errno: int32(errno)}, nr, args)
+}
+
+// get adds a call that must succeed and keeps its result.
+func (p *plan) get(name string, nr uintptr, args ...arg) arg {
+	s := slot(p.free)
+	p.free++
+	p.set(s, name, nr, args...)
+	return s
+}
+
+// set adds a call that must succeed and puts its result into slot s.
+func (p *plan) set(s arg, name string, nr uintptr, args ...arg) {
+	p.add(name, launch.Step{Store: int32(s.v), Want: launch.AnyResult}, nr, args)
+}
+
+// poke stores what slot s holds as 32 bits at address at.
+func (p *plan) poke(at arg, s arg) {
+	at.kind = launch.Address
+	p.add("poke", launch.Step{Store: -1, Want: launch.AnyResult}, launch.Poke, []arg{at, s})
+}
+
+// prctl adds a prctl(2) that must answer 0.
+func (p *plan) prctl(name string, option uintptr, args ...uintptr) {
+	list := []arg{val(option), val(0), val(0), val(0), val(0)}
+	for i, a := range args {
+		list[i+1] = val(a)
+	}
+	p.want(0, "prctl("+name+")", unix.SYS_PRCTL, list...)
+}
+
+// write adds the making of a small file with the given content.
+func (p *plan) write(path, content string, flags int, mode uint32) {
+	fd := slot(p.free)
+	p.set(fd, "open "+path, unix.SYS_OPENAT, cwd, p.str(path), val(flags|unix.O_WRONLY|unix.O_CLOEXEC), val(mode))
+	if content != "" {
+		p.want(int64(len(content)), "write "+path, unix.SYS_WRITE, fd, p.bytes([]byte(content)), val(len(content)))
+	}
+	p.do("close "+path, unix.SYS_CLOSE, fd)
+}
+
+// memfd encodes the plan and puts it into a file that only its descriptor names.
+func (p *plan) memfd() (*os.File, error) {
+	blob, err := p.encode()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "plan")
+	if _, err := f.Write(blob); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("write plan: %w", err)
+	}
+	return f, nil
+}
+
+// encode lays the plan out as package launch reads it: header, steps, fixups, memory.
+func (p *plan) encode() ([]byte, error) {
+	h := launch.Header{
+		StepCount: uint32(len(p.steps)), FixupCount: uint32(len(p.fixups)),
+		Flags: p.flags, Cgroup: p.cgroup,
+	}
+	h.Steps = uint32(unsafe.Sizeof(h))
+	h.Fixups = h.Steps + uint32(len(p.steps))*uint32(unsafe.Sizeof(launch.Step{}))
+	data := h.Fixups + uint32(len(p.fixups))*uint32(unsafe.Sizeof(launch.Fixup{}))
+	h.Size = data + uint32(len(p.data))
+	if int(data)+len(p.data) > launch.MaxPlan || p.free > launch.SlotSignals || len(p.files)+2 > launch.MaxFiles {
+		return nil, fmt.Errorf("arguments and environment are too large: %w", unix.E2BIG)
+	}
+	steps := make([]launch.Step, len(p.steps))
+	for i, s := range p.steps {
+		for j := range s.Args {
+			if s.Kinds>>(4*j)&15 == launch.Address {
+				s.Args[j] += uint64(data)
+			}
+		}
+		steps[i] = s
+	}
+	fixups := make([]launch.Fixup, len(p.fixups))
+	for i, f := range p.fixups {
+		fixups[i] = launch.Fixup{At: f.At + data, To: f.To + data}
+	}
+	out := make([]byte, 0, h.Size)
+	out = append(out, raw([]launch.Header{h})...)
+	out = append(out, raw(steps)...)
+	out = append(out, raw(fixups)...)
+	return append(out, p.data...), nil
+}
+
+// raw is the memory of a slice of structs without pointers.
+func raw[T any](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+// explain turns a child's report that a step failed into an error.
+func (p *plan) explain(m launch.Message) error {
+	name := "fork"
+	if i := int(m.Index); i >= 0 && i < len(p.names) {
+		name = p.names[i]
+	}
+	if m.Errno == 0 {
+		return fmt.Errorf("%s: answered otherwise than it must", name)
+	}
+	return fmt.Errorf("%s: %w", name, unix.Errno(m.Errno))
+}

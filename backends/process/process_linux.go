@@ -1,0 +1,104 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+)
+
+// Backend runs programs as hardened processes. It implements [backends.Backend].
+type Backend struct {
+	config      Config
+	root        bool // started by root: sandboxes run under an unprivileged uid of their own
+	landlockABI int  // 0 where the kernel has no Landlock
+	filters     filters
+	cgroups     cgroups
+	launchers   launchers
+	leftovers   sync.Once
+
+	mu       sync.Mutex
+	found    map[string]runtimes.Runtime // by language
+	running  map[*sandbox]struct{}
+	finished bool
+}
+
+// firstUID is where the host uids of root's sandboxes begin: a range that no distribution and no
+// container manager gives out (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused).
+const firstUID = 0x70000000
+
+// New returns the backend. Nothing is started, and nothing on the host changes, before Start.
+func New(c Config) (*Backend, error) {
+	b := &Backend{
+		config:  c,
+		root:    os.Geteuid() == 0,
+		found:   map[string]runtimes.Runtime{},
+		running: map[*sandbox]struct{}{},
+	}
+	b.landlockABI, _ = ll.LandlockGetABIVersion()
+	return b, nil
+}
+
+// Name implements [backends.Backend].
+func (b *Backend) Name() string { return "process" }
+
+// Close implements [backends.Backend].
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.finished = true
+	open := make([]*sandbox, 0, len(b.running))
+	for s := range b.running {
+		open = append(open, s)
+	}
+	b.mu.Unlock()
+	for _, s := range open {
+		s.Close()
+	}
+	b.launchers.close()
+	b.cgroups.close()
+	return nil
+}
+
+// uid is the host user that sandboxes run under: ours, or one that only this server uses.
+func (b *Backend) uid() int {
+	if b.root {
+		return firstUID + os.Getpid()
+	}
+	return os.Geteuid()
+}
+
+// runtime finds the interpreter for a language, once.
+func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtime, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, ok := b.found[language]; ok {
+		return r, nil
+	}
+	r, err := runtimes.Find(ctx, language, b.environment())
+	if err != nil {
+		return r, err
+	}
+	if b.root && r.Private {
+		return r, fmt.Errorf("%s: %s", r.Path, r.Why)
+	}
+	b.found[language] = r
+	return r, nil
+}
+
+func (b *Backend) environment() runtimes.Env {
+	e := runtimes.FromOS()
+	if b.config.Path != "" {
+		e.Path = b.config.Path
+	}
+	if b.config.Home != "" {
+		e.Home = b.config.Home
+	}
+	return e
+}
+
+var _ backends.Backend = (*Backend)(nil)

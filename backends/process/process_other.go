@@ -1,0 +1,37 @@
+//go:build !linux
+
+package process
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Backend is not available here: it needs the Linux kernel.
+type Backend struct{}
+
+var needsLinux = &backends.Refusal{
+	Reason: "the process backend needs Linux, and this is " + runtime.GOOS,
+	Remedy: "run sandboxmcp on Linux, in a virtual machine, or with a container backend",
+}
+
+// New returns a backend that refuses every run.
+func New(Config) (*Backend, error) { return &Backend{}, nil }
+
+// Name implements [backends.Backend].
+func (*Backend) Name() string { return "process" }
+
+// Probe implements [backends.Backend].
+func (*Backend) Probe(context.Context) (backends.Probe, error) {
+	return backends.Probe{Backend: "process", Why: needsLinux.Error()}, nil
+}
+
+// Start implements [backends.Backend].
+func (*Backend) Start(context.Context, backends.Spec) (backends.Sandbox, error) {
+	return nil, needsLinux
+}
+
+// Close implements [backends.Backend].
+func (*Backend) Close() error { return nil }

@@ -1,0 +1,278 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// Exec implements [backends.Sandbox].
+func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
+	if len(cmd.Args) == 0 {
+		return backends.Result{}, errors.New("no command")
+	}
+	pipes, err := s.connect(streams)
+	if err != nil {
+		return backends.Result{}, err
+	}
+	defer pipes.close()
+	begun := time.Now()
+	p := s.backend.execPlan(s, cmd, pipes.theirs)
+	pid, contained, err := s.begin(p)
+	pipes.started()
+	if err != nil {
+		return backends.Result{}, err
+	}
+	w := s.watch()
+	end := s.await(ctx, pid, w)
+	if !s.keep {
+		s.kill()
+	}
+	pipes.drain(s.keep)
+	w.stop()
+	if err := s.failed(p); err != nil {
+		return backends.Result{}, err
+	}
+	r := s.outcome(end, w)
+	r.Contained, r.Wall = contained, time.Since(begun)
+	return r, nil
+}
+
+// begin has PID 1 fork a process that follows p, and waits until that says how it is contained.
+func (s *sandbox) begin(p *plan) (int32, backends.Containment, error) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	var pid int32
+	var contained *backends.Containment
+	if err := send(s.control, p, nil); err != nil {
+		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
+	}
+	for pid == 0 || contained == nil {
+		select {
+		case m := <-s.starts:
+			switch m.Kind {
+			case launch.Started:
+				pid = m.Pid
+			case launch.Failed:
+				return 0, backends.Containment{}, p.explain(m.Message)
+			case launch.Status:
+				c := s.contained(m.text)
+				contained = &c
+			}
+		case <-s.gone:
+			return 0, backends.Containment{}, errors.New("PID 1 of the sandbox is dead")
+		}
+	}
+	if err := s.satisfies(*contained); err != nil {
+		s.kill()
+		return 0, *contained, err
+	}
+	return pid, *contained, nil
+}
+
+// satisfies checks the layers that policy requires against those that the kernel confirmed.
+func (s *sandbox) satisfies(c backends.Containment) error {
+	held := map[string]string{}
+	for _, l := range c.Layers {
+		if !l.InForce {
+			held[l.Name] = l.Detail
+		} else {
+			held[l.Name] = ""
+		}
+	}
+	for _, name := range s.require {
+		if why, known := held[name]; !known || why != "" {
+			return s.backend.refusal(name, why)
+		}
+	}
+	return nil
+}
+
+// failed reports an execve that did not succeed: the process had said that it was ready before.
+func (s *sandbox) failed(p *plan) error {
+	select {
+	case m := <-s.starts:
+		if m.Kind == launch.Failed {
+			return p.explain(m.Message)
+		}
+	default:
+	}
+	return nil
+}
+
+// end is why and how a command ended.
+type end struct {
+	reason string // one of backends.Ended, where we ended it
+	limit  string
+	status unix.WaitStatus
+	known  bool // status is
+	cpu    time.Duration
+	rss    int64
+}
+
+// await waits for the program's end, or brings it about.
+func (s *sandbox) await(ctx context.Context, pid int32, w *watcher) end {
+	wall := time.NewTimer(s.limits.Wall)
+	defer wall.Stop()
+	exit := s.exit(pid)
+	var e end
+	select {
+	case m := <-exit:
+		return ended(m)
+	case <-wall.C:
+		e = end{reason: backends.EndedTimeout, limit: "wall"}
+	case <-ctx.Done():
+		e = end{reason: backends.EndedCancelled}
+	case limit := <-w.exceeded:
+		e = end{reason: backends.EndedOOM, limit: limit}
+	case <-s.gone:
+	}
+	select { // it may have ended by itself at the same moment
+	case m := <-exit:
+		return ended(m)
+	default:
+	}
+	s.kill()
+	return e
+}
+
+func ended(m launch.Message) end {
+	return end{
+		status: unix.WaitStatus(m.Wait), known: true,
+		cpu: time.Duration(m.CPU) * time.Microsecond, rss: m.MaxRSS << 10,
+	}
+}
+
+// outcome puts the end into the contract's words.
+func (s *sandbox) outcome(e end, w *watcher) backends.Result {
+	r := backends.Result{Ended: e.reason, Limit: e.limit, CPU: e.cpu, PeakMemory: max(e.rss, w.peak.Load())}
+	kills := int64(0)
+	if s.cgroup != nil {
+		kills = s.cgroup.oomKills()
+		r.PeakMemory = s.cgroup.peak()
+		if s.cgroup.forksRefused() > 0 {
+			r.Hit = append(r.Hit, "processes")
+		}
+		if cpu := s.cgroup.cpu(); cpu > 0 {
+			r.CPU = cpu
+		}
+	}
+	if s.files.full() {
+		r.Hit = append(r.Hit, "disk")
+	}
+	switch {
+	case r.Ended != "":
+		r.ExitCode, r.Signal = 128+int(unix.SIGKILL), "SIGKILL"
+		if r.Ended == backends.EndedTimeout {
+			r.ExitCode = 124
+		}
+	case kills > 0 && (!e.known || e.status.Signaled() && e.status.Signal() == unix.SIGKILL):
+		r.Ended, r.Limit, r.ExitCode, r.Signal = backends.EndedOOM, "ram", 128+int(unix.SIGKILL), "SIGKILL"
+	case !e.known:
+		r.Ended, r.ExitCode, r.Signal = backends.EndedSignal, 128+int(unix.SIGKILL), "SIGKILL"
+	case e.status.Signaled():
+		sig := e.status.Signal()
+		r.Ended, r.ExitCode, r.Signal = backends.EndedSignal, 128+int(sig), unix.SignalName(sig)
+		if limit, ours := map[unix.Signal]string{unix.SIGXCPU: "cpu", unix.SIGXFSZ: "disk"}[sig]; ours {
+			r.Ended, r.Limit = backends.EndedLimit, limit
+		}
+	case e.status.ExitStatus() != 0:
+		r.Ended, r.ExitCode = backends.EndedExit, e.status.ExitStatus()
+	default:
+		r.Ended = backends.EndedOK
+	}
+	if kills > 0 && r.Limit != "ram" {
+		r.Hit = append(r.Hit, "ram")
+	}
+	return r
+}
+
+// pipes connect a program's descriptors 0, 1 and 2 with the caller's streams.
+type pipes struct {
+	theirs [3]*os.File
+	ours   [3]*os.File
+	copies sync.WaitGroup
+}
+
+func (s *sandbox) connect(streams backends.Streams) (*pipes, error) {
+	p := &pipes{}
+	var err error
+	if streams.Stdin == nil {
+		p.theirs[0], err = os.Open(os.DevNull)
+	} else if p.theirs[0], p.ours[0], err = os.Pipe(); err == nil {
+		go func(w *os.File) {
+			io.Copy(w, streams.Stdin)
+			w.Close()
+		}(p.ours[0])
+	}
+	for i, to := range []io.Writer{streams.Stdout, streams.Stderr} {
+		if err != nil {
+			break
+		}
+		if p.ours[i+1], p.theirs[i+1], err = os.Pipe(); err == nil {
+			p.copy(to, p.ours[i+1])
+		}
+	}
+	for _, f := range p.theirs {
+		// A program may open /dev/stdout again, and the pipe is a file with an owner.
+		if err == nil && s.uid != 0 {
+			err = f.Chown(s.uid, s.uid)
+		}
+	}
+	if err != nil {
+		p.started()
+		p.close()
+		return nil, fmt.Errorf("make pipes: %w", err)
+	}
+	return p, nil
+}
+
+// copy moves what the program writes to the caller, and goes on when the caller does not want it.
+func (p *pipes) copy(to io.Writer, from *os.File) {
+	p.copies.Go(func() {
+		if to == nil {
+			to = io.Discard
+		}
+		if _, err := io.Copy(to, from); err != nil {
+			io.Copy(io.Discard, from)
+		}
+	})
+}
+
+// started closes the ends that the program has now.
+func (p *pipes) started() {
+	for _, f := range p.theirs {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// drain waits until all that was written has arrived. In a session, processes that the command
+// left behind may hold its pipes open for ever: they get a moment.
+func (p *pipes) drain(keep bool) {
+	if keep {
+		for _, f := range p.ours[1:] {
+			f.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		}
+	}
+	p.copies.Wait()
+}
+
+func (p *pipes) close() {
+	for _, f := range p.ours {
+		if f != nil {
+			f.Close()
+		}
+	}
+	p.copies.Wait()
+}

@@ -1,0 +1,265 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+)
+
+// sandbox is one PID 1 and what lives below it.
+type sandbox struct {
+	backend *Backend
+	id      string
+	uid     int  // on the host, where it differs from ours; else 0
+	weak    bool // the profile "landlock": no namespaces, no root of its own
+	keep    bool
+	require []string
+	limits  backends.Limits
+	mounts  []backends.Mount
+	host    backends.Mount // the host folder that is the workspace, if any
+	dir     string         // weak: where the workspace is on the host
+	runtime runtimes.Runtime
+	tasks   uint64       // threads that may live at once
+	cpus    *unix.CPUSet // CPUs to keep to, where no cgroup counts
+	cgroup  *cgroup
+
+	pid     int // of PID 1, as the host sees it
+	pidfd   *os.File
+	control *net.UnixConn
+	files   *files
+	proc    *os.File // /proc as PID 1 sees it
+
+	starting sync.Mutex // one command is between Started and Status at a time
+	starts   chan report
+	mu       sync.Mutex
+	exits    map[int32]chan launch.Message
+	gone     chan struct{} // PID 1's end of control is closed: it is dead or dying
+	close    sync.Once
+}
+
+// report is a message with the text behind it.
+type report struct {
+	launch.Message
+	text []byte
+}
+
+// Start implements [backends.Backend].
+func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	s, err := b.plan(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		s.Close()
+		return nil, b.diagnose(s, err)
+	}
+	b.mu.Lock()
+	finished := b.finished
+	b.running[s] = struct{}{}
+	b.mu.Unlock()
+	if finished {
+		s.Close()
+		return nil, errClosed
+	}
+	return s, nil
+}
+
+// plan decides what the sandbox will be, and refuses what can't be.
+func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+	s := &sandbox{
+		backend: b, id: spec.ID, keep: spec.Keep, require: spec.Require,
+		limits: spec.Limits.WithDefaults(), host: spec.Workspace,
+		exits: map[int32]chan launch.Message{}, starts: make(chan report, 8), gone: make(chan struct{}),
+	}
+	switch spec.Profile {
+	case "", "hardened":
+	case "landlock":
+		s.weak = true
+	default:
+		return nil, &backends.Refusal{Reason: fmt.Sprintf("the process backend has no profile %q", spec.Profile), Remedy: "use hardened or landlock"}
+	}
+	if b.landlockABI == 0 {
+		return nil, noLandlock
+	}
+	var err error
+	if s.runtime, err = b.runtime(ctx, spec.Language); err != nil {
+		return nil, &backends.Refusal{Reason: err.Error()}
+	}
+	if s.uid = 0; b.root {
+		s.uid = b.uid()
+	}
+	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
+	s.tasks = tasks(spec.Language, s.limits.Processes)
+	if s.cgroup, err = b.cgroups.make(s); err != nil {
+		return nil, err
+	}
+	if s.cgroup == nil {
+		s.cpus = pick(s.limits.CPU)
+	}
+	if s.weak {
+		b.leftovers.Do(b.removeDeadWork)
+		if err := s.makeDir(); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.filterReady()
+}
+
+func (s *sandbox) filterReady() error {
+	return s.backend.filters.prepare(filterKind{sockets: !s.weak, affinity: s.cpus == nil})
+}
+
+// tasks is how many threads may live at once: the processes that the limit grants, PID 1, and
+// what the interpreter starts for itself (node: V8's and libuv's pools).
+func tasks(language string, processes int) uint64 {
+	own := map[string]int{"node": 20, "python": 2}[language]
+	return uint64(processes + own + 1)
+}
+
+// start has PID 1 forked and waits until it has furnished the sandbox.
+func (s *sandbox) start(ctx context.Context) error {
+	p := s.setupPlan()
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	s.control = conn
+	one, err := s.backend.launchers.take(ctx)
+	if err != nil {
+		return err
+	}
+	s.pidfd, s.pid, err = one.start(p, theirs)
+	var fork *forkError
+	if err != nil && !errors.As(err, &fork) {
+		s.backend.launchers.lose()
+		one.close()
+		return err
+	}
+	s.backend.launchers.give(one)
+	theirs.Close()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+	var m launch.Message
+	fds, err := receive(conn, messageBytes(&m))
+	if !stop() {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
+	}
+	if m.Kind != launch.Ready || len(fds) != 2 {
+		return p.explain(m)
+	}
+	s.proc = fds[1]
+	defer fds[0].Close()
+	if s.files, err = openFiles(fds[0], s.uid); err != nil {
+		return err
+	}
+	go s.listen()
+	return nil
+}
+
+func (s *sandbox) setupPlan() *plan {
+	if s.weak {
+		return s.backend.weakSetup(s)
+	}
+	return s.backend.setup(s)
+}
+
+func messageBytes(m *launch.Message) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(m)), messageSize)
+}
+
+// listen sorts PID 1's messages until PID 1 is gone.
+func (s *sandbox) listen() {
+	defer close(s.gone)
+	buf := make([]byte, int(messageSize)+linkSize*len(namespaceLinks)+statusSize)
+	for {
+		n, err := s.control.Read(buf)
+		if err != nil || n < int(messageSize) {
+			return
+		}
+		var m launch.Message
+		copy(messageBytes(&m), buf)
+		if m.Kind == launch.Exited {
+			s.exit(m.Pid) <- m
+			continue
+		}
+		select {
+		case s.starts <- report{m, append([]byte(nil), buf[messageSize:n]...)}:
+		case <-time.After(time.Second): // nobody listens: an Exec that gave up
+		}
+	}
+}
+
+// exit is where the end of a program is told.
+func (s *sandbox) exit(pid int32) chan launch.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.exits[pid] == nil {
+		s.exits[pid] = make(chan launch.Message, 1)
+	}
+	return s.exits[pid]
+}
+
+// Files implements [backends.Sandbox].
+func (s *sandbox) Files() backends.Files { return s.files }
+
+// kill ends every process of the sandbox and returns when they are gone.
+func (s *sandbox) kill() {
+	if s.pidfd == nil {
+		return
+	}
+	if s.weak {
+		s.killTree()
+	}
+	unix.PidfdSendSignal(int(s.pidfd.Fd()), unix.SIGKILL, nil, 0)
+	// PID 1 becomes waitable only after the kernel has ended all others in its namespace.
+	poll := []unix.PollFd{{Fd: int32(s.pidfd.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(poll, -1); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// Close implements [backends.Sandbox].
+func (s *sandbox) Close() error {
+	var err error
+	s.close.Do(func() {
+		s.kill()
+		if s.control != nil {
+			s.control.Close()
+		}
+		if s.files != nil {
+			err = s.files.close()
+		}
+		for _, f := range []*os.File{s.pidfd, s.proc} {
+			if f != nil {
+				f.Close()
+			}
+		}
+		s.cgroup.remove()
+		if s.weak {
+			err = errors.Join(err, s.removeDir())
+		}
+		s.backend.mu.Lock()
+		delete(s.backend.running, s)
+		s.backend.mu.Unlock()
+	})
+	return err
+}

@@ -1,0 +1,240 @@
+package process
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	bpf "github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
+	moby "github.com/moby/profiles/seccomp"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	netbpf "golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// forbidden are calls that moby's list lets a container without capabilities make, and a sandbox
+// has no use for: each has been, or leads to, a large attack surface of the kernel.
+var forbidden = []string{
+	"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise",
+	"io_uring_setup", "io_uring_enter", "io_uring_register",
+	"add_key", "keyctl", "request_key", "userfaultfd", "perf_event_open", "bpf",
+	"open_by_handle_at", "name_to_handle_at", "unshare", "setns", "mount", "umount2", "pivot_root",
+	"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "chroot",
+	"fanotify_init", "fanotify_mark", "quotactl", "syslog", "acct", "reboot", "swapon", "swapoff",
+	"vhangup", "socket", "clone", "clone3", "ioctl", "ioprio_set", "modify_ldt",
+}
+
+// newNamespaces are the flags with which clone would make a namespace.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
+
+// filterKind tells apart the filters that sandboxes need.
+type filterKind struct {
+	sockets  bool // there is a network namespace to use them in
+	affinity bool // the program may choose its CPUs
+}
+
+// filters assembles each kind of filter once.
+type filters struct {
+	mu   sync.Mutex
+	made map[filterKind][]byte
+}
+
+func (f *filters) of(s *sandbox) []byte {
+	k := filterKind{sockets: !s.weak, affinity: s.cpus == nil}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.made[k]
+}
+
+// prepare assembles the filter of a kind, if that has not been done.
+func (f *filters) prepare(k filterKind) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.made[k] != nil {
+		return nil
+	}
+	code, err := assemble(k)
+	if err != nil {
+		return fmt.Errorf("seccomp filter: %w", err)
+	}
+	if f.made == nil {
+		f.made = map[filterKind][]byte{}
+	}
+	f.made[k] = code
+	return nil
+}
+
+// filter loads code, an array of struct sock_filter, and sees that it holds.
+func filter(p *plan, code []byte) {
+	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
+	p.point(prog.v+8, p.bytes(code).v)
+	p.want(0, "seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(0), prog)
+	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
+	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
+}
+
+// assemble makes the filter: what is not allowed is EPERM, a call newer than we know is ENOSYS
+// (so that libraries fall back), another architecture's way to make calls is death.
+func assemble(k filterKind) ([]byte, error) {
+	info, err := arch.GetInfo("")
+	if err != nil {
+		return nil, err
+	}
+	allowed, err := mobysList(info)
+	if err != nil {
+		return nil, err
+	}
+	policy := bpf.Policy{DefaultAction: bpf.ActionErrno, Syscalls: append(ours(k), allowed...)}
+	list, err := policy.Assemble()
+	if err != nil {
+		return nil, err
+	}
+	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
+	x32 := uint32(arch.X32.SeccompMask)
+	head := []netbpf.Instruction{
+		netbpf.LoadAbsolute{Off: 4, Size: 4}, // seccomp_data.arch
+		netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
+		netbpf.RetConstant{Val: uint32(bpf.ActionKillProcess)},
+		netbpf.LoadAbsolute{Off: 0, Size: 4}, // seccomp_data.nr
+		netbpf.JumpIf{Cond: netbpf.JumpLessThan, Val: x32, SkipTrue: 1},
+		netbpf.RetConstant{Val: uint32(bpf.ActionKillProcess)},
+		netbpf.JumpIf{Cond: netbpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
+		netbpf.RetConstant{Val: uint32(bpf.ActionErrno) | uint32(unix.ENOSYS)},
+	}
+	code, err := netbpf.Assemble(append(head, list...))
+	if err != nil {
+		return nil, err
+	}
+	return raw(sockFilters(code)), nil
+}
+
+func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
+	out := make([]unix.SockFilter, len(code))
+	for i, c := range code {
+		out[i] = unix.SockFilter{Code: c.Op, Jt: c.Jt, Jf: c.Jf, K: c.K}
+	}
+	return out
+}
+
+// mobysList is what Docker lets a container without capabilities call on this kernel, less what
+// is forbidden. Names that this architecture does not have are left out.
+func mobysList(info *arch.Info) ([]bpf.SyscallGroup, error) {
+	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
+	profile, err := moby.GetDefaultProfile(spec)
+	if err != nil {
+		return nil, err
+	}
+	always := map[string]bool{}
+	var conditional []bpf.NameWithConditions
+	for _, rule := range profile.Syscalls {
+		if rule.Action != specs.ActAllow {
+			continue
+		}
+		for _, name := range rule.Names {
+			if _, known := info.SyscallNames[name]; !known || slices.Contains(forbidden, name) {
+				continue
+			}
+			if len(rule.Args) == 0 {
+				always[name] = true
+				continue
+			}
+			conditions, err := conditionsOf(rule.Args)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			conditional = append(conditional, bpf.NameWithConditions{Name: name, Conditions: conditions})
+		}
+	}
+	conditional = slices.DeleteFunc(conditional, func(n bpf.NameWithConditions) bool { return always[n.Name] })
+	return []bpf.SyscallGroup{
+		{Names: slices.Sorted(maps.Keys(always)), Action: bpf.ActionAllow},
+		{NamesWithCondtions: conditional, Action: bpf.ActionAllow},
+	}, nil
+}
+
+func conditionsOf(args []specs.LinuxSeccompArg) (bpf.ArgumentConditions, error) {
+	var list bpf.ArgumentConditions
+	for _, a := range args {
+		c := bpf.Condition{Argument: uint32(a.Index), Value: a.Value}
+		switch {
+		case a.Op == specs.OpEqualTo:
+			c.Operation = bpf.Equal
+		case a.Op == specs.OpNotEqual:
+			c.Operation = bpf.NotEqual
+		case a.Op == specs.OpMaskedEqual && a.ValueTwo == 0:
+			c.Operation = bpf.BitsNotSet
+		default:
+			return nil, fmt.Errorf("unknown condition %s", a.Op)
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// ours are the rules for calls whose arguments decide. The kernel looks only at the low 32 bits of
+// some arguments, the filter at 64: a rule that allows compares all of them (garbage above is
+// refused), a rule that forbids only the low ones (CVE-2019-10063 was to forget that).
+func ours(k filterKind) []bpf.SyscallGroup {
+	eperm := bpf.ActionErrno
+	allow := []bpf.NameWithConditions{
+		{Name: "clone", Conditions: bpf.ArgumentConditions{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}},
+	}
+	if k.sockets {
+		allow = append(allow, sockets()...)
+	}
+	groups := []bpf.SyscallGroup{
+		// glibc and others fall back to clone, whose flags a filter can see.
+		{Names: []string{"clone3"}, Action: bpf.ActionErrno | bpf.Action(unix.ENOSYS)},
+		{Action: eperm, NamesWithCondtions: []bpf.NameWithConditions{
+			{Name: "ioctl", Conditions: low32(1, unix.TIOCSTI)},
+			{Name: "ioctl", Conditions: low32(1, unix.TIOCLINUX)},
+		}},
+		{Names: []string{"ioctl"}, Action: bpf.ActionAllow},
+		{NamesWithCondtions: allow, Action: bpf.ActionAllow},
+	}
+	if !k.affinity {
+		groups = append(groups, bpf.SyscallGroup{Names: []string{"sched_setaffinity"}, Action: eperm})
+	}
+	return groups
+}
+
+// sockets are the kinds of socket that an empty network namespace has a use for: Unix, TCP and
+// UDP, and the one netlink family by which programs list interfaces.
+func sockets() []bpf.NameWithConditions {
+	equal := func(arg uint32, v uint64) bpf.Condition {
+		return bpf.Condition{Argument: arg, Operation: bpf.Equal, Value: v}
+	}
+	list := []bpf.NameWithConditions{
+		{Name: "socket", Conditions: bpf.ArgumentConditions{equal(0, unix.AF_UNIX)}},
+		{Name: "socket", Conditions: bpf.ArgumentConditions{equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE)}},
+	}
+	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
+		for _, kind := range []struct{ bit, protocol uint64 }{
+			{unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.SOCK_DGRAM, unix.IPPROTO_UDP},
+		} {
+			for _, protocol := range []uint64{0, kind.protocol} {
+				list = append(list, bpf.NameWithConditions{Name: "socket", Conditions: bpf.ArgumentConditions{
+					equal(0, family), equal(2, protocol),
+					// The low four bits are the type; flags such as SOCK_CLOEXEC are above.
+					{Argument: 1, Operation: bpf.BitsSet, Value: kind.bit},
+					{Argument: 1, Operation: bpf.BitsNotSet, Value: 15 &^ kind.bit},
+				}})
+			}
+		}
+	}
+	return list
+}
+
+// low32 holds when the low 32 bits of an argument are v.
+func low32(arg uint32, v uint32) bpf.ArgumentConditions {
+	list := bpf.ArgumentConditions{{Argument: arg, Operation: bpf.BitsNotSet, Value: uint64(^v)}}
+	for bit := range 32 {
+		if v&(1<<bit) != 0 {
+			list = append(list, bpf.Condition{Argument: arg, Operation: bpf.BitsSet, Value: 1 << bit})
+		}
+	}
+	return list
+}

@@ -1,0 +1,188 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watcher keeps the limits that the kernel does not keep for the whole tree: RAM without the
+// workspace's files where there is a cgroup, and all of RAM where there is none.
+type watcher struct {
+	exceeded chan string // the limit, once
+	peak     atomic.Int64
+	quit     chan struct{}
+	done     chan struct{}
+}
+
+// interval between looks. A program that touches 4 GB/s gets 40 MB past its limit at the most,
+// and a look costs some microseconds while usage is low.
+const interval = 10 * time.Millisecond
+
+func (s *sandbox) watch() *watcher {
+	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	look := s.lookAtTree
+	if s.cgroup != nil {
+		look = s.lookAtCgroup
+	}
+	go w.run(look, s.limits.RAM)
+	return w
+}
+
+func (w *watcher) run(look func(limit int64) int64, limit int64) {
+	defer close(w.done)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-tick.C:
+		}
+		used := look(limit)
+		if used > w.peak.Load() {
+			w.peak.Store(used)
+		}
+		if used > limit {
+			w.exceeded <- "ram"
+			return
+		}
+	}
+}
+
+func (w *watcher) stop() {
+	close(w.quit)
+	<-w.done
+}
+
+// lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
+// in our sense: not the page cache of files, and not what lies in the workspace.
+func (s *sandbox) lookAtCgroup(limit int64) int64 {
+	used := s.cgroup.usage()
+	if used <= limit {
+		return used
+	}
+	return s.cgroup.anonymous() - s.tmpfsUsed()
+}
+
+// tmpfsUsed is how much memory the workspace's files take.
+func (s *sandbox) tmpfsUsed() int64 {
+	if s.weak || s.host.Host != "" {
+		return 0
+	}
+	return s.files.used()
+}
+
+// lookAtTree adds up what all processes of the sandbox hold. The cheap sum counts pages that are
+// shared between processes more than once; only when it is past the limit is the exact one taken.
+func (s *sandbox) lookAtTree(limit int64) int64 {
+	pids := s.pids()
+	memfds := s.memfds(pids)
+	sum := memfds
+	for _, pid := range pids {
+		status := statusFields(s.read(pid + "/status"))
+		sum += kib(status["RssAnon"]) + kib(status["RssShmem"])
+	}
+	if sum <= limit {
+		return sum
+	}
+	var private, shared int64
+	for _, pid := range pids {
+		rollup := statusFields(s.read(pid + "/smaps_rollup"))
+		private += kib(rollup["Pss_Anon"])
+		shared += kib(rollup["Pss_Shmem"])
+	}
+	return private + max(shared, memfds)
+}
+
+// pids lists the sandbox's processes, by their names in its own /proc.
+func (s *sandbox) pids() []string {
+	if s.weak {
+		return s.tree()
+	}
+	dir, err := os.Open(s.procName("."))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	pids := names[:0]
+	for _, name := range names {
+		if name[0] >= '1' && name[0] <= '9' && name != "1" {
+			pids = append(pids, name)
+		}
+	}
+	return pids
+}
+
+// memfds adds up the memory files that processes hold open; what is written to them is in no
+// process's memory. System V segments are such files, too, to the kernel, and found when mapped.
+func (s *sandbox) memfds(pids []string) int64 {
+	var sum int64
+	seen := map[uint64]bool{}
+	for _, pid := range pids {
+		dir := s.procName(pid + "/fd")
+		names, _ := os.ReadDir(dir)
+		for _, n := range names {
+			at := filepath.Join(dir, n.Name())
+			if target, err := os.Readlink(at); err != nil || !strings.HasPrefix(target, "/memfd:") {
+				continue
+			}
+			info, err := os.Stat(at)
+			if err != nil {
+				continue
+			}
+			if st := info.Sys().(*syscall.Stat_t); !seen[st.Ino] {
+				seen[st.Ino] = true
+				sum += st.Blocks * 512
+			}
+		}
+	}
+	return sum
+}
+
+func (s *sandbox) procName(name string) string {
+	if s.weak {
+		return "/proc/" + name
+	}
+	return "/proc/self/fd/" + strconv.Itoa(int(s.proc.Fd())) + "/" + name
+}
+
+func (s *sandbox) read(name string) []byte {
+	b, _ := os.ReadFile(s.procName(name))
+	return b
+}
+
+// kib parses "123 kB" into bytes.
+func kib(field string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSuffix(field, " kB"), 10, 64)
+	return n << 10
+}
+
+// pick chooses as many of our CPUs as the limit has cores, at least one, starting at a random
+// one. Where no cgroup counts CPU time, keeping to these (and a filter that forbids choosing
+// others) is what bounds it.
+func pick(cores float64) *unix.CPUSet {
+	var all, some unix.CPUSet
+	if unix.SchedGetaffinity(0, &all) != nil {
+		return nil
+	}
+	var list []int
+	for cpu := range len(all) * 64 {
+		if all.IsSet(cpu) {
+			list = append(list, cpu)
+		}
+	}
+	n := min(len(list), max(1, int(cores+0.999)))
+	first := int(time.Now().UnixNano()/1000) % len(list)
+	for i := range n {
+		some.Set(list[(first+i)%len(list)])
+	}
+	return &some
+}

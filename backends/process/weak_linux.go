@@ -1,0 +1,143 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// weakSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user
+// namespaces. There are no namespaces: the host's processes and mounts stay visible to the kernel,
+// and Landlock, seccomp and limits have to do. The stand-in is a subreaper, so that orphans come
+// to it and can be found.
+func (b *Backend) weakSetup(s *sandbox) *plan {
+	p := newPlan()
+	s.cgroup.join(p)
+	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
+	if b.root {
+		p.do("setgroups(0)", unix.SYS_SETGROUPS, val(0), val(0))
+		p.do("setresgid", unix.SYS_SETRESGID, val(s.uid), val(s.uid), val(s.uid))
+		p.do("setresuid", unix.SYS_SETRESUID, val(s.uid), val(s.uid), val(s.uid))
+		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
+	}
+	p.do("chdir", unix.SYS_CHDIR, p.str(s.dir))
+	settle(p, s.dir)
+	return p
+}
+
+// makeDir makes the workspace of a sandbox that can't mount one.
+func (s *sandbox) makeDir() error {
+	if s.host.Host != "" {
+		s.dir = s.host.Host
+		return nil
+	}
+	base := filepath.Join(s.backend.config.StateDir, "work", folder(os.Getpid()))
+	s.dir = filepath.Join(base, s.id)
+	if err := os.MkdirAll(filepath.Join(s.dir, ".tmp"), 0o700); err != nil {
+		return fmt.Errorf("make workspace: %w", err)
+	}
+	if s.uid == 0 {
+		return nil
+	}
+	for _, dir := range []string{s.dir, filepath.Join(s.dir, ".tmp")} {
+		if err := os.Chown(dir, s.uid, s.uid); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(base, 0o711)
+}
+
+// removeDir removes it, and what killed servers left.
+func (s *sandbox) removeDir() error {
+	if s.host.Host != "" || s.dir == "" {
+		return nil
+	}
+	err := os.RemoveAll(s.dir)
+	os.Remove(filepath.Dir(s.dir))
+	return err
+}
+
+// removeDeadWork removes the workspaces of servers that are no more.
+func (b *Backend) removeDeadWork() {
+	names, _ := filepath.Glob(filepath.Join(b.config.StateDir, "work", folderPrefix+"*"))
+	for _, name := range names {
+		if dead(filepath.Base(name)) {
+			os.RemoveAll(name)
+		}
+	}
+}
+
+// weakRules are what a program may reach on the host when it has no root folder of its own.
+func weakRules(s *sandbox) []rule {
+	const all = fsRead | fsWrite
+	rules := []rule{{s.dir, all}, {"/proc/self", fsRead}}
+	if s.host.Host != "" && !s.host.Write {
+		rules[0].access = fsRead
+	}
+	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+		rules = append(rules, rule{dir, fsRead})
+	}
+	for _, name := range etcNames() {
+		rules = append(rules, rule{"/etc/" + name, fsRead})
+	}
+	for _, name := range []string{
+		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/proc/meminfo", "/proc/cpuinfo",
+		"/proc/stat", "/proc/version", "/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/pid_max",
+		"/proc/sys/kernel/ngroups_max", "/proc/sys/kernel/cap_last_cap", "/sys/devices/system/cpu",
+	} {
+		rules = append(rules, rule{name, ll.AccessFSReadFile | ll.AccessFSReadDir})
+	}
+	return rules
+}
+
+// tree lists the processes below PID 1's stand-in, by walking the parents of all processes. An
+// orphan's parent is the stand-in, so that nothing is missed but what is being born right now.
+func (s *sandbox) tree() []string {
+	parents := map[int][]int{}
+	names, _ := filepath.Glob("/proc/[1-9]*/stat")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		line := string(b)
+		fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+		if len(fields) < 2 || fields[0] == "Z" {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		parent, _ := strconv.Atoi(fields[1])
+		parents[parent] = append(parents[parent], pid)
+	}
+	var out []string
+	for queue := parents[s.pid]; len(queue) > 0; queue = queue[1:] {
+		out = append(out, strconv.Itoa(queue[0]))
+		queue = append(queue, parents[queue[0]]...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// killTree ends all processes below the stand-in. They are stopped first: what is stopped can't
+// fork, so that the rounds come to an end.
+func (s *sandbox) killTree() {
+	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
+		for round, before := 0, []string(nil); round < 100; round++ {
+			pids := s.tree()
+			for _, name := range pids {
+				pid, _ := strconv.Atoi(name)
+				unix.Kill(pid, sig)
+			}
+			if len(pids) == 0 || sig == unix.SIGSTOP && slices.Equal(pids, before) {
+				break
+			}
+			before = pids
+		}
+	}
+}
