@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	cg "github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/fs"
 	"github.com/opencontainers/cgroups/fs2"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // controllers are those a sandbox needs. In v1 each is a tree of its own.
@@ -23,9 +27,10 @@ var controllers = []string{"memory", "pids", "cpu"}
 // cgroups makes the cgroups of one server's sandboxes, all below one folder that carries the
 // server's identity, so that the next server can tell what a killed one left behind.
 type cgroups struct {
-	once sync.Once
-	base map[string]string // by controller; "" is v2's single tree
-	why  string            // why there are none
+	once  sync.Once
+	count atomic.Int64      // of those made, for names
+	base  map[string]string // by controller; "" is v2's single tree
+	why   string            // why there are none
 }
 
 // cgroup holds one sandbox. The methods of a nil cgroup do nothing: limits are kept otherwise then.
@@ -117,7 +122,13 @@ func baseV1() (map[string]string, error) {
 			return nil, fmt.Errorf("cgroup v1 %s: %w", filepath.Dir(base[name]), err)
 		}
 	}
-	return map[string]string{"memory": base["memory"], "pids": base["pids"], "cpu": base["cpu"]}, nil
+	used := map[string]string{}
+	for _, name := range append(slices.Clone(controllers), "cpuacct") {
+		if base[name] != "" {
+			used[name] = base[name]
+		}
+	}
+	return used, nil
 }
 
 // baseV2 tries our own cgroup and the one above it. A cgroup that holds processes can't hand
@@ -163,29 +174,18 @@ func alone(dir string) bool {
 	return err == nil && len(pids) == 1 && pids[0] == os.Getpid()
 }
 
-// make makes a cgroup for sandbox s, or returns nil where there can be none.
-func (c *cgroups) make(s *sandbox) (*cgroup, error) {
+// make makes an empty cgroup, without limits yet, or returns nil where there can be none.
+func (c *cgroups) make() (*cgroup, error) {
 	c.find()
 	if c.base == nil {
 		return nil, nil
 	}
 	g := &cgroup{paths: map[string]string{}}
-	for name, dir := range c.base {
-		g.paths[name] = filepath.Join(dir, s.id)
+	name := strconv.FormatInt(c.count.Add(1), 10)
+	for controller, dir := range c.base {
+		g.paths[controller] = filepath.Join(dir, name)
 	}
-	// What the program's files take is charged to the cgroup, too. This bounds both together,
-	// whatever happens; the watcher keeps RAM alone below its limit.
-	bound := s.limits.RAM + s.limits.Disk
-	tasks := int64(s.tasks)
-	period := uint64(100_000)
-	r := &cg.Resources{
-		Memory: bound, PidsLimit: &tasks, SkipDevices: true,
-		CpuPeriod: period, CpuQuota: max(1000, int64(s.limits.CPU*float64(period))),
-	}
-	if c.base[""] != "" || cg.PathExists(filepath.Join(filepath.Dir(c.base["memory"]), "memory.memsw.limit_in_bytes")) {
-		r.MemorySwap = bound
-	}
-	config := &cg.Cgroup{Resources: r}
+	config := &cg.Cgroup{Resources: &cg.Resources{SkipDevices: true}}
 	var err error
 	if dir := g.paths[""]; dir != "" {
 		g.manager, err = fs2.NewManager(config, dir)
@@ -196,13 +196,35 @@ func (c *cgroups) make(s *sandbox) (*cgroup, error) {
 		err = g.manager.Apply(-1)
 	}
 	if err == nil {
-		err = g.manager.Set(r)
+		err = g.open()
 	}
 	if err != nil {
 		g.remove()
 		return nil, fmt.Errorf("make cgroup: %w", err)
 	}
-	return g, g.open()
+	return g, nil
+}
+
+// limit sets the cgroup's limits.
+func (g *cgroup) limit(limits backends.Limits, tasks int64) error {
+	if g == nil {
+		return nil
+	}
+	// What the program's files take is charged to the cgroup, too. This bounds both together,
+	// whatever happens; the watcher keeps RAM alone below its limit.
+	bound := limits.RAM + limits.Disk
+	const period = 100_000 // microseconds
+	r := &cg.Resources{
+		Memory: bound, PidsLimit: &tasks, SkipDevices: true,
+		CpuPeriod: period, CpuQuota: max(1000, int64(limits.CPU*period)),
+	}
+	if g.v2() || cg.PathExists(filepath.Join(g.paths["memory"], "memory.memsw.limit_in_bytes")) {
+		r.MemorySwap = bound
+	}
+	if err := g.manager.Set(r); err != nil {
+		return fmt.Errorf("set limits of the cgroup: %w", err)
+	}
+	return nil
 }
 
 // open opens what PID 1 joins the cgroup by.
@@ -215,8 +237,7 @@ func (g *cgroup) open() error {
 		}
 		f, err := os.OpenFile(name, flags, 0)
 		if err != nil {
-			g.remove()
-			return fmt.Errorf("open cgroup: %w", err)
+			return err
 		}
 		g.opened = append(g.opened, f)
 	}
@@ -225,20 +246,23 @@ func (g *cgroup) open() error {
 
 func (g *cgroup) v2() bool { return g.paths[""] != "" }
 
-// join makes the process that follows p a member: in v2 it is born in the cgroup; in v1 it writes
-// "0" to "tasks", which moves the calling thread without the grace period (10 ms) that the kernel
-// waits for when another process is moved, or a whole one (cgroup_procs_write_start).
+// folder is the v2 folder that PID 1 is to be born in, if any.
+func (g *cgroup) folder() *os.File {
+	if g == nil || !g.v2() {
+		return nil
+	}
+	return g.opened[0]
+}
+
+// join makes the process that follows p a member of v1 cgroups: it writes "0" to "tasks", which
+// moves the calling thread without the grace period (10 ms) that the kernel waits for when another
+// process, or a whole one, is moved (cgroup_procs_write_start).
 func (g *cgroup) join(p *plan) {
-	if g == nil {
+	if g == nil || g.v2() {
 		return
 	}
 	for _, f := range g.opened {
-		s := p.file(f)
-		if g.v2() {
-			p.cgroup = int32(s.v)
-			continue
-		}
-		p.want(1, "join cgroup", unix.SYS_WRITE, s, p.str("0"), val(1))
+		p.want(1, "join cgroup", unix.SYS_WRITE, p.file(f), p.str("0"), val(1))
 	}
 }
 
@@ -334,7 +358,7 @@ func (g *cgroup) cpu() time.Duration {
 	if g.v2() {
 		return time.Duration(g.field("cpu", "", "cpu.stat", "usage_usec")) * time.Microsecond
 	}
-	return time.Duration(g.number("cpu", "cpuacct.usage", "")) // nanoseconds, where cpu and cpuacct are one tree
+	return time.Duration(g.number("cpuacct", "cpuacct.usage", "")) // nanoseconds
 }
 
 // kill ends all processes of the cgroup.

@@ -33,7 +33,10 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	add(backends.LayerSeccomp, status["Seccomp"] == "2", "filters: "+status["Seccomp_filters"])
 	none := true
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
-		none = none && status[set] == "0000000000000000"
+		// An ordinary user can't empty the bounding set but in a user namespace; without new
+		// privileges it has no effect.
+		bounding := set == "CapBnd" && s.weak && status["NoNewPrivs"] == "1"
+		none = none && (bounding || status[set] == "0000000000000000")
 	}
 	add(backends.LayerCaps, none, "effective: "+status["CapEff"]+", bounding: "+status["CapBnd"])
 	add(backends.LayerNNP, status["NoNewPrivs"] == "1", "")

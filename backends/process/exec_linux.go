@@ -33,23 +33,28 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 	self := p.get("open oom_score_adj", unix.SYS_OPENAT, cwd, p.str("/proc/self/oom_score_adj"), val(unix.O_WRONLY|unix.O_CLOEXEC), val(0))
 	p.try("write oom_score_adj", unix.SYS_WRITE, self, p.str("1000"), val(4))
 	status := p.get("open status", unix.SYS_OPENAT, cwd, p.str("/proc/self/status"), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
-	if !s.weak {
-		dir := cmd.Dir
-		if dir == "" {
-			dir = workspace
-		}
-		p.do("chdir "+dir, unix.SYS_CHDIR, p.str(dir))
-	} else {
-		p.do("chdir "+s.dir, unix.SYS_CHDIR, p.str(s.dir))
-	}
+	dir := s.inside(cmd.Dir)
+	p.do("chdir "+dir, unix.SYS_CHDIR, p.str(dir))
 	landlock(p, s, b.landlockABI)
-	filter(p, b.filters.of(s))
+	filter(p, b.filters.of(s.filterKind()))
 	p.report(status)
 	p.do("close_range", unix.SYS_CLOSE_RANGE, val(3), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
 	args := slices.Clone(cmd.Args)
 	path := s.resolve(args)
 	p.do("execve "+path, unix.SYS_EXECVE, p.str(path), p.strs(args), p.strs(s.environ(cmd.Env)))
 	return p
+}
+
+// inside is the working folder that a command means: in the profile "landlock" the workspace is
+// elsewhere.
+func (s *sandbox) inside(dir string) string {
+	if dir == "" {
+		dir = workspace
+	}
+	if rest, ok := strings.CutPrefix(dir, workspace); ok && s.weak {
+		return s.dir + rest
+	}
+	return dir
 }
 
 // namespaceLinks are read back, in this order, from /proc/self/ns.
@@ -80,16 +85,22 @@ func (p *plan) report(status arg) {
 // limit sets the limits of each process. Those of the whole tree are the cgroup's or the watcher's.
 func limit(p *plan, s *sandbox) {
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
-	disk := uint64(s.limits.Disk)
+	// A file system that is full must say so (ENOSPC) before this limit does (EFBIG).
+	file := uint64(s.limits.Disk) + 1<<20
+	// Where a cgroup counts, let it be the one that refuses, because it tells.
+	tasks := s.tasks
+	if s.cgroup != nil {
+		tasks += 8
+	}
 	for _, l := range []struct {
 		name       string
 		id         int
 		soft, hard uint64
 	}{
 		{"CPU", unix.RLIMIT_CPU, seconds, seconds + 1},
-		{"FSIZE", unix.RLIMIT_FSIZE, disk, disk},
+		{"FSIZE", unix.RLIMIT_FSIZE, file, file},
 		{"NOFILE", unix.RLIMIT_NOFILE, 1024, 4096},
-		{"NPROC", unix.RLIMIT_NPROC, s.tasks, s.tasks},
+		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
 		{"CORE", unix.RLIMIT_CORE, 0, 0},
 		// Address space that is reserved and never touched is no harm, and runtimes reserve a lot
 		// (8 MiB for each thread's stack): this only ends what grows faster than the watcher looks.
@@ -152,7 +163,7 @@ func (s *sandbox) path() string {
 func (s *sandbox) environ(extra []string) []string {
 	home, tmp := workspace, "/tmp"
 	if s.weak {
-		home, tmp = s.dir, s.dir+"/.tmp"
+		home, tmp = s.dir, s.tmp
 	}
 	env := []string{
 		"PATH=" + s.path(), "HOME=" + home, "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",

@@ -129,9 +129,14 @@ func (l *launcher) close() {
 	l.cmd.Wait()
 }
 
-// start has a process forked that follows p. The first file of the plan's is its control socket.
-func (l *launcher) start(p *plan, control *os.File) (pidfd *os.File, pid int, err error) {
-	if err := send(l.conn, p, control); err != nil {
+// clone has a PID 1 forked, with control as its end of a socket, born in a cgroup v2 folder if given.
+func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
+	request := launch.Request{Flags: flags}
+	fds := []int{int(control.Fd())}
+	if cgroup != nil {
+		fds = append(fds, int(cgroup.Fd()))
+	}
+	if _, _, err := l.conn.WriteMsgUnix(raw([]launch.Request{request}), unix.UnixRights(fds...), nil); err != nil {
 		return nil, 0, fmt.Errorf("send to the launcher: %w", err)
 	}
 	var reply launch.Reply
@@ -167,21 +172,18 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// send sends a plan with its descriptors; control, if not nil, goes before the plan's own.
-func send(conn *net.UnixConn, p *plan, control *os.File) error {
+// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit or launch.ForProgram.
+func send(conn *net.UnixConn, p *plan, whom byte) error {
 	blob, err := p.memfd()
 	if err != nil {
 		return err
 	}
 	defer blob.Close()
 	fds := []int{int(blob.Fd())}
-	if control != nil {
-		fds = append(fds, int(control.Fd()))
-	}
 	for _, f := range p.files {
 		fds = append(fds, int(f.Fd()))
 	}
-	_, _, err = conn.WriteMsgUnix([]byte{1}, unix.UnixRights(fds...), nil)
+	_, _, err = conn.WriteMsgUnix([]byte{whom}, unix.UnixRights(fds...), nil)
 	return err
 }
 

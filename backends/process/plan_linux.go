@@ -12,8 +12,6 @@ import (
 
 // plan is a list of system calls in the making, with the memory that their arguments point to.
 type plan struct {
-	flags  uint64 // CLONE_* for the new process
-	cgroup int32  // slot of a cgroup to be born in, or -1
 	steps  []launch.Step
 	names  []string // what each step does, for errors
 	data   []byte
@@ -22,7 +20,7 @@ type plan struct {
 	free   uint64     // the next slot for what the plan makes itself
 }
 
-func newPlan() *plan { return &plan{cgroup: -1, free: launch.SlotFree} }
+func newPlan() *plan { return &plan{free: launch.SlotFree} }
 
 // arg is one argument of a step.
 type arg struct {
@@ -168,15 +166,12 @@ func (p *plan) memfd() (*os.File, error) {
 
 // encode lays the plan out as package launch reads it: header, steps, fixups, memory.
 func (p *plan) encode() ([]byte, error) {
-	h := launch.Header{
-		StepCount: uint32(len(p.steps)), FixupCount: uint32(len(p.fixups)),
-		Flags: p.flags, Cgroup: p.cgroup,
-	}
+	h := launch.Header{StepCount: uint32(len(p.steps)), FixupCount: uint32(len(p.fixups))}
 	h.Steps = uint32(unsafe.Sizeof(h))
 	h.Fixups = h.Steps + uint32(len(p.steps))*uint32(unsafe.Sizeof(launch.Step{}))
 	data := h.Fixups + uint32(len(p.fixups))*uint32(unsafe.Sizeof(launch.Fixup{}))
 	h.Size = data + uint32(len(p.data))
-	if int(data)+len(p.data) > launch.MaxPlan || p.free > launch.SlotSignals || len(p.files)+2 > launch.MaxFiles {
+	if int(data)+len(p.data) > launch.MaxPlan || p.free > launch.Slots || len(p.files)+1 > launch.MaxFiles {
 		return nil, fmt.Errorf("arguments and environment are too large: %w", unix.E2BIG)
 	}
 	steps := make([]launch.Step, len(p.steps))

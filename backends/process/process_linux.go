@@ -20,6 +20,7 @@ type Backend struct {
 	filters     filters
 	cgroups     cgroups
 	launchers   launchers
+	nursery     nursery
 	leftovers   sync.Once
 
 	mu       sync.Mutex
@@ -40,6 +41,7 @@ func New(c Config) (*Backend, error) {
 		found:   map[string]runtimes.Runtime{},
 		running: map[*sandbox]struct{}{},
 	}
+	b.nursery = nursery{backend: b, ready: make(chan *birth, c.Ahead)}
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b, nil
 }
@@ -59,6 +61,7 @@ func (b *Backend) Close() error {
 	for _, s := range open {
 		s.Close()
 	}
+	b.nursery.close()
 	b.launchers.close()
 	b.cgroups.close()
 	return nil

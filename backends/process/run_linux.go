@@ -53,7 +53,7 @@ func (s *sandbox) begin(p *plan) (int32, backends.Containment, error) {
 	defer s.starting.Unlock()
 	var pid int32
 	var contained *backends.Containment
-	if err := send(s.control, p, nil); err != nil {
+	if err := send(s.control, p, launch.ForProgram); err != nil {
 		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
 	}
 	for pid == 0 || contained == nil {
@@ -154,7 +154,7 @@ func ended(m launch.Message) end {
 
 // outcome puts the end into the contract's words.
 func (s *sandbox) outcome(e end, w *watcher) backends.Result {
-	r := backends.Result{Ended: e.reason, Limit: e.limit, CPU: e.cpu, PeakMemory: max(e.rss, w.peak.Load())}
+	r := backends.Result{Ended: e.reason, Limit: e.limit, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load())}
 	kills := int64(0)
 	if s.cgroup != nil {
 		kills = s.cgroup.oomKills()
@@ -165,6 +165,9 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 		if cpu := s.cgroup.cpu(); cpu > 0 {
 			r.CPU = cpu
 		}
+	}
+	if w.crowded.Load() {
+		r.Hit = append(r.Hit, "processes")
 	}
 	if s.files.full() {
 		r.Hit = append(r.Hit, "disk")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"time"
@@ -28,17 +27,16 @@ type sandbox struct {
 	limits  backends.Limits
 	mounts  []backends.Mount
 	host    backends.Mount // the host folder that is the workspace, if any
-	dir     string         // weak: where the workspace is on the host
+	own     string         // weak: a folder of our own on the host, with
+	dir     string         // the workspace, if that is not the host's,
+	tmp     string         // and a folder for temporary files
 	runtime runtimes.Runtime
 	tasks   uint64       // threads that may live at once
 	cpus    *unix.CPUSet // CPUs to keep to, where no cgroup counts
-	cgroup  *cgroup
 
-	pid     int // of PID 1, as the host sees it
-	pidfd   *os.File
-	control *net.UnixConn
-	files   *files
-	proc    *os.File // /proc as PID 1 sees it
+	*birth
+	files *files
+	proc  *os.File // /proc as PID 1 sees it
 
 	starting sync.Mutex // one command is between Started and Status at a time
 	starts   chan report
@@ -101,60 +99,43 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
 	s.tasks = tasks(spec.Language, s.limits.Processes)
-	if s.cgroup, err = b.cgroups.make(s); err != nil {
-		return nil, err
-	}
-	if s.cgroup == nil {
-		s.cpus = pick(s.limits.CPU)
-	}
 	if s.weak {
 		b.leftovers.Do(b.removeDeadWork)
 		if err := s.makeDir(); err != nil {
 			return nil, err
 		}
 	}
-	return s, s.filterReady()
-}
-
-func (s *sandbox) filterReady() error {
-	return s.backend.filters.prepare(filterKind{sockets: !s.weak, affinity: s.cpus == nil})
+	return s, nil
 }
 
 // tasks is how many threads may live at once: the processes that the limit grants, PID 1, and
 // what the interpreter starts for itself (node: V8's and libuv's pools).
 func tasks(language string, processes int) uint64 {
-	own := map[string]int{"node": 20, "python": 2}[language]
+	own := map[string]int{"node": 20, "python": 1, "shell": 1}[language]
 	return uint64(processes + own + 1)
 }
 
-// start has PID 1 forked and waits until it has furnished the sandbox.
-func (s *sandbox) start(ctx context.Context) error {
+// start has PID 1 furnish the sandbox.
+func (s *sandbox) start(ctx context.Context) (err error) {
+	if s.birth, err = s.backend.nursery.take(ctx, s.weak); err != nil {
+		return err
+	}
+	if err := s.cgroup.limit(s.limits, int64(s.tasks)); err != nil {
+		return err
+	}
+	if s.cgroup == nil {
+		s.cpus = pick(s.limits.CPU)
+	}
+	if err := s.backend.filters.prepare(s.filterKind()); err != nil {
+		return err
+	}
 	p := s.setupPlan()
-	conn, theirs, err := socketPair()
-	if err != nil {
-		return err
+	if err := send(s.control, p, launch.ForInit); err != nil {
+		return fmt.Errorf("send to PID 1: %w", err)
 	}
-	defer theirs.Close()
-	s.control = conn
-	one, err := s.backend.launchers.take(ctx)
-	if err != nil {
-		return err
-	}
-	s.pidfd, s.pid, err = one.start(p, theirs)
-	var fork *forkError
-	if err != nil && !errors.As(err, &fork) {
-		s.backend.launchers.lose()
-		one.close()
-		return err
-	}
-	s.backend.launchers.give(one)
-	theirs.Close()
-	if err != nil {
-		return err
-	}
-	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { s.control.SetReadDeadline(time.Unix(1, 0)) })
 	var m launch.Message
-	fds, err := receive(conn, messageBytes(&m))
+	fds, err := receive(s.control, messageBytes(&m))
 	if !stop() {
 		return ctx.Err()
 	}
@@ -221,20 +202,13 @@ func (s *sandbox) Files() backends.Files { return s.files }
 
 // kill ends every process of the sandbox and returns when they are gone.
 func (s *sandbox) kill() {
-	if s.pidfd == nil {
+	if s.birth == nil {
 		return
 	}
 	if s.weak {
 		s.killTree()
 	}
-	unix.PidfdSendSignal(int(s.pidfd.Fd()), unix.SIGKILL, nil, 0)
-	// PID 1 becomes waitable only after the kernel has ended all others in its namespace.
-	poll := []unix.PollFd{{Fd: int32(s.pidfd.Fd()), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(poll, -1); err != unix.EINTR {
-			return
-		}
-	}
+	s.birth.kill()
 }
 
 // Close implements [backends.Sandbox].
@@ -242,18 +216,15 @@ func (s *sandbox) Close() error {
 	var err error
 	s.close.Do(func() {
 		s.kill()
-		if s.control != nil {
-			s.control.Close()
-		}
 		if s.files != nil {
 			err = s.files.close()
 		}
-		for _, f := range []*os.File{s.pidfd, s.proc} {
-			if f != nil {
-				f.Close()
-			}
+		if s.proc != nil {
+			s.proc.Close()
 		}
-		s.cgroup.remove()
+		if s.birth != nil {
+			s.birth.remove()
+		}
 		if s.weak {
 			err = errors.Join(err, s.removeDir())
 		}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +18,8 @@ import (
 type watcher struct {
 	exceeded chan string // the limit, once
 	peak     atomic.Int64
+	crowded  atomic.Bool // there were as many threads as there may be
+	cpu      atomic.Int64
 	quit     chan struct{}
 	done     chan struct{}
 }
@@ -31,11 +34,18 @@ func (s *sandbox) watch() *watcher {
 	if s.cgroup != nil {
 		look = s.lookAtCgroup
 	}
-	go w.run(look, s.limits.RAM)
+	go w.run(look, s.limits.RAM, s.tasks)
 	return w
 }
 
-func (w *watcher) run(look func(limit int64) int64, limit int64) {
+// sight is what one look saw.
+type sight struct {
+	ram     int64
+	threads uint64
+	cpu     time.Duration // of the processes alive, and of their children that are not
+}
+
+func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64) {
 	defer close(w.done)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -45,11 +55,13 @@ func (w *watcher) run(look func(limit int64) int64, limit int64) {
 			return
 		case <-tick.C:
 		}
-		used := look(limit)
-		if used > w.peak.Load() {
-			w.peak.Store(used)
+		saw := look(limit)
+		w.peak.Store(max(w.peak.Load(), saw.ram))
+		w.cpu.Store(max(w.cpu.Load(), int64(saw.cpu)))
+		if saw.threads+1 >= tasks { // and PID 1
+			w.crowded.Store(true)
 		}
-		if used > limit {
+		if saw.ram > limit {
 			w.exceeded <- "ram"
 			return
 		}
@@ -63,12 +75,12 @@ func (w *watcher) stop() {
 
 // lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
 // in our sense: not the page cache of files, and not what lies in the workspace.
-func (s *sandbox) lookAtCgroup(limit int64) int64 {
+func (s *sandbox) lookAtCgroup(limit int64) sight {
 	used := s.cgroup.usage()
 	if used <= limit {
-		return used
+		return sight{ram: used}
 	}
-	return s.cgroup.anonymous() - s.tmpfsUsed()
+	return sight{ram: s.cgroup.anonymous() - s.tmpfsUsed()}
 }
 
 // tmpfsUsed is how much memory the workspace's files take.
@@ -81,16 +93,19 @@ func (s *sandbox) tmpfsUsed() int64 {
 
 // lookAtTree adds up what all processes of the sandbox hold. The cheap sum counts pages that are
 // shared between processes more than once; only when it is past the limit is the exact one taken.
-func (s *sandbox) lookAtTree(limit int64) int64 {
+func (s *sandbox) lookAtTree(limit int64) sight {
 	pids := s.pids()
 	memfds := s.memfds(pids)
-	sum := memfds
+	saw := sight{ram: memfds}
 	for _, pid := range pids {
 		status := statusFields(s.read(pid + "/status"))
-		sum += kib(status["RssAnon"]) + kib(status["RssShmem"])
+		saw.ram += kib(status["RssAnon"]) + kib(status["RssShmem"])
+		threads, _ := strconv.ParseUint(status["Threads"], 10, 32)
+		saw.threads += threads
+		saw.cpu += cpuTime(s.read(pid + "/stat"))
 	}
-	if sum <= limit {
-		return sum
+	if saw.ram <= limit {
+		return saw
 	}
 	var private, shared int64
 	for _, pid := range pids {
@@ -98,7 +113,19 @@ func (s *sandbox) lookAtTree(limit int64) int64 {
 		private += kib(rollup["Pss_Anon"])
 		shared += kib(rollup["Pss_Shmem"])
 	}
-	return private + max(shared, memfds)
+	saw.ram = private + max(shared, memfds)
+	return saw
+}
+
+// cpuTime adds up fields 14 to 17 of /proc/pid/stat, in ticks of 10 ms: proc_pid_stat(5).
+func cpuTime(stat []byte) time.Duration {
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks int64
+	for i := 11; i <= 14 && i < len(fields); i++ {
+		n, _ := strconv.ParseInt(fields[i], 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // pids lists the sandbox's processes, by their names in its own /proc.

@@ -21,51 +21,58 @@ func (b *Backend) weakSetup(s *sandbox) *plan {
 	s.cgroup.join(p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	if b.root {
-		p.do("setgroups(0)", unix.SYS_SETGROUPS, val(0), val(0))
-		p.do("setresgid", unix.SYS_SETRESGID, val(s.uid), val(s.uid), val(s.uid))
-		p.do("setresuid", unix.SYS_SETRESUID, val(s.uid), val(s.uid), val(s.uid))
+		dropBounding(p)
+		becomeUser(p, s.uid)
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	}
-	p.do("chdir", unix.SYS_CHDIR, p.str(s.dir))
 	settle(p, s.dir)
 	return p
 }
 
-// makeDir makes the workspace of a sandbox that can't mount one.
+// makeDir makes the workspace of a sandbox that can't mount one, and a folder for temporary files
+// beside it.
 func (s *sandbox) makeDir() error {
-	if s.host.Host != "" {
-		s.dir = s.host.Host
-		return nil
-	}
-	base := filepath.Join(s.backend.config.StateDir, "work", folder(os.Getpid()))
-	s.dir = filepath.Join(base, s.id)
-	if err := os.MkdirAll(filepath.Join(s.dir, ".tmp"), 0o700); err != nil {
-		return fmt.Errorf("make workspace: %w", err)
-	}
-	if s.uid == 0 {
-		return nil
-	}
-	for _, dir := range []string{s.dir, filepath.Join(s.dir, ".tmp")} {
+	s.own = filepath.Join(s.backend.workDir(), folder(os.Getpid()), s.id)
+	s.dir, s.tmp = filepath.Join(s.own, "workspace"), filepath.Join(s.own, "tmp")
+	for _, dir := range []string{s.dir, s.tmp} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("make workspace: %w", err)
+		}
+		if s.uid == 0 {
+			continue
+		}
 		if err := os.Chown(dir, s.uid, s.uid); err != nil {
-			return err
+			return fmt.Errorf("make workspace: %w", err)
 		}
 	}
-	return os.Chmod(base, 0o711)
+	if s.host.Host != "" {
+		s.dir = s.host.Host
+	}
+	return nil
 }
 
-// removeDir removes it, and what killed servers left.
+// workDir is where workspaces of the profile "landlock" live. The unprivileged user that root's
+// sandboxes run under could not pass root's state folder.
+func (b *Backend) workDir() string {
+	if b.root {
+		return "/run/sandboxmcp"
+	}
+	return filepath.Join(b.config.StateDir, "work")
+}
+
+// removeDir removes what makeDir made.
 func (s *sandbox) removeDir() error {
-	if s.host.Host != "" || s.dir == "" {
+	if s.own == "" {
 		return nil
 	}
-	err := os.RemoveAll(s.dir)
-	os.Remove(filepath.Dir(s.dir))
+	err := os.RemoveAll(s.own)
+	os.Remove(filepath.Dir(s.own))
 	return err
 }
 
 // removeDeadWork removes the workspaces of servers that are no more.
 func (b *Backend) removeDeadWork() {
-	names, _ := filepath.Glob(filepath.Join(b.config.StateDir, "work", folderPrefix+"*"))
+	names, _ := filepath.Glob(filepath.Join(b.workDir(), folderPrefix+"*"))
 	for _, name := range names {
 		if dead(filepath.Base(name)) {
 			os.RemoveAll(name)
@@ -76,7 +83,7 @@ func (b *Backend) removeDeadWork() {
 // weakRules are what a program may reach on the host when it has no root folder of its own.
 func weakRules(s *sandbox) []rule {
 	const all = fsRead | fsWrite
-	rules := []rule{{s.dir, all}, {"/proc/self", fsRead}}
+	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}
 	if s.host.Host != "" && !s.host.Write {
 		rules[0].access = fsRead
 	}

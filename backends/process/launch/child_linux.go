@@ -13,8 +13,8 @@ var (
 	slots [Slots]uintptr
 
 	programs [64]int32 // pids inside of what Exec started and nobody has reported yet
-	control  uintptr   // our end of the socket to the server
 	signals  uintptr   // a signalfd for SIGCHLD
+	children uint64    // its mask
 	polled   [2]pollFD
 	message  Message
 	usage    syscall.Rusage
@@ -33,7 +33,6 @@ const (
 	sigsetSize      = 8
 	sigIgn          = 1
 	pollIn          = 1
-	atEmptyPath     = 0x1000
 )
 
 type cloneArgs struct {
@@ -59,8 +58,7 @@ func fork(args *cloneArgs) (pid uintptr, errno syscall.Errno) {
 	if pid == 0 && errno == 0 {
 		resetSignals()
 		syscall.RawSyscall(syscall.SYS_CLOSE, Sock, 0, 0)
-		follow()
-		reap()
+		serveSandbox()
 	}
 	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&old)), 0, sigsetSize, 0, 0)
 	return pid, errno
@@ -108,7 +106,6 @@ func load(fd uintptr) syscall.Errno {
 func follow() {
 	base := unsafe.Pointer(&plan)
 	h := (*Header)(base)
-	control = slots[1]
 	for i := uint32(0); i < h.StepCount; i++ {
 		s := (*Step)(unsafe.Add(base, uintptr(h.Steps)+uintptr(i)*unsafe.Sizeof(Step{})))
 		r, errno := call(s)
@@ -161,7 +158,7 @@ func fail(step uint32, errno syscall.Errno) {
 //go:norace
 //go:nocheckptr
 func send() {
-	syscall.RawSyscall6(syscall.SYS_SENDTO, control, uintptr(unsafe.Pointer(&message)), unsafe.Sizeof(message), syscall.MSG_NOSIGNAL, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_SENDTO, slots[SlotControl], uintptr(unsafe.Pointer(&message)), unsafe.Sizeof(message), syscall.MSG_NOSIGNAL, 0, 0)
 }
 
 //go:nosplit

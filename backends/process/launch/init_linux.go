@@ -5,26 +5,19 @@ import (
 	"unsafe"
 )
 
-// Slots with a meaning.
-const (
-	SlotPlan    = 0  // the plan's own descriptor
-	SlotControl = 1  // PID 1's end of the socket to the server
-	SlotFiles   = 2  // the first of the other descriptors that came with the plan
-	SlotFree    = 40 // the first that a plan may use for what it makes itself
-	SlotSignals = 63 // signalfd(SIGCHLD), made by the setup plan
-)
-
-// reap is PID 1's life: it starts programs as the server asks, reaps every process of the
-// sandbox, and reports the ends of programs. When the server's end of the socket is closed it
-// exits, and the kernel kills all that is left in its PID namespace.
+// serveSandbox is PID 1's life: it follows the server's plan for the sandbox, starts programs as
+// the server asks, reaps every process of the sandbox, and reports the ends of programs. When the
+// server's end of the socket is closed it exits, and the kernel kills all that is left in its PID
+// namespace.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func reap() {
-	signals = slots[SlotSignals]
+func serveSandbox() {
+	children = 1 << (uint(syscall.SIGCHLD) - 1)
+	signals, _, _ = syscall.RawSyscall6(syscall.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), sigsetSize, syscall.O_CLOEXEC, 0, 0)
 	for {
-		polled[0].fd, polled[0].events, polled[0].revents = int32(control), pollIn, 0
+		polled[0].fd, polled[0].events, polled[0].revents = int32(slots[SlotControl]), pollIn, 0
 		polled[1].fd, polled[1].events, polled[1].revents = int32(signals), pollIn, 0
 		syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&polled)), 2, 0, 0, 0, 0)
 		if polled[1].revents != 0 {
@@ -63,7 +56,7 @@ func wait() {
 	}
 }
 
-// begin takes one exec plan from the server and forks a process that follows it.
+// begin takes one plan from the server, and follows it or forks a process that does.
 //
 //go:nosplit
 //go:norace
@@ -73,22 +66,36 @@ func begin() {
 	if errno := load(slots[SlotPlan]); errno != 0 {
 		fail(0, errno)
 	}
-	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 {
-		message.Kind, message.Index, message.Errno = Failed, -1, int32(errno)
-		send()
-	} else if pid == 0 {
+	if hello[0] == ForInit {
 		follow()
-		exit(126) // execve does not return
 	} else {
-		remember(int32(pid))
-		message.Kind, message.Pid = Started, int32(pid)
-		send()
+		spawn()
 	}
 	forget(files)
 }
 
-// forget closes an exec plan's descriptors and wipes the plan, which holds the environment.
+// spawn forks the process of a program.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func spawn() {
+	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		message.Kind, message.Index, message.Errno = Failed, -1, int32(errno)
+		send()
+		return
+	}
+	if pid == 0 {
+		follow()
+		exit(126) // execve does not return
+	}
+	remember(int32(pid))
+	message.Kind, message.Pid = Started, int32(pid)
+	send()
+}
+
+// forget closes a plan's descriptors and wipes the plan, which may hold secrets of the environment.
 //
 //go:nosplit
 //go:norace
@@ -118,7 +125,7 @@ func remember(pid int32) {
 	}
 }
 
-// take receives an exec plan's descriptors: the plan, and the program's own from SlotFiles on.
+// take receives a plan's descriptors: the plan itself, and the others into SlotFiles and on.
 // It returns how many of the latter there are, and exits when the server is gone.
 //
 //go:nosplit
@@ -129,7 +136,7 @@ func take() uintptr {
 	*(*uintptr)(unsafe.Pointer(&header.Iov)) = uintptr(unsafe.Pointer(&iov))
 	*(*uintptr)(unsafe.Pointer(&header.Control)) = uintptr(unsafe.Pointer(&cmsg))
 	iov.Len, header.Iovlen, header.Controllen = uint64(len(hello)), 1, uint64(len(cmsg))
-	n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, control, uintptr(unsafe.Pointer(&header)), syscall.MSG_CMSG_CLOEXEC)
+	n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, slots[SlotControl], uintptr(unsafe.Pointer(&header)), syscall.MSG_CMSG_CLOEXEC)
 	head := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg))
 	if errno != 0 || n == 0 || header.Controllen < syscall.SizeofCmsghdr+4 || head.Type != syscall.SCM_RIGHTS {
 		exit(0)

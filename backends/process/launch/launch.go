@@ -1,9 +1,10 @@
 // Package launch is the part of the process backend that runs outside the server: a small
 // process, the launcher, that does nothing but start sandboxes, and in each sandbox its PID 1.
 //
-// The server compiles what a sandbox is to be into a [Step] list: system calls with their
-// arguments, and what each must answer. The launcher forks; the child makes the calls one after
-// another and stops at the first that answers otherwise. A forked child of a Go process has no
+// The launcher forks a process into new namespaces, and that becomes PID 1. The server compiles
+// what a sandbox is to be, and later each program that is to run in it, into a [Step] list: system
+// calls with their arguments, and what each must answer. PID 1, or a child of its, makes the calls
+// one after another and stops at the first that answers otherwise. A forked child of a Go process has no
 // Go runtime to lean on (no other threads, no collector, no growing stacks), and a list of system
 // calls needs none. Building the lists is ordinary Go, in package process.
 //
@@ -28,12 +29,32 @@ const Sock = 3
 // before execve(2) refuses them, and the rest of a plan is small.
 const MaxPlan = 4 << 20
 
-// Slots is how many values (descriptors, lengths) a plan can keep between its steps. The
-// descriptors that come with a message are put in the first ones, the plan itself being slot 0.
+// Slots is how many values (descriptors, lengths) a plan can keep between its steps.
 const Slots = 64
+
+// Slots with a meaning.
+const (
+	SlotPlan    = 0  // the plan's own descriptor
+	SlotControl = 1  // PID 1's end of the socket to the server
+	SlotFiles   = 2  // the first of the other descriptors that came with the plan
+	SlotFree    = 40 // the first that a plan may use for what it makes itself
+)
 
 // MaxFiles is how many descriptors one message may carry.
 const MaxFiles = 32
+
+// Request asks the launcher for a process in new namespaces, which becomes PID 1 of a sandbox and
+// waits for its plans. Its control socket is attached, and a cgroup v2 folder to be born in if
+// there is one.
+type Request struct {
+	Flags uint64 // CLONE_*
+}
+
+// Whom a plan is for: the one byte that it travels with.
+const (
+	ForInit    = 1 // PID 1 follows it itself
+	ForProgram = 2 // PID 1 forks a process that follows it
+)
 
 // Header begins a plan. Offsets count from the plan's first byte.
 type Header struct {
@@ -42,8 +63,7 @@ type Header struct {
 	StepCount  uint32
 	Fixups     uint32 // offset of the fixups
 	FixupCount uint32
-	Cgroup     int32  // slot of a cgroup v2 folder to be born in, or -1
-	Flags      uint64 // CLONE_* for the new process
+	_          uint32
 }
 
 // Fixup says that the eight bytes at offset At must hold the address of offset To.
@@ -99,7 +119,7 @@ type Message struct {
 	MaxRSS int64 // KiB, of the largest process, for Exited
 }
 
-// Reply is the launcher's answer to a plan: the new process, with a pidfd attached, or why not.
+// Reply is the launcher's answer: the new process, with a pidfd attached, or why not.
 type Reply struct {
 	Pid   int32 // as the launcher sees it
 	Errno int32

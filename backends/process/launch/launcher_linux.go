@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// serve starts a sandbox for each plan that the server sends, until the server is gone.
+// serve forks a PID 1 for each request of the server's, until the server is gone.
 func serve() {
 	ignoreChildren()
 	for {
-		files, ok := receive()
+		r, files, ok := receive()
 		if !ok {
 			return
 		}
-		reply, pidfd := launch(files)
+		reply, pidfd := launch(r, files)
 		for _, fd := range files {
 			syscall.Close(fd)
 		}
@@ -30,51 +30,45 @@ func ignoreChildren() {
 		uintptr(unsafe.Pointer(&action)), 0, sigsetSize, 0, 0)
 }
 
-// receive waits for a plan. The first descriptor is the plan itself.
-func receive() (files []int, ok bool) {
-	var hello [1]byte
+// receive waits for a request.
+func receive() (r Request, files []int, ok bool) {
+	buf := (*[unsafe.Sizeof(r)]byte)(unsafe.Pointer(&r))[:]
 	oob := make([]byte, syscall.CmsgSpace(4*MaxFiles))
 	for {
-		n, oobn, _, _, err := syscall.Recvmsg(Sock, hello[:], oob, syscall.MSG_CMSG_CLOEXEC)
+		n, oobn, _, _, err := syscall.Recvmsg(Sock, buf, oob, syscall.MSG_CMSG_CLOEXEC)
 		if err == syscall.EINTR {
 			continue
 		}
-		if err != nil || n == 0 {
-			return nil, false
+		if err != nil || n != len(buf) {
+			return r, nil, false
 		}
 		messages, err := syscall.ParseSocketControlMessage(oob[:oobn])
 		if err != nil || len(messages) != 1 {
-			return nil, false
+			return r, nil, false
 		}
 		files, err = syscall.ParseUnixRights(&messages[0])
-		return files, err == nil
+		return r, files, err == nil
 	}
 }
 
-// launch forks a process that follows the plan in files[0].
-func launch(files []int) (Reply, int) {
-	for i, fd := range files {
-		slots[i] = uintptr(fd)
-	}
-	if errno := load(uintptr(files[0])); errno != 0 {
-		return Reply{Errno: int32(errno)}, -1
-	}
+// launch forks a PID 1. files are its control socket and, if any, its cgroup v2 folder.
+func launch(r Request, files []int) (Reply, int) {
+	slots[SlotControl] = uintptr(files[0])
 	pidfd := int32(-1)
-	h := (*Header)(unsafe.Pointer(&plan))
 	args := cloneArgs{
-		flags:      h.Flags | clonePidfd,
+		flags:      r.Flags | clonePidfd,
 		pidfd:      uint64(uintptr(unsafe.Pointer(&pidfd))),
 		exitSignal: uint64(syscall.SIGCHLD),
 	}
-	if h.Cgroup >= 0 {
+	if len(files) > 1 {
 		args.flags |= cloneIntoCgroup
-		args.cgroup = uint64(slots[h.Cgroup])
+		args.cgroup = uint64(files[1])
 	}
 	pid, errno := fork(&args)
 	return Reply{Pid: int32(pid), Errno: int32(errno)}, int(pidfd)
 }
 
-// answer reports to the server what became of its plan.
+// answer tells the server what became of its request.
 func answer(r Reply, pidfd int) bool {
 	var oob []byte
 	if pidfd >= 0 {

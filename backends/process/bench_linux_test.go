@@ -1,0 +1,118 @@
+package process
+
+import (
+	"context"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// BenchmarkCold runs the same command bare, under bubblewrap and in a sandbox, in turn, so that a
+// machine whose speed drifts is the same for all. It reports medians, in milliseconds.
+func BenchmarkCold(b *testing.B) {
+	for _, c := range []struct {
+		name, language string
+		args           []string
+	}{
+		{"python", "python", []string{"python", "-I", "-S", "-c", "print(1)"}},
+		{"node", "node", []string{"node", "-e", "console.log(1)"}},
+		{"shell", "shell", []string{"bash", "-c", "echo 1"}},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkCold(b, c.language, c.args) })
+	}
+}
+
+// BenchmarkColdLargeServer is BenchmarkCold's python in a server that holds 1 GiB.
+func BenchmarkColdLargeServer(b *testing.B) {
+	ballast := make([]byte, 1<<30)
+	for i := 0; i < len(ballast); i += 4096 {
+		ballast[i] = 1
+	}
+	benchmarkCold(b, "python", []string{"python", "-I", "-S", "-c", "print(1)"})
+	if ballast[4096] != 1 {
+		b.Fatal("the ballast is gone")
+	}
+}
+
+func benchmarkCold(b *testing.B, language string, args []string) {
+	backend, err := New(Config{StateDir: b.TempDir(), Ahead: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer backend.Close()
+	r, err := backend.runtime(context.Background(), language)
+	if err != nil {
+		b.Skip(err)
+	}
+	bare := append([]string{r.Path}, args[1:]...)
+	wrapped := bubblewrap(bare)
+	times := map[string][]time.Duration{}
+	measure := func(name string, run func() error) {
+		begun := time.Now()
+		if err := run(); err != nil {
+			b.Fatalf("%s: %v", name, err)
+		}
+		times[name] = append(times[name], time.Since(begun))
+	}
+	sandboxed := func() error { return runSandboxed(backend, language, args) }
+	if err := sandboxed(); err != nil { // starts the launcher, finds the interpreter
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		measure("bare", func() error { return command(bare).Run() })
+		measure("sandbox", sandboxed)
+		if wrapped != nil {
+			measure("bwrap", func() error { return command(wrapped).Run() })
+		}
+	}
+	for name, list := range times {
+		b.ReportMetric(median(list), name+"-ms")
+	}
+	b.ReportMetric(median(times["sandbox"])-median(times["bare"]), "added-ms")
+	if wrapped != nil {
+		b.ReportMetric((median(times["sandbox"])-median(times["bare"]))/(median(times["bwrap"])-median(times["bare"])), "added/bwrap-added")
+	}
+}
+
+func runSandboxed(backend *Backend, language string, args []string) error {
+	s, err := backend.Start(context.Background(), backends.Spec{ID: "bench", Language: language, Require: backends.ContainmentLayers})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, err = s.Exec(context.Background(), backends.Command{Args: args}, backends.Streams{Stdout: io.Discard})
+	return err
+}
+
+func command(args []string) *exec.Cmd {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}
+	cmd.Stdout = io.Discard
+	return cmd
+}
+
+// bubblewrap is a command line that gives a program about what a sandbox has, less Landlock,
+// seccomp, limits and the reading back; nil where it is not installed.
+func bubblewrap(bare []string) []string {
+	bwrap, err := exec.LookPath("bwrap")
+	if err != nil {
+		return nil
+	}
+	args := []string{bwrap, "--unshare-all", "--die-with-parent", "--new-session",
+		"--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--symlink", "usr/bin", "/bin",
+		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--chdir", "/workspace"}
+	if dir, _, ok := strings.Cut(bare[0], "/bin/"); ok && dir != "/usr" && dir != "" {
+		args = append(args, "--ro-bind", dir, dir)
+	}
+	return append(append(args, "--"), bare...)
+}
+
+func median(list []time.Duration) float64 {
+	slices.Sort(list)
+	return float64(list[len(list)/2]) / float64(time.Millisecond)
+}

@@ -1,0 +1,155 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// birth is a PID 1 in its namespaces and its cgroup, before it knows what sandbox it will be.
+type birth struct {
+	pid     int // as the host sees it
+	pidfd   *os.File
+	control *net.UnixConn
+	cgroup  *cgroup
+}
+
+// nursery makes births, some ahead of time. Each is for one sandbox.
+type nursery struct {
+	backend *Backend
+	ready   chan *birth
+	filling sync.WaitGroup
+	mu      sync.Mutex
+	closed  bool
+}
+
+// take returns a birth, and has another made for the next caller.
+func (n *nursery) take(ctx context.Context, weak bool) (*birth, error) {
+	if weak {
+		return n.backend.bear(ctx, 0)
+	}
+	defer n.fill()
+	for {
+		select {
+		case b := <-n.ready:
+			if b.alive() {
+				return b, nil
+			}
+			b.remove()
+		default:
+			return n.backend.bear(ctx, n.flags())
+		}
+	}
+}
+
+// flags of a hardened PID 1.
+func (n *nursery) flags() uint64 {
+	if n.backend.root {
+		return namespaces
+	}
+	return namespaces | unix.CLONE_NEWUSER
+}
+
+// fill makes one birth ahead, if there is room.
+func (n *nursery) fill() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || len(n.ready) == cap(n.ready) {
+		return
+	}
+	n.filling.Go(func() {
+		b, err := n.backend.bear(context.Background(), n.flags())
+		if err != nil {
+			return // whoever needs one will see why
+		}
+		select {
+		case n.ready <- b:
+		default:
+			b.remove()
+		}
+	})
+}
+
+func (n *nursery) close() {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.filling.Wait()
+	for len(n.ready) > 0 {
+		(<-n.ready).remove()
+	}
+}
+
+// bear has a launcher fork a PID 1.
+func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
+	child := &birth{}
+	var err error
+	if child.cgroup, err = b.cgroups.make(); err != nil {
+		return nil, err
+	}
+	if err := b.fork(ctx, child, flags); err != nil {
+		child.remove()
+		return nil, err
+	}
+	return child, nil
+}
+
+func (b *Backend) fork(ctx context.Context, child *birth, flags uint64) error {
+	one, err := b.launchers.take(ctx)
+	if err != nil {
+		return err
+	}
+	var theirs *os.File
+	if child.control, theirs, err = socketPair(); err != nil {
+		b.launchers.give(one)
+		return err
+	}
+	defer theirs.Close()
+	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.folder())
+	var refused *forkError
+	if err != nil && !errors.As(err, &refused) {
+		b.launchers.lose()
+		one.close()
+		return err
+	}
+	b.launchers.give(one)
+	return err
+}
+
+// alive says whether PID 1 still runs.
+func (b *birth) alive() bool {
+	poll := []unix.PollFd{{Fd: int32(b.pidfd.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n == 0
+}
+
+// kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes
+// waitable only after the kernel has ended the others.
+func (b *birth) kill() {
+	if b.pidfd == nil {
+		return
+	}
+	unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
+	poll := []unix.PollFd{{Fd: int32(b.pidfd.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(poll, -1); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// remove kills PID 1 and removes what belongs to it.
+func (b *birth) remove() {
+	b.kill()
+	if b.control != nil {
+		b.control.Close()
+	}
+	if b.pidfd != nil {
+		b.pidfd.Close()
+	}
+	b.cgroup.remove()
+}
