@@ -92,6 +92,9 @@ func limit(p *plan, s *sandbox) {
 	if s.cgroup != nil {
 		tasks += 8
 	}
+	if s.weak { // without a user namespace, the kernel counts all that the user runs
+		tasks += threadsOf(s.backend.uid())
+	}
 	for _, l := range []struct {
 		name       string
 		id         int

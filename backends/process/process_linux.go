@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -37,13 +39,21 @@ const firstUID = 0x70000000
 func New(c Config) (*Backend, error) {
 	b := &Backend{
 		config:  c,
-		root:    os.Geteuid() == 0,
+		root:    isRoot(),
 		found:   map[string]runtimes.Runtime{},
 		running: map[*sandbox]struct{}{},
 	}
 	b.nursery = nursery{backend: b, ready: make(chan *birth, c.Ahead)}
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b, nil
+}
+
+// isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
+// there are no other users to become.
+func isRoot() bool {
+	all, _ := os.ReadFile("/proc/self/uid_map")
+	fields := strings.Fields(string(all))
+	return os.Geteuid() == 0 && slices.Equal(fields, []string{"0", "0", "4294967295"})
 }
 
 // Name implements [backends.Backend].

@@ -133,7 +133,10 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher) end {
 	case <-ctx.Done():
 		e = end{reason: backends.EndedCancelled}
 	case limit := <-w.exceeded:
-		e = end{reason: backends.EndedOOM, limit: limit}
+		e = end{reason: backends.EndedLimit, limit: limit}
+		if limit == "ram" {
+			e.reason = backends.EndedOOM
+		}
 	case <-s.gone:
 	}
 	select { // it may have ended by itself at the same moment

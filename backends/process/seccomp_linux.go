@@ -91,33 +91,68 @@ func assemble(k filterKind) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	always, conditional, err := mobysList(info)
+	always, decisions, err := mobysList(info)
 	if err != nil {
 		return nil, err
 	}
-	policy := bpf.Policy{DefaultAction: bpf.ActionErrno, Syscalls: append(ours(k), conditional)}
-	list, err := policy.Assemble()
-	if err != nil {
-		return nil, err
+	if !k.affinity {
+		always = slices.DeleteFunc(always, func(n int) bool { return n == info.SyscallNames["sched_setaffinity"] })
 	}
 	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
-	x32 := uint32(arch.X32.SeccompMask)
-	head := []netbpf.Instruction{
+	list := []netbpf.Instruction{
 		netbpf.LoadAbsolute{Off: 4, Size: 4}, // seccomp_data.arch
 		netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
 		netbpf.RetConstant{Val: uint32(bpf.ActionKillProcess)},
 		netbpf.LoadAbsolute{Off: 0, Size: 4}, // seccomp_data.nr
-		netbpf.JumpIf{Cond: netbpf.JumpLessThan, Val: x32, SkipTrue: 1},
+		netbpf.JumpIf{Cond: netbpf.JumpLessThan, Val: uint32(arch.X32.SeccompMask), SkipTrue: 1},
 		netbpf.RetConstant{Val: uint32(bpf.ActionKillProcess)},
 		netbpf.JumpIf{Cond: netbpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
-		netbpf.RetConstant{Val: uint32(bpf.ActionErrno) | uint32(unix.ENOSYS)},
+		netbpf.RetConstant{Val: enosys},
+		// glibc and others fall back to clone, whose flags a filter can see.
+		netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: uint32(info.SyscallNames["clone3"]), SkipTrue: 1},
+		netbpf.RetConstant{Val: enosys},
 	}
-	// The library's list ends in the default action, which is the search's to give.
-	code, err := netbpf.Assemble(slices.Concat(head, list[:len(list)-1], search(runs(always))))
+	for _, d := range append(ours(k), decisions...) {
+		block, err := d.assemble()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.name, err)
+		}
+		number := uint32(info.SyscallNames[d.name])
+		list = append(list, netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: number, SkipTrue: 1}, netbpf.Jump{Skip: uint32(len(block))})
+		list = append(list, block...)
+	}
+	code, err := netbpf.Assemble(append(list, search(runs(always))...))
 	if err != nil {
 		return nil, err
 	}
 	return raw(sockFilters(code)), nil
+}
+
+// What the filter can answer.
+const (
+	allowed = uint32(bpf.ActionAllow)
+	eperm   = uint32(bpf.ActionErrno) | uint32(unix.EPERM)
+	enosys  = uint32(bpf.ActionErrno) | uint32(unix.ENOSYS)
+)
+
+// decision is about one call whose arguments matter.
+type decision struct {
+	name      string
+	when      []bpf.ArgumentConditions // any of these, of which each must hold as a whole,
+	match     bpf.Action               // gets this,
+	otherwise bpf.Action               // and all else that.
+}
+
+// assemble makes a filter of its own for one call: once the library's code has loaded an argument
+// it does not load the call's number again, and would compare the argument with the numbers of
+// calls in the rules that follow.
+func (d decision) assemble() ([]netbpf.Instruction, error) {
+	group := bpf.SyscallGroup{Action: d.match}
+	for _, c := range d.when {
+		group.NamesWithCondtions = append(group.NamesWithCondtions, bpf.NameWithConditions{Name: d.name, Conditions: c})
+	}
+	policy := bpf.Policy{DefaultAction: d.otherwise, Syscalls: []bpf.SyscallGroup{group}}
+	return policy.Assemble()
 }
 
 // run is a row of calls by number, last included, that are all allowed or all not.
@@ -127,14 +162,14 @@ type run struct {
 }
 
 // runs turns sorted numbers into rows that cover all numbers.
-func runs(allowed []int) []run {
+func runs(numbers []int) []run {
 	var list []run
 	next := 0
-	for i, n := range allowed {
+	for i, n := range numbers {
 		if n > next {
 			list = append(list, run{uint32(n - 1), false})
 		}
-		if next = n + 1; i+1 == len(allowed) || allowed[i+1] > next {
+		if next = n + 1; i+1 == len(numbers) || numbers[i+1] > next {
 			list = append(list, run{uint32(n), true})
 		}
 	}
@@ -144,9 +179,9 @@ func runs(allowed []int) []run {
 // search finds the row that the number in the accumulator is in.
 func search(list []run) []netbpf.Instruction {
 	if len(list) == 1 {
-		action := uint32(bpf.ActionErrno) | uint32(unix.EPERM)
+		action := eperm
 		if list[0].allowed {
-			action = uint32(bpf.ActionAllow)
+			action = allowed
 		}
 		return []netbpf.Instruction{netbpf.RetConstant{Val: action}}
 	}
@@ -166,12 +201,13 @@ func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
 
 // mobysList is what Docker lets a container without capabilities call on this kernel, less what
 // is forbidden. Names that this architecture does not have are left out.
-func mobysList(info *arch.Info) (always []int, conditional bpf.SyscallGroup, err error) {
+func mobysList(info *arch.Info) (always []int, decisions []decision, err error) {
 	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
 	profile, err := moby.GetDefaultProfile(spec)
 	if err != nil {
-		return nil, conditional, err
+		return nil, nil, err
 	}
+	when := map[string][]bpf.ArgumentConditions{}
 	for _, rule := range profile.Syscalls {
 		if rule.Action != specs.ActAllow {
 			continue
@@ -187,14 +223,19 @@ func mobysList(info *arch.Info) (always []int, conditional bpf.SyscallGroup, err
 			}
 			conditions, err := conditionsOf(rule.Args)
 			if err != nil {
-				return nil, conditional, fmt.Errorf("%s: %w", name, err)
+				return nil, nil, fmt.Errorf("%s: %w", name, err)
 			}
-			conditional.NamesWithCondtions = append(conditional.NamesWithCondtions, bpf.NameWithConditions{Name: name, Conditions: conditions})
+			when[name] = append(when[name], conditions)
 		}
 	}
-	conditional.Action = bpf.ActionAllow
+	for _, name := range slices.Sorted(maps.Keys(when)) {
+		if slices.Contains(always, info.SyscallNames[name]) {
+			continue
+		}
+		decisions = append(decisions, decision{name, when[name], bpf.ActionAllow, bpf.ActionErrno})
+	}
 	slices.Sort(always)
-	return slices.Compact(always), conditional, nil
+	return slices.Compact(always), decisions, nil
 }
 
 func conditionsOf(args []specs.LinuxSeccompArg) (bpf.ArgumentConditions, error) {
@@ -216,54 +257,41 @@ func conditionsOf(args []specs.LinuxSeccompArg) (bpf.ArgumentConditions, error) 
 	return list, nil
 }
 
-// ours are the rules for calls whose arguments decide. The kernel looks only at the low 32 bits of
-// some arguments, the filter at 64: a rule that allows compares all of them (garbage above is
-// refused), a rule that forbids only the low ones (CVE-2019-10063 was to forget that).
-func ours(k filterKind) []bpf.SyscallGroup {
-	eperm := bpf.ActionErrno
-	allow := []bpf.NameWithConditions{
-		{Name: "clone", Conditions: bpf.ArgumentConditions{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}},
+// ours are the decisions that moby's list leaves to others. The kernel looks only at the low 32
+// bits of some arguments, the filter at 64: a rule that allows compares all of them (garbage above
+// is refused), a rule that forbids only the low ones (CVE-2019-10063 was to forget that).
+func ours(k filterKind) []decision {
+	list := []decision{
+		{"clone", []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}, bpf.ActionAllow, bpf.ActionErrno},
+		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, bpf.ActionAllow},
 	}
 	if k.sockets {
-		allow = append(allow, sockets()...)
+		list = append(list, decision{"socket", sockets(), bpf.ActionAllow, bpf.ActionErrno})
 	}
-	groups := []bpf.SyscallGroup{
-		// glibc and others fall back to clone, whose flags a filter can see.
-		{Names: []string{"clone3"}, Action: bpf.ActionErrno | bpf.Action(unix.ENOSYS)},
-		{Action: eperm, NamesWithCondtions: []bpf.NameWithConditions{
-			{Name: "ioctl", Conditions: low32(1, unix.TIOCSTI)},
-			{Name: "ioctl", Conditions: low32(1, unix.TIOCLINUX)},
-		}},
-		{Names: []string{"ioctl"}, Action: bpf.ActionAllow},
-		{NamesWithCondtions: allow, Action: bpf.ActionAllow},
-	}
-	if !k.affinity {
-		groups = append(groups, bpf.SyscallGroup{Names: []string{"sched_setaffinity"}, Action: eperm})
-	}
-	return groups
+	return list
 }
 
 // sockets are the kinds of socket that an empty network namespace has a use for: Unix, TCP and
 // UDP, and the one netlink family by which programs list interfaces.
-func sockets() []bpf.NameWithConditions {
+func sockets() []bpf.ArgumentConditions {
 	equal := func(arg uint32, v uint64) bpf.Condition {
 		return bpf.Condition{Argument: arg, Operation: bpf.Equal, Value: v}
 	}
-	list := []bpf.NameWithConditions{
-		{Name: "socket", Conditions: bpf.ArgumentConditions{equal(0, unix.AF_UNIX)}},
-		{Name: "socket", Conditions: bpf.ArgumentConditions{equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE)}},
+	list := []bpf.ArgumentConditions{
+		{equal(0, unix.AF_UNIX)},
+		{equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE)},
 	}
 	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
 		for _, kind := range []struct{ bit, protocol uint64 }{
 			{unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.SOCK_DGRAM, unix.IPPROTO_UDP},
 		} {
 			for _, protocol := range []uint64{0, kind.protocol} {
-				list = append(list, bpf.NameWithConditions{Name: "socket", Conditions: bpf.ArgumentConditions{
+				list = append(list, bpf.ArgumentConditions{
 					equal(0, family), equal(2, protocol),
 					// The low four bits are the type; flags such as SOCK_CLOEXEC are above.
 					{Argument: 1, Operation: bpf.BitsSet, Value: kind.bit},
 					{Argument: 1, Operation: bpf.BitsNotSet, Value: 15 &^ kind.bit},
-				}})
+				})
 			}
 		}
 	}

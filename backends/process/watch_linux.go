@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,7 +22,7 @@ type watcher struct {
 	crowded  atomic.Bool // there were as many threads as there may be
 	cpu      atomic.Int64
 	quit     chan struct{}
-	done     chan struct{}
+	looking  sync.WaitGroup
 }
 
 // interval between looks. A program that touches 4 GB/s gets 40 MB past its limit at the most,
@@ -29,13 +30,40 @@ type watcher struct {
 const interval = 10 * time.Millisecond
 
 func (s *sandbox) watch() *watcher {
-	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{})}
 	look := s.lookAtTree
 	if s.cgroup != nil {
 		look = s.lookAtCgroup
 	}
-	go w.run(look, s.limits.RAM, s.tasks)
+	w.looking.Go(func() { w.run(look, s.limits.RAM, s.tasks) })
+	if s.weak {
+		w.looking.Go(func() { w.runDisk(s) })
+	}
 	return w
+}
+
+// runDisk looks at what a workspace without a file system of its own has grown to.
+func (w *watcher) runDisk(s *sandbox) {
+	tick := time.NewTicker(20 * interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-tick.C:
+		}
+		if s.diskUsed() > s.limits.Disk {
+			w.exceed("disk")
+			return
+		}
+	}
+}
+
+func (w *watcher) exceed(limit string) {
+	select {
+	case w.exceeded <- limit:
+	default:
+	}
 }
 
 // sight is what one look saw.
@@ -46,7 +74,6 @@ type sight struct {
 }
 
 func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64) {
-	defer close(w.done)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -62,7 +89,7 @@ func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64) {
 			w.crowded.Store(true)
 		}
 		if saw.ram > limit {
-			w.exceeded <- "ram"
+			w.exceed("ram")
 			return
 		}
 	}
@@ -70,7 +97,7 @@ func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64) {
 
 func (w *watcher) stop() {
 	close(w.quit)
-	<-w.done
+	w.looking.Wait()
 }
 
 // lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM

@@ -2,11 +2,13 @@ package process
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
@@ -147,4 +149,34 @@ func (s *sandbox) killTree() {
 			before = pids
 		}
 	}
+}
+
+// threadsOf counts the threads that a user has on this host.
+func threadsOf(uid int) uint64 {
+	var sum uint64
+	names, _ := filepath.Glob("/proc/[1-9]*/status")
+	for _, name := range names {
+		text, _ := os.ReadFile(name)
+		fields := statusFields(text)
+		if real, _, _ := strings.Cut(fields["Uid"], "\t"); real == strconv.Itoa(uid) {
+			n, _ := strconv.ParseUint(fields["Threads"], 10, 32)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// diskUsed adds up what the sandbox's own folders hold, in bytes.
+func (s *sandbox) diskUsed() int64 {
+	var sum int64
+	filepath.WalkDir(s.own, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			sum += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return nil
+	})
+	return sum
 }

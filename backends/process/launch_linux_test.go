@@ -1,0 +1,92 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// TestTakesOverFirst sees that the launcher's process runs before packages of this module's
+// dependencies are initialised, which would cost each start milliseconds and megabytes.
+func TestTakesOverFirst(t *testing.T) {
+	conn, theirs, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close() // nobody is at the other end: the launcher exits at once
+	defer theirs.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{launch.Name}
+	cmd.Env = []string{"GODEBUG=inittrace=1"}
+	cmd.ExtraFiles = []*os.File{theirs}
+	var trace bytes.Buffer
+	cmd.Stderr = &trace
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("launcher: %v\n%s", err, trace.Bytes())
+	}
+	if !strings.Contains(trace.String(), "init ") {
+		t.Fatalf("no trace: %q", trace.String())
+	}
+	for line := range strings.Lines(trace.String()) {
+		name, ok := strings.CutPrefix(line, "init ")
+		if first, _, _ := strings.Cut(name, "/"); ok && strings.Contains(strings.Fields(first)[0], ".") {
+			t.Errorf("initialised before the launcher took over: %s", line)
+		}
+	}
+}
+
+// TestPlanStopsAtFirstFailure sees that a step which answers otherwise than it must ends PID 1,
+// and that the error names the step.
+func TestPlanStopsAtFirstFailure(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		add  func(p *plan)
+		want error
+	}{
+		{"must succeed", func(p *plan) { p.do("chdir /nowhere", unix.SYS_CHDIR, p.str("/nowhere")) }, unix.ENOENT},
+		{"must fail", func(p *plan) { p.refused(unix.EACCES, "chdir /", unix.SYS_CHDIR, p.str("/")) }, nil},
+		{"must fail otherwise", func(p *plan) { p.refused(unix.EACCES, "chdir /nowhere", unix.SYS_CHDIR, p.str("/nowhere")) }, unix.ENOENT},
+		{"must answer", func(p *plan) { p.want(7, "getppid", unix.SYS_GETPPID) }, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBackend(t, Config{})
+			child, err := b.nursery.take(t.Context(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer child.remove()
+			p := newPlan()
+			c.add(p)
+			p.ready()
+			if err := send(child.control, p, launch.ForInit); err != nil {
+				t.Fatal(err)
+			}
+			var m launch.Message
+			if _, err := receive(child.control, messageBytes(&m)); err != nil {
+				t.Fatal(err)
+			}
+			if m.Kind != launch.Failed {
+				t.Fatalf("got message %+v, want Failed", m)
+			}
+			err = p.explain(m)
+			if !strings.HasPrefix(err.Error(), p.names[0]+":") || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %s: %v", err, p.names[0], c.want)
+			}
+		})
+	}
+}
+
+func TestPlanTooLarge(t *testing.T) {
+	p := newPlan()
+	p.bytes(make([]byte, launch.MaxPlan))
+	if _, err := p.encode(); !errors.Is(err, unix.E2BIG) {
+		t.Errorf("got %v, want E2BIG", err)
+	}
+}

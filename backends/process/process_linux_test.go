@@ -1,0 +1,37 @@
+package process
+
+import (
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+)
+
+// newBackend makes a backend that ends with the test.
+func newBackend(t testing.TB, c Config) *Backend {
+	t.Helper()
+	if c.StateDir == "" {
+		c.StateDir = t.TempDir()
+	}
+	b, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// TestContract runs the attacks that every backend must withstand.
+func TestContract(t *testing.T) {
+	probe := newBackend(t, Config{})
+	probe.cgroups.find()
+	t.Run("hardened", func(t *testing.T) {
+		backendtest.Run(t, func(t testing.TB) backends.Backend {
+			b, err := New(Config{StateDir: t.TempDir(), Ahead: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}, backendtest.Options{Cgroup: probe.cgroups.base != nil})
+	})
+}

@@ -1,0 +1,141 @@
+package runtimes
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// asdf resolves a shim of asdf: the version in ASDF_<PLUGIN>_VERSION, or in the nearest
+// .tool-versions, or in the home folder's.
+func (f *finder) asdf(shim string) (target, how string, err error) {
+	data := or(f.env.get("ASDF_DATA_DIR"), f.env.get("ASDF_DIR"), f.home(".asdf"))
+	dir := filepath.Join(data, "installs", f.plugin)
+	file := or(f.env.get("ASDF_DEFAULT_TOOL_VERSIONS_FILENAME"), ".tool-versions")
+	variable := "ASDF_" + strings.ToUpper(f.plugin) + "_VERSION"
+	if v := f.env.get(variable); v != "" {
+		return f.tool("asdf", dir, strings.Fields(v), variable, shim)
+	}
+	for folder := range above(f.env.Dir) {
+		if versions, ok := toolVersions(filepath.Join(folder, file), f.plugin); ok {
+			return f.tool("asdf", dir, versions, filepath.Join(folder, file), shim)
+		}
+	}
+	versions, _ := toolVersions(f.home(file), f.plugin)
+	return f.tool("asdf", dir, versions, f.home(file), shim)
+}
+
+// mise resolves a shim of mise: the version in MISE_<TOOL>_VERSION, or in the nearest
+// configuration file that names the tool, or in the user's.
+func (f *finder) mise(shim string) (target, how string, err error) {
+	dir := filepath.Join(f.miseData(), "installs", f.name)
+	variable := "MISE_" + strings.ToUpper(f.name) + "_VERSION"
+	if v := f.env.get(variable); v != "" {
+		return f.tool("mise", dir, strings.Fields(v), variable, shim)
+	}
+	for folder := range above(f.env.Dir) {
+		for _, file := range []string{"mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml", ".tool-versions"} {
+			path := filepath.Join(folder, file)
+			if versions, ok := f.miseVersions(path); ok {
+				return f.tool("mise", dir, versions, path, shim)
+			}
+		}
+	}
+	config := or(f.env.get("XDG_CONFIG_HOME"), f.home(".config"))
+	path := filepath.Join(config, "mise", "config.toml")
+	versions, _ := f.miseVersions(path)
+	return f.tool("mise", dir, versions, path, shim)
+}
+
+func (f *finder) miseData() string {
+	if dir := f.env.get("MISE_DATA_DIR"); dir != "" {
+		return dir
+	}
+	return filepath.Join(or(f.env.get("XDG_DATA_HOME"), f.home(".local", "share")), "mise")
+}
+
+// tool returns the shim's program in the first of the versions that is installed in dir.
+func (f *finder) tool(manager, dir string, versions []string, from, shim string) (target, how string, err error) {
+	for _, want := range versions {
+		if want == "system" {
+			break
+		}
+		version, ok := installed(dir, strings.Replace(want, "ref:", "ref-", 1))
+		if !ok {
+			f.note("%s has no %s %s, which %s asks for", manager, f.name, want, from)
+			continue
+		}
+		target := filepath.Join(dir, version, "bin", filepath.Base(shim))
+		if executable(target) {
+			return target, fmt.Sprintf("%s %s, chosen by %s", manager, version, from), nil
+		}
+	}
+	return "", "", fmt.Errorf("%s chooses no version for %s", manager, shim)
+}
+
+// toolVersions reads what a .tool-versions file says about one tool.
+func toolVersions(path, tool string) ([]string, bool) {
+	text, ok := readSmall(path)
+	if !ok {
+		return nil, false
+	}
+	for _, w := range words(text) {
+		if w[0] == tool && len(w) > 1 {
+			return w[1:], true
+		}
+	}
+	return nil, false
+}
+
+// miseVersions reads what a configuration file of mise says about the language.
+func (f *finder) miseVersions(path string) ([]string, bool) {
+	for _, tool := range []string{f.name, f.plugin} {
+		if !strings.HasSuffix(path, ".toml") {
+			if versions, ok := toolVersions(path, tool); ok {
+				return versions, true
+			}
+			continue
+		}
+		if text, ok := readSmall(path); ok {
+			if versions := tomlTool(text, tool); len(versions) > 0 {
+				return versions, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// tomlTool finds the versions of one tool in a mise.toml. Of TOML it knows the forms that mise's
+// own commands write: tool = "1.2", tool = ["1.2", "1.1"] and tool = {version = "1.2"}, below
+// [tools].
+func tomlTool(text, tool string) []string {
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = strings.Trim(line, "[] \t")
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		key = strings.Trim(strings.TrimSpace(key), `"'`)
+		if section != "tools" || !ok || key != tool {
+			continue
+		}
+		value = strings.ReplaceAll(value, "'", `"`)
+		if _, after, ok := strings.Cut(value, "version"); ok {
+			quoted := strings.Split(after, `"`)
+			if len(quoted) > 2 {
+				return quoted[1:2]
+			}
+			return nil
+		}
+		var versions []string
+		for i, part := range strings.Split(value, `"`) {
+			if i%2 == 1 {
+				versions = append(versions, part)
+			}
+		}
+		return versions
+	}
+	return nil
+}

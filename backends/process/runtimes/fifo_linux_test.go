@@ -1,0 +1,13 @@
+package runtimes
+
+import (
+	"syscall"
+	"testing"
+)
+
+func fifo(t *testing.T, path string) {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,100 @@
+package runtimes
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// managed returns interpreters that version managers installed without putting them on PATH: nvm
+// and fnm do that in interactive shells alone, uv and mise only when asked.
+func (f *finder) managed() []candidate {
+	var out []candidate
+	add := func(manager, dir, want string, sub ...string) {
+		version, ok := installed(dir, want)
+		if !ok {
+			return
+		}
+		for _, name := range f.programs {
+			path := filepath.Join(append(append([]string{dir, version}, sub...), "bin", name)...)
+			if executable(path) && safe(path) == nil {
+				out = append(out, candidate{path, fmt.Sprintf("%s %s, which is not on PATH", manager, version)})
+				return
+			}
+		}
+	}
+	data := or(f.env.get("XDG_DATA_HOME"), f.home(".local", "share"))
+	switch {
+	case f.env.Home == "":
+	case f.name == "node":
+		nvm := or(f.env.get("NVM_DIR"), f.home(".nvm"))
+		add("nvm", filepath.Join(nvm, "versions", "node"), nvmDefault(nvm))
+		fnm := or(f.env.get("FNM_DIR"), filepath.Join(data, "fnm"))
+		add("fnm", filepath.Join(fnm, "aliases"), "default")
+		add("mise", filepath.Join(f.miseData(), "installs", "node"), "latest")
+	case f.name == "python":
+		add("uv", or(f.env.get("UV_PYTHON_INSTALL_DIR"), filepath.Join(data, "uv", "python")), "latest")
+		add("mise", filepath.Join(f.miseData(), "installs", "python"), "latest")
+		add("pyenv", filepath.Join(or(f.env.get("PYENV_ROOT"), f.home(".pyenv")), "versions"), "latest")
+	}
+	return out
+}
+
+// nvmDefault follows nvm's alias files from "default" to a version.
+func nvmDefault(nvm string) string {
+	name := "default"
+	for range 5 {
+		if !filepath.IsLocal(name) {
+			return "latest"
+		}
+		text, ok := readSmall(filepath.Join(nvm, "alias", name))
+		if !ok {
+			break
+		}
+		name = strings.TrimSpace(text)
+	}
+	if name == "default" || strings.HasPrefix(name, "lts/") {
+		return "latest"
+	}
+	return name
+}
+
+// volta resolves a shim of volta: the nearest package.json that pins Node, else the user's choice.
+func (f *finder) volta(shim string) (target, how string, err error) {
+	root := or(f.env.get("VOLTA_HOME"), f.home(".volta"))
+	version, from := "", ""
+	for dir := range above(f.env.Dir) {
+		var project struct {
+			Volta struct{ Node string }
+		}
+		path := filepath.Join(dir, "package.json")
+		if readJSON(path, &project) && project.Volta.Node != "" {
+			version, from = project.Volta.Node, path
+			break
+		}
+	}
+	if version == "" {
+		var platform struct {
+			Node struct{ Runtime string }
+		}
+		from = filepath.Join(root, "tools", "user", "platform.json")
+		if readJSON(from, &platform) {
+			version = platform.Node.Runtime
+		}
+	}
+	if version == "" {
+		return "", "", fmt.Errorf("volta has no default Node (volta install node)")
+	}
+	return f.tool("volta", filepath.Join(root, "tools", "image", "node"), []string{version}, from, shim)
+}
+
+func readJSON(path string, v any) bool {
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > 4<<20 {
+		return false
+	}
+	b, err := os.ReadFile(path)
+	return err == nil && json.Unmarshal(b, v) == nil
+}

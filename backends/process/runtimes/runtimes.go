@@ -1,0 +1,180 @@
+// Package runtimes finds the interpreter that a user means by "python", "node" or "shell", and
+// says which folders of the host it can't do without.
+//
+// Every command line run pays for it, so it reads files instead of starting programs: a system
+// interpreter costs some stat(2) calls, a pyenv shim (70 ms when executed) the reading of pyenv's
+// version files. Only a wrapper script of unknown make is executed, once, and remembered.
+package runtimes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+)
+
+// Runtime is one interpreter of the host.
+type Runtime struct {
+	Name string // "python", "node" or "shell"
+	Path string // the real program: shims and links resolved
+
+	// Argv0 is what argv[0] must be: Python finds pyvenv.cfg, and busybox its applet, by it. Where
+	// it is absolute it resolves to Path also inside, given Prefixes and Links.
+	Argv0 string
+
+	// Prefixes are host folders that must be visible inside, read-only, at the same path. They are
+	// absolute, none lies in another, and each is a folder once links are followed. None is a
+	// system folder (/usr and what stands beside it), the home folder, or a folder above that.
+	Prefixes []string
+
+	// Links are symbolic links, by absolute path, that must exist inside, with their targets: the
+	// steps between a virtual environment and its base that lie in no prefix. Usually nil.
+	Links map[string]string
+
+	// PathDirs go before the system's PATH inside, so that python3, pip, node and npm found by
+	// name belong to this interpreter.
+	PathDirs []string
+
+	Version string // where it is known for free; Version asks the interpreter
+	Why     string // how it was found, or why not and what to install
+
+	// Private says that other users can't read or execute it, so that a sandbox whose host uid
+	// differs from the owner's can't run it. Why then says what to type.
+	Private bool
+}
+
+// Env is all that Find knows about the caller.
+type Env struct {
+	Path  string              // the search path
+	Home  string              // never shown, nor a folder above it
+	Dir   string              // working folder: version files are looked for in it and above
+	Get   func(string) string // other environment variables; nil knows none
+	Cache string              // folder for what executing wrappers taught; "" remembers nothing
+}
+
+// FromOS describes this process.
+func FromOS() Env {
+	e := Env{Path: os.Getenv("PATH"), Home: os.Getenv("HOME"), Get: os.Getenv}
+	if e.Home == "" {
+		if u, err := user.Current(); err == nil {
+			e.Home = u.HomeDir
+		}
+	}
+	e.Dir, _ = os.Getwd()
+	if dir, err := os.UserCacheDir(); err == nil {
+		e.Cache = filepath.Join(dir, "sandboxmcp", "runtimes")
+	}
+	return e
+}
+
+func (e Env) get(name string) string {
+	if e.Get == nil {
+		return ""
+	}
+	return e.Get(name)
+}
+
+// Missing is the error for an interpreter that is not there or can't be used.
+type Missing struct {
+	Language string
+	Reason   string // what was looked for, and what was wrong with what was found
+	Remedy   string // what to install
+}
+
+func (m *Missing) Error() string {
+	return fmt.Sprintf("no %s: %s (%s)", m.Language, m.Reason, m.Remedy)
+}
+
+// language is what Find has to know about one.
+type language struct {
+	name     string
+	programs []string // in order of preference
+	plugin   string   // what asdf calls it; mise calls it by name
+	remedy   string
+}
+
+func languageOf(name string) (language, bool) {
+	switch name {
+	case "python":
+		return language{name, []string{"python3", "python"}, "python",
+			"install it: apt install python3, dnf install python3, apk add python3"}, true
+	case "node":
+		return language{name, []string{"node", "nodejs"}, "nodejs",
+			"install it: apt install nodejs, dnf install nodejs, apk add nodejs"}, true
+	case "shell":
+		return language{name, []string{"bash", "sh"}, "",
+			"install it: apt install bash, dnf install bash, apk add bash"}, true
+	}
+	return language{}, false
+}
+
+// Find returns the interpreter for "python", "node" or "shell" that the user would get by typing
+// its name. When there is none, the error is a *Missing and the Runtime holds Name and Why alone.
+func Find(ctx context.Context, name string, env Env) (Runtime, error) {
+	l, ok := languageOf(name)
+	if !ok {
+		return Runtime{Name: name}, &Missing{name, "unknown language", "use python, node or shell"}
+	}
+	f := &finder{language: l, env: env}
+	for c := range f.candidates() {
+		r, err := f.resolve(ctx, c)
+		if err == nil {
+			r.Why = strings.Join(append([]string{r.Why}, f.notes...), "; ")
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			return Runtime{Name: name}, ctx.Err()
+		}
+		f.note("%v", err)
+	}
+	f.notes = append([]string{strings.Join(l.programs, " and ") + " not found on PATH"}, f.notes...)
+	m := &Missing{name, strings.Join(f.notes, "; "), l.remedy}
+	return Runtime{Name: name, Why: m.Reason + " (" + m.Remedy + ")"}, m
+}
+
+// finder is one Find at work. Its notes say what was passed over, and why.
+type finder struct {
+	language
+	env   Env
+	notes []string
+}
+
+func (f *finder) note(format string, args ...any) {
+	s := fmt.Sprintf(format, args...)
+	for _, n := range f.notes {
+		if n == s {
+			return
+		}
+	}
+	f.notes = append(f.notes, s)
+}
+
+// resolve turns a candidate into a Runtime: the program behind a shim, and all that it needs.
+func (f *finder) resolve(ctx context.Context, c candidate) (Runtime, error) {
+	target, how, err := f.behind(ctx, c.path)
+	if err != nil {
+		return Runtime{}, err
+	}
+	if how == "" {
+		how = c.how
+	}
+	r, err := f.layout(target)
+	if err != nil {
+		return Runtime{}, err
+	}
+	if strings.HasPrefix(filepath.Base(r.Path), "python2") {
+		return Runtime{}, fmt.Errorf("%s is Python 2", c.path)
+	}
+	if r.Why != "" {
+		how = r.Why + ", " + how
+	}
+	r.Name, r.Why = f.name, how
+	r.PathDirs = f.pathDirs(r)
+	if path, private := unreadable(r); private {
+		r.Private = true
+		r.Why += fmt.Sprintf("; other users can't use it: chmod o+rX %s", path)
+	}
+	return r, nil
+}

@@ -1,0 +1,116 @@
+package runtimes
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// behind returns the program that a version manager's shim would start, and how that was decided.
+// A program that is no shim stands for itself, with how empty.
+func (f *finder) behind(ctx context.Context, path string) (target, how string, err error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", "", err
+	}
+	// These managers' shims are links to one program that looks at argv[0].
+	switch filepath.Base(real) {
+	case "mise", "rtx":
+		return f.mise(path)
+	case "volta-shim", "volta":
+		return f.volta(path)
+	case "snap":
+		return "", "", fmt.Errorf("%s is a snap, and snapd, which starts it, can't be reached from inside", path)
+	}
+	head, err := readHead(real)
+	if err != nil {
+		return "", "", err
+	}
+	if !bytes.HasPrefix(head, []byte("#!")) {
+		return path, "", nil
+	}
+	switch text := string(head); {
+	case strings.Contains(text, "pyenv"):
+		return f.versions(path, pyenv())
+	case strings.Contains(text, "nodenv"):
+		return f.versions(path, nodenv())
+	case strings.Contains(text, "asdf exec"):
+		return f.asdf(path)
+	}
+	return f.ask(ctx, path)
+}
+
+func readHead(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	buf := make([]byte, 2)
+	if _, err := io.ReadFull(file, buf); err != nil || string(buf) != "#!" {
+		return buf, nil
+	}
+	rest, err := io.ReadAll(io.LimitReader(file, 4096))
+	return append(buf, rest...), err
+}
+
+// above yields dir and each folder above it, up to the root.
+func above(dir string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		if !filepath.IsAbs(dir) {
+			return
+		}
+		for dir = filepath.Clean(dir); yield(dir) && dir != "/"; {
+			dir = filepath.Dir(dir)
+		}
+	}
+}
+
+// readSmall reads a version or configuration file. Those are small; whatever else has its name is
+// not read whole, and a fifo is not opened at all.
+func readSmall(path string) (string, bool) {
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() {
+		return "", false
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, 64<<10))
+	return string(b), err == nil
+}
+
+// words returns the words of each line, without comments.
+func words(text string) [][]string {
+	var out [][]string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if w := strings.Fields(line); len(w) > 0 {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// or is the first of its arguments that is not empty.
+func or(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func (f *finder) home(elem ...string) string {
+	if f.env.Home == "" {
+		return ""
+	}
+	return filepath.Join(append([]string{f.env.Home}, elem...)...)
+}

@@ -1,0 +1,158 @@
+package runtimes
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// view collects the host folders that will be visible.
+type view struct {
+	homes []string // the home folder, as named and as resolved
+	dirs  []string
+}
+
+func newView(home string) *view {
+	v := &view{}
+	if filepath.IsAbs(home) {
+		v.homes = append(v.homes, filepath.Clean(home))
+		if real, err := filepath.EvalSymlinks(home); err == nil && real != v.homes[0] {
+			v.homes = append(v.homes, real)
+		}
+	}
+	return v
+}
+
+// forbidden reports whether showing dir would show the whole home folder or more.
+func (v *view) forbidden(dir string) bool {
+	for _, home := range v.homes {
+		if under(home, dir) {
+			return true
+		}
+	}
+	return dir == "/"
+}
+
+// shared reports whether dir holds more than one program's files, so that showing it for the sake
+// of an interpreter would show too much: /opt, ~/.local.
+func (v *view) shared(dir string) bool {
+	if v.forbidden(dir) || strings.Count(dir, "/") < 2 {
+		return true
+	}
+	for _, home := range v.homes {
+		if dir == filepath.Join(home, ".local") {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) add(dir string) {
+	if !system(dir) && !slices.Contains(v.dirs, dir) {
+		v.dirs = append(v.dirs, dir)
+	}
+}
+
+// tree adds the folder in which a program was installed.
+func (v *view) tree(program string) error {
+	if system(program) {
+		return nil
+	}
+	root := treeOf(program)
+	if !v.shared(root) || own(root) && !v.forbidden(root) {
+		v.add(root)
+		return nil
+	}
+	found := false
+	for _, name := range []string{"bin", "lib", "lib64"} {
+		dir := filepath.Join(root, name)
+		if fi, err := os.Stat(dir); err == nil && fi.IsDir() && !v.forbidden(dir) {
+			v.add(dir)
+			found = true
+		}
+	}
+	if !found || !v.shows(program) {
+		return fmt.Errorf("%s lies in %s, which is not shown to programs: install it in a folder of its own", program, root)
+	}
+	return nil
+}
+
+// treeOf is the folder that holds all of one installation.
+func treeOf(program string) string {
+	for _, store := range []string{"/nix/store", "/gnu/store"} {
+		if under(program, store) {
+			return store // a package there refers to many others by their full names
+		}
+	}
+	dir := filepath.Dir(program)
+	// Homebrew's packages find each other through <prefix>/opt.
+	if before, _, ok := strings.Cut(dir+"/", "/Cellar/"); ok && before != "" {
+		return before
+	}
+	if name := filepath.Base(dir); name == "bin" || name == "sbin" {
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
+// own reports whether a folder is marked as one installation's own.
+func own(dir string) bool {
+	for _, mark := range []string{"pyvenv.cfg", "conda-meta"} {
+		if _, err := os.Stat(filepath.Join(dir, mark)); err == nil {
+			return true
+		}
+	}
+	return under(dir, "/nix/store") || under(dir, "/gnu/store")
+}
+
+// alias also shows a tree under the name by which path reaches it, when that is a link.
+func (v *view) alias(path string) {
+	root := treeOf(path)
+	if system(path) || v.shows(path) || v.forbidden(root) {
+		return
+	}
+	if real, err := filepath.EvalSymlinks(root); err == nil && slices.Contains(v.dirs, real) {
+		v.add(root)
+	}
+}
+
+// missing returns the links among hops that no shown folder holds.
+func (v *view) missing(hops []string) map[string]string {
+	var links map[string]string
+	for i := range len(hops) - 1 {
+		if v.shows(hops[i]) {
+			continue
+		}
+		if links == nil {
+			links = map[string]string{}
+		}
+		links[hops[i]] = hops[i+1]
+	}
+	return links
+}
+
+func (v *view) shows(path string) bool {
+	if system(path) {
+		return true
+	}
+	for _, dir := range v.dirs {
+		if under(path, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// prefixes returns the folders, without those that lie in others.
+func (v *view) prefixes() []string {
+	slices.Sort(v.dirs)
+	var out []string
+	for _, dir := range v.dirs {
+		if !slices.ContainsFunc(out, func(o string) bool { return under(dir, o) }) {
+			out = append(out, dir)
+		}
+	}
+	return out
+}

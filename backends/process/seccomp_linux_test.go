@@ -1,0 +1,160 @@
+package process
+
+import (
+	"encoding/binary"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	netbpf "golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+const killed = 0x80000000 // SECCOMP_RET_KILL_PROCESS
+
+// TestFilter runs the filter on calls as the kernel would, in a virtual machine.
+func TestFilter(t *testing.T) {
+	info, err := arch.GetInfo("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const garbage = 1 << 40 // above the bits that the kernel looks at
+	wide, weak := filterKind{sockets: true, affinity: true}, filterKind{}
+	for _, c := range []struct {
+		name string
+		kind filterKind
+		call string
+		args [6]uint64
+		want uint32
+	}{
+		{"read", wide, "read", [6]uint64{}, allowed},
+		{"execve", wide, "execve", [6]uint64{}, allowed},
+		{"openat2", wide, "openat2", [6]uint64{}, allowed},
+		{"fork by clone", wide, "clone", [6]uint64{uint64(unix.SIGCHLD)}, allowed},
+		{"clone of a user namespace", wide, "clone", [6]uint64{unix.CLONE_NEWUSER}, eperm},
+		{"clone of a net namespace with garbage", wide, "clone", [6]uint64{unix.CLONE_NEWNET | garbage}, eperm},
+		{"clone3", wide, "clone3", [6]uint64{}, enosys},
+		{"unshare", wide, "unshare", [6]uint64{unix.CLONE_FILES}, eperm},
+		{"setns", wide, "setns", [6]uint64{}, eperm},
+		{"ptrace", wide, "ptrace", [6]uint64{}, eperm},
+		{"mount", wide, "mount", [6]uint64{}, eperm},
+		{"open_tree", wide, "open_tree", [6]uint64{}, eperm},
+		{"bpf", wide, "bpf", [6]uint64{}, eperm},
+		{"io_uring_setup", wide, "io_uring_setup", [6]uint64{}, eperm},
+		{"keyctl", wide, "keyctl", [6]uint64{}, eperm},
+		{"userfaultfd", wide, "userfaultfd", [6]uint64{}, eperm},
+		{"open_by_handle_at", wide, "open_by_handle_at", [6]uint64{}, eperm},
+		{"TCGETS", wide, "ioctl", [6]uint64{0, unix.TCGETS}, allowed},
+		{"TIOCSTI", wide, "ioctl", [6]uint64{0, unix.TIOCSTI}, eperm},
+		{"TIOCSTI with garbage", wide, "ioctl", [6]uint64{0, unix.TIOCSTI | garbage}, eperm},
+		{"TIOCLINUX", wide, "ioctl", [6]uint64{0, unix.TIOCLINUX | garbage}, eperm},
+		{"unix stream", wide, "socket", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}, allowed},
+		{"tcp", wide, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_NONBLOCK}, allowed},
+		{"udp6", wide, "socket", [6]uint64{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP}, allowed},
+		{"mptcp", wide, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, eperm},
+		{"sctp", wide, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, eperm},
+		{"raw", wide, "socket", [6]uint64{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP}, eperm},
+		{"raw with flags", wide, "socket", [6]uint64{unix.AF_INET, unix.SOCK_RAW | unix.SOCK_CLOEXEC}, eperm},
+		{"packet", wide, "socket", [6]uint64{unix.AF_PACKET, unix.SOCK_DGRAM}, eperm},
+		{"vsock", wide, "socket", [6]uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, eperm},
+		{"vsock with garbage", wide, "socket", [6]uint64{unix.AF_VSOCK | garbage, unix.SOCK_STREAM}, eperm},
+		{"alg", wide, "socket", [6]uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}, eperm},
+		{"netlink route", wide, "socket", [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allowed},
+		{"netlink audit", wide, "socket", [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, eperm},
+		{"affinity", wide, "sched_setaffinity", [6]uint64{}, allowed},
+		{"weak: affinity", weak, "sched_setaffinity", [6]uint64{}, eperm},
+		{"weak: tcp", weak, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM}, eperm},
+		{"weak: unix", weak, "socket", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, eperm},
+		{"weak: socketpair", weak, "socketpair", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, allowed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			number, ok := info.SyscallNames[c.call]
+			if !ok {
+				t.Skipf("%s does not exist on %s", c.call, runtime.GOARCH)
+			}
+			if got := judge(t, c.kind, uint32(info.ID), uint32(number), c.args); got != c.want {
+				t.Errorf("got %#x, want %#x", got, c.want)
+			}
+		})
+	}
+	t.Run("foreign architecture", func(t *testing.T) {
+		if got := judge(t, wide, uint32(arch.I386.ID), 1, [6]uint64{}); got != killed {
+			t.Errorf("got %#x, want %#x", got, uint32(killed))
+		}
+	})
+	t.Run("x32", func(t *testing.T) {
+		if got := judge(t, wide, uint32(info.ID), 0x40000001, [6]uint64{}); got != killed {
+			t.Errorf("got %#x, want %#x", got, uint32(killed))
+		}
+	})
+	t.Run("call of the future", func(t *testing.T) {
+		if got := judge(t, wide, uint32(info.ID), 9999, [6]uint64{}); got != enosys {
+			t.Errorf("got %#x, want %#x", got, enosys)
+		}
+	})
+}
+
+// TestFilterKnowsEveryCall sees that halving ranges decides as the list that it was made from.
+func TestFilterKnowsEveryCall(t *testing.T) {
+	info, err := arch.GetInfo("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	always, decisions, err := mobysList(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := map[int]bool{}
+	for _, n := range always {
+		free[n] = true
+	}
+	depends := map[string]bool{"clone3": true, "ioctl": true, "clone": true, "socket": true}
+	for _, d := range decisions {
+		depends[d.name] = true
+	}
+	for name, number := range info.SyscallNames {
+		if depends[name] {
+			continue
+		}
+		want := eperm
+		if free[number] {
+			want = allowed
+		}
+		if got := judge(t, filterKind{sockets: true, affinity: true}, uint32(info.ID), uint32(number), [6]uint64{}); got != want {
+			t.Errorf("%s: got %#x, want %#x", name, got, want)
+		}
+	}
+}
+
+var machines = map[filterKind]*netbpf.VM{}
+
+// judge runs the filter. The virtual machine reads numbers as the network does, high byte first.
+func judge(t *testing.T, k filterKind, architecture, number uint32, args [6]uint64) uint32 {
+	t.Helper()
+	if machines[k] == nil {
+		code, err := assemble(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []netbpf.Instruction
+		for _, f := range unsafe.Slice((*unix.SockFilter)(unsafe.Pointer(&code[0])), len(code)/8) {
+			list = append(list, netbpf.RawInstruction{Op: f.Code, Jt: f.Jt, Jf: f.Jf, K: f.K}.Disassemble())
+		}
+		if machines[k], err = netbpf.NewVM(list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := binary.BigEndian.AppendUint32(nil, number)
+	data = binary.BigEndian.AppendUint32(data, architecture)
+	data = append(data, make([]byte, 8)...) // instruction pointer
+	for _, a := range args {
+		data = binary.BigEndian.AppendUint32(data, uint32(a)) // low half first, as on this machine
+		data = binary.BigEndian.AppendUint32(data, uint32(a>>32))
+	}
+	got, err := machines[k].Run(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(got)
+}
