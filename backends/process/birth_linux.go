@@ -16,6 +16,7 @@ type birth struct {
 	pidfd   *os.File
 	control *net.UnixConn
 	cgroup  *cgroup
+	mu      sync.Mutex // guards pidfd once somebody may remove us
 }
 
 // nursery makes births, some ahead of time. Each is for one sandbox.
@@ -130,6 +131,8 @@ func (b *birth) alive() bool {
 // kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes
 // waitable only after the kernel has ended the others.
 func (b *birth) kill() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.pidfd == nil {
 		return
 	}
@@ -145,11 +148,14 @@ func (b *birth) kill() {
 // remove kills PID 1 and removes what belongs to it.
 func (b *birth) remove() {
 	b.kill()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.control != nil {
 		b.control.Close()
 	}
 	if b.pidfd != nil {
 		b.pidfd.Close()
+		b.pidfd = nil
 	}
 	b.cgroup.remove()
 }

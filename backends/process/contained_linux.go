@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -23,10 +24,7 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	}
 	differs := namespacesDiffer(text)
 	status := statusFields(text[min(len(text), linkSize*len(namespaceLinks)):])
-	for i, name := range []string{
-		backends.LayerUser, backends.LayerMount, backends.LayerPID, backends.LayerNet,
-		backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS, backends.LayerTime,
-	} {
+	for i, name := range namespaceLayers {
 		add(name, differs[i], s.detail(name, differs[i]))
 	}
 	add(backends.LayerLandlock, true, fmt.Sprintf("ABI %d", s.backend.landlockABI))
@@ -47,6 +45,23 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	}
 	add(backends.LayerRlimit, true, s.rlimitDetail())
 	return c
+}
+
+// promised is what contained will say if all goes well; Start refuses by it.
+func (s *sandbox) promised() backends.Containment {
+	var c backends.Containment
+	for _, name := range backends.ContainmentLayers {
+		shared := s.weak && slices.Contains(namespaceLayers, name)
+		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: !shared, Detail: s.detail(name, !shared)})
+	}
+	cgroup := backends.Layer{Name: backends.LayerCgroup, InForce: s.cgroup != nil, Detail: s.backend.cgroups.why}
+	return backends.Containment{Layers: append(c.Layers, cgroup, backends.Layer{Name: backends.LayerRlimit, InForce: true})}
+}
+
+// namespaceLayers are the layers that namespaceLinks stand for.
+var namespaceLayers = []string{
+	backends.LayerUser, backends.LayerMount, backends.LayerPID, backends.LayerNet,
+	backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS, backends.LayerTime,
 }
 
 func (s *sandbox) detail(layer string, held bool) string {

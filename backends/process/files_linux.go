@@ -88,6 +88,9 @@ func (f *files) Each(ctx context.Context, do func(backends.File) error) (int, er
 
 func (f *files) walk(ctx context.Context, dir string, depth int, do func(backends.File) error) (skipped int, err error) {
 	d, err := f.openFolder(dir)
+	if err != nil && depth == 0 {
+		return 0, fmt.Errorf("list workspace: %w", err)
+	}
 	if err != nil || depth > maxDepth {
 		return 1, nil
 	}

@@ -92,10 +92,7 @@ var remedies = map[string]string{
 }
 
 // refusal is the error for a layer that policy requires and that is not in force.
-func (b *Backend) refusal(layer, why string) error {
-	if why == "" {
-		why = "the process backend has no such layer"
-	}
+func refusal(layer, why string) error {
 	return &backends.Refusal{Layer: layer, Reason: why, Remedy: remedies[layer]}
 }
 

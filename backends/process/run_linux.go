@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,8 +19,8 @@ import (
 
 // Exec implements [backends.Sandbox].
 func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
-	if len(cmd.Args) == 0 {
-		return backends.Result{}, errors.New("no command")
+	if err := checkCommand(cmd); err != nil {
+		return backends.Result{}, err
 	}
 	pipes, err := s.connect(streams)
 	if err != nil {
@@ -45,6 +47,24 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	r := s.outcome(end, w)
 	r.Contained, r.Wall = contained, time.Since(begun)
 	return r, nil
+}
+
+// checkCommand refuses what execve can't be given.
+func checkCommand(cmd backends.Command) error {
+	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
+		return errors.New("no command")
+	}
+	for _, s := range slices.Concat(cmd.Args, cmd.Env, []string{cmd.Dir}) {
+		if strings.ContainsRune(s, 0) {
+			return errors.New("an argument, an environment variable or the working folder contains a NUL byte")
+		}
+	}
+	for _, kv := range cmd.Env {
+		if i := strings.IndexByte(kv, '='); i <= 0 {
+			return errors.New("an environment variable is not of the form KEY=VALUE")
+		}
+	}
+	return nil
 }
 
 // begin has PID 1 fork a process that follows p, and waits until that says how it is contained.
@@ -81,17 +101,13 @@ func (s *sandbox) begin(p *plan) (int32, backends.Containment, error) {
 
 // satisfies checks the layers that policy requires against those that the kernel confirmed.
 func (s *sandbox) satisfies(c backends.Containment) error {
-	held := map[string]string{}
-	for _, l := range c.Layers {
-		if !l.InForce {
-			held[l.Name] = l.Detail
-		} else {
-			held[l.Name] = ""
-		}
-	}
 	for _, name := range s.require {
-		if why, known := held[name]; !known || why != "" {
-			return s.backend.refusal(name, why)
+		i := slices.IndexFunc(c.Layers, func(l backends.Layer) bool { return l.Name == name })
+		if i < 0 {
+			return refusal(name, "the process backend has no such layer")
+		}
+		if !c.Layers[i].InForce {
+			return refusal(name, c.Layers[i].Detail)
 		}
 	}
 	return nil
@@ -144,7 +160,11 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher) end {
 		return ended(m)
 	default:
 	}
-	s.kill()
+	if s.keep {
+		s.killBelow(int(pid))
+	} else {
+		s.kill()
+	}
 	return e
 }
 

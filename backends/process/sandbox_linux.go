@@ -27,7 +27,8 @@ type sandbox struct {
 	limits  backends.Limits
 	mounts  []backends.Mount
 	host    backends.Mount // the host folder that is the workspace, if any
-	own     string         // weak: a folder of our own on the host, with
+	owned   []owned        // mounts whose owner on the host is another
+	folder  string         // weak: a folder of our own on the host, with
 	dir     string         // the workspace, if that is not the host's,
 	tmp     string         // and a folder for temporary files
 	runtime runtimes.Runtime
@@ -90,6 +91,9 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	if b.landlockABI == 0 {
 		return nil, noLandlock
 	}
+	if err := checkMounts(spec); err != nil {
+		return nil, err
+	}
 	var err error
 	if s.runtime, err = b.runtime(ctx, spec.Language); err != nil {
 		return nil, &backends.Refusal{Reason: err.Error()}
@@ -120,6 +124,9 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if s.birth, err = s.backend.nursery.take(ctx, s.weak); err != nil {
 		return err
 	}
+	if err := s.satisfies(s.promised()); err != nil {
+		return err
+	}
 	if err := s.cgroup.limit(s.limits, int64(s.tasks)); err != nil {
 		return err
 	}
@@ -127,6 +134,9 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 		s.cpus = pick(s.limits.CPU)
 	}
 	if err := s.backend.filters.prepare(s.filterKind()); err != nil {
+		return err
+	}
+	if err := s.own(ctx); err != nil {
 		return err
 	}
 	p := s.setupPlan()
@@ -221,6 +231,9 @@ func (s *sandbox) Close() error {
 		}
 		if s.proc != nil {
 			s.proc.Close()
+		}
+		for _, o := range s.owned {
+			o.ids.Close()
 		}
 		if s.birth != nil {
 			s.birth.remove()

@@ -150,7 +150,7 @@ const (
 // furnish builds the root folder from nothing and moves into it.
 func furnish(p *plan, s *sandbox) {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
-	r := &root{plan: p, made: map[string]bool{"/": true}}
+	r := &root{plan: p, made: map[string]bool{"/": true}, owned: s.owned}
 	p.tmpfs(newRoot, "mode=755,size=4m,nr_inodes=16k", unix.MS_NOSUID|unix.MS_NODEV)
 	r.system()
 	r.etc()
@@ -183,7 +183,8 @@ func (p *plan) attr(at string, flags int, set uint64) {
 // root furnishes newRoot. Its paths are those that the program will see.
 type root struct {
 	*plan
-	made map[string]bool
+	made  map[string]bool
+	owned []owned
 }
 
 func (r *root) mkdir(dir string) {
@@ -209,6 +210,12 @@ func (r *root) bind(host, at string, readOnly bool) {
 		r.write(newRoot+at, "", unix.O_CREAT, 0o444)
 	} else {
 		r.mkdir(at)
+	}
+	for _, o := range r.owned {
+		if o.host == host && !readOnly {
+			r.bindOwned(o, at)
+			return
+		}
 	}
 	r.do("mount "+host, unix.SYS_MOUNT, r.str(host), r.str(newRoot+at), val(0), val(unix.MS_BIND|unix.MS_REC), val(0))
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)

@@ -158,7 +158,7 @@ func cpuTime(stat []byte) time.Duration {
 // pids lists the sandbox's processes, by their names in its own /proc.
 func (s *sandbox) pids() []string {
 	if s.weak {
-		return s.tree()
+		return s.below(s.pid)
 	}
 	dir, err := os.Open(s.procName("."))
 	if err != nil {
@@ -199,18 +199,6 @@ func (s *sandbox) memfds(pids []string) int64 {
 		}
 	}
 	return sum
-}
-
-func (s *sandbox) procName(name string) string {
-	if s.weak {
-		return "/proc/" + name
-	}
-	return "/proc/self/fd/" + strconv.Itoa(int(s.proc.Fd())) + "/" + name
-}
-
-func (s *sandbox) read(name string) []byte {
-	b, _ := os.ReadFile(s.procName(name))
-	return b
 }
 
 // kib parses "123 kB" into bytes.

@@ -34,8 +34,8 @@ func (b *Backend) weakSetup(s *sandbox) *plan {
 // makeDir makes the workspace of a sandbox that can't mount one, and a folder for temporary files
 // beside it.
 func (s *sandbox) makeDir() error {
-	s.own = filepath.Join(s.backend.workDir(), folder(os.Getpid()), s.id)
-	s.dir, s.tmp = filepath.Join(s.own, "workspace"), filepath.Join(s.own, "tmp")
+	s.folder = filepath.Join(s.backend.workDir(), folder(os.Getpid()), s.id)
+	s.dir, s.tmp = filepath.Join(s.folder, "workspace"), filepath.Join(s.folder, "tmp")
 	for _, dir := range []string{s.dir, s.tmp} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return fmt.Errorf("make workspace: %w", err)
@@ -64,11 +64,11 @@ func (b *Backend) workDir() string {
 
 // removeDir removes what makeDir made.
 func (s *sandbox) removeDir() error {
-	if s.own == "" {
+	if s.folder == "" {
 		return nil
 	}
-	err := os.RemoveAll(s.own)
-	os.Remove(filepath.Dir(s.own))
+	err := os.RemoveAll(s.folder)
+	os.Remove(filepath.Dir(s.folder))
 	return err
 }
 
@@ -105,44 +105,13 @@ func weakRules(s *sandbox) []rule {
 	return rules
 }
 
-// tree lists the processes below PID 1's stand-in, by walking the parents of all processes. An
-// orphan's parent is the stand-in, so that nothing is missed but what is being born right now.
-func (s *sandbox) tree() []string {
-	parents := map[int][]int{}
-	names, _ := filepath.Glob("/proc/[1-9]*/stat")
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		line := string(b)
-		fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-		if len(fields) < 2 || fields[0] == "Z" {
-			continue
-		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		parent, _ := strconv.Atoi(fields[1])
-		parents[parent] = append(parents[parent], pid)
-	}
-	var out []string
-	for queue := parents[s.pid]; len(queue) > 0; queue = queue[1:] {
-		out = append(out, strconv.Itoa(queue[0]))
-		queue = append(queue, parents[queue[0]]...)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // killTree ends all processes below the stand-in. They are stopped first: what is stopped can't
 // fork, so that the rounds come to an end.
 func (s *sandbox) killTree() {
 	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
 		for round, before := 0, []string(nil); round < 100; round++ {
-			pids := s.tree()
-			for _, name := range pids {
-				pid, _ := strconv.Atoi(name)
-				unix.Kill(pid, sig)
-			}
+			pids := s.below(s.pid)
+			s.signal(pids, sig)
 			if len(pids) == 0 || sig == unix.SIGSTOP && slices.Equal(pids, before) {
 				break
 			}
@@ -169,7 +138,7 @@ func threadsOf(uid int) uint64 {
 // diskUsed adds up what the sandbox's own folders hold, in bytes.
 func (s *sandbox) diskUsed() int64 {
 	var sum int64
-	filepath.WalkDir(s.own, func(_ string, d fs.DirEntry, err error) error {
+	filepath.WalkDir(s.folder, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}

@@ -1,0 +1,202 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAppend(t *testing.T) {
+	l := openLog(t, logPath(t))
+	before := time.Now()
+	got, err := l.Append(t.Context(),
+		Entry{Kind: "execution.started", Run: "r1", Namespace: "team-a", Data: map[string]any{"b": 1, "a": "<&>"}},
+		Entry{Kind: "execution.completed", Run: "r1", Namespace: "team-a"},
+		Entry{Kind: "weird\x00\xff", Run: "nul\x00in it", Namespace: "'; DROP TABLE audit; --", Data: json.RawMessage("{ \"x\": \"\xff\" }")},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got, collect(t, l, Filter{})); diff != "" {
+		t.Errorf("what Append returned (-) is not what the log holds (+):\n%s", diff)
+	}
+	for i, want := range []Row{
+		{Seq: 1, Kind: "execution.started", Run: "r1", Namespace: "team-a", Data: json.RawMessage(`{"a":"\u003c\u0026\u003e","b":1}`)},
+		{Seq: 2, Kind: "execution.completed", Run: "r1", Namespace: "team-a", Data: json.RawMessage(`{}`)},
+		{Seq: 3, Kind: "weird\x00\uFFFD", Run: "nul\x00in it", Namespace: "'; DROP TABLE audit; --", Data: json.RawMessage("{\"x\":\"\uFFFD\"}")},
+	} {
+		g := got[i]
+		if g.Time.Before(before.Add(-time.Second)) || g.Time.After(time.Now()) || g.Time.Location() != time.UTC {
+			t.Errorf("row %d has time %v", g.Seq, g.Time)
+		}
+		want.Time, want.Prev, want.Hash = g.Time, strings.Repeat("0", 64), g.Hash
+		if i > 0 {
+			want.Prev = got[i-1].Hash
+		}
+		if diff := cmp.Diff(want, g); diff != "" {
+			t.Errorf("row %d: want (-), got (+):\n%s", i+1, diff)
+		}
+	}
+	wantSound(t, l, 3)
+}
+
+func TestAppendRefuses(t *testing.T) {
+	l := openLog(t, logPath(t))
+	for name, test := range map[string]struct {
+		entry Entry
+		want  string
+	}{
+		"no kind":     {Entry{Data: map[string]int{}}, "no kind"},
+		"a list":      {Entry{Kind: "k", Data: []int{1}}, "not a JSON object"},
+		"a null":      {Entry{Kind: "k", Data: (*Entry)(nil)}, "not a JSON object"},
+		"a function":  {Entry{Kind: "k", Data: func() {}}, "unsupported type"},
+		"broken JSON": {Entry{Kind: "k", Data: json.RawMessage(`{"a":`)}, "unexpected end"},
+		"too large":   {Entry{Kind: "k", Data: map[string]string{"x": strings.Repeat("y", maxData)}}, "1048576 is the limit"},
+	} {
+		_, err := l.Append(t.Context(), Entry{Kind: "good"}, test.entry)
+		t.Run(name, func(t *testing.T) { wantError(t, err, test.want) })
+	}
+	if rows, err := l.Append(t.Context()); err != nil || len(rows) != 0 {
+		t.Errorf("nothing to append: got %v, %v", rows, err)
+	}
+	wantSound(t, l, 0) // all or none
+}
+
+// What a test cannot show by pulling the plug: that a commit waits for the disk.
+func TestAppendIsSynchronous(t *testing.T) {
+	l := openLog(t, logPath(t))
+	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} {
+		var got string
+		if err := l.db.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: got %s, %v; want %s", pragma, got, err, want)
+		}
+	}
+}
+
+// Callers give up at all moments. Each one's answer, written or not, must be the truth.
+func TestAppendCancelled(t *testing.T) {
+	l := openLog(t, logPath(t))
+	var mu sync.Mutex
+	want, gaveUp := map[string]bool{}, 0
+	var g sync.WaitGroup
+	for w := range 16 {
+		g.Go(func() {
+			for i := range 200 {
+				run := fmt.Sprintf("%d-%d", w, i)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(1000))*time.Microsecond)
+				_, err := l.Append(ctx, Entry{Kind: "k", Run: run})
+				cancel()
+				mu.Lock()
+				switch {
+				case err == nil:
+					want[run] = true
+				case errors.Is(err, context.DeadlineExceeded):
+					gaveUp++
+				default:
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	g.Wait()
+	got := map[string]bool{}
+	for _, r := range collect(t, l, Filter{}) {
+		got[r.Run] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("acknowledged rows (-), rows in the log (+):\n%s", diff)
+	}
+	if len(want) == 0 || gaveUp == 0 {
+		t.Errorf("%d written and %d given up: that tests nothing", len(want), gaveUp)
+	}
+	wantSound(t, l, int64(len(want)))
+}
+
+// While another process holds the lock, a caller that gives up is let go at once, and its rows do
+// not turn up later.
+func TestAppendCancelledBehindLock(t *testing.T) {
+	l := openLog(t, logPath(t))
+	release := hold(t, l.path, "BEGIN IMMEDIATE")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, err := l.Append(ctx, Entry{Kind: "given up"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want deadline exceeded", err)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("was let go after %v", took)
+	}
+	release()
+	fill(t, l, 1)
+	wantSound(t, l, 1)
+}
+
+// Nothing is chained to a row that is plainly wrong, and the failure leaves no lock behind.
+func TestAppendToDamaged(t *testing.T) {
+	l := openLog(t, logPath(t))
+	fill(t, l, 10)
+	tamper(t, l.path, append(dropTriggers, "UPDATE audit SET hash = x'00' WHERE seq = 10")...)
+	for range 2 {
+		_, err := l.Append(t.Context(), Entry{Kind: "k"})
+		wantError(t, err, "row 10", "tampered", "audit verify")
+	}
+	tamper(t, l.path, "BEGIN IMMEDIATE", "ROLLBACK")
+}
+
+func TestClose(t *testing.T) {
+	path := logPath(t)
+	l := openLog(t, path)
+	var mu sync.Mutex
+	acked := 0
+	var g sync.WaitGroup
+	for range 32 {
+		g.Go(func() {
+			for {
+				if _, err := l.Append(context.Background(), Entry{Kind: "k"}); err != nil {
+					if !errors.Is(err, errClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				mu.Lock()
+				acked++
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(20 * time.Millisecond)
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	g.Wait()
+	wantSound(t, openLog(t, path), int64(acked))
+}
+
+// Seq orders the rows also when the clock does not.
+func TestClockJumps(t *testing.T) {
+	l := openLog(t, logPath(t))
+	now := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
+	times := []time.Time{now, now.Add(-40 * 365 * 24 * time.Hour), now.Add(time.Hour), time.Date(1969, 1, 1, 0, 0, 0, 1, time.UTC)}
+	for _, at := range times {
+		l.now = func() time.Time { return at }
+		fill(t, l, 1)
+	}
+	rows := collect(t, l, Filter{})
+	for i, r := range rows {
+		if r.Seq != int64(i+1) || !r.Time.Equal(times[i]) {
+			t.Errorf("row %d at %v, want row %d at %v", r.Seq, r.Time, i+1, times[i])
+		}
+	}
+	wantSound(t, l, int64(len(times)))
+}

@@ -1,0 +1,131 @@
+// Package audit keeps a log that shows when it has been changed: one SQLite table into which rows
+// can only be put at the end, each holding the hash of the one before.
+//
+// What holds:
+//   - A row that [Log.Append] returned is on the disk (synchronous=FULL) and stays in the log, even
+//     if this process or the machine dies in the next moment.
+//   - Any number of goroutines and processes may append to one log at once; there is one chain.
+//   - Triggers refuse UPDATE, DELETE and REPLACE. Whoever owns the file can get around them, but an
+//     edited, replaced, moved or removed row breaks the chain, and [Log.Verify] names it.
+//   - Seq orders the rows. Time is what the clock said when the row was written, so it follows Seq
+//     too, but only as long as nobody sets the clock back.
+//
+// What does not: whoever cuts rows off the end, or rewrites all rows from one on, leaves a chain
+// that is whole. Only its head differs from the one that somebody has kept (Report.Head).
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Entry is what a caller puts into the log.
+type Entry struct {
+	Kind      string // what happened, such as "execution.started"; must not be empty
+	Run       string // the run that it happened in, or ""
+	Namespace string
+	Data      any // encodes to a JSON object of at most 1 MiB; nil is {}
+}
+
+// Row is an entry as it stands in the log.
+type Row struct {
+	Seq       int64           `json:"seq"`  // 1, 2, 3 and so on, without gaps
+	Time      time.Time       `json:"time"` // when it was written, by this machine's clock, in UTC
+	Kind      string          `json:"kind"`
+	Run       string          `json:"run,omitempty"`
+	Namespace string          `json:"namespace"`
+	Data      json.RawMessage `json:"data"`
+	Prev      string          `json:"prev"` // hex hash of the row before; 64 zeros in the first row
+	Hash      string          `json:"hash"` // hex SHA-256 of everything above
+}
+
+// Log is an open audit log. Its methods may be called concurrently.
+type Log struct {
+	path string
+	file os.FileInfo // of path when it was opened
+	db   *sql.DB
+	wait time.Duration // longest wait for a lock
+	now  func() time.Time
+
+	queue   chan *request
+	written chan struct{} // closed when the writer has ended
+	mu      sync.RWMutex  // guards closed, and sending to queue
+	closed  bool
+}
+
+// lockWait is how long a call waits for other processes before it gives up. They hold the lock
+// for milliseconds; one that is stopped in a debugger would hold it forever.
+const lockWait = 10 * time.Second
+
+// Open opens the log at path. If nothing is there, a new log is made with mode 0600, and the
+// folders above it with 0700. Whatever else is there is left alone: a damaged or foreign file is an
+// error, never the place of a new log.
+//
+// While the log is open, nothing else in this process may open its file, not even to read it: closing
+// a file drops the process's POSIX locks on it, SQLite's too (https://sqlite.org/howtocorrupt.html).
+func Open(ctx context.Context, path string) (*Log, error) {
+	return open(ctx, path, lockWait)
+}
+
+func open(ctx context.Context, path string, wait time.Duration) (*Log, error) {
+	l := &Log{wait: wait, now: time.Now, queue: make(chan *request, 256), written: make(chan struct{})}
+	if err := l.connect(ctx, path); err != nil {
+		return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, wait))
+	}
+	go l.write()
+	return l, nil
+}
+
+func (l *Log) connect(ctx context.Context, path string) (err error) {
+	if l.path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	if l.file, err = find(ctx, l.path); err != nil {
+		return err
+	}
+	if l.db, err = sql.Open("sqlite", dsn(l.path, l.wait)); err != nil {
+		return err
+	}
+	if err := l.check(ctx); err != nil {
+		l.db.Close()
+		return err
+	}
+	return nil
+}
+
+// check refuses a database that this program cannot continue. It writes nothing.
+func (l *Log) check(ctx context.Context) error {
+	var id, version int64
+	if err := l.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return err
+	}
+	if err := l.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	switch {
+	case id != schemaID:
+		return errForeign
+	case version != schemaVersion:
+		return fmt.Errorf("its format is version %d, and this program knows version %d: use the newer sandboxmcp", version, schemaVersion)
+	}
+	return nil
+}
+
+// Close waits for the appends under way, and closes the log. Later appends are errors. It is safe
+// to call more than once.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.queue)
+	}
+	l.mu.Unlock()
+	<-l.written
+	return l.db.Close()
+}

@@ -1,0 +1,89 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite"
+)
+
+//go:embed schema.sql
+var schema string
+
+// What schema.sql sets as application_id and user_version.
+const (
+	schemaID      = 0x73626d61
+	schemaVersion = 1
+)
+
+// find returns the log file at path, and makes it first if there is none.
+func find(ctx context.Context, path string) (os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := create(ctx, path); err != nil {
+			return nil, err
+		}
+		info, err = os.Stat(path)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errors.New("it is a folder: name a file in it")
+	case info.Size() == 0: // create leaves no empty file, and SQLite would take it for a new database
+		return nil, errEmpty
+	}
+	return info, nil
+}
+
+// create makes a new log at path. It is built under another name and then linked into place, whole:
+// of many processes that come first one wins, a process that is killed leaves nothing half made at
+// path, and what somebody else put there meanwhile is not replaced.
+func create(ctx context.Context, path string) error {
+	parent := filepath.Dir(path)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(parent, ".new-audit-") // 0700
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+
+	fresh := filepath.Join(dir, "log")
+	if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would give it 0644
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(fresh, lockWait))
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, schema)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(fresh, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// dsn names the database for the driver. SQLite's own default for synchronous is FULL; mode=rw keeps
+// it from making a file.
+func dsn(path string, wait time.Duration) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") { // C:/...
+		path = "/" + path
+	}
+	u := url.URL{Scheme: "file", Path: path}
+	return fmt.Sprintf("%s?mode=rw&_pragma=busy_timeout(%d)", u.String(), wait.Milliseconds())
+}

@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// When the disk is full, appends fail and say so, nothing that was acknowledged is lost, and they go
+// on as soon as there is space again.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount a tmpfs")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skip("needs to mount a tmpfs:", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 200<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(t.Context(), filepath.Join(dir, "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	entry := Entry{Kind: "k", Data: map[string]string{"x": strings.Repeat("y", 5000)}}
+	var acked int64
+	for err == nil {
+		if _, err = l.Append(t.Context(), entry); err == nil {
+			acked++
+		}
+	}
+	wantError(t, err, "free some disk space")
+	if _, err := l.Append(t.Context(), entry); err == nil {
+		acked++
+	}
+	wantSound(t, l, acked)
+
+	_, err = Open(t.Context(), filepath.Join(dir, "second.db"))
+	wantError(t, err, "free some disk space")
+	if _, err := os.Stat(filepath.Join(dir, "second.db")); err == nil {
+		t.Error("a half made log was left")
+	}
+
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, l, 3)
+	wantSound(t, l, acked+3)
+	t.Logf("%d rows before the disk was full", acked)
+}
+
+// An ordinary user who may not write where the log is, or is to be, or not even look there.
+func TestUnwritable(t *testing.T) {
+	dir := filepath.Join(publicDir(t), "state")
+	path := filepath.Join(dir, "audit.db")
+	fill(t, openLog(t, path), 1)
+	for name, test := range map[string]struct {
+		path      string
+		dir, file os.FileMode
+		want      string
+	}{
+		"no new file":   {filepath.Join(dir, "new.db"), 0o555, 0o600, "permission denied"},
+		"no new folder": {filepath.Join(dir, "sub", "new.db"), 0o555, 0o600, "permission denied"},
+		"a private log": {path, 0o755, 0, "unable to open"},
+		"a closed door": {path, 0, 0o600, "permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := errors.Join(os.Chmod(path, test.file), os.Chmod(dir, test.dir)); err != nil {
+				t.Fatal(err)
+			}
+			out := openAsUser(t, test.path)
+			if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, errors.New(out), test.path, test.want, "SANDBOXMCP_SQLITE_PATH")
+		})
+	}
+}
+
+// openAsUser opens a log as somebody who is not root, and returns what that process said.
+func openAsUser(t *testing.T, path string) string {
+	t.Helper()
+	cmd := command(t, "open", path)
+	if os.Getuid() == 0 {
+		cmd.Path = publicCopy(t, cmd.Path)
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	out, err := cmd.Output()
+	if _, failed := err.(*exec.ExitError); !failed {
+		t.Fatalf("want it to fail, got %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// publicDir is a temporary folder that every user can enter.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for d := dir; d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func publicCopy(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(publicDir(t), "audit.test")
+	if err := os.WriteFile(copied, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}

@@ -1,0 +1,63 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+var (
+	errType    = errors.New("a column has the wrong type")
+	errClosed  = errors.New("the log is closed")
+	errForeign = errors.New("it is a database, but not an audit log: name another file")
+	errEmpty   = errors.New("the file is empty, which a log never is: " + restore)
+	errMoved   = errors.New("the file was deleted or replaced while the log was open: find out by whom, then start again")
+)
+
+const (
+	restore   = "move it and its -wal file away as evidence; a new log starts in its place, or put a backup there"
+	elsewhere = "make the file and its folder writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
+)
+
+// explain adds to an error of SQLite or of the file system what to do about it.
+func explain(err error, wait time.Duration) error {
+	var s *sqlite.Error
+	switch {
+	case errors.As(err, &s):
+		if hint := advice(s.Code()&0xff, wait); hint != "" {
+			return fmt.Errorf("%w: %s", err, hint)
+		}
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: %s", err, advice(sqlite3.SQLITE_FULL, wait))
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w: %s", err, elsewhere)
+	}
+	return err
+}
+
+// busy reports whether err says that another process holds a lock.
+func busy(err error) bool {
+	var s *sqlite.Error
+	return errors.As(err, &s) && (s.Code()&0xff == sqlite3.SQLITE_BUSY || s.Code()&0xff == sqlite3.SQLITE_PROTOCOL)
+}
+
+func advice(code int, wait time.Duration) string {
+	switch code {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL:
+		return fmt.Sprintf("another process has held its lock for more than %v: see which with fuser, end it, and try again", wait)
+	case sqlite3.SQLITE_FULL:
+		return "free some disk space and try again; rows that were acknowledged are safe"
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return "the file is damaged, or no audit log: " + restore
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+		return elsewhere
+	case sqlite3.SQLITE_IOERR:
+		return "the disk or its file system failed: see the system's log, and whether the disk is full"
+	}
+	return ""
+}

@@ -1,0 +1,147 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"strings"
+	"time"
+)
+
+// Filter chooses rows. The zero value chooses all.
+type Filter struct {
+	Namespace string
+	Since     time.Time // the first moment that counts
+	Until     time.Time // the first moment that does not
+	Kinds     []string  // any of these
+	Run       string
+	After     int64 // only rows with a greater Seq
+	Limit     int   // only the newest so many; 0 or less is no limit
+}
+
+// Rows yields the rows that f chooses, by Seq. An error is the last thing it yields.
+//
+// It reads page by page and holds no lock in between, so the loop may take its time or stop early,
+// and what is appended meanwhile still comes. To go on later, set After to the last Seq seen.
+func (l *Log) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		if err := l.each(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
+			yield(Row{}, l.readError(err))
+		}
+	}
+}
+
+func (l *Log) readError(err error) error {
+	return fmt.Errorf("read audit log %q: %w", l.path, explain(err, l.wait))
+}
+
+// each calls do for the rows that f chooses, until it returns false.
+func (l *Log) each(ctx context.Context, f Filter, do func(Row) bool) error {
+	from, left := f.After+1, math.MaxInt
+	if f.Limit > 0 {
+		left = f.Limit
+		where, args := f.where(from)
+		oldest := "SELECT coalesce(min(seq), ?) FROM (SELECT seq FROM audit" + where + " ORDER BY seq DESC LIMIT ?)"
+		args = append([]any{from}, append(args, f.Limit)...)
+		if err := l.db.QueryRowContext(ctx, oldest, args...).Scan(&from); err != nil {
+			return err
+		}
+	}
+	for left > 0 && from > f.After { // it is not once it has run over the largest number
+		rows, err := l.page(ctx, f, from, min(left, pageRows))
+		for _, r := range rows {
+			if !do(r) {
+				return nil
+			}
+		}
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		left -= len(rows)
+		from = rows[len(rows)-1].Seq + 1
+	}
+	return nil
+}
+
+// How much of the log is read at once.
+const (
+	pageRows  = 1000
+	pageBytes = 4 << 20 // of data
+)
+
+// page reads up to limit of the rows that f chooses, from row number from on. What it could read
+// before an error is returned beside it.
+func (l *Log) page(ctx context.Context, f Filter, from int64, limit int) (page []Row, err error) {
+	where, args := f.where(from)
+	query := "SELECT seq, time, kind, run, namespace, data, prev, hash FROM audit" + where + " ORDER BY seq LIMIT ?"
+	rows, err := l.db.QueryContext(ctx, query, append(args, limit)...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for size := 0; size < pageBytes && rows.Next(); {
+		r, err := scan(rows)
+		if err != nil {
+			return page, err
+		}
+		page, size = append(page, r), size+len(r.Data)
+	}
+	return page, rows.Err()
+}
+
+func scan(rows *sql.Rows) (r Row, err error) {
+	var nanos int64
+	var data, prev, hash sql.RawBytes
+	if err := rows.Scan(&r.Seq, &nanos, &r.Kind, &r.Run, &r.Namespace, &data, &prev, &hash); err != nil {
+		if rows.Err() == nil { // else it was ctx
+			err = fmt.Errorf("%w: %v", errType, err)
+		}
+		return r, err
+	}
+	r.Time = time.Unix(0, nanos).UTC()
+	r.Data = json.RawMessage(append([]byte{}, data...))
+	r.Prev, r.Hash = hex.EncodeToString(prev), hex.EncodeToString(hash)
+	return r, nil
+}
+
+// where is f as SQL, After and Limit aside, for the rows from number from on.
+func (f Filter) where(from int64) (clause string, args []any) {
+	clause, args = " WHERE seq >= ?", []any{from}
+	and := func(cond string, arg any) {
+		clause, args = clause+" AND "+cond, append(args, arg)
+	}
+	if f.Namespace != "" {
+		and("namespace = ?", f.Namespace)
+	}
+	if f.Run != "" {
+		and("run = ?", f.Run)
+	}
+	if !f.Since.IsZero() {
+		and("time >= ?", nanos(f.Since))
+	}
+	if !f.Until.IsZero() {
+		and("time < ?", nanos(f.Until))
+	}
+	if len(f.Kinds) > 0 {
+		clause += " AND kind IN (?" + strings.Repeat(", ?", len(f.Kinds)-1) + ")"
+		for _, k := range f.Kinds {
+			args = append(args, k)
+		}
+	}
+	return clause, args
+}
+
+// nanos is t as the log holds it. Outside the years 1678 to 2262 that is the nearest it can hold.
+func nanos(t time.Time) int64 {
+	switch {
+	case t.Before(time.Unix(0, math.MinInt64)):
+		return math.MinInt64
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,192 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func seqs(rows []Row) (s string) {
+	for _, r := range rows {
+		s += fmt.Sprint(" ", r.Seq)
+	}
+	return strings.TrimSpace(s)
+}
+
+func TestRows(t *testing.T) {
+	l := openLog(t, logPath(t))
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(seq int) time.Time { return start.Add(time.Duration(seq) * time.Minute) }
+	for i := range 12 { // row n is written at minute n, by namespaces a and b in turn, kinds k0 to k2
+		l.now = func() time.Time { return at(i + 1) }
+		e := Entry{Kind: fmt.Sprint("k", (i+1)%3), Run: fmt.Sprint("r", i/2), Namespace: string(rune('a' + i%2))}
+		if _, err := l.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		f    Filter
+		want string
+	}{
+		{"all", Filter{}, "1 2 3 4 5 6 7 8 9 10 11 12"},
+		{"namespace", Filter{Namespace: "b"}, "2 4 6 8 10 12"},
+		{"unknown namespace", Filter{Namespace: "b' OR '1'='1"}, ""},
+		{"run", Filter{Run: "r3"}, "7 8"},
+		{"kind", Filter{Kinds: []string{"k1"}}, "1 4 7 10"},
+		{"kinds", Filter{Kinds: []string{"k1", "k2", "none"}}, "1 2 4 5 7 8 10 11"},
+		{"since is inclusive", Filter{Since: at(10)}, "10 11 12"},
+		{"until is exclusive", Filter{Until: at(3)}, "1 2"},
+		{"since another zone", Filter{Since: at(12).In(time.FixedZone("", 3600))}, "12"},
+		{"since long ago", Filter{Since: time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC)}, "1 2 3 4 5 6 7 8 9 10 11 12"},
+		{"until far away", Filter{Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, "1 2 3 4 5 6 7 8 9 10 11 12"},
+		{"since far away", Filter{Since: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, ""},
+		{"limit is the newest", Filter{Limit: 3}, "10 11 12"},
+		{"limit above all", Filter{Limit: 100}, "1 2 3 4 5 6 7 8 9 10 11 12"},
+		{"limit of a filter", Filter{Limit: 2, Namespace: "a"}, "9 11"},
+		{"limit of nothing", Filter{Limit: 2, Namespace: "c"}, ""},
+		{"negative limit", Filter{Limit: -1, After: 11}, "12"},
+		{"after", Filter{After: 9}, "10 11 12"},
+		{"after the end", Filter{After: 12}, ""},
+		{"after the largest number", Filter{After: math.MaxInt64}, ""},
+		{"after the largest number, with limit", Filter{After: math.MaxInt64, Limit: 3}, ""},
+		{"after and limit", Filter{After: 8, Limit: 2}, "11 12"},
+		{"everything", Filter{After: 1, Limit: 2, Namespace: "a", Kinds: []string{"k0", "k1"}, Since: at(2), Until: at(9)}, "3 7"},
+	} {
+		if got := seqs(collect(t, l, test.f)); got != test.want {
+			t.Errorf("%s: got rows %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// A row that somebody has put at the largest number must not keep readers running in circles.
+func TestRowsEnd(t *testing.T) {
+	l := openLog(t, logPath(t))
+	fill(t, l, 3)
+	tamper(t, l.path, append(dropTriggers, "UPDATE audit SET seq = 9223372036854775807 WHERE seq = 3")...)
+	if got := seqs(collect(t, l, Filter{})); got != "1 2 9223372036854775807" {
+		t.Errorf("got rows %s", got)
+	}
+	_, err := l.Append(t.Context(), Entry{Kind: "k"})
+	wantError(t, err, "tampered", "row 9223372036854775807")
+}
+
+// The loop over rows may append, stop, and span many pages; no lock is held meanwhile.
+func TestRowsWhileAppending(t *testing.T) {
+	l := openLog(t, logPath(t))
+	big := map[string]string{"x": strings.Repeat("y", maxData/2)} // some 8 rows fill a page
+	entries := make([]Entry, 30)
+	for i := range entries {
+		entries[i] = Entry{Kind: "k", Data: big}
+	}
+	if _, err := l.Append(t.Context(), entries...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), make2500()...); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for r, err := range l.Rows(t.Context(), Filter{}) {
+		if n++; err != nil || r.Seq != int64(n) {
+			t.Fatal(n, r.Seq, err)
+		}
+		if n <= 10 {
+			fill(t, l, 1)
+		}
+		if n == 20 {
+			var busy, pages, done int
+			err := l.db.QueryRow("PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done)
+			if err != nil || busy != 0 {
+				t.Errorf("the loop holds a read transaction: busy %d, %v", busy, err)
+			}
+		}
+	}
+	if n != 2540 {
+		t.Errorf("got %d rows, want 2540", n)
+	}
+	for range l.Rows(t.Context(), Filter{}) {
+		break
+	}
+	wantSound(t, l, 2540)
+}
+
+func make2500() []Entry {
+	entries := make([]Entry, 2500)
+	for i := range entries {
+		entries[i].Kind = "k"
+	}
+	return entries
+}
+
+func TestRowsCancelled(t *testing.T) {
+	l := openLog(t, logPath(t))
+	if _, err := l.Append(t.Context(), make2500()...); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	var last error
+	for _, err := range l.Rows(ctx, Filter{}) {
+		if n++; n == 10 {
+			cancel()
+		}
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) || n > pageRows+1 {
+		t.Errorf("got %d rows and then %v, want context canceled soon after 10", n, last)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	path := logPath(t)
+	l, other := openLog(t, path), openLog(t, path) // the one that appends need not be the one that follows
+	fill(t, other, 5)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	add := func(kind string) {
+		t.Helper()
+		if _, err := other.Append(t.Context(), Entry{Kind: kind, Run: kind}, Entry{Kind: "other"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for r, err := range l.Follow(ctx, Filter{Limit: 2, Kinds: []string{"execution.completed", "a", "b"}}, time.Millisecond) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, r.Run)
+		switch r.Run {
+		case "r5":
+			add("a")
+		case "a":
+			add("b")
+		case "b":
+			cancel()
+		}
+	}
+	if diff := cmp.Diff([]string{"r4", "r5", "a", "b"}, got); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+	for range other.Follow(t.Context(), Filter{}, time.Hour) { // the loop may stop it, too
+		break
+	}
+}
+
+// BenchmarkFollow is what a look at a log costs in which nothing has happened.
+func BenchmarkFollow(b *testing.B) {
+	l := openLog(b, logPath(b))
+	fill(b, l, 100)
+	f := Filter{After: 100}
+	for b.Loop() {
+		if more, err := l.catchUp(b.Context(), &f, nil); !more || err != nil {
+			b.Fatal(more, err)
+		}
+	}
+}

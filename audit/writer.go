@@ -1,0 +1,187 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"time"
+)
+
+// maxBatch is how many requests share one transaction: it bounds how long other processes wait.
+const maxBatch = 512
+
+// maxPause is the longest time between two looks at a lock that another process holds.
+const maxPause = 2 * time.Millisecond
+
+// write is the goroutine that does all writing of this Log. It lives until Close.
+func (l *Log) write() {
+	defer close(l.written)
+	var w writer
+	defer w.close()
+	for r := range l.queue {
+		l.commit(&w, r)
+	}
+}
+
+// commit writes r, and what else waits by the time it has the database's lock. Before that nothing
+// is taken, so that callers can give up as long as other processes keep us waiting.
+func (l *Log) commit(w *writer, r *request) {
+	err := w.begin(l)
+	batch := l.take(r)
+	if err == nil {
+		err = w.end(w.insert(batch, l.now))
+	}
+	if err != nil {
+		err = explain(err, l.wait)
+	}
+	for _, r := range batch {
+		r.err = err
+		close(r.done)
+	}
+}
+
+// take returns r and the requests that wait behind it, but those whose callers have given up.
+func (l *Log) take(r *request) (batch []*request) {
+	for r != nil {
+		if r.state.CompareAndSwap(waiting, taken) {
+			batch = append(batch, r)
+		}
+		if len(batch) == maxBatch {
+			break
+		}
+		select {
+		case r = <-l.queue: // nil once the log is closed
+		default:
+			r = nil
+		}
+	}
+	return batch
+}
+
+// writer is the connection that rows are written with, made when the first row comes: many a
+// command only reads.
+type writer struct {
+	conn      *sql.Conn
+	head, put *sql.Stmt
+}
+
+const (
+	selectHead = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+	insertRow  = "INSERT INTO audit (seq, time, kind, run, namespace, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+// begin takes the database's write lock.
+func (w *writer) begin(l *Log) error {
+	ctx := context.Background()
+	if w.conn == nil {
+		if err := w.open(ctx, l.db); err != nil {
+			return err
+		}
+	}
+	// SQLite would go on writing into a file that has no name any more.
+	if info, err := os.Stat(l.path); err != nil || !os.SameFile(info, l.file) {
+		return errMoved
+	}
+	for end := time.Now().Add(l.wait); ; time.Sleep(rand.N(maxPause)) {
+		_, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		if !busy(err) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// open gets the connection, and turns off SQLite's own waiting for locks. That sleeps for up to
+// 100 ms between two looks: with 32 processes that append all the time, some waited for seconds.
+func (w *writer) open(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+		conn.Close()
+		return err
+	}
+	w.conn = conn
+	return nil
+}
+
+// insert gives the rows of batch their places in the chain.
+func (w *writer) insert(batch []*request, now func() time.Time) error {
+	if err := w.prepare(); err != nil {
+		return err
+	}
+	seq, prev, err := w.last()
+	if err != nil {
+		return err
+	}
+	for _, req := range batch {
+		for i := range req.rows {
+			r := &req.rows[i]
+			seq++
+			r.Seq, r.Time, r.Prev = seq, time.Unix(0, now().UnixNano()).UTC(), hex.EncodeToString(prev)
+			hash := sum(*r)
+			_, err := w.put.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, string(r.Data), prev, hash[:])
+			if err != nil {
+				return err
+			}
+			r.Hash, prev = hex.EncodeToString(hash[:]), hash[:]
+		}
+	}
+	return nil
+}
+
+func (w *writer) prepare() (err error) {
+	ctx := context.Background()
+	if w.head == nil {
+		if w.head, err = w.conn.PrepareContext(ctx, selectHead); err != nil {
+			return err
+		}
+	}
+	if w.put == nil {
+		w.put, err = w.conn.PrepareContext(ctx, insertRow)
+	}
+	return err
+}
+
+// last returns the number and the hash of the row that the next one follows.
+func (w *writer) last() (seq int64, hash []byte, err error) {
+	err = w.head.QueryRow().Scan(&seq, &hash)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, make([]byte, hashSize), nil
+	case err == nil && (len(hash) != hashSize || seq < 1 || seq == math.MaxInt64):
+		return 0, nil, fmt.Errorf("row %d, the last, was tampered with: see sandboxmcp audit verify", seq)
+	}
+	return seq, hash, err
+}
+
+// end commits, or rolls back if err says that something failed.
+func (w *writer) end(err error) error {
+	ctx := context.Background()
+	if err == nil {
+		_, err = w.conn.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		w.conn.ExecContext(ctx, "ROLLBACK") // fails where SQLite has done it already
+	}
+	return err
+}
+
+// close gives the connection back. Unless the statements are closed first, SQLite keeps it open
+// behind our back, with its descriptors, and never folds the -wal file into the log.
+func (w *writer) close() {
+	if w.head != nil {
+		w.head.Close()
+	}
+	if w.put != nil {
+		w.put.Close()
+	}
+	if w.conn != nil {
+		w.conn.Close()
+	}
+}

@@ -1,0 +1,124 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// reserved are places inside that no mount may take or cover.
+var reserved = []string{"/", "/proc", "/dev", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/run", "/tmp", workspace}
+
+// checkMounts refuses requests that can't be shown where they ask to be.
+func checkMounts(spec backends.Spec) error {
+	for _, m := range spec.Mounts {
+		if err := checkHost(m.Host); err != nil {
+			return err
+		}
+		switch {
+		case !path.IsAbs(m.Inside) || path.Clean(m.Inside) != m.Inside:
+			return refuseMount(m.Inside, "is not an absolute, clean path")
+		case slices.Contains(reserved, m.Inside), under(m.Inside, "/proc"), under(m.Inside, "/dev"), under(m.Inside, "/sys"), under(m.Inside, "/run"):
+			return refuseMount(m.Inside, "is the sandbox's own")
+		}
+	}
+	if spec.Workspace.Host == "" {
+		return nil
+	}
+	if err := checkHost(spec.Workspace.Host); err != nil {
+		return err
+	}
+	if info, err := os.Stat(spec.Workspace.Host); err != nil || !info.IsDir() {
+		return refuseMount(spec.Workspace.Host, "is not a folder")
+	}
+	return nil
+}
+
+func checkHost(host string) error {
+	if !filepath.IsAbs(host) || filepath.Clean(host) != host {
+		return refuseMount(host, "is not an absolute, clean path")
+	}
+	if host == "/" || under(host, "/proc") || host == "/proc" {
+		return refuseMount(host, "would show the whole host")
+	}
+	if _, err := os.Stat(host); err != nil {
+		return refuseMount(host, "can't be shown: "+err.Error())
+	}
+	return nil
+}
+
+func under(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }
+
+func refuseMount(name, why string) error {
+	return &backends.Refusal{Reason: fmt.Sprintf("mount: %q %s", name, why), Remedy: "choose another path for --mount or --workspace"}
+}
+
+// owned is a host path that the sandbox's user may write, although on the host somebody else owns it.
+type owned struct {
+	host string
+	ids  *os.File // a user namespace in which the owner's number means the sandbox's user
+}
+
+// own makes, for each writable mount of a sandbox that root starts, the user namespace that maps
+// the owner of the host's files to the sandbox's user, and back when that creates files: mount_setattr(2).
+func (s *sandbox) own(ctx context.Context) error {
+	if s.uid == 0 || s.weak {
+		return nil
+	}
+	for _, m := range append(slices.Clone(s.mounts), s.host) {
+		if !m.Write || m.Host == "" {
+			continue
+		}
+		ids, err := s.backend.idmap(ctx, m.Host, s.uid)
+		if err != nil {
+			return fmt.Errorf("map the owner of %s: %w", m.Host, err)
+		}
+		s.owned = append(s.owned, owned{m.Host, ids})
+	}
+	return nil
+}
+
+// idmap makes a user namespace by a process that lives only as long as its maps are written.
+func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, error) {
+	info, err := os.Stat(host)
+	if err != nil {
+		return nil, err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	child, err := b.bear(ctx, unix.CLONE_NEWUSER)
+	if err != nil {
+		return nil, err
+	}
+	defer child.remove()
+	proc := fmt.Sprintf("/proc/%d/", child.pid)
+	for _, m := range []struct {
+		file string
+		id   uint32
+	}{{"uid_map", owner.Uid}, {"gid_map", owner.Gid}} {
+		if err := os.WriteFile(proc+m.file, fmt.Appendf(nil, "%d %d 1", m.id, uid), 0); err != nil {
+			return nil, err
+		}
+	}
+	return os.Open(proc + "ns/user")
+}
+
+// bindOwned shows a host path under another owner. Only a mount that is nowhere yet can be given
+// such a map.
+func (r *root) bindOwned(o owned, at string) {
+	tree := r.get("open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
+	attr := value(r.plan, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	r.poke(arg{launch.Address, attr.v + 24}, r.file(o.ids))
+	r.do("map the owner of "+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(32))
+	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot+at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
+	r.do("close "+o.host, unix.SYS_CLOSE, tree)
+}

@@ -1,0 +1,75 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// procName is a name in the /proc that shows the sandbox's processes: its own, or in the profile
+// "landlock" the host's.
+func (s *sandbox) procName(name string) string {
+	if s.weak {
+		return "/proc/" + name
+	}
+	return "/proc/self/fd/" + strconv.Itoa(int(s.proc.Fd())) + "/" + name
+}
+
+func (s *sandbox) read(name string) []byte {
+	b, _ := os.ReadFile(s.procName(name))
+	return b
+}
+
+// below lists the living processes below one, by walking the parents of all. In the profile
+// "landlock" an orphan's parent is PID 1's stand-in, so that nothing below that is missed but what
+// is being born right now.
+func (s *sandbox) below(pid int) []string {
+	parents := map[int][]int{}
+	names, _ := filepath.Glob(s.procName("[1-9]*/stat"))
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		line := string(b)
+		fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+		if len(fields) < 2 || fields[0] == "Z" {
+			continue
+		}
+		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		parent, _ := strconv.Atoi(fields[1])
+		parents[parent] = append(parents[parent], child)
+	}
+	var out []string
+	for queue := parents[pid]; len(queue) > 0; queue = queue[1:] {
+		out = append(out, strconv.Itoa(queue[0]))
+		queue = append(queue, parents[queue[0]]...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// signal signals processes by their names in /proc. A descriptor of such a folder is good for
+// pidfd_send_signal(2), so that no number is taken for another process.
+func (s *sandbox) signal(pids []string, sig unix.Signal) {
+	for _, pid := range pids {
+		fd, err := unix.Open(s.procName(pid), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		unix.PidfdSendSignal(fd, sig, nil, 0)
+		unix.Close(fd)
+	}
+}
+
+// killBelow ends a session's command and what is below it. What the command left to PID 1 before
+// lives on, as it does when a command ends by itself.
+func (s *sandbox) killBelow(pid int) {
+	pids := append(s.below(pid), strconv.Itoa(pid))
+	s.signal(pids, unix.SIGSTOP)
+	s.signal(append(s.below(pid), pids...), unix.SIGKILL)
+}
