@@ -16,6 +16,7 @@ type birth struct {
 	pidfd   *os.File
 	control *net.UnixConn
 	cgroup  *cgroup
+	weak    bool       // without a PID namespace
 	mu      sync.Mutex // guards pidfd once somebody may remove us
 }
 
@@ -87,7 +88,7 @@ func (n *nursery) close() {
 
 // bear has a launcher fork a PID 1.
 func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
-	child := &birth{}
+	child := &birth{weak: flags&unix.CLONE_NEWPID == 0}
 	var err error
 	if child.cgroup, err = b.cgroups.make(); err != nil {
 		return nil, err
@@ -136,7 +137,11 @@ func (b *birth) kill() {
 	if b.pidfd == nil {
 		return
 	}
-	unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
+	if b.weak {
+		b.control.CloseWrite() // it kills all that is below it, and exits
+	} else {
+		unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
+	}
 	poll := []unix.PollFd{{Fd: int32(b.pidfd.Fd()), Events: unix.POLLIN}}
 	for {
 		if _, err := unix.Poll(poll, -1); err != unix.EINTR {

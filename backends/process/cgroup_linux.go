@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	cg "github.com/opencontainers/cgroups"
@@ -27,10 +27,9 @@ var controllers = []string{"memory", "pids", "cpu"}
 // cgroups makes the cgroups of one server's sandboxes, all below one folder that carries the
 // server's identity, so that the next server can tell what a killed one left behind.
 type cgroups struct {
-	once  sync.Once
-	count atomic.Int64      // of those made, for names
-	base  map[string]string // by controller; "" is v2's single tree
-	why   string            // why there are none
+	once sync.Once
+	base map[string]string // by controller; "" is v2's single tree
+	why  string            // why there are none
 }
 
 // cgroup holds one sandbox. The methods of a nil cgroup do nothing: limits are kept otherwise then.
@@ -181,7 +180,7 @@ func (c *cgroups) make() (*cgroup, error) {
 		return nil, nil
 	}
 	g := &cgroup{paths: map[string]string{}}
-	name := strconv.FormatInt(c.count.Add(1), 10)
+	name := rand.Text()
 	for controller, dir := range c.base {
 		g.paths[controller] = filepath.Join(dir, name)
 	}
@@ -359,16 +358,4 @@ func (g *cgroup) cpu() time.Duration {
 		return time.Duration(g.field("cpu", "", "cpu.stat", "usage_usec")) * time.Microsecond
 	}
 	return time.Duration(g.number("cpuacct", "cpuacct.usage", "")) // nanoseconds
-}
-
-// kill ends all processes of the cgroup.
-func (g *cgroup) kill() {
-	if g.v2() {
-		cg.WriteFile(g.paths[""], "cgroup.kill", "1")
-		return
-	}
-	pids, _ := cg.GetPids(g.paths["pids"])
-	for _, pid := range pids {
-		unix.Kill(pid, unix.SIGKILL)
-	}
 }

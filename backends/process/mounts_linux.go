@@ -26,7 +26,7 @@ func checkMounts(spec backends.Spec) error {
 			return err
 		}
 		switch {
-		case !path.IsAbs(m.Inside) || path.Clean(m.Inside) != m.Inside:
+		case !path.IsAbs(m.Inside) || path.Clean(m.Inside) != m.Inside || strings.ContainsRune(m.Inside, 0):
 			return refuseMount(m.Inside, "is not an absolute, clean path")
 		case slices.Contains(reserved, m.Inside), under(m.Inside, "/proc"), under(m.Inside, "/dev"), under(m.Inside, "/sys"), under(m.Inside, "/run"):
 			return refuseMount(m.Inside, "is the sandbox's own")

@@ -212,13 +212,9 @@ func (s *sandbox) Files() backends.Files { return s.files }
 
 // kill ends every process of the sandbox and returns when they are gone.
 func (s *sandbox) kill() {
-	if s.birth == nil {
-		return
+	if s.birth != nil {
+		s.birth.kill()
 	}
-	if s.weak {
-		s.killTree()
-	}
-	s.birth.kill()
 }
 
 // Close implements [backends.Sandbox].

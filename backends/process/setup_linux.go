@@ -55,6 +55,8 @@ func (b *Backend) setup(s *sandbox) *plan {
 	p.prctl("PR_CAP_AMBIENT_CLEAR_ALL", unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
 	const locked = 0xff // SECBIT_*: root is nobody special, no ambient capabilities; and their locks
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
+	// Changing users clears it, so it comes after that.
+	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	settle(p, workspace)
 	return p
 }
@@ -92,7 +94,6 @@ func loopbackUp(p *plan) {
 // settle ends every setup: PID 1 gives up what it needs no more and tells the server that it is
 // ready, handing over the workspace and its view of processes.
 func settle(p *plan, workspace string) {
-	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	p.prctl("PR_SET_NO_NEW_PRIVS", unix.PR_SET_NO_NEW_PRIVS, 1)
 	dropCapabilities(p)
 	work := p.get("open workspace", unix.SYS_OPENAT, cwd, p.str(workspace), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,8 +15,8 @@ import (
 
 // weakSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user
 // namespaces. There are no namespaces: the host's processes and mounts stay visible to the kernel,
-// and Landlock, seccomp and limits have to do. The stand-in is a subreaper, so that orphans come
-// to it and can be found.
+// and Landlock, seccomp and limits have to do. The stand-in is a subreaper: orphans come to it, and
+// it kills them all when the server closes its socket or dies.
 func (b *Backend) weakSetup(s *sandbox) *plan {
 	p := newPlan()
 	s.cgroup.join(p)
@@ -103,21 +102,6 @@ func weakRules(s *sandbox) []rule {
 		rules = append(rules, rule{name, ll.AccessFSReadFile | ll.AccessFSReadDir})
 	}
 	return rules
-}
-
-// killTree ends all processes below the stand-in. They are stopped first: what is stopped can't
-// fork, so that the rounds come to an end.
-func (s *sandbox) killTree() {
-	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
-		for round, before := 0, []string(nil); round < 100; round++ {
-			pids := s.below(s.pid)
-			s.signal(pids, sig)
-			if len(pids) == 0 || sig == unix.SIGSTOP && slices.Equal(pids, before) {
-				break
-			}
-			before = pids
-		}
-	}
 }
 
 // threadsOf counts the threads that a user has on this host.

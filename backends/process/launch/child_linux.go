@@ -23,6 +23,8 @@ var (
 	header   syscall.Msghdr
 	iov      syscall.Iovec
 	infos    [128]byte // one signalfd_siginfo
+
+	childrenFile = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 't', 'h', 'r', 'e', 'a', 'd', '-', 's', 'e', 'l', 'f', '/', 'c', 'h', 'i', 'l', 'd', 'r', 'e', 'n', 0}
 )
 
 // Numbers and shapes that package syscall does not have. clone3(2) is the same on all architectures.
@@ -33,6 +35,7 @@ const (
 	sigsetSize      = 8
 	sigIgn          = 1
 	pollIn          = 1
+	atCwd           = ^uintptr(99) // AT_FDCWD, -100
 )
 
 type cloneArgs struct {

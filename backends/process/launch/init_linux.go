@@ -126,7 +126,7 @@ func remember(pid int32) {
 }
 
 // take receives a plan's descriptors: the plan itself, and the others into SlotFiles and on.
-// It returns how many of the latter there are, and exits when the server is gone.
+// It returns how many of the latter there are, and ends the sandbox when the server is gone.
 //
 //go:nosplit
 //go:norace
@@ -139,7 +139,7 @@ func take() uintptr {
 	n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, slots[SlotControl], uintptr(unsafe.Pointer(&header)), syscall.MSG_CMSG_CLOEXEC)
 	head := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg))
 	if errno != 0 || n == 0 || header.Controllen < syscall.SizeofCmsghdr+4 || head.Type != syscall.SCM_RIGHTS {
-		exit(0)
+		end()
 	}
 	count := (uintptr(head.Len) - syscall.SizeofCmsghdr) / 4
 	for i := uintptr(0); i < count && i < MaxFiles; i++ {
@@ -151,4 +151,48 @@ func take() uintptr {
 		}
 	}
 	return count - 1
+}
+
+// end ends the sandbox. In a PID namespace that is the kernel's work; without one, we are a
+// subreaper, to whom all that was started comes as a child sooner or later.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func end() {
+	if pid, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0); pid == 1 {
+		exit(0)
+	}
+	for {
+		killChildren()
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), 0, 0, 0, 0, 0); errno == syscall.ECHILD {
+			exit(0)
+		}
+	}
+}
+
+// killChildren kills the processes whose numbers the kernel lists, with spaces between.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func killChildren() {
+	fd, _, errno := syscall.RawSyscall6(syscall.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(&childrenFile)), syscall.O_RDONLY|syscall.O_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return
+	}
+	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&plan)), MaxPlan)
+	syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
+	if errno != 0 {
+		return
+	}
+	pid := uintptr(0)
+	for i := uintptr(0); i < n && i < MaxPlan; i++ {
+		if plan[i] != ' ' {
+			pid = pid*10 + uintptr(plan[i]-'0')
+			continue
+		}
+		syscall.RawSyscall(syscall.SYS_KILL, pid, uintptr(syscall.SIGKILL), 0)
+		pid = 0
+	}
 }

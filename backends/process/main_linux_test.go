@@ -1,0 +1,245 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// TestMain lets the test binary be other things: a server that a test kills, or the only process
+// of a host that forbids user namespaces.
+func TestMain(m *testing.M) {
+	switch os.Getenv("SANDBOXMCP_TEST_ROLE") {
+	case "server":
+		serve()
+	case "start":
+		start()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// role makes a command that runs this test binary as something else.
+func role(t *testing.T, name string, before ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append(before, exe)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE="+name, "SANDBOXMCP_TEST_STATE="+t.TempDir())
+	return cmd
+}
+
+// serve starts four sandboxes, in each a program with a child that left its session, says so, and
+// waits to be killed.
+func serve() {
+	b, err := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE"), Ahead: 2})
+	if err != nil {
+		panic(err)
+	}
+	for range 4 {
+		s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Profile: os.Getenv("SANDBOXMCP_TEST_PROFILE")})
+		if err != nil {
+			panic(err)
+		}
+		ready := make(chan struct{})
+		go s.Exec(context.Background(), backends.Command{Args: []string{"bash", "-c", "setsid sleep 987654 & echo ready; wait"}},
+			backends.Streams{Stdout: writerFunc(func(p []byte) { close(ready) })})
+		<-ready
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
+
+// start runs one program and prints what came of it.
+func start() {
+	b, err := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
+	if err != nil {
+		panic(err)
+	}
+	s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Profile: os.Getenv("SANDBOXMCP_TEST_PROFILE"), Require: strings.Fields(os.Getenv("SANDBOXMCP_TEST_LAYERS"))})
+	if err != nil {
+		fmt.Println("refused:", err)
+		b.Close()
+		return
+	}
+	r, err := s.Exec(context.Background(), backends.Command{Args: []string{"bash", "-c", "echo inside"}}, backends.Streams{Stdout: os.Stdout})
+	fmt.Println(r.Ended, r.Contained.InForce(), err)
+	s.Close()
+	b.Close()
+}
+
+// TestServerKilled kills a server with SIGKILL while programs run in its sandboxes: they are gone
+// at once, and the next server removes the folders that are left.
+func TestServerKilled(t *testing.T) {
+	for _, profile := range []string{"hardened", "landlock"} {
+		t.Run(profile, func(t *testing.T) {
+			cmd := role(t, "server")
+			cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Stderr = os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+				t.Fatalf("server: %q %v", line, err)
+			}
+			below := family(cmd.Process.Pid)
+			if len(below) < 9 { // a launcher, and in each sandbox PID 1, bash and sleep
+				t.Fatalf("the server has only %d processes below it", len(below))
+			}
+			name := folder(cmd.Process.Pid)
+			cmd.Process.Kill()
+			cmd.Wait()
+			alive := below
+			for deadline := time.Now().Add(10 * time.Second); len(alive) > 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+				alive = living(below)
+			}
+			if len(alive) > 0 {
+				t.Errorf("alive after their server was killed: %v", alive)
+			}
+			b := newBackend(t, Config{})
+			s, err := b.Start(t.Context(), backends.Spec{ID: "next", Language: "shell"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			for _, dir := range b.cgroups.base {
+				left := strings.TrimSuffix(dir, folder(os.Getpid())) + name
+				if _, err := os.Stat(left); err == nil {
+					t.Errorf("the killed server's %s is still there", left)
+				}
+			}
+		})
+	}
+}
+
+// family lists the processes below one, with the time each was started: pids come again.
+func family(pid int) map[int]string {
+	s := &sandbox{weak: true}
+	all := map[int]string{}
+	for _, name := range s.below(pid) {
+		var n int
+		fmt.Sscan(name, &n)
+		all[n] = startTime(n)
+	}
+	return all
+}
+
+func living(all map[int]string) map[int]string {
+	left := map[int]string{}
+	for pid, start := range all {
+		state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if startTime(pid) == start && !strings.Contains(string(state), ") Z ") {
+			left[pid] = start
+		}
+	}
+	return left
+}
+
+// TestUserNamespacesForbidden is a host that forbids user namespaces: inside a user namespace
+// whose own limit is zero. A hardened sandbox is refused with the remedy; the weaker profile,
+// chosen by name, runs and does not pretend.
+func TestUserNamespacesForbidden(t *testing.T) {
+	forbid := []string{"unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc",
+		"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"`, "sh"}
+	if out, err := exec.Command(forbid[0], append(forbid[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("can't make such a host: %v %s", err, out)
+	}
+	t.Run("hardened", func(t *testing.T) {
+		out, err := role(t, "start", forbid...).CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "refused: ") || !strings.Contains(string(out), "max_user_namespaces") {
+			t.Errorf("got %s%v, want a refusal that names max_user_namespaces", out, err)
+		}
+	})
+	t.Run("landlock", func(t *testing.T) {
+		cmd := role(t, "start", forbid...)
+		cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE=landlock")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "inside\nok [landlock seccomp caps nnp ") {
+			t.Errorf("got %q %v, want just four layers of containment", out, err)
+		}
+	})
+	t.Run("landlock does not satisfy", func(t *testing.T) {
+		cmd := role(t, "start", forbid...)
+		cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE=landlock", "SANDBOXMCP_TEST_LAYERS=net")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "refused: layer net is required") {
+			t.Errorf("got %s%v, want a refusal", out, err)
+		}
+	})
+}
+
+// TestOrdinaryUser runs as one, when we are root: all containment layers, without any privilege.
+func TestOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("we are one already, and every test says it")
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, dir + "/.."} {
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := dir + "/process.test"
+	if out, err := exec.Command("cp", self, exe).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	cmd := exec.Command(exe)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "SANDBOXMCP_TEST_ROLE=start", "SANDBOXMCP_TEST_LAYERS=" + strings.Join(backends.ContainmentLayers, " ")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "inside\nok [user mount pid net ") {
+		t.Errorf("got %s%v", out, err)
+	}
+}
+
+// TestOldLandlock masks the kernel's ABI: each older one must do, and say its number.
+func TestOldLandlock(t *testing.T) {
+	kernel := newBackend(t, Config{}).landlockABI
+	for abi := range kernel {
+		t.Run(fmt.Sprint(abi), func(t *testing.T) {
+			b := newBackend(t, Config{})
+			b.landlockABI = abi
+			s, err := b.Start(t.Context(), backends.Spec{ID: "old", Language: "shell", Require: backends.ContainmentLayers})
+			if abi == 0 {
+				if refusal, ok := err.(*backends.Refusal); !ok || refusal.Layer != backends.LayerLandlock {
+					t.Errorf("without Landlock: got %v, want a refusal", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo x >file && ! echo x >/proc/self/comm"}}, backends.Streams{})
+			if err != nil || r.Ended != backends.EndedOK {
+				t.Errorf("got %+v %v", r, err)
+			}
+			if got, want := r.Contained.Layers[8], (backends.Layer{Name: "landlock", InForce: true, Detail: fmt.Sprintf("ABI %d", abi)}); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
