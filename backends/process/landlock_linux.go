@@ -110,16 +110,11 @@ func attrSize(abi int) int {
 // allow adds one rule. A path that does not exist, or is no folder and can't have a folder's
 // rights, simply gets fewer.
 func allow(p *plan, ruleset arg, r rule, fs uint64) {
-	type pathBeneath struct { // packed in the kernel: 8 bytes and 4
-		access uint64
-		parent int32
-		_      int32
-	}
 	fd := slot(p.free)
 	p.add("open "+r.path, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
 		unix.SYS_OPENAT, []arg{cwd, p.str(r.path), val(unix.O_PATH | unix.O_CLOEXEC), val(0)})
 	for _, access := range slices.Compact([]uint64{r.access & fs & fsFile, r.access & fs}) {
-		attr := value(p, pathBeneath{access: access})
+		attr := value(p, [2]uint64{access}) // struct landlock_path_beneath_attr; the folder's descriptor comes next
 		p.poke(arg{v: attr.v + 8}, fd)
 		p.try("landlock_add_rule "+r.path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, val(unix.LANDLOCK_RULE_PATH_BENEATH), attr, val(0))
 	}

@@ -115,12 +115,8 @@ func dropBounding(p *plan) {
 
 // dropCapabilities empties the sets that count.
 func dropCapabilities(p *plan) {
-	type capHeader struct {
-		version uint32
-		pid     int32
-	}
 	const version3 = 0x20080522
-	p.do("capset", unix.SYS_CAPSET, value(p, capHeader{version: version3}), p.bytes(make([]byte, 24)))
+	p.do("capset", unix.SYS_CAPSET, value(p, [2]uint32{version3}), p.bytes(make([]byte, 24)))
 }
 
 // ready sends launch.Ready with the descriptors in the given slots.

@@ -1,0 +1,213 @@
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// testArtifacts: what a program leaves in its workspace is collected by somebody with more rights
+// than it had. Nothing it leaves may lead that somebody astray.
+func testArtifacts(t *testing.T, b *bench) {
+	t.Run("plain", func(t *testing.T) {
+		s := b.start(t, b.spec("shell"))
+		exec(t, s, "bash", "-c", "echo one >a; mkdir -p d/e; echo two >d/e/b; chmod 750 a; : >empty").ok(t)
+		files := listed(t, s)
+		if len(files) != 3 || files["a"].Size != 4 || files["a"].Mode != 0o750 || files["empty"].Size != 0 {
+			t.Errorf("listed %+v", files)
+		}
+		if text, err := content(t, files["d/e/b"]); text != "two\n" || err != nil {
+			t.Errorf("content %q, %v", text, err)
+		}
+	})
+	t.Run("tricks", func(t *testing.T) { testTricks(t, b) })
+	t.Run("100,000 files", func(t *testing.T) { testManyFiles(t, b) })
+	t.Run("deep", func(t *testing.T) { testDeep(t, b) })
+	t.Run("replaced while collected", func(t *testing.T) { testRaces(t, b) })
+	t.Run("changed between listing and opening", func(t *testing.T) { testSwapped(t, b) })
+	t.Run("stopped", func(t *testing.T) {
+		s := b.start(t, b.spec("shell"))
+		exec(t, s, "bash", "-c", "for i in {1..50}; do echo >$i; done").ok(t)
+		enough, n := errors.New("enough"), 0
+		if _, err := s.Files().Each(t.Context(), func(backends.File) error {
+			if n++; n == 3 {
+				return enough
+			}
+			return nil
+		}); !errors.Is(err, enough) || n != 3 {
+			t.Errorf("called %d times, %v", n, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Files().Each(ctx, func(backends.File) error { return nil }); err == nil {
+			t.Error("a cancelled listing went through")
+		}
+	})
+}
+
+// testTricks lists a workspace full of everything that is no file, or has a strange name.
+func testTricks(t *testing.T, b *bench) {
+	dir := t.TempDir()
+	canary := filepath.Join(dir, "canary")
+	if err := os.WriteFile(canary, []byte("canary of the host"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := b.start(t, b.spec("python"))
+	put(t, s, "tricks.py")
+	o := exec(t, s, "python", "tricks.py", canary).ok(t)
+	start := time.Now()
+	skipped := 0
+	files := map[string]backends.File{}
+	n, err := s.Files().Each(t.Context(), func(f backends.File) error {
+		files[f.Name] = f
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("each: %v", err)
+	}
+	skipped = n
+	for name, f := range files {
+		if f.Size > 1<<30 { // the sparse file, which claims to be 1 TB
+			continue
+		}
+		text, err := content(t, f)
+		if strings.Contains(text, "canary of the host") || strings.Contains(text, "root:x:0") {
+			t.Errorf("%q shows a file of the host: %.80q", name, text)
+		}
+		if err != nil && !strings.Contains(name, "sealed") {
+			t.Errorf("open %q: %v", name, err)
+		}
+		if filepath.IsAbs(name) || strings.HasPrefix(name, "../") || strings.Contains(name, "/../") || strings.Contains(name, "\x00") {
+			t.Errorf("name %q leaves the workspace", name)
+		}
+	}
+	for _, name := range []string{"plain", "new\nline", "\xff\xfe", "quote'\"", "-rf", "a b", "..dots", "\x1b[31mred", "hard", "cafe\u0301", strings.Repeat("n", 255)} {
+		if f, ok := files[name]; !ok {
+			t.Errorf("%q is not listed", name)
+		} else if text, err := content(t, f); err != nil || text != "mine" {
+			t.Errorf("%q: %q, %v", name, text, err)
+		}
+	}
+	for name := range files {
+		for _, bad := range []string{"link", "fifo", "socket", "loop", "folder"} {
+			if strings.HasPrefix(name, bad) {
+				t.Errorf("%q is listed as a file", name)
+			}
+		}
+	}
+	t.Logf("%d files, %d passed over; made: %s", len(files), skipped, o.Stdout)
+	if skipped < 8 {
+		t.Errorf("passed over %d things, want at least 8", skipped)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func testManyFiles(t *testing.T, b *bench) {
+	spec := b.spec("python")
+	spec.Limits.Disk, spec.Limits.RAM = 512<<20, 512<<20
+	s := b.start(t, spec)
+	exec(t, s, "python", "-c", "import os\nfor i in range(100):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))").ok(t)
+	start := time.Now()
+	if n := len(listed(t, s)); n != 100_000 {
+		t.Errorf("listed %d", n)
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("listing took %v", took)
+	}
+	start = time.Now()
+	if err := s.Close(); err != nil || time.Since(start) > 20*time.Second {
+		t.Errorf("close: %v after %v", err, time.Since(start))
+	}
+}
+
+// testDeep: folders deeper than any path may be long.
+func testDeep(t *testing.T, b *bench) {
+	s := b.start(t, b.spec("python"))
+	o := exec(t, s, "python", "-c", "import os\nname = 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir('/workspace'); open('top', 'w').write('x')\nprint('made')")
+	if o.Stdout != "made\n" {
+		t.Fatalf("%s %s", o.Stdout, o.Stderr)
+	}
+	if files := listed(t, s); files["top"].Size != 1 {
+		t.Errorf("%d files, top %v", len(files), files["top"])
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// testRaces: a program that runs on swaps files and folders for links to the host's, as fast as it
+// can, while they are collected.
+func testRaces(t *testing.T, b *bench) {
+	dir := t.TempDir()
+	os.Chmod(dir, 0o755)
+	for _, name := range []string{"file", "plain"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("canary of the host"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := b.spec("python")
+	spec.Keep = true
+	spec.Limits.CPU = 2
+	s := b.start(t, spec)
+	put(t, s, "swap.py")
+	if o := exec(t, s, "python", "swap.py", dir).ok(t); !strings.Contains(o.Stdout, "swapping") {
+		t.Fatal(o.Stdout)
+	}
+	seen, errs := 0, 0
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		_, err := s.Files().Each(t.Context(), func(f backends.File) error {
+			text, err := content(t, f)
+			if err != nil {
+				errs++
+				return nil
+			}
+			seen++
+			if strings.Contains(text, "canary of the host") {
+				t.Errorf("%q shows a file of the host", f.Name)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("each: %v", err)
+			break
+		}
+		if err := s.Files().Put("folder/put", 0o644, strings.NewReader("owned")); err == nil {
+			seen++
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "put")); err == nil {
+		t.Error("put wrote to the host's folder")
+	}
+	t.Logf("%d files read, %d changed under the hand", seen, errs)
+	if seen == 0 {
+		t.Error("no file could be read at all: the race did not take place")
+	}
+}
+
+// testSwapped opens files whose place was taken since.
+func testSwapped(t *testing.T, b *bench) {
+	spec := b.spec("shell")
+	spec.Keep = true
+	s := b.start(t, spec)
+	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo folder gone d/file; do echo mine >$f; done").ok(t)
+	files := listed(t, s)
+	if len(files) != 5 {
+		t.Fatalf("listed %v", files)
+	}
+	exec(t, s, "bash", "-c", "rm link fifo folder gone; ln -s /etc/passwd link; mkfifo fifo; mkdir folder; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").ok(t)
+	for name, f := range files {
+		if text, err := content(t, f); err == nil && text != "mine\n" {
+			t.Errorf("%s: %.80q, want an error", name, text)
+		} else if err == nil && name != "d/file" {
+			t.Errorf("%s: opened although it was replaced", name)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// report is what one attack says about itself.
+type report struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // "open", "shut", "absent" (not on this kernel) or "skip"
+	Detail string `json:"detail"`
+	Root   bool   `json:"root"` // without containment it opens for root alone
+	Errno  int    `json:"errno"`
+}
+
+// attack runs a program of attacks and fails for each that opens something.
+func (b *bench) attack(t *testing.T, program string, target map[string]any) {
+	t.Helper()
+	s := b.start(t, b.spec("python"))
+	for _, r := range runAttacks(t, s, program, target) {
+		t.Run(r.Name, func(t *testing.T) {
+			if r.State == "open" {
+				t.Errorf("open: %s", r.Detail)
+			} else {
+				t.Logf("%s: %s", r.State, r.Detail)
+			}
+		})
+	}
+}
+
+// runAttacks returns what each attack of the program says. That all of them said something is
+// checked: one that ends the program early must not hide the others.
+func runAttacks(t *testing.T, s backends.Sandbox, program string, target map[string]any) []report {
+	t.Helper()
+	if target == nil {
+		target = map[string]any{}
+	}
+	arg, err := json.Marshal(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "attack.py", program)
+	o := exec(t, s, "python", program, string(arg)).ok(t)
+	var reports []report
+	done := false
+	for line := range strings.Lines(o.Stdout) {
+		if text, ok := strings.CutPrefix(line, "ATTACK "); ok {
+			var r report
+			if err := json.Unmarshal([]byte(text), &r); err != nil {
+				t.Fatalf("%v in %q", err, line)
+			}
+			reports = append(reports, r)
+		}
+		if strings.HasPrefix(line, "ALL DONE") {
+			done = true
+		}
+	}
+	if !done || len(reports) == 0 {
+		t.Fatalf("the attacks of %s did not end: %s\n%s", program, o.Stdout, o.Stderr)
+	}
+	return reports
+}

@@ -1,0 +1,100 @@
+// Package backendtest is the contract of package backends as tests, written as attacks. Each
+// backend's own test calls Run; a case that opens anything is a failure.
+//
+// The programs that attack lie in folder programs. They report what they could do, and the test
+// looks from the host's side, too: at canary files, processes, listeners and memory segments that
+// it set out before. Whatever could harm a host that does not contain it is bounded in itself.
+package backendtest
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Options says what the host under test grants.
+type Options struct {
+	// Profile is the Spec.Profile of all sandboxes.
+	Profile string
+	// Layers must be in force, and say so; nil means backends.ContainmentLayers. Tests about a
+	// layer that is not among them are skipped.
+	Layers []string
+	// Cgroup says that limits are kept by the kernel for the tree as a whole. Without it, a
+	// watcher does, which is later and coarser.
+	Cgroup bool
+	// Left lists what the sandbox with this id still has on the host, in the backend's own words.
+	// It may be nil. Processes, mounts, cgroups, descriptors and files in Dirs are looked for anyway.
+	Left func(t testing.TB, id string) []string
+	// Dirs are folders on the host that must look the same before and after.
+	Dirs []string
+	// Require turns the skip for a missing thing ("python", "node", "shell", "numpy") into a
+	// failure: names, or "all", with commas between, as in SANDBOXMCP_TEST_REQUIRE.
+	Require string
+}
+
+// Run tests a backend. newBackend is called several times, and closes nothing itself.
+func Run(t *testing.T, newBackend func(t testing.TB) backends.Backend, o Options) {
+	if o.Layers == nil {
+		o.Layers = backends.ContainmentLayers
+	}
+	if o.Require == "" {
+		o.Require = os.Getenv("SANDBOXMCP_TEST_REQUIRE")
+	}
+	poisonEnvironment(t)
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) {
+			b := newBackend(t)
+			t.Cleanup(func() {
+				if err := b.Close(); err != nil {
+					t.Errorf("close backend: %v", err)
+				}
+			})
+			g.run(t, &bench{backend: b, newBackend: newBackend, o: o})
+		})
+	}
+}
+
+// group is the tests of one file.
+type group struct {
+	name string
+	run  func(t *testing.T, b *bench)
+}
+
+var groups = []group{
+	{"Probe", testProbe},
+	{"Language", testLanguage},
+	{"Streams", testStreams},
+	{"Ends", testEnds},
+	{"Contained", testContained},
+	{"Files", testFiles},
+	{"Mounts", testMounts},
+	{"Artifacts", testArtifacts},
+	{"Isolation", testIsolation},
+	{"Network", testNetwork},
+	{"Kernel", testKernel},
+	{"Limits", testLimits},
+	{"Sessions", testSessions},
+	{"Programs", testPrograms},
+	{"Leftovers", testLeftovers},
+}
+
+// missing skips a test, or fails it where the thing is required.
+func (b *bench) missing(t testing.TB, thing, why string) {
+	t.Helper()
+	required := strings.Split(b.o.Require, ",")
+	if slices.Contains(required, thing) || slices.Contains(required, "all") {
+		t.Fatalf("%s is required here: %s", thing, why)
+	}
+	t.Skipf("%s: %s", thing, why)
+}
+
+// layer skips a test about a layer that this backend does not promise.
+func (b *bench) layer(t testing.TB, name string) {
+	t.Helper()
+	if !slices.Contains(b.o.Layers, name) {
+		t.Skipf("layer %s is not promised here", name)
+	}
+}

@@ -1,0 +1,142 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// bare runs programs without containment, to prove that the attacks are attacks.
+type bare struct{}
+
+func (bare) Name() string { return "bare" }
+
+func (bare) Probe(context.Context) (backends.Probe, error) {
+	return backends.Probe{Backend: "bare"}, nil
+}
+
+func (bare) Close() error { return nil }
+
+func (bare) Start(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	dir, err := os.MkdirTemp("", "bare-")
+	return &bareSandbox{dir, nil}, err
+}
+
+// jail runs them as root of namespaces of their own, but with all that root may call.
+type jail struct{ bare }
+
+func (jail) Start(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	dir, err := os.MkdirTemp("", "bare-")
+	before := []string{"unshare", "--mount", "--pid", "--fork", "--mount-proc", "--ipc", "--uts", "--net", "--cgroup"}
+	if os.Geteuid() != 0 {
+		before = append(before, "--user", "--map-root-user")
+	}
+	return &bareSandbox{dir, before}, err
+}
+
+type bareSandbox struct {
+	dir    string
+	before []string
+}
+
+func (s *bareSandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
+	name := cmd.Args[0]
+	if name == "python" {
+		name = "python3"
+	}
+	args := append(append(slices.Clone(s.before), name), cmd.Args[1:]...)
+	c := osexec.CommandContext(ctx, args[0], args[1:]...)
+	c.Dir, c.Stdin, c.Stdout, c.Stderr = s.dir, streams.Stdin, streams.Stdout, streams.Stderr
+	err := c.Run()
+	if c.ProcessState == nil {
+		return backends.Result{}, err
+	}
+	r := backends.Result{Ended: backends.EndedOK, ExitCode: c.ProcessState.ExitCode()}
+	if r.ExitCode != 0 {
+		r.Ended = backends.EndedExit
+	}
+	return r, nil
+}
+
+func (s *bareSandbox) Files() backends.Files { return bareFiles{s.dir} }
+
+func (s *bareSandbox) Close() error { return os.RemoveAll(s.dir) }
+
+type bareFiles struct{ dir string }
+
+func (f bareFiles) Put(name string, mode uint32, r io.Reader) error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(f.dir, name), text, os.FileMode(mode))
+}
+
+func (f bareFiles) Each(context.Context, func(backends.File) error) (int, error) {
+	return 0, fmt.Errorf("bare: %w", os.ErrInvalid)
+}
+
+// TestAttacksOpenWithoutContainment watches each attack succeed where nothing stops it: one that
+// is shut there, too, proves nothing. Those that would harm the host run in namespaces of their
+// own, and a few that would even then do not run.
+func TestAttacksOpenWithoutContainment(t *testing.T) {
+	if _, err := osexec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	b := &bench{o: Options{Layers: backends.ContainmentLayers}}
+	network, reached := networkTarget(t)
+	files, _ := filesTarget(t)
+	isolation, _ := isolationTarget(t, b)
+	t.Setenv("SANDBOXMCP_CANARY", poison()["SANDBOXMCP_CANARY"])
+	targets := map[string]map[string]any{"kernel.py": {}, "network.py": network, "files.py": files, "isolation.py": isolation}
+	opens := func(b *bench, mode string) {
+		for program, target := range targets {
+			t.Run(mode+"/"+program, func(t *testing.T) {
+				target := maps.Clone(target)
+				target[mode] = true
+				for _, r := range runAttacks(t, b.start(t, b.spec("python")), program, target) {
+					t.Run(r.Name, func(t *testing.T) { opened(t, r) })
+				}
+			})
+		}
+	}
+	b.backend = bare{}
+	opens(b, "bare")
+	if reached.Load() == 0 {
+		t.Error("no listener was reached")
+	}
+	if out, err := osexec.Command("unshare", "--user", "--map-root-user", "--pid", "--fork", "true").CombinedOutput(); err != nil {
+		t.Logf("no namespaces to be root of: %v %s", err, out)
+		return
+	}
+	b.backend = jail{}
+	opens(b, "jail")
+}
+
+// notHere are errors that say that this host, not a wall, has no such thing.
+var notHere = []string{"No such file", "No such device", "Protocol not available", "No such process", "File exists", "Device or resource busy"}
+
+func opened(t *testing.T, r report) {
+	switch {
+	case r.State == "open":
+	case r.State == "skip":
+		t.Skip("not in this mode")
+	case r.State == "absent" || slices.ContainsFunc(notHere, func(s string) bool { return strings.Contains(r.Detail, s) }):
+		t.Skip("this host has nothing to open: ", r.Detail)
+	case (r.Root || os.Geteuid() != 0) && (strings.Contains(r.Detail, "not permitted") || strings.Contains(r.Detail, "ermission denied")):
+		t.Skip("for root with all capabilities: ", r.Detail)
+	case r.Root && os.Geteuid() != 0:
+		t.Skip("for root alone: ", r.Detail)
+	default:
+		t.Errorf("%s without containment: %s", r.State, r.Detail)
+	}
+}

@@ -1,0 +1,200 @@
+package backendtest
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+//go:embed programs
+var programs embed.FS
+
+// patience is how long one run may take before the test says that it hangs. It is far above what
+// any case needs on a loaded machine.
+const patience = 90 * time.Second
+
+// bench is what the tests of one group work with.
+type bench struct {
+	backend    backends.Backend
+	newBackend func(t testing.TB) backends.Backend
+	o          Options
+}
+
+// spec is the Spec of most sandboxes, small enough that a leak shows.
+func (b *bench) spec(language string) backends.Spec {
+	return backends.Spec{
+		ID: ulid.Make().String(), Language: language, Profile: b.o.Profile,
+		Limits: backends.Limits{RAM: 256 << 20, Wall: 40 * time.Second, Disk: 64 << 20, Processes: 20},
+	}
+}
+
+// start starts a sandbox that ends with the test.
+func (b *bench) start(t testing.TB, spec backends.Spec) backends.Sandbox {
+	t.Helper()
+	s, err := b.backend.Start(t.Context(), spec)
+	var refusal *backends.Refusal
+	if errors.As(err, &refusal) && refusal.Layer == "" {
+		b.missing(t, spec.Language, refusal.Error())
+	}
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// outcome is a Result and all that was written.
+type outcome struct {
+	backends.Result
+	Stdout, Stderr string
+}
+
+// try executes a command and fails the test only if that hangs.
+func try(t testing.TB, s backends.Sandbox, cmd backends.Command, stdin io.Reader) (outcome, error) {
+	t.Helper()
+	var out, errs lockedBuffer
+	type answer struct {
+		r   backends.Result
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		r, err := s.Exec(context.WithoutCancel(t.Context()), cmd, backends.Streams{Stdin: stdin, Stdout: &out, Stderr: &errs})
+		done <- answer{r, err}
+	}()
+	select {
+	case a := <-done:
+		return outcome{a.r, out.String(), errs.String()}, a.err
+	case <-time.After(patience):
+		t.Fatalf("%q hangs after %v; so far:\n%s\n%s", cmd.Args, patience, out.String(), errs.String())
+		panic("unreachable")
+	}
+}
+
+// exec executes a command that must at least start.
+func exec(t testing.TB, s backends.Sandbox, args ...string) outcome {
+	t.Helper()
+	o, err := try(t, s, backends.Command{Args: args}, nil)
+	if err != nil {
+		t.Fatalf("exec %.80q: %v", args, err)
+	}
+	return o
+}
+
+// python runs source text, node and shell likewise, in a fresh sandbox.
+func (b *bench) python(t testing.TB, source string, args ...string) outcome {
+	t.Helper()
+	return exec(t, b.start(t, b.spec("python")), append([]string{"python", "-c", source}, args...)...)
+}
+
+func (b *bench) shell(t testing.TB, source string, args ...string) outcome {
+	t.Helper()
+	return exec(t, b.start(t, b.spec("shell")), append([]string{"bash", "-c", source, "bash"}, args...)...)
+}
+
+// program puts a file of folder programs into a fresh sandbox and runs it.
+func (b *bench) program(t testing.TB, spec backends.Spec, name string, args ...string) outcome {
+	t.Helper()
+	s := b.start(t, spec)
+	put(t, s, name)
+	return exec(t, s, append([]string{runtimeOf(name), name}, args...)...)
+}
+
+func runtimeOf(name string) string {
+	switch {
+	case strings.HasSuffix(name, ".py"):
+		return "python"
+	case strings.HasSuffix(name, ".js"):
+		return "node"
+	}
+	return "bash"
+}
+
+// put copies files of folder programs into the workspace.
+func put(t testing.TB, s backends.Sandbox, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		text, err := programs.ReadFile("programs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Files().Put(name, 0o644, bytes.NewReader(text)); err != nil {
+			t.Fatalf("put %s: %v", name, err)
+		}
+	}
+}
+
+// ok fails the test unless the program ended well.
+func (o outcome) ok(t testing.TB) outcome {
+	t.Helper()
+	if o.Ended != backends.EndedOK || o.ExitCode != 0 {
+		t.Fatalf("ended %s, exit code %d %s %s\nstdout: %.2000s\nstderr: %.4000s",
+			o.Ended, o.ExitCode, o.Signal, o.Limit, o.Stdout, o.Stderr)
+	}
+	return o
+}
+
+// lockedBuffer collects one stream; a test that gives up reads it while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// poison are variables of this process that no program may see. Some make an interpreter that
+// sees them fail.
+func poison() map[string]string {
+	return map[string]string{
+		"SANDBOXMCP_CANARY":        "canary-of-the-host-environment",
+		"AWS_SECRET_KEY":           "canary-of-the-host-environment",
+		"BASH_ENV":                 "/nonexistent/canary-of-the-host-environment",
+		"ENV":                      "/nonexistent/canary-of-the-host-environment",
+		"NODE_OPTIONS":             "--require=/nonexistent/canary-of-the-host-environment",
+		"PYTHONPATH":               "/nonexistent/canary-of-the-host-environment",
+		"PYTHONSTARTUP":            "/nonexistent/canary-of-the-host-environment",
+		"PERL5LIB":                 "/nonexistent/canary-of-the-host-environment",
+		"http_proxy":               "http://canary-of-the-host-environment:1/",
+		"SSH_AUTH_SOCK":            "/nonexistent/canary-of-the-host-environment",
+		"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent/canary-of-the-host-environment",
+	}
+}
+
+func poisonEnvironment(t *testing.T) {
+	for k, v := range poison() {
+		old, had := os.LookupEnv(k)
+		os.Setenv(k, v)
+		t.Cleanup(func() {
+			if had {
+				os.Setenv(k, old)
+			} else {
+				os.Unsetenv(k)
+			}
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// testContained: what a result claims is there, by the program's own eyes; and what is not there
+// is not claimed.
+func testContained(t *testing.T, b *bench) {
+	s := b.start(t, b.spec("python"))
+	put(t, s, "facts.py")
+	o := exec(t, s, "python", "facts.py").ok(t)
+	c := o.Contained
+	t.Run("says all", func(t *testing.T) {
+		if c.Backend != b.backend.Name() {
+			t.Errorf("backend %q", c.Backend)
+		}
+		if c.Profile == "" {
+			t.Error("no profile")
+		}
+		var names []string
+		for _, l := range c.Layers {
+			names = append(names, l.Name)
+			if l.Detail == "" && !l.InForce {
+				t.Errorf("layer %s is not in force, and nothing says why", l.Name)
+			}
+			t.Logf("%-9s %v %s", l.Name, l.InForce, l.Detail)
+		}
+		want := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
+		if d := cmp.Diff(want, names); d != "" {
+			t.Errorf("-want +got:\n%s", d)
+		}
+		for _, name := range b.o.Layers {
+			if !slices.Contains(c.InForce(), name) {
+				t.Errorf("layer %s is promised and not in force", name)
+			}
+		}
+		if b.o.Cgroup != slices.Contains(c.InForce(), backends.LayerCgroup) {
+			t.Errorf("cgroup in force: %v, want %v", !b.o.Cgroup, b.o.Cgroup)
+		}
+		if !slices.Contains(c.InForce(), backends.LayerRlimit) {
+			t.Error("rlimit is not in force")
+		}
+	})
+	t.Run("is true", func(t *testing.T) {
+		var facts map[string]any
+		if err := json.Unmarshal([]byte(o.Stdout), &facts); err != nil {
+			t.Fatal(err, o.Stdout)
+		}
+		for _, l := range c.Layers {
+			if seen, known := seenInside(l.Name, facts); known && seen != l.InForce {
+				t.Errorf("layer %s is claimed %v (%s), but from inside it is %v", l.Name, l.InForce, l.Detail, seen)
+			}
+		}
+	})
+	t.Run("also when it fails", func(t *testing.T) {
+		o := b.shell(t, "exit 3")
+		if d := cmp.Diff(c.InForce(), o.Contained.InForce()); d != "" {
+			t.Errorf("-want +got:\n%s", d)
+		}
+	})
+	t.Run("required", func(t *testing.T) { testRequire(t, b, c) })
+}
+
+// seenInside compares what a program sees with what the host has. known is false for a layer that
+// can't be judged from inside.
+func seenInside(layer string, facts map[string]any) (seen, known bool) {
+	for name, l := range namespaces() {
+		if l != layer {
+			continue
+		}
+		inside, _ := facts["ns"].(map[string]any)[name].(string)
+		host, there := hostNamespaces()[name].(string)
+		return inside != "" && inside != host, there
+	}
+	switch layer {
+	case backends.LayerCaps:
+		return facts["caps"] == float64(0), true
+	case backends.LayerNNP:
+		return facts["NoNewPrivs"] == "1", true
+	case backends.LayerSeccomp:
+		return facts["Seccomp"] == "2", true
+	case backends.LayerLandlock:
+		return facts["landlock"] == true, facts["landlock"] != nil
+	}
+	return false, false
+}
+
+// testRequire: a layer that can't be had refuses the start, and is not worked around.
+func testRequire(t *testing.T, b *bench, c backends.Containment) {
+	all := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
+	for _, name := range append(all, "no-such-layer") {
+		spec := b.spec("shell")
+		spec.Require = []string{name}
+		s, err := b.backend.Start(t.Context(), spec)
+		if slices.Contains(c.InForce(), name) {
+			if err != nil {
+				t.Errorf("%s is there, and requiring it fails: %v", name, err)
+				continue
+			}
+			s.Close()
+			continue
+		}
+		var refusal *backends.Refusal
+		if !errors.As(err, &refusal) {
+			t.Errorf("%q can't be had, and requiring it gives %v", name, err)
+			if err == nil {
+				s.Close()
+			}
+			continue
+		}
+		if refusal.Reason == "" {
+			t.Errorf("%q: a refusal without a reason", name)
+		}
+	}
+	for _, profile := range []string{"no-such-profile", "Hardened", "none"} {
+		spec := b.spec("shell")
+		spec.Profile = profile
+		if s, err := b.backend.Start(t.Context(), spec); err == nil {
+			t.Errorf("profile %q started", profile)
+			s.Close()
+		}
+	}
+	spec := b.spec("cobol")
+	if s, err := b.backend.Start(t.Context(), spec); err == nil {
+		t.Error("language cobol started")
+		s.Close()
+	}
+}

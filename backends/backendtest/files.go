@@ -1,0 +1,195 @@
+package backendtest
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+func testFiles(t *testing.T, b *bench) {
+	t.Run("of the host", func(t *testing.T) {
+		b.layer(t, backends.LayerMount)
+		target, check := filesTarget(t)
+		b.attack(t, "files.py", target)
+		check(t)
+	})
+	t.Run("put", func(t *testing.T) { testPut(t, b) })
+	t.Run("put through links", func(t *testing.T) { testPutLinks(t, b) })
+}
+
+// filesTarget lays canaries into every folder of the host where a program might find something.
+// The function it returns checks that they are untouched.
+func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
+	word := "canary-" + ulid.Make().String()
+	var canaries, writable []string
+	home, _ := os.UserHomeDir()
+	cwd, _ := os.Getwd()
+	config, _ := os.UserConfigDir()
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/root", home, config, cwd,
+		"/opt", "/srv", "/mnt", "/var/lib", os.TempDir(), t.TempDir()} {
+		path := filepath.Join(dir, word)
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { os.Remove(path) })
+		f.WriteString(word)
+		f.Chmod(0o666)
+		f.Close()
+		canaries = append(canaries, path)
+		if fi, err := os.Stat(dir); err == nil && fi.Mode().Perm()&0o002 != 0 {
+			writable = append(writable, dir)
+		}
+	}
+	sealed := []string{}
+	for _, path := range []string{"/etc/shadow", "/etc/gshadow", "/etc/sudoers"} {
+		if _, err := os.Stat(path); err == nil {
+			sealed = append(sealed, path)
+		}
+	}
+	target := map[string]any{"word": word, "canaries": canaries, "writable": writable, "sealed": sealed}
+	return target, func(t *testing.T) {
+		t.Helper()
+		for _, path := range canaries {
+			if text, err := os.ReadFile(path); err != nil || string(text) != word {
+				t.Errorf("canary %s was changed: %q, %v", path, text, err)
+			}
+		}
+		for _, dir := range writable {
+			if _, err := os.Lstat(filepath.Join(dir, word+"-written")); err == nil {
+				t.Errorf("a file was left in %s", dir)
+				os.Remove(filepath.Join(dir, word+"-written"))
+			}
+		}
+	}
+}
+
+// testPut: names stay in the workspace, and what is put belongs to the program.
+func testPut(t *testing.T, b *bench) {
+	s := b.start(t, b.spec("shell"))
+	for _, name := range []string{"plain", "a/b/c/deep", "with space", "new\nline", "ünï ☃", "-rf", "\xff\xfe",
+		"..hidden", "a/..b", strings.Repeat("n", 255)} {
+		if err := s.Files().Put(name, 0o644, strings.NewReader("content of "+name)); err != nil {
+			t.Errorf("put %.40q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", ".", "..", "../out", "/abs", "a/../../out", "a/b/../../../out", "plain/under a file",
+		"x\x00y", "a//..//../out", strings.Repeat("n", 256)} {
+		if err := s.Files().Put(name, 0o644, strings.NewReader("x")); err == nil {
+			t.Errorf("put %.40q: no error", name)
+		}
+	}
+	if err := s.Files().Put("part", 0o644, io.MultiReader(strings.NewReader("x"), brokenReader{})); err == nil {
+		t.Error("a reader's error was swallowed")
+	}
+	if err := s.Files().Put("plain", 0o600, strings.NewReader("new")); err != nil {
+		t.Errorf("put again: %v", err)
+	}
+	if err := s.Files().Put("tool", 0o755, strings.NewReader("#!/bin/sh\necho tool\n")); err != nil {
+		t.Error(err)
+	}
+	if err := s.Files().Put("setuid", 0o6755, strings.NewReader("x")); err == nil {
+		if mode := listed(t, s)["setuid"].Mode; mode&^0o777 != 0 {
+			t.Errorf("mode %o was kept", mode)
+		}
+	}
+	o := exec(t, s, "bash", "-c", `set -e
+[ "$(cat plain)" = new ]; [ "$(stat -c %a plain)" = 600 ]; ./tool
+for f in plain a/b/c/deep tool a/b; do [ -O $f ] || echo "not mine: $f"; done
+echo more >>a/b/c/deep; rm plain; mkdir a/b/mine; chmod 700 tool; cat $'new\nline'; mv a b; rm -r b`).ok(t)
+	if o.Stdout != "tool\ncontent of new\nline" {
+		t.Errorf("got %q, %q", o.Stdout, o.Stderr)
+	}
+	if outside, _ := filepath.Glob(filepath.Join(os.TempDir(), "out")); len(outside) > 0 {
+		t.Errorf("left outside: %v", outside)
+	}
+}
+
+// testPutLinks: what a program left in the place of a folder or file is not followed.
+func testPutLinks(t *testing.T, b *bench) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("untouched"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	spec := b.spec("shell")
+	spec.Keep = true
+	s := b.start(t, spec)
+	exec(t, s, "bash", "-c", `set -e
+ln -s "$1" folder; ln -s "$1/secret" file; ln -s /etc etc; ln -s / root; mkfifo fifo; mkdir real; ln -s .. real/up; ln -s nowhere dangling`,
+		"bash", dir).ok(t)
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		for _, name := range []string{"folder/new", "file", "etc/new", "root/tmp/new", "real/up/up", "fifo", "dangling", "fifo/x"} {
+			err := s.Files().Put(name, 0o644, strings.NewReader("owned"))
+			t.Logf("put %s: %v", name, err)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("put hangs")
+	}
+	if text, _ := os.ReadFile(secret); string(text) != "untouched" {
+		t.Errorf("a file of the host was written: %q", text)
+	}
+	for _, path := range []string{filepath.Join(dir, "new"), "/etc/new", "/tmp/new"} {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s was made on the host", path)
+		}
+	}
+}
+
+// listed returns all files of a sandbox by name.
+func listed(t *testing.T, s backends.Sandbox) map[string]backends.File {
+	t.Helper()
+	files := map[string]backends.File{}
+	if _, err := s.Files().Each(t.Context(), func(f backends.File) error {
+		files[f.Name] = f
+		return nil
+	}); err != nil {
+		t.Errorf("each: %v", err)
+	}
+	return files
+}
+
+// content reads a file, but no more than 1 MB, and no longer than it takes to say that it hangs.
+func content(t testing.TB, f backends.File) (string, error) {
+	t.Helper()
+	type answer struct {
+		text string
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		if f.Open == nil {
+			done <- answer{"", os.ErrNotExist} // it was not listed
+			return
+		}
+		r, err := f.Open()
+		if err != nil {
+			done <- answer{"", err}
+			return
+		}
+		defer r.Close()
+		var text bytes.Buffer
+		_, err = io.Copy(&text, io.LimitReader(r, 1<<20))
+		done <- answer{text.String(), err}
+	}()
+	select {
+	case a := <-done:
+		return a.text, a.err
+	case <-time.After(20 * time.Second):
+		t.Fatalf("open %q hangs", f.Name)
+		return "", nil
+	}
+}

@@ -1,0 +1,86 @@
+package backendtest
+
+import (
+	"os"
+	osexec "os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// canaryProcess starts a process of the host that programs must not see or reach. It has word as
+// its first argument and in its environment, and a process group of its own.
+func canaryProcess(t testing.TB, word string) *osexec.Cmd {
+	t.Helper()
+	cmd := osexec.Command("sleep", "86399")
+	cmd.Args[0] = word
+	cmd.Env = []string{"WORD=" + word}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd
+}
+
+// running reports whether a canary still runs, neither ended, stopped nor traced.
+func running(cmd *osexec.Cmd) bool {
+	text, err := os.ReadFile("/proc/" + itoa(cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(text), ") ")
+	return strings.HasPrefix(state, "S") || strings.HasPrefix(state, "R")
+}
+
+// sharedObjects makes System V and POSIX objects on the host that everybody there may use, and
+// returns their keys and names as targets of attacks.
+func sharedObjects(t testing.TB, word string) map[string]any {
+	t.Helper()
+	key := 0x5a000000 | os.Getpid()&0xffffff
+	shm, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|0o666)
+	if err != nil {
+		t.Fatalf("shmget: %v", err)
+	}
+	t.Cleanup(func() { unix.SysvShmCtl(shm, unix.IPC_RMID, nil) })
+	if mem, err := unix.SysvShmAttach(shm, 0, 0); err == nil {
+		copy(mem, word)
+		unix.SysvShmDetach(mem)
+	}
+	if sem, _, errno := unix.Syscall(unix.SYS_SEMGET, uintptr(key), 1, unix.IPC_CREAT|0o666); errno == 0 {
+		t.Cleanup(func() { unix.Syscall6(unix.SYS_SEMCTL, sem, 0, unix.IPC_RMID, 0, 0, 0) })
+	}
+	if msg, _, errno := unix.Syscall(unix.SYS_MSGGET, uintptr(key), unix.IPC_CREAT|0o666, 0); errno == 0 {
+		t.Cleanup(func() { unix.Syscall(unix.SYS_MSGCTL, msg, unix.IPC_RMID, 0) })
+	}
+	queue, err := unix.BytePtrFromString(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := unsafe.Pointer(queue)
+	if fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(name), unix.O_CREAT|unix.O_RDWR, 0o666, 0, 0, 0); errno == 0 {
+		unix.Close(int(fd))
+		t.Cleanup(func() { unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(name), 0, 0) })
+	}
+	posix := "/dev/shm/" + word
+	if err := os.WriteFile(posix, []byte(word), 0o666); err == nil {
+		t.Cleanup(func() { os.Remove(posix) })
+	}
+	return map[string]any{"shm": key, "sem": key, "msg": key, "mq": word, "posix": posix}
+}
+
+// sendRoot sends a descriptor of the host's root folder over a Unix socket.
+func sendRoot(fd int) error {
+	dir, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(dir), nil, 0)
+}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package backendtest
+
+import (
+	"errors"
+	osexec "os/exec"
+	"testing"
+)
+
+func canaryProcess(t testing.TB, _ string) *osexec.Cmd {
+	t.Skip("canaries on the host need Linux")
+	return nil
+}
+
+func running(*osexec.Cmd) bool { return true }
+
+func sharedObjects(t testing.TB, _ string) map[string]any {
+	t.Skip("canaries on the host need Linux")
+	return nil
+}
+
+func sendRoot(int) error { return errors.ErrUnsupported }

@@ -1,0 +1,117 @@
+package backendtest
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// namespaces are the names under /proc/self/ns, and the layers that promise new ones.
+func namespaces() map[string]string {
+	return map[string]string{
+		"user": backends.LayerUser, "mnt": backends.LayerMount, "pid": backends.LayerPID, "net": backends.LayerNet,
+		"ipc": backends.LayerIPC, "uts": backends.LayerUTS, "cgroup": backends.LayerCgroupNS, "time": backends.LayerTime,
+	}
+}
+
+// hostNamespaces returns this process's namespaces, by name.
+func hostNamespaces() map[string]any {
+	ns := map[string]any{}
+	for name := range namespaces() {
+		if to, err := os.Readlink("/proc/self/ns/" + name); err == nil {
+			ns[name] = to
+		}
+	}
+	return ns
+}
+
+// promised returns the namespaces whose layers the backend promises.
+func (b *bench) promised() []string {
+	promised := []string{}
+	for name, layer := range namespaces() {
+		for _, l := range b.o.Layers {
+			if l == layer {
+				promised = append(promised, name)
+			}
+		}
+	}
+	return promised
+}
+
+func testIsolation(t *testing.T, b *bench) {
+	b.layer(t, backends.LayerPID)
+	target, check := isolationTarget(t, b)
+	b.attack(t, "isolation.py", target)
+	check(t)
+	t.Run("kill everything", func(t *testing.T) {
+		// With SIGKILL, and by a process that owns what it can of the sandbox.
+		o := b.python(t, "import os, sys\n"+
+			"if os.readlink('/proc/self/ns/pid') == sys.argv[1]: sys.exit('the namespace of the host')\n"+
+			"children = [os.fork() for _ in range(1)]\n"+
+			"if 0 in children: import time; time.sleep(100)\n"+
+			"os.kill(-1, 9)\nprint('alive', os.WTERMSIG(os.wait()[1]))", hostNamespaces()["pid"].(string))
+		if o.ok(t).Stdout != "alive 9\n" {
+			t.Errorf("got %q", o.Stdout)
+		}
+		check(t)
+	})
+	t.Run("between sandboxes", func(t *testing.T) { testNeighbours(t, b) })
+}
+
+// isolationTarget sets out canaries. The function it returns checks that they are untouched.
+func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) {
+	word := "canary-" + ulid.Make().String()
+	canary := canaryProcess(t, word)
+	target := sharedObjects(t, word)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var identity []string
+	for _, path := range []string{"/etc/machine-id", "/etc/hostname", "/sys/class/dmi/id/product_uuid"} {
+		if text, err := os.ReadFile(path); err == nil && len(text) > 1 {
+			identity = append(identity, strings.TrimSpace(string(text)))
+		}
+	}
+	for k, v := range map[string]any{
+		"pid": canary.Process.Pid, "group": canary.Process.Pid, "word": word, "hostname": host,
+		"identity": identity, "ns": hostNamespaces(), "promised": b.promised(),
+	} {
+		target[k] = v
+	}
+	return target, func(t *testing.T) {
+		t.Helper()
+		if !running(canary) {
+			t.Error("the canary process was stopped or killed")
+		}
+	}
+}
+
+// testNeighbours: two sandboxes at once see nothing of each other: processes, files, sockets,
+// shared memory.
+func testNeighbours(t *testing.T, b *bench) {
+	spec := b.spec("python")
+	spec.Keep = true
+	one, two := b.start(t, spec), b.start(t, b.spec("python"))
+	word := "canary-" + ulid.Make().String()
+	put(t, one, "neighbour.py")
+	put(t, two, "neighbour.py")
+	o := exec(t, one, "python", "neighbour.py", "serve", word).ok(t)
+	if !strings.Contains(o.Stdout, "serving") {
+		t.Fatalf("got %q", o.Stdout)
+	}
+	// That the test can see anything: the first finds itself.
+	if o := exec(t, one, "python", "neighbour.py", "look", word).ok(t); strings.Count(o.Stdout, "found") < 5 {
+		t.Errorf("the neighbour does not even find itself: %q", o.Stdout)
+	}
+	if o := exec(t, two, "python", "neighbour.py", "look", word).ok(t); o.Stdout != "" {
+		t.Errorf("a sandbox sees its neighbour: %s", o.Stdout)
+	}
+}

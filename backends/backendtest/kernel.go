@@ -1,0 +1,16 @@
+package backendtest
+
+import (
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// testKernel: calls, files under /proc and /dev, and privileges.
+func testKernel(t *testing.T, b *bench) {
+	b.layer(t, backends.LayerSeccomp)
+	b.attack(t, "kernel.py", nil)
+	t.Run("threads although clone3 is refused", func(t *testing.T) {
+		b.python(t, "import threading\nt = [threading.Thread(target=print, args=(i,)) for i in range(4)]\n[x.start() for x in t]; [x.join() for x in t]").ok(t)
+	})
+}

@@ -1,0 +1,177 @@
+package backendtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// testProbe: a probe tells what is there, and what a sandbox then says agrees with it.
+func testProbe(t *testing.T, b *bench) {
+	p, err := b.backend.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Backend != b.backend.Name() || p.Backend == "" {
+		t.Errorf("probe is of backend %q, want %q", p.Backend, b.backend.Name())
+	}
+	in := map[string]bool{}
+	for _, l := range p.Layers {
+		in[l.Name] = l.InForce
+		if !l.InForce && l.Detail == "" {
+			t.Errorf("layer %s is not to be had, and nothing says why", l.Name)
+		}
+	}
+	for _, name := range b.o.Layers {
+		if !in[name] {
+			t.Errorf("layer %s is promised, and the probe says that it can't be had", name)
+		}
+	}
+	for _, r := range p.Runtimes {
+		t.Logf("%s %s %s: %s", r.Name, r.Version, r.Path, r.Why)
+		if (r.Path == "" || r.Version == "") && r.Why == "" {
+			t.Errorf("runtime %s has no reason", r.Name)
+		}
+	}
+	for _, name := range []string{"python", "node", "shell"} {
+		found := false
+		for _, r := range p.Runtimes {
+			found = found || r.Name == name
+		}
+		if !found {
+			t.Errorf("runtime %s is not mentioned", name)
+		}
+	}
+}
+
+func testLanguage(t *testing.T, b *bench) {
+	hello := []struct{ name, language, flag, code string }{
+		{"python", "python", "-c", "print('hello ünï ☃ 😀')"},
+		{"node", "node", "-e", "console.log('hello ünï ☃ 😀')"},
+		{"bash", "shell", "-c", "echo 'hello ünï ☃ 😀'"},
+	}
+	for _, c := range hello {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := exec(t, b.start(t, b.spec(c.language)), c.name, c.flag, c.code).ok(t)
+			if o.Stdout != "hello ünï ☃ 😀\n" || o.Stderr != "" {
+				t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
+			}
+			if o.Wall <= 0 {
+				t.Errorf("wall time %v", o.Wall)
+			}
+		})
+	}
+	t.Run("argv", func(t *testing.T) { testArgv(t, b) })
+	t.Run("environment", func(t *testing.T) { testEnv(t, b) })
+	t.Run("surroundings", func(t *testing.T) {
+		t.Parallel()
+		b.program(t, b.spec("python"), "surroundings.py").ok(t)
+	})
+	t.Run("surroundings of node", func(t *testing.T) {
+		t.Parallel()
+		b.program(t, b.spec("node"), "surroundings.js").ok(t)
+	})
+	t.Run("surroundings of the shell", func(t *testing.T) {
+		t.Parallel()
+		b.program(t, b.spec("shell"), "surroundings.sh").ok(t)
+	})
+	t.Run("commands", func(t *testing.T) { testCommands(t, b) })
+}
+
+// testArgv: what is given is what arrives, byte for byte.
+func testArgv(t *testing.T, b *bench) {
+	t.Parallel()
+	args := []string{"", " ", "a b", "-x", "--", "new\nline", "ünï ☃", "\xff\xfe not UTF-8", `"'\$(id)`, "*", strings.Repeat("x", 20_000)}
+	o := b.python(t, "import sys, os; print([os.fsencode(a) for a in sys.argv[1:]] == eval(sys.argv[-1])[:-1] + [os.fsencode(sys.argv[-1])])",
+		append(args, pyBytes(args))...).ok(t)
+	if o.Stdout != "True\n" {
+		t.Errorf("argv changed: %.300s", o.Stdout)
+	}
+}
+
+// pyBytes is a Python list of byte strings, with a last element that stands for itself.
+func pyBytes(args []string) string {
+	var s strings.Builder
+	s.WriteString("[")
+	for _, a := range args {
+		s.WriteString(`b"`)
+		for i := range len(a) {
+			fmt.Fprintf(&s, `\x%02x`, a[i])
+		}
+		s.WriteString(`",`)
+	}
+	return s.String() + "None]"
+}
+
+// testEnv: the command's variables arrive and are stronger than the sandbox's own.
+func testEnv(t *testing.T, b *bench) {
+	t.Parallel()
+	s := b.start(t, b.spec("python"))
+	cmd := backends.Command{
+		Args: []string{"python", "-c", "import os; print([os.environb.get(k) for k in (b'A', b'MULTI', b'EMPTY', b'BYTES', b'HOME', b'LANG')])"},
+		Env:  []string{"A=1", "MULTI=x\ny=z", "EMPTY=", "BYTES=\xff", "HOME=/tmp", "LANG=C"},
+	}
+	o, err := try(t, s, cmd, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "[b'1', b'x\\ny=z', b'', b'\\xff', b'/tmp', b'C']\n"
+	if d := cmp.Diff(want, o.ok(t).Stdout); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+// testCommands: programs other than a runtime, working folders, and what can't be run.
+func testCommands(t *testing.T, b *bench) {
+	t.Parallel()
+	spec := b.spec("shell")
+	spec.Keep = true
+	s := b.start(t, spec)
+	if err := s.Files().Put("bin/tool.sh", 0o755, strings.NewReader("#!/bin/sh\necho tool \"$1\" in $PWD\n")); err != nil {
+		t.Fatal(err)
+	}
+	good := []struct {
+		name string
+		cmd  backends.Command
+		want string
+	}{
+		{"on PATH", backends.Command{Args: []string{"uname", "-s"}}, "Linux\n"},
+		{"relative", backends.Command{Args: []string{"bin/tool.sh", "1"}}, "tool 1 in /workspace\n"},
+		{"absolute", backends.Command{Args: []string{"/workspace/bin/tool.sh", "2"}}, "tool 2 in /workspace\n"},
+		{"in a folder", backends.Command{Args: []string{"./tool.sh", "3"}, Dir: "/workspace/bin"}, "tool 3 in /workspace/bin\n"},
+		{"in /tmp", backends.Command{Args: []string{"pwd"}, Dir: "/tmp"}, "/tmp\n"},
+	}
+	for _, c := range good {
+		o, err := try(t, s, c.cmd, nil)
+		if err != nil || o.Stdout != c.want {
+			t.Errorf("%s: %q, want %q, stderr %q, %v", c.name, o.Stdout, c.want, o.Stderr, err)
+		}
+	}
+	// Whatever the answer, it must be an error or a program that failed, and never a hang; and the
+	// sandbox goes on working.
+	for name, cmd := range map[string]backends.Command{
+		"no such program":   {Args: []string{"no-such-program-anywhere"}},
+		"no such path":      {Args: []string{"/no/such/program"}},
+		"a folder":          {Args: []string{"/tmp"}},
+		"not executable":    {Args: []string{"/etc/passwd"}},
+		"no such folder":    {Args: []string{"true"}, Dir: "/no/such/folder"},
+		"a file as folder":  {Args: []string{"true"}, Dir: "/etc/passwd"},
+		"NUL in argv":       {Args: []string{"echo", "a\x00b"}},
+		"NUL in env":        {Args: []string{"true"}, Env: []string{"A=\x00"}},
+		"nothing":           {},
+		"empty name":        {Args: []string{""}},
+		"argument too long": {Args: []string{"echo", strings.Repeat("x", 3<<20)}},
+	} {
+		if o, err := try(t, s, cmd, nil); err == nil && (o.ExitCode == 0 || o.Ended == backends.EndedOK) {
+			t.Errorf("%s: ended %s, exit code %d, stdout %q", name, o.Ended, o.ExitCode, o.Stdout)
+		}
+	}
+	if o := exec(t, s, "echo", "alive"); o.Stdout != "alive\n" {
+		t.Errorf("afterwards: %q %q", o.Stdout, o.Stderr)
+	}
+}

@@ -1,0 +1,212 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// bomb is what a program of bombs says at its end; one that does not get there says nothing.
+type bomb struct {
+	Made  int64  `json:"made"`  // in the bomb's own unit: bytes, processes, threads, descriptors
+	Error string `json:"error"` // the name of the errno that stopped it, "" when it was not stopped
+}
+
+// drop runs one bomb of bombs.py. Each is bounded in itself: what nothing stops ends anyway,
+// having made bound.
+func (b *bench) drop(t *testing.T, limits backends.Limits, kind string, bound int64) (outcome, bomb) {
+	t.Helper()
+	spec := b.spec("python")
+	spec.Limits = limits
+	o := b.program(t, spec, "bombs.py", kind, fmt.Sprint(bound))
+	// Each line is a progress report; the last one counts.
+	var last bomb
+	for line := range strings.Lines(o.Stdout) {
+		var next bomb
+		if json.Unmarshal([]byte(line), &next) == nil {
+			last = next
+		}
+	}
+	t.Logf("%s: made %d, %q; ended %s %s, hit %v, peak %d MB, wall %v, cpu %v\n%.600s", kind, last.Made, last.Error, o.Ended, o.Limit,
+		o.Hit, o.PeakMemory>>20, o.Wall.Round(time.Millisecond), o.CPU.Round(time.Millisecond), o.Stderr)
+	return o, last
+}
+
+func testLimits(t *testing.T, b *bench) {
+	t.Run("memory", func(t *testing.T) { testMemory(t, b) })
+	t.Run("processes", func(t *testing.T) { testProcesses(t, b) })
+	t.Run("disk", func(t *testing.T) { testDisk(t, b) })
+	t.Run("descriptors", func(t *testing.T) {
+		o, made := b.drop(t, b.spec("").Limits, "descriptors", 200_000)
+		if o.Ended != backends.EndedOK || made.Made >= 200_000 || made.Error != "EMFILE" {
+			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
+		}
+	})
+	t.Run("cpu", func(t *testing.T) {
+		if !b.o.Cgroup {
+			t.Skip("no cgroup")
+		}
+		limits := b.spec("").Limits
+		limits.CPU = 0.5
+		o, _ := b.drop(t, limits, "cpu", 2)
+		if o.CPU > o.Wall*8/10 {
+			t.Errorf("used %v of processor time in %v, want half", o.CPU, o.Wall)
+		}
+	})
+	t.Run("defaults", func(t *testing.T) {
+		// The zero value is the default, never "no limit".
+		o, made := b.drop(t, backends.Limits{}, "processes", 200)
+		if made.Made >= 200 {
+			t.Errorf("made %d processes with the default limit, %+v", made.Made, o.Result)
+		}
+	})
+}
+
+// testMemory: RAM bounds what all processes hold together, however they hold it.
+func testMemory(t *testing.T, b *bench) {
+	const limit, bound = 96 << 20, 700 << 20
+	limits := backends.Limits{RAM: limit, Disk: 32 << 20, Wall: 30 * time.Second, Processes: 30}
+	for _, kind := range []string{"anonymous", "children", "shared", "memfd", "sysv", "huge_child_of_small", "stack", "threads_arenas"} {
+		t.Run(kind, func(t *testing.T) {
+			o, made := b.drop(t, limits, kind, bound)
+			if made.Made >= bound {
+				t.Fatalf("nothing stopped it at %d MB", made.Made>>20)
+			}
+			if o.Ended != backends.EndedOOM || o.Limit != "ram" {
+				t.Errorf("ended %s, limit %q, exit code %d; want oom, ram", o.Ended, o.Limit, o.ExitCode)
+			}
+			if over := limit + limits.Disk + 48<<20; made.Made > over {
+				t.Errorf("held %d MB, limit %d MB", made.Made>>20, limit>>20)
+			}
+			if o.ExitCode == 0 {
+				t.Error("exit code 0")
+			}
+		})
+	}
+	t.Run("below the limit", func(t *testing.T) {
+		limits := limits
+		limits.RAM = 256 << 20
+		o, made := b.drop(t, limits, "anonymous", 150<<20)
+		if o.Ended != backends.EndedOK || made.Made < 150<<20 {
+			t.Errorf("ended %s %s at %d MB", o.Ended, o.Limit, made.Made>>20)
+		}
+		if o.PeakMemory < 140<<20 || o.PeakMemory > 260<<20 {
+			t.Errorf("peak memory %d MB, want about 160", o.PeakMemory>>20)
+		}
+	})
+	t.Run("not by reserving", func(t *testing.T) {
+		// Node, Go, Java and sanitizers reserve far more address space than they use.
+		o, made := b.drop(t, limits, "reserve", 64<<30)
+		if o.Ended != backends.EndedOK || made.Made < 64<<30 {
+			t.Errorf("ended %s %s, reserved %d GB, %s", o.Ended, o.Limit, made.Made>>30, made.Error)
+		}
+	})
+	t.Run("node", func(t *testing.T) {
+		spec := b.spec("node")
+		spec.Limits = limits
+		spec.Limits.RAM = 160 << 20
+		o := exec(t, b.start(t, spec), "node", "-e", "const a = []; while (a.length < 100) a.push(Buffer.alloc(10 << 20, 1)); console.log('all')")
+		if o.Ended != backends.EndedOOM || o.Stdout != "" {
+			t.Errorf("ended %s %s %s, %q %.300s", o.Ended, o.Limit, o.Signal, o.Stdout, o.Stderr)
+		}
+	})
+	t.Run("files in the workspace are not memory", func(t *testing.T) {
+		limits := limits
+		limits.Disk = 400 << 20
+		o, made := b.drop(t, limits, "disk_workspace", 300<<20)
+		if o.Ended != backends.EndedOK || made.Made != 300<<20 {
+			t.Errorf("ended %s %s, wrote %d MB, %s", o.Ended, o.Limit, made.Made>>20, made.Error)
+		}
+	})
+	t.Run("the disk limit is not lent to memory", func(t *testing.T) {
+		limits := limits
+		limits.Disk = 400 << 20
+		o, made := b.drop(t, limits, "anonymous", bound)
+		if o.Ended != backends.EndedOOM || made.Made > limit+64<<20 {
+			t.Errorf("ended %s %s, held %d MB with a limit of %d MB", o.Ended, o.Limit, made.Made>>20, limit>>20)
+		}
+	})
+}
+
+// testProcesses: bombs of processes and threads run into a wall, and the program can say so.
+func testProcesses(t *testing.T, b *bench) {
+	limits := backends.Limits{RAM: 256 << 20, Wall: 30 * time.Second, Processes: 12}
+	for _, kind := range []string{"processes", "threads", "double_forks"} {
+		t.Run(kind, func(t *testing.T) {
+			o, made := b.drop(t, limits, kind, 400)
+			if made.Made >= 100 || o.Ended == backends.EndedOOM || o.Ended == backends.EndedTimeout {
+				t.Errorf("ended %s %s after %+v; want EAGAIN after about 12", o.Ended, o.Limit, made)
+			}
+			if made.Made < 10 {
+				t.Errorf("only %d could be made of 12", made.Made)
+			}
+			if b.o.Cgroup && !slices.Contains(o.Hit, "processes") {
+				t.Errorf("hit %v lacks processes", o.Hit)
+			}
+		})
+	}
+	t.Run("storm", func(t *testing.T) {
+		// Each process makes two, eight times over: 512, were nothing to stop it.
+		o, made := b.drop(t, limits, "storm", 8)
+		if o.Ended != backends.EndedOK || made.Made > 100 {
+			t.Errorf("ended %s %s, %d at once", o.Ended, o.Limit, made.Made)
+		}
+	})
+	t.Run("node starts", func(t *testing.T) {
+		spec := b.spec("node")
+		spec.Limits = backends.Limits{Processes: 1}
+		exec(t, b.start(t, spec), "node", "-e", "require('fs').promises.readFile('/etc/passwd').then(() => console.log('ok'))").ok(t)
+	})
+}
+
+// testDisk: a full disk is ENOSPC, for all folders together, and the program lives on.
+func testDisk(t *testing.T, b *bench) {
+	const limit = 24 << 20
+	limits := backends.Limits{RAM: 256 << 20, Disk: limit, Wall: 30 * time.Second}
+	for _, kind := range []string{"disk_workspace", "disk_tmp", "disk_shm", "disk_all"} {
+		t.Run(kind, func(t *testing.T) {
+			o, made := b.drop(t, limits, kind, 200<<20)
+			if o.Ended != backends.EndedOK || made.Error != "ENOSPC" {
+				t.Errorf("ended %s %s, exit code %d, %s; want ok and ENOSPC", o.Ended, o.Limit, o.ExitCode, made.Error)
+			}
+			if made.Made > limit+1<<20 || made.Made < limit/4 {
+				t.Errorf("wrote %d MB, limit %d MB", made.Made>>20, limit>>20)
+			}
+		})
+	}
+	t.Run("large shared memory", func(t *testing.T) {
+		// Browsers and data loaders want more of /dev/shm than the 64 MB that others give.
+		limits := limits
+		limits.Disk = 256 << 20
+		o, made := b.drop(t, limits, "disk_shm", 160<<20)
+		if o.Ended != backends.EndedOK || made.Made < 160<<20 {
+			t.Errorf("ended %s %s, wrote %d MB, %s", o.Ended, o.Limit, made.Made>>20, made.Error)
+		}
+	})
+	t.Run("other places", func(t *testing.T) {
+		// Wherever else a program may write, it is not more.
+		o, made := b.drop(t, limits, "disk_anywhere", 100<<20)
+		if made.Made > limit+8<<20 {
+			t.Errorf("ended %s %s, wrote %d MB in all", o.Ended, o.Limit, made.Made>>20)
+		}
+	})
+	t.Run("inodes", func(t *testing.T) {
+		// An empty file takes no block, and a kilobyte of the kernel's memory all the same.
+		o, made := b.drop(t, limits, "inodes", 1_000_000)
+		if made.Made >= 1_000_000 {
+			t.Errorf("made %d files, ended %s", made.Made, o.Ended)
+		}
+	})
+	t.Run("a large file", func(t *testing.T) {
+		o, made := b.drop(t, limits, "sparse", 1<<40)
+		t.Logf("a sparse file of %d bytes, %s", made.Made, made.Error)
+		if o.Ended == backends.EndedOOM || o.Ended == backends.EndedTimeout {
+			t.Errorf("ended %s %s", o.Ended, o.Limit)
+		}
+	})
+}

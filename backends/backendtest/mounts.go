@@ -1,0 +1,182 @@
+package backendtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// shared makes a folder on the host that the sandbox's user may enter and write to, whoever it is.
+func shared(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = filepath.Dir(d) {
+		os.Chmod(d, 0o755)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "given"), []byte("given"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(filepath.Join(dir, "given"), 0o666)
+	return dir
+}
+
+func testMounts(t *testing.T, b *bench) {
+	b.layer(t, backends.LayerMount)
+	t.Run("read-only", func(t *testing.T) {
+		dir := shared(t)
+		spec := b.spec("shell")
+		spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data/in"}}
+		o := exec(t, b.start(t, spec), "bash", "-c", `cat /data/in/given; cd /data/in
+echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chmod 777 given 2>/dev/null; mv given other 2>/dev/null; mkdir d 2>/dev/null; ln given /workspace/l 2>/dev/null; touch given 2>/dev/null; ls`)
+		if o.Stdout != "givengiven\n" {
+			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
+		}
+		sees(t, dir, "given", "given")
+	})
+	t.Run("writable", func(t *testing.T) {
+		dir := shared(t)
+		spec := b.spec("shell")
+		spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data/out", Write: true}}
+		exec(t, b.start(t, spec), "bash", "-ec", `cat /data/out/given; echo new >/data/out/new; echo changed >/data/out/given; mkdir /data/out/d`).ok(t)
+		sees(t, dir, "new", "new\n")
+		sees(t, dir, "given", "changed\n")
+	})
+	t.Run("a file", func(t *testing.T) {
+		dir := shared(t)
+		spec := b.spec("shell")
+		spec.Mounts = []backends.Mount{{Host: filepath.Join(dir, "given"), Inside: "/opt/config/given.txt"}}
+		o := exec(t, b.start(t, spec), "bash", "-c", `cat /opt/config/given.txt; ls /opt/config; echo x 2>/dev/null >/opt/config/given.txt`)
+		if o.Stdout != "givengiven.txt\n" {
+			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
+		}
+		sees(t, dir, "given", "given")
+	})
+	t.Run("links in it lead nowhere else", func(t *testing.T) {
+		dir, other := shared(t), shared(t)
+		for name, to := range map[string]string{"abs": filepath.Join(other, "given"), "shadow": "/etc/shadow", "up": "../../../../../../etc/shadow", "folder": other} {
+			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spec := b.spec("shell")
+		spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Write: true}}
+		o := exec(t, b.start(t, spec), "bash", "-c", `cd /data; cat abs shadow up folder/given 2>/dev/null; echo owned 2>/dev/null >abs; echo owned 2>/dev/null >folder/given; ls -d ..`)
+		if o.Stdout != "..\n" {
+			t.Errorf("got %q", o.Stdout)
+		}
+		sees(t, other, "given", "given")
+	})
+	t.Run("a mount below the mount is read-only too", func(t *testing.T) {
+		spec := b.spec("shell")
+		spec.Mounts = []backends.Mount{{Host: "/dev", Inside: "/hostdev"}}
+		s, err := b.backend.Start(t.Context(), spec)
+		if err != nil {
+			t.Skip("refused: ", err)
+		}
+		defer s.Close()
+		o := exec(t, s, "bash", "-c", "echo x 2>/dev/null >/hostdev/shm/owned && echo wrote; cat /hostdev/kmsg 2>/dev/null | head -c 1; head -c 1 /hostdev/vda 2>/dev/null")
+		if o.Stdout != "" {
+			t.Errorf("got %q", o.Stdout)
+		}
+		os.Remove("/dev/shm/owned")
+	})
+	t.Run("workspace", func(t *testing.T) { testWorkspace(t, b) })
+	t.Run("refused", func(t *testing.T) {
+		dir := shared(t)
+		for name, m := range map[string]backends.Mount{
+			"not there":       {Host: filepath.Join(dir, "nothing"), Inside: "/data"},
+			"relative host":   {Host: "given", Inside: "/data"},
+			"relative inside": {Host: dir, Inside: "data"},
+			"root":            {Host: dir, Inside: "/"},
+			"over /proc":      {Host: dir, Inside: "/proc"},
+			"dots":            {Host: dir, Inside: "/data/../proc/self"},
+			"no inside":       {Host: dir},
+			"no host":         {Inside: "/data"},
+			"NUL":             {Host: dir, Inside: "/data\x00x"},
+		} {
+			spec := b.spec("shell")
+			spec.Mounts = []backends.Mount{m}
+			s, err := b.backend.Start(t.Context(), spec)
+			if err == nil {
+				// An error that comes with the first command is as good.
+				_, err = try(t, s, backends.Command{Args: []string{"true"}}, nil)
+				s.Close()
+			}
+			if err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+	})
+}
+
+func testWorkspace(t *testing.T, b *bench) {
+	t.Run("of the host, writable", func(t *testing.T) {
+		dir := shared(t)
+		spec := b.spec("shell")
+		spec.Workspace = backends.Mount{Host: dir, Write: true}
+		s := b.start(t, spec)
+		exec(t, s, "bash", "-ec", `[ "$PWD" = /workspace ]; [ "$(cat given)" = given ]; echo new >new`).ok(t)
+		sees(t, dir, "new", "new\n")
+		if files := listed(t, s); files["new"].Size != 4 {
+			t.Errorf("listed %v", files)
+		}
+	})
+	t.Run("of the host, looked at", func(t *testing.T) {
+		// A project is not changed by listing it, whatever its owner shut.
+		dir := shared(t)
+		for path, mode := range map[string]os.FileMode{"sealed": 0, "readable": 0o444} {
+			os.WriteFile(filepath.Join(dir, path), []byte("x"), 0o600)
+			os.Chmod(filepath.Join(dir, path), mode)
+		}
+		os.Mkdir(filepath.Join(dir, "sealed-folder"), 0)
+		spec := b.spec("shell")
+		spec.Workspace = backends.Mount{Host: dir, Write: true}
+		for _, f := range listed(t, b.start(t, spec)) {
+			content(t, f)
+		}
+		for path, want := range map[string]os.FileMode{"sealed": 0, "sealed-folder": os.ModeDir, "readable": 0o444, "given": 0o666} {
+			if fi, err := os.Stat(filepath.Join(dir, path)); err != nil || fi.Mode() != want {
+				t.Errorf("%s has mode %v now, want %v, %v", path, fi.Mode(), want, err)
+			}
+		}
+	})
+	t.Run("of the host, read-only", func(t *testing.T) {
+		dir := shared(t)
+		spec := b.spec("shell")
+		spec.Workspace = backends.Mount{Host: dir}
+		s := b.start(t, spec)
+		o := exec(t, s, "bash", "-c", `cat given; echo x 2>/dev/null >given; echo x 2>/dev/null >new; ls`)
+		if o.Stdout != "givengiven\n" {
+			t.Errorf("got %q", o.Stdout)
+		}
+		if err := s.Files().Put("new", 0o644, strings.NewReader("x")); err == nil {
+			t.Error("put wrote to a read-only workspace")
+		}
+		if left, _ := os.ReadDir(dir); len(left) != 1 {
+			t.Errorf("the host's folder holds %v", left)
+		}
+	})
+	t.Run("thrown away", func(t *testing.T) {
+		s := b.start(t, b.spec("shell"))
+		exec(t, s, "bash", "-c", "echo x >left-in-the-workspace").ok(t)
+		s.Close()
+		if o := b.shell(t, "ls -A").ok(t); o.Stdout != "" {
+			t.Errorf("a new workspace holds %q", o.Stdout)
+		}
+	})
+}
+
+// sees checks a file from the host's side.
+func sees(t *testing.T, dir, name, want string) {
+	t.Helper()
+	got, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil || string(got) != want {
+		t.Errorf("%s on the host: %q, want %q, %v", name, got, want, err)
+	}
+}

@@ -1,0 +1,134 @@
+package backendtest
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+func testNetwork(t *testing.T, b *bench) {
+	target, reached := networkTarget(t)
+	t.Run("ways out", func(t *testing.T) {
+		b.layer(t, backends.LayerNet)
+		b.attack(t, "network.py", target)
+		if n := reached.Load(); n != 0 {
+			t.Errorf("the host's listeners were reached %d times", n)
+		}
+	})
+	t.Run("loopback inside", func(t *testing.T) {
+		b.layer(t, backends.LayerNet)
+		b.program(t, b.spec("python"), "loopback.py").ok(t)
+	})
+}
+
+// networkTarget opens listeners of all kinds on the host. The counter says how often anything
+// reached one of them.
+func networkTarget(t *testing.T) (map[string]any, *atomic.Int64) {
+	var reached atomic.Int64
+	word := "canary-" + ulid.Make().String()
+	dir, err := os.MkdirTemp("/tmp", "backendtest-") // short: a socket's path has 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	target := map[string]any{"abstract": word, "abstract_dgram": word + "-dgram",
+		"path": filepath.Join(dir, "stream"), "path_dgram": filepath.Join(dir, "dgram")}
+	tcp, tcp6, udp := [][2]any{}, [][2]any{}, [][2]any{}
+	port := listen(t, &reached, "tcp", "0.0.0.0:0").(*net.TCPAddr).Port
+	port6 := 0
+	if l, err := net.Listen("tcp6", "[::]:0"); err == nil {
+		port6 = l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		listen(t, &reached, "tcp6", "[::]:"+itoa(port6))
+	}
+	udpPort := listenPacket(t, &reached, "udp", "0.0.0.0:0").(*net.UDPAddr).Port
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		ip, ok := a.(*net.IPNet)
+		switch {
+		case !ok:
+		case ip.IP.To4() != nil:
+			tcp = append(tcp, [2]any{ip.IP.String(), port})
+			udp = append(udp, [2]any{ip.IP.String(), udpPort})
+		case port6 != 0 && !ip.IP.IsLinkLocalUnicast():
+			tcp6 = append(tcp6, [2]any{ip.IP.String(), port6})
+		}
+	}
+	target["tcp"], target["tcp6"], target["udp"] = tcp, tcp6, udp
+	listen(t, &reached, "unix", "@"+word)
+	listen(t, &reached, "unix", filepath.Join(dir, "stream"))
+	listenPacket(t, &reached, "unixgram", "@"+word+"-dgram")
+	listenPacket(t, &reached, "unixgram", filepath.Join(dir, "dgram"))
+	for _, name := range []string{"stream", "dgram"} {
+		if err := os.Chmod(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return target, &reached
+}
+
+// listen counts connections, and sends each a descriptor where that is possible.
+func listen(t *testing.T, reached *atomic.Int64, network, address string) net.Addr {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			reached.Add(1)
+			if u, ok := c.(*net.UnixConn); ok {
+				if raw, err := u.SyscallConn(); err == nil {
+					raw.Control(func(fd uintptr) { sendRoot(int(fd)) })
+				}
+			}
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr()
+}
+
+// listenPacket counts datagrams, and answers those that have a sender.
+func listenPacket(t *testing.T, reached *atomic.Int64, network, address string) net.Addr {
+	t.Helper()
+	c, err := net.ListenPacket(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 1024)
+		for {
+			_, from, err := c.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			reached.Add(1)
+			if from != nil {
+				c.WriteTo([]byte("canary"), from)
+			}
+		}
+	}()
+	t.Cleanup(func() { c.Close(); <-done })
+	return c.LocalAddr()
+}

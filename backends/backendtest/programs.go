@@ -1,0 +1,45 @@
+package backendtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// testPrograms: containment that breaks real programs gets turned off. Each check of works.py and
+// works.js is something that programs do every day.
+func testPrograms(t *testing.T, b *bench) {
+	for _, c := range []struct{ language, program string }{{"python", "works.py"}, {"node", "works.js"}, {"shell", "works.sh"}} {
+		t.Run(c.language, func(t *testing.T) {
+			spec := b.spec(c.language)
+			spec.Limits = backends.Limits{RAM: 512 << 20, Processes: 40}
+			o := b.program(t, spec, c.program)
+			checks := 0
+			for line := range strings.Lines(o.Stdout) {
+				text, ok := strings.CutPrefix(line, "CHECK ")
+				if !ok {
+					continue
+				}
+				var r struct{ Name, State, Detail string }
+				if err := json.Unmarshal([]byte(text), &r); err != nil {
+					t.Fatalf("%v in %q", err, line)
+				}
+				checks++
+				t.Run(r.Name, func(t *testing.T) {
+					switch r.State {
+					case "missing":
+						b.missing(t, r.Name, r.Detail)
+					case "ok":
+					default:
+						t.Errorf("%s: %s", r.State, r.Detail)
+					}
+				})
+			}
+			if o.Ended != backends.EndedOK || !strings.Contains(o.Stdout, "ALL DONE") || checks == 0 {
+				t.Errorf("ended %s %s %s after %d checks\n%.2000s\n%.2000s", o.Ended, o.Limit, o.Signal, checks, o.Stdout, o.Stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,274 @@
+"""bombs.py KIND BOUND: takes more and more of something, up to BOUND, and reports what it has."""
+import ctypes
+import errno
+import json
+import mmap
+import os
+import sys
+import threading
+import time
+
+kind, bound = sys.argv[1], int(sys.argv[2])
+STEP = 4 << 20
+block = os.urandom(STEP)  # not zeroes, and not the same page twice
+made = 0
+keep = []
+
+
+def say(error=""):
+    os.write(1, (json.dumps({"made": made, "error": error}) + "\n").encode())
+
+
+def take(n=STEP):
+    global made
+    made += n
+    say()
+
+
+def touch(memory):
+    for i in range(0, len(memory), len(block)):
+        memory[i:i + len(block)] = block[:len(memory) - i]
+
+
+def anonymous():
+    while made < bound:
+        m = mmap.mmap(-1, STEP, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        touch(m)
+        keep.append(m)
+        take()
+
+
+def children():
+    """No process has much. All of them together do."""
+    each = 24 << 20
+    while made < bound:
+        r, w = os.pipe()
+        if os.fork() == 0:
+            m = mmap.mmap(-1, each, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            touch(m)
+            os.write(w, b"x")
+            time.sleep(1000)
+        os.close(w)
+        if os.read(r, 1) != b"x":
+            raise MemoryError("a child died")
+        os.close(r)
+        take(each)
+
+
+def huge_child_of_small():
+    """The child dies of it, and the parent ends well: still the limit was reached."""
+    pid = os.fork()
+    if pid == 0:
+        anonymous()
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    sys.exit(3 if status else 0)
+
+
+def shared():
+    while made < bound:
+        m = mmap.mmap(-1, STEP)
+        touch(m)
+        keep.append(m)
+        take()
+
+
+def memfd():
+    while made < bound:
+        fd = os.memfd_create("bomb")
+        os.write(fd, block)
+        keep.append(fd)
+        take()
+
+
+def sysv():
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.shmat.restype = ctypes.c_void_p
+    while made < bound:
+        ident = libc.shmget(0, STEP, 0o1600)
+        if ident < 0:
+            raise OSError(ctypes.get_errno(), "shmget")
+        address = libc.shmat(ident, None, 0)
+        ctypes.memmove(address, block, STEP)
+        libc.shmdt(ctypes.c_void_p(address))  # no process maps it any more, and it stays
+        take()
+
+
+def stack():
+    """A thread's stack is memory like any."""
+    threading.stack_size(64 << 20)
+
+    def fill():
+        buffer = ctypes.create_string_buffer(1)
+        for _ in range(12):
+            m = mmap.mmap(-1, STEP, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_GROWSDOWN
+                          if hasattr(mmap, "MAP_GROWSDOWN") else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            touch(m)
+            keep.append((m, buffer))
+            take()
+
+    while made < bound:
+        t = threading.Thread(target=fill)
+        t.start()
+        t.join()
+
+
+def threads_arenas():
+    while made < bound:
+        keep.append(bytearray(block))
+        take()
+
+
+def reserve():
+    """Address space without rights, as runtimes set it aside before they use any of it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    while made < bound:
+        if libc.mmap(None, 1 << 30, 0, 0x4022, -1, 0) == ctypes.c_void_p(-1).value:
+            raise OSError(ctypes.get_errno(), "mmap")
+        take(1 << 30)
+
+
+def processes():
+    while made < bound:
+        if os.fork() == 0:
+            time.sleep(1000)
+        take(1)
+
+
+def double_forks():
+    """Orphans have no parent that counts them."""
+    while made < bound:
+        r, w = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                if os.fork() == 0:
+                    os.setsid()
+                    os.write(w, b"x")
+                    time.sleep(1000)
+            except OSError as e:
+                os._exit(e.errno)
+            os._exit(0)
+        status = os.waitpid(pid, 0)[1]
+        if os.WEXITSTATUS(status):
+            raise OSError(os.WEXITSTATUS(status), "second fork")
+        os.close(w)
+        os.read(r, 1)
+        os.close(r)
+        take(1)
+
+
+def threads():
+    threading.stack_size(256 << 10)
+    while made < bound:
+        try:
+            threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+        except RuntimeError:
+            raise OSError(errno.EAGAIN, "no more threads")
+        take(1)
+
+
+def storm():
+    """made is the most processes seen at once."""
+    global made
+    me = os.getpid()
+    for _ in range(bound):
+        for _ in range(2):
+            try:
+                os.fork()
+            except OSError:
+                pass
+    if os.getpid() != me:
+        time.sleep(1)
+        os._exit(0)
+    made = len([n for n in os.listdir("/proc") if n.isdigit()])
+    say()
+
+
+def descriptors():
+    while made < bound:
+        keep.append(os.dup(0))
+        if made % 1000 == 0:
+            say()
+        globals()["made"] += 1
+
+
+def cpu():
+    """Four busy processes for as many seconds as the bound says."""
+    end = time.time() + bound
+    for _ in range(3):
+        if os.fork() == 0:
+            break
+    while time.time() < end:
+        pass
+
+
+def fill(folders):
+    files = [open(os.path.join(f, "bomb"), "wb", buffering=0) for f in folders]
+    full = set()
+    small = block[:1 << 18]
+    while made < bound and len(full) < len(files):
+        for f in files:
+            if f in full:
+                continue
+            try:
+                n = f.write(small)
+            except OSError as e:
+                if e.errno != errno.ENOSPC:
+                    raise
+                full.add(f)
+                continue
+            take(n)
+    if full:
+        raise OSError(errno.ENOSPC, "full")
+
+
+def disk_anywhere():
+    folders = []
+    for top, dirs, _ in os.walk("/"):
+        if top.count("/") > 4 or top in ("/proc", "/sys"):
+            dirs[:] = []
+            continue
+        path = os.path.join(top, "probe")
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL))
+        except OSError:
+            continue
+        os.unlink(path)
+        folders.append(top)
+    sys.stderr.write("writable: %s\n" % folders)
+    fill(folders)
+
+
+def inodes():
+    for i in range(bound):
+        if i % 10000 == 0:
+            os.mkdir(str(i))
+            folder = os.open(str(i), os.O_RDONLY)
+            say()
+        os.close(os.open("f%d" % i, os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        globals()["made"] += 1
+
+
+def sparse():
+    with open("sparse", "wb") as f:
+        f.truncate(bound)
+        take(bound)
+
+
+kinds = {f.__name__: f for f in (anonymous, children, huge_child_of_small, shared, memfd, sysv, stack, threads_arenas, reserve,
+                                 processes, double_forks, threads, storm, descriptors, cpu, inodes, sparse, disk_anywhere)}
+kinds["disk_workspace"] = lambda: fill(["."])
+kinds["disk_tmp"] = lambda: fill(["/tmp"])
+kinds["disk_shm"] = lambda: fill(["/dev/shm"])
+kinds["disk_all"] = lambda: fill([".", "/tmp", "/dev/shm"])
+try:
+    kinds[kind]()
+    say()
+except OSError as e:
+    say(errno.errorcode.get(e.errno, str(e.errno)))
+    if kind in ("anonymous", "children", "shared", "memfd", "sysv", "stack"):
+        raise
+os._exit(0)

@@ -1,0 +1,201 @@
+"""Files of the host that the sandbox was not given.
+
+TARGET: canaries, paths of files that hold word, which is their name, too; writable, folders on
+the host where everybody may write; sealed, files that only root reads.
+"""
+import ctypes
+import errno
+import glob
+import os
+import subprocess
+
+from attack import BARE, TARGET, add, attack, main, syscall
+
+WORD = TARGET["word"].encode()
+
+
+def read(path):
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
+def _reads(path):
+    def f():
+        return "read it" if WORD in read(path) else None
+    return f
+
+
+for i, path in enumerate(TARGET["canaries"]):
+    add("read_%d" % i, _reads(path))
+    add("read_dots_%d" % i, _reads("../" * 30 + path[1:]))
+    add("read_own_root_%d" % i, _reads("/proc/self/root" + path))
+    add("read_init_root_%d" % i, _reads("/proc/1/root" + path), root=True)
+    add("read_init_cwd_%d" % i, _reads("/proc/1/cwd/" + "../" * 30 + path[1:]), bare=False)
+    add("stat_%d" % i, lambda path=path: "is there: %s" % (os.stat(path),))
+
+
+@attack
+def read_by_any_process():
+    for root in glob.glob("/proc/[0-9]*/root") + glob.glob("/proc/[0-9]*/task/*/root"):
+        for path in TARGET["canaries"]:
+            try:
+                if WORD in read(root + path):
+                    return "through " + root
+            except OSError:
+                pass
+
+
+@attack
+def read_by_any_descriptor():
+    """Folders that someone holds open."""
+    for fd in glob.glob("/proc/[0-9]*/fd/*"):
+        for path in TARGET["canaries"]:
+            try:
+                if WORD in read(os.path.join(fd, "../" * 30 + path[1:])):
+                    return "through " + fd
+            except OSError:
+                pass
+    if BARE:
+        here = os.open(".", os.O_RDONLY)
+        return _reads("/proc/self/fd/%d/%s%s" % (here, "../" * 30, TARGET["canaries"][0][1:]))()
+
+
+@attack
+def read_by_other_programs():
+    """Not Python's open: what a rule by program name or call would miss."""
+    for path in TARGET["canaries"]:
+        for args in (["cat", path], ["sh", "-c", "read x < %s; echo $x" % path], ["/lib64/ld-linux-x86-64.so.2", "/bin/cat", path],
+                     ["find", path, "-exec", "cat", "{}", ";"], ["tar", "cf", "-", path], ["dd", "if=" + path]):
+            try:
+                out = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=5).stdout
+            except (OSError, subprocess.TimeoutExpired):
+                continue
+            if WORD in out:
+                return "%s read it" % args[0]
+
+
+@attack
+def read_by_link():
+    for i, path in enumerate(TARGET["canaries"]):
+        os.symlink(path, "link-%d" % i)
+        try:
+            if WORD in read("link-%d" % i):
+                return "a symbolic link leads to it"
+        except OSError:
+            pass
+
+
+@attack
+def hard_link():
+    for i, path in enumerate(TARGET["canaries"]):
+        for name in ("hard-%d" % i, path + ".hard"):
+            try:
+                os.link(path, name)
+            except OSError:
+                continue
+            os.unlink(name)
+            return "linked " + path
+
+
+@attack(bare=False)
+def search_everywhere():
+    """No folder anywhere has a file of the canary's name."""
+    for top, dirs, files in os.walk("/"):
+        if top == "/":
+            dirs[:] = [d for d in dirs if d not in ("proc", "usr")]
+        if TARGET["word"] in files:
+            return "found in " + top
+
+
+@attack(bare=False)
+def folders_of_the_host():
+    """Folders that hold nothing a program needs must not be there, or be empty."""
+    found = {}
+    for path in ("/root", "/home", "/boot", "/mnt", "/media", "/srv", "/lost+found", "/var/log", "/var/lib/docker", "/run/systemd",
+                 "/run/user", "/sys/fs/cgroup", "/sys/class/net", "/sys/block", "/etc/ssh", "/etc/sudoers.d", "/var/spool", "/host",
+                 "/var/run/secrets", "/run/secrets", "/proc/1/fd", "/snap"):
+        try:
+            names = os.listdir(path)
+        except OSError:
+            continue
+        # The way to an interpreter may lead through a home folder; nothing else may be beside it.
+        if names and not all(_leads_to_mount(os.path.join(path, n)) for n in names):
+            found[path] = names[:4]
+    return str(found) if found else None
+
+
+def _leads_to_mount(path):
+    if not os.path.isdir(path):
+        return False
+    with open("/proc/self/mountinfo") as f:
+        points = [line.split()[4] for line in f]
+    return any(p == path or p.startswith(path + "/") for p in points)
+
+
+for path in TARGET["sealed"]:
+    add("read_sealed" + path.replace("/", "_"), lambda path=path: "read %d bytes" % len(read(path)) if read(path) else None, root=True)
+
+
+@attack(bare=False)
+def password_file_of_the_host():
+    """/etc/passwd names the sandbox's users, not the host's."""
+    with open("/etc/passwd") as f:
+        users = [l.split(":")[0] for l in f]
+    return "%d users: %s" % (len(users), users[:20]) if len(users) > 4 else None
+
+
+# --- writing
+
+def _writes(folder):
+    def f():
+        path = os.path.join(folder, TARGET["word"] + "-written")
+        with open(path, "w") as f:
+            f.write("owned")
+        if os.path.isdir("/proc/self") and not BARE:
+            # A folder of our own may have that name; the test looks at the host's.
+            return None
+        return "wrote " + path
+    return f
+
+
+for i, folder in enumerate(TARGET["writable"]):
+    add("write_host_folder_%d" % i, _writes(folder))
+for i, path in enumerate(TARGET["canaries"]):
+    add("overwrite_%d" % i, lambda path=path: "opened for writing: %d" % os.open(path, os.O_WRONLY))
+    add("delete_%d" % i, lambda path=path: "deleted: %s" % os.unlink(path))
+    add("rename_over_%d" % i, lambda path=path: _rename_over(path))
+
+
+def _rename_over(path):
+    os.stat(path)  # a file of our own in a folder of that name is no opening
+    with open("mine", "w") as f:
+        f.write("owned")
+    import shutil
+    shutil.move("mine", path)
+    with open(path) as f:
+        return "replaced it" if f.read() == "owned" and TARGET["word"] not in os.listdir(".") else None
+
+
+@attack(bare=False)
+def devices_of_mounts():
+    """The block device under a mount, opened by its number, reads all files at once."""
+    for name in ("vda", "sda", "nvme0n1", "dm-0", "root", "loop0", "xvda"):
+        try:
+            return "read %d bytes" % len(read("/dev/" + name))
+        except OSError:
+            pass
+
+
+@attack(bare=False)
+def names_of_the_host_in_mountinfo():
+    """What mountinfo shows of the host's folder names is no more than the mounts that were made."""
+    with open("/proc/self/mountinfo") as f:
+        text = f.read()
+    return "mountinfo names %s" % TARGET["word"] if TARGET["word"] in text else None
+
+
+if __name__ == "__main__":
+    main()

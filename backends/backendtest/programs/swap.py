@@ -1,0 +1,36 @@
+"""Goes on in the background, swapping a file and a folder for links to the host's again and again."""
+import os
+import sys
+
+host = sys.argv[1]
+with open("file", "w") as f:
+    f.write("mine")
+with open("plain", "w") as f:
+    f.write("mine")
+os.mkdir("folder")
+with open("folder/plain", "w") as f:
+    f.write("mine")
+os.symlink(os.path.join(host, "file"), "file.link")
+os.symlink(host, "folder.link")
+os.mkfifo("file.fifo")
+print("swapping", flush=True)
+if os.fork():
+    os._exit(0)
+os.setsid()
+null = os.open("/dev/null", os.O_RDWR)
+for fd in range(3):
+    os.dup2(null, fd)
+
+
+def swap(a, b):
+    os.rename(a, "aside")
+    os.rename(b, a)
+    os.rename("aside", b)
+
+
+while True:
+    for other in ("file.link", "file.fifo"):
+        swap("file", other)
+        swap("file", other)
+    swap("folder", "folder.link")
+    swap("folder", "folder.link")

@@ -1,0 +1,120 @@
+package backendtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// testSessions: with Keep, processes and files live from one command to the next, and end with
+// the sandbox.
+func testSessions(t *testing.T, b *bench) {
+	spec := b.spec("python")
+	spec.Keep = true
+	t.Run("lives on", func(t *testing.T) {
+		s := b.start(t, spec)
+		put(t, s, "descendants.py")
+		word := ulid.Make().String()
+		o := exec(t, s, "python", "descendants.py", word, "leave").ok(t)
+		if !strings.Contains(o.Stdout, "ready") || len(processesWith(word)) == 0 {
+			t.Fatalf("nothing was left running: %q %q", o.Stdout, o.Stderr)
+		}
+		o = exec(t, s, "bash", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c "+word).ok(t)
+		if strings.TrimSpace(o.Stdout) == "0" {
+			t.Error("the second command does not see what the first left")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		gone(t, outcome{Stdout: "descendants ready"}, word)
+	})
+	t.Run("files stay", func(t *testing.T) {
+		s := b.start(t, spec)
+		exec(t, s, "bash", "-c", "echo one >file; echo two >/tmp/file; echo three >/dev/shm/file").ok(t)
+		if err := s.Files().Put("put", 0o644, strings.NewReader("four")); err != nil {
+			t.Error(err)
+		}
+		if o := exec(t, s, "bash", "-c", "cat file /tmp/file /dev/shm/file put").ok(t); o.Stdout != "one\ntwo\nthree\nfour" {
+			t.Errorf("got %q", o.Stdout)
+		}
+	})
+	t.Run("after each end", func(t *testing.T) {
+		// A session outlives its commands, however those end.
+		spec := spec
+		spec.Limits.Wall = 1500 * time.Millisecond
+		s := b.start(t, spec)
+		for _, c := range []struct{ code, want string }{
+			{"import sys; sys.exit(3)", backends.EndedExit},
+			{"import os; os.kill(os.getpid(), 9)", backends.EndedSignal},
+			{"import time; time.sleep(100)", backends.EndedTimeout},
+			{"while True: pass", backends.EndedTimeout},
+			{"import os, time\nif os.fork() == 0: time.sleep(100)\nos.kill(-1, 15)", backends.EndedOK},
+			{"print(1)", backends.EndedOK},
+		} {
+			o, err := try(t, s, backends.Command{Args: []string{"python", "-c", c.code}}, nil)
+			if err != nil || o.Ended != c.want {
+				t.Errorf("%s: ended %s %s, %v; want %s", c.code, o.Ended, o.Signal, err, c.want)
+			}
+		}
+	})
+	t.Run("out of memory", func(t *testing.T) {
+		// It may take the session along, but then the next command says so.
+		s := b.start(t, spec)
+		o := exec(t, s, "python", "-c", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]")
+		if o.Ended != backends.EndedOOM || o.Limit != "ram" {
+			t.Errorf("ended %s %s", o.Ended, o.Limit)
+		}
+		if o, err := try(t, s, backends.Command{Args: []string{"python", "-c", "print(1)"}}, nil); err == nil && o.Stdout != "1\n" {
+			t.Errorf("afterwards: ended %s, %q", o.Ended, o.Stdout)
+		}
+	})
+	t.Run("the limits are the session's", func(t *testing.T) {
+		s := b.start(t, spec)
+		put(t, s, "bombs.py")
+		exec(t, s, "python", "bombs.py", "disk_workspace", "40000000").ok(t)
+		if o := exec(t, s, "python", "bombs.py", "disk_tmp", "60000000").ok(t); !strings.Contains(o.Stdout, "ENOSPC") {
+			t.Errorf("a second command got a disk of its own: %.200s", o.Stdout)
+		}
+	})
+	t.Run("two at once", func(t *testing.T) {
+		s := b.start(t, spec)
+		done := make(chan outcome)
+		go func() {
+			o, _ := try(t, s, backends.Command{Args: []string{"bash", "-c", "for i in {1..100}; do [ -e flag ] && echo seen && exit; sleep 0.1; done"}}, nil)
+			done <- o
+		}()
+		time.Sleep(200 * time.Millisecond)
+		exec(t, s, "touch", "flag").ok(t)
+		if o := <-done; o.Stdout != "seen\n" {
+			t.Errorf("the first command got %q, %s", o.Stdout, o.Stderr)
+		}
+	})
+	t.Run("without Keep nothing stays", func(t *testing.T) {
+		s := b.start(t, b.spec("python"))
+		put(t, s, "descendants.py")
+		word := ulid.Make().String()
+		o := exec(t, s, "python", "descendants.py", word, "leave").ok(t)
+		gone(t, o, word)
+	})
+	t.Run("after Close", func(t *testing.T) {
+		s := b.start(t, spec)
+		for range 3 {
+			if err := s.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}
+		if _, err := try(t, s, backends.Command{Args: []string{"true"}}, nil); err == nil {
+			t.Error("a closed sandbox ran a command")
+		}
+		if err := s.Files().Put("x", 0o644, strings.NewReader("x")); err == nil {
+			t.Error("a closed sandbox took a file")
+		}
+		if _, err := s.Files().Each(t.Context(), func(backends.File) error { return nil }); err == nil {
+			t.Error("a closed sandbox listed files")
+		}
+	})
+}

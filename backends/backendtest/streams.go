@@ -1,0 +1,199 @@
+package backendtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// flood is how much the tests about large output write, in bytes.
+const flood = 64 << 20
+
+func testStreams(t *testing.T, b *bench) {
+	t.Run("apart", func(t *testing.T) {
+		t.Parallel()
+		o := b.shell(t, "echo out; echo err >&2; printf 'no end of line'").ok(t)
+		if o.Stdout != "out\nno end of line" || o.Stderr != "err\n" {
+			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
+		}
+	})
+	t.Run("output of what the program left running", func(t *testing.T) {
+		t.Parallel()
+		// All that was written before the end arrives, whoever wrote it.
+		o := b.shell(t, "(echo child; sleep 60) & sleep 0.3; echo parent").ok(t)
+		if o.Stdout != "child\nparent\n" {
+			t.Errorf("stdout %q", o.Stdout)
+		}
+	})
+	t.Run("stdin", func(t *testing.T) { testStdin(t, b) })
+	t.Run("flood", func(t *testing.T) { testFlood(t, b) })
+	t.Run("nowhere to write", func(t *testing.T) {
+		t.Parallel()
+		s := b.start(t, b.spec("shell"))
+		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo x; echo y >&2; exit 4"}}, backends.Streams{})
+		if err != nil || r.ExitCode != 4 {
+			t.Errorf("got %+v, %v", r, err)
+		}
+	})
+	t.Run("writer that waits", func(t *testing.T) {
+		t.Parallel()
+		// A client that does not read holds up its output, not the end of the program.
+		spec := b.spec("shell")
+		spec.Limits.Wall = time.Second
+		word := ulid.Make().String()
+		w := &waitingWriter{until: make(chan struct{})}
+		go func() {
+			for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(50 * time.Millisecond) {
+				if time.Since(start) > 2*time.Second && len(processesWith(word)) == 0 {
+					break
+				}
+			}
+			w.alive = processesWith(word)
+			close(w.until)
+		}()
+		s := b.start(t, spec)
+		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "while echo " + word + "; do :; done"}}, backends.Streams{Stdout: w})
+		if err != nil || r.Ended != backends.EndedTimeout || len(w.alive) > 0 {
+			t.Errorf("ended %s, %v, alive %v", r.Ended, err, w.alive)
+		}
+	})
+	t.Run("writer that fails", func(t *testing.T) {
+		t.Parallel()
+		var errs lockedBuffer
+		s := b.start(t, b.spec("python"))
+		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"python", "-c",
+			"import sys\nfor i in range(2000): print('x' * 1000)\nsys.stdout.flush(); sys.stderr.write('to the end'); sys.exit(5)"}},
+			backends.Streams{Stdout: brokenWriter{}, Stderr: &errs})
+		if err != nil || r.ExitCode != 5 || errs.String() != "to the end" {
+			t.Errorf("ended %s, exit code %d, stderr %q, %v; want the program to run on", r.Ended, r.ExitCode, errs.String(), err)
+		}
+	})
+}
+
+// waitingWriter takes nothing before it is told to.
+type waitingWriter struct {
+	until chan struct{}
+	alive []string // set before until is closed
+}
+
+func (w *waitingWriter) Write(p []byte) (int, error) {
+	<-w.until
+	return len(p), nil
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("this reader left") }
+
+func testStdin(t *testing.T, b *bench) {
+	data := make([]byte, 8<<20)
+	rand.New(rand.NewSource(1)).Read(data)
+	sum := sha256.Sum256(data)
+	t.Run("binary", func(t *testing.T) {
+		t.Parallel()
+		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"sha256sum"}}, bytes.NewReader(data))
+		if err != nil || !strings.HasPrefix(o.Stdout, hex.EncodeToString(sum[:])) {
+			t.Errorf("stdin changed: %q %q %v", o.Stdout, o.Stderr, err)
+		}
+	})
+	t.Run("not read", func(t *testing.T) {
+		t.Parallel()
+		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"true"}}, bytes.NewReader(data))
+		if err != nil || o.Ended != backends.EndedOK {
+			t.Errorf("ended %s, %v", o.Ended, err)
+		}
+	})
+	t.Run("closed early", func(t *testing.T) {
+		t.Parallel()
+		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"bash", "-c", "head -c 10 >/dev/null; exec <&-; sleep 0.3; echo done"}}, bytes.NewReader(data))
+		if err != nil || o.Stdout != "done\n" {
+			t.Errorf("stdout %q, %v", o.Stdout, err)
+		}
+	})
+	t.Run("never ends", func(t *testing.T) {
+		t.Parallel()
+		r, w := io.Pipe()
+		defer w.Close()
+		start := time.Now()
+		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"echo", "done"}}, r)
+		if err != nil || o.Stdout != "done\n" || time.Since(start) > 20*time.Second {
+			t.Errorf("stdout %q, %v after %v", o.Stdout, err, time.Since(start))
+		}
+	})
+	t.Run("comes piece by piece", func(t *testing.T) {
+		t.Parallel()
+		r, w := io.Pipe()
+		go func() {
+			for i := range 5 {
+				fmt.Fprintln(w, i)
+				time.Sleep(20 * time.Millisecond)
+			}
+			w.Close()
+		}()
+		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"cat"}}, r)
+		if err != nil || o.Stdout != "0\n1\n2\n3\n4\n" {
+			t.Errorf("stdout %q, %v", o.Stdout, err)
+		}
+	})
+	t.Run("fails", func(t *testing.T) {
+		t.Parallel()
+		in := io.MultiReader(strings.NewReader("part"), brokenReader{})
+		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"cat"}}, in)
+		if err == nil && o.Stdout != "part" {
+			t.Errorf("stdout %q, %v", o.Stdout, err)
+		}
+	})
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("this writer left") }
+
+// testFlood: both streams at once, binary, whole, and nothing is kept in the sandbox's memory.
+func testFlood(t *testing.T, b *bench) {
+	t.Parallel()
+	s := b.start(t, b.spec("python"))
+	put(t, s, "flood.py")
+	out, errs := &hashWriter{h: sha256.New()}, &hashWriter{h: sha256.New()}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "flood.py", fmt.Sprint(flood)}}, backends.Streams{Stdout: out, Stderr: errs})
+	if err != nil || r.Ended != backends.EndedOK {
+		t.Fatalf("ended %s %s, %v", r.Ended, r.Limit, err)
+	}
+	sums := out.tail
+	if want := fmt.Sprintf("%x", errs.h.Sum(nil)); errs.n != flood || sums != want {
+		t.Errorf("stderr has %d bytes with hash %s, want %d and %s", errs.n, want, flood, sums)
+	}
+	if out.n != flood+64 {
+		t.Errorf("stdout has %d bytes, want %d", out.n, flood+64)
+	}
+}
+
+// hashWriter hashes what it gets and keeps the last 64 bytes.
+type hashWriter struct {
+	h    hash.Hash
+	n    int
+	tail string
+}
+
+func (w *hashWriter) Write(p []byte) (int, error) {
+	w.h.Write(p)
+	w.n += len(p)
+	w.tail += string(p[max(0, len(p)-64):])
+	w.tail = w.tail[max(0, len(w.tail)-64):]
+	return len(p), nil
+}

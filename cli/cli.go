@@ -1,0 +1,148 @@
+// Package cli is the command line: one file a command. It is the only place where the parts are
+// wired together.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// Exit codes beside the program's own.
+const (
+	exitFailed    = 1   // a command other than run could not do what it should, or found a fault
+	exitUsage     = 2   // a command other than run was typed wrong
+	exitTimeout   = 124 // as timeout(1) says it
+	exitOurs      = 125 // run: we refused, or could not run it
+	exitSignalled = 128 // plus the signal, which is SIGKILL for all limits but the time
+)
+
+// Main runs one command line, args[0] being the program's name, and returns the exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
+	app := p.app()
+	typed, err := parse(app, args)
+	if err == nil {
+		err = app.Run(typed)
+	}
+	return p.exit(err)
+}
+
+// program is one invocation.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+func (p *program) app() *cli.App {
+	commands := []*cli.Command{
+		p.runCommand(), p.auditCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand(),
+	}
+	for _, c := range commands {
+		for _, c := range append(c.Subcommands, c) {
+			c.OnUsageError, c.HideHelpCommand = typedWrong, true
+		}
+	}
+	return &cli.App{
+		Name:  "sandboxmcp",
+		Usage: "run code in a sandbox that the kernel enforces, and keep a receipt of every run",
+		UsageText: `sandboxmcp [--config FILE] [--db FILE] COMMAND [flags] ...
+
+Example: sandboxmcp run script.py`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "read settings from `FILE` instead of the user's own file"},
+			&cli.StringFlag{Name: "db", Usage: "use the database `FILE` instead of the one in the state directory"},
+		},
+		Commands: commands,
+		Reader:   p.stdin, Writer: p.stdout, ErrWriter: p.stderr,
+		HideVersion:               true,
+		DisableSliceFlagSeparator: true, // --env A=1,2 is one variable
+		ExitErrHandler:            func(*cli.Context, error) {},
+	}
+}
+
+// typedWrong takes the place of urfave/cli's own answer to a bad value, which is the whole help.
+func typedWrong(c *cli.Context, err error, _ bool) error {
+	err = usage("sandboxmcp "+c.Command.FullName()+" --help", "%v", err)
+	if c.Command.Name == "run" {
+		return ours(err)
+	}
+	return err
+}
+
+// A failure is an error with an exit code and something to type.
+type failure struct {
+	code int
+	text string // "" prints nothing: it was said already
+	hint string
+}
+
+func (f *failure) Error() string { return f.text }
+
+// usage is for what was typed wrong.
+func usage(hint, format string, args ...any) error {
+	return &failure{code: exitUsage, text: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// fail is for what could not be done.
+func fail(hint, format string, args ...any) error {
+	return &failure{code: exitFailed, text: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// silent ends with an exit code and without a word.
+func silent(code int) error { return &failure{code: code} }
+
+// asFailure returns err as a failure with an exit code.
+func asFailure(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	var stopped *pipeline.Error
+	if errors.As(err, &stopped) {
+		return &failure{code: exitOurs, text: stopped.Reason, hint: stopped.Remedy}
+	}
+	return &failure{code: exitFailed, text: err.Error()}
+}
+
+// ours gives what went wrong in run, if anything did, the exit code that no script should use.
+func ours(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := *asFailure(err)
+	if f.text != "" && (f.code == exitFailed || f.code == exitUsage) {
+		f.code = exitOurs
+	}
+	return &f
+}
+
+// exit says what went wrong, if anything did, and returns the exit code.
+func (p *program) exit(err error) int {
+	if err == nil {
+		return 0
+	}
+	f := asFailure(err)
+	if f.text != "" {
+		p.say("%s", f.text)
+	}
+	if f.hint != "" {
+		p.say("hint: %s", f.hint)
+	}
+	return f.code
+}
+
+// say writes one message to stderr. It may quote what others wrote, so it shows escapes instead
+// of sending them to the terminal.
+func (p *program) say(format string, args ...any) {
+	lines := strings.Split(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n")
+	for i, l := range lines {
+		lines[i] = visible(l)
+	}
+	fmt.Fprintf(p.stderr, "sandboxmcp: %s\n", strings.Join(lines, "\n"))
+}

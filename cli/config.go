@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) configCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "config",
+		Usage:     "print the settings in force, and where each comes from",
+		UsageText: "sandboxmcp config [--json]",
+		Description: `Flags are stronger than the environment, that is stronger than the file, and that than the defaults.
+
+Example: sandboxmcp --config sandboxmcp.yaml config`,
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print a JSON list"}},
+		Action: p.config,
+	}
+}
+
+// setting is a line of the output.
+type setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+}
+
+func (p *program) config(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		list := []setting{}
+		for _, s := range cfg.Origins() {
+			list = append(list, setting(s))
+		}
+		return writeJSON(p.stdout, list)
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	for _, s := range cfg.Origins() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", visible(s.Key), visible(s.Value), visible(s.From))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,250 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// write puts a configuration file where it is looked for, and returns its name and an environment
+// in which that is the user's own.
+func write(t testing.TB, text string) (name string, env []string) {
+	t.Helper()
+	dir := t.TempDir()
+	name = filepath.Join(dir, "sandboxmcp", "config.yaml")
+	if err := os.Mkdir(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name, []string{"HOME=" + filepath.Join(dir, "home"), "XDG_CONFIG_HOME=" + dir}
+}
+
+func TestDefaults(t *testing.T) {
+	got, err := Load(Options{Env: []string{"HOME=/home/x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cores := runtime.GOMAXPROCS(0)
+	want := Config{
+		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment"}, Audit: true,
+		StateDir: "/home/x/.local/state/sandboxmcp", SQLitePath: "/home/x/.local/state/sandboxmcp/sandboxmcp.db", Profile: "hardened",
+		Limits:    Limits{512, 60, 1, 10, 1 << 20, 512},
+		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
+		Artifacts: Artifacts{1000, 512, true},
+		Profiles: map[string]Profile{
+			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
+			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},
+		},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Error(diff)
+	}
+	if got.Limits.Timeout() != time.Minute {
+		t.Errorf("timeout %v, want a minute", got.Limits.Timeout())
+	}
+	for _, s := range got.Origins() {
+		if s.From != "default" || s.Value == "" {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+const everything = `# all of it
+backend: podman
+max_concurrent: 3
+max_queue: 0
+network: deny
+vault: [memory, environment]
+audit: on
+state_dir: ~/state
+sqlite_path: /var/lib/x.db
+profile: mine
+limits:
+  ram_mb: 100
+  timeout_seconds: 1.5
+  cpu_cores: 0.5
+  processes: 20
+  output_bytes: 2048
+  disk_mb: 7
+caps:
+  ram_mb: 200
+  timeout_seconds: 20
+  cpu_cores: 2
+  processes: 30
+  output_bytes: 4096
+  disk_mb: 70
+artifacts: {max_count: 5, max_mb: 6, withhold: false}
+profiles:
+  mine:
+    require: [landlock, cgroup]
+    layers: landlock
+  all-but-names: {}
+`
+
+func TestFile(t *testing.T) {
+	name, env := write(t, everything)
+	got, err := Load(Options{Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		Backend: "podman", MaxConcurrent: 3, Network: "deny", Vault: []string{"memory", "environment"}, Audit: true,
+		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", Profile: "mine",
+		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
+		Profiles: builtin(),
+	}
+	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}
+	want.Profiles["all-but-names"] = Profile{containment(), "hardened"}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Error(diff)
+	}
+	for _, s := range got.Origins() {
+		inFile := strings.HasPrefix(s.From, name+":")
+		fixed := strings.Contains(s.Key, "hardened") || strings.Contains(s.Key, "profiles.landlock") || strings.Contains(s.Key, "all-but")
+		if inFile == fixed {
+			t.Errorf("%s is from %s", s.Key, s.From)
+		}
+		if s.Key == "limits.disk_mb" && s.From != name+":17" {
+			t.Errorf("%s is from %s, want line 17", s.Key, s.From)
+		}
+	}
+}
+
+// TestOriginsAreAFile writes what Origins shows into a file, and reads the same back.
+func TestOriginsAreAFile(t *testing.T) {
+	_, env := write(t, everything)
+	want, err := Load(Options{Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	sections := map[string][]string{}
+	for _, s := range want.Origins() {
+		section, key, nested := strings.Cut(s.Key, ".")
+		if !nested {
+			b.WriteString(s.Key + ": " + s.Value + "\n")
+		} else if section != "profiles" {
+			sections[section] = append(sections[section], "  "+key+": "+s.Value+"\n")
+		}
+	}
+	for _, section := range slices.Sorted(maps.Keys(sections)) {
+		b.WriteString(section + ":\n" + strings.Join(sections[section], ""))
+	}
+	b.WriteString(everything[strings.Index(everything, "profiles:"):])
+	_, env = write(t, b.String())
+	got, err := Load(Options{Env: env})
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, &b)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSourcesInOrder(t *testing.T) {
+	name, env := write(t, "backend: podman\nmax_concurrent: 3\nlimits: {ram_mb: 300, timeout_seconds: 3}\n")
+	env = append(env, "SANDBOXMCP_BACKEND=docker", "SANDBOXMCP_MAX_CONCURRENT=4", "SANDBOXMCP_MAX_RAM_MB=400",
+		"SANDBOXMCP_PROFILE=landlock", "SANDBOXMCP_NETWORK=deny", "SANDBOXMCP_VAULT=memory, environment", "SANDBOXMCP_AUDIT=true",
+		"SANDBOXMCP_TIMEOUT=", "SANDBOXMCP_SQLITE_PATH=/x/y.db", "SANDBOXMCP_SECRET_BACKENDS=x", "SANDBOXMCP_TEST_REQUIRE=all")
+	got, err := Load(Options{Env: env, Flags: map[string]string{"max_concurrent": "5", "profile": "hardened", "limits.processes": "50"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Setting{
+		"backend":                {Value: "docker", From: "environment SANDBOXMCP_BACKEND"},
+		"max_concurrent":         {Value: "5", From: "flag"},
+		"max_queue":              {Value: "256", From: "default"},
+		"limits.ram_mb":          {Value: "400", From: "environment SANDBOXMCP_MAX_RAM_MB"},
+		"limits.timeout_seconds": {Value: "3", From: name + ":3"}, // an empty variable is none
+		"limits.processes":       {Value: "50", From: "flag"},
+		"profile":                {Value: "hardened", From: "flag"},
+		"vault":                  {Value: "[memory, environment]", From: "environment SANDBOXMCP_VAULT"},
+		"audit":                  {Value: "on", From: "environment SANDBOXMCP_AUDIT"},
+		"sqlite_path":            {Value: "/x/y.db", From: "environment SANDBOXMCP_SQLITE_PATH"},
+	}
+	for _, s := range got.Origins() {
+		if w, ok := want[s.Key]; ok && (w.Value != s.Value || w.From != s.From) {
+			t.Errorf("got %+v, want %+v", s, w)
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	cwd, _ := os.Getwd()
+	tests := []struct {
+		name             string
+		o                Options
+		state, db, error string
+	}{
+		{name: "XDG", o: Options{Env: []string{"HOME=/h", "XDG_STATE_HOME=/s"}}, state: "/s/sandboxmcp", db: "/s/sandboxmcp/sandboxmcp.db"},
+		{name: "a relative XDG folder is ignored", o: Options{Env: []string{"HOME=/h", "XDG_STATE_HOME=s"}}, state: "/h/.local/state/sandboxmcp", db: "/h/.local/state/sandboxmcp/sandboxmcp.db"},
+		{name: "the last of two", o: Options{Env: []string{"HOME=/a", "HOME=/h"}}, state: "/h/.local/state/sandboxmcp", db: "/h/.local/state/sandboxmcp/sandboxmcp.db"},
+		{name: "flag, relative", o: Options{Env: []string{"HOME=/h"}, Flags: map[string]string{"sqlite_path": "a/../b.db"}}, state: "/h/.local/state/sandboxmcp", db: cwd + "/b.db"},
+		{name: "flag, home", o: Options{Env: []string{"HOME=/h"}, Flags: map[string]string{"state_dir": "~/s"}}, state: "/h/s", db: "/h/s/sandboxmcp.db"},
+		{name: "no home, but a place", o: Options{Flags: map[string]string{"state_dir": "/s"}}, state: "/s", db: "/s/sandboxmcp.db"},
+		{name: "no home", error: "state_dir: no place for it: set HOME, XDG_STATE_HOME or state_dir"},
+		{name: "relative home", o: Options{Env: []string{"HOME=h"}}, error: "state_dir: no place for it"},
+		{name: "memory", o: Options{Env: []string{"HOME=/h", "SANDBOXMCP_SQLITE_PATH=:memory:"}}, error: "SANDBOXMCP_SQLITE_PATH: sqlite_path: the database must be a file"},
+		{name: "NUL", o: Options{Env: []string{"HOME=/h"}, Flags: map[string]string{"state_dir": "/s\x00"}}, error: "flag: state_dir: a path can't contain NUL"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Load(tt.o)
+			if tt.error != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.error) {
+					t.Errorf("got %v, want %s", err, tt.error)
+				}
+				return
+			}
+			if err != nil || got.StateDir != tt.state || got.SQLitePath != tt.db {
+				t.Errorf("got %s, %s, %v; want %s, %s", got.StateDir, got.SQLitePath, err, tt.state, tt.db)
+			}
+		})
+	}
+}
+
+func TestBound(t *testing.T) {
+	name, env := write(t, "caps: {ram_mb: 600}\n")
+	c, err := Load(Options{Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Bound(Limits{RAMMB: 600, CPUCores: 0.5})
+	if want := (Limits{600, 60, 0.5, 10, 1 << 20, 512}); err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	for _, tt := range []struct {
+		ask  Limits
+		want string
+	}{
+		{Limits{RAMMB: 601}, "ram_mb: 601 is more than the operator's cap of 600 (caps.ram_mb, " + name + ":1)"},
+		{Limits{TimeoutSeconds: 3600.5}, "timeout_seconds: 3600.5 is more than the operator's cap of 3600 (caps.timeout_seconds, default)"},
+		{Limits{Processes: -1}, "processes: -1 is out of range"},
+		{Limits{OutputBytes: 1}, "output_bytes: 1 is out of range"},
+		{Limits{DiskMB: 1 << 50}, "disk_mb: 1125899906842624 is out of range"},
+		{Limits{CPUCores: 1e300}, "cpu_cores: 1"},
+	} {
+		if got, err := c.Bound(tt.ask); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: got %+v, %v; want %s", tt.ask, got, err, tt.want)
+		}
+	}
+}
+
+func TestErrorIsTyped(t *testing.T) {
+	name, env := write(t, "backend: x\n")
+	_, err := Load(Options{Env: env})
+	if e, ok := errors.AsType[*Error](err); !ok || e.From != name+":1" || e.Key != "backend" {
+		t.Errorf("got %#v", err)
+	}
+}

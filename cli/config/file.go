@@ -1,0 +1,233 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile is more than a person writes; a parsed node takes a hundred times the bytes of its text.
+const maxFile = 256 << 10
+
+// file reads name, or the user's own file when name is "".
+func (l *loader) file(name string) {
+	explicit := name != ""
+	if !explicit {
+		base := l.xdg("XDG_CONFIG_HOME", ".config")
+		if base == "" {
+			return
+		}
+		name = filepath.Join(base, "sandboxmcp", "config.yaml")
+	}
+	data, err := read(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !explicit:
+		return
+	case err != nil:
+		l.fail(name, "", "%v", err)
+		return
+	}
+	f := document{loader: l, name: name, seen: map[string]int{}, settings: map[string]setting{}}
+	for _, s := range settings() {
+		f.settings[s.key] = s
+	}
+	f.parse(data)
+}
+
+// read returns the content of a configuration file. It does not block on what is no file, and
+// takes none that everybody may write: the operator's policy would be anyone's.
+func read(name string) ([]byte, error) {
+	file, err := open(name)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", reason(err))
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("the file is larger than %d KB: is it the right one?", maxFile>>10)
+	}
+	return data, nil
+}
+
+// reason leaves out the path, which is said already.
+func reason(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
+
+// document walks one parsed file. It looks only at keys that it knows, so no nesting is followed
+// deeper than settings go; aliases, with which a small file can mean a huge one, are refused.
+type document struct {
+	*loader
+	name     string
+	settings map[string]setting
+	seen     map[string]int // key -> line
+}
+
+func (d *document) at(n *yaml.Node) string { return d.name + ":" + strconv.Itoa(n.Line) }
+
+func (d *document) parse(data []byte) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return // nothing but comments
+	case err != nil:
+		d.syntax(err)
+		return
+	}
+	var second yaml.Node
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		d.fail(d.at(&second), "", "a second document: one file holds one configuration")
+		return
+	case !errors.Is(err, io.EOF):
+		d.syntax(err)
+		return
+	}
+	if len(doc.Content) == 1 {
+		d.section("", doc.Content[0])
+	}
+}
+
+// syntax reports an error of the parser, whose text begins "yaml: line 3: ".
+func (d *document) syntax(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	from := d.name
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		if line, what, ok := strings.Cut(rest, ": "); ok {
+			from, text = d.name+":"+line, what
+		}
+	}
+	d.fail(from, "", "not valid YAML: %s", text)
+}
+
+// pairs calls f with each key of a mapping, and its value.
+func (d *document) pairs(key string, n *yaml.Node, f func(key string, k, v *yaml.Node)) {
+	parent := strings.TrimSuffix(key, ".")
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return // a section in which everything is commented out
+	}
+	if n.Kind != yaml.MappingNode {
+		d.fail(d.at(n), parent, "keys and values are wanted here, not %s", shape(n))
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode || k.Tag != "!!str" {
+			d.fail(d.at(k), parent, "a key must be a plain word, not %s", shape(k))
+			continue
+		}
+		full := key + k.Value
+		if line, twice := d.seen[full]; twice {
+			d.fail(d.at(k), full, "the key stands in line %d already", line)
+			continue
+		}
+		d.seen[full] = k.Line
+		f(full, k, v)
+	}
+}
+
+func (d *document) section(key string, n *yaml.Node) {
+	d.pairs(key, n, func(full string, k, v *yaml.Node) {
+		s, known := d.settings[full]
+		switch {
+		case strings.Contains(k.Value, "."):
+			d.unknown(full, k)
+		case known:
+			d.setting(s, v)
+		case full == "profiles":
+			d.profiles(v)
+		case d.isSection(full):
+			d.section(full+".", v)
+		default:
+			d.unknown(full, k)
+		}
+	})
+}
+
+func (d *document) isSection(key string) bool {
+	for known := range d.settings {
+		if strings.HasPrefix(known, key+".") {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *document) setting(s setting, n *yaml.Node) {
+	v, err := scalars(n)
+	if err != nil {
+		d.fail(d.at(n), s.key, "%v", err)
+		return
+	}
+	d.set(s, v, d.at(n))
+}
+
+// unknown reports a key that isn't ours, with the key that was probably meant: one at this place,
+// or one with such a name elsewhere.
+func (d *document) unknown(full string, k *yaml.Node) {
+	known := []string{"profiles", "limits", "caps", "artifacts"}
+	byLeaf := map[string]string{}
+	for _, s := range settings() {
+		known = append(known, s.key)
+		leaf := s.key[strings.LastIndexByte(s.key, '.')+1:]
+		if byLeaf[leaf] == "" {
+			byLeaf[leaf] = s.key
+		}
+	}
+	near := nearest(full, known)
+	if near == "" {
+		near = byLeaf[nearest(k.Value, slices.Sorted(maps.Keys(byLeaf)))]
+	}
+	if near != "" {
+		near = ` (did you mean "` + near + `"?)`
+	}
+	d.fail(d.at(k), full, "unknown key%s", near)
+}
+
+// scalars returns the value of a node that is one word or a list of words.
+func scalars(n *yaml.Node) (value, error) {
+	switch {
+	case n.Style&yaml.TaggedStyle != 0:
+		return value{}, fmt.Errorf("tags such as %.40q are not used here", n.Tag)
+	case n.Kind == yaml.ScalarNode:
+		return value{words: []string{n.Value}, tag: n.Tag}, nil
+	case n.Kind != yaml.SequenceNode:
+		return value{}, fmt.Errorf("a value is wanted, not %s", shape(n))
+	}
+	list := value{list: true}
+	for _, item := range n.Content {
+		if item.Kind != yaml.ScalarNode || item.Tag != "!!str" || item.Style&yaml.TaggedStyle != 0 {
+			return value{}, fmt.Errorf("the list in line %d holds %s where text is wanted", item.Line, shape(item))
+		}
+		list.words = append(list.words, item.Value)
+	}
+	return list, nil
+}
+
+func shape(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys and values"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias (write the value out)"
+	}
+	return kind(n.Tag)
+}

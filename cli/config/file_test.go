@@ -1,0 +1,207 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBadFiles has one error a case, which must say where it is, and what to do.
+func TestBadFiles(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"unknown key", "backend: process\nbackand: podman\n", `:2: backand: unknown key (did you mean "backend"?)`},
+		{"unknown nested key", "limits:\n  ram_mb: 1\n  ram: 512\n", `:3: limits.ram: unknown key (did you mean "limits.ram_mb"?)`},
+		{"key at the wrong level", "max_ram_mb: 512\n", `:1: max_ram_mb: unknown key (did you mean "limits.ram_mb"?)`},
+		{"key with a hyphen", "max-queue: 1\n", `:1: max-queue: unknown key (did you mean "max_queue"?)`},
+		{"key with dots", "limits.ram_mb: 512\n", `:1: limits.ram_mb: unknown key`},
+		{"nothing like it", "zzzzzzzzzzzz: 1\n", ":1: zzzzzzzzzzzz: unknown key"},
+		{"later feature", "host:\n  enabled: true\n", ":1: host: unknown key"},
+		{"duplicate", "backend: process\nnetwork: deny\nbackend: podman\n", ":3: backend: the key stands in line 1 already"},
+		{"duplicate section", "limits: {ram_mb: 9}\nlimits: {ram_mb: 10}\n", ":2: limits: the key stands in line 1 already"},
+		{"bad word", "backend: process\nnetwork: allow\n", `:2: network: "allow" is not known: use "deny"`},
+		{"near word", "backend: dokcer\n", `:1: backend: "dokcer" is not known (did you mean "docker"?)`},
+		{"number for a word", "backend: 5\n", ":1: backend: text is wanted, not a number"},
+		{"no value", "backend:\n", ":1: backend: text is wanted, not nothing"},
+		{"empty value", "backend: ''\n", ":1: backend: the value is empty"},
+		{"list for a word", "backend: [process]\n", ":1: backend: one value is wanted, not a list"},
+		{"mapping for a word", "backend: {a: b}\n", ":1: backend: a value is wanted, not keys and values"},
+		{"word for a number", "max_queue: many\n", ":1: max_queue: a number is wanted, not text"},
+		{"text for a number", "max_queue: '5'\n", ":1: max_queue: a number is wanted, not text (leave out the quotes)"},
+		{"fraction", "max_queue: 1.5\n", ":1: max_queue: 1.5 is not a whole number"},
+		{"fraction of MB", "limits: {ram_mb: 100.5}\n", ":1: limits.ram_mb: 100.5 is not a whole number"},
+		{"negative", "max_queue: -1\n", ":1: max_queue: -1 is negative"},
+		{"zero", "max_concurrent: 0\n", ":1: max_concurrent: 0 is out of range: 1 to 10000"},
+		{"too large", "limits:\n\n  ram_mb: 99999999999\n", ":3: limits.ram_mb: 99999999999 is out of range"},
+		{"zero is not unlimited", "limits:\n  timeout_seconds: 0\n", ":2: limits.timeout_seconds: 0 is out of range"},
+		{"infinite", "limits:\n  timeout_seconds: .inf\n", `:2: limits.timeout_seconds: ".inf" is not a plain decimal number`},
+		{"not a number", "limits: {cpu_cores: .nan}\n", `:1: limits.cpu_cores: ".nan" is not a plain decimal number`},
+		{"octal", "max_queue: 010\n", `:1: max_queue: "010" is not a plain decimal number`},
+		{"hexadecimal", "max_queue: 0x10\n", `:1: max_queue: "0x10" is not a plain decimal number`},
+		{"exponent", "max_queue: 1e3\n", `:1: max_queue: "1e3" is not a plain decimal number`},
+		{"underscore", "max_queue: 1_000\n", `:1: max_queue: "1_000" is not a plain decimal number`},
+		{"duration", "limits: {timeout_seconds: 10s}\n", ":1: limits.timeout_seconds: a number is wanted, not text"},
+		{"audit off", "audit: off\n", ":1: audit: the audit log can't be switched off"},
+		{"audit false", "audit: false\n", ":1: audit: the audit log can't be switched off"},
+		{"audit maybe", "audit: maybe\n", `:1: audit: "maybe" is neither true nor false`},
+		{"unknown store", "vault: [environment, keychain]\n", `:1: vault: "keychain" is no store of secrets: use "environment" or "memory"`},
+		{"store twice", "vault: [memory, memory]\n", ":1: vault: store memory is listed twice"},
+		{"store of a wrong type", "vault:\n- memory\n- 5\n", ":2: vault: the list in line 3 holds a number"},
+		{"relative path", "state_dir: state\n", `:1: state_dir: "state" is relative`},
+		{"default above its cap", "caps:\n  ram_mb: 100\n", ":2: limits.ram_mb: the default of 512 (default) is above its cap of 100 (caps.ram_mb, "},
+		{"own default above the cap", "limits:\n  processes: 5000\n", ":2: limits.processes: the default of 5000 ("},
+		{"unknown profile", "profile: hardend\n", `:1: profile: there is no profile "hardend" (did you mean "hardened"?)`},
+		{"built-in profile", "profiles:\n  hardened: {require: []}\n", ":2: profiles.hardened: this profile is built in"},
+		{"unknown layer", "profiles:\n  a:\n    require: [pid, seccom]\n", `:3: profiles.a.require: unknown layer "seccom" (did you mean "seccomp"?)`},
+		{"layer twice", "profiles:\n  a: {require: [pid, pid]}\n", ":2: profiles.a.require: layer pid is listed twice"},
+		{"layer that is not built", "profiles:\n  a: {require: [pid], layers: landlock}\n", ":2: profiles.a.require: layer pid can't be required"},
+		{"unknown set", "profiles:\n  a: {layers: none}\n", `:2: profiles.a.layers: "none" is not known: use "hardened" or "landlock"`},
+		{"unknown key of a profile", "profiles:\n  a:\n    requires: [pid]\n", `:3: profiles.a.requires: unknown key (did you mean "require"?)`},
+		{"name of a profile", "profiles:\n  A b: {}\n", `:2: profiles: "A b" can't be a name`},
+		{"profile as a list", "profiles:\n  a: [pid]\n", ":2: profiles.a: keys and values are wanted here, not a list"},
+		{"list of sections", "- backend: process\n", ":1: keys and values are wanted here, not a list"},
+		{"text", "hello\n", ":1: keys and values are wanted here, not text"},
+		{"two documents", "backend: process\n---\nbackend: podman\n", ":2: a second document"},
+		{"number as a key", "1: 2\n", ":1: a key must be a plain word, not a number"},
+		{"mapping as a key", "? {a: b}\n: c\n", ":1: a key must be a plain word, not keys and values"},
+		{"tab", "limits:\n\tram_mb: 5\n", ":2: not valid YAML: "},
+		{"unclosed", "vault: [memory\n", "not valid YAML: "},
+		{"control character", "backend: \x01\n", "not valid YAML: control characters"},
+		{"NUL", "backend: process\x00\n", "not valid YAML: control characters"},
+		{"alias", "backend: &a process\nnetwork: *a\n", ":2: network: a value is wanted, not an alias"},
+		{"alias in a list", "backend: &a process\nvault: [*a]\n", ":2: vault: the list in line 2 holds an alias"},
+		{"merge key", "limits: &a {ram_mb: 9}\ncaps:\n  <<: *a\n", ":3: caps: a key must be a plain word"},
+		{"alias as a key", "&a backend: process\n*a : podman\n", ":2: a key must be a plain word, not an alias"},
+		{"alias as a section", "limits: &a {ram_mb: 9}\ncaps: *a\n", ":2: caps: keys and values are wanted here, not an alias"},
+		{"tag", "backend: !!binary cHJvY2Vzcw==\n", `:1: backend: tags such as "!!binary"`},
+		{"own tag", "backend: !include /etc/passwd\n", `:1: backend: tags such as "!include"`},
+		{"escapes in a key", "\"\\x1b]0;x\\a\": 1\n", `:1: "\x1b]0;x\a": unknown key`},
+		{"laughs", laughs(), ":2: b: unknown key"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			name, env := write(t, tt.text)
+			c, err := Load(Options{Env: env})
+			if err == nil {
+				t.Fatalf("accepted: %+v", c)
+			}
+			if !strings.HasPrefix(err.Error(), name) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got  %v\nwant ...%s", err, tt.want)
+			}
+		})
+	}
+}
+
+// laughs is a small file that stands for a billion words.
+func laughs() string {
+	var b strings.Builder
+	b.WriteString("a: &a [lol,lol,lol,lol,lol,lol,lol,lol,lol]\n")
+	for c := 'b'; c <= 'k'; c++ {
+		b.WriteString(string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+",", 8) + "*" + string(c-1) + "]\n")
+	}
+	return b.String()
+}
+
+// TestSeveralErrors wants all of them at once, but not thousands.
+func TestSeveralErrors(t *testing.T) {
+	_, env := write(t, "backend: x\nfoo: 1\n")
+	_, err := Load(Options{Env: append(env, "SANDBOXMCP_TIMEOUT=soon", "SANDBOXMCP_NETWROK=deny"), Flags: map[string]string{"max_queue": "x", "nonsense": "1"}})
+	for _, want := range []string{
+		":1: backend: ", ":2: foo: ", `environment SANDBOXMCP_TIMEOUT: limits.timeout_seconds: "soon" is not a plain decimal number`,
+		"environment SANDBOXMCP_NETWROK: unknown variable (did you mean SANDBOXMCP_NETWORK?)", "flag: max_queue: ", "flag: nonsense: ",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in\n%v", want, err)
+		}
+	}
+	_, env = write(t, strings.Repeat("x: 1\n", 20_000))
+	if _, err := Load(Options{Env: env}); err == nil || strings.Count(err.Error(), "\n") > mostErrors {
+		t.Errorf("%d lines of errors", strings.Count(err.Error(), "\n"))
+	}
+}
+
+// TestDeepFiles has as much of something as a file can hold.
+func TestDeepFiles(t *testing.T) {
+	for _, atom := range []string{"[", "{a: ", "- ", "? ", "a:\n", "&a ", "!a ", "*a ", "|\n", "# a\n", "a: 1\n", "\"", "--- \n", "a, ", "{", "- a\n"} {
+		text := strings.Repeat(atom, maxFile/len(atom))
+		for _, text := range []string{text, "vault: [" + text[:len(text)-10], "profiles:\n  a:\n    require: " + text[:len(text)-40]} {
+			_, env := write(t, text)
+			start := time.Now()
+			_, err := Load(Options{Env: env})
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("%q... took %v", text[:30], took)
+			}
+			if err != nil && len(err.Error()) > 64<<10 {
+				t.Errorf("%q...: an error of %d bytes", text[:30], len(err.Error()))
+			}
+		}
+	}
+}
+
+func TestHarmlessFiles(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "---\n...\n", "{}\n", "null\n", "limits:\n", "limits: {}\nprofiles:\n",
+		"\ufeffbackend: process\n", "backend: process # comment\r\nnetwork: \"deny\"\r\n", "\"backend\": 'process'\n"} {
+		_, env := write(t, text)
+		if _, err := Load(Options{Env: env}); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestWhichFile(t *testing.T) {
+	dir := t.TempDir()
+	env := []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + filepath.Join(dir, "none")}
+	if _, err := Load(Options{Env: env}); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+	missing := filepath.Join(dir, "missing.yaml")
+	if _, err := Load(Options{Env: env, File: missing}); err == nil || !strings.Contains(err.Error(), missing+": no such file") {
+		t.Errorf("missing: %v", err)
+	}
+	// HOME's own, when XDG says nothing.
+	name := filepath.Join(dir, ".config", "sandboxmcp", "config.yaml")
+	os.MkdirAll(filepath.Dir(name), 0o700)
+	os.WriteFile(name, []byte("backend: podman\n"), 0o600)
+	if c, err := Load(Options{Env: env[:1]}); err != nil || c.Backend != "podman" {
+		t.Errorf("got %s, %v; want podman", c.Backend, err)
+	}
+	// A named file replaces it.
+	other := filepath.Join(dir, "other.yaml")
+	os.WriteFile(other, []byte("max_queue: 1\n"), 0o600)
+	if c, err := Load(Options{Env: env[:1], File: other}); err != nil || c.Backend != "process" || c.MaxQueue != 1 {
+		t.Errorf("got %s, %d, %v", c.Backend, c.MaxQueue, err)
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add(everything)
+	f.Add(laughs())
+	f.Add("limits: {ram_mb: 9}\ncaps:\n  <<: *a\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		l := loader{c: defaults(4), env: map[string]string{"HOME": "/h"}}
+		start := time.Now()
+		d := document{loader: &l, name: "f", seen: map[string]int{}, settings: map[string]setting{}}
+		for _, s := range settings() {
+			d.settings[s.key] = s
+		}
+		d.parse([]byte(text))
+		l.consistent()
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("%d bytes took %v", len(text), took)
+		}
+		if len(l.errs) > 0 {
+			return
+		}
+		for i, limit := range l.c.Limits.all() {
+			if most := l.c.Caps.all()[i].get(); !(limit.get() >= limit.least && limit.get() <= most) {
+				t.Errorf("%s: %v is not between %v and %v", limit.name, limit.get(), limit.least, most)
+			}
+		}
+		for name, p := range l.c.Profiles {
+			if err := CheckLayers(p.Layers, p.Require); err != nil {
+				t.Errorf("profile %s: %v", name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options are the sources of a configuration.
+type Options struct {
+	// File is read instead of the user's own file, and must exist. "" reads
+	// $XDG_CONFIG_HOME/sandboxmcp/config.yaml if it is there.
+	File string
+	// Env is the environment as KEY=VALUE, from os.Environ. Besides SANDBOXMCP_ variables it is
+	// asked for HOME, XDG_CONFIG_HOME and XDG_STATE_HOME.
+	Env []string
+	// Flags are the settings that were given on the command line, by key ("limits.ram_mb").
+	Flags map[string]string
+}
+
+// Error is a setting that can't be taken. Load joins all that it found, with errors.Join.
+type Error struct {
+	From string // "FILE:LINE", "FILE", "environment NAME" or "flag"
+	Key  string // with dots, as far as it could be told; "" when it is about the whole source
+	Text string // what is wrong, and what to write instead
+}
+
+func (e *Error) Error() string {
+	if e.Key == "" {
+		return e.From + ": " + e.Text
+	}
+	return e.From + ": " + e.Key + ": " + e.Text
+}
+
+// Load returns the effective configuration. Errors are of type *Error, possibly several joined.
+func Load(o Options) (Config, error) {
+	l := loader{c: defaults(runtime.GOMAXPROCS(0)), env: environment(o.Env)}
+	l.file(o.File)
+	l.environment()
+	l.flags(o.Flags)
+	l.places()
+	if len(l.errs) == 0 { // else they would be told twice
+		l.consistent()
+	}
+	if len(l.errs) > 0 {
+		return Config{}, errors.Join(l.errs...)
+	}
+	return l.c, nil
+}
+
+type loader struct {
+	c    Config
+	env  map[string]string
+	errs []error
+}
+
+// mostErrors is how many errors are told: a file that isn't meant for us has one in every line.
+const mostErrors = 20
+
+func (l *loader) fail(from, key, format string, args ...any) {
+	if len(l.errs) < mostErrors {
+		text := fmt.Sprintf("%.500s", fmt.Sprintf(format, args...)) // it may quote a whole file
+		l.errs = append(l.errs, &Error{From: from, Key: printable(key), Text: text})
+	}
+}
+
+// printable makes a key that isn't ours fit for a terminal.
+func printable(key string) string {
+	quoted := strconv.QuoteToGraphic(key)
+	if inner := quoted[1 : len(quoted)-1]; inner != key || len(key) > 100 {
+		return fmt.Sprintf("%.100s", quoted)
+	}
+	return key
+}
+
+// set gives a setting its value, and remembers from where.
+func (l *loader) set(s setting, v value, from string) {
+	v.home = l.home()
+	if err := s.set(&l.c, v); err != nil {
+		l.fail(from, s.key, "%v", err)
+		return
+	}
+	l.c.origins[s.key] = from
+}
+
+const prefix = "SANDBOXMCP_"
+
+func (l *loader) environment() {
+	known := []string{}
+	for _, s := range settings() {
+		if s.env == "" {
+			continue
+		}
+		known = append(known, prefix+s.env)
+		if text := l.env[prefix+s.env]; text != "" {
+			l.set(s, value{words: []string{text}, dir: workDir()}, "environment "+prefix+s.env)
+		}
+	}
+	// A typing error must not quietly leave a policy out. Other variables with our prefix are
+	// for other parts of the program (SANDBOXMCP_SECRET_...).
+	for _, name := range slices.Sorted(maps.Keys(l.env)) {
+		if !strings.HasPrefix(name, prefix) || slices.Contains(known, name) {
+			continue
+		}
+		for _, k := range known {
+			if distance(name, k) <= 2 {
+				l.fail("environment "+name, "", "unknown variable (did you mean %s?)", k)
+				break
+			}
+		}
+	}
+}
+
+func (l *loader) flags(flags map[string]string) {
+	byKey := map[string]setting{}
+	for _, s := range settings() {
+		byKey[s.key] = s
+	}
+	for _, key := range slices.Sorted(maps.Keys(flags)) {
+		if s, known := byKey[key]; known {
+			l.set(s, value{words: []string{flags[key]}, dir: workDir()}, "flag")
+		} else {
+			l.fail("flag", key, "there is no such setting: this is a bug of sandboxmcp")
+		}
+	}
+}
+
+// consistent checks what no setting can know alone.
+func (l *loader) consistent() {
+	if _, there := l.c.Profiles[l.c.Profile]; !there {
+		names := l.c.profileNames()
+		l.fail(l.c.from("profile"), "profile", "there is no profile %q%s: use %s",
+			l.c.Profile, didYouMean(l.c.Profile, names), either(names))
+	}
+	caps := l.c.Caps.all()
+	for i, limit := range l.c.Limits.all() {
+		key, capKey := "limits."+limit.name, "caps."+limit.name
+		if limit.get() <= caps[i].get() {
+			continue
+		}
+		from := l.c.from(key)
+		if from == "default" {
+			from = l.c.from(capKey) // the cap was lowered below a default: that is where to look
+		}
+		l.fail(from, key, "the default of %s (%s) is above its cap of %s (%s, %s): lower %s or raise %s",
+			decimal(limit.get()), l.c.from(key), decimal(caps[i].get()), capKey, l.c.from(capKey), key, capKey)
+	}
+}
+
+// places sets the paths that nobody has set.
+func (l *loader) places() {
+	if l.c.StateDir == "" {
+		base := l.xdg("XDG_STATE_HOME", ".local/state")
+		if base == "" {
+			l.fail("default", "state_dir", "no place for it: set HOME, XDG_STATE_HOME or state_dir")
+			return
+		}
+		l.c.StateDir = filepath.Join(base, "sandboxmcp")
+	}
+	if l.c.SQLitePath == "" {
+		l.c.SQLitePath = filepath.Join(l.c.StateDir, "sandboxmcp.db")
+	}
+}

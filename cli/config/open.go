@@ -1,0 +1,16 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+)
+
+func notRegular(info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return errors.New("this is a folder: name the file in it")
+	case mode&fs.ModeNamedPipe != 0:
+		return errors.New("this is a pipe: write the configuration to a file")
+	}
+	return errors.New("this is no regular file")
+}

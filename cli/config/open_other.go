@@ -1,0 +1,17 @@
+//go:build !unix
+
+package config
+
+import "os"
+
+// open opens a regular file. Who may write it isn't in the mode bits of this system.
+func open(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, notRegular(info)
+	}
+	return os.Open(name)
+}

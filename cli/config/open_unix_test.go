@@ -1,0 +1,101 @@
+//go:build unix
+
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestNoFile names what is no file, or should not be trusted. Nothing of it may block.
+func TestNoFile(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := syscall.Mkfifo(path("fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	os.Symlink("fifo", path("link-to-fifo"))
+	os.Symlink("loop", path("loop"))
+	os.WriteFile(path("huge"), nil, 0o600)
+	os.Truncate(path("huge"), 1<<40)
+	os.WriteFile(path("anyone"), []byte("backend: docker\n"), 0o600)
+	os.Chmod(path("anyone"), 0o646)
+	os.WriteFile(path("group"), []byte("backend: docker\n"), 0o600)
+	os.Chmod(path("group"), 0o664) // a umask of 002 is common, with a group for each user
+	os.Symlink("group", path("link"))
+
+	tests := []struct{ name, want string }{
+		{path("fifo"), "this is a pipe"},
+		{path("link-to-fifo"), "this is a pipe"},
+		{path("loop"), "too many levels of symbolic links"},
+		{path("huge"), "larger than 256 KB"},
+		{path("anyone"), "everybody on this machine may write it: chmod o-w " + path("anyone")},
+		{dir, "this is a folder"},
+		{"/dev/zero", "no regular file"},
+		{"/dev/tty", "no regular file"},
+		{path("group"), ""},
+		{path("link"), ""},
+		{path("group") + "/x", "not a directory"},
+		{path("a\x00b"), "invalid argument"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			done := make(chan error, 1)
+			go func() {
+				_, err := Load(Options{File: tt.name, Env: []string{"HOME=" + dir}})
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+					t.Errorf("got %v, want %q", err, tt.want)
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatal("it hangs")
+			}
+		})
+	}
+}
+
+// TestExchanged puts a pipe in the file's place, and back, while it is being opened.
+func TestExchanged(t *testing.T) {
+	dir := t.TempDir()
+	name, pipe, file := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(file, []byte("backend: docker\n"), 0o600)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				for _, from := range []string{pipe, file} {
+					os.Link(from, name+".new")
+					os.Rename(name+".new", name)
+				}
+			}
+		}
+	}()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			if c, err := Load(Options{File: name, Env: []string{"HOME=" + dir}}); err == nil && c.Backend != "docker" {
+				t.Errorf("backend %s", c.Backend)
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it hangs")
+	}
+}

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+)
+
+// The built-in profiles, which are also the two sets of layers that a profile can build.
+const (
+	Hardened = "hardened" // all layers; requires every containment layer
+	Landlock = "landlock" // where user namespaces are forbidden: weaker, without network, only by name
+)
+
+// Profile is a named choice of layers.
+type Profile struct {
+	Require []string // layers without which nothing runs
+	Layers  string   // the set that is built, Hardened or Landlock
+}
+
+// containment are the layers that keep a program in, and resources those that bound what it uses.
+// This package imports none of ours, so the names stand here once more; a test in cli compares.
+func containment() []string {
+	return []string{
+		"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time",
+		"landlock", "seccomp", "caps", "nnp",
+	}
+}
+
+func resources() []string { return []string{"cgroup", "rlimit"} }
+
+// withoutNamespaces are the containment layers that need no user namespace.
+func withoutNamespaces() []string { return []string{"landlock", "seccomp", "caps", "nnp"} }
+
+// Layers returns the names of all layers.
+func Layers() []string { return append(containment(), resources()...) }
+
+func builtin() map[string]Profile {
+	return map[string]Profile{
+		Hardened: {Require: containment(), Layers: Hardened},
+		Landlock: {Require: withoutNamespaces(), Layers: Landlock},
+	}
+}
+
+var profileName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// CheckLayers says what is wrong with layers as a list of requirements for a profile that builds
+// the set base, Hardened or Landlock.
+func CheckLayers(base string, layers []string) error {
+	buildable := Layers()
+	if base == Landlock {
+		buildable = append(withoutNamespaces(), resources()...)
+	}
+	for i, name := range layers {
+		switch {
+		case !slices.Contains(Layers(), name):
+			return fmt.Errorf("unknown layer %q%s: layers are %s", name, didYouMean(name, Layers()), flow(Layers()))
+		case slices.Contains(layers[:i], name):
+			return fmt.Errorf("layer %s is listed twice", name)
+		case !slices.Contains(buildable, name):
+			return fmt.Errorf("layer %s can't be required: the profile's layers are %q, which has only %s", name, base, flow(buildable))
+		}
+	}
+	return nil
+}
+
+// requirement is the setting for what p requires.
+func requirement(key string, p *Profile) setting {
+	return setting{key: key, set: func(_ *Config, v value) error {
+		layers, err := v.names()
+		if err == nil {
+			err = CheckLayers(p.Layers, layers)
+		}
+		if err == nil {
+			p.Require = layers
+		}
+		return err
+	}}
+}
+
+// profileNames returns the names for messages.
+func (c *Config) profileNames() []string { return slices.Sorted(maps.Keys(c.Profiles)) }

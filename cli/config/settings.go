@@ -1,0 +1,174 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// value is what one source says about one setting.
+type value struct {
+	words []string // one, unless it was a list
+	list  bool
+	tag   string // YAML's idea of the type, such as "!!int"; "" for sources that have only text
+	home  string // for ~/ in paths, "" when unknown
+	dir   string // what relative paths are relative to; "" forbids them
+}
+
+// setting is one key that every configuration has.
+type setting struct {
+	key  string // with dots
+	env  string // after SANDBOXMCP_, "" when the environment can't set it
+	set  func(*Config, value) error
+	show func(*Config) string
+}
+
+// settings returns all of them, in the order in which they are shown.
+func settings() []setting {
+	all := []setting{
+		word("backend", "BACKEND", []string{"process", "podman", "docker"}, func(c *Config) *string { return &c.Backend }),
+		count("max_concurrent", "MAX_CONCURRENT", 1, 10_000, func(c *Config) *int { return &c.MaxConcurrent }),
+		count("max_queue", "", 0, 1_000_000, func(c *Config) *int { return &c.MaxQueue }),
+		word("network", "NETWORK", []string{"deny"}, func(c *Config) *string { return &c.Network }),
+		stores(),
+		audit(),
+		path("state_dir", "", func(c *Config) *string { return &c.StateDir }),
+		path("sqlite_path", "SQLITE_PATH", func(c *Config) *string { return &c.SQLitePath }),
+		profile(),
+	}
+	env := map[string]string{"ram_mb": "MAX_RAM_MB", "timeout_seconds": "TIMEOUT"}
+	for i, l := range new(Limits).all() {
+		all = append(all, bound("limits."+l.name, env[l.name], func(c *Config) limit { return c.Limits.all()[i] }))
+	}
+	for i, l := range new(Limits).all() {
+		all = append(all, bound("caps."+l.name, "", func(c *Config) limit { return c.Caps.all()[i] }))
+	}
+	return append(all,
+		count("artifacts.max_count", "", 0, 1_000_000, func(c *Config) *int { return &c.Artifacts.MaxCount }),
+		count("artifacts.max_mb", "", 0, 16<<20, func(c *Config) *int64 { return &c.Artifacts.MaxMB }),
+		yesNo("artifacts.withhold", func(c *Config) *bool { return &c.Artifacts.Withhold }),
+	)
+}
+
+func word(key, env string, known []string, of func(*Config) *string) setting {
+	return setting{key, env, func(c *Config, v value) error {
+		text, err := v.text()
+		if err == nil && !slices.Contains(known, text) {
+			err = fmt.Errorf("%q is not known%s: use %s", text, didYouMean(text, known), either(known))
+		}
+		if err == nil {
+			*of(c) = text
+		}
+		return err
+	}, func(c *Config) string { return *of(c) }}
+}
+
+func count[T int | int64](key, env string, least, most T, of func(*Config) *T) setting {
+	return setting{key, env, func(c *Config, v value) error {
+		n, err := v.number()
+		switch {
+		case err != nil:
+			return err
+		case n != float64(T(n)):
+			return fmt.Errorf("%s is not a whole number", decimal(n))
+		case T(n) < least || T(n) > most:
+			return fmt.Errorf("%s is out of range: %d to %d", decimal(n), least, most)
+		}
+		*of(c) = T(n)
+		return nil
+	}, func(c *Config) string { return strconv.FormatInt(int64(*of(c)), 10) }}
+}
+
+func bound(key, env string, of func(*Config) limit) setting {
+	return setting{key, env, func(c *Config, v value) error {
+		n, err := v.number()
+		if err != nil {
+			return err
+		}
+		return of(c).set(n)
+	}, func(c *Config) string { return decimal(of(c).get()) }}
+}
+
+func yesNo(key string, of func(*Config) *bool) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		b, err := v.truth()
+		if err == nil {
+			*of(c) = b
+		}
+		return err
+	}, func(c *Config) string { return strconv.FormatBool(*of(c)) }}
+}
+
+func audit() setting {
+	return setting{"audit", "AUDIT", func(c *Config, v value) error {
+		on, err := v.truth()
+		if err == nil && !on {
+			err = errors.New("the audit log can't be switched off: a run without a row has no result")
+		}
+		return err
+	}, func(*Config) string { return "on" }}
+}
+
+func stores() setting {
+	known := []string{"environment", "memory"}
+	return setting{"vault", "VAULT", func(c *Config, v value) error {
+		names, err := v.names()
+		if err != nil {
+			return err
+		}
+		for i, name := range names {
+			if !slices.Contains(known, name) {
+				return fmt.Errorf("%q is no store of secrets%s: use %s", name, didYouMean(name, known), either(known))
+			}
+			if slices.Contains(names[:i], name) {
+				return fmt.Errorf("store %s is listed twice", name)
+			}
+		}
+		c.Vault = names
+		return nil
+	}, func(c *Config) string { return flow(c.Vault) }}
+}
+
+func profile() setting {
+	return setting{"profile", "PROFILE", func(c *Config, v value) (err error) {
+		c.Profile, err = v.text() // whether there is one of this name is known at the end
+		return err
+	}, func(c *Config) string { return c.Profile }}
+}
+
+func path(key, env string, of func(*Config) *string) setting {
+	return setting{key, env, func(c *Config, v value) error {
+		text, err := v.text()
+		if err != nil {
+			return err
+		}
+		if *of(c), err = v.path(text); err != nil {
+			return err
+		}
+		return nil
+	}, func(c *Config) string { return *of(c) }}
+}
+
+// path makes text absolute. A relative path in a file would mean another place for every working
+// directory, so it is an error there.
+func (v value) path(text string) (string, error) {
+	switch rest, inHome := strings.CutPrefix(text, "~/"); {
+	case strings.ContainsRune(text, 0):
+		return "", errors.New("a path can't contain NUL bytes")
+	case text == ":memory:":
+		return "", errors.New("the database must be a file: what is acknowledged has to survive")
+	case inHome && v.home == "":
+		return "", errors.New("the home folder is not known: write an absolute path")
+	case inHome:
+		return filepath.Join(v.home, rest), nil
+	case filepath.IsAbs(text):
+		return filepath.Clean(text), nil
+	case v.dir == "":
+		return "", fmt.Errorf("%q is relative: write an absolute path, or one that begins with ~/", text)
+	default:
+		return filepath.Join(v.dir, text), nil
+	}
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (v value) text() (string, error) {
+	switch {
+	case v.list:
+		return "", errors.New("one value is wanted, not a list")
+	case v.tag != "" && v.tag != "!!str":
+		return "", fmt.Errorf("text is wanted, not %s", kind(v.tag))
+	case v.words[0] == "":
+		return "", errors.New("the value is empty")
+	}
+	return v.words[0], nil
+}
+
+func (v value) number() (float64, error) {
+	switch {
+	case v.list:
+		return 0, errors.New("one number is wanted, not a list")
+	case v.tag != "" && v.tag != "!!int" && v.tag != "!!float":
+		return 0, fmt.Errorf("a number is wanted, not %s", kind(v.tag))
+	}
+	text := v.words[0]
+	// Only plain decimals: 0x10, 1_000, 1e3, 010, .inf and the like surprise one reader or another.
+	plain := text != "" && strings.Trim(text, "0123456789.") == "" && (text[0] != '0' || len(text) == 1 || text[1] == '.')
+	if negative, isNegative := strings.CutPrefix(text, "-"); isNegative && strings.Trim(negative, "0123456789.") == "" {
+		return 0, fmt.Errorf("%s is negative", text)
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !plain || text[0] == '.' {
+		return 0, fmt.Errorf("%q is not a plain decimal number", text)
+	}
+	return n, nil
+}
+
+func (v value) truth() (bool, error) {
+	if v.list {
+		return false, errors.New("true or false is wanted, not a list")
+	}
+	switch v.words[0] {
+	case "true", "on", "yes", "1":
+		return true, nil
+	case "false", "off", "no", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither true nor false", v.words[0])
+}
+
+// names is a list; sources that have only text separate with commas.
+func (v value) names() ([]string, error) {
+	words := v.words
+	if !v.list && v.tag == "" {
+		words = strings.Split(words[0], ",")
+	}
+	if v.tag != "" && v.tag != "!!str" {
+		return nil, fmt.Errorf("a list of names is wanted, not %s", kind(v.tag))
+	}
+	words = slices.Clone(words)
+	for i := range words {
+		if words[i] = strings.TrimSpace(words[i]); words[i] == "" {
+			return nil, errors.New("a name in the list is empty")
+		}
+	}
+	return words, nil
+}
+
+// kind names a YAML type in words.
+func kind(tag string) string {
+	switch tag {
+	case "!!str":
+		return "text (leave out the quotes)"
+	case "!!int", "!!float":
+		return "a number (quote it if it is text)"
+	case "!!bool":
+		return "true or false (quote it if it is text)"
+	case "!!null":
+		return "nothing (the key has no value)"
+	case "!!timestamp":
+		return "a date"
+	}
+	return tag
+}
+
+// flow writes a list as YAML does on one line.
+func flow(words []string) string { return "[" + strings.Join(words, ", ") + "]" }
+
+func either(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = strconv.Quote(w)
+	}
+	return strings.Join(quoted, " or ")
+}

@@ -1,0 +1,201 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+)
+
+const module = "github.com/sandboxmcp/sandboxmcp/"
+
+// mayImport is who imports whom: the stages know nothing of each other, the pipeline knows the
+// stages, and only cli knows who is behind their interfaces. Paths are inside the module; a/... is
+// a and everything below it. The first row that fits a package counts, and a package that fits
+// none may import nothing of ours.
+var mayImport = []struct {
+	who  string
+	whom []string
+}{
+	{"validate/...", []string{"validate/..."}},
+	{"vault/...", []string{"vault/..."}},
+	{"signer/...", []string{"signer/..."}},
+	{"audit/...", []string{"audit/..."}},
+	{"egress", nil},
+	{"egress/web/...", []string{"egress", "egress/web/..."}},
+	{"backends", nil},
+	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
+	{"backends/docker/...", []string{"backends", "backends/docker/...", "backends/container/..."}},
+	{"backends/container/...", []string{"backends", "backends/container/..."}},
+	{"backends/process/launch", nil}, // what the child starts with before all else stays light
+	{"backends/process/...", []string{"backends", "backends/process/..."}},
+	{"backends/kernel/...", []string{"backends", "backends/kernel/..."}},
+	{"backends/backendtest/...", []string{"backends", "backends/backendtest/..."}},
+	{"pipeline/event", nil},
+	{"pipeline/...", []string{"validate", "vault", "egress", "backends", "signer", "audit", "pipeline/..."}},
+	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "backends", "signer", "audit"}},
+	{"cli/config", nil},
+	{"cli/sandboxmcp", []string{"cli", "backends/process/..."}},
+	{"cli", []string{"..."}},
+}
+
+// inTests is what tests may import besides: the attacks that all backends share, and a real
+// sandbox where a package runs programs.
+var inTests = []struct {
+	who  string
+	whom []string
+}{
+	{"backends/...", []string{"backends/backendtest/..."}},
+	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
+	{"mcp/...", []string{"backends/process/...", "vault/..."}},
+	{"cli/...", []string{"..."}},
+}
+
+func fits(pattern, pkg string) bool {
+	parent, below := strings.CutSuffix(pattern, "...")
+	return pkg == strings.TrimSuffix(parent, "/") || below && strings.HasPrefix(pkg, parent)
+}
+
+// forbidden says whether the tables have no place for an import. Paths are inside the module.
+func forbidden(who, whom string, test bool) bool {
+	allows := func(list []string) bool {
+		return slices.ContainsFunc(list, func(p string) bool { return fits(p, whom) })
+	}
+	for _, row := range inTests {
+		if test && fits(row.who, who) && allows(row.whom) {
+			return false
+		}
+	}
+	for _, row := range mayImport {
+		if fits(row.who, who) {
+			return !allows(row.whom)
+		}
+	}
+	return true
+}
+
+// TestForbidden tries the table itself.
+func TestForbidden(t *testing.T) {
+	tests := []struct {
+		who, whom  string
+		test, want bool
+	}{
+		{"pipeline", "vault", false, false},
+		{"pipeline", "pipeline/event", false, false},
+		{"pipeline/session", "pipeline/event", false, false},
+		{"pipeline", "backends/process", false, true},
+		{"pipeline", "backends/process", true, false},
+		{"pipeline", "cli/config", true, true},
+		{"vault", "backends/process", true, true},
+		{"pipeline/event", "pipeline", false, true},
+		{"vault", "audit", false, true},
+		{"vault", "vault/sealed", false, false},
+		{"vaulted", "vault", false, true}, // a folder that is not in the table
+		{"backends", "backends/process", false, true},
+		{"backends", "backends/backendtest", true, false},
+		{"egress", "egress/web", false, true},
+		{"backends/process", "backends", false, false},
+		{"backends/process", "backends/process/launch", false, false},
+		{"backends/process/launch", "backends", false, true},
+		{"backends/process", "backends/docker", false, true},
+		{"backends/process", "backends/backendtest", false, true},
+		{"backends/process", "backends/backendtest", true, false},
+		{"backends/docker", "backends/container/image", false, false},
+		{"mcp", "cli", false, true},
+		{"mcp", "backends/process", false, true},
+		{"cli", "mcp", false, false},
+		{"cli/config", "backends", false, true},
+		{"cli/sandboxmcp", "pipeline", false, true},
+	}
+	for _, tt := range tests {
+		if got := forbidden(tt.who, tt.whom, tt.test); got != tt.want {
+			t.Errorf("%s -> %s (test: %v): forbidden %v, want %v", tt.who, tt.whom, tt.test, got, tt.want)
+		}
+	}
+}
+
+// pkg is what the go command says of a package.
+type pkg struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+}
+
+// TestImports asks the go command for the edges, for each system that we build for.
+func TestImports(t *testing.T) {
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		packages := list(t, system)
+		if len(packages) < 8 {
+			t.Errorf("%s: only %d packages: %v", system, len(packages), packages)
+		}
+		for _, p := range packages {
+			complain(t, system, p.ImportPath, p.Imports, false)
+			complain(t, system, p.ImportPath, slices.Concat(p.TestImports, p.XTestImports), true)
+		}
+	}
+}
+
+func complain(t *testing.T, system, from string, imports []string, test bool) {
+	who := strings.TrimPrefix(from, module)
+	for _, i := range imports {
+		whom, ours := strings.CutPrefix(i, module)
+		if ours && whom != who && forbidden(who, whom, test) {
+			t.Errorf("%s imports %s (in a test: %v, on %s): the table of who imports whom has no place for it", who, whom, test, system)
+		}
+	}
+}
+
+// list returns the packages of this module, also those that do not compile just now.
+func list(t *testing.T, system string) (all []pkg) {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		switch err := d.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return all
+		case err != nil:
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// TestConfigRepeats compares what config has to say once more, since it imports none of ours.
+func TestConfigRepeats(t *testing.T) {
+	layers := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
+	if got := config.Layers(); !slices.Equal(got, layers) {
+		t.Errorf("layers: got %v, want %v", got, layers)
+	}
+	c, err := config.Load(config.Options{Env: []string{"HOME=" + t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Profiles[config.Hardened].Require; !slices.Equal(got, backends.ContainmentLayers) {
+		t.Errorf("hardened requires %v, want %v", got, backends.ContainmentLayers)
+	}
+	got := backends.Limits{
+		RAM:       c.Limits.RAMMB << 20,
+		Wall:      c.Limits.Timeout(),
+		CPU:       c.Limits.CPUCores,
+		Processes: int(c.Limits.Processes),
+		Disk:      c.Limits.DiskMB << 20,
+	}
+	if got != backends.DefaultLimits {
+		t.Errorf("limits: got %+v, want %+v", got, backends.DefaultLimits)
+	}
+}

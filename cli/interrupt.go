@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// An interruption is the cause of a context that a signal ended.
+type interruption struct{ syscall.Signal }
+
+func (i interruption) Error() string { return i.Signal.String() }
+
+var errNoReader = errors.New("nobody reads the output any more")
+
+// interruptible returns a context that ends with the first signal that asks us to. A second one
+// ends the process at once; the kernel ends the sandbox with it.
+func interruptible(parent context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // nohup and background jobs keep what they were given
+			signal.Notify(signals, s)
+		}
+	}
+	// A closed pipe is to be an error of the write, which ends the run in good order. Being told of
+	// the signal, instead of ignoring it, leaves its default to the programs that we start.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	go func() {
+		first := <-signals
+		cancel(interruption{first.(syscall.Signal)})
+		second := <-signals
+		os.Exit(exitSignalled + int(second.(syscall.Signal)))
+	}()
+	return ctx, cancel
+}
+
+// A pipe writes to where our own output goes. When its reader has gone, as head(1) does, the run
+// is ended: other programs die of SIGPIPE then.
+type pipe struct {
+	w      io.Writer
+	broken context.CancelCauseFunc
+	mu     sync.Mutex
+	err    error // of the first write that failed
+}
+
+func (o *pipe) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err == nil {
+		return n, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		o.err = err
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		o.broken(errNoReader)
+	}
+	return n, err
+}
+
+func (o *pipe) failed() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}

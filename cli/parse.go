@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// parse puts a command line in the order that urfave/cli understands, which stops looking for
+// flags at the first word that is none: global flags, commands, flags, "--", the other words.
+// A "--" ends the flags; "-" is an ordinary word. Flags that do not exist are found here, where it
+// is known whether they were meant for the script.
+func parse(app *cli.App, args []string) ([]string, error) {
+	l := line{flags: app.Flags, commands: app.Commands}
+	for rest := args[1:]; len(rest) > 0; {
+		n, err := l.take(rest)
+		if err != nil {
+			return nil, l.blame(err)
+		}
+		rest = rest[n:]
+	}
+	if len(l.path) == 0 && len(l.words) > 0 {
+		return nil, l.unknownCommand()
+	}
+	sorted := slices.Concat(args[:1], l.global, l.path, l.local)
+	if len(l.words) > 0 {
+		sorted = append(append(sorted, "--"), l.words...)
+	}
+	return sorted, nil
+}
+
+// line is a command line, sorted as far as it was read.
+type line struct {
+	flags    []cli.Flag // global ones
+	own      []cli.Flag // those of the innermost command
+	commands []*cli.Command
+
+	global, path, local, words []string
+}
+
+// take sorts the first word of rest, with its value if it is a flag that has one.
+func (l *line) take(rest []string) (int, error) {
+	word := rest[0]
+	switch {
+	case word == "--":
+		l.words = append(l.words, rest[1:]...)
+		if l.running() && len(l.words) == len(rest)-1 {
+			return 0, usage("sandboxmcp run FILE -- "+strings.Join(rest[1:], " "), "the script's file must come before --")
+		}
+		return len(rest), nil
+	case word == "--version" && len(l.path) == 0:
+		l.path, l.commands = []string{"version"}, nil
+		return 1, nil
+	case len(word) > 1 && word[0] == '-':
+		return l.takeFlag(rest)
+	}
+	for _, c := range l.commands {
+		if len(l.words) == 0 && c.HasName(word) {
+			l.path, l.own, l.commands = append(l.path, word), slices.Concat(l.own, c.Flags), c.Subcommands
+			return 1, nil
+		}
+	}
+	if l.running() && len(l.words) > 0 {
+		return 0, usage("sandboxmcp run "+l.words[0]+" -- "+word, "put the script's own arguments after --, such as %q", word)
+	}
+	if len(l.path) == 0 && (word == "help" || word == "h") {
+		l.path, l.words = append(l.path, rest...), nil
+		return len(rest), nil
+	}
+	l.words = append(l.words, word)
+	if len(l.path) == 0 {
+		return 1, l.unknownCommand()
+	}
+	return 1, nil
+}
+
+func (l *line) takeFlag(rest []string) (int, error) {
+	name, _, inline := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+	to, f := &l.local, find(l.own, name)
+	if f == nil {
+		to, f = &l.global, find(l.flags, name)
+	}
+	switch {
+	case name == "help" || name == "h":
+		l.local = append(l.local, "--help")
+		return 1, nil
+	case f == nil && l.running() && len(l.words) > 0:
+		return 0, usage("put the script's own arguments after --: sandboxmcp run "+l.words[0]+" -- "+rest[0], "there is no flag %s", rest[0])
+	case f == nil:
+		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "there is no flag %s", rest[0])
+	case inline || !takesValue(f):
+		*to = append(*to, rest[0])
+		return 1, nil
+	case len(rest) == 1 || rest[1] == "--":
+		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "flag %s needs a value", rest[0])
+	}
+	// As one word, so that a value which begins with a dash stays one.
+	*to = append(*to, rest[0]+"="+rest[1])
+	return 2, nil
+}
+
+// blame makes what is wrong with a line of run exit like all refusals of run.
+func (l *line) blame(err error) error {
+	if l.running() {
+		return ours(err)
+	}
+	return err
+}
+
+// running reports whether this is a line of run, whose words after the file are not ours.
+func (l *line) running() bool { return len(l.path) > 0 && l.path[0] == "run" }
+
+func (l *line) unknownCommand() error {
+	word := l.words[0]
+	hint := "sandboxmcp --help"
+	if strings.ContainsAny(word, "./") {
+		hint = "sandboxmcp run " + word
+	}
+	return usage(hint, "there is no command %q", word)
+}
+
+func find(flags []cli.Flag, name string) cli.Flag {
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			return f
+		}
+	}
+	return nil
+}
+
+func takesValue(f cli.Flag) bool {
+	d, ok := f.(cli.DocGenerationFlag)
+	return ok && d.TakesValue()
+}

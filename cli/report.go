@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// report is what run says about a result on stderr, and with which code it exits.
+type report struct {
+	*program
+	result pipeline.Result
+	quiet  bool
+	saved  string // the folder with the artifacts
+}
+
+// interrupted returns the exit code of a run that ended because of what happened to us, not to its
+// program; 0 if nothing did.
+func (r report) interrupted(cause, output error) (code int, why string) {
+	var signal interruption
+	switch {
+	case errors.As(cause, &signal):
+		return exitSignalled + int(signal.Signal), "interrupted by " + signal.Error() + ", and the run was ended"
+	case errors.Is(cause, errNoReader):
+		return exitSignalled + 13, "" // SIGPIPE, which nobody needs to be told about
+	case output != nil:
+		return exitOurs, output.Error()
+	}
+	return 0, ""
+}
+
+// end says what the script's own output does not, and returns its exit code as an error.
+func (r report) end() error {
+	if !r.quiet {
+		r.notes()
+	}
+	if !r.quiet && isTerminal(r.stderr) {
+		r.say("%s", r.summary())
+	}
+	if r.result.ArtifactsFailed != "" {
+		return &failure{code: exitOurs, text: "the script ended, but its artifacts could not all be saved: " + r.result.ArtifactsFailed}
+	}
+	switch r.result.Ended {
+	case backends.EndedOK:
+		return nil
+	case backends.EndedTimeout:
+		return silent(exitTimeout)
+	case backends.EndedOOM, backends.EndedLimit:
+		return silent(exitSignalled + 9)
+	}
+	if r.result.ExitCode == 0 { // cancelled, though nothing cancelled it: not a success at least
+		return silent(exitOurs)
+	}
+	return silent(r.result.ExitCode)
+}
+
+// notes are about what is not as the script's caller may think.
+func (r report) notes() {
+	res := &r.result
+	switch res.Ended {
+	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
+		r.say("the script was ended: %s", ending(res))
+	case backends.EndedSignal:
+		r.say("the script was killed by %s", res.Signal)
+	}
+	for stream, cut := range map[string]int64{"stdout": res.StdoutCut, "stderr": res.StderrCut} {
+		if cut > 0 {
+			r.say("the last %d bytes of %s were cut off; --output BYTES keeps more", cut, stream)
+		}
+	}
+	for _, w := range res.Warnings {
+		r.say("warning: %s", w)
+	}
+	for _, a := range res.Artifacts {
+		if a.Withheld != "" {
+			r.say("artifact %s is withheld: %s", a.Name, a.Withheld)
+		}
+	}
+	if res.ArtifactsDropped > 0 {
+		r.say("%d artifacts were left out: %s", res.ArtifactsDropped, res.ArtifactsWhy)
+	}
+	for _, h := range res.Hints {
+		r.say("hint: %s", h)
+	}
+}
+
+func ending(res *pipeline.Result) string {
+	switch res.Ended {
+	case backends.EndedTimeout:
+		return fmt.Sprintf("timeout after %.1f s", res.WallMS/1000)
+	case backends.EndedOOM:
+		return "out of memory"
+	case backends.EndedLimit:
+		return "limit of " + res.Limit
+	case backends.EndedExit:
+		return fmt.Sprintf("exit %d", res.ExitCode)
+	case backends.EndedSignal:
+		return res.Signal
+	}
+	return res.Ended
+}
+
+// summary is the last line: how it ended, how long it took, what held it, what it left, its id.
+func (r report) summary() string {
+	res := &r.result
+	parts := []string{
+		fmt.Sprintf("%s in %.2f s", ending(res), res.WallMS/1000),
+		res.Profile + ": " + strings.Join(res.LayersInForce(), " "),
+	}
+	if n := len(res.Artifacts); n > 0 {
+		parts = append(parts, count(n, "artifact")+": "+names(res.Artifacts)+r.where())
+	}
+	return strings.Join(append(parts, "run "+res.ID), " | ")
+}
+
+func (r report) where() string {
+	if r.saved == "" {
+		return " (keep with --artifacts DIR)"
+	}
+	return " in " + r.saved
+}
+
+func names(artifacts []pipeline.Artifact) string {
+	const most = 3
+	var list []string
+	for i, a := range artifacts {
+		if i == most {
+			list = append(list, "...")
+			break
+		}
+		list = append(list, a.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// isTerminal reports whether a person reads what is written to w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// writeJSON writes v as one line.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

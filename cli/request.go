@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// request is what the command line asks for. Paths become absolute here.
+func (p *program) request(c *cli.Context) (pipeline.Request, error) {
+	if c.NArg() == 0 {
+		return pipeline.Request{}, usage("sandboxmcp run script.py", "run needs a FILE, or - for standard input")
+	}
+	r := pipeline.Request{
+		Namespace: c.String("namespace"),
+		Language:  c.String("language"),
+		Args:      c.Args().Tail(),
+		Env:       c.StringSlice("env"),
+		Secrets:   c.StringSlice("secret"),
+		Allow:     c.StringSlice("allow"),
+		Output:    c.Int64("output"),
+		Backend:   c.String("backend"),
+		Profile:   c.String("profile"),
+		Require:   c.StringSlice("require"),
+	}
+	file := c.Args().First()
+	for _, step := range []func() error{
+		func() error { return limits(c, &r.Limits) },
+		func() error { return p.script(&r, file) },
+		func() error { return shown(c, &r, file) },
+		func() error { return output(c, &r) },
+	} {
+		if err := step(); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func limits(c *cli.Context, l *backends.Limits) error {
+	// A zero would mean the default, which is not what somebody means who types it.
+	for _, name := range []string{"timeout", "ram", "cpu", "processes", "disk", "output"} {
+		if c.IsSet(name) && !(positive(c, name)) {
+			return usage("leave it out for the default", "--%s must be more than 0", name)
+		}
+	}
+	*l = backends.Limits{
+		RAM:       megabytes(c.Int64("ram")),
+		Wall:      seconds(c.Float64("timeout")),
+		CPU:       c.Float64("cpu"),
+		Processes: c.Int("processes"),
+		Disk:      megabytes(c.Int64("disk")),
+	}
+	return nil
+}
+
+func positive(c *cli.Context, name string) bool {
+	switch v := c.Value(name).(type) {
+	case float64:
+		return v > 0
+	case int64:
+		return v > 0
+	case int:
+		return v > 0
+	}
+	return false
+}
+
+// megabytes and seconds stay within their types for any number: the cap is far below.
+func megabytes(n int64) int64 { return min(n, 1<<40) << 20 }
+
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s, 1e9) * float64(time.Second))
+}
+
+// script reads the code. The rest of the request's standard input is the program's, unless the
+// code came from there.
+func (p *program) script(r *pipeline.Request, file string) error {
+	if file == "-" {
+		code, err := readCode(p.stdin, "standard input")
+		r.Code = code
+		return err
+	}
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage("check the spelling; the path starts at the current folder", "there is no file %s", file)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a folder: name the script in it", file)
+	}
+	r.Code, err = readCode(f, file)
+	r.Name, r.Stdin, r.Beside = filepath.Base(file), p.stdin, beside(file)
+	return err
+}
+
+func readCode(from io.Reader, name string) ([]byte, error) {
+	code, err := io.ReadAll(io.LimitReader(from, validate.MaxSource+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return code, nil
+}
+
+// beside looks for a module next to the script, as its interpreter would.
+func beside(file string) func(module string) (string, bool) {
+	return func(module string) (string, bool) {
+		dir := filepath.Dir(file)
+		name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(module), "./"), ".")
+		for _, ending := range []string{".py", "", ".js", ".mjs", ".cjs", ".ts", ".json"} {
+			path := filepath.Join(dir, name+ending)
+			if info, err := os.Stat(path); err == nil && info.IsDir() == (ending == "") {
+				return path, true
+			}
+		}
+		return "", false
+	}
+}
+
+// shown is what the script gets to see of the host beside itself.
+func shown(c *cli.Context, r *pipeline.Request, file string) error {
+	for _, text := range c.StringSlice("mount") {
+		m, err := parseMount(text)
+		if err != nil {
+			return err
+		}
+		r.Mounts = append(r.Mounts, m)
+	}
+	for _, path := range c.StringSlice("input") {
+		in, err := parseInput(path)
+		if err != nil {
+			return err
+		}
+		r.Inputs = append(r.Inputs, in)
+	}
+	text := c.String("workspace")
+	if text == "" {
+		return nil
+	}
+	dir, write := access(text)
+	abs, err := existing("--workspace", dir)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return usage("--workspace "+filepath.Dir(dir), "--workspace %s is not a folder", dir)
+	}
+	r.Workspace = backends.Mount{Host: abs, Write: write}
+	r.Within = within(abs, file)
+	return nil
+}
+
+// within returns where in the folder dir the file lies, "" if it does not.
+func within(dir, file string) string {
+	abs, err := existing("", file)
+	if err != nil || file == "-" {
+		return ""
+	}
+	rel, err := filepath.Rel(dir, abs)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return filepath.ToSlash(rel)
+}
+
+// parseMount reads HOST:PATH[:ro|rw]. A host path may hold colons, PATH may not.
+func parseMount(text string) (backends.Mount, error) {
+	rest, write := access(text)
+	i := strings.LastIndex(rest, ":")
+	if i <= 0 || !strings.HasPrefix(rest[i+1:], "/") {
+		return backends.Mount{}, usage("--mount ./data:/data, or --mount ./data:/data:rw to let it write there",
+			"--mount %s is not of the form HOST:PATH[:ro|rw] with an absolute PATH", text)
+	}
+	host, err := existing("--mount", rest[:i])
+	return backends.Mount{Host: host, Inside: rest[i+1:], Write: write}, err
+}
+
+// access splits off the :ro or :rw at the end of text.
+func access(text string) (path string, write bool) {
+	if path, ok := strings.CutSuffix(text, ":rw"); ok {
+		return path, true
+	}
+	return strings.TrimSuffix(text, ":ro"), false
+}
+
+// parseInput follows cp -r: a folder comes with its name, "folder/." without.
+func parseInput(path string) (pipeline.Input, error) {
+	abs, err := existing("--input", path)
+	in := pipeline.Input{Host: abs, Name: filepath.Base(path)}
+	if last := path[strings.LastIndex(path, "/")+1:]; last == "." || last == ".." {
+		in.Name = "."
+	}
+	return in, err
+}
+
+// existing returns the real, absolute path of something that is there.
+func existing(flag, path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", usage("check the spelling; the path starts at the current folder", "%s %s: there is no such file or folder", flag, path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", flag, path, err)
+	}
+	return abs, nil
+}
+
+// output makes the folder for the artifacts now: that it can't be made must not show only after a
+// long run.
+func output(c *cli.Context, r *pipeline.Request) error {
+	dir := c.String("artifacts")
+	if dir == "" {
+		return nil
+	}
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(abs, 0o777)
+	}
+	if err != nil {
+		return usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
+	}
+	r.Artifacts = abs
+	return nil
+}

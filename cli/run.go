@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+func (p *program) runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "run a script in a sandbox",
+		UsageText: "sandboxmcp run [flags] FILE [flags] [-- args...]",
+		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh or .bash file, or - for standard input.
+
+The script sees nothing of this machine but its interpreters and itself, and no network. What it
+leaves in its working directory, /workspace, are its artifacts.
+
+The exit code is the script's; 124 when its time was up, 137 when it was killed for its memory, 125
+when sandboxmcp refused or could not run it, for the reason that it then gives.
+
+Examples:
+  sandboxmcp run script.py
+  sandboxmcp run train.py --input data.csv --artifacts out --ram 2048 -- --epochs 3
+  echo 'print(6 * 7)' | sandboxmcp run - --language python`,
+		Flags: runFlags(),
+		Action: func(c *cli.Context) error {
+			return ours(p.run(c))
+		},
+	}
+}
+
+// configured is where the limits come from that the command line does not name.
+const configured = "see sandboxmcp config"
+
+func runFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node or shell (default: by its extension)"},
+		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured},
+		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: configured},
+		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: configured},
+		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: configured},
+		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: configured},
+		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept", DefaultText: configured},
+		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "lend the secret `NAME` to it, as an environment variable"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`"},
+		&cli.StringSliceFlag{Name: "mount", Usage: "show a file or folder of the host: `HOST:PATH[:ro|rw]`, read-only unless it says rw"},
+		&cli.StringSliceFlag{Name: "input", Usage: "copy the file or folder `PATH` into the workspace"},
+		&cli.StringFlag{Name: "workspace", Usage: "show the host's folder as /workspace: `DIR[:ro|rw]`, read-only unless it says rw"},
+		&cli.StringFlag{Name: "artifacts", Usage: "save what it leaves behind in `DIR`, with a SHA256SUMS"},
+		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the run belongs to", Value: "default"},
+		&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process"},
+		&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile: hardened, landlock, or one of the configuration"},
+		&cli.StringSliceFlag{Name: "require", Usage: "refuse to run it without the `LAYER`"},
+		&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
+		&cli.BoolFlag{Name: "quiet", Usage: "say nothing but the script's own output and errors"},
+	}
+}
+
+func (p *program) run(c *cli.Context) error {
+	ctx, cancel := interruptible(c.Context)
+	defer cancel(nil)
+	stdout, stderr := &pipe{w: p.stdout, broken: cancel}, &pipe{w: p.stderr, broken: cancel}
+	res, err := p.execute(ctx, c, stdout, stderr)
+	if c.Bool("json") {
+		if err != nil && res.Refused == nil { // it did not get as far as the pipeline
+			f := asFailure(err)
+			res = pipeline.Result{Ended: backends.EndedRefused, Refused: &pipeline.Error{Reason: f.text, Remedy: f.hint, Denied: true}}
+		}
+		writeJSON(stdout, res) // what goes wrong here shows below
+	}
+	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), saved: c.String("artifacts")}
+	if code, why := r.interrupted(context.Cause(ctx), stdout.failed()); code != 0 {
+		return &failure{code: code, text: why}
+	}
+	if err != nil {
+		return err
+	}
+	return r.end()
+}
+
+// execute runs what the command line asks for. Its output goes to stdout and stderr while it
+// runs, unless it is to be in the result only.
+func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io.Writer) (pipeline.Result, error) {
+	cfg, err := load(c)
+	if err != nil {
+		return pipeline.Result{}, err
+	}
+	parts, err := wire(ctx, cfg)
+	if err != nil {
+		return pipeline.Result{}, err
+	}
+	defer parts.Close()
+	request, err := p.request(c)
+	if err != nil {
+		return pipeline.Result{}, err
+	}
+	if request.Backend == "" {
+		request.Backend = cfg.Backend
+	}
+	if !c.Bool("json") {
+		request.Stdout, request.Stderr = stdout, stderr
+	}
+	return parts.pipeline.Do(ctx, request)
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	_ "modernc.org/sqlite" // to damage audit logs with
+
+	"github.com/sandboxmcp/sandboxmcp/cli"
+)
+
+// TestMain makes the test binary answer as sandboxmcp in the scripts. The sandbox's child takes
+// over before, in an init that main.go imports.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"sandboxmcp": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               setup,
+		Condition:           condition,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "sql": runSQL, "lock": lock, "await": await, "bytes": writeBytes, "smalldisk": smallDisk,
+		},
+	})
+}
+
+// setup gives each script a home of its own. Interpreters in the real one are found by PATH.
+func setup(e *testscript.Env) error {
+	home := filepath.Join(e.WorkDir, "home")
+	e.Setenv("HOME", home)
+	e.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
+	e.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	e.Setenv("DB", filepath.Join(home, "state/sandboxmcp/sandboxmcp.db"))
+	e.Setenv("PYENV_ROOT", pyenvRoot())
+	program, err := exec.LookPath("sandboxmcp") // which testscript has put on the PATH
+	if err != nil {
+		return err
+	}
+	examples, err := filepath.Abs("../examples")
+	if err != nil {
+		return err
+	}
+	e.Setenv("BIN", filepath.Dir(program))
+	e.Setenv("EXAMPLES", examples)
+	return os.MkdirAll(home, 0o755)
+}
+
+// pyenvRoot keeps pyenv's shims working though HOME is another.
+func pyenvRoot() string {
+	if root := os.Getenv("PYENV_ROOT"); root != "" {
+		return root
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".pyenv")
+}
+
+// condition says what this machine has. What SANDBOXMCP_TEST_REQUIRE names must be there: a test
+// that is skipped for its lack fails instead.
+func condition(name string) (bool, error) {
+	var ok bool
+	switch name {
+	case "root":
+		return os.Geteuid() == 0, nil
+	case "python":
+		ok = found("python3")
+	case "node":
+		ok = found("node")
+	case "bash":
+		ok = found("bash")
+	case "sandbox":
+		ok = sandboxWorks()
+	default:
+		return false, fmt.Errorf("there is no condition %q", name)
+	}
+	if !ok && slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), name) {
+		return false, fmt.Errorf("%s is required by SANDBOXMCP_TEST_REQUIRE and is not here", name)
+	}
+	return ok, nil
+}
+
+func found(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+// sandboxWorks reports whether the hardened profile can run here: on Linux, with user namespaces.
+func sandboxWorks() bool {
+	if runtime.GOOS != "linux" {
+		return false
+	}
+	limit, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
+	if err == nil && strings.TrimSpace(string(limit)) == "0" {
+		return false
+	}
+	return exec.Command("unshare", "--user", "--map-root-user", "--net", "true").Run() == nil
+}
+
+// exits runs a command and wants one exit code: exits CODE PROGRAM ARGS...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := err.(*exec.ExitError)
+		if !ok {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		if got = exit.ExitCode(); got < 0 {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+	}
+	if got != want {
+		ts.Fatalf("%s ended with exit code %d, want %d", args[1], got, want)
+	}
+}
+
+// runSQL changes a database behind the program's back: sql DB STATEMENT
+func runSQL(ts *testscript.TestScript, neg bool, args []string) {
+	db, err := sql.Open("sqlite", args[0])
+	ts.Check(err)
+	defer db.Close()
+	_, err = db.Exec(args[1])
+	ts.Check(err)
+}
+
+// lock holds a database's write lock until the script ends: lock DB
+func lock(ts *testscript.TestScript, neg bool, args []string) {
+	db, err := sql.Open("sqlite", args[0])
+	ts.Check(err)
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec("BEGIN EXCLUSIVE")
+	ts.Check(err)
+	ts.Defer(func() { db.Close() })
+}
+
+// await waits until a file is there: await FILE
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	for range 1000 {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s did not appear", args[0])
+}
+
+// writeBytes makes a file out of a Go string literal, repeated: bytes FILE LITERAL [TIMES]
+func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
+	text, err := strconv.Unquote(`"` + args[1] + `"`)
+	ts.Check(err)
+	times := 1
+	if len(args) > 2 {
+		times, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat(text, times)), 0o644))
+}
+
+// smallDisk mounts a file system with little room, as root, until the script ends: smalldisk DIR
+func smallDisk(ts *testscript.TestScript, neg bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ts.Check(exec.Command("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", dir).Run())
+	ts.Defer(func() { exec.Command("umount", "-l", dir).Run() })
+}

@@ -1,0 +1,65 @@
+package egress
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Decision is the answer to "may it connect to this name on this port?".
+type Decision struct {
+	Name    string // canonical: lower case, ASCII, no final dot; quoted and cut when it is no name
+	Port    int
+	Allowed bool
+	Reason  string // a sentence for a person or a model: which rule, or what to ask for; one line
+}
+
+// Decide answers for any name and port: it has no error, and never panics. What is not understood
+// is not allowed.
+func (p Policy) Decide(name string, port int) Decision {
+	host, err := canonical(name)
+	if err != nil {
+		return Decision{Name: quote(name), Port: port, Reason: quote(name) + ": " + err.Error()}
+	}
+	d := Decision{Name: host, Port: port}
+	denied, _ := p.deny.find(host, port)
+	pattern, others := p.allow.find(host, port)
+	switch {
+	case port < 1 || port > 65535:
+		d.Reason = fmt.Sprintf("%d is no TCP port: ports are 1 to 65535", port)
+	case denied != "":
+		d.Reason = fmt.Sprintf("the policy denies %s", denied)
+	case pattern != "":
+		d.Allowed, d.Reason = true, fmt.Sprintf("allowed by %s", pattern)
+	case p.Empty():
+		d.Reason = fmt.Sprintf("no network is allowed here: to use %s, ask for the domain %s", host, suggest(host, port))
+	case len(others) > 0:
+		d.Reason = fmt.Sprintf("%s is allowed on %s, not on port %d: ask for the domain %s:%d", host, others, port, host, port)
+	default:
+		d.Reason = fmt.Sprintf("%s is not among the allowed domains: ask for the domain %s", host, suggest(host, port))
+	}
+	return d
+}
+
+// suggest returns the narrowest pattern that would allow name on port.
+func suggest(name string, port int) string {
+	if slices.Contains(webPorts[:], port) {
+		return name
+	}
+	return name + ":" + strconv.Itoa(port)
+}
+
+// String returns "port 80" or "ports 80 and 443".
+func (p ports) String() string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(p)))
+	words := make([]string, len(sorted))
+	for i, n := range sorted {
+		words[i] = strconv.Itoa(n)
+	}
+	if len(words) == 1 {
+		return "port " + words[0]
+	}
+	last := len(words) - 1
+	return "ports " + strings.Join(words[:last], ", ") + " and " + words[last]
+}

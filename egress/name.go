@@ -1,0 +1,136 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+)
+
+const (
+	maxName  = 253 // bytes of a DNS name in text form, RFC 1035 section 2.3.4
+	maxLabel = 63  // bytes of one label
+	maxInput = 4 * maxName
+)
+
+// unicodeNames maps names with other letters to ASCII the way browsers do (UTS 46, not
+// transitional), and checks labels that are in punycode already. Hyphens in the third and fourth
+// place stay allowed: content networks use such names.
+var unicodeNames = idna.New(
+	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(),
+	idna.CheckJoiners(true), idna.CheckHyphens(false), idna.StrictDomainName(false),
+)
+
+// canonical returns a name in the one spelling that is compared: lower case, ASCII, no final dot.
+// Everything that some resolver may read as an address is an error, in any spelling.
+func canonical(name string) (string, error) {
+	switch {
+	case name == "" || name == ".":
+		return "", errors.New("the name is empty")
+	case len(name) > maxInput:
+		return "", fmt.Errorf("a name has at most %d characters", maxName)
+	case !utf8.ValidString(name):
+		return "", errors.New("the name is not UTF-8")
+	case strings.ContainsAny(name, ":[]"):
+		return "", errAddress
+	}
+	ascii, err := toASCII(name)
+	if err != nil {
+		return "", err
+	}
+	ascii = strings.TrimSuffix(ascii, ".")
+	if len(ascii) > maxName {
+		return "", fmt.Errorf("a name has at most %d characters", maxName)
+	}
+	labels := strings.Split(ascii, ".")
+	for _, label := range labels {
+		if err := checkLabel(label); err != nil {
+			return "", err
+		}
+	}
+	last := labels[len(labels)-1]
+	switch {
+	case isNumber(last):
+		return "", errAddress
+	case last == "localhost": // every name below it, too: RFC 6761
+		return "", errLocal
+	}
+	return ascii, nil
+}
+
+var (
+	errAddress = errors.New("addresses can't be allowed, whatever their spelling: use the host's name")
+	errNoHost  = errors.New("a bare host name is wanted, not a URL or a user name")
+	errLocal   = errors.New("localhost is the sandbox itself: its own servers need no permission, and the machine's can't be reached")
+)
+
+// toASCII lower-cases name, and lets IDNA see it only when it has something for IDNA to do, since
+// IDNA knows no underscores.
+func toASCII(name string) (string, error) {
+	lower := strings.ToLower(name)
+	plain := !strings.HasPrefix(lower, "xn--") && !strings.Contains(lower, ".xn--")
+	for i := 0; i < len(name); i++ {
+		plain = plain && name[i] < utf8.RuneSelf
+	}
+	if plain {
+		return lower, nil
+	}
+	ascii, err := unicodeNames.ToASCII(name)
+	if err != nil {
+		return "", errors.New("not a valid international name") // IDNA's own words quote it raw
+	}
+	return ascii, nil
+}
+
+// checkLabel accepts letters, digits, hyphens inside, and underscores, which DNS has no rule
+// against and real services use.
+func checkLabel(label string) error {
+	if label == "" {
+		return errors.New("the name has an empty part between dots")
+	}
+	if len(label) > maxLabel {
+		return fmt.Errorf("a part between dots has at most %d characters", maxLabel)
+	}
+	for i := 0; i < len(label); i++ {
+		switch c := label[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '_', c == '-':
+		case c == '@' || c == '/' || c == '\\' || c == '?' || c == '#':
+			return errNoHost
+		default:
+			return fmt.Errorf("%s can't be in a host name", strconv.QuoteToASCII(string(rune(c))))
+		}
+	}
+	if label[0] == '-' {
+		return errors.New("a part between dots can't begin with a hyphen")
+	}
+	return nil
+}
+
+// isNumber says whether a name whose last label this is would be read as an IPv4 address: by
+// inet_aton (1, 127.1, 0x7f.1, 017700000001), and so by most programs. No top-level domain is a
+// number, so nothing real is lost. https://url.spec.whatwg.org/#ends-in-a-number-checker
+func isNumber(label string) bool {
+	digits, hex := label, false
+	if strings.HasPrefix(label, "0x") {
+		digits, hex = label[2:], true
+	}
+	for i := 0; i < len(digits); i++ {
+		c := digits[i]
+		if (c < '0' || c > '9') && (!hex || c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// quote makes untrusted text safe to show, and short.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return strconv.QuoteToASCII(s)
+}

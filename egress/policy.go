@@ -1,0 +1,125 @@
+// Package egress decides which names a program may connect to, and why.
+package egress
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Policy says which names may be connected to, on which ports. The zero value allows nothing. A
+// Policy never changes, and may be used by many goroutines.
+//
+// A pattern is one of
+//
+//	example.com         this name on ports 80 and 443
+//	*.example.com       every name below it, at any depth, on ports 80 and 443; not example.com
+//	example.com:5432    this name on this port only (*.example.com:5432 likewise)
+//
+// Among the denied patterns one without a port means all ports, and a bare * denies everything.
+// Denied wins over allowed, whatever is more exact. Addresses are never allowed: a program has no
+// route to them, and a name is what people can judge.
+type Policy struct {
+	allow, deny rules
+}
+
+// rules finds the pattern for a name without a walk over all patterns: one look-up for the name
+// itself, and one for each of its parents.
+type rules struct {
+	exact map[string]ports
+	below map[string]ports // *.example.com is kept under "example.com", a bare * under ""
+}
+
+// ports is what a pattern opens. Port 0 stands for all.
+type ports []int
+
+// webPorts are what a pattern without a port allows: a bare domain means "the web site".
+var webPorts = [...]int{80, 443}
+
+// maxPatterns bounds the memory of a policy that a caller may have written.
+const maxPatterns = 10_000
+
+// NewPolicy returns the policy of these patterns. A pattern that is not understood, or that would
+// allow more than a person can mean (* or *.com), is an error that says what to write instead.
+func NewPolicy(allow, deny []string) (Policy, error) {
+	if n := len(allow) + len(deny); n > maxPatterns {
+		return Policy{}, fmt.Errorf("%d domain patterns are too many: at most %d", n, maxPatterns)
+	}
+	var p Policy
+	for _, text := range allow {
+		pat, err := parsePattern(text)
+		if err == nil {
+			err = pat.narrow()
+		}
+		if err != nil {
+			return Policy{}, fmt.Errorf("allowed domain %s: %w", quote(text), err)
+		}
+		p.allow.add(pat, webPorts[:])
+	}
+	for _, text := range deny {
+		pat, err := parsePattern(text)
+		if err != nil {
+			return Policy{}, fmt.Errorf("denied domain %s: %w", quote(text), err)
+		}
+		p.deny.add(pat, []int{0})
+	}
+	return p, nil
+}
+
+func (r *rules) add(p pattern, byDefault []int) {
+	m := &r.exact
+	if p.wildcard {
+		m = &r.below
+	}
+	if *m == nil {
+		*m = map[string]ports{}
+	}
+	add := byDefault
+	if p.port != 0 {
+		add = []int{p.port}
+	}
+	for _, port := range add {
+		if !slices.Contains((*m)[p.name], port) {
+			(*m)[p.name] = append((*m)[p.name], port)
+		}
+	}
+}
+
+// find returns the pattern that covers name on port. When none does, it returns the ports on
+// which patterns cover the name otherwise.
+func (r rules) find(name string, port int) (pattern string, others ports) {
+	covers := func(p ports) bool {
+		others = append(others, p...)
+		return slices.Contains(p, port) || slices.Contains(p, 0)
+	}
+	if covers(r.exact[name]) {
+		return name, nil
+	}
+	for rest := name; ; {
+		_, parent, more := strings.Cut(rest, ".")
+		if covers(r.below[parent]) {
+			return strings.TrimSuffix("*."+parent, "."), nil
+		}
+		if !more {
+			return "", others
+		}
+		rest = parent
+	}
+}
+
+// Empty says that the policy allows nothing at all.
+func (p Policy) Empty() bool {
+	return len(p.allow.exact)+len(p.allow.below) == 0
+}
+
+// Ports returns the ports that allowed patterns name, ascending.
+func (p Policy) Ports() []int {
+	var all []int
+	for _, m := range []map[string]ports{p.allow.exact, p.allow.below} {
+		for _, ps := range m {
+			all = append(all, ps...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

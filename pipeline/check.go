@@ -1,0 +1,176 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// checked is a request that may be run: its code parses, and nothing in it is above a cap.
+type checked struct {
+	Request
+	code     validate.Checked
+	limits   Bounds
+	backend  backends.Backend
+	base     string   // the profile that the backend knows
+	requires []string // of the profile and of the request together
+}
+
+// validate is the first stage: what was sent is sound, and within what the operator allows.
+func (r *run) validate(ctx context.Context, q Request) (checked, error) {
+	defer r.time(&r.res.Timings.Validate)()
+	if err := checkRequest(q); err != nil {
+		return checked{}, err
+	}
+	c := checked{Request: q}
+	var err error
+	if c.backend, err = r.p.backend(q.Backend); err != nil {
+		return c, err
+	}
+	if c.base, c.requires, err = r.p.profile(q); err != nil {
+		return c, err
+	}
+	if c.limits, err = r.p.limit(Bounds{q.Limits, q.Output}); err != nil {
+		return c, err
+	}
+	c.code, err = validate.Check(ctx, validate.Code{Language: q.Language, Name: q.Name, Source: q.Code})
+	if err != nil {
+		return c, invalid(err)
+	}
+	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = c.code.Language, c.code.Name, c.base, c.backend.Name()
+	r.know(c)
+	return c, nil
+}
+
+func checkRequest(q Request) error {
+	if _, err := ulid.ParseStrict(q.ID); err != nil {
+		return refuse(StageValidate, fmt.Sprintf("the id %q is not a ULID", q.ID), "leave it out")
+	}
+	if !plainName(q.Namespace) {
+		return refuse(StageValidate, fmt.Sprintf("%q is not a namespace", q.Namespace),
+			"use up to 64 letters, digits, dots, dashes and underscores")
+	}
+	for _, a := range q.Args {
+		if strings.Contains(a, "\x00") {
+			return refuse(StageValidate, "an argument holds a NUL byte, which no program can be given", "")
+		}
+	}
+	if err := checkEnv(q.Env, q.Secrets); err != nil {
+		return err
+	}
+	for _, m := range q.Mounts {
+		if !path.IsAbs(m.Host) || !path.IsAbs(m.Inside) {
+			return refuse(StageValidate, fmt.Sprintf("the mount %s:%s is not absolute on both sides", m.Host, m.Inside), "")
+		}
+	}
+	return nil
+}
+
+func checkEnv(env, secrets []string) error {
+	for _, kv := range env {
+		name, value, ok := strings.Cut(kv, "=")
+		switch {
+		case !ok || !envName(name):
+			// The value may be secret, and the name may be what was meant as one: neither is shown.
+			return refuse(StageValidate, "an environment variable is not of the form NAME=VALUE", "--env NAME=VALUE")
+		case strings.Contains(value, "\x00"):
+			return refuse(StageValidate, fmt.Sprintf("the environment variable %s holds a NUL byte", name), "")
+		case slices.Contains(secrets, name):
+			return refuse(StageValidate, fmt.Sprintf("%s is both a secret and an environment variable", name),
+				"give one of --secret and --env")
+		}
+	}
+	return nil
+}
+
+func envName(s string) bool {
+	for i, c := range s {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func plainName(s string) bool {
+	other := func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._-", c))
+	}
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
+}
+
+// backend returns the backend of this name, or the default one.
+func (p *Pipeline) backend(name string) (backends.Backend, error) {
+	var names []string
+	for _, b := range p.cfg.Backends {
+		if name == "" || b.Name() == name {
+			return b, nil
+		}
+		names = append(names, b.Name())
+	}
+	if names == nil {
+		return nil, refuse(StageValidate, "there is no backend", "")
+	}
+	return nil, refuse(StageValidate, fmt.Sprintf("there is no backend called %q", name),
+		"choose one of: "+strings.Join(names, ", "))
+}
+
+// profile returns which of the backend's profiles to use, and the layers without which the run
+// must not start.
+func (p *Pipeline) profile(q Request) (base string, requires []string, err error) {
+	name := q.Profile
+	if name == "" {
+		name = p.cfg.Profile
+	}
+	profile, ok := p.cfg.Profiles[name]
+	if !ok {
+		return "", nil, refuse(StageValidate, fmt.Sprintf("there is no profile called %q", name),
+			"name it under profiles in the configuration")
+	}
+	wanted := slices.Concat(profile.Require, q.Require)
+	for _, l := range wanted {
+		if !slices.Contains(allLayers, l) {
+			return "", nil, refuse(StageValidate, fmt.Sprintf("there is no layer called %q", l),
+				"choose from: "+strings.Join(allLayers, ", "))
+		}
+	}
+	for _, l := range allLayers {
+		if slices.Contains(wanted, l) {
+			requires = append(requires, l)
+		}
+	}
+	return profile.Base, requires, nil
+}
+
+var allLayers = slices.Concat(backends.ContainmentLayers, []string{backends.LayerCgroup, backends.LayerRlimit})
+
+// invalid makes a refusal out of what is wrong with the code. The text may quote the code, which
+// the audit log must not hold: there, only places are named.
+func invalid(err error) error {
+	var bad *validate.Error
+	if !errors.As(err, &bad) {
+		return broke(StageValidate, err)
+	}
+	e := refuse(StageValidate, err.Error(), "")
+	e.err = err
+	for _, p := range bad.Problems {
+		if p.Line > 0 {
+			e.public = fmt.Sprintf("the code has %d problems, the first in line %d", len(bad.Problems), p.Line)
+			break
+		}
+	}
+	return e
+}
+
+// weight is how many slots of the queue a run takes: the cores that it may use.
+func (c checked) weight() int { return int(math.Ceil(c.limits.CPU)) }

@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// started is a run whose sandbox stands, with all files in it, and whose start is in the log.
+type started struct {
+	routed
+	box     backends.Sandbox
+	command backends.Command
+	inputs  map[string]string // SHA-256 by name, of the files that we put into the workspace
+	tree    *tree             // the host workspace before the program, if there is a writable one
+}
+
+// Close ends the sandbox and what stands beside it. It may be called more than once.
+func (s started) Close() error {
+	if s.tree != nil {
+		s.tree.Close()
+	}
+	return s.box.Close()
+}
+
+// backend builds the sandbox while the run's start is being written to the log: both take about as
+// long, and nothing of the program runs yet. It returns when both are done.
+func (r *run) backend(ctx context.Context, q routed) (started, error) {
+	recorded := make(chan error, 1)
+	go func() { recorded <- r.recordStart(ctx) }()
+	s, err := r.build(ctx, q)
+	if rowErr := <-recorded; rowErr != nil {
+		s.closeIfOpen()
+		return started{}, rowErr
+	}
+	if err != nil {
+		s.closeIfOpen()
+		return started{}, broke(StageBackend, err)
+	}
+	return s, nil
+}
+
+func (s started) closeIfOpen() {
+	if s.box != nil {
+		s.Close()
+	}
+}
+
+func (r *run) build(ctx context.Context, q routed) (s started, err error) {
+	defer r.time(&r.res.Timings.Start)()
+	s = started{routed: q}
+	spec := backends.Spec{
+		ID:        q.ID,
+		Language:  q.code.Language,
+		Profile:   q.base,
+		Require:   q.requires,
+		Limits:    q.limits.Limits,
+		Mounts:    q.Mounts,
+		Workspace: q.Workspace,
+	}
+	file, remove, err := q.bring(&spec)
+	if err != nil {
+		return s, err
+	}
+	defer remove()
+	if s.box, err = q.backend.Start(ctx, spec); err != nil {
+		return s, err
+	}
+	if s.inputs, err = r.place(ctx, s); err != nil {
+		return s, err
+	}
+	s.command = backends.Command{Args: q.argv(file), Env: q.env(file)}
+	if q.Workspace.Write {
+		s.tree, err = look(ctx, q.Workspace.Host)
+	}
+	return s, err
+}
+
+// outside is where in the sandbox the program lies if it is not part of a host workspace.
+const outside = "/script/"
+
+// bring says how the program's file is called inside. In an empty workspace it will be put there.
+// In a host's, the file is there already; what is not shall not be left there either, so it comes
+// by a mount, whose source is on the host only until the sandbox stands.
+func (q routed) bring(spec *backends.Spec) (file string, remove func(), err error) {
+	transformed := !bytes.Equal(q.code.Source, q.Code)
+	switch {
+	case q.Workspace.Host == "":
+		return q.code.Name, func() {}, nil
+	case q.Within != "" && !transformed:
+		return q.Within, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "sandboxmcp-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	// The sandbox's user must get to the file; the folder's name can't be guessed by others.
+	host := filepath.Join(dir, q.code.Name)
+	err = errors.Join(os.Chmod(dir, 0o711), os.WriteFile(host, q.code.Source, 0o644))
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	inside := outside + q.code.Name
+	spec.Mounts = append(slices.Clone(spec.Mounts), backends.Mount{Host: host, Inside: inside})
+	return inside, remove, nil
+}
+
+// argv is the command line of the program: its interpreter, its file, and its arguments.
+func (q routed) argv(file string) []string {
+	if strings.HasPrefix(file, "-") {
+		file = "./" + file // or else the interpreter takes it for an option
+	}
+	interpreter := []string{q.code.Language}
+	switch {
+	case q.code.Language == "shell":
+		interpreter = []string{"bash"}
+	case q.code.Language == "node" && !bytes.Equal(q.code.Source, q.Code):
+		interpreter = []string{"node", "--enable-source-maps"} // errors name the lines as written
+	}
+	return slices.Concat(interpreter, []string{file}, q.Args)
+}
+
+// env is what the program finds in its environment, the later the stronger.
+func (q routed) env(file string) []string {
+	var env []string
+	if strings.HasPrefix(file, outside) {
+		env = []string{"PYTHONPATH=/workspace"} // python looks beside the file, which is elsewhere
+	}
+	return slices.Concat(env, q.Env, q.lease.Env())
+}

@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// patience is how long the steps after a program may take once its caller has given up: the
+// record of what it did must not depend on the caller's staying.
+const patience = 10 * time.Second
+
+// redact puts together the result's text. The streams were cleaned on their way, before they were
+// cut; this is the rest.
+func (r *run) redact(e ended) ended {
+	r.res.Stdout, r.res.StdoutCut = e.stdout.kept()
+	r.res.Stderr, r.res.StderrCut = e.stderr.kept()
+	r.res.Hints = hints(r.res, e)
+	r.scrub()
+	return e
+}
+
+// scrub takes the secrets out of what is text in the result, other than the streams.
+func (r *run) scrub() {
+	res := &r.res
+	for _, s := range []*string{&res.Name, &res.ArtifactsWhy, &res.ArtifactsFailed} {
+		*s = r.clean(*s)
+	}
+	for _, list := range [][]string{res.Hints, res.Warnings, res.Hit} {
+		for i := range list {
+			list[i] = r.clean(list[i])
+		}
+	}
+	for i := range res.Layers {
+		res.Layers[i].Detail = r.clean(res.Layers[i].Detail)
+	}
+	for i := range res.Artifacts {
+		res.Artifacts[i].Name = r.clean(res.Artifacts[i].Name)
+	}
+}
+
+// audit makes the run's end durable, and only then hands its result out. The sandbox is taken down
+// meanwhile.
+func (r *run) audit(ctx context.Context, e ended) (Result, error) {
+	ctx, cancel := outlast(ctx)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	r.noteEnd(e)
+	err := r.flush(ctx)
+	if closeErr := <-closed; closeErr != nil {
+		r.warn(r.clean("the sandbox could not be removed completely: " + closeErr.Error()))
+	}
+	if err != nil {
+		return r.withhold(e, err)
+	}
+	r.res.Timings.Total = time.Since(r.began).Microseconds()
+	return r.res, nil
+}
+
+func (r *run) noteEnd(e ended) {
+	if limits := slices.Concat(r.res.Hit, []string{r.res.Limit}); strings.Join(limits, "") != "" {
+		r.note(event.ResourceExceeded, facts{"limit": r.res.Limit, "hit": r.res.Hit})
+	}
+	if n := len(r.res.Artifacts); n > 0 {
+		r.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": hashSums(r.res.Artifacts)})
+	}
+	r.noteRun(endKind(r.res.Ended), r.outcome(e.inputs))
+}
+
+// withhold is the way out for a run that ended and whose end can't be recorded: no row, no result,
+// and no artifacts either.
+func (r *run) withhold(e ended, err error) (Result, error) {
+	failed := &Error{Stage: StageAudit, err: err, Remedy: "see whether the disk is full and the database is in order: sandboxmcp audit verify",
+		Reason: r.clean("the program ended, but this can't be written to the audit log, so its result is withheld: " + err.Error())}
+	if e.Artifacts != "" {
+		for _, a := range r.res.Artifacts {
+			os.Remove(filepath.Join(e.Artifacts, a.Name))
+		}
+		os.Remove(filepath.Join(e.Artifacts, "SHA256SUMS"))
+	}
+	return r.bare(failed), failed
+}
+
+// stop ends a run that has no outcome, and records why.
+func (r *run) stop(ctx context.Context, err error) (Result, error) {
+	e := broke(StageBackend, err)
+	e.Reason, e.Remedy = r.clean(e.Reason), r.clean(e.Remedy)
+	if ctx.Err() != nil && !e.Denied {
+		e.err = errors.Join(err, context.Cause(ctx))
+	}
+	res := r.bare(e)
+	// Who gives up while waiting has left no trace, and pays for none.
+	if e.Stage == StageAudit || res.Ended == backends.EndedCancelled && !r.started {
+		return res, e
+	}
+	ctx, cancel := outlast(ctx)
+	defer cancel()
+	r.noteStop(e)
+	if auditErr := r.flush(ctx); auditErr != nil {
+		e.Reason += r.clean("; and this can't be written to the audit log: " + auditErr.Error())
+	}
+	return res, e
+}
+
+func (r *run) noteStop(e *Error) {
+	reason := e.Reason
+	if e.public != "" {
+		reason = e.public
+	}
+	f := facts{"stage": e.Stage, "reason": reason[:min(len(reason), maxReason)]}
+	f.add("remedy", e.Remedy, len(e.Remedy))
+	f.add("layer", e.Layer, len(e.Layer))
+	if e.Denied {
+		f["ended"] = backends.EndedRefused
+		r.noteRun(executionRefused, f)
+		return
+	}
+	r.noteRun(event.ExecutionFailed, f)
+}
+
+// bare is the result of a run without an outcome.
+func (r *run) bare(e *Error) Result {
+	res := r.res
+	res.Ended, res.Refused = backends.EndedRefused, e
+	if cancelled(e) && !e.Denied {
+		res.Ended = backends.EndedCancelled
+	}
+	r.scrub()
+	return Result{
+		ID: res.ID, Namespace: res.Namespace, Language: res.Language, Name: r.clean(res.Name),
+		Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
+		Artifacts: []Artifact{}, Egress: res.Egress, Layers: []Layer{}, Timings: res.Timings, Warnings: res.Warnings,
+	}
+}
+
+func (r *run) warn(text string) { r.res.Warnings = append(r.res.Warnings, text) }
+
+// outlast returns a context that goes on for a while after ctx has ended.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
+	})
+	return longer, func() { stop(); cancel(nil) }
+}

@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Stages of a run, as Error.Stage names them.
+const (
+	StageValidate = "validate"
+	StageQueue    = "queue"
+	StageVault    = "vault"
+	StageEgress   = "egress"
+	StageBackend  = "backend"
+	StageAudit    = "audit"
+)
+
+// Error says why a request has no outcome: no program ran, or what it did may not be told.
+// Programs that fail are results, not errors.
+type Error struct {
+	Stage  string `json:"stage"`
+	Layer  string `json:"layer,omitempty"` // the layer of containment that it is about
+	Reason string `json:"reason"`
+	Remedy string `json:"remedy,omitempty"` // what to type or set
+	// Denied is set where policy or a missing piece forbids the run; otherwise something broke.
+	Denied bool `json:"denied"`
+
+	public string // the reason without any of the code, for the audit log; "" is Reason
+	err    error
+}
+
+func (e *Error) Error() string {
+	if e.Remedy == "" {
+		return e.Reason
+	}
+	return e.Reason + " (" + e.Remedy + ")"
+}
+
+// Unwrap returns the error below, such as ErrBusy, context.Canceled or a *backends.Refusal.
+func (e *Error) Unwrap() error { return e.err }
+
+// refuse says that policy forbids the run.
+func refuse(stage, reason, remedy string) *Error {
+	return &Error{Stage: stage, Reason: reason, Remedy: remedy, Denied: true}
+}
+
+// broke wraps what a stage could not do. A backend's refusal is still one.
+func broke(stage string, err error) *Error {
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	var refusal *backends.Refusal
+	if errors.As(err, &refusal) {
+		e := refuse(stage, refusal.Reason, refusal.Remedy)
+		e.Layer, e.err = refusal.Layer, err
+		if e.Layer != "" {
+			e.Reason = "layer " + e.Layer + " is required and can't be had: " + e.Reason
+		}
+		return e
+	}
+	return &Error{Stage: stage, Reason: err.Error(), err: err}
+}
+
+func cancelled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,76 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// ended is a run whose program has ended, and with it all of its processes.
+type ended struct {
+	started
+	stdout, stderr *stream
+}
+
+func (r *run) exec(ctx context.Context, s started) (ended, error) {
+	defer r.time(&r.res.Timings.Exec)()
+	if ctx.Err() != nil {
+		return ended{}, context.Cause(ctx)
+	}
+	e := ended{s, newStream(s.limits.Output, s.Stdout), newStream(s.limits.Output, s.Stderr)}
+	r.outputs = [2]*stream{e.stdout, e.stderr}
+	stdout, stderr := s.lease.Writer(e.stdout), s.lease.Writer(e.stderr)
+	out, err := s.box.Exec(ctx, s.command, backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr})
+	// Closing lets out what the redactors held back, as it might have become a secret.
+	err = errors.Join(err, stdout.Close(), stderr.Close())
+	e.stdout.Close()
+	e.stderr.Close()
+	if err != nil {
+		return ended{}, broke(StageBackend, err)
+	}
+	r.res.addOutcome(out)
+	if gone := lacking(out.Contained, s.requires); gone != nil {
+		return ended{}, &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
+			"backend %q ran the program without %s, which was required: this is a bug of sandboxmcp, and the result is withheld",
+			s.backend.Name(), strings.Join(gone, ", "))}
+	}
+	return e, nil
+}
+
+// lacking returns the required layers that did not hold. Backends promise that there are none;
+// this is the second look.
+func lacking(c backends.Containment, required []string) []string {
+	held := c.InForce()
+	var gone []string
+	for _, l := range required {
+		if !slices.Contains(held, l) {
+			gone = append(gone, l)
+		}
+	}
+	return gone
+}
+
+// show waits until the caller's writers have all output that was kept. It comes last, when the
+// sandbox and its slot in the queue are given back: a writer that blocks holds up only its own
+// caller, and only as long as that one wants to wait.
+func (r *run) show(ctx context.Context) {
+	for _, s := range r.outputs {
+		if s == nil {
+			continue
+		}
+		select {
+		case <-s.shown:
+			continue
+		case <-ctx.Done():
+		}
+		select {
+		case <-s.shown:
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+func TestNobodyRaisesALimitAboveItsCap(t *testing.T) {
+	small := Bounds{Limits: backends.Limits{RAM: 64 << 20, Wall: 5 * time.Second, CPU: 1, Processes: 4, Disk: 32 << 20}, Output: 1000}
+	for _, test := range []struct {
+		key  string
+		more func(*Request)
+	}{
+		{"caps.ram_mb", func(q *Request) { q.Limits.RAM = 65 << 20 }},
+		{"caps.timeout_seconds", func(q *Request) { q.Limits.Wall = 6 * time.Second }},
+		{"caps.cpu_cores", func(q *Request) { q.Limits.CPU = 1.5 }},
+		{"caps.processes", func(q *Request) { q.Limits.Processes = 5 }},
+		{"caps.disk_mb", func(q *Request) { q.Limits.Disk = 33 << 20 }},
+		{"caps.output_bytes", func(q *Request) { q.Output = 1001 }},
+	} {
+		r := newRig(t, func(c *Config) { c.Caps = small })
+		_, err := r.shell("true", test.more)
+		if e := stopped(t, err); !e.Denied || !strings.Contains(e.Remedy, test.key) {
+			t.Errorf("%s: got %q, %q", test.key, e.Reason, e.Remedy)
+		}
+	}
+	for name, less := range map[string]func(*Request){
+		"negative":   func(q *Request) { q.Limits.RAM = -1 },
+		"no time":    func(q *Request) { q.Limits.Wall = -time.Second },
+		"not a core": func(q *Request) { q.Limits.CPU = -0.5 },
+	} {
+		if _, err := newRig(t, nil).shell("true", less); !stopped(t, err).Denied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A default above the cap is not what the caller asked for: it gets the cap.
+	r := newRig(t, func(c *Config) { c.Caps = small })
+	if _, err := r.shell("true", nil); err != nil || r.backend.spec.Limits != small.Limits {
+		t.Errorf("%v: the sandbox got %+v, want %+v", err, r.backend.spec.Limits, small.Limits)
+	}
+}
+
+func TestMissingLayerRefuses(t *testing.T) {
+	r := newRig(t, nil)
+	r.backend.refuse = fmt.Errorf("start: %w", &backends.Refusal{Layer: "user", Reason: "user namespaces are off", Remedy: "sysctl kernel.something=1"})
+	res, err := r.shell("true", nil)
+	e := stopped(t, err)
+	if !e.Denied || e.Layer != "user" || e.Remedy != "sysctl kernel.something=1" || res.Ended != "refused" {
+		t.Errorf("got %+v", e)
+	}
+	kinds, text := r.rows()
+	if kinds[len(kinds)-1] != executionRefused || !strings.Contains(text, `"layer":"user"`) {
+		t.Errorf("rows:\n%s", text)
+	}
+}
+
+// A backend that says afterwards that a required layer did not hold has broken its promise.
+func TestResultOfAProgramThatWasNotContainedIsWithheld(t *testing.T) {
+	r := newRig(t, nil)
+	r.backend.unheld = []string{backends.LayerSeccomp}
+	res, err := r.shell("echo precious", nil)
+	if e := stopped(t, err); e.Layer != backends.LayerSeccomp || res.Stdout != "" {
+		t.Errorf("got %+v and %q", e, res.Stdout)
+	}
+	if kinds, _ := r.rows(); kinds[len(kinds)-1] != event.ExecutionFailed {
+		t.Errorf("rows %v", kinds)
+	}
+	// What no policy requires may be missing, and the result says so.
+	r.backend.unheld = []string{backends.LayerCgroup}
+	res, err = r.shell("true", nil)
+	if err != nil || strings.Contains(fmt.Sprint(res.LayersInForce()), "cgroup ") {
+		t.Errorf("%v, layers %v", err, res.LayersInForce())
+	}
+	_, err = r.shell("true", func(q *Request) { q.Require = []string{backends.LayerCgroup} })
+	if e := stopped(t, err); e.Layer != backends.LayerCgroup {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestNetworkIsRefusedAndEachNameRecorded(t *testing.T) {
+	r := newRig(t, nil)
+	res, err := r.shell("true", func(q *Request) { q.Allow = []string{"example.com", "*.example.org:443"} })
+	if e := stopped(t, err); e.Stage != StageEgress || len(res.Egress) != 2 || res.Egress[0].Allowed {
+		t.Errorf("got %+v, %+v", e, res.Egress)
+	}
+	kinds, _ := r.rows()
+	if len(kinds) != 3 || kinds[0] != event.EgressDenied || kinds[1] != event.EgressDenied {
+		t.Errorf("rows %v", kinds)
+	}
+}
+
+func TestCancelledWhileWaitingLeavesNoTrace(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Queue = NewQueue(1, 5) })
+	leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true")})
+	if !errors.Is(err, context.DeadlineExceeded) || res.Ended != backends.EndedCancelled {
+		t.Errorf("got %v, ended %q", err, res.Ended)
+	}
+	if kinds, _ := r.rows(); len(kinds) != 0 || r.backend.starts.Load() != 0 {
+		t.Errorf("rows %v, %d sandboxes", kinds, r.backend.starts.Load())
+	}
+	leave()
+}
+
+func TestCancelledRunIsRecorded(t *testing.T) {
+	r := newRig(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	start := time.Now()
+	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("echo partial; exec sleep 20")})
+	if err != nil || res.Ended != backends.EndedCancelled || res.Stdout != "partial\n" {
+		t.Errorf("got %v, %+v", err, res)
+	}
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	if kinds, text := r.rows(); len(kinds) != 2 || !strings.Contains(text, `"ended":"cancelled"`) {
+		t.Errorf("rows:\n%s", text)
+	}
+}
+
+func TestFailedProgramIsAResult(t *testing.T) {
+	r := newRig(t, nil)
+	res, err := r.shell("echo out; echo err >&2; exit 7", nil)
+	if err != nil || res.ExitCode != 7 || res.Ended != "exit" || res.Stdout != "out\n" || res.Stderr != "err\n" {
+		t.Errorf("%v, %+v", err, res)
+	}
+	if res.Timings.Total <= 0 || res.Timings.Exec <= 0 || res.Timings.Audit <= 0 {
+		t.Errorf("timings %+v", res.Timings)
+	}
+}
+
+func TestNameOfAFileIsNoOption(t *testing.T) {
+	r := newRig(t, nil)
+	res, err := r.shell(`echo "$0 $1"`, func(q *Request) { q.Name, q.Args = "-x.sh", []string{"-y"} })
+	if err != nil || res.Stdout != "./-x.sh -y\n" {
+		t.Errorf("%v, %q, %q", err, res.Stdout, res.Stderr)
+	}
+}
+
+func TestHints(t *testing.T) {
+	r := newRig(t, nil)
+	for _, test := range []struct{ code, want string }{
+		{`echo "ModuleNotFoundError: No module named 'helper'" >&2; exit 1`, "--input /src/helper.py"},
+		{`echo "ModuleNotFoundError: No module named 'numpy'" >&2; exit 1`, "numpy is not installed"},
+		{`echo "socket.gaierror: [Errno -3] Temporary failure in name resolution" >&2; exit 1`, "no network"},
+		{`sleep 5`, "--timeout"},
+	} {
+		res, err := r.shell(test.code, func(q *Request) {
+			q.Limits.Wall = 300 * time.Millisecond
+			q.Beside = func(m string) (string, bool) { return "/src/" + m + ".py", m == "helper" }
+		})
+		if err != nil || !strings.Contains(strings.Join(res.Hints, "\n"), test.want) {
+			t.Errorf("%s: %v, hints %q", test.code, err, res.Hints)
+		}
+	}
+	if res, _ := r.shell(`echo "No module named 'x'" >&2`, nil); len(res.Hints) > 0 {
+		t.Errorf("hints for a program that went well: %q", res.Hints)
+	}
+}
+
+// filepathWalkContains returns an error if text is in a file or in the name of one below dir.
+func filepathWalkContains(dir, text string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		content, _ := os.ReadFile(path)
+		if strings.Contains(d.Name(), text) || strings.Contains(string(content), text) {
+			return fmt.Errorf("%s holds %q", path, text)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,145 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// A placer puts files into a workspace and remembers what it put there.
+type placer struct {
+	files backends.Files
+	sums  map[string]string // SHA-256 by name
+	room  int64             // bytes that may still come
+	over  int               // things that were passed over
+}
+
+// place puts the program and its inputs into the workspace. A host workspace gets nothing: what
+// is put there would stay there.
+func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
+	p := &placer{files: s.box.Files(), sums: map[string]string{}, room: s.limits.Disk}
+	if s.Workspace.Host != "" {
+		if len(s.Inputs) > 0 {
+			return nil, refuse(StageValidate, "inputs would be copied into the host's workspace and stay there",
+				"use one of --input and --workspace, or show the inputs with --mount")
+		}
+		return p.sums, nil
+	}
+	if err := p.put(s.code.Name, 0o644, bytes.NewReader(s.code.Source)); err != nil {
+		return nil, err
+	}
+	for _, in := range s.Inputs {
+		if err := p.input(ctx, in); err != nil {
+			return nil, err
+		}
+	}
+	if p.over > 0 {
+		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to folders, and what is no file", p.over))
+	}
+	return p.sums, nil
+}
+
+func (p *placer) input(ctx context.Context, in Input) error {
+	if in.Host == "" {
+		return p.put(in.Name, 0o644, bytes.NewReader(in.Content))
+	}
+	name := in.Name
+	if name == "" {
+		name = filepath.Base(in.Host)
+	}
+	info, err := os.Stat(in.Host)
+	if err != nil {
+		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
+	}
+	if info.IsDir() {
+		return p.folder(ctx, in.Host, name)
+	}
+	root, err := os.OpenRoot(filepath.Dir(in.Host))
+	if err != nil {
+		return fmt.Errorf("input: %w", err)
+	}
+	defer root.Close()
+	return p.file(root, filepath.Base(in.Host), name)
+}
+
+// folder copies what is below dir. Root keeps links from leading out of it.
+func (p *placer) folder(ctx context.Context, dir, to string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return refuse(StageValidate, fmt.Sprintf("input %s: %v", dir, err), "")
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if d.IsDir() {
+			return nil
+		}
+		// A link counts as what it leads to, if that is a file in the same folder.
+		info, err := root.Stat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			p.over++
+			return nil
+		}
+		return p.file(root, name, path.Join(to, name))
+	})
+}
+
+func (p *placer) file(root *os.Root, name, to string) error {
+	f, err := openRegular(root, name)
+	if err != nil {
+		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return p.put(to, uint32(info.Mode().Perm())|0o600, f)
+}
+
+func (p *placer) put(name string, mode uint32, r io.Reader) error {
+	clean := path.Clean(name)
+	if !filepath.IsLocal(clean) || clean == "." {
+		return refuse(StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), "")
+	}
+	h := sha256.New()
+	counted := &io.LimitedReader{R: io.TeeReader(r, h), N: p.room + 1}
+	if _, twice := p.sums[clean]; twice {
+		return p.same(clean, counted, h.Sum)
+	}
+	err := p.files.Put(clean, mode, counted)
+	if p.room = counted.N - 1; p.room < 0 {
+		return refuse(StageValidate, "the inputs are larger than the workspace may be", "raise --disk")
+	}
+	if err != nil {
+		return fmt.Errorf("put %q into the workspace: %w", name, err)
+	}
+	p.sums[clean] = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// same takes a second file of one name if it says the same, as when the program lies in a folder
+// that is an input.
+func (p *placer) same(name string, r io.Reader, sum func([]byte) []byte) error {
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return fmt.Errorf("read input %q: %w", name, err)
+	}
+	if hex.EncodeToString(sum(nil)) != p.sums[name] {
+		return refuse(StageValidate, fmt.Sprintf("two different files would be %q in the workspace", name), "rename one")
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package pipeline
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Bounds are limits of a run, or what an operator allows at most. A zero field is the default.
+type Bounds struct {
+	backends.Limits
+	Output int64 // bytes of stdout, and as many of stderr
+}
+
+// DefaultBounds are the limits of a run for which neither operator nor caller names others.
+var DefaultBounds = Bounds{Limits: backends.DefaultLimits, Output: 1 << 20}
+
+// DefaultCaps are what a caller can ask for at most, where the operator does not say.
+var DefaultCaps = Bounds{
+	Limits: backends.Limits{
+		RAM:       8 << 30,
+		Wall:      time.Hour,
+		CPU:       64,
+		Processes: 1024,
+		Disk:      8 << 30,
+	},
+	Output: 64 << 20,
+}
+
+func (b Bounds) or(d Bounds) Bounds {
+	limits := d.Limits
+	for _, f := range []struct{ to, from *int64 }{
+		{&limits.RAM, &b.RAM},
+		{&limits.Disk, &b.Disk},
+		{(*int64)(&limits.Wall), (*int64)(&b.Wall)},
+		{&d.Output, &b.Output},
+	} {
+		if *f.from > 0 {
+			*f.to = *f.from
+		}
+	}
+	if b.CPU > 0 {
+		limits.CPU = b.CPU
+	}
+	if b.Processes > 0 {
+		limits.Processes = b.Processes
+	}
+	return Bounds{limits, d.Output}
+}
+
+// A bound is one field of Bounds, in the unit and under the name that people set it with.
+type bound struct {
+	name string // as in --name and in "limits.name" and "caps.name" of the configuration
+	flag string
+	unit string
+	get  func(Bounds) float64
+}
+
+var bounds = []bound{
+	{"ram_mb", "ram", "MB", func(b Bounds) float64 { return float64(b.RAM) / (1 << 20) }},
+	{"timeout_seconds", "timeout", "seconds", func(b Bounds) float64 { return b.Wall.Seconds() }},
+	{"cpu_cores", "cpu", "cores", func(b Bounds) float64 { return b.CPU }},
+	{"processes", "processes", "processes", func(b Bounds) float64 { return float64(b.Processes) }},
+	{"disk_mb", "disk", "MB", func(b Bounds) float64 { return float64(b.Disk) / (1 << 20) }},
+	{"output_bytes", "output", "bytes", func(b Bounds) float64 { return float64(b.Output) }},
+}
+
+// limit returns what a run may use: what it asks for, or the operator's default, which is never
+// above the operator's cap. Asking for more than the cap is refused, not cut down: a program that
+// gets less than its caller counted on fails later, and less clearly.
+func (p *Pipeline) limit(asked Bounds) (Bounds, error) {
+	limits := asked.or(p.cfg.Limits)
+	for _, b := range bounds {
+		want, most := b.get(asked), b.get(p.cfg.Caps)
+		switch {
+		case want < 0 || want != want:
+			return Bounds{}, refuse(StageValidate, fmt.Sprintf("--%s %s is not a limit", b.flag, plain(want)),
+				"leave it out for the default")
+		case want > most:
+			return Bounds{}, refuse(StageValidate,
+				fmt.Sprintf("%s %s asked for, and the operator's cap is %s", plain(want), b.unit, plain(most)),
+				fmt.Sprintf("ask for at most --%s %s, or raise caps.%s in the configuration", b.flag, plain(most), b.name))
+		}
+	}
+	return limits.atMost(p.cfg.Caps), nil
+}
+
+func (b Bounds) atMost(caps Bounds) Bounds {
+	return Bounds{
+		Limits: backends.Limits{
+			RAM:       min(b.RAM, caps.RAM),
+			Wall:      min(b.Wall, caps.Wall),
+			CPU:       min(b.CPU, caps.CPU),
+			Processes: min(b.Processes, caps.Processes),
+			Disk:      min(b.Disk, caps.Disk),
+		},
+		Output: min(b.Output, caps.Output),
+	}
+}
+
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

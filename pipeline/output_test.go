@@ -1,0 +1,219 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+const secret = "correct-horse-battery-staple"
+
+func TestSecretInChunksIsRedactedBeforeItIsCut(t *testing.T) {
+	r := newRig(t, nil)
+	r.memory.Set("default", "TOKEN", []byte(secret))
+	// Cut in the middle of the secret: what is left of it must not show either.
+	for _, output := range []int64{5, 12, 100} {
+		var live lockedBuffer
+		res, err := r.shell(`printf "a ${TOKEN:0:9}"; sleep 0.05; printf "${TOKEN:9} b"; printf "$TOKEN" >&2`, func(q *Request) {
+			q.Secrets, q.Output = []string{"TOKEN"}, output
+			q.Stdout, q.Stderr = &live, &live
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{res.Stdout, res.Stderr, live.String()} {
+			for i := 0; i+4 <= len(secret); i++ {
+				if strings.Contains(text, secret[i:i+4]) {
+					t.Errorf("output %d: %q holds a part of the secret", output, text)
+					break
+				}
+			}
+		}
+		if want := "a ***REDACTED*** b"; output == 100 && res.Stdout != want {
+			t.Errorf("got %q, want %q", res.Stdout, want)
+		}
+		if want := int64(len("a ***REDACTED*** b")) - output; output < 18 && res.StdoutCut != want {
+			t.Errorf("output %d: cut %d bytes, want %d", output, res.StdoutCut, want)
+		}
+	}
+}
+
+func TestSecretLeavesByNoOtherPath(t *testing.T) {
+	r := newRig(t, nil)
+	r.memory.Set("default", "TOKEN", []byte(secret))
+	dir := t.TempDir()
+	res, err := r.shell(`echo "$TOKEN" > plain; echo fine > "name-$TOKEN"; echo "ModuleNotFoundError: No module named '$TOKEN'" >&2; exit 1`,
+		func(q *Request) {
+			q.Secrets, q.Artifacts = []string{"TOKEN"}, dir
+			q.Beside = func(module string) (string, bool) { return "/somewhere/" + module, true }
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := res.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows := r.rows()
+	for where, text := range map[string]string{"result": string(shown), "log": rows} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the secret is in the %s: %s", where, text)
+		}
+	}
+	if len(res.Artifacts) != 2 || res.Artifacts[0].Withheld == "" || res.Artifacts[1].Withheld == "" {
+		t.Errorf("artifacts with a secret were handed out: %+v", res.Artifacts)
+	}
+	for _, a := range res.Artifacts {
+		if a.SHA256 == "" {
+			t.Errorf("%s is not hashed", a.Name)
+		}
+	}
+	if err := filepathWalkContains(dir, secret); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPolicyMayHandOutSecrets(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Artifacts.ShowSecrets = true })
+	r.memory.Set("default", "TOKEN", []byte(secret))
+	res, err := r.shell(`echo "$TOKEN" > plain`, func(q *Request) { q.Secrets = []string{"TOKEN"} })
+	if err != nil || len(res.Artifacts) != 1 || res.Artifacts[0].Withheld != "" {
+		t.Errorf("%v, artifacts %+v", err, res.Artifacts)
+	}
+}
+
+// A writer that blocks holds up its own caller, until that one gives up, and nothing else.
+func TestBlockedWriterDoesNotWedgeTheRun(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Queue = NewQueue(1, 0) })
+	reader, writer := io.Pipe()
+	defer reader.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	type answer struct {
+		res Result
+		err error
+	}
+	done := make(chan answer)
+	go func() {
+		res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("for i in {1..5000}; do echo line; done; echo end"), Stdout: writer})
+		done <- answer{res, err}
+	}()
+	waitFor(t, "the row of the end", func() bool {
+		kinds, _ := r.rows()
+		return len(kinds) == 2
+	})
+	waitFor(t, "the slot", func() bool { return r.cfg.Queue.Stats().Busy == 0 })
+	if n := r.backend.open.Load(); n != 0 {
+		t.Error("the sandbox is still there while its caller's writer blocks")
+	}
+	cancel()
+	got := <-done
+	if got.err != nil || got.res.Ended != "ok" || !strings.HasSuffix(got.res.Stdout, "end\n") {
+		t.Errorf("got %v, ended %q, %d bytes", got.err, got.res.Ended, len(got.res.Stdout))
+	}
+}
+
+func TestBrokenWriterLosesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	res, err := r.shell("echo one; sleep 0.05; echo two", func(q *Request) { q.Stdout = brokenWriter{} })
+	if err != nil || res.Stdout != "one\ntwo\n" {
+		t.Errorf("%v, %q", err, res.Stdout)
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("closed") }
+
+func TestSlowWriterGetsEverything(t *testing.T) {
+	r := newRig(t, nil)
+	var slow slowWriter
+	res, err := r.shell("for i in {1..200}; do echo line $i; done", func(q *Request) { q.Stdout = &slow })
+	if err != nil || slow.String() != res.Stdout || res.Stdout == "" {
+		t.Errorf("%v: the writer got %d bytes, the result has %d", err, len(slow.String()), len(res.Stdout))
+	}
+}
+
+type slowWriter struct{ lockedBuffer }
+
+func (w *slowWriter) Write(b []byte) (int, error) {
+	time.Sleep(20 * time.Millisecond)
+	return w.lockedBuffer.Write(b)
+}
+
+func TestLiveOutputComesWhileTheProgramRuns(t *testing.T) {
+	r := newRig(t, nil)
+	var live lockedBuffer
+	done := make(chan struct{})
+	release, hold := io.Pipe()
+	go func() {
+		defer close(done)
+		r.shell("echo first; read line; echo last", func(q *Request) { q.Stdout, q.Stdin = &live, release })
+	}()
+	waitFor(t, "the first line", func() bool { return live.String() == "first\n" })
+	io.WriteString(hold, "go\n")
+	hold.Close()
+	<-done
+	if got := live.String(); got != "first\nlast\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOutputThatIsNotText(t *testing.T) {
+	r := newRig(t, nil)
+	res, err := r.shell(`printf '\377\000\376'`, nil)
+	if err != nil || res.Stdout != "\xff\x00\xfe" {
+		t.Fatalf("%v, %q", err, res.Stdout)
+	}
+	b, err := res.MarshalJSON()
+	if err != nil || !bytes.Contains(b, []byte(`"stdout_base64":"/wD+"`)) {
+		t.Errorf("%v: %s", err, b)
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	f.Add([]byte("héllo wörld €uro \U0001F600"), int64(7), uint8(3))
+	f.Add([]byte("\xff\xfe\x80\x80\x80\xf0\x9f"), int64(5), uint8(1))
+	f.Fuzz(func(t *testing.T, text []byte, most int64, step uint8) {
+		most = max(most%64, 1)
+		var live lockedBuffer
+		s := newStream(most, &live)
+		for rest := text; len(rest) > 0; {
+			n := min(len(rest), int(step)+1)
+			if wrote, err := s.Write(rest[:n]); wrote != n || err != nil {
+				t.Fatalf("wrote %d of %d: %v", wrote, n, err)
+			}
+			rest = rest[n:]
+		}
+		s.Close()
+		<-s.shown
+		kept, cut := s.kept()
+		switch {
+		case !bytes.HasPrefix(text, []byte(kept)):
+			t.Errorf("kept %q of %q", kept, text)
+		case int64(len(kept)) > most:
+			t.Errorf("kept %d bytes, want at most %d", len(kept), most)
+		case int64(len(kept))+cut != int64(len(text)):
+			t.Errorf("kept %d and cut %d of %d bytes", len(kept), cut, len(text))
+		case live.String() != kept:
+			t.Errorf("the writer got %q, the result has %q", live.String(), kept)
+		case utf8.Valid(text) && !utf8.ValidString(kept):
+			t.Errorf("a character was cut in half: %q", kept)
+		case int64(len(text)) <= most && cut != 0:
+			t.Errorf("cut %d bytes that had room", cut)
+		}
+	})
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not come", what)
+		}
+	}
+}

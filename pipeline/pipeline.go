@@ -1,0 +1,127 @@
+// Package pipeline is the one way in: whatever runs, runs through Do.
+//
+//	request -> validate -> queue -> vault -> egress -> backend -> sign -> redact -> audit -> result
+//
+// Its promises: a run's start is durable in the audit log before its program begins, and its end
+// before its result is handed out; secrets are taken out of all text before it is cut, logged or
+// returned; a layer that policy requires and the host can't give means that nothing runs; and when
+// Do returns, nothing of the run is left.
+package pipeline
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Pipeline runs requests. All methods may be called concurrently.
+type Pipeline struct {
+	cfg Config
+}
+
+// Config is what a pipeline is made of.
+type Config struct {
+	Backends []backends.Backend // the first is the default
+	Audit    Recorder           // without one, every run is refused
+	Vault    *vault.Vault       // nil lends nothing
+	Bus      *event.Bus         // nil: nobody listens
+	Queue    *Queue             // nil: as many runs as cores, and 100 that wait
+
+	Profile  string             // the default; "" is "hardened"
+	Profiles map[string]Profile // nil: those that the backends know, with all that they promise
+	Limits   Bounds             // of a run that asks for none; zero fields are DefaultBounds
+	Caps     Bounds             // what a run can ask for at most; zero fields are DefaultCaps
+
+	Artifacts ArtifactPolicy
+}
+
+// Recorder is the audit log. What it was given is durable when Append returns without an error;
+// it may be called concurrently.
+type Recorder interface {
+	Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error)
+}
+
+// Profile is what an operator demands of containment, under a name.
+type Profile struct {
+	Base    string   // the backend's own profile: "hardened" or "landlock"
+	Require []string // layers without which a run is refused
+}
+
+// ArtifactPolicy says what is handed out of what programs leave behind.
+type ArtifactPolicy struct {
+	MaxCount int   // files; 0 is 1,000
+	MaxBytes int64 // of all together; 0 is 256 MB
+	// ShowSecrets hands artifacts out even if a leased secret is in them.
+	ShowSecrets bool
+}
+
+// New returns a pipeline that works as cfg says.
+func New(cfg Config) *Pipeline {
+	cfg.Limits, cfg.Caps = cfg.Limits.or(DefaultBounds), cfg.Caps.or(DefaultCaps)
+	if cfg.Queue == nil {
+		cfg.Queue = NewQueue(runtime.NumCPU(), 100)
+	}
+	if cfg.Vault == nil {
+		cfg.Vault = vault.New()
+	}
+	if cfg.Profile == "" {
+		cfg.Profile = "hardened"
+	}
+	if cfg.Profiles == nil {
+		cfg.Profiles = map[string]Profile{
+			"hardened": {Base: "hardened", Require: backends.ContainmentLayers},
+			"landlock": {Base: "landlock"},
+		}
+	}
+	if cfg.Artifacts.MaxCount <= 0 {
+		cfg.Artifacts.MaxCount = 1000
+	}
+	if cfg.Artifacts.MaxBytes <= 0 {
+		cfg.Artifacts.MaxBytes = 256 << 20
+	}
+	return &Pipeline{cfg: cfg}
+}
+
+// Do runs one request. A program that fails is a result without an error. An error is always an
+// *Error: nothing was run, or what was run may not be told; the result then holds the request's id
+// and the reason, and nothing of the program. When ctx ends, the program is killed, and the result
+// says so.
+func (p *Pipeline) Do(ctx context.Context, request Request) (Result, error) {
+	r := p.begin(&request)
+	defer r.show(ctx)
+
+	checked, err := r.validate(ctx, request)
+	if err != nil {
+		return r.stop(ctx, err)
+	}
+	queued, err := r.queue(ctx, checked)
+	if err != nil {
+		return r.stop(ctx, err)
+	}
+	defer queued.leave()
+	armed, err := r.vault(ctx, queued)
+	if err != nil {
+		return r.stop(ctx, err)
+	}
+	defer armed.lease.Close()
+	routed, err := r.egress(armed)
+	if err != nil {
+		return r.stop(ctx, err)
+	}
+	started, err := r.backend(ctx, routed)
+	if err != nil {
+		return r.stop(ctx, err)
+	}
+	defer started.box.Close()
+	ended, err := r.exec(ctx, started)
+	if err != nil {
+		return r.stop(ctx, err)
+	}
+	signed := r.sign(ctx, ended)
+	redacted := r.redact(signed)
+	return r.audit(ctx, redacted)
+}

@@ -1,0 +1,189 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// ErrBusy is the error of a queue that is full. Nothing was started; trying again later may work.
+var ErrBusy = errors.New("too many runs are waiting")
+
+// Queue bounds how much runs at once. It is fair between namespaces, which take turns, and first
+// come, first served within one. The number of those that wait is bounded, too, and a namespace
+// that fills the waiting room gives up its newest place to one that has fewer.
+// All methods may be called concurrently.
+type Queue struct {
+	mu      sync.Mutex
+	slots   int
+	free    int
+	room    int      // how many may wait
+	waiting int      // how many do
+	turns   []string // namespaces with waiters; the first one is next
+	lines   map[string][]*waiter
+}
+
+// A waiter is told once: nil when it may run, or why it may not.
+type waiter struct {
+	weight int
+	told   chan error // has room for the one answer
+}
+
+// NewQueue returns a queue that lets runs of a weight of slots together run at once, and lets room
+// more wait. At least one can run.
+func NewQueue(slots, room int) *Queue {
+	slots = max(slots, 1)
+	return &Queue{slots: slots, free: slots, room: max(room, 0), lines: map[string][]*waiter{}}
+}
+
+// Enter waits for a run's turn and returns what ends it, which may be called more than once.
+// A weight below one counts as one, and a weight above all slots as all of them. onWait, if set, is
+// called before the first time that it has to wait, with how many wait by then.
+//
+// The error is ErrBusy or the cause of ctx; either way the caller holds nothing and waits nowhere.
+func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	weight = min(max(weight, 1), q.slots)
+	w, waiting, err := q.join(namespace, weight)
+	if err != nil {
+		return nil, err
+	}
+	if w == nil {
+		return q.leaver(weight), nil
+	}
+	if onWait != nil {
+		onWait(waiting)
+	}
+	select {
+	case err := <-w.told:
+		if err != nil {
+			return nil, err
+		}
+		return q.leaver(weight), nil
+	case <-ctx.Done():
+		q.abandon(namespace, w)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// join takes a slot at once, and then there is no waiter, or a place in the line of its namespace.
+func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// Nobody overtakes: while somebody waits, for whatever weight, newcomers wait behind.
+	if q.waiting == 0 && weight <= q.free {
+		q.free -= weight
+		return nil, 0, nil
+	}
+	if q.waiting >= q.room && !q.makeRoom(namespace) {
+		return nil, 0, q.busy()
+	}
+	w := &waiter{weight: weight, told: make(chan error, 1)}
+	if len(q.lines[namespace]) == 0 {
+		q.turns = append(q.turns, namespace)
+	}
+	q.lines[namespace] = append(q.lines[namespace], w)
+	q.waiting++
+	return w, q.waiting, nil
+}
+
+func (q *Queue) busy() error {
+	return fmt.Errorf("%w: %d run and %d wait already", ErrBusy, q.slots-q.free, q.waiting)
+}
+
+// makeRoom sends away the newest waiter of the longest line, if the newcomer's stays shorter than
+// that line even so. Without this, one namespace could keep all others out by waiting a lot.
+func (q *Queue) makeRoom(namespace string) bool {
+	longest := ""
+	for _, ns := range q.turns {
+		if len(q.lines[ns]) > len(q.lines[longest]) {
+			longest = ns
+		}
+	}
+	line := q.lines[longest]
+	if len(line) < len(q.lines[namespace])+2 {
+		return false
+	}
+	last := line[len(line)-1]
+	last.told <- fmt.Errorf("%w: other namespaces wait, and %q has the most places in the queue", ErrBusy, longest)
+	q.remove(longest, last)
+	return true
+}
+
+func (q *Queue) abandon(namespace string, w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.remove(namespace, w) {
+		q.admit() // the one behind may be lighter
+		return
+	}
+	// Its turn came in the same moment.
+	if err := <-w.told; err == nil {
+		q.free += w.weight
+		q.admit()
+	}
+}
+
+// remove takes w out of its line and reports whether it was in it.
+func (q *Queue) remove(namespace string, w *waiter) bool {
+	line := q.lines[namespace]
+	i := slices.Index(line, w)
+	if i < 0 {
+		return false
+	}
+	q.waiting--
+	if len(line) > 1 {
+		q.lines[namespace] = slices.Delete(line, i, i+1)
+		return true
+	}
+	delete(q.lines, namespace)
+	t := slices.Index(q.turns, namespace)
+	q.turns = slices.Delete(q.turns, t, t+1)
+	return true
+}
+
+// leaver returns a function that gives the slots back the first time that it is called.
+func (q *Queue) leaver(weight int) func() {
+	return sync.OnceFunc(func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.free += weight
+		q.admit()
+	})
+}
+
+// admit lets waiters in, one namespace after the other, as long as the next one fits. A heavy one
+// whose turn it is holds up the lighter ones behind it, or else it would never come in.
+func (q *Queue) admit() {
+	for len(q.turns) > 0 {
+		namespace := q.turns[0]
+		w := q.lines[namespace][0]
+		if w.weight > q.free {
+			return
+		}
+		q.free -= w.weight
+		if q.remove(namespace, w); len(q.lines[namespace]) > 0 {
+			q.turns = append(q.turns[1:], namespace)
+		}
+		w.told <- nil
+	}
+}
+
+// Stats is a queue at one moment.
+type Stats struct {
+	Slots   int `json:"slots"`
+	Busy    int `json:"busy"`
+	Waiting int `json:"waiting"`
+	Room    int `json:"room"`
+}
+
+// Stats returns what the queue holds now.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return Stats{Slots: q.slots, Busy: q.slots - q.free, Waiting: q.waiting, Room: q.room}
+}

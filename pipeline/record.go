@@ -1,0 +1,259 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// executionRefused is a kind of row. Listeners are told execution.failed.
+const executionRefused = "execution.refused"
+
+// What one row may hold: the log takes 1 MiB a row, and a program that leaves a thousand long
+// names behind must not be able to make its own record impossible.
+const (
+	maxListed = 100
+	maxNames  = 64 << 10 // bytes of all artifacts' names together, before JSON escapes them
+	maxReason = 4 << 10
+	maxText   = 512
+)
+
+// facts describe a run in each of its rows: names, sizes and hashes, never code, values or output.
+type facts map[string]any
+
+// facts returns what is known of a request before anybody has looked at it.
+func (q *Request) facts() facts {
+	f := facts{"code_sha256": hash(q.Code), "code_bytes": len(q.Code), "name": clip(q.Name), "language": clip(q.Language)}
+	f.add("args", len(q.Args), len(q.Args))
+	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
+	f.add("env", some(envNames(q.Env)), len(q.Env))
+	f.add("secrets", some(q.Secrets), len(q.Secrets))
+	f.add("allow", some(q.Allow), len(q.Allow))
+	f.add("mounts", some(mountNames(q.Mounts)), len(q.Mounts))
+	f.add("workspace", clip(mountName(q.Workspace)), len(q.Workspace.Host))
+	return f
+}
+
+// know adds what was decided about a request that is sound.
+func (r *run) know(c checked) {
+	r.facts["language"], r.facts["name"] = c.code.Language, clip(c.code.Name)
+	r.facts["backend"], r.facts["profile"], r.facts["require"] = c.backend.Name(), c.base, c.requires
+	r.facts["limits"] = map[string]any{
+		"ram_bytes": c.limits.RAM, "wall_seconds": c.limits.Wall.Seconds(), "cpu_cores": c.limits.CPU,
+		"processes": c.limits.Processes, "disk_bytes": c.limits.Disk, "output_bytes": c.limits.Output,
+	}
+}
+
+// add leaves out what there is none of.
+func (f facts) add(key string, value any, count int) {
+	if count > 0 {
+		f[key] = value
+	}
+}
+
+// with returns f and more, free of secrets.
+func (r *run) with(f, more facts) facts {
+	all := facts{}
+	for _, part := range []facts{f, more} {
+		for k, v := range part {
+			all[k] = r.cleaned(v)
+		}
+	}
+	return all
+}
+
+// cleaned takes secrets out of the text in v.
+func (r *run) cleaned(v any) any {
+	switch v := v.(type) {
+	case string:
+		return r.clean(v)
+	case []string:
+		out := make([]string, len(v))
+		for i, s := range v {
+			out[i] = r.clean(s)
+		}
+		return out
+	}
+	return v
+}
+
+// note keeps an entry for the next time that something is written to the log.
+func (r *run) note(kind string, data facts) {
+	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.res.ID, Namespace: r.res.Namespace, Data: r.with(nil, data)})
+}
+
+// noteRun notes something about the run as a whole, with all that is known of it.
+func (r *run) noteRun(kind string, data facts) { r.note(kind, r.with(r.facts, data)) }
+
+// flush makes the noted entries durable, and then tells the listeners: nobody hears of what the
+// log does not hold.
+func (r *run) flush(ctx context.Context) error {
+	defer r.time(&r.res.Timings.Audit)()
+	if r.p.cfg.Audit == nil {
+		return &Error{Stage: StageAudit, Reason: "there is no audit log, and nothing runs without a record", Denied: true}
+	}
+	entries := r.entries
+	r.entries = nil
+	if _, err := r.p.cfg.Audit.Append(ctx, entries...); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Kind == executionRefused {
+			e.Kind = event.ExecutionFailed
+		}
+		r.publish(e.Kind, e.Data.(facts))
+	}
+	return nil
+}
+
+func (r *run) publish(name string, data map[string]any) {
+	r.p.cfg.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: r.res.ID, Namespace: r.res.Namespace, Data: data})
+}
+
+// recordStart makes the run's start durable. Until then its program must not begin.
+func (r *run) recordStart(ctx context.Context) error {
+	r.noteRun(event.ExecutionStarted, nil)
+	if err := r.flush(ctx); err != nil {
+		return &Error{Stage: StageAudit, Denied: true, err: err,
+			Reason: r.clean("the run's start can't be written to the audit log, so it was not started: " + err.Error())}
+	}
+	r.started = true
+	return nil
+}
+
+// endKind is under which kind a run's end is recorded.
+func endKind(ended string) string {
+	switch ended {
+	case backends.EndedOK, backends.EndedExit, backends.EndedSignal:
+		return event.ExecutionCompleted
+	case backends.EndedTimeout:
+		return event.ExecutionTimeout
+	}
+	return event.ExecutionFailed
+}
+
+// outcome is what the row of a run's end says on top of the facts.
+func (r *run) outcome(inputs map[string]string) facts {
+	res := &r.res
+	f := facts{
+		"ended": res.Ended, "exit_code": res.ExitCode,
+		"layers":  res.LayersInForce(),
+		"wall_ms": res.WallMS, "cpu_ms": res.CPUMS, "peak_memory": res.PeakMemory,
+		"queue_us":  res.Timings.Queue,
+		"artifacts": len(res.Artifacts),
+	}
+	f.add("signal", res.Signal, len(res.Signal))
+	f.add("limit", res.Limit, len(res.Limit))
+	f.add("hit", res.Hit, len(res.Hit))
+	f.add("missing_layers", res.missing(), len(res.missing()))
+	f.add("artifact_list", r.listArtifacts(), len(res.Artifacts))
+	f.add("artifacts_sha256", hashSums(res.Artifacts), len(res.Artifacts))
+	// The script is among them, and named elsewhere.
+	f.add("inputs", len(inputs)-1, len(inputs)-1)
+	f.add("inputs_sha256", hashNames(inputs), len(inputs)-1)
+	return f
+}
+
+func (r Result) missing() []string {
+	var names []string
+	for _, l := range r.Layers {
+		if !l.InForce {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// listArtifacts names the first artifacts; the hash of the whole list stands beside it.
+func (r *run) listArtifacts() []Artifact {
+	list, names := []Artifact{}, 0
+	for _, a := range r.res.Artifacts {
+		if names += len(a.Name); names > maxNames || len(list) >= 10*maxListed {
+			break
+		}
+		a.Name = r.clean(a.Name)
+		list = append(list, a)
+	}
+	return list
+}
+
+// hashSums is the SHA-256 of what SHA256SUMS says about the artifacts.
+func hashSums(artifacts []Artifact) string {
+	var m signer.Manifest
+	for _, a := range artifacts {
+		m.Artifacts = append(m.Artifacts, signer.Artifact(a))
+	}
+	h := sha256.New()
+	m.WriteSums(h) // a hash takes everything
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func hashNames(sums map[string]string) string {
+	h := sha256.New()
+	names := make([]string, 0, len(sums))
+	for name := range sums {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(h, "%s  %q\n", sums[name], name)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// some returns the beginning of a list, and of each of its elements.
+func some(list []string) []string {
+	short := make([]string, 0, min(len(list), maxListed+1))
+	for i, s := range list {
+		if i == maxListed {
+			return append(short, fmt.Sprintf("and %d more", len(list)-maxListed))
+		}
+		short = append(short, clip(s))
+	}
+	return short
+}
+
+func clip(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return s[:maxText] + "..."
+}
+
+func envNames(env []string) []string {
+	names := make([]string, len(env))
+	for i, kv := range env {
+		names[i], _, _ = strings.Cut(kv, "=")
+	}
+	return names
+}
+
+func mountNames(mounts []backends.Mount) []string {
+	names := make([]string, len(mounts))
+	for i, m := range mounts {
+		names[i] = mountName(m)
+	}
+	return names
+}
+
+func mountName(m backends.Mount) string {
+	mode := "ro"
+	if m.Write {
+		mode = "rw"
+	}
+	return m.Host + ":" + m.Inside + ":" + mode
+}

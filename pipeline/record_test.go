@@ -1,0 +1,226 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+func TestNoRowNoStart(t *testing.T) {
+	r := newRig(t, nil)
+	r.log.failAt(event.ExecutionStarted)
+	res, err := r.shell("echo ran", nil)
+	e := stopped(t, err)
+	if e.Stage != StageAudit || !strings.Contains(e.Reason, "no space left on device") {
+		t.Errorf("error %+v does not say what failed", e)
+	}
+	if n := r.backend.execs.Load(); n != 0 {
+		t.Errorf("the program was run %d times without a row", n)
+	}
+	if res.Stdout != "" || res.Ended != "refused" {
+		t.Errorf("got result %+v", res)
+	}
+}
+
+func TestNoRowNoResult(t *testing.T) {
+	r := newRig(t, nil)
+	dir := t.TempDir()
+	r.log.failAt(event.ExecutionCompleted)
+	res, err := r.shell("echo precious; echo precious > file", func(q *Request) { q.Artifacts = dir })
+	e := stopped(t, err)
+	if e.Stage != StageAudit {
+		t.Errorf("got error %+v", e)
+	}
+	if strings.Contains(fmt.Sprintf("%+v %v", res, err), "precious") || len(res.Artifacts) > 0 || res.Ended == "ok" {
+		t.Errorf("a result that is not in the log was handed out: %+v", res)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("artifacts of a withheld result were left: %v", left)
+	}
+	kinds, _ := r.rows()
+	if want := []string{event.ExecutionStarted}; !slices.Equal(kinds, want) {
+		t.Errorf("rows %v, want %v", kinds, want)
+	}
+}
+
+func TestWithoutLogNothingRuns(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Audit = nil })
+	_, err := r.shell("echo ran", nil)
+	if stopped(t, err).Stage != StageAudit || r.backend.execs.Load() != 0 {
+		t.Errorf("ran without a log: %v", err)
+	}
+}
+
+// The sandbox may be built while the row is written, but the program must not begin.
+func TestProgramWaitsForItsRow(t *testing.T) {
+	r := newRig(t, nil)
+	r.log.delay = make(chan struct{})
+	built := make(chan struct{})
+	r.backend.onStart = func(*box) { close(built) }
+	done := make(chan error)
+	go func() {
+		_, err := r.shell("echo ran", nil)
+		done <- err
+	}()
+	<-built
+	time.Sleep(50 * time.Millisecond)
+	if n := r.backend.execs.Load(); n != 0 {
+		t.Error("the program began before its row was durable")
+	}
+	close(r.log.delay)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := r.backend.execs.Load(); n != 1 {
+		t.Errorf("the program was run %d times, want once", n)
+	}
+}
+
+func TestEveryEndHasItsRow(t *testing.T) {
+	for _, test := range []struct {
+		name, code string
+		change     func(*Request)
+		last       string
+	}{
+		{"ok", "true", nil, event.ExecutionCompleted},
+		{"exit", "exit 3", nil, event.ExecutionCompleted},
+		{"timeout", "sleep 9", func(q *Request) { q.Limits.Wall = 100 * time.Millisecond }, event.ExecutionTimeout},
+		{"missing secret", "true", func(q *Request) { q.Secrets = []string{"NONE"} }, executionRefused},
+		{"above a cap", "true", func(q *Request) { q.Limits.RAM = 1 << 50 }, executionRefused},
+		{"unknown backend", "true", func(q *Request) { q.Backend = "nope" }, executionRefused},
+		{"unknown profile", "true", func(q *Request) { q.Profile = "nope" }, executionRefused},
+		{"unknown layer", "true", func(q *Request) { q.Require = []string{"nope"} }, executionRefused},
+		{"unknown language", "true", func(q *Request) { q.Language = "cobol" }, executionRefused},
+		{"syntax", "let = ;", func(q *Request) { q.Language, q.Name = "node", "x.js" }, executionRefused},
+		{"network", "true", func(q *Request) { q.Allow = []string{"example.com"} }, executionRefused},
+		{"bad domain", "true", func(q *Request) { q.Allow = []string{"http://["} }, executionRefused},
+		{"bad env", "true", func(q *Request) { q.Env = []string{"A"} }, executionRefused},
+		{"bad namespace", "true", func(q *Request) { q.Namespace = "../x" }, executionRefused},
+		{"bad id", "true", func(q *Request) { q.ID = "../../etc" }, executionRefused},
+		{"bad input", "true", func(q *Request) { q.Inputs = []Input{{Name: "../x"}} }, executionRefused},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			res, err := r.shell(test.code, test.change)
+			kinds, text := r.rows()
+			if len(kinds) == 0 || kinds[len(kinds)-1] != test.last {
+				t.Fatalf("rows %v, want the last to be %s", kinds, test.last)
+			}
+			if !strings.Contains(text, res.ID) {
+				t.Errorf("the rows do not name the run %s:\n%s", res.ID, text)
+			}
+			if test.last != executionRefused {
+				if err != nil {
+					t.Errorf("got error %v for a program that ran", err)
+				}
+				return
+			}
+			if e := stopped(t, err); e.Reason == "" || !e.Denied || res.Refused != e || res.Ended != "refused" {
+				t.Errorf("got %+v and result %+v", e, res)
+			}
+			if r.backend.execs.Load() != 0 {
+				t.Error("it was run all the same")
+			}
+		})
+	}
+}
+
+func TestRowsHoldNoCodeNoValuesNoOutput(t *testing.T) {
+	r := newRig(t, nil)
+	r.memory.Set("default", "TOKEN", []byte("hunter2-hunter2"))
+	_, err := r.shell("# code-4711\necho output-4711 > out; echo output-4711; echo $TOKEN > $TOKEN", func(q *Request) {
+		q.Env = []string{"NAME=value-4711"}
+		q.Args = []string{"argument-4711"}
+		q.Secrets = []string{"TOKEN"}
+		q.Inputs = []Input{{Name: "in", Content: []byte("input-4711")}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, syntaxErr := r.shell("let 'code-4711' = ;", func(q *Request) { q.Language, q.Name = "node", "x.js" })
+	if syntaxErr == nil {
+		t.Error("no syntax error")
+	}
+	_, text := r.rows()
+	for _, leak := range []string{"4711", "hunter2"} {
+		if strings.Contains(text, leak) {
+			t.Errorf("the log holds %q:\n%s", leak, text)
+		}
+	}
+	for _, want := range []string{`"code_sha256"`, `"env":["NAME"]`, `"secrets":["TOKEN"]`, `"args":1`, `"inputs":1`, `"layers":["user"`, `"artifacts":2`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log lacks %s:\n%s", want, text)
+		}
+	}
+}
+
+// A program must not get rid of its record by making it too large to be written.
+func TestLongNamesDoNotBreakTheRecord(t *testing.T) {
+	r := newRig(t, nil)
+	res, err := r.shell(`for i in $(seq 1200); do : > "$i-$(printf '\001%.0s' {1..200})"; done`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Artifacts) == 0 {
+		t.Error("no artifacts")
+	}
+	kinds, _ := r.rows()
+	if !slices.Contains(kinds, event.ExecutionCompleted) {
+		t.Errorf("rows %v", kinds)
+	}
+}
+
+func TestListenersHearOnlyWhatTheLogHolds(t *testing.T) {
+	bus := event.NewBus()
+	r := newRig(t, func(c *Config) { c.Bus = bus })
+	events, cancel := bus.Subscribe("default", 100)
+	r.log.failAt(event.ExecutionCompleted)
+	r.shell("echo x > file", nil)
+	r.log.fail = nil
+	r.shell("true", func(q *Request) { q.Backend = "nope" })
+	cancel()
+	var heard []string
+	for e := range events {
+		heard = append(heard, e.Name)
+	}
+	if want := []string{event.ExecutionStarted, event.ExecutionFailed}; !slices.Equal(heard, want) {
+		t.Errorf("heard %v, want %v", heard, want)
+	}
+}
+
+func TestBusyIsRecordedAndNamed(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Queue = NewQueue(1, 0) })
+	leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	_, err = r.shell("true", nil)
+	if !errors.Is(err, ErrBusy) || stopped(t, err).Remedy == "" {
+		t.Errorf("got %v, want ErrBusy with a remedy", err)
+	}
+	if kinds, _ := r.rows(); !slices.Equal(kinds, []string{executionRefused}) {
+		t.Errorf("rows %v", kinds)
+	}
+	leave()
+}
+
+func TestSavedArtifactsMatchTheirSums(t *testing.T) {
+	r := newRig(t, nil)
+	dir := t.TempDir()
+	res, err := r.shell("printf hello > a.txt; mkdir d; printf world > d/b.txt", func(q *Request) { q.Artifacts = dir })
+	if err != nil || len(res.Artifacts) != 2 {
+		t.Fatalf("%v, artifacts %+v", err, res.Artifacts)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "d/b.txt"))
+	if err != nil || string(got) != "world" || res.Artifacts[1].SHA256 != hash([]byte("world")) {
+		t.Errorf("%v: %q, %+v", err, got, res.Artifacts)
+	}
+}

@@ -1,0 +1,60 @@
+package pipeline
+
+import (
+	"io"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Request asks for one run. Its zero value, with code and a name, is a run with the default
+// limits, no secrets, no network and nothing of the host.
+type Request struct {
+	ID        string // a ULID; "" makes one
+	Namespace string // whose run it is; "" is "default"
+
+	Language string // "python", "node", "shell"; "" goes by Name
+	Name     string // of the file that holds the code; "" makes one up
+	Code     []byte
+	Args     []string  // after the file's name
+	Env      []string  // KEY=VALUE
+	Stdin    io.Reader // nil is an empty input
+
+	// Inputs are copied into the workspace before the program starts.
+	Inputs []Input
+	// Workspace is a host folder to show as /workspace; without one it is empty and thrown away.
+	Workspace backends.Mount
+	// Within is where in the host workspace the code lies already, "" if it does not.
+	Within string
+	Mounts []backends.Mount
+
+	Secrets []string // keys to lease, which are also the names of the variables
+	Allow   []string // names that the program may reach: "example.com", "*.example.com:443"
+
+	Limits  backends.Limits // zero fields are the operator's defaults
+	Output  int64           // bytes of each of stdout and stderr that are kept; 0 is the default
+	Backend string          // "" is the default one
+	Profile string          // "" is the default one
+	Require []string        // layers, on top of those that the profile requires
+
+	Artifacts string // a host folder to save artifacts in, "" saves none
+
+	// Stdout and Stderr get the program's output while it runs, redacted and cut. One that blocks
+	// or fails holds up neither the program nor its record: Do waits for it at the very end only,
+	// and only until its context ends.
+	Stdout, Stderr io.Writer
+
+	// Beside says whether the host has, next to the code's file, the module of this name, and how
+	// it is called there. It is asked only to give a hint after an import failed. May be nil.
+	Beside func(module string) (path string, ok bool)
+}
+
+// Input is a file or a folder that is copied into the workspace.
+type Input struct {
+	// Host is the absolute path of what to copy. Links in a folder are followed as long as they
+	// stay in it and lead to files; others are passed over, with a warning.
+	Host string
+	// Name is where to put it, relative to the workspace; "" is the last part of Host, and "."
+	// puts what is in a folder directly into the workspace.
+	Name    string
+	Content []byte // the file's content, when Host is ""
+}

@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// Result is what became of one request. All of its text is free of the run's secrets.
+type Result struct {
+	ID        string `json:"id"`
+	Namespace string `json:"namespace"`
+	Language  string `json:"language"`
+	Name      string `json:"name"`
+	Backend   string `json:"backend"`
+	Profile   string `json:"profile"`
+
+	Ended    string   `json:"ended"` // one of the Ended constants of backends
+	ExitCode int      `json:"exit_code"`
+	Signal   string   `json:"signal,omitempty"`
+	Limit    string   `json:"limit,omitempty"` // the limit that ended it
+	Hit      []string `json:"hit,omitempty"`   // limits that it ran into
+	Refused  *Error   `json:"refused,omitempty"`
+
+	Stdout    string `json:"stdout"`
+	Stderr    string `json:"stderr"`
+	StdoutCut int64  `json:"stdout_cut"` // bytes that are missing at the end
+	StderrCut int64  `json:"stderr_cut"`
+
+	Artifacts        []Artifact `json:"artifacts"`
+	ArtifactsSkipped int        `json:"artifacts_skipped,omitempty"` // things that are no regular files
+	ArtifactsDropped int        `json:"artifacts_dropped,omitempty"` // files beyond the caps
+	ArtifactsWhy     string     `json:"artifacts_why,omitempty"`
+	// ArtifactsFailed says why artifacts could not be read or saved. The run itself stands.
+	ArtifactsFailed string `json:"artifacts_failed,omitempty"`
+
+	Egress     []Decision `json:"egress"`
+	Layers     []Layer    `json:"layers"`
+	Timings    Timings    `json:"timings"`
+	WallMS     float64    `json:"wall_ms"`     // of the program alone
+	CPUMS      float64    `json:"cpu_ms"`      // user and system, of all of its processes
+	PeakMemory int64      `json:"peak_memory"` // bytes
+
+	Hints    []string `json:"hints,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Artifact is a file that the program left in the workspace.
+type Artifact struct {
+	Name     string `json:"name"`
+	Size     int64  `json:"size"` // bytes
+	SHA256   string `json:"sha256"`
+	MIME     string `json:"mime"`
+	Withheld string `json:"withheld,omitempty"` // why it is not handed out
+}
+
+// Decision is what egress said about one name.
+type Decision struct {
+	Name    string `json:"name"`
+	Port    int    `json:"port,omitempty"` // 0 is any
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason"`
+}
+
+// Layer is one wall around the program, as the kernel confirmed it.
+type Layer struct {
+	Name    string `json:"name"`
+	InForce bool   `json:"in_force"`
+	Detail  string `json:"detail,omitempty"`
+}
+
+// Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into
+// it; the first half of Audit happens at the same time.
+type Timings struct {
+	Validate int64 `json:"validate"`
+	Queue    int64 `json:"queue"`
+	Vault    int64 `json:"vault"`
+	Egress   int64 `json:"egress"`
+	Start    int64 `json:"start"`
+	Exec     int64 `json:"exec"`
+	Sign     int64 `json:"sign"`
+	Audit    int64 `json:"audit"`
+	Total    int64 `json:"total"`
+}
+
+// MarshalJSON adds stdout_base64 and stderr_base64 where the output is not UTF-8, which JSON can't
+// hold without changing it.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type plain Result
+	out := struct {
+		plain
+		StdoutRaw []byte `json:"stdout_base64,omitempty"`
+		StderrRaw []byte `json:"stderr_base64,omitempty"`
+	}{plain: plain(r)}
+	if !utf8.ValidString(r.Stdout) {
+		out.StdoutRaw = []byte(r.Stdout)
+	}
+	if !utf8.ValidString(r.Stderr) {
+		out.StderrRaw = []byte(r.Stderr)
+	}
+	return json.Marshal(out)
+}
+
+func (r *Result) addArtifacts(m signer.Manifest) {
+	r.Artifacts = make([]Artifact, 0, len(m.Artifacts))
+	for _, a := range m.Artifacts {
+		r.Artifacts = append(r.Artifacts, Artifact(a))
+	}
+	r.ArtifactsSkipped, r.ArtifactsDropped, r.ArtifactsWhy = m.Skipped, m.Dropped, m.Why
+}
+
+func (r *Result) addOutcome(out backends.Result) {
+	r.Ended, r.ExitCode, r.Signal = out.Ended, out.ExitCode, out.Signal
+	r.Limit, r.Hit = out.Limit, out.Hit
+	r.WallMS, r.CPUMS, r.PeakMemory = milliseconds(out.Wall), milliseconds(out.CPU), out.PeakMemory
+	r.Backend, r.Profile = out.Contained.Backend, out.Contained.Profile
+	for _, l := range out.Contained.Layers {
+		r.Layers = append(r.Layers, Layer(l))
+	}
+}
+
+// LayersInForce returns the names of the layers that held.
+func (r Result) LayersInForce() []string {
+	var names []string
+	for _, l := range r.Layers {
+		if l.InForce {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Microseconds()) / 1000
+}

@@ -1,0 +1,120 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// A run is one request on its way: what is known of it, and what will be its result.
+type run struct {
+	p       *Pipeline
+	began   time.Time
+	res     Result
+	facts   facts               // what every row about the run says
+	clean   func(string) string // takes the leased secrets out of text
+	entries []audit.Entry       // not yet in the log
+	started bool                // the log has the run's start
+	outputs [2]*stream          // stdout and stderr, once the program runs
+}
+
+func (p *Pipeline) begin(q *Request) *run {
+	if q.ID == "" {
+		q.ID = newID()
+	}
+	if q.Namespace == "" {
+		q.Namespace = "default"
+	}
+	r := &run{p: p, began: time.Now(), facts: q.facts(), clean: func(s string) string { return s }}
+	r.res = Result{ID: q.ID, Namespace: q.Namespace, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
+		Egress: []Decision{}, Layers: []Layer{}}
+	return r
+}
+
+// newID goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
+func newID() string {
+	return ulid.MustNew(ulid.Now(), rand.Reader).String()
+}
+
+// time adds how long it is until the returned function is called.
+func (r *run) time(stage *int64) func() {
+	start := time.Now()
+	return func() { *stage += time.Since(start).Microseconds() }
+}
+
+// queued is a checked request whose turn it is.
+type queued struct {
+	checked
+	leave func()
+}
+
+func (r *run) queue(ctx context.Context, c checked) (queued, error) {
+	defer r.time(&r.res.Timings.Queue)()
+	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), func(waiting int) {
+		r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
+	})
+	if errors.Is(err, ErrBusy) {
+		r.publish(event.QueueBackpressure, map[string]any{"busy": true})
+		e := refuse(StageQueue, err.Error(), "try again later, or raise max_concurrent or max_queue in the configuration")
+		e.err = err
+		return queued{}, e
+	}
+	return queued{c, leave}, err
+}
+
+// armed is a queued request with the secrets that it asked for.
+type armed struct {
+	queued
+	lease *vault.Lease
+}
+
+func (r *run) vault(ctx context.Context, q queued) (armed, error) {
+	defer r.time(&r.res.Timings.Vault)()
+	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, q.Secrets)
+	if errors.Is(err, vault.ErrNotFound) {
+		e := refuse(StageVault, err.Error(), "")
+		e.err = err
+		return armed{}, e
+	}
+	if err != nil {
+		return armed{}, broke(StageVault, err)
+	}
+	if len(q.Secrets) > 0 {
+		r.clean = lease.Redact
+		r.note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
+	}
+	return armed{q, lease}, nil
+}
+
+// routed is an armed request for whose names egress has decided. None are let out yet: a sandbox's
+// network is empty, and a run that needs more is refused instead of being started without it.
+type routed struct{ armed }
+
+func (r *run) egress(a armed) (routed, error) {
+	defer r.time(&r.res.Timings.Egress)()
+	policy, err := egress.NewPolicy(a.Allow, nil)
+	if err != nil {
+		return routed{}, refuse(StageEgress, err.Error(), "name hosts like example.com, *.example.com or example.com:5432")
+	}
+	if policy.Empty() {
+		return routed{a}, nil
+	}
+	const reason = "no backend can let single names out, and all or nothing is not on offer"
+	for _, name := range a.Allow {
+		d := Decision{Name: r.clean(name), Reason: reason}
+		r.res.Egress = append(r.res.Egress, d)
+		r.note(event.EgressDenied, map[string]any{"name": d.Name, "reason": d.Reason})
+	}
+	return routed{}, refuse(StageEgress,
+		fmt.Sprintf("the run asks to reach %d names, and backend %q has no way out to the network", len(a.Allow), a.backend.Name()),
+		"run it without --allow: files can come in with --input")
+}

@@ -1,0 +1,58 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// sign lists what the program left behind. Artifacts that can't be read or saved do not undo the
+// run: the result says so.
+func (r *run) sign(ctx context.Context, e ended) ended {
+	defer r.time(&r.res.Timings.Sign)()
+	ctx, cancel := outlast(ctx)
+	defer cancel()
+	m, err := signer.Collect(ctx, e.left(), signer.Options{
+		Dir:       e.Artifacts,
+		MaxCount:  r.p.cfg.Artifacts.MaxCount,
+		MaxBytes:  r.p.cfg.Artifacts.MaxBytes,
+		Secret:    r.p.scan(e),
+		Unchanged: e.inputs,
+		Redact:    r.clean,
+	})
+	r.res.addArtifacts(m)
+	if err != nil {
+		r.res.ArtifactsFailed = err.Error()
+	}
+	if e.tree != nil {
+		for _, name := range e.tree.sprung() {
+			r.warn(fmt.Sprintf("the program changed %s, which tools on the host will execute or obey", name))
+		}
+	}
+	return e
+}
+
+// scan returns what looks for secrets in artifacts, or nil if nothing needs to.
+func (p *Pipeline) scan(e ended) func(io.Reader) (bool, error) {
+	if len(e.Secrets) == 0 || p.cfg.Artifacts.ShowSecrets {
+		return nil
+	}
+	return e.lease.Find
+}
+
+// left lists the files that may be artifacts: all of a workspace of our own, what changed in a
+// host's, nothing of one that was read-only.
+func (e ended) left() signer.Source {
+	switch {
+	case e.tree != nil:
+		return e.tree.changed
+	case e.Workspace.Host != "":
+		return func(context.Context, func(signer.File) error) (int, error) { return 0, nil }
+	}
+	return func(ctx context.Context, f func(signer.File) error) (int, error) {
+		return e.box.Files().Each(ctx, func(file backends.File) error { return f(signer.File(file)) })
+	}
+}

@@ -1,0 +1,119 @@
+package pipeline
+
+import (
+	"io"
+	"sync"
+	"unicode/utf8"
+)
+
+// A stream keeps the first bytes of what a program wrote, and counts the rest. It stands behind
+// the redactor, so that a secret is gone before it can be cut in half and so pass unseen.
+//
+// The caller's live writer follows at its own pace in a goroutine of its own: a writer that blocks
+// must not hold up the program, whose time limit goes on.
+type stream struct {
+	mu     sync.Mutex
+	more   sync.Cond
+	text   []byte
+	safe   int // how much of text can no longer be cut off, and may be shown
+	max    int64
+	cut    int64
+	closed bool
+	shown  chan struct{} // closed when the live writer has it all, or failed
+}
+
+func newStream(max int64, live io.Writer) *stream {
+	s := &stream{max: max, shown: make(chan struct{})}
+	s.more.L = &s.mu
+	if live == nil {
+		close(s.shown)
+		return s
+	}
+	go func() {
+		defer close(s.shown)
+		s.follow(live)
+	}()
+	return s
+}
+
+// Write never fails and never waits for the live writer.
+func (s *stream) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(b)
+	if s.cut > 0 {
+		s.cut += int64(n)
+		return n, nil
+	}
+	room := s.max - int64(len(s.text))
+	if int64(n) <= room {
+		s.text = append(s.text, b...)
+	} else {
+		s.text = append(s.text, b[:room]...)
+		half := halfRune(s.text)
+		s.text = s.text[:len(s.text)-half]
+		s.cut = int64(n) - room + int64(half)
+	}
+	// Close to the end a character that is not yet complete may be cut off, so it is not shown.
+	safe := len(s.text)
+	if s.cut == 0 && int64(safe) > s.max-utf8.UTFMax {
+		safe -= halfRune(s.text)
+	}
+	s.safe = max(s.safe, safe)
+	s.more.Signal()
+	return n, nil
+}
+
+// Close says that nothing more will come.
+func (s *stream) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.safe = true, len(s.text)
+	s.more.Signal()
+}
+
+// follow writes what is safe until the stream is closed or the writer fails.
+func (s *stream) follow(w io.Writer) {
+	for done := 0; ; {
+		part, ok := s.next(done)
+		if !ok {
+			return
+		}
+		if _, err := w.Write(part); err != nil {
+			return
+		}
+		done += len(part)
+	}
+}
+
+// next waits for what comes after the first bytes. What it returns is never changed.
+func (s *stream) next(after int) ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.safe <= after && !s.closed {
+		s.more.Wait()
+	}
+	return s.text[after:s.safe:s.safe], s.safe > after
+}
+
+// kept returns the text and how many bytes of it were cut. Call it after Close.
+func (s *stream) kept() (string, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.text), s.cut
+}
+
+// halfRune returns the length of the incomplete character at the end of b.
+func halfRune(b []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		tail := b[len(b)-i:]
+		if !utf8.RuneStart(tail[0]) {
+			continue
+		}
+		if utf8.FullRune(tail) {
+			return 0
+		}
+		return i
+	}
+	return 0
+}

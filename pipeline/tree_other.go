@@ -1,0 +1,13 @@
+//go:build !linux
+
+package pipeline
+
+import "io/fs"
+
+const nonblock = 0
+
+// stampOf goes without ctime and inode here: a program that sets a file's size and time back hides
+// that it changed the file.
+func stampOf(info fs.FileInfo) stamp {
+	return stamp{size: info.Size(), mtime: info.ModTime().UnixNano()}
+}

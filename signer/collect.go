@@ -1,0 +1,234 @@
+package signer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/gabriel-vasile/mimetype"
+)
+
+// Names beyond these are dropped. A path may be longer than the kernel's PATH_MAX when it was made
+// folder by folder; MaxCount names must fit into memory, and saving walks each folder of a name.
+const (
+	maxName  = 4096 // bytes
+	maxDepth = 128  // folders
+)
+
+type collector struct {
+	o      Options
+	folder *folder // nil: save nothing
+	hold   spool
+	buf    []byte
+	left   int64 // bytes of artifacts that may still be read
+	inputs int64 // bytes of inputs that may still be compared
+	seen   map[string]bool
+
+	artifacts        []Artifact
+	skipped, dropped int
+	notes            []note
+}
+
+func newCollector(o Options) (*collector, error) {
+	if o.MaxCount <= 0 {
+		o.MaxCount = DefaultMaxCount
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	c := &collector{
+		o:      o,
+		buf:    make([]byte, 64<<10),
+		left:   o.MaxBytes,
+		inputs: o.MaxBytes,
+		seen:   map[string]bool{},
+
+		artifacts: []Artifact{}, // [] in JSON, not null
+	}
+	if o.Dir == "" {
+		return c, nil
+	}
+	var err error
+	c.folder, err = openFolder(o.Dir)
+	return c, err
+}
+
+func (c *collector) close() {
+	c.hold.reset()
+	if c.folder != nil {
+		c.folder.close()
+	}
+}
+
+// add deals with one file. An error ends the whole collection.
+func (c *collector) add(ctx context.Context, f File) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(f.Name) > maxName || strings.Count(f.Name, "/") > maxDepth {
+		c.drop("with too long or too deep names")
+		return nil
+	}
+	if want, ok := c.o.Unchanged[f.Name]; ok {
+		if changed, err := c.changed(ctx, f, want); err != nil || !changed {
+			return err
+		}
+	}
+	if len(c.artifacts) >= c.o.MaxCount {
+		c.drop(fmt.Sprintf("over the cap of %d files", c.o.MaxCount))
+		return nil
+	}
+	if c.seen[f.Name] {
+		// A folder read while files are renamed in it can show a name twice.
+		c.skip("listed twice", nil)
+		return nil
+	}
+	if f.Size > c.left {
+		c.dropBytes()
+		return nil
+	}
+	return c.read(ctx, f)
+}
+
+// changed compares an input with the hash that it had. An input that can't be compared has been
+// counted as skipped or dropped and is reported as not changed.
+func (c *collector) changed(ctx context.Context, f File, want string) (bool, error) {
+	if f.Size > c.inputs {
+		c.drop("inputs too large to compare")
+		return false, nil
+	}
+	r, err := f.Open()
+	if err != nil {
+		c.unreadable(err)
+		return false, nil
+	}
+	defer r.Close()
+	s := newScan(ctx, r, c.inputs)
+	c.drain(s)
+	c.inputs = s.left
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case s.err == errTooLarge:
+		c.drop("inputs too large to compare")
+		return false, nil
+	case s.err != nil:
+		c.unreadable(s.err)
+		return false, nil
+	}
+	return s.sum() != want, nil
+}
+
+// read lists one file, and saves it if it may be.
+func (c *collector) read(ctx context.Context, f File) error {
+	r, err := f.Open()
+	if err != nil {
+		c.unreadable(err)
+		return nil
+	}
+	defer r.Close()
+	s := newScan(ctx, r, c.left)
+	a := Artifact{Name: c.o.Redact(f.Name)}
+	a.Withheld, err = c.pass(ctx, f, a.Name, s)
+	c.left = s.left
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.err == errTooLarge:
+		c.dropBytes()
+		return nil
+	case s.err != nil:
+		c.unreadable(s.err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("save artifact %q: %w", a.Name, bare(err))
+	}
+	a.Size, a.SHA256, a.MIME = s.size, s.sum(), mimetype.Detect(s.head).String()
+	c.seen[f.Name] = true
+	c.artifacts = append(c.artifacts, a)
+	return nil
+}
+
+// pass reads s to its end, and returns why the file is withheld, "" when it was saved or nothing
+// is to be saved. It returns errors of writing; those of reading are in s.err.
+func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) (withheld string, err error) {
+	defer c.drain(s)
+	if redacted != f.Name {
+		return "a secret is in its name", nil
+	}
+	if why := badName(f.Name); why != "" {
+		return why, nil
+	}
+	if c.folder != nil && strings.EqualFold(f.Name, sumsName) {
+		return "its name is kept for the list of sums", nil
+	}
+	from := io.Reader(s)
+	if c.o.Secret != nil {
+		if withheld, err = c.search(s); withheld != "" || err != nil {
+			return withheld, err
+		}
+		if from, err = c.hold.reader(); err != nil {
+			return "", err
+		}
+	}
+	if c.folder == nil || s.err != nil {
+		return "", nil
+	}
+	err = c.folder.save(f.Name, savedMode(f.Mode), until(ctx, from), c.buf)
+	if b := (*blocked)(nil); errors.As(err, &b) {
+		return b.why, nil
+	}
+	return "", err
+}
+
+// search looks for a secret in s, reads it to its end, and holds its bytes outside of the folder:
+// what turns out to hold a secret must not have been there even for a moment.
+func (c *collector) search(s *scan) (withheld string, err error) {
+	c.hold.reset()
+	r := io.Reader(s)
+	if c.folder != nil {
+		r = io.TeeReader(s, &c.hold)
+	}
+	found, err := c.o.Secret(r)
+	switch {
+	case c.hold.err != nil:
+		return "", c.hold.err
+	case s.err != nil:
+		return "", nil // the caller reports it
+	case err != nil:
+		c.note("could not be searched for secrets", err)
+		return "it could not be searched for secrets", nil
+	case found:
+		return "a secret is in it", nil
+	}
+	c.drain(r)
+	return "", c.hold.err
+}
+
+func (c *collector) drain(r io.Reader) {
+	// Without the wrapper io.Discard would bring its own, smaller buffer.
+	_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, c.buf)
+}
+
+// savedMode is what Collect promises about permission bits.
+func savedMode(mode uint32) fs.FileMode {
+	return fs.FileMode(mode)&0o755 | 0o600
+}
+
+// bare takes the paths off an error: they may be the host's, or hold a secret.
+func bare(err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	if e := (*os.LinkError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}

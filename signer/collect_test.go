@@ -1,0 +1,457 @@
+package signer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const secret = "hunter2-hunter2"
+
+// list is a Source of fixed files.
+func list(files ...File) Source {
+	return func(_ context.Context, f func(File) error) (int, error) {
+		for _, file := range files {
+			if err := f(file); err != nil {
+				return 0, err
+			}
+		}
+		return 0, nil
+	}
+}
+
+func file(name, content string) File {
+	return reading(name, int64(len(content)), func() io.Reader { return strings.NewReader(content) })
+}
+
+func reading(name string, size int64, r func() io.Reader) File {
+	return File{Name: name, Size: size, Mode: 0o644, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(r()), nil
+	}}
+}
+
+func collect(t *testing.T, src Source, o Options) Manifest {
+	t.Helper()
+	m, err := Collect(t.Context(), src, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func find(r io.Reader) (bool, error) {
+	b, err := io.ReadAll(r)
+	return bytes.Contains(b, []byte(secret)), err
+}
+
+func redact(s string) string { return strings.ReplaceAll(s, secret, "***REDACTED***") }
+
+func sum(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:])
+}
+
+// tree is every name below dir, with the content of regular files.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		name = filepath.ToSlash(name)
+		if !d.Type().IsRegular() {
+			got[name] = d.Type().String()
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		got[name] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func wantTree(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
+		t.Errorf("folder differs from what was wanted (-want +got):\n%s", diff)
+	}
+}
+
+func TestCollect(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "when missing")
+	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+	m := collect(t, list(file("z.txt", "last"), file("sub/a.png", png), file("A", "")), Options{Dir: dir})
+	want := Manifest{Artifacts: []Artifact{
+		{Name: "A", Size: 0, SHA256: sum(""), MIME: "text/plain"},
+		{Name: "sub/a.png", Size: int64(len(png)), SHA256: sum(png), MIME: "image/png"},
+		{Name: "z.txt", Size: 4, SHA256: sum("last"), MIME: "text/plain; charset=utf-8"},
+	}}
+	if diff := cmp.Diff(want, m); diff != "" {
+		t.Errorf("manifest (-want +got):\n%s", diff)
+	}
+	wantTree(t, dir, map[string]string{
+		"A": "", "sub/a.png": png, "z.txt": "last",
+		"SHA256SUMS": sum("") + "  A\n" + sum(png) + "  sub/a.png\n" + sum("last") + "  z.txt\n",
+	})
+}
+
+func TestSavedIsWhatWasHashed(t *testing.T) {
+	dir := t.TempDir()
+	big := strings.Repeat("0123456789abcdef", 200_000) // larger than what is held in memory
+	src := list(file("big", big), file("small", "x"), file("big2", big))
+	for name, o := range map[string]Options{
+		"straight": {Dir: dir},
+		"held":     {Dir: dir, Secret: find},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := collect(t, src, o)
+			got := tree(t, dir)
+			if got["big"] != big || got["big2"] != big || got["small"] != "x" || len(got) != 4 {
+				t.Error("a saved file differs from its source")
+			}
+			if m.Artifacts[0].SHA256 != sum(big) {
+				t.Error("wrong hash of a large file")
+			}
+		})
+	}
+}
+
+func TestWithoutDirNothingIsSaved(t *testing.T) {
+	t.Chdir(t.TempDir())
+	m := collect(t, list(file("SHA256SUMS", "x"), file("secret", secret)), Options{Secret: find})
+	if m.Artifacts[0].Withheld != "" || m.Artifacts[1].Withheld == "" {
+		t.Errorf("got %+v", m.Artifacts)
+	}
+	wantTree(t, ".", map[string]string{})
+}
+
+// A run may return paths as names; they are listed, and nothing is written anywhere.
+func TestBadNamesAreWithheld(t *testing.T) {
+	for _, name := range []string{
+		"", ".", "..", "../x", "a/../../x", "a/../b", "a/..", "/etc/x", "//x", "a//b", "a/", "./a", "a/./b",
+		"a\x00b", "\x00", "SHA256SUMS", "sha256sums",
+	} {
+		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+			top := t.TempDir()
+			m := collect(t, list(file(name, "evil")), Options{Dir: filepath.Join(top, "dir")})
+			if len(m.Artifacts) != 1 || m.Artifacts[0].Withheld == "" || m.Artifacts[0].SHA256 != sum("evil") {
+				t.Errorf("got %+v, want one withheld artifact", m)
+			}
+			wantTree(t, top, map[string]string{})
+		})
+	}
+}
+
+func TestWindowsNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a/b.txt": true, "ä": true,
+		"a:b": false, "a.": false, "a /b": false, `a\b`: false, "a\nb": false, "a?": false,
+	} {
+		if got := windowsName(name); got != want {
+			t.Errorf("windowsName(%q): got %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestTooLongNamesAreDropped(t *testing.T) {
+	long := strings.Repeat("a/", 2048) + "b"
+	deep := strings.Repeat("a/", maxDepth+1) + "b"
+	fits := strings.Repeat("a/", maxDepth) + "b"
+	m := collect(t, list(file(long, "x"), file(deep, "x"), file(fits, "x")), Options{Dir: t.TempDir()})
+	if len(m.Artifacts) != 1 || m.Artifacts[0].Name != fits || m.Dropped != 2 {
+		t.Errorf("got %d artifacts, %d dropped, want 1 and 2", len(m.Artifacts), m.Dropped)
+	}
+}
+
+func TestGrowingFileEndsAtTheCap(t *testing.T) {
+	for name, find := range map[string]func(io.Reader) (bool, error){"straight": nil, "held": find} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			var endless counter
+			grow := reading("grow", 1, func() io.Reader { return &endless })
+			src := list(file("before", "x"), grow, grow, grow, file("after", "y"))
+			const limit = 3 << 20
+			m := collect(t, src, Options{Dir: dir, MaxBytes: limit, Secret: find})
+			if len(m.Artifacts) != 1 || m.Dropped != 4 || !strings.Contains(m.Why, "3145728 bytes") {
+				t.Errorf("got %+v", m)
+			}
+			if endless > limit+1 {
+				t.Errorf("read %d bytes of files that grow, want at most the cap of %d", endless, limit)
+			}
+			wantTree(t, dir, map[string]string{"before": "x", "SHA256SUMS": sum("x") + "  before\n"})
+		})
+	}
+}
+
+// counter is a file without end. It counts what was read from it.
+type counter int64
+
+func (c *counter) Read(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+func TestCapsAreExact(t *testing.T) {
+	m := collect(t, list(file("a", "12345"), file("b", "12345"), file("c", "1"), file("d", "")), Options{MaxBytes: 10})
+	if len(m.Artifacts) != 3 || m.Dropped != 1 || m.Why != "over the cap of 10 bytes: 1" {
+		t.Errorf("got %+v", m)
+	}
+	m = collect(t, list(file("a", "1"), file("b", "2"), file("c", "3")), Options{MaxCount: 2, MaxBytes: 1<<63 - 1})
+	if len(m.Artifacts) != 2 || m.Dropped != 1 || m.Why != "over the cap of 2 files: 1" {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestManyFiles(t *testing.T) {
+	const n = 100_000
+	src := func(_ context.Context, f func(File) error) (int, error) {
+		for i := range n {
+			if err := f(file(fmt.Sprintf("dir/file-%06d", i), "content")); err != nil {
+				return 0, err
+			}
+		}
+		return 7, nil
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	begin := time.Now()
+	m := collect(t, src, Options{Dir: t.TempDir()})
+	took := time.Since(begin)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if len(m.Artifacts) != DefaultMaxCount || m.Dropped != n-DefaultMaxCount || m.Skipped != 7 {
+		t.Errorf("got %d artifacts, %d dropped, %d skipped", len(m.Artifacts), m.Dropped, m.Skipped)
+	}
+	if want := "over the cap of 1000 files: 99000; no regular files, or out of reach: 7"; m.Why != want {
+		t.Errorf("got %q, want %q", m.Why, want)
+	}
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 4<<20 {
+		t.Errorf("%d bytes stay in memory", kept)
+	}
+	if took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	runtime.KeepAlive(m)
+}
+
+// A secret at the end of a file must not have been in the folder while the file was read.
+func TestSecretNeverReachesTheFolder(t *testing.T) {
+	dir, temp := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	content := strings.Repeat("x", 3<<20) + secret + strings.Repeat("y", 1<<20)
+	watched := reading("leak", int64(len(content)), func() io.Reader {
+		r := strings.NewReader(content)
+		return readerFunc(func(p []byte) (int, error) {
+			if got := tree(t, dir); len(got) != 0 {
+				t.Fatalf("in the folder before the verdict: %d files", len(got))
+			}
+			if runtime.GOOS != "windows" && len(tree(t, temp)) != 0 {
+				t.Fatal("a file in the temporary folder has a name, and would stay after a kill")
+			}
+			return r.Read(p)
+		})
+	})
+	for name, o := range map[string]Options{
+		"found":       {Secret: find},
+		"found early": {Secret: func(io.Reader) (bool, error) { return true, nil }},
+		"failed":      {Secret: func(io.Reader) (bool, error) { return false, errors.New("boom " + secret) }, Redact: redact},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Dir = dir
+			m := collect(t, list(watched), o)
+			if len(m.Artifacts) != 1 || m.Artifacts[0].Withheld == "" || m.Artifacts[0].SHA256 != sum(content) {
+				t.Errorf("got %+v, want it withheld and hashed whole", m)
+			}
+			if strings.Contains(fmt.Sprint(m), secret) {
+				t.Errorf("the manifest tells the secret: %+v", m)
+			}
+			wantTree(t, dir, map[string]string{})
+			wantTree(t, temp, map[string]string{})
+		})
+	}
+}
+
+// A search that stops early without a find still has its file saved whole.
+func TestSearchThatReadsNothing(t *testing.T) {
+	dir := t.TempDir()
+	content := strings.Repeat("x", 2<<20)
+	m := collect(t, list(file("a", content)), Options{Dir: dir, Secret: func(io.Reader) (bool, error) { return false, nil }})
+	if tree(t, dir)["a"] != content || m.Artifacts[0].SHA256 != sum(content) {
+		t.Error("the file is not whole")
+	}
+}
+
+func TestSecretInName(t *testing.T) {
+	dir := t.TempDir()
+	src := list(file("b-"+secret, "1"), file("b-"+secret+"/x", "2"), file("a", "3"))
+	m := collect(t, src, Options{Dir: dir, Redact: redact})
+	var names []string
+	for _, a := range m.Artifacts {
+		names = append(names, a.Name+": "+a.Withheld)
+	}
+	want := []string{
+		"a: ",
+		"b-***REDACTED***: a secret is in its name",
+		"b-***REDACTED***/x: a secret is in its name",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	wantTree(t, dir, map[string]string{"a": "3", "SHA256SUMS": sum("3") + "  a\n"})
+}
+
+func TestUnchangedInputs(t *testing.T) {
+	dir := t.TempDir()
+	inputs := map[string]string{"same": sum("1"), "changed": sum("2"), "gone": sum("3"), "gone bad": sum("4")}
+	bad := file("gone bad", "")
+	bad.Open = func() (io.ReadCloser, error) { return nil, fs.ErrPermission }
+	src := list(file("same", "1"), file("changed", "new"), file("new", "1"), bad)
+	m := collect(t, src, Options{Dir: dir, Unchanged: inputs})
+	if len(m.Artifacts) != 2 || m.Artifacts[0].Name != "changed" || m.Artifacts[1].Name != "new" || m.Skipped != 1 {
+		t.Errorf("got %+v", m)
+	}
+	if got := tree(t, dir); got["changed"] != "new" || len(got) != 3 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Inputs don't use up what is for artifacts, and comparing them has an end, too.
+func TestUnchangedInputsAndCaps(t *testing.T) {
+	inputs := map[string]string{"1": sum("1234"), "2": sum("1234"), "3": sum("1234")}
+	src := list(file("1", "1234"), file("2", "1234"), file("3", "1234"), file("out", "123456789"))
+	m := collect(t, src, Options{MaxBytes: 9, MaxCount: 1, Unchanged: inputs})
+	if len(m.Artifacts) != 1 || m.Dropped != 1 {
+		t.Errorf("got %+v", m)
+	}
+	var endless counter
+	grow := reading("1", 1, func() io.Reader { return &endless })
+	m = collect(t, list(grow, grow, grow), Options{MaxBytes: 1 << 20, Unchanged: inputs})
+	if len(m.Artifacts) != 0 || m.Dropped != 3 || endless > 1<<20+1 {
+		t.Errorf("got %+v after %d bytes", m, endless)
+	}
+}
+
+func TestUnreadableFilesArePassedOver(t *testing.T) {
+	for name, find := range map[string]func(io.Reader) (bool, error){"straight": nil, "held": find} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			replaced := file("b", "")
+			replaced.Open = func() (io.ReadCloser, error) { return nil, errors.New("replaced\n" + secret) }
+			breaks := reading("c", 10, func() io.Reader {
+				return io.MultiReader(strings.NewReader("12345"), iotest.ErrReader(&fs.PathError{Op: "read", Path: "/host/path", Err: fs.ErrPermission}))
+			})
+			src := list(file("a", "1"), breaks, replaced, file("d", "2"))
+			m := collect(t, src, Options{Dir: dir, Secret: find, Redact: redact})
+			if len(m.Artifacts) != 2 || m.Skipped != 2 {
+				t.Errorf("got %+v", m)
+			}
+			if want := `could not be read: 2 (first: "permission denied")`; m.Why != want {
+				t.Errorf("got %s, want %s", m.Why, want)
+			}
+			m = collect(t, list(replaced), Options{Redact: redact})
+			if want := `could not be read: 1 (first: "replaced\n***REDACTED***")`; m.Why != want {
+				t.Errorf("got %s, want %s", m.Why, want)
+			}
+			if got := tree(t, dir); len(got) != 3 {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func TestListedTwice(t *testing.T) {
+	dir := t.TempDir()
+	m := collect(t, list(file("a", "1"), file("a", "2")), Options{Dir: dir})
+	if len(m.Artifacts) != 1 || m.Skipped != 1 || tree(t, dir)["a"] != "1" {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for name, o := range map[string]Options{
+		"straight": {},
+		"held":     {Secret: find},
+		"input":    {Unchanged: map[string]string{"big": "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			reads := 0
+			endless := readerFunc(func(p []byte) (int, error) {
+				if reads++; reads == 20 {
+					cancel()
+				}
+				return len(p), nil
+			})
+			o.Dir, o.MaxBytes = t.TempDir(), 1<<40
+			src := list(file("a", "1"), reading("big", 1, func() io.Reader { return endless }), file("z", "2"))
+			m, err := Collect(ctx, src, o)
+			if !errors.Is(err, context.Canceled) || len(m.Artifacts) != 1 {
+				t.Errorf("got %+v, %v", m, err)
+			}
+			if reads != 20 {
+				t.Errorf("%d reads after the end of ctx", reads-20)
+			}
+			wantTree(t, o.Dir, map[string]string{"a": "1"})
+		})
+	}
+}
+
+// A file that was searched when ctx ends is not saved any more.
+func TestCancelBeforeSaving(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	search := func(r io.Reader) (bool, error) {
+		defer cancel()
+		return find(r)
+	}
+	m, err := Collect(ctx, list(file("a", "1")), Options{Dir: dir, Secret: search})
+	if !errors.Is(err, context.Canceled) || len(m.Artifacts) != 0 {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	wantTree(t, dir, map[string]string{})
+}
+
+func TestCancelBetweenFiles(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	opened := false
+	f := file("a", "1")
+	f.Open = func() (io.ReadCloser, error) { opened = true; return nil, fs.ErrInvalid }
+	for name, src := range map[string]Source{"some": list(f), "none": list()} {
+		if _, err := Collect(ctx, src, Options{}); !errors.Is(err, context.Canceled) || opened {
+			t.Errorf("%s: got %v, opened %v", name, err, opened)
+		}
+	}
+}
+
+func TestSourceFails(t *testing.T) {
+	dir := t.TempDir()
+	src := func(_ context.Context, f func(File) error) (int, error) {
+		return 3, errors.Join(f(file("a", "1")), fs.ErrClosed)
+	}
+	m, err := Collect(t.Context(), src, Options{Dir: dir})
+	if !errors.Is(err, fs.ErrClosed) || len(m.Artifacts) != 1 || m.Skipped != 3 {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	wantTree(t, dir, map[string]string{"a": "1"})
+}

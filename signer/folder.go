@@ -1,0 +1,157 @@
+package signer
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// folder is where artifacts are saved. Nothing that was prepared in it leads out of it: os.Root
+// keeps to what is below, and enter refuses the links that os.Root would still follow.
+type folder struct {
+	top *os.Root
+	// The folder of the last file: files come folder by folder.
+	at     *os.Root
+	atName string
+}
+
+// blocked is the error for a name in whose way something stands. It concerns that file alone.
+type blocked struct{ why string }
+
+func (b *blocked) Error() string { return b.why }
+
+func openFolder(dir string) (*folder, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder for artifacts: %w", err)
+	}
+	top, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder for artifacts: %w", err)
+	}
+	if err := top.Remove(sumsName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		top.Close()
+		return nil, fmt.Errorf("remove the old %s from %q: %w", sumsName, dir, bare(err))
+	}
+	return &folder{top: top, at: top, atName: "."}, nil
+}
+
+func (d *folder) close() {
+	d.leave()
+	d.top.Close()
+}
+
+func (d *folder) leave() {
+	if d.at != d.top {
+		d.at.Close()
+	}
+	d.at, d.atName = d.top, "."
+}
+
+// save writes r to a new file, which then takes the name, whatever had it. A name in whose way
+// something stands is a *blocked, and r may then be read or not. buf is for copying.
+func (d *folder) save(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
+	if err := d.enter(path.Dir(name)); err != nil {
+		return unusable(err)
+	}
+	base := path.Base(name)
+	if info, err := d.at.Lstat(base); err == nil && info.IsDir() {
+		return &blocked{"a folder has its name"}
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unusable(err)
+	}
+	temp := ".sandboxmcp-" + rand.Text()
+	err := write(d.at, temp, mode, r, buf)
+	if err == nil {
+		err = d.at.Rename(temp, base)
+	}
+	if err != nil {
+		_ = d.at.Remove(temp)
+	}
+	return unusable(err)
+}
+
+func write(at *os.Root, temp string, mode fs.FileMode, r io.Reader, buf []byte) error {
+	f, err := at.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	// Without the wrapper *os.File would allocate a buffer of its own for each file.
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, r, buf)
+	return errors.Join(err, f.Close()) // some file systems say only at close that they are full
+}
+
+// enter goes to the folder dir, making it where it is missing.
+func (d *folder) enter(dir string) error {
+	if dir == d.atName {
+		return nil
+	}
+	d.leave()
+	if dir == "." {
+		return nil
+	}
+	for elem := range strings.SplitSeq(dir, "/") {
+		next, err := step(d.at, elem)
+		if err != nil {
+			d.leave()
+			return err
+		}
+		if d.at != d.top {
+			d.at.Close()
+		}
+		d.at = next
+	}
+	d.atName = dir
+	return nil
+}
+
+// step opens the folder elem in at. OpenRoot follows links that stay in the root, and a link can
+// take the folder's place after Lstat: so what was opened must be what was looked at. The "/."
+// makes os open elem with O_DIRECTORY: without it, a fifo in its place blocks us for ever.
+func step(at *os.Root, elem string) (*os.Root, error) {
+	if err := at.Mkdir(elem, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	want, err := at.Lstat(elem)
+	if err != nil {
+		return nil, err
+	}
+	if !want.IsDir() {
+		return nil, &blocked{"a link or a file is in place of its folder"}
+	}
+	next, err := at.OpenRoot(elem + "/.")
+	if err != nil {
+		return nil, err
+	}
+	if got, err := next.Stat("."); err != nil || !os.SameFile(want, got) {
+		next.Close()
+		return nil, &blocked{"its folder was replaced"}
+	}
+	return next, nil
+}
+
+// unusable turns a file system's refusal of a name into *blocked.
+func unusable(err error) error {
+	if errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ) {
+		return &blocked{"the file system can't take its name"}
+	}
+	return err
+}
+
+// saveSums writes SHA256SUMS, if there is anything to list: an empty one is an error to sha256sum.
+func (d *folder) saveSums(m Manifest) error {
+	var b bytes.Buffer
+	if err := m.WriteSums(&b); err != nil || b.Len() == 0 {
+		return err
+	}
+	if err := d.save(sumsName, 0o644, &b, nil); err != nil {
+		return fmt.Errorf("save %s: %w", sumsName, bare(err))
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package signer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+)
+
+// headSize is how much of a file mimetype looks at, in bytes.
+const headSize = 3072
+
+var errTooLarge = errors.New("larger than the cap")
+
+// scan reads one file and keeps the books: it is the only one who reads.
+type scan struct {
+	r    io.Reader
+	left int64 // bytes that may still be read
+	size int64
+	hash hash.Hash
+	head []byte
+	err  error // why reading ended before the file did
+}
+
+func newScan(ctx context.Context, r io.Reader, left int64) *scan {
+	return &scan{r: until(ctx, r), left: left, hash: sha256.New()}
+}
+
+func (s *scan) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if int64(len(p)) > s.left {
+		p = p[:s.left+1] // one byte more tells a file that ends at the cap from one that goes on
+	}
+	n, err := s.r.Read(p)
+	if int64(n) > s.left {
+		// What was read counts, or else many files that grow could each cost the whole cap.
+		s.left, s.err = 0, errTooLarge
+		return 0, s.err
+	}
+	s.left -= int64(n)
+	s.size += int64(n)
+	s.hash.Write(p[:n])
+	s.head = append(s.head, p[:min(n, headSize-len(s.head))]...)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// sum is the hash of what was read, in lower-case hex.
+func (s *scan) sum() string { return hex.EncodeToString(s.hash.Sum(nil)) }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// until reads r as long as ctx lasts.
+func until(ctx context.Context, r io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(p)
+	})
+}

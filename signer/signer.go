@@ -1,0 +1,105 @@
+// Package signer lists the files that a run left, with their SHA-256, and saves them.
+//
+// Each file is read once: hash, type, search for secrets and copy are all of the same bytes, so
+// a file that changes meanwhile cannot be listed as one thing and saved as another. Only an input
+// that may be unchanged is hashed once more, ahead, in order not to copy it for nothing.
+//
+// MIME types come from gabriel-vasile/mimetype, by content alone: net/http knows no Office file,
+// Parquet or JSON, and extensions are looked up in tables of the host, so that the same artifact
+// would have another type elsewhere, or one that the program chose by naming it.
+package signer
+
+import (
+	"context"
+	"io"
+)
+
+// Artifact is one file that a run left.
+type Artifact struct {
+	Name   string `json:"name"` // relative, slashes; any bytes but NUL; secrets redacted
+	Size   int64  `json:"size"` // bytes that were hashed
+	SHA256 string `json:"sha256"`
+	MIME   string `json:"mime"`
+	// Withheld says why the artifact is not handed out; "" means that it is.
+	Withheld string `json:"withheld,omitempty"`
+}
+
+// Source calls f for each regular file, until f returns an error, which it then returns too.
+// It returns how many things that are no regular files it passed over. One goroutine calls f.
+type Source func(ctx context.Context, f func(File) error) (skipped int, err error)
+
+// File is one file of a Source.
+type File struct {
+	Name string // relative, slashes
+	Size int64  // bytes, when it was listed
+	Mode uint32 // permission bits
+	// Open must not block, nor follow what was put in the file's place since; nor may reading
+	// block. An error means that the file is passed over.
+	Open func() (io.ReadCloser, error)
+}
+
+// Caps of a zero Options.
+const (
+	DefaultMaxCount = 1000
+	DefaultMaxBytes = 512 << 20 // the default disk limit: a run may leave one file that fills it
+)
+
+// Options say what to do with the files.
+type Options struct {
+	// Dir is the folder to save to, made when missing; "" saves nothing. Links in the path Dir
+	// itself are the caller's wish and followed, links below it never are.
+	Dir string
+	// MaxCount and MaxBytes cap the artifacts, all together; 0 is the default. They bound memory
+	// and time: reading ends at MaxBytes, and no more than MaxBytes again of inputs is compared.
+	MaxCount int
+	MaxBytes int64
+	// Secret says whether there is a secret in what r reads. Such an artifact is withheld, and so
+	// is one for which Secret fails. nil finds none.
+	Secret func(r io.Reader) (bool, error)
+	// Unchanged maps inputs' names to their SHA-256 in lower-case hex. A file that still has that
+	// hash is no artifact.
+	Unchanged map[string]string
+	// Redact takes secrets out of a text. An artifact whose name it changes is withheld, and
+	// listed under the redacted name: two names may redact to the same, and whoever gets the file
+	// under a name of ours would look for it under its own. nil changes nothing.
+	Redact func(string) string
+}
+
+// Manifest lists what Collect found.
+type Manifest struct {
+	Artifacts []Artifact `json:"artifacts"`         // by name, byte by byte
+	Skipped   int        `json:"skipped,omitempty"` // no regular files, or unreadable ones
+	Dropped   int        `json:"dropped,omitempty"` // over a cap
+	Why       string     `json:"why,omitempty"`     // "over the cap of 1000 files: 3; ..."
+}
+
+// Collect lists the files of src and, with o.Dir, saves those that are not withheld.
+//
+// A saved file appears whole or not at all, in place of what had its name before. It has the
+// permission bits that it had, but is readable and writable for its owner, never writable for
+// others, never setuid, setgid or sticky; the umask takes away more. New folders are 0755 less the
+// umask. SHA256SUMS is written last, and lists just the files saved now; without it (none were
+// saved, or Collect failed) no list of an earlier run is left either. Files are not synced to disk.
+//
+// A name that can't be saved (it leaves Dir, a link or a folder is in its place, it is SHA256SUMS)
+// withholds the artifact. An error means that the listing failed, that ctx ended, or that Dir, or
+// the temporary folder, can't be written to; the Manifest then has what came before it.
+//
+// A kill in the middle can leave a file named ".sandboxmcp-" and 26 letters in Dir. On a
+// file system that ignores case, the later one of two names that differ in case alone remains.
+func Collect(ctx context.Context, src Source, o Options) (Manifest, error) {
+	c, err := newCollector(o)
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer c.close()
+	skipped, err := src(ctx, func(f File) error { return c.add(ctx, f) })
+	if err == nil {
+		err = ctx.Err()
+	}
+	m := c.manifest(skipped)
+	if err == nil && c.folder != nil {
+		err = c.folder.saveSums(m)
+	}
+	return m, err
+}

@@ -1,0 +1,122 @@
+package validate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"time"
+)
+
+// job is what the parsing process is asked.
+type job struct {
+	Language   string // Node or Shell
+	Name       string
+	Source     []byte
+	TypeScript bool
+}
+
+// answer is what it says.
+type answer struct {
+	Name     string
+	Source   []byte // nil when it stays as it was
+	Problems []Problem
+	Unsure   bool // the interpreter may not see the problems as such
+}
+
+const (
+	apartName   = "sandboxmcp-parse" // its argv[0]
+	apartTime   = 10 * time.Second   // for 10 MB of ordinary source it takes two
+	apartMemory = 1 << 30            // bytes
+	apartStack  = 256 << 20          // bytes
+	apartAnswer = 16 * MaxSource     // bytes; the map of a source, in base64, is the largest part
+)
+
+// places bounds how many parsers there are at the same time, since a bomb takes all of a parser's
+// memory. It holds nothing but free places.
+var places = make(chan struct{}, max(2, runtime.NumCPU()/2))
+
+// errTooMuch is for sources that take too much time or memory.
+var errTooMuch = errors.New("it takes too much time or memory to parse (is it nested very deeply?)")
+
+// A program that was started under apartName is the parser, whatever it is otherwise: so that it
+// works in every program that links this package, tests included, without a word in their main.
+func init() {
+	if len(os.Args) == 1 && os.Args[0] == apartName {
+		serveApart()
+	}
+}
+
+// serveApart does one job. It ends with its parent, whose end of the pipe closes then.
+func serveApart() {
+	limitApart()
+	debug.SetMaxStack(apartStack)
+	debug.SetMemoryLimit(apartMemory / 2)
+	in := json.NewDecoder(os.Stdin)
+	var j job
+	if in.Decode(&j) != nil {
+		os.Exit(1)
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	if json.NewEncoder(os.Stdout).Encode(j.do()) != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// apart does a job in a process of its own, which may run out of time, stack or memory without
+// harm to this one: the parser can't be stopped otherwise, and a stack overflow can't be caught.
+func apart(ctx context.Context, j job) (answer, error) {
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, apartTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self())
+	cmd.Args = []string{apartName}
+	cmd.Env = []string{"GOTRACEBACK=none"}
+	cmd.WaitDelay = time.Second
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return answer{}, fmt.Errorf("start the parser: %w", err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return answer{}, fmt.Errorf("start the parser: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return answer{}, fmt.Errorf("start the parser: %w", err)
+	}
+	var a answer
+	sent := json.NewEncoder(stdin).Encode(j)
+	got := json.NewDecoder(io.LimitReader(stdout, apartAnswer)).Decode(&a)
+	cancel() // it has nothing more to say
+	cmd.Wait()
+	if sent != nil || got != nil {
+		return answer{}, errTooMuch
+	}
+	return a, nil
+}
+
+// self is this program, also after its file was replaced by an update.
+func self() string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe"
+	}
+	name, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return name
+}

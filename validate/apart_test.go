@@ -1,0 +1,101 @@
+package validate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBombs sends what ends a parser, or keeps it busy forever. Whatever the answer, it comes in
+// time, and this process lives.
+func TestBombs(t *testing.T) {
+	deep := func(open, middle, shut string, n int) string {
+		return strings.Repeat(open, n) + middle + strings.Repeat(shut, n)
+	}
+	tests := []struct{ name, file, source string }{
+		{"parentheses", "a.js", deep("(", "1", ")", 4<<20)},
+		{"brackets, small", "a.js", deep("[", "1", "]", maxHere/2-1)},
+		{"not, small", "a.js", deep("!", "1", "", maxHere-1)},
+		{"shadowed names, cubic", "a.js", deep("a=>", "1", "", maxHere/3)},
+		{"functions", "a.js", deep("function f(){", "", "}", 700_000)},
+		{"templates", "a.js", deep("`${", "1", "}`", 1<<20)},
+		{"module with shadowed names", "a.js", "import.meta;" + deep("a=>", "1", "", 5000)},
+		{"parentheses", "a.ts", deep("(", "1", ")", 4<<20)},
+		{"blocks, quadratic to print", "a.ts", deep("{", "", "}", 40_000)},
+		{"shadowed names, cubic", "a.ts", deep("a=>", "1", "", 20_000)},
+		{"types", "a.ts", "let x:" + deep("(a:", "1", ")=>1", 50_000)},
+		{"conditional types", "a.ts", "type A = " + deep("B extends infer C extends (", "D", ") ? 1 : 2", 100)},
+		{"substitutions", "a.sh", deep("$(", "", ")", 3<<20)},
+		{"arithmetic, small", "a.sh", deep("((", "1", "))", maxHere/4-1)},
+		{"subshells", "a.sh", deep("( ", "a", ")", 2<<20)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.file+" "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			_, bad := check(t, Code{Name: tt.file, Source: []byte(tt.source)})
+			t.Logf("%d bytes, %v: %.120v", len(tt.source), time.Since(start), bad)
+			if bad == nil {
+				return
+			}
+			if safe(t, bad.Error()); !strings.HasSuffix(tt.file, ".ts") {
+				t.Error("refused, though its interpreter may take it")
+			}
+		})
+	}
+}
+
+func TestApartCancelled(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := Check(ctx, Code{Name: "a.ts", Source: []byte(strings.Repeat("a=>", 20_000) + "1")})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestApartEndsWithParent closes the pipe as the kernel does for a parent that was killed.
+func TestApartEndsWithParent(t *testing.T) {
+	cmd := exec.Command(self())
+	cmd.Args = []string{apartName}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	json.NewEncoder(stdin).Encode(job{Name: "a.ts", TypeScript: true, Source: []byte(strings.Repeat("a=>", 20_000) + "1")})
+	time.Sleep(100 * time.Millisecond)
+	stdin.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		cmd.Process.Kill()
+		t.Fatalf("the parser outlives its parent: %v", <-ended)
+	}
+}
+
+func TestLargeSources(t *testing.T) {
+	js := strings.Repeat("function f(a, b) { return a.map((x) => x * b).filter(Boolean); }\n", 50_000)
+	for _, name := range []string{"a.js", "a.ts", "a.sh"} {
+		source := js
+		if name == "a.sh" {
+			source = strings.Repeat("if true; then echo \"$(date) ${x:-y}\"; fi\n", 80_000)
+		}
+		got, bad := check(t, Code{Name: name, Source: []byte(source)})
+		if bad != nil || len(got.Warnings) > 0 {
+			t.Errorf("%s of %d bytes: %v, warnings %v", name, len(source), bad, got.Warnings)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package validate
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// afterAll stands below a script that is only to be parsed. export is allowed nowhere but outside
+// of everything, and the parenthesis nowhere: when that is the first complaint, then the script is
+// whole, and esbuild has stopped before its later passes, some of which take cubic time.
+const afterAll = "\n;export{};)"
+
+// syntaxErrors returns what keeps a script from being parsed, as a script or as a module.
+func syntaxErrors(source string) []Problem {
+	r := api.Transform(source+afterAll, api.TransformOptions{Loader: api.LoaderJS, Target: api.ESNext})
+	var all []api.Message
+	for _, m := range r.Errors {
+		at := m.Location
+		if at == nil || at.LineText != afterAll[1:] {
+			all = append(all, m)
+			continue
+		}
+		if m.Text == `Unexpected ")"` {
+			break
+		}
+		all = append(all, atEnd(m, source))
+	}
+	return problems(all)
+}
+
+// atEnd moves a complaint about afterAll to the end of the script, which came too early.
+func atEnd(m api.Message, source string) api.Message {
+	if strings.Contains(m.Text, "export") || strings.Contains(m.Text, `";"`) {
+		m.Text = "Unexpected end of file: something above is not closed"
+	}
+	source = strings.TrimRight(source, " \t\r\n")
+	line := source[strings.LastIndexByte(source, '\n')+1:]
+	m.Location = &api.Location{Line: 1 + strings.Count(source, "\n"), Column: len(line), LineText: line}
+	return m
+}
+
+// inFunction wraps a script as Node's CommonJS loader does.
+func inFunction(source string) string {
+	if strings.HasPrefix(source, "#!") {
+		source = "//" + source
+	}
+	return "(function (exports, require, module, __filename, __dirname) {\n" + source + "\n});"
+}
+
+// refusesReturn says whether JavaScript that parses is a module. The parser does not tell, but it
+// refuses a return outside of functions in modules, and only there.
+func refusesReturn(source string) bool {
+	r := api.Transform(source+"\n;return", api.TransformOptions{Loader: api.LoaderJS, Target: api.ESNext})
+	return len(r.Errors) > 0
+}
+
+// translate returns the JavaScript of TypeScript, with an inline source map.
+func translate(source, name string, commonJS bool) ([]byte, []Problem) {
+	o := api.TransformOptions{
+		Loader:         api.LoaderTS,
+		Target:         api.ESNext,
+		Supported:      map[string]bool{"decorators": false, "using": false},
+		Sourcefile:     name,
+		Sourcemap:      api.SourceMapInline,
+		SourcesContent: api.SourcesContentInclude,
+	}
+	if commonJS {
+		o.Format = api.FormatCommonJS
+	}
+	r := api.Transform(source, o)
+	return r.Code, problems(r.Errors)
+}
+
+// mostProblems is how many are told of one script: the later ones follow from the first.
+const mostProblems = 5
+
+func problems(messages []api.Message) []Problem {
+	var all []Problem
+	for _, m := range messages[:min(len(messages), mostProblems)] {
+		p := Problem{}
+		if at := m.Location; at != nil {
+			p = problem(at.Line, at.LineText, at.Column)
+			p.unsure = unsure(m.Text, at.LineText, at.Column)
+		}
+		p.Text = strings.TrimSuffix(m.Text, ":")
+		all = append(all, p)
+	}
+	return all
+}
+
+// unsure says whether a message is of a kind in which V8 is known to differ: it leaves assignments
+// to calls to run time, knows the letters of newer Unicode and newer syntax for bigints, and takes
+// await for a name in places where esbuild does not. Found with the tests of ECMA-262.
+func unsure(text, line string, at int) bool {
+	before, after := line, ""
+	if at <= len(line) {
+		before, after = line[:at], line[at:]
+	}
+	letter := after != "" && after[0] >= utf8.RuneSelf
+	return letter || text == "Invalid assignment target" || strings.HasPrefix(text, "Invalid identifier: ") ||
+		bigint.MatchString(text) ||
+		strings.HasPrefix(after, "await") && !strings.Contains(text, "can only be used inside") ||
+		strings.HasSuffix(strings.TrimSpace(before), "await")
+}
+
+var bigint = regexp.MustCompile(`found "[0-9]+n"$`)

@@ -1,0 +1,34 @@
+package validate
+
+import (
+	"regexp"
+	"strings"
+)
+
+// What an interpreter says when it did not find a module. The prefix is that of exception groups.
+var (
+	pythonMissing = regexp.MustCompile(`^[ |]*ModuleNotFoundError: No module named '([^']{1,200})'`)
+	nodeMissing   = regexp.MustCompile(`^(?:Uncaught )?Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([^']{1,200})'`)
+)
+
+// pythonAgain stands between an exception and the one that was raised while it was handled.
+const pythonAgain = "During handling of the above exception"
+
+// MissingModule finds, in what a program wrote to stderr, the module that it ended for the lack of.
+// It believes what it reads, so the answer is good for a hint, and for nothing else.
+func MissingModule(stderr string) (module string, ok bool) {
+	for line := range strings.SplitSeq(stderr, "\n") {
+		line = strings.TrimRight(line, "\r")
+		m := pythonMissing.FindStringSubmatch(line)
+		if m == nil {
+			m = nodeMissing.FindStringSubmatch(line)
+		}
+		switch {
+		case m != nil && visible(m[1]) == m[1]:
+			module = m[1]
+		case strings.HasPrefix(line, pythonAgain):
+			module = "" // what follows is what ended it
+		}
+	}
+	return module, module != ""
+}

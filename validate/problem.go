@@ -1,0 +1,137 @@
+package validate
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Problem is one thing that is wrong with a script, or odd about it.
+type Problem struct {
+	Line   int // from 1; 0 when it is about the whole script
+	Column int // from 1, in characters
+	Text   string
+	// Snippet is the line and, below it, a caret under the place. What could drive a terminal is
+	// replaced, and long lines are cut to the part around the place. "" when Line is 0.
+	Snippet string
+
+	unsure bool // the interpreter may not see it as a problem
+}
+
+// Error says why a script can't be run.
+type Error struct {
+	Name     string // as it was sent
+	Problems []Problem
+}
+
+// Error gives the problems with their places and snippets, so it has several lines if there are.
+func (e *Error) Error() string {
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.at(e.Name))
+	}
+	return b.String()
+}
+
+func (p Problem) at(name string) string {
+	name = visible(name)
+	switch {
+	case p.Line == 0 && name == "":
+		return p.Text
+	case p.Line == 0:
+		return name + ": " + p.Text
+	case name == "":
+		name = "script"
+	}
+	return fmt.Sprintf("%s:%d:%d: %s\n%s", name, p.Line, p.Column, p.Text, p.Snippet)
+}
+
+// place returns a Problem without text for a byte offset.
+func place(source []byte, at int) Problem {
+	line := 1 + bytes.Count(source[:at], []byte("\n"))
+	from := bytes.LastIndexByte(source[:at], '\n') + 1
+	text := source[from:]
+	if n := bytes.IndexByte(text, '\n'); n >= 0 {
+		text = text[:n]
+	}
+	return problem(line, string(text), at-from)
+}
+
+// around is how many characters of a line are shown before and after the place.
+const around = 60
+
+// problem returns a Problem without text for a byte offset in a line.
+func problem(line int, text string, at int) Problem {
+	at = min(max(at, 0), len(text))
+	before, after := text[:at], text[at:]
+	p := Problem{Line: line, Column: utf8.RuneCountInString(before) + 1}
+	left, right := lastRunes(before, around), firstRunes(after, around)
+	head, tail := "", ""
+	if len(left) < len(before) {
+		head = "..."
+	}
+	if len(right) < len(after) {
+		tail = "..."
+	}
+	left, right = head+visible(left), visible(right)+tail
+	gutter := fmt.Sprintf("%5d | ", line)
+	p.Snippet = gutter + left + right + "\n" +
+		strings.Repeat(" ", len(gutter)-2) + "| " + strings.Repeat(" ", width(left)) + "^"
+	return p
+}
+
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
+
+func lastRunes(s string, n int) string {
+	end := len(s)
+	for ; n > 0 && end > 0; n-- {
+		_, size := utf8.DecodeLastRuneInString(s[:end])
+		end -= size
+	}
+	return s[end:]
+}
+
+// visible replaces what has no own place on a line, or would change how the rest is shown: control
+// characters, tabs, line ends, invalid bytes, and directions of text.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r == '\r' || r == '\n':
+			return -1
+		case unicode.IsPrint(r):
+			return r
+		}
+		return utf8.RuneError
+	}, s)
+}
+
+// width counts columns of a terminal; East Asian letters and most pictures take two.
+func width(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case unicode.Is(unicode.Mn, r):
+		case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana),
+			r >= 0xff01 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}

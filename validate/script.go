@@ -1,0 +1,118 @@
+package validate
+
+import (
+	"context"
+	"errors"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// maxHere is the longest source, in bytes, that is parsed in this process. Parsers recurse as deep
+// as the source nests, on up to 8 KB of stack a level, and a stack of 1 GB ends a Go program.
+const maxHere = 16 << 10
+
+// importMeta matches what might be import.meta, the one sign of a module that looks the same in
+// both readings of a script.
+var importMeta = regexp.MustCompile(`\bimport\s*\.\s*meta\b`)
+
+// checkSyntax checks a script for Node or bash, and makes JavaScript of TypeScript. In this process
+// only parsers run, and only on what they can't choke on; the rest is done by a process that may
+// die of it.
+func (out *Checked) checkSyntax(ctx context.Context, k kind) error {
+	j := job{Name: out.Name, Source: out.Source, Language: k.language, TypeScript: k.typescript}
+	if len(j.Source) <= maxHere && !j.heavy() {
+		return out.take(j.do())
+	}
+	a, err := apart(ctx, j)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return out.take(a)
+	case !k.typescript: // the interpreter can still say what it thinks of it
+		out.Warnings = append(out.Warnings, Problem{Text: "the syntax was not checked: " + err.Error()})
+		return nil
+	case errors.Is(err, errTooMuch):
+		return &Error{Problems: []Problem{{
+			Text: "this TypeScript can't be translated: " + err.Error() + "; make it simpler, or send JavaScript",
+		}}}
+	}
+	return err
+}
+
+// heavy says whether a job takes more than a parser, and so possibly forever.
+func (j job) heavy() bool {
+	return j.TypeScript || j.Language == Node && importMeta.Match(j.Source)
+}
+
+func (j job) do() answer {
+	switch {
+	case j.Language == Shell:
+		return j.shell()
+	case j.TypeScript:
+		return j.typescript()
+	}
+	return j.javascript()
+}
+
+// take makes an answer the result, or the error.
+func (out *Checked) take(a answer) error {
+	if len(a.Problems) > 0 && !a.Unsure {
+		return &Error{Problems: a.Problems}
+	}
+	out.Warnings = append(out.Warnings, a.Problems...)
+	out.Name = a.Name
+	if a.Source != nil {
+		out.Source = a.Source
+	}
+	return nil
+}
+
+// javascript checks a script and decides whether it is a module as Node does: what can be read as
+// the body of a function is CommonJS, else what can be read at all is a module.
+func (j job) javascript() answer {
+	source := string(j.Source)
+	a := answer{Name: j.Name, Problems: syntaxErrors(source)}
+	if len(a.Problems) > 0 {
+		// In a function, await is an ordinary name, and new.target is allowed.
+		if len(syntaxErrors(inFunction(source))) == 0 {
+			return answer{Name: j.Name}
+		}
+		a.Unsure = slices.ContainsFunc(a.Problems, func(p Problem) bool { return p.unsure })
+		return a
+	}
+	if name, isJS := strings.CutSuffix(j.Name, ".js"); isJS && isModule(source) {
+		a.Name = name + ".mjs" // Node before 20.19 goes by the name alone
+	}
+	return a
+}
+
+func isModule(source string) bool {
+	if !strings.Contains(source, "import") && !strings.Contains(source, "export") && !strings.Contains(source, "await") {
+		return false
+	}
+	return len(syntaxErrors(inFunction(source))) > 0 || importMeta.MatchString(source) && refusesReturn(source)
+}
+
+// typescript makes JavaScript of TypeScript. Types are removed and not checked, as in Node; what
+// Node does not have (enum, namespaces, decorators, using) is written out. A .cts file may use
+// import and export, which become require and exports, as with tsc.
+func (j job) typescript() answer {
+	ext := path.Ext(j.Name)
+	js, problems := translate(string(j.Source), j.Name, strings.EqualFold(ext, ".cts"))
+	if len(problems) > 0 {
+		return answer{Problems: problems}
+	}
+	a := answer{Name: strings.TrimSuffix(j.Name, ext), Source: js}
+	switch {
+	case strings.EqualFold(ext, ".cts"):
+		a.Name += ".cjs"
+	case strings.EqualFold(ext, ".mts"), refusesReturn(string(js)):
+		a.Name += ".mjs"
+	default:
+		a.Name += ".js"
+	}
+	return a
+}

@@ -1,0 +1,54 @@
+package validate
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// shell looks for syntax errors. Most are only warnings: bash reads and runs a script command by
+// command, so an error below keeps nothing above from running, and our parser refuses some of what
+// bash takes. An error is sure when bash, too, would have to read to the end of the file without
+// finding what is missing, or meets a keyword that can't stand there, and when nothing above it may
+// end the script before, or change how the rest is read.
+func (j job) shell() answer {
+	a := answer{Name: j.Name}
+	_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(j.Source), "")
+	bad, isParse := errors.AsType[syntax.ParseError](err)
+	if !isParse {
+		return a // nil, or a feature of another dialect
+	}
+	at := min(int(bad.Pos.Offset()), len(j.Source))
+	p := Problem{}
+	if bad.Pos.IsValid() {
+		p = place(j.Source, at)
+	}
+	p.Text = bad.Text
+	a.Problems = []Problem{p}
+	a.Unsure = !sureInShell.MatchString(bad.Text) || mayEndBefore.Match(j.Source[:at])
+	return a
+}
+
+// sureInShell matches the complaints that bash shared in each of 1,500 scripts (its own tests and
+// those of a Debian) in which they were found.
+var sureInShell = regexp.MustCompile("^reached EOF without closing quote|" +
+	"statement must end with `|" +
+	"^`(then|elif|else|fi|do|done|esac)` can only be used|" +
+	"^`(if|elif|while|until) <cond>` must be followed by `")
+
+// mayEndBefore matches what may keep bash from reading on, or what may give words another meaning.
+var mayEndBefore = regexp.MustCompile(`\b(exit|exec|return|eval|source|alias|shopt|kill|set|enable)\b|(^|[\s;&|])\.\s`)
+
+// lineEnds warns of a script that was written with Windows' line ends: bash takes the carriage
+// return for a part of the last word of each line.
+func lineEnds(source []byte) []Problem {
+	at := bytes.Index(source, []byte("\r\n"))
+	if at < 0 {
+		return nil
+	}
+	p := place(source, at)
+	p.Text = "the lines end with CR LF, and bash reads the CR as a part of the line: save the script with LF (sed -i 's/\\r$//')"
+	return []Problem{p}
+}

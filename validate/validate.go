@@ -1,0 +1,202 @@
+// Package validate says whether a script can be run at all, before anything is spent on it.
+//
+// It refuses only what its interpreter would refuse. Whether a script is a good idea is not its
+// question: containment answers that.
+package validate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// MaxSource is the longest script, in bytes. More than this is data, and belongs into a file.
+const MaxSource = 10 << 20
+
+// The languages, by the names that --language takes.
+const (
+	Python = "python"
+	Node   = "node"
+	Shell  = "shell"
+)
+
+// Code is a script as it was sent.
+type Code struct {
+	Language string // a language or one of its other names ("javascript", "bash"); "" goes by Name
+	Name     string // a file name; only its last part counts, and it may be empty
+	Source   []byte
+}
+
+// Checked is a script as it is to be run.
+type Checked struct {
+	Language string // Python, Node or Shell
+	// Name is a bare file name whose extension makes the interpreter read Source as it is meant:
+	// script.ts becomes script.mjs, say. It is never empty.
+	Name string
+	// Source is what was sent, byte for byte, except for TypeScript, which has become JavaScript
+	// with an inline source map (node --enable-source-maps shows the lines of the original).
+	Source []byte
+	// Warnings are oddities that do not keep the script from running, or not for sure.
+	Warnings []Problem
+}
+
+// Check prepares a script for its interpreter. A script that can't run is an *Error; the only
+// other errors are ctx's.
+//
+// Python syntax is left to the interpreter that runs it, and costs nothing here.
+func Check(ctx context.Context, c Code) (Checked, error) {
+	if err := ctx.Err(); err != nil {
+		return Checked{}, err
+	}
+	kind, err := identify(c)
+	if err != nil {
+		return Checked{}, err
+	}
+	out := Checked{Language: kind.language, Name: kind.file(c.Name), Source: c.Source}
+	warnings, bad := plainText(kind, c.Source)
+	if bad != nil {
+		return Checked{}, &Error{Name: c.Name, Problems: []Problem{*bad}}
+	}
+	out.Warnings = warnings
+	if kind.language == Python {
+		return out, nil
+	}
+	err = out.checkSyntax(ctx, kind)
+	if bad, ok := errors.AsType[*Error](err); ok {
+		bad.Name = c.Name
+	}
+	if err != nil {
+		return Checked{}, err
+	}
+	return out, nil
+}
+
+// Language returns the language of a file by its extension.
+func Language(name string) (language string, ok bool) {
+	k, ok := byExtension(name)
+	return k.language, ok
+}
+
+// kind is a language with what its interpreters distinguish by file names.
+type kind struct {
+	language   string
+	extensions []string // the first one is given to names that have none of them
+	typescript bool
+}
+
+func kinds() []kind {
+	return []kind{
+		{Python, []string{".py"}, false},
+		{Node, []string{".js", ".mjs", ".cjs"}, false},
+		{Node, []string{".ts", ".mts", ".cts"}, true},
+		{Shell, []string{".sh", ".bash"}, false},
+	}
+}
+
+func byExtension(name string) (kind, bool) {
+	ext := strings.ToLower(path.Ext(base(name)))
+	for _, k := range kinds() {
+		if slices.Contains(k.extensions, ext) {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+// byLanguage knows the names that people and models use.
+func byLanguage(language string) (k kind, ok bool) {
+	all := kinds()
+	switch strings.ToLower(language) {
+	case "python", "python3", "py":
+		return all[0], true
+	case "node", "nodejs", "javascript", "js":
+		return all[1], true
+	case "typescript", "ts":
+		return all[2], true
+	case "shell", "bash", "sh":
+		return all[3], true
+	}
+	return kind{}, false
+}
+
+func identify(c Code) (kind, error) {
+	byName, named := byExtension(c.Name)
+	if c.Language == "" {
+		if !named {
+			return kind{}, &Error{Name: c.Name, Problems: []Problem{{Text: unknownExtension(c.Name)}}}
+		}
+		return byName, nil
+	}
+	k, known := byLanguage(c.Language)
+	if !known {
+		return kind{}, &Error{Name: c.Name, Problems: []Problem{{
+			Text: fmt.Sprintf("unknown language %.40q: use python, node or shell", c.Language),
+		}}}
+	}
+	// "node" says nothing about types: there the extension still counts.
+	if named && byName.language == k.language && !k.typescript {
+		return byName, nil
+	}
+	return k, nil
+}
+
+func unknownExtension(name string) string {
+	const known = ".py .js .mjs .cjs .ts .mts .cts .sh .bash"
+	if ext := path.Ext(base(name)); ext != "" {
+		return fmt.Sprintf("no language is known for %.40q: say --language python, node or shell (known: %s)", ext, known)
+	}
+	return "the name has no extension to tell the language by: say --language python, node or shell"
+}
+
+// base returns the last part of a path of any system.
+func base(name string) string {
+	return name[strings.LastIndexAny(name, `/\`)+1:]
+}
+
+// file returns the name under which the interpreter gets the script.
+func (k kind) file(name string) string {
+	name = base(name)
+	if name == "" || name == "-" || name == "." || name == ".." {
+		name = "script"
+	}
+	if k.language != Node { // Python and bash take any name
+		if path.Ext(name) == "" {
+			name += k.extensions[0]
+		}
+		return name
+	}
+	if !slices.Contains(k.extensions, strings.ToLower(path.Ext(name))) {
+		name += k.extensions[0]
+	}
+	return name
+}
+
+// plainText finds what makes a file no script in any language.
+func plainText(k kind, source []byte) (warnings []Problem, bad *Problem) {
+	switch at := bytes.IndexByte(source, 0); {
+	case len(source) == 0:
+		return nil, &Problem{Text: "the script is empty"}
+	case len(source) > MaxSource:
+		return nil, &Problem{Text: fmt.Sprintf(
+			"the script has %d bytes, more than %d MB: put data into a file beside it (--input)", len(source), MaxSource>>20)}
+	case utf16(source):
+		return nil, &Problem{Text: "the script is in UTF-16: save it as UTF-8"}
+	case at >= 0:
+		p := place(source, at)
+		p.Text = "a NUL byte: this is no script but binary data, or text in a wide encoding (save it as UTF-8)"
+		return nil, &p
+	}
+	warnings, bad = encoding(k, source)
+	if k.language == Shell {
+		warnings = append(warnings, lineEnds(source)...)
+	}
+	return warnings, bad
+}
+
+func utf16(source []byte) bool {
+	return bytes.HasPrefix(source, []byte("\xff\xfe")) || bytes.HasPrefix(source, []byte("\xfe\xff"))
+}

@@ -1,0 +1,186 @@
+package vault
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// FuzzReference compares with regular expressions, on text in which pieces of the values and of
+// their encodings stand in disorder.
+func FuzzReference(f *testing.F) {
+	for seed := range uint64(30) {
+		f.Add("correct-horse", `a"b\c%20 d`, seed)
+		f.Add("abcabcabcab", "bcabcab+/=", seed)
+		f.Add(`\\\\x\\\\y\\`, "%25%2525%41", seed)
+		f.Add("0%30\\u0030", "\U0001F511é\xff\xfekey", seed)
+		f.Add("first line of a key\nsecond line of a key\n", "second line", seed)
+	}
+	f.Fuzz(func(t *testing.T, one, two string, seed uint64) {
+		values := []string{one, two}
+		for _, v := range values {
+			if len(v) > 60 || checkValue([]byte(v)) != nil {
+				t.Skip("not a value that can be lent, or too slow for the reference")
+			}
+		}
+		r := rand.New(rand.NewPCG(seed, 0))
+		text := disorder(r, values)
+		l := lend(t, values...)
+		want := reference(values, text)
+		if got := l.Redact(text); got != want {
+			t.Fatalf("values %q, Redact(%q)\n got %q\nwant %q", values, text, got, want)
+		}
+		if got := inChunks(t, l, text, r); got != want {
+			t.Fatalf("values %q, %q in chunks\n got %q\nwant %q", values, text, got, want)
+		}
+	})
+}
+
+// disorder returns text of pieces: whole and cut spellings, escapes and single characters.
+func disorder(r *rand.Rand, values []string) string {
+	var b strings.Builder
+	for b.Len() < 200 {
+		s := spell(r, values[r.IntN(len(values))])
+		switch r.IntN(6) {
+		case 0, 1:
+			b.WriteString(s)
+		case 2:
+			b.WriteString(s[:r.IntN(len(s)+1)])
+		case 3:
+			b.WriteString(s[r.IntN(len(s)+1):])
+		case 4:
+			b.WriteString([]string{"%", "\\", "\\u00", "\\n", "\r\n", "=", "+", "%2", " ", "x"}[r.IntN(10)])
+		}
+	}
+	return b.String()
+}
+
+// spell returns one of the ways to write v.
+func spell(r *rand.Rand, v string) string {
+	switch r.IntN(7) {
+	case 0:
+		return v
+	case 1:
+		s, _ := json.Marshal(v)
+		return string(s[1 : len(s)-1])
+	case 2:
+		return url.QueryEscape(v)
+	case 3:
+		return mix(r, v)
+	case 4:
+		s := hex.EncodeToString([]byte(v))
+		if r.IntN(2) == 0 {
+			s = strings.ToUpper(s)
+		}
+		return foldSome(r, s)
+	default:
+		data := make([]byte, r.IntN(4)+len(v)+r.IntN(4))
+		for i := range data {
+			data[i] = byte(r.Uint32())
+		}
+		copy(data[r.IntN(len(data)-len(v)+1):], v)
+		enc := []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding}[r.IntN(4)]
+		return foldSome(r, enc.EncodeToString(data))
+	}
+}
+
+// mix escapes each byte in another way, or not.
+func mix(r *rand.Rand, v string) string {
+	var b strings.Builder
+	for i := range len(v) {
+		format := []string{"%%%02x", "%%%02X", "\\u%04x", "\\u%04X", "\\x%02x"}[r.IntN(5)]
+		switch {
+		case r.IntN(2) == 0 || v[i] >= 0x80:
+			b.WriteByte(v[i])
+		default:
+			b.WriteString(percent(v[i:i+1], format))
+		}
+	}
+	return b.String()
+}
+
+func foldSome(r *rand.Rand, s string) string {
+	if r.IntN(2) == 0 {
+		return s
+	}
+	return fold(s, 1+r.IntN(12), []string{"\n", "\r\n", `\n`, `\r\n`}[r.IntN(4)])
+}
+
+func inChunks(t testing.TB, l *Lease, text string, r *rand.Rand) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := l.Writer(&out)
+	for rest := text; rest != ""; {
+		n := 1 + r.IntN(min(len(rest), 1+r.IntN(20)))
+		if _, err := w.Write([]byte(rest[:n])); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// spellBase64 writes v at an offset.
+func spellBase64(v string, offset int) string {
+	return base64.StdEncoding.EncodeToString([]byte("???"[:offset] + v))
+}
+
+// FuzzRecover decodes what comes out, in all ways, and looks for the value.
+func FuzzRecover(f *testing.F) {
+	for seed := range uint64(100) {
+		f.Add("correct-horse-battery", "text before ", " and after", seed)
+		f.Add("p\"a\\s/s+w d%", "%", "\\", seed)
+	}
+	f.Fuzz(func(t *testing.T, value, before, after string, seed uint64) {
+		core := strings.TrimSpace(value)
+		if checkValue([]byte(value)) != nil || len(partsOf([]byte(value))) == 0 || strings.Contains(core, "*") {
+			t.Skip("not lent, not redacted, or made of what the mark is made of")
+		}
+		r := rand.New(rand.NewPCG(seed, 1))
+		l := lend(t, value)
+		text := before + spell(r, value) + after
+		got := inChunks(t, l, text, r)
+		for _, s := range decoded(got) {
+			if strings.Contains(s, core) {
+				t.Fatalf("value %q, text %q: the output %q shows it", value, text, got)
+			}
+		}
+		if plain := before + after; !strings.Contains(text, core) && got == text {
+			t.Fatalf("value %q, text %q (%q) passed unchanged", value, text, plain)
+		}
+	})
+}
+
+// decoded returns what somebody would try to get at a value.
+func decoded(s string) []string {
+	all := []string{s}
+	if u, err := url.QueryUnescape(s); err == nil {
+		all = append(all, u)
+	}
+	var text string
+	if json.Unmarshal([]byte(`"`+s+`"`), &text) == nil {
+		all = append(all, text)
+	}
+	flat := strings.NewReplacer("\r", "", "\n", "", `\r`, "", `\n`, "", "-", "+", "_", "/").Replace(s)
+	for _, word := range strings.FieldsFunc(flat, func(r rune) bool { return r > 127 || sextets[r] > 63 }) {
+		for skip := range min(4, len(word)) {
+			b, _ := base64.RawStdEncoding.DecodeString(word[skip:])
+			all = append(all, string(b))
+		}
+	}
+	for _, word := range strings.FieldsFunc(flat, func(r rune) bool { return r > 127 || unhex(byte(r)) > 15 }) {
+		for skip := range min(2, len(word)) {
+			b, _ := hex.DecodeString(word[skip:])
+			all = append(all, string(b))
+		}
+	}
+	return all
+}

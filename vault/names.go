@@ -1,0 +1,99 @@
+package vault
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxName is the longest key or namespace, in bytes: room for any sane name, and an error that
+// quotes one stays a line.
+const maxName = 128
+
+// checkKey refuses what can't be the name of an environment variable, which is how a program gets
+// its secrets. What is refused is not shown: it may be the value, typed in the wrong place.
+func checkKey(key string) error {
+	const rule = "use letters, digits and _, not a digit first"
+	switch i := strings.IndexFunc(key, func(c rune) bool { return c > 'z' || !isWord(byte(c)) }); {
+	case key == "":
+		return errors.New("a secret has no name")
+	case strings.Contains(key, "="):
+		return errors.New("a secret is asked for by its name alone, without = and a value")
+	case i >= 0:
+		return fmt.Errorf("the name of a secret is not valid from byte %d on: %s", i+1, rule)
+	case isDigit(key[0]):
+		return fmt.Errorf("the name of a secret begins with a digit: %s", rule)
+	case len(key) > maxName:
+		return fmt.Errorf("the name of a secret has %d bytes, more than %d", len(key), maxName)
+	}
+	return nil
+}
+
+// checkNamespace refuses what no store could keep apart from other namespaces.
+func checkNamespace(namespace string) error {
+	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
+	if namespace == "" || len(namespace) > maxName || namespace[0] == '.' || !all(namespace, ok) {
+		return fmt.Errorf("%.40q is no namespace: use letters, digits, -, _ and ., not a dot first, at most %d bytes",
+			namespace, maxName)
+	}
+	return nil
+}
+
+// checkValue refuses what no environment variable can hold, without showing it.
+func checkValue(value []byte) error {
+	switch {
+	case len(value) == 0:
+		return errors.New("the value is empty")
+	case len(value) > MaxValue:
+		return fmt.Errorf("the value has %d bytes, more than %d", len(value), MaxValue)
+	case bytes.IndexByte(value, 0) >= 0:
+		return errors.New("the value holds a zero byte, which no environment variable can")
+	}
+	return nil
+}
+
+// Variable returns the environment variable that the environment store reads for a secret.
+//
+// It is SANDBOXMCP_SECRET_{NAMESPACE}_{KEY}, the namespace in upper case. Namespaces are walls, so
+// no variable may be readable from two of them:
+//
+//   - A namespace with a dash has _ in its place, and two before the key: DB_URL of team-a is
+//     SANDBOXMCP_SECRET_TEAM_A__DB_URL. With one it would also be A_DB_URL of the namespace team.
+//   - A key that holds __ is refused, as it would blur that line again.
+//   - A namespace with anything but lower-case letters, digits and single dashes between them is
+//     refused: a_b, a.b and A-B would all be a-b. Other stores take such names.
+func Variable(namespace, key string) (string, error) {
+	if err := checkNamespace(namespace); err != nil {
+		return "", err
+	}
+	if err := checkKey(key); err != nil {
+		return "", err
+	}
+	if strings.Contains(key, "__") {
+		return "", fmt.Errorf("secret %s can't come from the environment: its name holds __", key)
+	}
+	if !all(namespace, isPlain) || strings.Contains("-"+namespace+"-", "--") {
+		return "", fmt.Errorf("namespace %s can't have secrets in the environment: "+
+			"use lower-case letters, digits and single dashes between them", namespace)
+	}
+	between := "_"
+	if strings.Contains(namespace, "-") {
+		between = "__"
+	}
+	upper := strings.ToUpper(strings.ReplaceAll(namespace, "-", "_"))
+	return "SANDBOXMCP_SECRET_" + upper + between + key, nil
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func isWord(c byte) bool  { return isDigit(c) || c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isPlain(c byte) bool { return isDigit(c) || c == '-' || 'a' <= c && c <= 'z' }
+
+func all(s string, ok func(byte) bool) bool {
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,106 @@
+package vault
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+const (
+	minValue    = 6  // bytes; what is shorter occurs by chance
+	minLine     = 16 // bytes; shorter lines of a longer value are often mere structure, like "}"
+	minDistinct = 3  // different bytes; "--------" and "00000000" are drawings and zeros
+
+	maxOverlap = 32 // how often a value may overlap with itself; what does so more often is cut up
+	pieceSize  = 64 // bytes of a piece then
+)
+
+// common are values that people set, of minValue bytes or more, that text holds for other reasons.
+var common = []string{
+	"0.0.0.0", "127.0.0.1", "application", "authorization", "bearer", "changeme", "database",
+	"debugging", "default", "development", "disabled", "enabled", "environment", "example",
+	"example.com", "localhost", "master", "nobody", "password", "postgres", "postgresql",
+	"production", "public", "random", "redacted", "secret", "secrets", "server", "service",
+	"staging", "string", "testing", "undefined", "unknown", "username", "version",
+}
+
+// partsOf returns what to look for so that value does not show: value itself without the white
+// space at its ends (a file's last newline is gone as soon as a program strips it), and, if it has
+// several, its long lines, because programs print a key line by line, with other line ends, or
+// indented. A line end may also be written out as \n, which is how keys come in variables. The
+// frame of a PEM key is no secret. A value that is not worth a look gives nothing.
+//
+// The parts are copies.
+func partsOf(value []byte) [][]byte {
+	whole := bytes.TrimSpace(value)
+	if !telling(whole) {
+		return nil
+	}
+	var parts [][]byte
+	for _, piece := range pieces(whole) {
+		parts = append(parts, bytes.Clone(piece))
+	}
+	for _, line := range bytes.Split(bytes.ReplaceAll(whole, []byte(`\n`), []byte("\n")), []byte("\n")) {
+		line = bytes.TrimSpace(line)
+		if len(line) >= minLine && len(line) < len(whole) && telling(line) && !bytes.HasPrefix(line, []byte("-----")) {
+			parts = append(parts, bytes.Clone(line))
+		}
+	}
+	return parts
+}
+
+// telling reports whether text that holds v holds it because it is the secret.
+func telling(v []byte) bool {
+	if len(v) < minValue || bytes.Contains([]byte(Mark), v) {
+		return false
+	}
+	var seen []byte
+	for _, c := range v {
+		if len(seen) < minDistinct && !slices.Contains(seen, c) {
+			seen = append(seen, c)
+		}
+	}
+	return len(seen) >= minDistinct &&
+		!slices.ContainsFunc(common, func(w string) bool { return strings.EqualFold(w, string(v)) })
+}
+
+// pieces returns v, or if it begins like "abcabcabc", the pieces that it consists of. In text made of
+// such a value, the scan would be in the middle of it at many places at once, and take time for each;
+// with short pieces there can't be many. The pieces overlap at the end rather than be too short.
+func pieces(v []byte) [][]byte {
+	if len(v) <= pieceSize || overlaps(v) <= maxOverlap {
+		return [][]byte{v}
+	}
+	var all [][]byte
+	for i := 0; i < len(v); i += pieceSize {
+		from := min(i, len(v)-pieceSize)
+		piece := v[from : from+pieceSize]
+		known := func(p []byte) bool { return bytes.Equal(p, piece) }
+		if len(all) < 100 && slices.ContainsFunc(all, known) {
+			continue // it repeats
+		}
+		all = append(all, piece)
+	}
+	return all
+}
+
+// overlaps returns at how many places at once text can be in the middle of v. It is the prefix
+// function of Knuth, Morris and Pratt, with a count.
+func overlaps(v []byte) int {
+	border := make([]int, len(v)+1) // of v[:i], the longest other beginning that it ends with
+	count := make([]int, len(v)+1)  // how many such there are, itself among them
+	count[1] = 1
+	most := 1
+	for i, k := 1, 0; i < len(v); i++ {
+		for k > 0 && v[i] != v[k] {
+			k = border[k]
+		}
+		if v[i] == v[k] {
+			k++
+		}
+		border[i+1] = k
+		count[i+1] = count[k] + 1
+		most = max(most, count[i+1])
+	}
+	return most
+}

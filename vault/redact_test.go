@@ -1,0 +1,142 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// lend returns a lease of these values, under the names S0, S1 and so on.
+func lend(t testing.TB, values ...string) *Lease {
+	t.Helper()
+	m := NewMemory()
+	var keys []string
+	for i, v := range values {
+		keys = append(keys, fmt.Sprintf("S%d", i))
+		if err := m.Set("test", keys[i], []byte(v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := New(m).Lease(context.Background(), "test", keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// stream passes text through a Redactor in pieces of n bytes.
+func stream(t testing.TB, l *Lease, text string, n int) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := l.Writer(&out)
+	for p := range chunks([]byte(text), n) {
+		if _, err := w.Write(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func chunks(p []byte, n int) func(func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for len(p) > 0 {
+			k := min(n, len(p))
+			if !yield(p[:k]) {
+				return
+			}
+			p = p[k:]
+		}
+	}
+}
+
+// check runs text through everything that redacts, in all sizes of pieces.
+func check(t *testing.T, l *Lease, text, want string) {
+	t.Helper()
+	if got := l.Redact(text); got != want {
+		t.Errorf("Redact(%q)\n got %q\nwant %q", text, got, want)
+	}
+	for n := 1; n <= len(text)+1; n++ {
+		if got := stream(t, l, text, n); got != want {
+			t.Fatalf("%q in pieces of %d\n got %q\nwant %q", text, n, got, want)
+		}
+	}
+	found, err := l.Find(strings.NewReader(text))
+	if want := strings.Contains(want, Mark); err != nil || found != want {
+		t.Errorf("Find(%q) = %v, %v, want %v", text, found, err, want)
+	}
+}
+
+func fold(s string, width int, end string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i += width {
+		b.WriteString(s[i:min(i+width, len(s))] + end)
+	}
+	return strings.TrimSuffix(b.String(), end)
+}
+
+func TestEncodings(t *testing.T) {
+	const value = "pa/ss wörd\"\\&+\n<\U0001F511>%7é"
+	l := lend(t, value)
+	quoted, _ := json.Marshal(value)
+	inner := string(quoted[1 : len(quoted)-1])
+	std, raw := base64.StdEncoding, base64.RawURLEncoding
+	for name, text := range map[string]string{
+		"raw":              value,
+		"go json":          inner,
+		"python json":      `pa/ss w\u00f6rd\"\\&+\n<\ud83d\udd11>%7\u00e9`,
+		"upper-case json":  `pa/ss w\u00F6rd\"\\&+\n<\uD83D\uDD11>%7\u00E9`,
+		"escaped slash":    `pa\/ss wörd\"\\&+\n<` + "\U0001F511" + `>%7é`,
+		"html-safe json":   `pa\u002fss wörd\u0022\u005C\u0026\u002B\u000a\u003c` + "\U0001F511" + `\u003E%7é`,
+		"repr of bytes":    `pa/ss w\xc3\xb6rd"\\&+\n<\xf0\x9f\x94\x91>%7\xc3\xa9`,
+		"query":            url.QueryEscape(value),
+		"path":             url.PathEscape(value),
+		"lower-case query": strings.ToLower(url.QueryEscape(value)),
+		"all percent":      percent(value, "%%%02X"),
+		"any mix":          "%70a%2Fss+w%c3%B6r\\u0064\\\"\\\\%26+%0a<\U0001F511\\u003e%257é",
+		"hex":              hex.EncodeToString([]byte(value)),
+		"HEX":              strings.ToUpper(hex.EncodeToString([]byte(value))),
+		"hex dump":         fold(hex.EncodeToString([]byte(value)), 10, "\n"),
+		"base64":           std.EncodeToString([]byte(value)),
+		"base64url":        raw.EncodeToString([]byte(value)),
+		"mime":             fold(std.EncodeToString([]byte(value)), 7, "\r\n"),
+		"one a line":       fold(std.EncodeToString([]byte(value)), 1, "\n"),
+		"repr of lines":    fold(std.EncodeToString([]byte(value)), 19, `\n`),
+		"repr of crlf":     fold(std.EncodeToString([]byte(value)), 3, `\r\n`),
+		"base64 in a url":  url.QueryEscape(std.EncodeToString([]byte(value))),
+		"escaped, folded":  strings.ReplaceAll(fold(std.EncodeToString([]byte(value)), 1, "\n"), "/", "%2f"),
+		"base64 in json":   strings.ReplaceAll(std.EncodeToString([]byte(value)), "/", `\/`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			check(t, l, text, Mark)
+			check(t, l, "a = ["+text+"], b", "a = ["+Mark+"], b")
+			check(t, l, text+text+" "+text, Mark+Mark+" "+Mark)
+		})
+	}
+}
+
+// Bytes that are not UTF-8, as Python writes them.
+func TestNotUTF8(t *testing.T) {
+	l := lend(t, "key\xff\xfe\x80end")
+	check(t, l, "<key\xff\xfe\x80end>", "<"+Mark+">")
+	check(t, l, `<key\udcff\udcfe\uDC80end>`, "<"+Mark+">")
+	check(t, l, `<key\xff\xfe\x80end>`, "<"+Mark+">")
+	check(t, l, `<key%FF%fe%80end>`, "<"+Mark+">")
+}
+
+func percent(s, format string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		fmt.Fprintf(&b, format, s[i])
+	}
+	return b.String()
+}
