@@ -116,19 +116,26 @@ func readCode(from io.Reader, name string) ([]byte, error) {
 	return code, nil
 }
 
-// beside looks for a module next to the script, as its interpreter would.
-func beside(file string) func(module string) (string, bool) {
-	return func(module string) (string, bool) {
+// beside looks for a file or a module next to the script, as its interpreter would.
+func beside(file string) func(name string) (string, bool) {
+	return func(name string) (string, bool) {
 		dir := filepath.Dir(file)
-		name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(module), "./"), ".")
-		for _, ending := range []string{".py", "", ".js", ".mjs", ".cjs", ".ts", ".json"} {
-			path := filepath.Join(dir, name+ending)
-			if info, err := os.Stat(path); err == nil && info.IsDir() == (ending == "") {
+		if path := filepath.Join(dir, name); filepath.IsLocal(name) && exists(path) {
+			return path, true
+		}
+		module, _, _ := strings.Cut(filepath.Base(name), ".")
+		for _, ending := range []string{".py", ".js", ".mjs", ".cjs", ".ts", ".json", ""} {
+			if path := filepath.Join(dir, module+ending); exists(path) {
 				return path, true
 			}
 		}
 		return "", false
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // shown is what the script gets to see of the host beside itself.

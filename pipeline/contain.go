@@ -41,7 +41,7 @@ func (r *run) backend(ctx context.Context, q routed) (started, error) {
 	}
 	if err != nil {
 		s.closeIfOpen()
-		return started{}, broke(StageBackend, err)
+		return started{}, err
 	}
 	return s, nil
 }

@@ -94,7 +94,7 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 	e := broke(StageBackend, err)
 	e.Reason, e.Remedy = r.clean(e.Reason), r.clean(e.Remedy)
 	if ctx.Err() != nil && !e.Denied {
-		e.err = errors.Join(err, context.Cause(ctx))
+		e.err = errors.Join(err, ctx.Err(), context.Cause(ctx))
 	}
 	res := r.bare(e)
 	// Who gives up while waiting has left no trace, and pays for none.

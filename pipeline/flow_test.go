@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -106,16 +107,31 @@ func TestCancelledWhileWaitingLeavesNoTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	cause := errors.New("the user went away")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
 	defer cancel()
 	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true")})
-	if !errors.Is(err, context.DeadlineExceeded) || res.Ended != backends.EndedCancelled {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause) || res.Ended != backends.EndedCancelled {
 		t.Errorf("got %v, ended %q", err, res.Ended)
 	}
 	if kinds, _ := r.rows(); len(kinds) != 0 || r.backend.starts.Load() != 0 {
 		t.Errorf("rows %v, %d sandboxes", kinds, r.backend.starts.Load())
 	}
 	leave()
+}
+
+// A log that hangs must not hold somebody who wants to leave.
+func TestCancelledWhileTheRowIsWritten(t *testing.T) {
+	r := newRig(t, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r.log.fail = func([]audit.Entry) error {
+		cancel(errors.New("the user went away"))
+		return context.Canceled
+	}
+	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true")})
+	if !errors.Is(err, context.Canceled) || res.Ended != backends.EndedCancelled || r.backend.execs.Load() != 0 {
+		t.Errorf("got %v, ended %q", err, res.Ended)
+	}
 }
 
 func TestCancelledRunIsRecorded(t *testing.T) {
@@ -159,6 +175,9 @@ func TestHints(t *testing.T) {
 	for _, test := range []struct{ code, want string }{
 		{`echo "ModuleNotFoundError: No module named 'helper'" >&2; exit 1`, "--input /src/helper.py"},
 		{`echo "ModuleNotFoundError: No module named 'numpy'" >&2; exit 1`, "numpy is not installed"},
+		{`echo "FileNotFoundError: [Errno 2] No such file or directory: 'helper'" >&2; exit 1`, "--input /src/helper.py"},
+		{`cat /workspace/helper`, "--input /src/helper.py"},
+		{`echo "Error: ENOENT: no such file or directory, open 'helper'" >&2; exit 1`, "--input /src/helper.py"},
 		{`echo "socket.gaierror: [Errno -3] Temporary failure in name resolution" >&2; exit 1`, "no network"},
 		{`sleep 5`, "--timeout"},
 	} {

@@ -3,8 +3,8 @@ package pipeline
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -36,8 +36,15 @@ func hints(res Result, e ended) []string {
 	}
 	if module, ok := validate.MissingModule(res.Stderr); ok {
 		add("%s", e.missing(module))
+	} else if file := missingFile(res.Stderr); file != "" && e.Beside != nil {
+		if path, ok := e.Beside(file); ok {
+			add("%s", e.bring(path))
+		}
 	}
-	if noNetwork.MatchString(res.Stderr) {
+	if e.Workspace.Host != "" && !e.Workspace.Write && strings.Contains(res.Stderr, "Read-only file system") {
+		add("the workspace is read-only: --workspace %s:rw lets the program change it", e.Workspace.Host)
+	}
+	if noNetwork(res.Stderr) {
 		add("the sandbox has no network: what the program needs can come in with --input or --mount")
 	}
 	return list
@@ -47,13 +54,46 @@ func hints(res Result, e ended) []string {
 func (e ended) missing(module string) string {
 	if e.Beside != nil && e.Workspace.Host == "" {
 		if path, ok := e.Beside(module); ok {
-			return fmt.Sprintf("%s lies beside the script but only the script is shown: add --input %s, or --workspace %s for the whole folder",
-				filepath.Base(path), path, filepath.Dir(path))
+			return e.bring(path)
 		}
 	}
 	return fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, e.code.Language)
 }
 
-// noNetwork matches how Python, Node, curl and git say that there is no way out.
-var noNetwork = regexp.MustCompile(`Temporary failure in name resolution|Could not resolve host|` +
-	`Network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|Name or service not known`)
+// bring says how something of the host gets into the sandbox.
+func (e ended) bring(path string) string {
+	return fmt.Sprintf("%s is on the host, and only the script is shown to the sandbox: add --input %s, or --workspace %s for the whole folder",
+		filepath.Base(path), path, filepath.Dir(path))
+}
+
+// missingFile returns the last file that Python, Node or a shell's program said it did not find.
+func missingFile(stderr string) string {
+	stderr = stderr[max(0, len(stderr)-4096):]
+	found := ""
+	for line := range strings.Lines(stderr) {
+		line = strings.TrimSpace(line)
+		_, name, ok := strings.Cut(line, "No such file or directory: ")
+		if !ok {
+			if _, name, ok = strings.Cut(line, "ENOENT: no such file or directory, "); ok {
+				_, name, _ = strings.Cut(name, " ")
+			}
+		}
+		if !ok {
+			if name, ok = strings.CutSuffix(line, ": No such file or directory"); ok {
+				name = name[strings.LastIndex(name, ": ")+1:]
+			}
+		}
+		if ok {
+			found = strings.TrimPrefix(strings.Trim(name, " '\""), "/workspace/")
+		}
+	}
+	return found
+}
+
+// noNetwork finds how Python, Node, curl and git say that there is no way out.
+func noNetwork(stderr string) bool {
+	return slices.ContainsFunc([]string{
+		"Temporary failure in name resolution", "Could not resolve host", "Name or service not known",
+		"Network is unreachable", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND",
+	}, func(words string) bool { return strings.Contains(stderr, words) })
+}

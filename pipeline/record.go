@@ -122,7 +122,11 @@ func (r *run) publish(name string, data map[string]any) {
 // recordStart makes the run's start durable. Until then its program must not begin.
 func (r *run) recordStart(ctx context.Context) error {
 	r.noteRun(event.ExecutionStarted, nil)
-	if err := r.flush(ctx); err != nil {
+	err := r.flush(ctx)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx) // then nothing was written
+	}
+	if err != nil {
 		return &Error{Stage: StageAudit, Denied: true, err: err,
 			Reason: r.clean("the run's start can't be written to the audit log, so it was not started: " + err.Error())}
 	}

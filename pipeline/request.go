@@ -43,9 +43,9 @@ type Request struct {
 	// and only until its context ends.
 	Stdout, Stderr io.Writer
 
-	// Beside says whether the host has, next to the code's file, the module of this name, and how
-	// it is called there. It is asked only to give a hint after an import failed. May be nil.
-	Beside func(module string) (path string, ok bool)
+	// Beside says whether the host has, next to the code's file, a file or module of this name, and
+	// its path there. It is asked only to give a hint after a program missed it. May be nil.
+	Beside func(name string) (path string, ok bool)
 }
 
 // Input is a file or a folder that is copied into the workspace.

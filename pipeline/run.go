@@ -80,13 +80,13 @@ type armed struct {
 func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	defer r.time(&r.res.Timings.Vault)()
 	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, q.Secrets)
-	if errors.Is(err, vault.ErrNotFound) {
+	if err != nil && ctx.Err() == nil {
 		e := refuse(StageVault, err.Error(), "")
 		e.err = err
 		return armed{}, e
 	}
 	if err != nil {
-		return armed{}, broke(StageVault, err)
+		return armed{}, context.Cause(ctx)
 	}
 	if len(q.Secrets) > 0 {
 		r.clean = lease.Redact

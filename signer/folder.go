@@ -136,10 +136,13 @@ func step(at *os.Root, elem string) (*os.Root, error) {
 	return next, nil
 }
 
-// unusable turns a file system's refusal of a name into *blocked.
+// unusable turns a file system's refusal of a name into *blocked. FAT says EINVAL to "a?b", macOS
+// EILSEQ to what is not UTF-8.
 func unusable(err error) error {
-	if errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ) {
-		return &blocked{"the file system can't take its name"}
+	for _, e := range []error{syscall.ENAMETOOLONG, syscall.EINVAL, syscall.EILSEQ} {
+		if errors.Is(err, e) {
+			return &blocked{"the file system can't take its name"}
+		}
 	}
 	return err
 }

@@ -31,7 +31,7 @@ type answer struct {
 
 const (
 	apartName   = "sandboxmcp-parse" // its argv[0]
-	apartTime   = 10 * time.Second   // for 10 MB of ordinary source it takes two
+	apartTime   = 15 * time.Second   // 10 MB of ordinary TypeScript take five
 	apartMemory = 1 << 30            // bytes
 	apartStack  = 256 << 20          // bytes
 	apartAnswer = 16 * MaxSource     // bytes; the map of a source, in base64, is the largest part
@@ -74,14 +74,14 @@ func serveApart() {
 
 // apart does a job in a process of its own, which may run out of time, stack or memory without
 // harm to this one: the parser can't be stopped otherwise, and a stack overflow can't be caught.
-func apart(ctx context.Context, j job) (answer, error) {
+func apart(ctx context.Context, j job, longest time.Duration) (answer, error) {
 	select {
 	case places <- struct{}{}:
 		defer func() { <-places }()
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, apartTime)
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self())
 	cmd.Args = []string{apartName}

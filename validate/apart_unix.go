@@ -1,14 +1,16 @@
-//go:build unix
+//go:build linux || darwin
 
 package validate
 
 import "syscall"
 
-// limitApart makes the kernel end this process should it go on for too long. Memory is RLIMIT_AS
-// and not DATA because darwin has only that; Go maps far less than it reserves only with PROT_NONE.
+// limitApart makes the kernel end this process should it go on for too long or grow too large.
+// Memory is RLIMIT_DATA: it counts what can be written, and not the addresses that Go reserves.
 func limitApart() {
 	seconds := uint64(apartTime.Seconds()) * 2
-	syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: seconds, Max: seconds})
-	syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
-	syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: apartMemory, Max: apartMemory})
+	for what, limit := range map[int]uint64{
+		syscall.RLIMIT_CPU: seconds, syscall.RLIMIT_CORE: 0, syscall.RLIMIT_DATA: apartMemory,
+	} {
+		syscall.Setrlimit(what, &syscall.Rlimit{Cur: limit, Max: limit})
+	}
 }

@@ -25,7 +25,7 @@ func (out *Checked) checkSyntax(ctx context.Context, k kind) error {
 	if len(j.Source) <= maxHere && !j.heavy() {
 		return out.take(j.do())
 	}
-	a, err := apart(ctx, j)
+	a, err := apart(ctx, j, apartTime)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -62,6 +62,7 @@ func testIsolation(t *testing.T, b *bench) {
 		}
 		check(t)
 	})
+	t.Run("not root on the host", func(t *testing.T) { testHostUser(t, b) })
 	t.Run("between sandboxes", func(t *testing.T) { testNeighbours(t, b) })
 }
 
@@ -90,6 +91,33 @@ func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) 
 		t.Helper()
 		if !running(canary) {
 			t.Error("the canary process was stopped or killed")
+		}
+	}
+}
+
+// testHostUser looks at a running program from the outside: its user is not root, and where we are
+// an ordinary user, it is us.
+func testHostUser(t *testing.T, b *bench) {
+	b.layer(t, backends.LayerUser)
+	spec := b.spec("shell")
+	spec.Keep = true
+	s := b.start(t, spec)
+	word := "canary-" + ulid.Make().String()
+	exec(t, s, "bash", "-c", "exec -a "+word+" sleep 100 </dev/null >/dev/null 2>&1 &").ok(t)
+	pids := processesWith(word)
+	if len(pids) != 1 {
+		t.Fatalf("found %v on the host", pids)
+	}
+	pid, _, _ := strings.Cut(pids[0], " ")
+	status, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nUid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	for _, uid := range strings.Fields(line) {
+		if uid == "0" || os.Getuid() != 0 && uid != itoa(os.Getuid()) {
+			t.Errorf("runs as users %s on the host, where we are %d", line, os.Getuid())
 		}
 	}
 }

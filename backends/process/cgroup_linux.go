@@ -28,6 +28,7 @@ var controllers = []string{"memory", "pids", "cpu"}
 // server's identity, so that the next server can tell what a killed one left behind.
 type cgroups struct {
 	once sync.Once
+	want bool              // enough to ask systemd for it
 	base map[string]string // by controller; "" is v2's single tree
 	why  string            // why there are none
 }
@@ -47,6 +48,13 @@ func (c *cgroups) find() {
 			c.base, err = baseV2()
 		} else {
 			c.base, err = baseV1()
+		}
+		if c.want && err != nil {
+			if failed := c.delegate(); failed != nil {
+				err = fmt.Errorf("%w; %w", err, failed)
+			} else if c.base != nil {
+				err = nil
+			}
 		}
 		if err != nil {
 			c.base, c.why = nil, err.Error()

@@ -153,7 +153,8 @@ func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
 		return nil, err
 	}
 	info, err := file.Stat()
-	if err == nil && !os.SameFile(info, listed) {
+	// The same number is not enough: on disks it comes again at once, for a fifo if need be.
+	if err == nil && (!os.SameFile(info, listed) || !info.Mode().IsRegular()) {
 		err = fmt.Errorf("%s was replaced while it was read", name)
 	}
 	if err != nil {

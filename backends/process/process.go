@@ -17,6 +17,8 @@ type Config struct {
 	StateDir string
 	// Path and Home are where interpreters are looked for; the server's own when empty.
 	Path, Home string
+	// Delegate asks the user's systemd for a cgroup where there is none to be had otherwise.
+	Delegate bool
 	// Ahead is how many processes to keep waiting in fresh namespaces and cgroups, each for one
 	// sandbox, once the first sandbox has been asked for. Making them costs more than a millisecond,
 	// which a server spends while nobody waits. Zero keeps none.

@@ -43,6 +43,7 @@ func New(c Config) (*Backend, error) {
 		found:   map[string]runtimes.Runtime{},
 		running: map[*sandbox]struct{}{},
 	}
+	b.cgroups.want = c.Delegate
 	b.nursery = nursery{backend: b, ready: make(chan *birth, c.Ahead)}
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b, nil

@@ -21,17 +21,24 @@ func newBackend(t testing.TB, c Config) *Backend {
 	return b
 }
 
-// TestContract runs the attacks that every backend must withstand.
+// TestContract runs the attacks that every backend must withstand, and for the profile without
+// namespaces those that its layers answer for.
 func TestContract(t *testing.T) {
 	probe := newBackend(t, Config{})
 	probe.cgroups.find()
-	t.Run("hardened", func(t *testing.T) {
-		backendtest.Run(t, func(t testing.TB) backends.Backend {
-			b, err := New(Config{StateDir: t.TempDir(), Ahead: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
-		}, backendtest.Options{Cgroup: probe.cgroups.base != nil})
-	})
+	for _, o := range []backendtest.Options{
+		{Profile: "hardened"},
+		{Profile: "landlock", Layers: []string{backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP}},
+	} {
+		o.Cgroup = probe.cgroups.base != nil
+		t.Run(o.Profile, func(t *testing.T) {
+			backendtest.Run(t, func(t testing.TB) backends.Backend {
+				b, err := New(Config{StateDir: t.TempDir(), Ahead: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}, o)
+		})
+	}
 }

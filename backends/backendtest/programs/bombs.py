@@ -4,6 +4,8 @@ import errno
 import json
 import mmap
 import os
+import socket
+import struct
 import sys
 import threading
 import time
@@ -79,6 +81,51 @@ def memfd():
         os.write(fd, block)
         keep.append(fd)
         take()
+
+
+def memfd_in_flight():
+    """Sent over a socket and closed, a file is in no process's table of descriptors."""
+    a, b = socket.socketpair()
+    while made < bound:
+        fd = os.memfd_create("bomb")
+        os.write(fd, block)
+        try:
+            a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            keep.append((a, b))
+            a, b = socket.socketpair()
+            continue
+        os.close(fd)
+        take()
+
+
+def socket_buffers():
+    """The kernel's own memory: bytes that wait in sockets, for nobody."""
+    while True:
+        while made < bound:
+            try:
+                a, b = socket.socketpair()
+            except OSError as e:
+                if e.errno != errno.EMFILE:
+                    raise
+                break
+            keep.append((a, b))
+            a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+            n = 0
+            try:
+                while True:
+                    n += a.send(block[:1 << 16], socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                take(n)
+        if made >= bound or os.fork():
+            break
+        # The child has the same sockets, and no room for more until it closes them; they live on
+        # in the parent.
+        for pair in keep:
+            for s in pair:
+                s.close()
+        keep.clear()
+    time.sleep(3)
 
 
 def sysv():
@@ -258,7 +305,7 @@ def sparse():
         take(bound)
 
 
-kinds = {f.__name__: f for f in (anonymous, children, huge_child_of_small, shared, memfd, sysv, stack, threads_arenas, reserve,
+kinds = {f.__name__: f for f in (anonymous, children, huge_child_of_small, shared, memfd, memfd_in_flight, socket_buffers, sysv, stack, threads_arenas, reserve,
                                  processes, double_forks, threads, storm, descriptors, cpu, inodes, sparse, disk_anywhere)}
 kinds["disk_workspace"] = lambda: fill(["."])
 kinds["disk_tmp"] = lambda: fill(["/tmp"])

@@ -194,15 +194,6 @@ def cgroup_paths():
 
 
 @attack(bare=False)
-def user_map():
-    """One user, who is not root outside."""
-    with open("/proc/self/uid_map") as f:
-        ranges = [tuple(map(int, line.split())) for line in f]
-    if any(inside <= os.getuid() < inside + n and outside + os.getuid() - inside == 0 for inside, outside, n in ranges):
-        return "user %d is the parent namespace's root: %s" % (os.getuid(), ranges)
-
-
-@attack(bare=False)
 def timerslack_of_init():
     fd = os.open("/proc/1/timerslack_ns", os.O_WRONLY)
     os.write(fd, b"1")
