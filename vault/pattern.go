@@ -8,15 +8,15 @@ type encoding uint8
 const (
 	asText encoding = iota // as it is, or with any of its bytes escaped for JSON or a URL
 	asHex
-	asBase640 // base64 or base64url of data that holds the value at an offset that 3 divides
-	asBase641 // ... at an offset with the remainder 1
-	asBase642
+	asBase64At0 // base64 or base64url of data that holds the value at an offset that 3 divides
+	asBase64At1 // ... at an offset with the remainder 1
+	asBase64At2
 	encodings
 )
 
 // skipBits is how many of the value's first bits share a base64 character with what stands before
 // the value. That character is left in the text: at most 4 bits of the secret show.
-var skipBits = [encodings]int{asBase640: 0, asBase641: 4, asBase642: 2}
+var skipBits = [encodings]int{asBase64At0: 0, asBase64At1: 4, asBase64At2: 2}
 
 // pattern is all spellings of a value in one encoding. They are not listed, but followed byte by
 // byte: with each byte escaped or not there are too many.

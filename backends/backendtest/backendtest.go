@@ -44,7 +44,7 @@ func Run(t *testing.T, newBackend func(t testing.TB) backends.Backend, o Options
 		o.Require = os.Getenv("SANDBOXMCP_TEST_REQUIRE")
 	}
 	poisonEnvironment(t)
-	for _, g := range groups {
+	for _, g := range groups() {
 		t.Run(g.name, func(t *testing.T) {
 			b := newBackend(t)
 			t.Cleanup(func() {
@@ -63,22 +63,24 @@ type group struct {
 	run  func(t *testing.T, b *bench)
 }
 
-var groups = []group{
-	{"Probe", testProbe},
-	{"Language", testLanguage},
-	{"Streams", testStreams},
-	{"Ends", testEnds},
-	{"Contained", testContained},
-	{"Files", testFiles},
-	{"Mounts", testMounts},
-	{"Artifacts", testArtifacts},
-	{"Isolation", testIsolation},
-	{"Network", testNetwork},
-	{"Kernel", testKernel},
-	{"Limits", testLimits},
-	{"Sessions", testSessions},
-	{"Programs", testPrograms},
-	{"Leftovers", testLeftovers},
+func groups() []group {
+	return []group{
+		{"Probe", testProbe},
+		{"Language", testLanguage},
+		{"Streams", testStreams},
+		{"Ends", testEnds},
+		{"Contained", testContained},
+		{"Files", testFiles},
+		{"Mounts", testMounts},
+		{"Artifacts", testArtifacts},
+		{"Isolation", testIsolation},
+		{"Network", testNetwork},
+		{"Kernel", testKernel},
+		{"Limits", testLimits},
+		{"Sessions", testSessions},
+		{"Programs", testPrograms},
+		{"Leftovers", testLeftovers},
+	}
 }
 
 // missing skips a test, or fails it where the thing is required.

@@ -119,8 +119,11 @@ func (f *files) walk(ctx context.Context, dir string, depth int, do func(backend
 				return skipped, err
 			}
 		}
-		if readErr != nil {
+		if errors.Is(readErr, io.EOF) {
 			return skipped, nil
+		}
+		if readErr != nil {
+			return skipped + 1, nil
 		}
 	}
 }

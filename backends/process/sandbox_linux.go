@@ -38,6 +38,7 @@ type sandbox struct {
 	*birth
 	files *files
 	proc  *os.File // /proc as PID 1 sees it
+	shm   *os.File // /proc/sysvipc/shm, likewise
 
 	starting sync.Mutex // one command is between Started and Status at a time
 	starts   chan report
@@ -152,10 +153,10 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
 	}
-	if m.Kind != launch.Ready || len(fds) != 2 {
+	if m.Kind != launch.Ready || len(fds) != 3 {
 		return p.explain(m)
 	}
-	s.proc = fds[1]
+	s.proc, s.shm = fds[1], fds[2]
 	defer fds[0].Close()
 	if s.files, err = openFiles(fds[0], s.uid); err != nil {
 		return err
@@ -227,6 +228,7 @@ func (s *sandbox) Close() error {
 		}
 		if s.proc != nil {
 			s.proc.Close()
+			s.shm.Close()
 		}
 		for _, o := range s.owned {
 			o.ids.Close()

@@ -32,8 +32,21 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 
 // filterKind tells apart the filters that sandboxes need.
 type filterKind struct {
-	sockets  bool // there is a network namespace to use them in
-	affinity bool // the program may choose its CPUs
+	namespaces bool // there are a network and an IPC namespace of its own
+	affinity   bool // the program may choose its CPUs
+}
+
+// withheld are calls that this kind does not allow. Without an IPC namespace, what the latter make
+// would outlive the sandbox.
+func (k filterKind) withheld() []string {
+	var list []string
+	if !k.affinity {
+		list = append(list, "sched_setaffinity")
+	}
+	if !k.namespaces {
+		list = append(list, "shmget", "msgget", "semget", "mq_open")
+	}
+	return list
 }
 
 // filters assembles each kind of filter once.
@@ -43,7 +56,7 @@ type filters struct {
 }
 
 func (s *sandbox) filterKind() filterKind {
-	return filterKind{sockets: !s.weak, affinity: s.cpus == nil}
+	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil}
 }
 
 // of returns a filter that has been prepared.
@@ -95,9 +108,9 @@ func assemble(k filterKind) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !k.affinity {
-		always = slices.DeleteFunc(always, func(n int) bool { return n == info.SyscallNames["sched_setaffinity"] })
-	}
+	always = slices.DeleteFunc(always, func(n int) bool {
+		return slices.Contains(k.withheld(), info.SyscallNumbers[n])
+	})
 	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
 	list := []netbpf.Instruction{
 		netbpf.LoadAbsolute{Off: 4, Size: 4}, // seccomp_data.arch
@@ -265,7 +278,7 @@ func ours(k filterKind) []decision {
 		{"clone", []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}, bpf.ActionAllow, bpf.ActionErrno},
 		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, bpf.ActionAllow},
 	}
-	if k.sockets {
+	if k.namespaces {
 		list = append(list, decision{"socket", sockets(), bpf.ActionAllow, bpf.ActionErrno})
 	}
 	return list

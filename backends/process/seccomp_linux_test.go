@@ -20,7 +20,7 @@ func TestFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	const garbage = 1 << 40 // above the bits that the kernel looks at
-	wide, weak := filterKind{sockets: true, affinity: true}, filterKind{}
+	wide, weak := filterKind{namespaces: true, affinity: true}, filterKind{}
 	for _, c := range []struct {
 		name string
 		kind filterKind
@@ -66,6 +66,9 @@ func TestFilter(t *testing.T) {
 		{"weak: affinity", weak, "sched_setaffinity", [6]uint64{}, eperm},
 		{"weak: tcp", weak, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM}, eperm},
 		{"weak: unix", weak, "socket", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, eperm},
+		{"shmget", wide, "shmget", [6]uint64{}, allowed},
+		{"weak: shmget", weak, "shmget", [6]uint64{}, eperm},
+		{"weak: mq_open", weak, "mq_open", [6]uint64{}, eperm},
 		{"weak: socketpair", weak, "socketpair", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, allowed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +124,7 @@ func TestFilterKnowsEveryCall(t *testing.T) {
 		if free[number] {
 			want = allowed
 		}
-		if got := judge(t, filterKind{sockets: true, affinity: true}, uint32(info.ID), uint32(number), [6]uint64{}); got != want {
+		if got := judge(t, filterKind{namespaces: true, affinity: true}, uint32(info.ID), uint32(number), [6]uint64{}); got != want {
 			t.Errorf("%s: got %#x, want %#x", name, got, want)
 		}
 	}

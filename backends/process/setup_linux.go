@@ -57,7 +57,11 @@ func (b *Backend) setup(s *sandbox) *plan {
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
 	// Changing users clears it, so it comes after that.
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	settle(p, workspace)
+	segments := "/proc/sysvipc/shm"
+	if _, err := os.Stat(segments); err != nil {
+		segments = os.DevNull // a kernel without System V IPC
+	}
+	settle(p, workspace, segments)
 	return p
 }
 
@@ -92,15 +96,17 @@ func loopbackUp(p *plan) {
 }
 
 // settle ends every setup: PID 1 gives up what it needs no more and tells the server that it is
-// ready, handing over the workspace and its view of processes.
-func settle(p *plan, workspace string) {
+// ready, handing over the workspace, its view of processes and of shared memory segments.
+func settle(p *plan, workspace, segments string) {
 	p.prctl("PR_SET_NO_NEW_PRIVS", unix.PR_SET_NO_NEW_PRIVS, 1)
 	dropCapabilities(p)
 	work := p.get("open workspace", unix.SYS_OPENAT, cwd, p.str(workspace), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	proc := p.get("open proc", unix.SYS_OPENAT, cwd, p.str("/proc"), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
-	p.ready(work, proc)
+	shm := p.get("open "+segments, unix.SYS_OPENAT, cwd, p.str(segments), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
+	p.ready(work, proc, shm)
 	p.do("close workspace", unix.SYS_CLOSE, work)
 	p.do("close proc", unix.SYS_CLOSE, proc)
+	p.do("close segments", unix.SYS_CLOSE, shm)
 	// Last: nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 }

@@ -122,8 +122,8 @@ func (s *sandbox) tmpfsUsed() int64 {
 // shared between processes more than once; only when it is past the limit is the exact one taken.
 func (s *sandbox) lookAtTree(limit int64) sight {
 	pids := s.pids()
-	memfds := s.memfds(pids)
-	saw := sight{ram: memfds}
+	files := s.memfds(pids) + s.segments()
+	saw := sight{ram: files}
 	for _, pid := range pids {
 		status := statusFields(s.read(pid + "/status"))
 		saw.ram += kib(status["RssAnon"]) + kib(status["RssShmem"])
@@ -140,8 +140,23 @@ func (s *sandbox) lookAtTree(limit int64) sight {
 		private += kib(rollup["Pss_Anon"])
 		shared += kib(rollup["Pss_Shmem"])
 	}
-	saw.ram = private + max(shared, memfds)
+	saw.ram = private + max(shared, files)
 	return saw
+}
+
+// segments adds up System V shared memory, attached or not: the column rss, in bytes, of
+// /proc/sysvipc/shm.
+func (s *sandbox) segments() int64 {
+	text := make([]byte, 64<<10)
+	n, _ := s.shm.ReadAt(text, 0)
+	var sum int64
+	for line := range strings.Lines(string(text[:n])) {
+		if fields := strings.Fields(line); len(fields) >= 16 {
+			rss, _ := strconv.ParseInt(fields[14], 10, 64) // not a number in the first line
+			sum += rss
+		}
+	}
+	return sum
 }
 
 // cpuTime adds up fields 14 to 17 of /proc/pid/stat, in ticks of 10 ms: proc_pid_stat(5).
@@ -176,7 +191,7 @@ func (s *sandbox) pids() []string {
 }
 
 // memfds adds up the memory files that processes hold open; what is written to them is in no
-// process's memory. System V segments are such files, too, to the kernel, and found when mapped.
+// process's memory.
 func (s *sandbox) memfds(pids []string) int64 {
 	var sum int64
 	seen := map[uint64]bool{}

@@ -1,0 +1,154 @@
+package backendtest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// state is what of the host a sandbox could leave a trace in.
+type state struct {
+	mounts, cgroups, files, descriptors, children []string
+	goroutines                                    int
+}
+
+func (b *bench) host(t testing.TB) state {
+	t.Helper()
+	return state{
+		mounts: mounts(t), cgroups: cgroupFolders(), files: b.files(), descriptors: descriptors(),
+		children: childrenOf(os.Getpid()), goroutines: runtime.NumGoroutine(),
+	}
+}
+
+// unchanged compares the host with how it was. What ends by itself gets two seconds to do so.
+func (b *bench) unchanged(t testing.TB, before state) {
+	t.Helper()
+	var diff []string
+	for range 40 {
+		after := b.host(t)
+		diff = slices.Concat(added("mount", before.mounts, after.mounts), added("cgroup", before.cgroups, after.cgroups),
+			added("file", before.files, after.files), added("descriptor", before.descriptors, after.descriptors),
+			added("child", before.children, after.children))
+		if n := after.goroutines - before.goroutines; n > 0 {
+			diff = append(diff, fmt.Sprintf("%d goroutines", n))
+		}
+		if len(diff) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("left on the host: %s", strings.Join(diff, ", "))
+}
+
+// nothingLeft looks for what bears a sandbox's id, while its backend still lives.
+func (b *bench) nothingLeft(t testing.TB, id string) {
+	t.Helper()
+	var found []string
+	for _, lines := range [][]string{mounts(t), cgroupFolders(), b.files()} {
+		for _, l := range lines {
+			if strings.Contains(l, id) || strings.Contains(l, strings.ToLower(id)) {
+				found = append(found, l)
+			}
+		}
+	}
+	found = append(found, processesWith(id)...)
+	if b.o.Left != nil {
+		found = append(found, b.o.Left(t, id)...)
+	}
+	if len(found) > 0 {
+		t.Errorf("left of sandbox %s: %v", id, found)
+	}
+}
+
+func added(kind string, before, after []string) []string {
+	var new []string
+	for _, a := range after {
+		if !slices.Contains(before, a) {
+			new = append(new, kind+" "+a)
+		}
+	}
+	return new
+}
+
+func mounts(t testing.TB) []string {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil && runtime.GOOS == "linux" {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n")
+}
+
+// cgroupFolders lists all cgroups of the host by path.
+func cgroupFolders() []string {
+	var found []string
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+// files lists all that lies in the backend's folders and the temporary one, and what bears our name
+// in the folders that everybody uses.
+func (b *bench) files() []string {
+	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`) // t.TempDir's folders; what is in them counts
+	var found []string
+	for _, dir := range append([]string{os.TempDir()}, b.o.Dirs...) {
+		filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil && !own.MatchString(path) {
+				found = append(found, path)
+			}
+			return nil
+		})
+	}
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/run/user/" + itoa(os.Getuid()), "/dev/mqueue"} {
+		ours, _ := filepath.Glob(filepath.Join(dir, "*sandboxmcp*"))
+		found = append(found, ours...)
+	}
+	return found
+}
+
+// descriptors lists what this process holds open, without the number, which may be used again.
+func descriptors() []string {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	count := map[string]int{}
+	var found []string
+	for _, e := range entries {
+		to, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err != nil || strings.HasPrefix(to, "/proc/") {
+			continue
+		}
+		if kind, _, ok := strings.Cut(to, ":["); ok {
+			to = kind // pipes and sockets by how many there are
+		}
+		count[to]++
+		found = append(found, fmt.Sprintf("%s (%d)", to, count[to]))
+	}
+	return found
+}
+
+// childrenOf lists the processes whose parent is pid, zombies too.
+func childrenOf(pid int) []string {
+	var found []string
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		_, rest, ok := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); ok && len(fields) > 1 && fields[1] == itoa(pid) {
+			found = append(found, string(text[:min(40, len(text))]))
+		}
+	}
+	return found
+}
