@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -91,7 +92,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	if err != nil {
 		return pipeline.Result{}, err
 	}
-	parts, err := wire(ctx, cfg)
+	parts, err := wire(ctx, cfg, slices.Contains(c.StringSlice("require"), backends.LayerCgroup))
 	if err != nil {
 		return pipeline.Result{}, err
 	}

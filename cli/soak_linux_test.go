@@ -34,7 +34,7 @@ func soak() {
 	if err != nil {
 		panic(err)
 	}
-	parts, err := wire(context.Background(), cfg)
+	parts, err := wire(context.Background(), cfg, false)
 	if err != nil {
 		panic(err)
 	}

@@ -36,13 +36,15 @@ type parts struct {
 	log      *openingLog
 }
 
-func wire(ctx context.Context, cfg config.Config) (*parts, error) {
+// wire puts the parts together. delegate has systemd asked for a cgroup, if it takes that.
+func wire(ctx context.Context, cfg config.Config, delegate bool) (*parts, error) {
 	log := openSoon(ctx, cfg.SQLitePath)
-	backend, err := process.New(process.Config{StateDir: cfg.StateDir})
+	backend, err := process.New(process.Config{StateDir: cfg.StateDir, Delegate: delegate})
 	if err != nil {
 		log.Close()
 		return nil, err
 	}
+	backend.Warm()
 	return &parts{
 		backend: backend,
 		log:     log,

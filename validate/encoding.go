@@ -3,12 +3,11 @@ package validate
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"unicode/utf8"
 )
 
 // codingCookie is PEP 263's: a comment in one of the first two lines.
-var codingCookie = regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
+var codingCookie = lazy(`^[ \t\f]*#.*?coding[:=][ \t]*([-_.a-zA-Z0-9]+)`)
 
 // encoding looks at bytes that are not UTF-8. Python refuses them unless the script declares
 // another encoding; Node reads each as U+FFFD; bash passes them through. So it is an error only in
@@ -50,11 +49,11 @@ func firstInvalid(source []byte) int {
 
 func declaresCoding(source []byte) bool {
 	first, rest, _ := bytes.Cut(source, []byte("\n"))
-	if codingCookie.Match(first) {
+	if codingCookie().Match(first) {
 		return true
 	}
 	second, _, _ := bytes.Cut(rest, []byte("\n"))
 	first = bytes.TrimLeft(first, " \t\f")
 	// The second line counts only below a blank line or a comment.
-	return (len(bytes.TrimRight(first, "\r")) == 0 || first[0] == '#') && codingCookie.Match(second)
+	return (len(bytes.TrimRight(first, "\r")) == 0 || first[0] == '#') && codingCookie().Match(second)
 }

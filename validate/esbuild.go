@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -101,9 +100,9 @@ func unsure(text, line string, at int) bool {
 	}
 	letter := after != "" && after[0] >= utf8.RuneSelf
 	return letter || text == "Invalid assignment target" || strings.HasPrefix(text, "Invalid identifier: ") ||
-		bigint.MatchString(text) ||
+		bigint().MatchString(text) ||
 		strings.HasPrefix(after, "await") && !strings.Contains(text, "can only be used inside") ||
 		strings.HasSuffix(strings.TrimSpace(before), "await")
 }
 
-var bigint = regexp.MustCompile(`found "[0-9]+n"$`)
+var bigint = lazy(`found "[0-9]+n"$`)

@@ -1,14 +1,13 @@
 package validate
 
 import (
-	"regexp"
 	"strings"
 )
 
 // What an interpreter says when it did not find a module. The prefix is that of exception groups.
 var (
-	pythonMissing = regexp.MustCompile(`^[ |]*ModuleNotFoundError: No module named '([^']{1,200})'`)
-	nodeMissing   = regexp.MustCompile(`^(?:Uncaught )?Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([^']{1,200})'`)
+	pythonMissing = lazy(`^[ |]*ModuleNotFoundError: No module named '([^']{1,200})'`)
+	nodeMissing   = lazy(`^(?:Uncaught )?Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([^']{1,200})'`)
 )
 
 // pythonAgain stands between an exception and the one that was raised while it was handled.
@@ -19,9 +18,9 @@ const pythonAgain = "During handling of the above exception"
 func MissingModule(stderr string) (module string, ok bool) {
 	for line := range strings.SplitSeq(stderr, "\n") {
 		line = strings.TrimRight(line, "\r")
-		m := pythonMissing.FindStringSubmatch(line)
+		m := pythonMissing().FindStringSubmatch(line)
 		if m == nil {
-			m = nodeMissing.FindStringSubmatch(line)
+			m = nodeMissing().FindStringSubmatch(line)
 		}
 		switch {
 		case m != nil && visible(m[1]) == m[1]:

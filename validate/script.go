@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -15,7 +14,7 @@ const maxHere = 16 << 10
 
 // importMeta matches what might be import.meta, the one sign of a module that looks the same in
 // both readings of a script.
-var importMeta = regexp.MustCompile(`\bimport\s*\.\s*meta\b`)
+var importMeta = lazy(`\bimport\s*\.\s*meta\b`)
 
 // checkSyntax checks a script for Node or bash, and makes JavaScript of TypeScript. In this process
 // only parsers run, and only on what they can't choke on; the rest is done by a process that may
@@ -44,7 +43,7 @@ func (out *Checked) checkSyntax(ctx context.Context, k kind) error {
 
 // heavy says whether a job takes more than a parser, and so possibly forever.
 func (j job) heavy() bool {
-	return j.TypeScript || j.Language == Node && importMeta.Match(j.Source)
+	return j.TypeScript || j.Language == Node && importMeta().Match(j.Source)
 }
 
 func (j job) do() answer {
@@ -93,7 +92,7 @@ func isModule(source string) bool {
 	if !strings.Contains(source, "import") && !strings.Contains(source, "export") && !strings.Contains(source, "await") {
 		return false
 	}
-	return len(syntaxErrors(inFunction(source))) > 0 || importMeta.MatchString(source) && refusesReturn(source)
+	return len(syntaxErrors(inFunction(source))) > 0 || importMeta().MatchString(source) && refusesReturn(source)
 }
 
 // typescript makes JavaScript of TypeScript. Types are removed and not checked, as in Node; what

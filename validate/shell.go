@@ -3,7 +3,6 @@ package validate
 import (
 	"bytes"
 	"errors"
-	"regexp"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -27,19 +26,19 @@ func (j job) shell() answer {
 	}
 	p.Text = bad.Text
 	a.Problems = []Problem{p}
-	a.Unsure = !sureInShell.MatchString(bad.Text) || mayEndBefore.Match(j.Source[:at])
+	a.Unsure = !sureInShell().MatchString(bad.Text) || mayEndBefore().Match(j.Source[:at])
 	return a
 }
 
 // sureInShell matches the complaints that bash shared in each of 1,500 scripts (its own tests and
 // those of a Debian) in which they were found.
-var sureInShell = regexp.MustCompile("^reached EOF without closing quote|" +
+var sureInShell = lazy("^reached EOF without closing quote|" +
 	"statement must end with `|" +
 	"^`(then|elif|else|fi|do|done|esac)` can only be used|" +
 	"^`(if|elif|while|until) <cond>` must be followed by `")
 
 // mayEndBefore matches what may keep bash from reading on, or what may give words another meaning.
-var mayEndBefore = regexp.MustCompile(`\b(exit|exec|return|eval|source|alias|shopt|kill|set|enable)\b|(^|[\s;&|])\.\s`)
+var mayEndBefore = lazy(`\b(exit|exec|return|eval|source|alias|shopt|kill|set|enable)\b|(^|[\s;&|])\.\s`)
 
 // lineEnds warns of a script that was written with Windows' line ends: bash takes the carriage
 // return for a part of the last word of each line.

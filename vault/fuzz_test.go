@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // FuzzReference compares with regular expressions, on text in which pieces of the values and of
@@ -141,6 +142,9 @@ func FuzzRecover(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value, before, after string, seed uint64) {
 		core := strings.TrimSpace(value)
+		if !utf8.ValidString(value) { // JSON loses some of it
+			t.Skip()
+		}
 		if checkValue([]byte(value)) != nil || len(partsOf([]byte(value))) == 0 || strings.Contains(core, "*") {
 			t.Skip("not lent, not redacted, or made of what the mark is made of")
 		}

@@ -124,6 +124,16 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
+// A value may look like an escape itself.
+func TestValueThatLooksEscaped(t *testing.T) {
+	for _, v := range []string{`\u0000`, `\u00e9`, `%41%42`, `\x41\x42`, `\n\r\t`, `"\\"\"x`, `+%20+ -`} {
+		l := lend(t, v)
+		check(t, l, "<"+v+">", "<"+Mark+">")
+		check(t, l, "<"+percent(v, "%%%02x")+">", "<"+Mark+">")
+		check(t, l, "<"+percent(v, "\\u%04x")+">", "<"+Mark+">")
+	}
+}
+
 // Bytes that are not UTF-8, as Python writes them.
 func TestNotUTF8(t *testing.T) {
 	l := lend(t, "key\xff\xfe\x80end")

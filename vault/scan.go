@@ -87,16 +87,23 @@ func (s *scan) advance(to []thread, t thread, b byte) []thread {
 	p := &s.patterns[t.pattern]
 	next, other := p.step(t.cursor, b)
 	s.splits = s.splits || other.state != dead
-	for _, c := range [...]cursor{next, other} {
-		if c.state == dead {
-			continue
-		}
-		if c.state == start && c.symbols >= p.need {
-			s.match(span{t.from, s.now})
-		}
-		if c.symbols < p.size {
-			to = append(to, thread{t.from, t.pattern, c})
-		}
+	if next.state != dead {
+		to = s.arrive(to, thread{t.from, t.pattern, next})
+	}
+	if other.state != dead {
+		to = s.arrive(to, thread{t.from, t.pattern, other})
+	}
+	return to
+}
+
+// arrive notes that t is a match, if it is, and appends it, unless it is at its end.
+func (s *scan) arrive(to []thread, t thread) []thread {
+	p := &s.patterns[t.pattern]
+	if t.state == start && t.symbols >= p.need {
+		s.match(span{t.from, s.now})
+	}
+	if t.symbols < p.size {
+		to = append(to, t)
 	}
 	return to
 }
@@ -110,7 +117,7 @@ func (s *scan) advanceUnicode(to []thread, t thread) []thread {
 		return to
 	}
 	for _, e := range s.prefixes.digits.with(s.last) {
-		to = append(to, thread{t.from, e.pattern, e.cursor})
+		to = s.arrive(to, thread{t.from, e.pattern, e.cursor})
 	}
 	return to
 }

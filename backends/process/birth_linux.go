@@ -23,28 +23,48 @@ type birth struct {
 // nursery makes births, some ahead of time. Each is for one sandbox.
 type nursery struct {
 	backend *Backend
-	ready   chan *birth
-	filling sync.WaitGroup
 	mu      sync.Mutex
+	coming  []chan *birth // made ahead or in the making; each gives one, or nil for one that failed
+	making  sync.WaitGroup
 	closed  bool
 }
 
-// take returns a birth, and has another made for the next caller.
+// take returns a birth, and has another made for the next caller if some are kept ahead.
 func (n *nursery) take(ctx context.Context, weak bool) (*birth, error) {
 	if weak {
 		return n.backend.bear(ctx, 0)
 	}
-	defer n.fill()
-	for {
+	defer n.fill(n.backend.config.Ahead)
+	for next := n.next(); next != nil; next = n.next() {
 		select {
-		case b := <-n.ready:
-			if b.alive() {
+		case b := <-next:
+			if b != nil && b.alive() {
 				return b, nil
 			}
-			b.remove()
-		default:
-			return n.backend.bear(ctx, n.flags())
+			discard(b)
+		case <-ctx.Done():
+			n.making.Go(func() { discard(<-next) })
+			return nil, ctx.Err()
 		}
+	}
+	return n.backend.bear(ctx, n.flags())
+}
+
+// next takes one off the list.
+func (n *nursery) next() chan *birth {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.coming) == 0 {
+		return nil
+	}
+	next := n.coming[0]
+	n.coming = n.coming[1:]
+	return next
+}
+
+func discard(b *birth) {
+	if b != nil {
+		b.remove()
 	}
 }
 
@@ -56,34 +76,31 @@ func (n *nursery) flags() uint64 {
 	return namespaces | unix.CLONE_NEWUSER
 }
 
-// fill makes one birth ahead, if there is room.
-func (n *nursery) fill() {
+// fill has births made until there are enough.
+func (n *nursery) fill(enough int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed || len(n.ready) == cap(n.ready) {
-		return
+	for !n.closed && len(n.coming) < enough {
+		next := make(chan *birth, 1)
+		n.coming = append(n.coming, next)
+		n.making.Go(func() {
+			b, err := n.backend.bear(context.Background(), n.flags())
+			if err != nil {
+				b = nil // whoever takes it will try again, and see why
+			}
+			next <- b
+		})
 	}
-	n.filling.Go(func() {
-		b, err := n.backend.bear(context.Background(), n.flags())
-		if err != nil {
-			return // whoever needs one will see why
-		}
-		select {
-		case n.ready <- b:
-		default:
-			b.remove()
-		}
-	})
 }
 
 func (n *nursery) close() {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
-	n.filling.Wait()
-	for len(n.ready) > 0 {
-		(<-n.ready).remove()
+	for next := n.next(); next != nil; next = n.next() {
+		discard(<-next)
 	}
+	n.making.Wait()
 }
 
 // bear has a launcher fork a PID 1.

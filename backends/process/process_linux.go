@@ -35,7 +35,7 @@ type Backend struct {
 // container manager gives out (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused).
 const firstUID = 0x70000000
 
-// New returns the backend. Nothing is started, and nothing on the host changes, before Start.
+// New returns the backend. Nothing is started, and nothing on the host changes, before Start or Warm.
 func New(c Config) (*Backend, error) {
 	b := &Backend{
 		config:  c,
@@ -44,10 +44,14 @@ func New(c Config) (*Backend, error) {
 		running: map[*sandbox]struct{}{},
 	}
 	b.cgroups.want = c.Delegate
-	b.nursery = nursery{backend: b, ready: make(chan *birth, c.Ahead)}
+	b.nursery.backend = b
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b, nil
 }
+
+// Warm begins, in the background, what the next Start will need: a program that has other work to
+// do first calls it to save that time.
+func (b *Backend) Warm() { b.nursery.fill(max(1, b.config.Ahead)) }
 
 // isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
 // there are no other users to become.

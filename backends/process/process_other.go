@@ -20,6 +20,9 @@ var needsLinux = &backends.Refusal{
 // New returns a backend that refuses every run.
 func New(Config) (*Backend, error) { return &Backend{}, nil }
 
+// Warm does nothing.
+func (*Backend) Warm() {}
+
 // Name implements [backends.Backend].
 func (*Backend) Name() string { return "process" }
 
