@@ -56,10 +56,14 @@ func (l *line) take(rest []string) (int, error) {
 		return l.takeFlag(rest)
 	}
 	for _, c := range l.commands {
-		if len(l.words) == 0 && c.HasName(word) {
-			l.path, l.own, l.commands = append(l.path, word), slices.Concat(l.own, c.Flags), c.Subcommands
-			return 1, nil
+		if len(l.words) > 0 || !c.HasName(word) {
+			continue
 		}
+		if len(l.local) > 0 {
+			return 0, usage("put flags after "+word, "%s stands before %s, and is none of its flags", l.local[0], word)
+		}
+		l.path, l.own, l.commands = append(l.path, word), c.Flags, c.Subcommands
+		return 1, nil
 	}
 	if l.running() && len(l.words) > 0 {
 		return 0, usage("sandboxmcp run "+l.words[0]+" -- "+word, "put the script's own arguments after --, such as %q", word)

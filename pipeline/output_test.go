@@ -50,7 +50,7 @@ func TestSecretLeavesByNoOtherPath(t *testing.T) {
 	res, err := r.shell(`echo "$TOKEN" > plain; echo fine > "name-$TOKEN"; echo "ModuleNotFoundError: No module named '$TOKEN'" >&2; exit 1`,
 		func(q *Request) {
 			q.Secrets, q.Artifacts = []string{"TOKEN"}, dir
-			q.Beside = func(module string) (string, bool) { return "/somewhere/" + module, true }
+			q.Beside = func(module string) (string, bool) { return "/somewhere/" + secret, true }
 		})
 	if err != nil {
 		t.Fatal(err)
@@ -132,8 +132,8 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("closed") 
 func TestSlowWriterGetsEverything(t *testing.T) {
 	r := newRig(t, nil)
 	var slow slowWriter
-	res, err := r.shell("for i in {1..200}; do echo line $i; done", func(q *Request) { q.Stdout = &slow })
-	if err != nil || slow.String() != res.Stdout || res.Stdout == "" {
+	res, err := r.shell("echo one; sleep 0.1; echo two", func(q *Request) { q.Stdout = &slow })
+	if err != nil || slow.String() != "one\ntwo\n" || res.Stdout != "one\ntwo\n" {
 		t.Errorf("%v: the writer got %d bytes, the result has %d", err, len(slow.String()), len(res.Stdout))
 	}
 }
@@ -141,7 +141,7 @@ func TestSlowWriterGetsEverything(t *testing.T) {
 type slowWriter struct{ lockedBuffer }
 
 func (w *slowWriter) Write(b []byte) (int, error) {
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(400 * time.Millisecond)
 	return w.lockedBuffer.Write(b)
 }
 
@@ -177,6 +177,8 @@ func TestOutputThatIsNotText(t *testing.T) {
 
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("héllo wörld €uro \U0001F600"), int64(7), uint8(3))
+	f.Add([]byte("héllo wörld €uro \U0001F600"), int64(2), uint8(200))
+	f.Add([]byte("aé€\U0001F600"), int64(9), uint8(0))
 	f.Add([]byte("\xff\xfe\x80\x80\x80\xf0\x9f"), int64(5), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, most int64, step uint8) {
 		most = max(most%64, 1)

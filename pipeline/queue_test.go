@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -201,6 +202,34 @@ func TestCancelledHeavyWaiterLetsLightOnesIn(t *testing.T) {
 		(<-light)() // hangs, and synctest says so, if nobody let it in
 		hold()
 	})
+}
+
+// Who is let in and gives up in the same moment must not take the slot along.
+func TestTurnThatComesWithTheCancelIsGivenBack(t *testing.T) {
+	for range 300 {
+		q := NewQueue(1, 10)
+		hold, err := q.Enter(t.Context(), "a", 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		waits := make(chan struct{})
+		done := make(chan func())
+		go func() {
+			leave, _ := q.Enter(ctx, "a", 1, func(int) { close(waits) })
+			done <- leave
+		}()
+		<-waits
+		runtime.Gosched()
+		cancel()
+		hold() // before the one that waits has woken up, more often than not
+		if leave := <-done; leave != nil {
+			leave()
+		}
+		if got := q.Stats(); got.Busy != 0 || got.Waiting != 0 {
+			t.Fatalf("a slot was lost: %+v", got)
+		}
+	}
 }
 
 func TestFullQueueSaysSoAtOnce(t *testing.T) {

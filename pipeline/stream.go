@@ -55,11 +55,10 @@ func (s *stream) Write(b []byte) (int, error) {
 		s.cut = int64(n) - room + int64(half)
 	}
 	// Close to the end a character that is not yet complete may be cut off, so it is not shown.
-	safe := len(s.text)
-	if s.cut == 0 && int64(safe) > s.max-utf8.UTFMax {
-		safe -= halfRune(s.text)
+	s.safe = len(s.text)
+	if s.cut == 0 && int64(s.safe) > s.max-utf8.UTFMax {
+		s.safe -= halfRune(s.text)
 	}
-	s.safe = max(s.safe, safe)
 	s.more.Signal()
 	return n, nil
 }

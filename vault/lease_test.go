@@ -108,11 +108,18 @@ func TestClose(t *testing.T) {
 	if !bytes.Equal(value, make([]byte, len(value))) || !bytes.Equal(part, make([]byte, len(part))) {
 		t.Error("the value is still in memory")
 	}
+	held := w.text().held
+	if string(held) != "hunter2-" {
+		t.Errorf("%q is held", held)
+	}
 	if _, err := io.WriteString(w, "hunter2"); !errors.Is(err, ErrClosed) {
 		t.Errorf("Write to a closed lease: %v", err)
 	}
 	if err := w.Close(); !errors.Is(err, ErrClosed) || out.String() != "text " {
 		t.Errorf("Close of the redactor: %v, %q is out", err, out.String())
+	}
+	if !bytes.Equal(held, make([]byte, len(held))) {
+		t.Errorf("%q is still in memory", held)
 	}
 	if _, err := l.Find(strings.NewReader("hunter2-hunter2")); !errors.Is(err, ErrClosed) {
 		t.Errorf("Find: %v", err)

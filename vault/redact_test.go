@@ -113,7 +113,6 @@ func TestEncodings(t *testing.T) {
 		"repr of lines":    fold(std.EncodeToString([]byte(value)), 19, `\n`),
 		"repr of crlf":     fold(std.EncodeToString([]byte(value)), 3, `\r\n`),
 		"base64 in a url":  url.QueryEscape(std.EncodeToString([]byte(value))),
-		"escaped, folded":  strings.ReplaceAll(fold(std.EncodeToString([]byte(value)), 1, "\n"), "/", "%2f"),
 		"base64 in json":   strings.ReplaceAll(std.EncodeToString([]byte(value)), "/", `\/`),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,6 +120,23 @@ func TestEncodings(t *testing.T) {
 			check(t, l, "a = ["+text+"], b", "a = ["+Mark+"], b")
 			check(t, l, text+text+" "+text, Mark+Mark+" "+Mark)
 		})
+	}
+}
+
+// The characters of base64 that URLs and JSON escape, also right after a line break.
+func TestEscapedBase64(t *testing.T) {
+	l := lend(t, "???>>>~~~abc!")
+	encoded := base64.StdEncoding.EncodeToString([]byte("???>>>~~~abc!"))
+	if !strings.Contains(encoded, "/") || !strings.Contains(encoded, "+") || !strings.HasSuffix(encoded, "=") {
+		t.Fatalf("%s does not test it", encoded)
+	}
+	folded := fold(encoded, 1, "\n")
+	for _, escapes := range [][]string{
+		{"/", "%2f", "+", "%2B", "=", "%3D"}, {"/", `\/`, "+", `\u002b`, "=", `\u003D`}, {"/", "_", "+", "-"},
+	} {
+		r := strings.NewReplacer(escapes...)
+		check(t, l, "<"+r.Replace(encoded)+">", "<"+Mark+">")
+		check(t, l, "<"+r.Replace(folded)+">", "<"+Mark+">")
 	}
 }
 

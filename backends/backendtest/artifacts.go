@@ -131,7 +131,7 @@ func testManyFiles(t *testing.T, b *bench) {
 // testDeep: folders deeper than any path may be long.
 func testDeep(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
-	o := exec(t, s, "python", "-c", "import os\nname = 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir('/workspace'); open('top', 'w').write('x')\nprint('made')")
+	o := exec(t, s, "python", "-c", "import os\nhere, name = os.getcwd(), 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir(here); open('top', 'w').write('x')\nprint('made')")
 	if o.Stdout != "made\n" {
 		t.Fatalf("%s %s", o.Stdout, o.Stderr)
 	}

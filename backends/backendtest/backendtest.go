@@ -93,10 +93,12 @@ func (b *bench) missing(t testing.TB, thing, why string) {
 	t.Skipf("%s: %s", thing, why)
 }
 
+func (b *bench) promises(layer string) bool { return slices.Contains(b.o.Layers, layer) }
+
 // layer skips a test about a layer that this backend does not promise.
 func (b *bench) layer(t testing.TB, name string) {
 	t.Helper()
-	if !slices.Contains(b.o.Layers, name) {
+	if !b.promises(name) {
 		t.Skipf("layer %s is not promised here", name)
 	}
 }

@@ -54,6 +54,10 @@ func testContained(t *testing.T, b *bench) {
 		if err := json.Unmarshal([]byte(o.Stdout), &facts); err != nil {
 			t.Fatal(err, o.Stdout)
 		}
+		if b.promises(backends.LayerUser) && facts["bounding"] != float64(0) {
+			// A user who has no capability to begin with can't empty this set.
+			t.Errorf("bounding set is %v", facts["bounding"])
+		}
 		for _, l := range c.Layers {
 			if seen, known := seenInside(l.Name, facts); known && seen != l.InForce {
 				t.Errorf("layer %s is claimed %v (%s), but from inside it is %v", l.Name, l.InForce, l.Detail, seen)

@@ -30,6 +30,7 @@ func testEnds(t *testing.T, b *bench) {
 	t.Run("cancel", func(t *testing.T) { testCancel(t, b) })
 	t.Run("what the program left running", func(t *testing.T) { testLeftRunning(t, b) })
 	t.Run("zombies are reaped", func(t *testing.T) {
+		b.layer(t, backends.LayerPID)
 		t.Parallel()
 		b.program(t, b.spec("python"), "zombies.py").ok(t)
 	})

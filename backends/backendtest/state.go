@@ -85,10 +85,17 @@ func mounts(t testing.TB) []string {
 	return strings.Split(string(text), "\n")
 }
 
-// cgroupFolders lists all cgroups of the host by path.
+// cgroupFolders lists all cgroups of the host by path, without those that carry the number of
+// another living process: another test run on the same host.
 func cgroupFolders() []string {
 	var found []string
+	numbered := regexp.MustCompile(`\.(\d+)\.`)
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if m := numbered.FindStringSubmatch(path); m != nil && m[1] != itoa(os.Getpid()) {
+			if _, err := os.Stat("/proc/" + m[1]); err == nil {
+				return filepath.SkipDir
+			}
+		}
 		if err == nil && d.IsDir() {
 			found = append(found, path)
 		}
@@ -100,11 +107,12 @@ func cgroupFolders() []string {
 // files lists all that lies in the backend's folders and the temporary one, and what bears our name
 // in the folders that everybody uses.
 func (b *bench) files() []string {
-	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`) // t.TempDir's folders; what is in them counts
+	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`)      // t.TempDir's folders; what is in them counts
+	inOwn := regexp.MustCompile(`/Test[^/]*/\d+/[^/]+$`) // a state folder may be made, and stay empty
 	var found []string
 	for _, dir := range append([]string{os.TempDir()}, b.o.Dirs...) {
 		filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-			if err == nil && !own.MatchString(path) {
+			if err == nil && !own.MatchString(path) && !(inOwn.MatchString(path) && isEmpty(path)) {
 				found = append(found, path)
 			}
 			return nil
@@ -115,6 +123,11 @@ func (b *bench) files() []string {
 		found = append(found, ours...)
 	}
 	return found
+}
+
+func isEmpty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
 }
 
 // descriptors lists what this process holds open, without the number, which may be used again.

@@ -3,14 +3,18 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// birth is a PID 1 in its namespaces and its cgroup, before it knows what sandbox it will be.
+// birth is a PID 1 in its namespaces and its cgroup, prepared, before it knows what sandbox it will be.
 type birth struct {
 	pid     int // as the host sees it
 	pidfd   *os.File
@@ -110,11 +114,37 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 	if child.cgroup, err = b.cgroups.make(); err != nil {
 		return nil, err
 	}
-	if err := b.fork(ctx, child, flags); err != nil {
+	if err = b.fork(ctx, child, flags); err == nil && flags == b.nursery.flags() {
+		err = child.follow(ctx, b.prepare(child.cgroup))
+	}
+	if err != nil {
 		child.remove()
 		return nil, err
 	}
 	return child, nil
+}
+
+// follow has PID 1 follow a plan that ends with telling that it is ready.
+func (b *birth) follow(ctx context.Context, p *plan, fds ...**os.File) error {
+	if err := send(b.control, p, launch.ForInit); err != nil {
+		return fmt.Errorf("send to PID 1: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { b.control.SetReadDeadline(time.Unix(1, 0)) })
+	var m launch.Message
+	received, err := receive(b.control, messageBytes(&m))
+	if !stop() {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
+	}
+	if m.Kind != launch.Ready || len(received) != len(fds) {
+		return p.explain(m)
+	}
+	for i, f := range received {
+		*fds[i] = f
+	}
+	return nil
 }
 
 func (b *Backend) fork(ctx context.Context, child *birth, flags uint64) error {

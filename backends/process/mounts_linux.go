@@ -30,6 +30,8 @@ func checkMounts(spec backends.Spec) error {
 			return refuseMount(m.Inside, "is not an absolute, clean path")
 		case slices.Contains(reserved, m.Inside), under(m.Inside, "/proc"), under(m.Inside, "/dev"), under(m.Inside, "/sys"), under(m.Inside, "/run"):
 			return refuseMount(m.Inside, "is the sandbox's own")
+		case spec.Profile == "landlock" && m.Host != m.Inside:
+			return refuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")
 		}
 	}
 	if spec.Workspace.Host == "" {

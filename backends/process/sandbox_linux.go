@@ -140,25 +140,12 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if err := s.own(ctx); err != nil {
 		return err
 	}
-	p := s.setupPlan()
-	if err := send(s.control, p, launch.ForInit); err != nil {
-		return fmt.Errorf("send to PID 1: %w", err)
+	var work *os.File
+	if err := s.follow(ctx, s.setupPlan(), &work, &s.proc, &s.shm); err != nil {
+		return err
 	}
-	stop := context.AfterFunc(ctx, func() { s.control.SetReadDeadline(time.Unix(1, 0)) })
-	var m launch.Message
-	fds, err := receive(s.control, messageBytes(&m))
-	if !stop() {
-		return ctx.Err()
-	}
-	if err != nil {
-		return fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
-	}
-	if m.Kind != launch.Ready || len(fds) != 3 {
-		return p.explain(m)
-	}
-	s.proc, s.shm = fds[1], fds[2]
-	defer fds[0].Close()
-	if s.files, err = openFiles(fds[0], s.uid); err != nil {
+	defer work.Close()
+	if s.files, err = openFiles(work, s.uid); err != nil {
 		return err
 	}
 	go s.listen()

@@ -23,15 +23,14 @@ const insideID = 1000
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWTIME
 
-// setup is the plan that PID 1 of a hardened sandbox follows.
+// prepare is the plan for what all hardened sandboxes have in common. PID 1 follows it as soon as it
+// is born, which may be long before it is known what sandbox it will be.
 //
-// Started by root, the namespaces are root's, and PID 1 becomes an unprivileged user once they
-// are furnished. Started by a user, an outer user namespace in which that user is root owns them.
-// Either way the program then lives in a second, inner user namespace, where even a process that
-// regained all capabilities would have none over mounts, network or other namespaces.
-func (b *Backend) setup(s *sandbox) *plan {
+// Started by root, the namespaces are root's. Started by a user, an outer user namespace in which
+// that user is root owns them.
+func (b *Backend) prepare(g *cgroup) *plan {
 	p := newPlan()
-	s.cgroup.join(p)
+	g.join(p)
 	if b.root {
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	} else {
@@ -41,7 +40,19 @@ func (b *Backend) setup(s *sandbox) *plan {
 	name := "sandbox"
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
 	loopbackUp(p)
-	furnish(p, s)
+	furnish(p)
+	p.ready()
+	return p
+}
+
+// setup is the plan that makes a prepared PID 1 that of sandbox s, and takes its privileges away.
+//
+// Root's PID 1 becomes an unprivileged user now. Root's or a user's, the program then lives in a
+// second, inner user namespace, where even a process that regained all capabilities would have
+// none over mounts, network or other namespaces.
+func (b *Backend) setup(s *sandbox) *plan {
+	p := newPlan()
+	moveIn(p, s)
 	outer := 0
 	if b.root {
 		outer = s.uid
@@ -128,6 +139,10 @@ func dropCapabilities(p *plan) {
 // ready sends launch.Ready with the descriptors in the given slots.
 func (p *plan) ready(fds ...arg) {
 	m := value(p, launch.Message{Kind: launch.Ready})
+	if len(fds) == 0 {
+		p.want(messageSize, "say ready", unix.SYS_SENDTO, slot(launch.SlotControl), m, val(messageSize), val(unix.MSG_NOSIGNAL), val(0), val(0))
+		return
+	}
 	iov := value(p, [2]uint64{0, uint64(messageSize)})
 	p.point(iov.v, m.v)
 	control := value(p, unix.Cmsghdr{Len: uint64(unix.CmsgLen(4 * len(fds))), Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS})
@@ -150,21 +165,26 @@ const (
 	newRoot = "/proc"
 )
 
-// furnish builds the root folder from nothing and moves into it.
-func furnish(p *plan, s *sandbox) {
+// furnish builds a root folder from nothing, with what all sandboxes see.
+func furnish(p *plan) {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
-	r := &root{plan: p, made: map[string]bool{"/": true}, owned: s.owned}
+	r := &root{plan: p, made: map[string]bool{"/": true}}
 	p.tmpfs(newRoot, "mode=755,size=4m,nr_inodes=16k", unix.MS_NOSUID|unix.MS_NODEV)
 	r.system()
 	r.etc()
-	r.disk(s)
 	r.devices()
-	for _, m := range s.mounts {
-		r.bind(m.Host, m.Inside, !m.Write)
-	}
 	r.mkdir("/proc")
 	p.do("mount /proc", unix.SYS_MOUNT, p.str("proc"), p.str(newRoot+"/proc"), p.str("proc"),
 		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), val(0))
+}
+
+// moveIn adds what is sandbox s's own, and makes the new root the only one.
+func moveIn(p *plan, s *sandbox) {
+	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned}
+	r.disk(s)
+	for _, m := range s.mounts {
+		r.bind(m.Host, m.Inside, !m.Write)
+	}
 	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
 	p.do("chdir "+newRoot, unix.SYS_CHDIR, p.str(newRoot))
 	// pivot_root(".", ".") puts the old root on top of the new one, where umount takes it off: pivot_root(2).

@@ -101,6 +101,9 @@ func weakRules(s *sandbox) []rule {
 	} {
 		rules = append(rules, rule{name, ll.AccessFSReadFile | ll.AccessFSReadDir})
 	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		rules = append(rules, rule{"/dev/" + name, ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSIoctlDev})
+	}
 	return rules
 }
 

@@ -10,8 +10,10 @@ caps = 0
 with open("/proc/self/status") as f:
     for line in f:
         key, value = line.rstrip("\n").split(":\t", 1) if ":\t" in line else (line, "")
-        if key.startswith("Cap"):
+        if key.startswith("Cap") and key != "CapBnd":
             caps |= int(value, 16)
+        if key == "CapBnd":
+            facts["bounding"] = int(value, 16)
         if key in ("NoNewPrivs", "Seccomp", "Uid", "Groups"):
             facts[key] = value
 facts["caps"] = caps

@@ -58,8 +58,8 @@ const checks = {
   },
   async sockets() {
     const net = require('net');
-    const server = net.createServer((c) => c.pipe(c)).listen('/tmp/node.sock');
-    const c = net.connect('/tmp/node.sock');
+    const server = net.createServer((c) => c.pipe(c)).listen(path.join(os.tmpdir(), 'node.sock'));
+    const c = net.connect(path.join(os.tmpdir(), 'node.sock'));
     c.write('x');
     assert.strictEqual((await new Promise((done) => c.once('data', done))).toString(), 'x');
     c.destroy();
@@ -109,7 +109,7 @@ const checks = {
     fs.writeFileSync('node_modules/m/index.js', 'module.exports = 42');
     assert.strictEqual(require('m'), 42);
     fs.writeFileSync('e.mjs', 'export default 43; await 1');
-    assert.strictEqual((await import('/workspace/e.mjs')).default, 43);
+    assert.strictEqual((await import(path.resolve('e.mjs'))).default, 43);
   },
   async npm() {
     try {
@@ -123,11 +123,16 @@ const checks = {
   },
 };
 
+// An error that nobody awaits, such as that of a server that may not listen, fails its check.
+let fail = () => {};
+process.on('uncaughtException', (e) => fail(e));
+
 async function main() {
   for (const [name, f] of Object.entries(checks)) {
     let result = { name, state: 'ok', detail: '' };
     try {
-      const said = await Promise.race([f(), sleep(30000).then(() => { throw new Error('hangs'); })]);
+      const said = await Promise.race([f(), new Promise((_, no) => { fail = no; }),
+        sleep(30000).then(() => { throw new Error('hangs'); })]);
       if (said === 'missing') result = { name, state: 'missing', detail: name };
     } catch (e) {
       result = { name, state: 'failed', detail: String(e.stack).slice(0, 1500) };

@@ -24,6 +24,7 @@ import time
 
 checks = []
 libc = ctypes.CDLL(None, use_errno=True)
+TMP = os.environ.get("TMPDIR", "/tmp")
 
 
 def check(f):
@@ -160,7 +161,7 @@ def async_io():
 
 @check
 def databases():
-    for path in (":memory:", "/workspace/db.sqlite", "/tmp/db.sqlite"):
+    for path in (":memory:", "db.sqlite", TMP + "/db.sqlite"):
         db = sqlite3.connect(path)
         db.execute("pragma journal_mode=wal")
         db.execute("create table t (a)")
@@ -169,7 +170,7 @@ def databases():
         assert db.execute("select sum(a) from t").fetchone() == (499500,)
         db.close()
     import dbm
-    with dbm.open("/tmp/dbm", "c") as d:
+    with dbm.open(TMP + "/dbm", "c") as d:
         d["a"] = "b"
 
 
@@ -219,12 +220,12 @@ def shared_memory_files():
 @check
 def temporary_files():
     with tempfile.TemporaryDirectory() as d:
-        assert d.startswith("/tmp/"), d
+        assert d.startswith(TMP + "/"), d
     with tempfile.TemporaryFile() as f:
         f.write(b"x")
-    fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)
+    fd = os.open(TMP, os.O_TMPFILE | os.O_RDWR)
     os.write(fd, b"x")
-    with tempfile.NamedTemporaryFile(dir="/workspace") as f:
+    with tempfile.NamedTemporaryFile(dir=".") as f:
         assert os.stat(f.name).st_nlink == 1
 
 
@@ -248,13 +249,13 @@ def file_operations():
     os.truncate("f2", 1)
     os.copy_file_range(os.open("f", os.O_RDONLY), os.open("f3", os.O_WRONLY | os.O_CREAT), 1)
     os.sendfile(os.open("f4", os.O_WRONLY | os.O_CREAT), os.open("f", os.O_RDONLY), 0, 1)
-    os.statvfs("/workspace")
+    os.statvfs(".")
     os.mkfifo("fifo")
     import shutil
     shutil.copytree("d", "d2")
-    shutil.move("f4", "/tmp/f4")  # from one file system to another
+    shutil.move("f4", TMP + "/f4")  # from one file system to another
     shutil.rmtree("d2")
-    assert shutil.disk_usage("/workspace").total > 0
+    assert shutil.disk_usage(".").total > 0
 
 
 @check
@@ -300,8 +301,8 @@ def descriptors_of_all_kinds():
     assert libc.timerfd_settime(fd, 0, struct.pack("qqqq", 0, 0, 0, 1000000), None) == 0
     assert os.read(fd, 8)
     fd = libc.inotify_init()
-    assert fd >= 0 and libc.inotify_add_watch(fd, b"/workspace", 0x100) > 0
-    open("/workspace/watched", "w").close()
+    assert fd >= 0 and libc.inotify_add_watch(fd, b".", 0x100) > 0
+    open("watched", "w").close()
     assert b"watched" in os.read(fd, 4096)
     fd = libc.signalfd(-1, ctypes.create_string_buffer(128), 0)
     assert fd >= 0, ctypes.get_errno()
@@ -310,10 +311,10 @@ def descriptors_of_all_kinds():
     os.pipe2(os.O_CLOEXEC)
     os.set_blocking(a.fileno(), False)
     s = socket.socket(socket.AF_UNIX)
-    s.bind("/tmp/s")
+    s.bind(TMP + "/s")
     s.listen()
     c = socket.socket(socket.AF_UNIX)
-    c.connect("/tmp/s")
+    c.connect(TMP + "/s")
     peer, _ = s.accept()
     socket.send_fds(c, [b"x"], [0])
     assert len(socket.recv_fds(peer, 1, 1)[1]) == 1
@@ -420,9 +421,9 @@ def keeps_away_from_the_limits():
 
 @check
 def venv():
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "/tmp/venv"], check=True, capture_output=True)
-    out = subprocess.run(["/tmp/venv/bin/python", "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True).stdout
-    assert out == "/tmp/venv\n", out
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", TMP + "/venv"], check=True, capture_output=True)
+    out = subprocess.run([TMP + "/venv/bin/python", "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True).stdout
+    assert out == TMP + "/venv\n", out
 
 
 @check
@@ -441,10 +442,10 @@ def git():
     import shutil
     if not shutil.which("git"):
         raise Missing("git")
-    run = lambda *a: subprocess.run(("git", "-c", "user.name=x", "-c", "user.email=x@x") + a, check=True, capture_output=True, cwd="/tmp/repo")
-    os.mkdir("/tmp/repo")
+    run = lambda *a: subprocess.run(("git", "-c", "user.name=x", "-c", "user.email=x@x") + a, check=True, capture_output=True, cwd=TMP + "/repo")
+    os.mkdir(TMP + "/repo")
     run("init")
-    open("/tmp/repo/a", "w").close()
+    open(TMP + "/repo/a", "w").close()
     run("add", "a")
     run("commit", "-m", "x")
     assert b"x" in run("log").stdout

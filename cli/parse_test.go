@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParse(t *testing.T) {
+	for _, test := range []struct{ typed, want string }{
+		{"run x.py", "run -- x.py"},
+		{"run x.py --json", "run --json -- x.py"},
+		{"run --timeout 5 x.py --env A=-1 --env=B", "run --timeout=5 --env=A=-1 --env=B -- x.py"},
+		{"run --timeout -5 x.py", "run --timeout=-5 -- x.py"},
+		{"run x.py -- --json -- a", "run -- x.py --json -- a"},
+		{"run x.py --", "run -- x.py"},
+		{"run -", "run -- -"},
+		{"run audit", "run -- audit"},
+		{"run x.py --db d --quiet", "--db=d run --quiet -- x.py"},
+		{"--config c run x.py", "--config=c run -- x.py"},
+		{"audit verify --json", "audit verify --json"},
+		{"audit --json verify", "there is no flag --json"},
+		{"audit show 7 --json", "audit show --json -- 7"},
+		{"audit --limit 3 show", "--limit=3 stands before show"},
+		{"--version", "version"},
+		{"run --help", "run --help"},
+		{"run x.py -h", "run --help -- x.py"},
+		{"help run", "help run"},
+		{"", ""},
+		{"x.py", "there is no command"},
+		{"run x.py y", "put the script's own arguments after --"},
+		{"run x.py -v", "there is no flag -v"},
+		{"run --env", "needs a value"},
+		{"run --env -- x", "needs a value"},
+		{"run -- x.py", "must come before --"},
+	} {
+		typed := append([]string{"sandboxmcp"}, strings.Fields(test.typed)...)
+		got, err := parse((&program{stdout: io.Discard, stderr: io.Discard}).app(), typed)
+		if err != nil {
+			if f := asFailure(err); !strings.Contains(f.text+f.hint, test.want) || f.hint == "" {
+				t.Errorf("%q: got error %q with hint %q, want %q", test.typed, f.text, f.hint, test.want)
+			}
+			continue
+		}
+		if diff := cmp.Diff(test.want, strings.Join(got[1:], " ")); diff != "" {
+			t.Errorf("%q: %s", test.typed, diff)
+		}
+	}
+}
+
+func TestMoment(t *testing.T) {
+	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("here", 3600))
+	for text, want := range map[string]time.Time{
+		"2h":                   now.Add(-2 * time.Hour),
+		"3d":                   now.Add(-72 * time.Hour),
+		"1.5d":                 now.Add(-36 * time.Hour),
+		"1w":                   now.Add(-7 * 24 * time.Hour),
+		"90m":                  now.Add(-90 * time.Minute),
+		"2026-03-01":           time.Date(2026, 3, 1, 0, 0, 0, 0, now.Location()),
+		"2026-03-01 08:30":     time.Date(2026, 3, 1, 8, 30, 0, 0, now.Location()),
+		"2026-03-01T08:30:00Z": time.Date(2026, 3, 1, 8, 30, 0, 0, time.UTC),
+	} {
+		if got, ok := moment(text, now); !ok || !got.Equal(want) {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+	for _, text := range []string{"yesterday", "-2h", "-1d", "2026-13-01", "1e300d", "NaNd", "d", " "} {
+		if got, ok := moment(text, now); ok {
+			t.Errorf("%q: got %v, want nothing", text, got)
+		}
+	}
+}
