@@ -67,7 +67,7 @@ func (r report) notes() {
 	res := &r.result
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		r.say("the script was ended: %s", ending(res))
+		r.say("the script was ended after %.1f s: %s", res.WallMS/1000, ending(res))
 	case backends.EndedSignal:
 		r.say("the script was killed by %s", res.Signal)
 	}
@@ -94,8 +94,6 @@ func (r report) notes() {
 
 func ending(res *pipeline.Result) string {
 	switch res.Ended {
-	case backends.EndedTimeout:
-		return fmt.Sprintf("timeout after %.1f s", res.WallMS/1000)
 	case backends.EndedOOM:
 		return "out of memory"
 	case backends.EndedLimit:

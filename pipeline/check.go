@@ -21,7 +21,8 @@ type checked struct {
 	code     validate.Checked
 	limits   Bounds
 	backend  backends.Backend
-	base     string   // the profile that the backend knows
+	profile  string   // as policy calls it
+	base     string   // the backend's profile that it stands on
 	requires []string // of the profile and of the request together
 }
 
@@ -36,7 +37,10 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	if c.backend, err = r.p.backend(q.Backend); err != nil {
 		return c, err
 	}
-	if c.base, c.requires, err = r.p.profile(q); err != nil {
+	if c.profile = q.Profile; c.profile == "" {
+		c.profile = r.p.cfg.Profile
+	}
+	if c.base, c.requires, err = r.p.profile(c.profile, q.Require); err != nil {
 		return c, err
 	}
 	if c.limits, err = r.p.limit(Bounds{q.Limits, q.Output}); err != nil {
@@ -46,7 +50,7 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	if err != nil {
 		return c, invalid(err)
 	}
-	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = c.code.Language, c.code.Name, c.base, c.backend.Name()
+	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = c.code.Language, c.code.Name, c.profile, c.backend.Name()
 	r.know(c)
 	return c, nil
 }
@@ -125,19 +129,15 @@ func (p *Pipeline) backend(name string) (backends.Backend, error) {
 		"choose one of: "+strings.Join(names, ", "))
 }
 
-// profile returns which of the backend's profiles to use, and the layers without which the run
-// must not start.
-func (p *Pipeline) profile(q Request) (base string, requires []string, err error) {
-	name := q.Profile
-	if name == "" {
-		name = p.cfg.Profile
-	}
+// profile returns on which of the backend's profiles the named one stands, and the layers without
+// which the run must not start: its own, and more.
+func (p *Pipeline) profile(name string, more []string) (base string, requires []string, err error) {
 	profile, ok := p.cfg.Profiles[name]
 	if !ok {
 		return "", nil, refuse(StageValidate, fmt.Sprintf("there is no profile called %q", name),
 			"name it under profiles in the configuration")
 	}
-	wanted := slices.Concat(profile.Require, q.Require)
+	wanted := slices.Concat(profile.Require, more)
 	for _, l := range wanted {
 		if !slices.Contains(allLayers, l) {
 			return "", nil, refuse(StageValidate, fmt.Sprintf("there is no layer called %q", l),

@@ -46,7 +46,7 @@ func (q *Request) facts() facts {
 // know adds what was decided about a request that is sound.
 func (r *run) know(c checked) {
 	r.facts["language"], r.facts["name"] = c.code.Language, clip(c.code.Name)
-	r.facts["backend"], r.facts["profile"], r.facts["require"] = c.backend.Name(), c.base, c.requires
+	r.facts["backend"], r.facts["profile"], r.facts["require"] = c.backend.Name(), c.profile, c.requires
 	r.facts["limits"] = map[string]any{
 		"ram_bytes": c.limits.RAM, "wall_seconds": c.limits.Wall.Seconds(), "cpu_cores": c.limits.CPU,
 		"processes": c.limits.Processes, "disk_bytes": c.limits.Disk, "output_bytes": c.limits.Output,

@@ -116,7 +116,6 @@ func (r *Result) addOutcome(out backends.Result) {
 	r.Ended, r.ExitCode, r.Signal = out.Ended, out.ExitCode, out.Signal
 	r.Limit, r.Hit = out.Limit, out.Hit
 	r.WallMS, r.CPUMS, r.PeakMemory = milliseconds(out.Wall), milliseconds(out.CPU), out.PeakMemory
-	r.Backend, r.Profile = out.Contained.Backend, out.Contained.Profile
 	for _, l := range out.Contained.Layers {
 		r.Layers = append(r.Layers, Layer(l))
 	}

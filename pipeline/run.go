@@ -115,6 +115,6 @@ func (r *run) egress(a armed) (routed, error) {
 		r.note(event.EgressDenied, map[string]any{"name": d.Name, "reason": d.Reason})
 	}
 	return routed{}, refuse(StageEgress,
-		fmt.Sprintf("the run asks to reach %d names, and backend %q has no way out to the network", len(a.Allow), a.backend.Name()),
+		fmt.Sprintf("the run asks for the network, and backend %q has no way out to it", a.backend.Name()),
 		"run it without --allow: files can come in with --input")
 }

@@ -5,10 +5,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxSpelling is the longest spelling of one byte: a line break written out as \r\n before it, and
-// then \u002b.
-const maxSpelling = 10
-
 // escape follows the escaped spellings of want's first character: %2F and \x2f for a byte, \u002f
 // or a pair of these for a rune, and a backslash with a letter or with the character itself. It
 // returns the state after b, and how many bytes of want were spelled by then.

@@ -77,17 +77,13 @@ const (
 var nowhere = cursor{state: dead}
 
 // step returns where b leads from c: nowhere, to one place, or to two where b is either itself or
-// the beginning of an escape. It comes back to the state start in a bounded number of steps, so that
-// a spelling is at most maxSpelling times as long as its pattern.
+// the beginning of an escape. No symbol takes more than ten bytes, a line break written out as \r\n and
+// then \u002b, so what is held back is bounded.
 func (p *pattern) step(c cursor, b byte) (next, other cursor) {
-	switch p.enc {
-	case asText:
+	if p.enc == asText {
 		return p.stepText(c, b)
-	case asHex:
-		return p.stepFolded(c, b), nowhere
-	default:
-		return p.stepFolded(c, b), nowhere
 	}
+	return p.stepFolded(c, b), nowhere
 }
 
 func (p *pattern) stepText(c cursor, b byte) (next, other cursor) {

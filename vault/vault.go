@@ -4,6 +4,17 @@
 // until it is closed, and finds each of them in text, in the encodings that programs use without
 // thinking: JSON, percent, hex and base64. No type of this package shows a value when it is
 // printed, logged or encoded.
+//
+// This is against accidents. A program that wants to give a secret away can: reversed, encoded
+// twice, compressed, in upper case, a letter a line. Of what happens by accident, these are not found:
+//
+//   - a part of a value, other than a whole line of a key: the password in a URL, a value in a JSON
+//     document, the first half that a killed program had printed;
+//   - hex with blanks or colons between the bytes, base32, octal, UTF-16, HTML entities;
+//   - a value that is not UTF-8 after a program replaced what is not by U+FFFD.
+//
+// Beside a Mark in base64, at most 4 bits of the value's first byte are left, in the character that
+// it shares with what stands before it.
 package vault
 
 import (

@@ -96,7 +96,10 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 		return nil, err
 	}
 	var err error
-	if s.runtime, err = b.runtime(ctx, spec.Language); err != nil {
+	var missing *runtimes.Missing
+	if s.runtime, err = b.runtime(ctx, spec.Language); errors.As(err, &missing) {
+		return nil, &backends.Refusal{Reason: missing.Name + ": " + missing.Reason, Remedy: missing.Remedy}
+	} else if err != nil {
 		return nil, &backends.Refusal{Reason: err.Error()}
 	}
 	if s.uid = 0; b.root {

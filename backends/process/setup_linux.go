@@ -185,6 +185,9 @@ func moveIn(p *plan, s *sandbox) {
 	for _, m := range s.mounts {
 		r.bind(m.Host, m.Inside, !m.Write)
 	}
+	for at, target := range s.runtime.Links {
+		r.link(target, at)
+	}
 	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
 	p.do("chdir "+newRoot, unix.SYS_CHDIR, p.str(newRoot))
 	// pivot_root(".", ".") puts the old root on top of the new one, where umount takes it off: pivot_root(2).
