@@ -98,7 +98,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	var err error
 	var missing *runtimes.Missing
 	if s.runtime, err = b.runtime(ctx, spec.Language); errors.As(err, &missing) {
-		return nil, &backends.Refusal{Reason: missing.Name + ": " + missing.Reason, Remedy: missing.Remedy}
+		return nil, &backends.Refusal{Reason: "no " + missing.Language + ": " + missing.Reason, Remedy: missing.Remedy}
 	} else if err != nil {
 		return nil, &backends.Refusal{Reason: err.Error()}
 	}
