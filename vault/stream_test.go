@@ -182,7 +182,7 @@ func TestRepetition(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	if got := l.Redact("<" + value + ">"); strings.Trim(got, "<*REDACTED>") != "" {
+	if got := l.Redact("<" + value + ">"); strings.Trim(strings.ReplaceAll(got, Mark, ""), "<>") != "" {
 		t.Errorf("raw: %.100q is left", strings.ReplaceAll(got, Mark, ""))
 	}
 	for offset := range 3 {

@@ -40,7 +40,7 @@ func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
 		if err != nil {
 			continue
 		}
-		t.Cleanup(func() { os.Remove(path) })
+		t.Cleanup(func() { os.Remove(path); os.Remove(path + "-written") })
 		f.WriteString(word)
 		f.Chmod(0o666)
 		f.Close()
@@ -66,7 +66,6 @@ func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
 		for _, dir := range writable {
 			if _, err := os.Lstat(filepath.Join(dir, word+"-written")); err == nil {
 				t.Errorf("a file was left in %s", dir)
-				os.Remove(filepath.Join(dir, word+"-written"))
 			}
 		}
 	}

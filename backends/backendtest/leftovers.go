@@ -54,6 +54,10 @@ func testLeftovers(t *testing.T, b *bench) {
 		{"no such program", func(t *testing.T, s backends.Sandbox, word string) {
 			try(t, s, backends.Command{Args: []string{"/no/such/" + word}}, nil)
 		}},
+		{"shared objects", func(t *testing.T, s backends.Sandbox, word string) {
+			exec(t, s, "python", "-c", "import ctypes; c = ctypes.CDLL(None); print(c.shmget(0, 4096, 0o1600), c.semget(0, 1, 0o1600), c.msgget(0, 0o1600), "+
+				"c.mq_open(b'/x', 0o102, 0o600, None) if hasattr(c, 'mq_open') else 0)").ok(t)
+		}},
 		{"sealed folders", func(t *testing.T, s backends.Sandbox, word string) {
 			put(t, s, "tricks.py")
 			exec(t, s, "python", "tricks.py", word)

@@ -15,15 +15,15 @@ import (
 
 // state is what of the host a sandbox could leave a trace in.
 type state struct {
-	mounts, cgroups, files, descriptors, children []string
-	goroutines                                    int
+	mounts, cgroups, files, descriptors, children, sysv []string
+	goroutines                                          int
 }
 
 func (b *bench) host(t testing.TB) state {
 	t.Helper()
 	return state{
 		mounts: mounts(t), cgroups: cgroupFolders(), files: b.files(), descriptors: descriptors(),
-		children: childrenOf(os.Getpid()), goroutines: runtime.NumGoroutine(),
+		children: childrenOf(os.Getpid()), sysv: sysvObjects(), goroutines: runtime.NumGoroutine(),
 	}
 }
 
@@ -35,7 +35,7 @@ func (b *bench) unchanged(t testing.TB, before state) {
 		after := b.host(t)
 		diff = slices.Concat(added("mount", before.mounts, after.mounts), added("cgroup", before.cgroups, after.cgroups),
 			added("file", before.files, after.files), added("descriptor", before.descriptors, after.descriptors),
-			added("child", before.children, after.children))
+			added("child", before.children, after.children), added("System V", before.sysv, after.sysv))
 		if n := after.goroutines - before.goroutines; n > 0 {
 			diff = append(diff, fmt.Sprintf("%d goroutines", n))
 		}
@@ -145,6 +145,21 @@ func descriptors() []string {
 		}
 		count[to]++
 		found = append(found, fmt.Sprintf("%s (%d)", to, count[to]))
+	}
+	return found
+}
+
+// sysvObjects lists the host's shared memory, semaphores and queues, by kind, key and number. They
+// belong to no process, so that killing all of them is not enough.
+func sysvObjects() []string {
+	var found []string
+	for _, kind := range []string{"shm", "sem", "msg"} {
+		text, _ := os.ReadFile("/proc/sysvipc/" + kind)
+		for i, line := range strings.Split(string(text), "\n") {
+			if fields := strings.Fields(line); i > 0 && len(fields) > 1 {
+				found = append(found, kind+" "+fields[0]+" "+fields[1])
+			}
+		}
 	}
 	return found
 }

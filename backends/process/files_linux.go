@@ -23,11 +23,12 @@ const maxDepth = 128
 type files struct {
 	root *os.Root
 	disk *os.File
-	uid  int // who owns what we put there; 0 is us
+	uid  int  // who owns what we put there; 0 is us
+	own  bool // not a folder of the host: what the program sealed may be opened
 }
 
 // openFiles makes files from an O_PATH descriptor of the workspace.
-func openFiles(dir *os.File, uid int) (*files, error) {
+func openFiles(dir *os.File, uid int, own bool) (*files, error) {
 	name := fmt.Sprintf("/proc/self/fd/%d", dir.Fd())
 	root, err := os.OpenRoot(name)
 	if err != nil {
@@ -38,7 +39,7 @@ func openFiles(dir *os.File, uid int) (*files, error) {
 		root.Close()
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
-	return &files{root, disk, uid}, nil
+	return &files{root, disk, uid, own}, nil
 }
 
 // Put implements [backends.Files].
@@ -128,11 +129,11 @@ func (f *files) walk(ctx context.Context, dir string, depth int, do func(backend
 	}
 }
 
-// openFolder opens a folder, also one whose owner took all rights from it.
+// openFolder opens a folder, also one of the sandbox's own from which the program took all rights.
 func (f *files) openFolder(name string) (*os.File, error) {
 	const flags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 	d, err := f.root.OpenFile(name, flags, 0)
-	if errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o700) == nil {
+	if f.own && errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o700) == nil {
 		d, err = f.root.OpenFile(name, flags, 0)
 	}
 	return d, err
@@ -149,7 +150,7 @@ func (f *files) file(name string, listed fs.FileInfo) backends.File {
 func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
 	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	file, err := f.root.OpenFile(name, flags, 0)
-	if errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o600) == nil {
+	if f.own && errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o600) == nil {
 		file, err = f.root.OpenFile(name, flags, 0)
 	}
 	if err != nil {

@@ -148,8 +148,11 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 		return err
 	}
 	defer work.Close()
-	if s.files, err = openFiles(work, s.uid); err != nil {
+	if s.files, err = openFiles(work, s.uid, s.host.Host == ""); err != nil {
 		return err
+	}
+	if s.cgroup != nil && !s.cgroup.holds(s.pid) {
+		return errors.New("PID 1 is not in its cgroup")
 	}
 	go s.listen()
 	return nil

@@ -66,9 +66,20 @@ func (s *sandbox) removeDir() error {
 	if s.folder == "" {
 		return nil
 	}
-	err := os.RemoveAll(s.folder)
+	err := removeAll(s.folder)
 	os.Remove(filepath.Dir(s.folder))
 	return err
+}
+
+// removeAll removes a folder with what is in it, also where a program took the right to.
+func removeAll(dir string) error {
+	filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			os.Chmod(name, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // removeDeadWork removes the workspaces of servers that are no more.
@@ -76,7 +87,7 @@ func (b *Backend) removeDeadWork() {
 	names, _ := filepath.Glob(filepath.Join(b.workDir(), folderPrefix+"*"))
 	for _, name := range names {
 		if dead(filepath.Base(name)) {
-			os.RemoveAll(name)
+			removeAll(name)
 		}
 	}
 }
