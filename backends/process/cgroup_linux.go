@@ -31,7 +31,13 @@ type cgroups struct {
 	want bool              // enough to ask systemd for it
 	base map[string]string // by controller; "" is v2's single tree
 	why  string            // why there are none
+
+	sweeping sync.WaitGroup // the removal of what killed servers left, which may take seconds
 }
+
+// setting keeps the library's managers from setting limits at the same time: those of cgroup v1
+// share variables without a lock (BlkioGroup.detectWeightFilenames).
+var setting sync.Mutex
 
 // cgroup holds one sandbox. The methods of a nil cgroup do nothing: limits are kept otherwise then.
 type cgroup struct {
@@ -61,7 +67,7 @@ func (c *cgroups) find() {
 			return
 		}
 		for _, dir := range c.base {
-			removeDead(filepath.Dir(dir))
+			c.sweeping.Go(func() { removeDead(filepath.Dir(dir)) })
 		}
 	})
 }
@@ -228,6 +234,8 @@ func (g *cgroup) limit(limits backends.Limits, tasks int64) error {
 	if g.v2() || cg.PathExists(filepath.Join(g.paths["memory"], "memory.memsw.limit_in_bytes")) {
 		r.MemorySwap = bound
 	}
+	setting.Lock()
+	defer setting.Unlock()
 	if err := g.manager.Set(r); err != nil {
 		return fmt.Errorf("set limits of the cgroup: %w", err)
 	}
@@ -355,6 +363,7 @@ func (g *cgroup) remove() {
 
 // close removes the server's own folder.
 func (c *cgroups) close() {
+	c.sweeping.Wait()
 	for _, dir := range c.base {
 		os.Remove(dir)
 	}

@@ -170,18 +170,22 @@ func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
 
 // used is how many bytes the file system holds.
 func (f *files) used() int64 {
-	var st unix.Statfs_t
-	if unix.Fstatfs(int(f.disk.Fd()), &st) != nil {
-		return 0
-	}
+	st := f.stat()
 	return int64(st.Blocks-st.Bfree) * st.Bsize
 }
 
 // full says whether the sandbox's own file system has no room left.
 func (f *files) full() bool {
-	var st unix.Statfs_t
-	err := unix.Fstatfs(int(f.disk.Fd()), &st)
-	return err == nil && st.Type == unix.TMPFS_MAGIC && st.Bfree == 0
+	st := f.stat()
+	return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0
+}
+
+// stat describes the file system; nothing of it is set when that was closed.
+func (f *files) stat() (st unix.Statfs_t) {
+	if conn, err := f.disk.SyscallConn(); err == nil {
+		conn.Control(func(fd uintptr) { unix.Fstatfs(int(fd), &st) })
+	}
+	return st
 }
 
 func (f *files) close() error {

@@ -120,6 +120,7 @@ func TestServerKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Close()
+			b.Close() // waits until it has swept up
 			for _, dir := range b.cgroups.base {
 				left := strings.TrimSuffix(dir, folder(os.Getpid())) + name
 				if _, err := os.Stat(left); err == nil {

@@ -44,7 +44,8 @@ type sandbox struct {
 	starts   chan report
 	mu       sync.Mutex
 	exits    map[int32]chan launch.Message
-	gone     chan struct{} // PID 1's end of control is closed: it is dead or dying
+	watching sync.WaitGroup // the watchers of commands, which use our descriptors
+	gone     chan struct{}  // PID 1's end of control is closed: it is dead or dying
 	close    sync.Once
 }
 
@@ -102,8 +103,15 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	} else if err != nil {
 		return nil, &backends.Refusal{Reason: err.Error()}
 	}
-	if s.uid = 0; b.root {
+	if b.root {
 		s.uid = b.uid()
+	}
+	if b.root && s.weak {
+		if dir := closed(s.runtime.Path); dir != "" {
+			return nil, &backends.Refusal{
+				Reason: fmt.Sprintf("%s lies below %s, which is closed to the unprivileged user that it would run as", s.runtime.Path, dir),
+				Remedy: "install it for all users, or start sandboxmcp as an ordinary user"}
+		}
 	}
 	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
 	s.tasks = tasks(spec.Language, s.limits.Processes)
@@ -151,10 +159,10 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if s.files, err = openFiles(work, s.uid, s.host.Host == ""); err != nil {
 		return err
 	}
+	go s.listen()
 	if s.cgroup != nil && !s.cgroup.holds(s.pid) {
 		return errors.New("PID 1 is not in its cgroup")
 	}
-	go s.listen()
 	return nil
 }
 
@@ -216,10 +224,10 @@ func (s *sandbox) Close() error {
 	var err error
 	s.close.Do(func() {
 		s.kill()
-		if s.files != nil {
+		if s.files != nil { // and so listen runs, and sees that PID 1 is gone
+			<-s.gone
+			s.watching.Wait()
 			err = s.files.close()
-		}
-		if s.proc != nil {
 			s.proc.Close()
 			s.shm.Close()
 		}

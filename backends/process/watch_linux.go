@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,7 +21,6 @@ type watcher struct {
 	crowded  atomic.Bool // there were as many threads as there may be
 	cpu      atomic.Int64
 	quit     chan struct{}
-	looking  sync.WaitGroup
 }
 
 // interval between looks. A program that touches 4 GB/s gets 40 MB past its limit at the most,
@@ -35,9 +33,9 @@ func (s *sandbox) watch() *watcher {
 	if s.cgroup != nil {
 		look = s.lookAtCgroup
 	}
-	w.looking.Go(func() { w.run(look, s.limits.RAM, s.tasks) })
+	s.watching.Go(func() { w.run(look, s.limits.RAM, s.tasks, s.gone) })
 	if s.weak {
-		w.looking.Go(func() { w.runDisk(s) })
+		s.watching.Go(func() { w.runDisk(s) })
 	}
 	return w
 }
@@ -49,6 +47,8 @@ func (w *watcher) runDisk(s *sandbox) {
 	for {
 		select {
 		case <-w.quit:
+			return
+		case <-s.gone:
 			return
 		case <-tick.C:
 		}
@@ -73,12 +73,14 @@ type sight struct {
 	cpu     time.Duration // of the processes alive, and of their children that are not
 }
 
-func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64) {
+func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64, gone <-chan struct{}) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-w.quit:
+			return
+		case <-gone:
 			return
 		case <-tick.C:
 		}
@@ -95,10 +97,7 @@ func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64) {
 	}
 }
 
-func (w *watcher) stop() {
-	close(w.quit)
-	w.looking.Wait()
-}
+func (w *watcher) stop() { close(w.quit) }
 
 // lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
 // in our sense: not the page cache of files, and not what lies in the workspace.

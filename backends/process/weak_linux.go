@@ -61,6 +61,16 @@ func (b *Backend) workDir() string {
 	return filepath.Join(b.config.StateDir, "work")
 }
 
+// closed returns the folder above name that other users can't pass, "" if there is none.
+func closed(name string) string {
+	for dir := filepath.Dir(name); dir != "/"; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
+			return dir
+		}
+	}
+	return ""
+}
+
 // removeDir removes what makeDir made.
 func (s *sandbox) removeDir() error {
 	if s.folder == "" {
