@@ -107,21 +107,55 @@ func (n *nursery) close() {
 	n.making.Wait()
 }
 
-// bear has a launcher fork a PID 1.
+// bear has a launcher fork a PID 1, and prepares it if it is to be that of a hardened sandbox. The
+// cgroup and the plan are made while a launcher starts, if one has to.
 func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 	child := &birth{weak: flags&unix.CLONE_NEWPID == 0}
-	var err error
-	if child.cgroup, err = b.cgroups.make(); err != nil {
-		return nil, err
+	var p *plan
+	made := make(chan error, 1)
+	go func() {
+		var err error
+		child.cgroup, err = b.cgroups.make()
+		if err == nil && !child.weak {
+			p = b.prepare(child.cgroup)
+			err = b.filters.prepare(filterKind{namespaces: true, affinity: child.cgroup != nil})
+		}
+		made <- err
+	}()
+	one, err := b.launchers.take(ctx)
+	err = errors.Join(<-made, err)
+	if err == nil {
+		err = b.fork(one, child, flags)
+	} else if one != nil {
+		b.launchers.give(one)
 	}
-	if err = b.fork(ctx, child, flags); err == nil && flags == b.nursery.flags() {
-		err = child.follow(ctx, b.prepare(child.cgroup))
+	if err == nil && p != nil {
+		err = child.follow(ctx, p)
 	}
 	if err != nil {
 		child.remove()
 		return nil, err
 	}
 	return child, nil
+}
+
+// fork uses a launcher and gives it back, unless it is broken.
+func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
+	var theirs *os.File
+	if child.control, theirs, err = socketPair(); err != nil {
+		b.launchers.give(one)
+		return err
+	}
+	defer theirs.Close()
+	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.folder())
+	var refused *forkError
+	if err != nil && !errors.As(err, &refused) {
+		b.launchers.lose()
+		one.close()
+		return err
+	}
+	b.launchers.give(one)
+	return err
 }
 
 // follow has PID 1 follow a plan that ends with telling that it is ready.
@@ -145,28 +179,6 @@ func (b *birth) follow(ctx context.Context, p *plan, fds ...**os.File) error {
 		*fds[i] = f
 	}
 	return nil
-}
-
-func (b *Backend) fork(ctx context.Context, child *birth, flags uint64) error {
-	one, err := b.launchers.take(ctx)
-	if err != nil {
-		return err
-	}
-	var theirs *os.File
-	if child.control, theirs, err = socketPair(); err != nil {
-		b.launchers.give(one)
-		return err
-	}
-	defer theirs.Close()
-	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.folder())
-	var refused *forkError
-	if err != nil && !errors.As(err, &refused) {
-		b.launchers.lose()
-		one.close()
-		return err
-	}
-	b.launchers.give(one)
-	return err
 }
 
 // alive says whether PID 1 still runs.

@@ -123,9 +123,10 @@ func startLauncher() (*launcher, error) {
 	return &launcher{cmd: cmd, conn: conn}, nil
 }
 
-// close makes the launcher exit, and with it whatever it started that is still alive.
+// close ends the launcher, and with it whatever it started that is still alive.
 func (l *launcher) close() {
 	l.conn.Close()
+	l.cmd.Process.Kill()
 	l.cmd.Wait()
 }
 
