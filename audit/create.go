@@ -53,7 +53,8 @@ func create(ctx context.Context, path string) error {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(parent, ".new-audit-") // 0700
+	removeAbandoned(parent)
+	dir, err := os.MkdirTemp(parent, newPrefix) // 0700
 	if err != nil {
 		return err
 	}
@@ -75,6 +76,19 @@ func create(ctx context.Context, path string) error {
 		return err
 	}
 	return nil
+}
+
+const newPrefix = ".new-audit-"
+
+// removeAbandoned removes what processes left that were killed while they made a log, which takes
+// some milliseconds: a folder of a minute ago is nobody's.
+func removeAbandoned(parent string) {
+	dirs, _ := filepath.Glob(filepath.Join(parent, newPrefix+"*"))
+	for _, dir := range dirs {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > time.Minute {
+			os.RemoveAll(dir)
+		}
+	}
 }
 
 // dsn names the database for the driver. SQLite's own default for synchronous is FULL; mode=rw keeps

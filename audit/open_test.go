@@ -250,3 +250,29 @@ func tamper(t testing.TB, path string, statements ...string) {
 		}
 	}
 }
+
+// TestCreateRemovesAbandoned leaves what a process that was killed while it made the log would.
+func TestCreateRemovesAbandoned(t *testing.T) {
+	dir := t.TempDir()
+	abandoned, recent := filepath.Join(dir, newPrefix+"1"), filepath.Join(dir, newPrefix+"2")
+	for _, d := range []string{abandoned, recent} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(abandoned, hourAgo, hourAgo); err != nil {
+		t.Fatal(err)
+	}
+	log, err := Open(t.Context(), filepath.Join(dir, "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if _, err := os.Stat(abandoned); err == nil {
+		t.Error("the abandoned folder is still there")
+	}
+	if _, err := os.Stat(recent); err != nil {
+		t.Errorf("a folder that may be in use was removed: %v", err)
+	}
+}
