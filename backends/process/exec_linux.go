@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -168,7 +169,10 @@ func (s *sandbox) environ(extra []string) []string {
 	if s.weak {
 		home, tmp = s.dir, s.tmp
 	}
+	// Numeric libraries start a thread for each CPU of the machine, which the limits may not allow.
+	threads := strconv.Itoa(max(1, int(s.limits.CPU)))
 	env := []string{
+		"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
 		"PATH=" + s.path(), "HOME=" + home, "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
 		"LANG=C.UTF-8", "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/.cache", "XDG_CONFIG_HOME=" + tmp + "/.config",
 		"npm_config_cache=" + tmp + "/.npm",
