@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 	// Under nohup SIGHUP is ignored, which the scripts' programs would inherit; what is caught is not.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
-	defer signal.Stop(caught)
+	t.Cleanup(func() { signal.Stop(caught) })
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
