@@ -27,6 +27,7 @@ const (
 
 // find returns the log file at path, and makes it first if there is none.
 func find(ctx context.Context, path string) (os.FileInfo, error) {
+	removeAbandoned(filepath.Dir(path))
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := create(ctx, path); err != nil {
@@ -53,7 +54,6 @@ func create(ctx context.Context, path string) error {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return err
 	}
-	removeAbandoned(parent)
 	dir, err := os.MkdirTemp(parent, newPrefix) // 0700
 	if err != nil {
 		return err

@@ -67,6 +67,17 @@ func TestKill(t *testing.T) {
 	if promised == 0 {
 		t.Error("no row was ever acknowledged, so nothing was tested")
 	}
+	// A process that was killed while it made the log leaves a folder, which is nobody's after a minute.
+	ago := time.Now().Add(-time.Hour)
+	abandoned, _ := filepath.Glob(filepath.Join(filepath.Dir(path), newPrefix+"*"))
+	for _, dir := range abandoned {
+		if err := os.Chtimes(dir, ago, ago); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := openLog(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
 	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
 		t.Errorf("left beside the log: %v", left)
 	}
