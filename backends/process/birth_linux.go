@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	cg "github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
@@ -111,6 +112,11 @@ func (n *nursery) close() {
 // cgroup and the plan are made while a launcher starts, if one has to.
 func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 	child := &birth{weak: flags&unix.CLONE_NEWPID == 0}
+	if cg.IsCgroup2UnifiedMode() {
+		// Before a launcher starts: finding a cgroup may move this process into another, and a
+		// launcher left behind could not fork into what lies below that.
+		b.cgroups.find()
+	}
 	var p *plan
 	made := make(chan error, 1)
 	go func() {

@@ -3,7 +3,6 @@ package process
 import (
 	"bytes"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -144,49 +143,6 @@ func baseV1() (map[string]string, error) {
 	return used, nil
 }
 
-// baseV2 tries our own cgroup and the one above it. A cgroup that holds processes can't hand
-// controllers down (the "no internal processes" rule of cgroups(7)); where the only process in
-// ours is us, we move into a leaf first, as a service with Delegate=yes is meant to.
-func baseV2() (map[string]string, error) {
-	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Join("/sys/fs/cgroup", own[""])
-	err = handDown(dir)
-	if errors.Is(err, unix.EBUSY) && alone(dir) {
-		leaf := filepath.Join(dir, "server")
-		if err = os.Mkdir(leaf, 0o755); err == nil || errors.Is(err, os.ErrExist) {
-			err = cg.WriteFile(leaf, "cgroup.procs", "0")
-		}
-		if err == nil {
-			err = handDown(dir)
-		}
-	}
-	if err != nil {
-		if above := filepath.Dir(dir); len(above) > len("/sys/fs/cgroup/") && handDown(above) == nil {
-			dir, err = above, nil
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cgroup v2 %s is not delegated to us: %w", dir, err)
-	}
-	return map[string]string{"": filepath.Join(dir, folder(os.Getpid()))}, nil
-}
-
-// handDown makes dir give its children the controllers that we need.
-func handDown(dir string) error {
-	if err := unix.Access(dir, unix.W_OK); err != nil {
-		return err
-	}
-	return cg.WriteFile(dir, "cgroup.subtree_control", "+memory +pids +cpu")
-}
-
-func alone(dir string) bool {
-	pids, err := cg.GetPids(dir)
-	return err == nil && len(pids) == 1 && pids[0] == os.Getpid()
-}
-
 // make makes an empty cgroup, without limits yet, or returns nil where there can be none.
 func (c *cgroups) make() (*cgroup, error) {
 	c.find()
@@ -201,11 +157,10 @@ func (c *cgroups) make() (*cgroup, error) {
 	config := &cg.Cgroup{Resources: &cg.Resources{SkipDevices: true}}
 	var err error
 	if dir := g.paths[""]; dir != "" {
-		g.manager, err = fs2.NewManager(config, dir)
-	} else {
-		g.manager, err = fs.NewManager(config, g.paths)
-	}
-	if err == nil {
+		if err = makeV2(dir); err == nil {
+			g.manager, err = fs2.NewManager(config, dir)
+		}
+	} else if g.manager, err = fs.NewManager(config, g.paths); err == nil {
 		err = g.manager.Apply(-1)
 	}
 	if err == nil {

@@ -124,3 +124,12 @@ func (r *root) bindOwned(o owned, at string) {
 	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot+at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
 	r.do("close "+o.host, unix.SYS_CLOSE, tree)
 }
+
+// mountsOf are the mounts a sandbox shows besides the system's folders: the interpreter's own, then the request's.
+func mountsOf(prefixes []string, asked []backends.Mount) []backends.Mount {
+	var mounts []backends.Mount
+	for _, p := range prefixes {
+		mounts = append(mounts, backends.Mount{Host: p, Inside: p})
+	}
+	return append(mounts, asked...)
+}

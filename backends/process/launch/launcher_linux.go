@@ -65,6 +65,9 @@ func launch(r Request, files []int) (Reply, int) {
 		args.cgroup = uint64(files[1])
 	}
 	pid, errno := fork(&args)
+	if errno != 0 {
+		pidfd = -1 // the kernel may have told the number of a descriptor that it then took back
+	}
 	return Reply{Pid: int32(pid), Errno: int32(errno)}, int(pidfd)
 }
 
