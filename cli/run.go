@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -85,6 +86,15 @@ func (p *program) run(c *cli.Context) error {
 	return r.end()
 }
 
+// required are the layers that the profile and the command line insist on.
+func required(c *cli.Context, cfg config.Config) []string {
+	profile := c.String("profile")
+	if profile == "" {
+		profile = cfg.Profile
+	}
+	return append(slices.Clone(cfg.Profiles[profile].Require), c.StringSlice("require")...)
+}
+
 // execute runs what the command line asks for. Its output goes to stdout and stderr while it
 // runs, unless it is to be in the result only.
 func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io.Writer) (pipeline.Result, error) {
@@ -92,7 +102,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	if err != nil {
 		return pipeline.Result{}, err
 	}
-	parts, err := wire(ctx, cfg, slices.Contains(c.StringSlice("require"), backends.LayerCgroup))
+	parts, err := wire(ctx, cfg, slices.Contains(required(c, cfg), backends.LayerCgroup))
 	if err != nil {
 		return pipeline.Result{}, err
 	}

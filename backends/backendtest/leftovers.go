@@ -24,6 +24,7 @@ func testLeftovers(t *testing.T, b *bench) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
+	b.start(t, b.spec("python")).Close() // or there is nothing to see
 	ways := []struct {
 		name string
 		run  func(t *testing.T, s backends.Sandbox, word string)

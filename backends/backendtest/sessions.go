@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,9 @@ func testSessions(t *testing.T, b *bench) {
 			{"import os, time\nif os.fork() == 0: time.sleep(100)\nos.kill(-1, 15)", backends.EndedOK},
 			{"print(1)", backends.EndedOK},
 		} {
+			if strings.Contains(c.code, "kill(-1") && !slices.Contains(b.o.Layers, backends.LayerPID) {
+				continue // it would reach the processes of whoever runs the tests
+			}
 			o, err := try(t, s, backends.Command{Args: []string{"python", "-c", c.code}}, nil)
 			if err != nil || o.Ended != c.want {
 				t.Errorf("%s: ended %s %s, %v; want %s", c.code, o.Ended, o.Signal, err, c.want)

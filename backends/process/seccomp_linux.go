@@ -279,9 +279,19 @@ func ours(k filterKind) []decision {
 		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, bpf.ActionAllow},
 	}
 	if k.namespaces {
-		list = append(list, decision{"socket", sockets(), bpf.ActionAllow, bpf.ActionErrno})
+		return append(list, decision{"socket", sockets(), bpf.ActionAllow, bpf.ActionErrno})
 	}
-	return list
+	// Without a user namespace, the user's other processes are within reach: only the caller itself
+	// (number 0) may be changed.
+	itself := func(arg uint32) []bpf.ArgumentConditions {
+		return []bpf.ArgumentConditions{{{Argument: arg, Operation: bpf.Equal, Value: 0}}}
+	}
+	return append(list,
+		decision{"prlimit64", itself(0), bpf.ActionAllow, bpf.ActionErrno},
+		decision{"setpriority", itself(1), bpf.ActionAllow, bpf.ActionErrno},
+		decision{"sched_setscheduler", itself(0), bpf.ActionAllow, bpf.ActionErrno},
+		decision{"sched_setparam", itself(0), bpf.ActionAllow, bpf.ActionErrno},
+		decision{"sched_setattr", itself(0), bpf.ActionAllow, bpf.ActionErrno})
 }
 
 // sockets are the kinds of socket that an empty network namespace has a use for: Unix, TCP and

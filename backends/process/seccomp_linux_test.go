@@ -69,6 +69,11 @@ func TestFilter(t *testing.T) {
 		{"shmget", wide, "shmget", [6]uint64{}, allowed},
 		{"weak: shmget", weak, "shmget", [6]uint64{}, eperm},
 		{"weak: mq_open", weak, "mq_open", [6]uint64{}, eperm},
+		{"prlimit of another", wide, "prlimit64", [6]uint64{7}, allowed},
+		{"weak: prlimit of itself", weak, "prlimit64", [6]uint64{0, 7}, allowed},
+		{"weak: prlimit of another", weak, "prlimit64", [6]uint64{7}, eperm},
+		{"weak: priority of another", weak, "setpriority", [6]uint64{0, 7}, eperm},
+		{"weak: scheduler of another", weak, "sched_setscheduler", [6]uint64{7}, eperm},
 		{"weak: socketpair", weak, "socketpair", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, allowed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

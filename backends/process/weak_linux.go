@@ -56,7 +56,7 @@ func (s *sandbox) makeDir() error {
 // sandboxes run under could not pass root's state folder.
 func (b *Backend) workDir() string {
 	if b.root {
-		return "/run/sandboxmcp"
+		return "/var/lib/sandboxmcp/work" // on disk: what lies in /run takes memory
 	}
 	return filepath.Join(b.config.StateDir, "work")
 }
