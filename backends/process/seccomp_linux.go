@@ -143,9 +143,10 @@ func assemble(k filterKind) ([]byte, error) {
 
 // What the filter can answer.
 const (
-	allowed = uint32(bpf.ActionAllow)
-	eperm   = uint32(bpf.ActionErrno) | uint32(unix.EPERM)
-	enosys  = uint32(bpf.ActionErrno) | uint32(unix.ENOSYS)
+	allowed  = uint32(bpf.ActionAllow)
+	eperm    = uint32(bpf.ActionErrno) | uint32(unix.EPERM)
+	enosys   = uint32(bpf.ActionErrno) | uint32(unix.ENOSYS)
+	noFamily = uint32(bpf.ActionErrno) | uint32(unix.EAFNOSUPPORT)
 )
 
 // decision is about one call whose arguments matter.
@@ -153,7 +154,7 @@ type decision struct {
 	name      string
 	when      []bpf.ArgumentConditions // any of these, of which each must hold as a whole,
 	match     bpf.Action               // gets this,
-	otherwise bpf.Action               // and all else that.
+	otherwise uint32                   // and all else that.
 }
 
 // assemble makes a filter of its own for one call: once the library's code has loaded an argument
@@ -164,8 +165,13 @@ func (d decision) assemble() ([]netbpf.Instruction, error) {
 	for _, c := range d.when {
 		group.NamesWithCondtions = append(group.NamesWithCondtions, bpf.NameWithConditions{Name: d.name, Conditions: c})
 	}
-	policy := bpf.Policy{DefaultAction: d.otherwise, Syscalls: []bpf.SyscallGroup{group}}
-	return policy.Assemble()
+	policy := bpf.Policy{DefaultAction: bpf.ActionErrno, Syscalls: []bpf.SyscallGroup{group}}
+	list, err := policy.Assemble()
+	if err != nil {
+		return nil, err
+	}
+	list[len(list)-1] = netbpf.RetConstant{Val: d.otherwise} // the library's default knows only EPERM
+	return list, nil
 }
 
 // run is a row of calls by number, last included, that are all allowed or all not.
@@ -245,7 +251,7 @@ func mobysList(info *arch.Info) (always []int, decisions []decision, err error) 
 		if slices.Contains(always, info.SyscallNames[name]) {
 			continue
 		}
-		decisions = append(decisions, decision{name, when[name], bpf.ActionAllow, bpf.ActionErrno})
+		decisions = append(decisions, decision{name, when[name], bpf.ActionAllow, eperm})
 	}
 	slices.Sort(always)
 	return slices.Compact(always), decisions, nil
@@ -275,11 +281,11 @@ func conditionsOf(args []specs.LinuxSeccompArg) (bpf.ArgumentConditions, error) 
 // is refused), a rule that forbids only the low ones (CVE-2019-10063 was to forget that).
 func ours(k filterKind) []decision {
 	list := []decision{
-		{"clone", []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}, bpf.ActionAllow, bpf.ActionErrno},
-		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, bpf.ActionAllow},
+		{"clone", []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}, bpf.ActionAllow, eperm},
+		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, allowed},
 	}
 	if k.namespaces {
-		return append(list, decision{"socket", sockets(), bpf.ActionAllow, bpf.ActionErrno})
+		return append(list, decision{"socket", sockets(), bpf.ActionAllow, noFamily}) // as a kernel without them says it
 	}
 	// Without a user namespace, the user's other processes are within reach: only the caller itself
 	// (number 0) may be changed.
@@ -287,11 +293,11 @@ func ours(k filterKind) []decision {
 		return []bpf.ArgumentConditions{{{Argument: arg, Operation: bpf.Equal, Value: 0}}}
 	}
 	return append(list,
-		decision{"prlimit64", itself(0), bpf.ActionAllow, bpf.ActionErrno},
-		decision{"setpriority", itself(1), bpf.ActionAllow, bpf.ActionErrno},
-		decision{"sched_setscheduler", itself(0), bpf.ActionAllow, bpf.ActionErrno},
-		decision{"sched_setparam", itself(0), bpf.ActionAllow, bpf.ActionErrno},
-		decision{"sched_setattr", itself(0), bpf.ActionAllow, bpf.ActionErrno})
+		decision{"prlimit64", itself(0), bpf.ActionAllow, eperm},
+		decision{"setpriority", itself(1), bpf.ActionAllow, eperm},
+		decision{"sched_setscheduler", itself(0), bpf.ActionAllow, eperm},
+		decision{"sched_setparam", itself(0), bpf.ActionAllow, eperm},
+		decision{"sched_setattr", itself(0), bpf.ActionAllow, eperm})
 }
 
 // sockets are the kinds of socket that an empty network namespace has a use for: Unix, TCP and
