@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,8 @@ type cgroups struct {
 	want bool              // enough to ask systemd for it
 	base map[string]string // by controller; "" is v2's single tree
 	why  string            // why there are none
+
+	locks []*os.File // of our folders, by which others see that we live
 
 	sweeping sync.WaitGroup // the removal of what killed servers left, which may take seconds
 }
@@ -60,6 +63,9 @@ func (c *cgroups) find() {
 			} else if c.base != nil {
 				err = nil
 			}
+		}
+		if err == nil {
+			err = c.own()
 		}
 		if err != nil {
 			c.base, c.why = nil, err.Error()
@@ -94,17 +100,58 @@ func startTime(pid int) string {
 func removeDead(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, folderPrefix+"*"))
 	for _, name := range names {
-		if dead(filepath.Base(name)) {
+		if dead(name) {
 			cg.RemovePath(name)
 		}
 	}
 }
 
-// dead says whether the server that a folder is named after is no more.
-func dead(name string) bool {
-	pid, _, _ := strings.Cut(strings.TrimPrefix(name, folderPrefix), ".")
+// dead says whether the server that a folder belongs to is no more: no process of that number and
+// age is to be seen, and nobody holds the folder's lock. The number alone would not do: a server in
+// another PID namespace has it in that one only.
+func dead(dir string) bool {
+	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), folderPrefix), ".")
 	n, err := strconv.Atoi(pid)
-	return err == nil && folder(n) != name
+	if err != nil || folder(n) == filepath.Base(dir) {
+		return false
+	}
+	f, err := lock(dir)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}
+
+// lock locks a folder for as long as the file is open.
+func lock(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+// own makes this server's folders and locks them.
+func (c *cgroups) own() error {
+	for _, dir := range c.base {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		f, err := lock(dir)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			continue // another backend of this process has it
+		}
+		if err != nil {
+			return err
+		}
+		c.locks = append(c.locks, f)
+	}
+	return nil
 }
 
 func baseV1() (map[string]string, error) {
@@ -319,6 +366,9 @@ func (g *cgroup) remove() {
 // close removes the server's own folder.
 func (c *cgroups) close() {
 	c.sweeping.Wait()
+	for _, f := range c.locks {
+		f.Close()
+	}
 	for _, dir := range c.base {
 		os.Remove(dir)
 	}

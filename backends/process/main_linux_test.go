@@ -244,3 +244,32 @@ func TestOldLandlock(t *testing.T) {
 		})
 	}
 }
+
+// TestSweepSparesTheLiving sweeps as a server in another PID namespace would, where the number in a
+// living server's folder is nobody's: only the lock tells.
+func TestSweepSparesTheLiving(t *testing.T) {
+	parent := t.TempDir()
+	const nobody = folderPrefix + "4194303.1" // above any pid_max that is likely
+	living, gone := parent+"/"+nobody, parent+"/"+folderPrefix+"4194302.1"
+	for _, dir := range []string{living, gone} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := lock(living)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removeDead(parent)
+	if _, err := os.Stat(living); err != nil {
+		t.Errorf("a living server's folder was removed: %v", err)
+	}
+	if _, err := os.Stat(gone); err == nil {
+		t.Error("a dead server's folder is still there")
+	}
+	f.Close()
+	removeDead(parent)
+	if _, err := os.Stat(living); err == nil {
+		t.Error("the folder is still there although its server is gone")
+	}
+}

@@ -23,12 +23,12 @@ type Backend struct {
 	cgroups     cgroups
 	launchers   launchers
 	nursery     nursery
-	leftovers   sync.Once
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // by language
 	running  map[*sandbox]struct{}
 	finished bool
+	workLock *os.File // of the folder for workspaces that can't be mounted, once there is one
 }
 
 // firstUID is where the host uids of root's sandboxes begin: a range that no distribution and no
@@ -79,6 +79,7 @@ func (b *Backend) Close() error {
 	b.nursery.close()
 	b.launchers.close()
 	b.cgroups.close()
+	b.closeWork()
 	return nil
 }
 

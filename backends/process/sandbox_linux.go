@@ -116,7 +116,6 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
 	s.tasks = tasks(spec.Language, s.limits.Processes)
 	if s.weak {
-		b.leftovers.Do(b.removeDeadWork)
 		if err := s.makeDir(); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -33,6 +34,9 @@ func (b *Backend) weakSetup(s *sandbox) *plan {
 // makeDir makes the workspace of a sandbox that can't mount one, and a folder for temporary files
 // beside it.
 func (s *sandbox) makeDir() error {
+	if err := s.backend.ownWork(); err != nil {
+		return fmt.Errorf("make workspace: %w", err)
+	}
 	s.folder = filepath.Join(s.backend.workDir(), folder(os.Getpid()), s.id)
 	s.dir, s.tmp = filepath.Join(s.folder, "workspace"), filepath.Join(s.folder, "tmp")
 	for _, dir := range []string{s.dir, s.tmp} {
@@ -76,9 +80,38 @@ func (s *sandbox) removeDir() error {
 	if s.folder == "" {
 		return nil
 	}
-	err := removeAll(s.folder)
-	os.Remove(filepath.Dir(s.folder))
+	return removeAll(s.folder)
+}
+
+// ownWork makes and locks, once, the folder that holds all workspaces of this server, and removes
+// those of servers that are no more.
+func (b *Backend) ownWork() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.workLock != nil {
+		return nil
+	}
+	b.removeDeadWork()
+	dir := filepath.Join(b.workDir(), folder(os.Getpid()))
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return err
+	}
+	f, err := lock(dir)
+	if errors.Is(err, unix.EWOULDBLOCK) { // another backend of this process has it
+		f, err = os.Open(dir)
+	}
+	b.workLock = f
 	return err
+}
+
+// closeWork removes that folder.
+func (b *Backend) closeWork() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.workLock != nil {
+		os.Remove(b.workLock.Name())
+		b.workLock.Close()
+	}
 }
 
 // removeAll removes a folder with what is in it, also where a program took the right to.
@@ -96,7 +129,7 @@ func removeAll(dir string) error {
 func (b *Backend) removeDeadWork() {
 	names, _ := filepath.Glob(filepath.Join(b.workDir(), folderPrefix+"*"))
 	for _, name := range names {
-		if dead(filepath.Base(name)) {
+		if dead(name) {
 			removeAll(name)
 		}
 	}
