@@ -17,8 +17,9 @@ type Backend interface {
 	// Name is what --backend and SANDBOXMCP_BACKEND call it: "process", "podman" or "docker".
 	Name() string
 
-	// Probe says which layers and runtimes this host offers. It leaves nothing behind.
-	Probe(ctx context.Context) (Probe, error)
+	// Probe says which layers and runtimes this host offers to a sandbox of spec's profile, and
+	// whether those that spec requires can be had. It leaves nothing behind.
+	Probe(ctx context.Context, spec Spec) (Probe, error)
 
 	// Start builds a sandbox in which nothing runs yet. A layer of spec.Require that the host
 	// cannot give is a *Refusal: Start never contains less than it was asked to.
@@ -33,7 +34,8 @@ type Sandbox interface {
 	// Exec runs one command and returns when it has ended and all that it wrote has reached
 	// streams. Unless spec.Keep was set, no process of the sandbox is alive by then. A program
 	// that fails is a Result; an error means that it could not be run or not be contained, and
-	// then it was not started. When ctx ends, the program is killed and the result says so.
+	// then it was not started. When ctx ends, the program is killed and the result says so. Several
+	// commands may run at once.
 	Exec(ctx context.Context, cmd Command, streams Streams) (Result, error)
 
 	// Files is the workspace. It may be used before, during and after Exec, until Close.
@@ -140,7 +142,9 @@ type Command struct {
 // Streams connects a command. Writers are called from one goroutine each; a writer that returns
 // an error loses the rest of that stream, and the program runs on.
 type Streams struct {
-	Stdin          io.Reader // nil is an empty input
+	// Stdin is read until it or the program ends; nil is an empty input. A Read that blocks may
+	// return after Exec has.
+	Stdin          io.Reader
 	Stdout, Stderr io.Writer // nil throws away
 }
 
@@ -158,11 +162,11 @@ const (
 
 // Result is what became of one command.
 type Result struct {
-	Ended      string // one of the Ended constants
-	ExitCode   int    // 128+signal for EndedSignal, as shells say it
-	Signal     string // "SIGSEGV" for EndedSignal
-	Limit      string // "ram", "wall", "processes", "disk", "cpu": the limit that ended it
-	Hit        []string
+	Ended      string   // one of the Ended constants
+	ExitCode   int      // 128+signal for EndedSignal, as shells say it
+	Signal     string   // "SIGSEGV" for EndedSignal
+	Limit      string   // "ram", "wall", "processes", "disk", "cpu": the limit that ended it
+	Hit        []string // limits that were run into without ending it: "processes", "disk", "ram"
 	Contained  Containment
 	Wall       time.Duration
 	CPU        time.Duration // user and system, of the whole tree where a cgroup counts it
@@ -173,7 +177,7 @@ type Result struct {
 type Containment struct {
 	Backend string
 	Profile string
-	Layers  []Layer // in the order of Layers
+	Layers  []Layer // in the order of the Layer constants
 }
 
 // Layer is one wall around the program.
@@ -240,7 +244,7 @@ func (r *Refusal) Error() string {
 // Probe is what a host offers, for sandboxmcp doctor.
 type Probe struct {
 	Backend  string
-	Usable   bool // the profile "hardened" can run
+	Usable   bool // a sandbox of the profile that was asked about can run
 	Why      string
 	Layers   []LayerProbe
 	Runtimes []Runtime

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -71,39 +72,53 @@ func (p *program) doctor(c *cli.Context) error {
 }
 
 func examine(ctx context.Context, cfg config.Config) (diagnosis, error) {
-	backend, err := process.New(process.Config{StateDir: cfg.StateDir})
-	if err != nil {
-		return diagnosis{}, err
-	}
-	defer backend.Close()
-	probe, err := backend.Probe(ctx)
-	if err != nil {
-		return diagnosis{}, err
-	}
-	required := cfg.Profiles[cfg.Profile].Require
-	d := diagnosis{Backend: probe.Backend, Profile: cfg.Profile, Usable: true}
-	for _, l := range probe.Layers {
-		d.add(layerFinding(l, required))
-	}
-	if len(probe.Layers) == 0 {
-		d.Usable, d.Why = false, probe.Why
-	}
-	for _, r := range probe.Runtimes {
-		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
+	d := diagnosis{Backend: cfg.Backend, Profile: cfg.Profile, Usable: true}
+	if cfg.Backend == "process" {
+		if err := d.probe(ctx, cfg); err != nil {
+			return d, err
+		}
+	} else {
+		d.unusable(fmt.Sprintf("there is no backend called %q yet, only process", cfg.Backend))
 	}
 	d.Found = append(d.Found, engines(ctx)...)
 	d.add(stateFinding(ctx, cfg))
 	return d, nil
 }
 
+// probe has the backend try what a run of the default profile is made of.
+func (d *diagnosis) probe(ctx context.Context, cfg config.Config) error {
+	profile := cfg.Profiles[cfg.Profile]
+	backend := process.New(process.Config{StateDir: cfg.StateDir, Delegate: slices.Contains(profile.Require, backends.LayerCgroup)})
+	defer backend.Close()
+	probe, err := backend.Probe(ctx, backends.Spec{Profile: profile.Layers, Require: profile.Require})
+	if err != nil {
+		return err
+	}
+	if !probe.Usable {
+		d.unusable(probe.Why)
+	}
+	for _, l := range probe.Layers {
+		d.add(layerFinding(l, profile.Require))
+	}
+	for _, r := range probe.Runtimes {
+		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
+	}
+	return nil
+}
+
+// unusable says that the default profile can't run; the first reason counts.
+func (d *diagnosis) unusable(why string) {
+	d.Usable = false
+	if d.Why == "" {
+		d.Why = why
+	}
+}
+
 // add takes a finding down. One that is needed and not there makes the host unusable.
 func (d *diagnosis) add(f finding) {
 	d.Found = append(d.Found, f)
 	if f.Needed && !f.OK {
-		d.Usable = false
-		if d.Why == "" {
-			d.Why = f.Kind + " " + f.Name + ": " + f.Detail
-		}
+		d.unusable(f.Kind + " " + f.Name + ": " + f.Detail)
 	}
 }
 
@@ -130,6 +145,9 @@ func runtimeDetail(r backends.Runtime) string {
 }
 
 func (p *program) printDiagnosis(d diagnosis) error {
+	if !d.Usable {
+		fmt.Fprintf(p.stdout, "unusable: %s\n\n", visible(d.Why)) // an error of stdout shows below
+	}
 	for _, f := range d.Found {
 		state := "yes"
 		switch {

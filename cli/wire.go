@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -39,29 +40,22 @@ type parts struct {
 // wire puts the parts together. delegate has systemd asked for a cgroup, if it takes that.
 func wire(ctx context.Context, cfg config.Config, delegate bool) (*parts, error) {
 	log := openSoon(ctx, cfg.SQLitePath)
-	backend, err := process.New(process.Config{StateDir: cfg.StateDir, Delegate: delegate})
-	if err != nil {
-		log.Close()
-		return nil, err
-	}
+	backend := process.New(process.Config{StateDir: cfg.StateDir, Delegate: delegate})
 	backend.Warm()
 	return &parts{
 		backend: backend,
 		log:     log,
 		pipeline: pipeline.New(pipeline.Config{
-			Backends: []backends.Backend{backend},
-			Audit:    log,
-			Vault:    stores(cfg),
-			Queue:    pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
-			Profile:  cfg.Profile,
-			Profiles: profiles(cfg),
-			Limits:   bounds(cfg.Limits),
-			Caps:     bounds(cfg.Caps),
-			Artifacts: pipeline.ArtifactPolicy{
-				MaxCount:    cfg.Artifacts.MaxCount,
-				MaxBytes:    cfg.Artifacts.MaxMB << 20,
-				ShowSecrets: !cfg.Artifacts.Withhold,
-			},
+			Backends:  []backends.Backend{backend},
+			Audit:     log,
+			Vault:     stores(cfg),
+			Queue:     pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
+			Temp:      filepath.Join(cfg.StateDir, "tmp"),
+			Profile:   cfg.Profile,
+			Profiles:  profiles(cfg),
+			Limits:    bounds(cfg.Limits),
+			Caps:      bounds(cfg.Caps),
+			Artifacts: artifacts(cfg),
 		}),
 	}, nil
 }
@@ -93,6 +87,14 @@ func profiles(cfg config.Config) map[string]pipeline.Profile {
 		all[name] = pipeline.Profile{Base: p.Layers, Require: p.Require}
 	}
 	return all
+}
+
+func artifacts(cfg config.Config) pipeline.ArtifactPolicy {
+	return pipeline.ArtifactPolicy{
+		MaxCount:    cfg.Artifacts.MaxCount,
+		MaxBytes:    cfg.Artifacts.MaxMB << 20,
+		ShowSecrets: !cfg.Artifacts.Withhold,
+	}
 }
 
 func bounds(l config.Limits) pipeline.Bounds {

@@ -36,9 +36,9 @@ type double struct {
 	onStart func(*box)
 }
 
-func (d *double) Name() string                                      { return "double" }
-func (d *double) Close() error                                      { return nil }
-func (d *double) Probe(context.Context) (p backends.Probe, _ error) { return p, nil }
+func (d *double) Name() string                                                     { return "double" }
+func (d *double) Close() error                                                     { return nil }
+func (d *double) Probe(context.Context, backends.Spec) (p backends.Probe, _ error) { return p, nil }
 
 func (d *double) Start(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
 	d.starts.Add(1)
@@ -181,7 +181,7 @@ func (r *rig) checkNothingLeft() {
 	if n := r.backend.open.Load(); n != 0 {
 		r.t.Errorf("%d sandboxes were left open", n)
 	}
-	if s := r.cfg.Queue.Stats(); s.Busy != 0 || s.Waiting != 0 {
+	if s := r.cfg.Queue.stats(); s.Busy != 0 || s.Waiting != 0 {
 		r.t.Errorf("the queue is not empty: %+v", s)
 	}
 }

@@ -20,7 +20,7 @@ type bare struct{}
 
 func (bare) Name() string { return "bare" }
 
-func (bare) Probe(context.Context) (backends.Probe, error) {
+func (bare) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 	return backends.Probe{Backend: "bare"}, nil
 }
 

@@ -12,7 +12,7 @@ import (
 
 // testProbe: a probe tells what is there, and what a sandbox then says agrees with it.
 func testProbe(t *testing.T, b *bench) {
-	p, err := b.backend.Probe(t.Context())
+	p, err := b.backend.Probe(t.Context(), backends.Spec{Profile: b.o.Profile, Require: b.o.Layers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,7 @@ func BenchmarkColdLargeServer(b *testing.B) {
 }
 
 func benchmarkCold(b *testing.B, language string, args []string) {
-	backend, err := New(Config{StateDir: b.TempDir(), Ahead: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	backend := New(Config{StateDir: b.TempDir(), Ahead: 1})
 	defer backend.Close()
 	r, err := backend.runtime(context.Background(), language)
 	if err != nil {

@@ -131,12 +131,20 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 	one, err := b.launchers.take(ctx)
 	err = errors.Join(<-made, err)
 	if err == nil {
-		err = b.fork(one, child, flags)
+		var refused *forkError
+		if err = b.fork(one, child, flags); err != nil && !errors.As(err, &refused) {
+			// The launcher had died while it was idle. Nothing has begun: try another.
+			if one, err = b.launchers.take(ctx); err == nil {
+				err = b.fork(one, child, flags)
+			}
+		}
 	} else if one != nil {
 		b.launchers.give(one)
 	}
 	if err == nil && p != nil {
-		err = child.follow(ctx, p)
+		if err = child.follow(ctx, p); err != nil {
+			err = &namespaceError{err}
+		}
 	}
 	if err != nil {
 		child.remove()
@@ -145,9 +153,18 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 	return child, nil
 }
 
+// namespaceError is a failure to make or furnish namespaces: the host does not give them.
+type namespaceError struct{ err error }
+
+func (e *namespaceError) Error() string { return e.err.Error() }
+func (e *namespaceError) Unwrap() error { return e.err }
+
 // fork uses a launcher and gives it back, unless it is broken.
 func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
 	var theirs *os.File
+	if child.control != nil {
+		child.control.Close()
+	}
 	if child.control, theirs, err = socketPair(); err != nil {
 		b.launchers.give(one)
 		return err
@@ -161,6 +178,9 @@ func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
 		return err
 	}
 	b.launchers.give(one)
+	if err != nil {
+		err = &namespaceError{err}
+	}
 	return err
 }
 
@@ -172,19 +192,24 @@ func (b *birth) follow(ctx context.Context, p *plan, fds ...**os.File) error {
 	stop := context.AfterFunc(ctx, func() { b.control.SetReadDeadline(time.Unix(1, 0)) })
 	var m launch.Message
 	received, err := receive(b.control, messageBytes(&m))
-	if !stop() {
-		return ctx.Err()
-	}
-	if err != nil {
-		return fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
-	}
-	if m.Kind != launch.Ready || len(received) != len(fds) {
-		return p.explain(m)
+	switch {
+	case !stop():
+		err = ctx.Err()
+	case err != nil:
+		err = fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
+	case m.Kind != launch.Ready:
+		err = p.explain(m)
+	case len(received) != len(fds):
+		err = fmt.Errorf("PID 1 sent %d descriptors, want %d: this is a bug", len(received), len(fds))
 	}
 	for i, f := range received {
-		*fds[i] = f
+		if err != nil {
+			f.Close()
+		} else {
+			*fds[i] = f
+		}
 	}
-	return nil
+	return err
 }
 
 // alive says whether PID 1 still runs.

@@ -22,7 +22,6 @@ const maxDepth = 128
 // processes: artifacts are read when nobody is left who could change them.
 type files struct {
 	root *os.Root
-	disk *os.File
 	uid  int  // who owns what we put there; 0 is us
 	own  bool // not a folder of the host: what the program sealed may be opened
 }
@@ -34,12 +33,7 @@ func openFiles(dir *os.File, uid int, own bool) (*files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
-	disk, err := root.Open(".")
-	if err != nil {
-		root.Close()
-		return nil, fmt.Errorf("open workspace: %w", err)
-	}
-	return &files{root, disk, uid, own}, nil
+	return &files{root, uid, own}, nil
 }
 
 // Put implements [backends.Files].
@@ -168,27 +162,23 @@ func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// used is how many bytes the file system holds.
-func (f *files) used() int64 {
-	st := f.stat()
+// diskUsed is how many bytes the sandbox's file system holds, and diskFull whether it has no room left.
+func (s *sandbox) diskUsed() int64 {
+	st := s.statDisk()
 	return int64(st.Blocks-st.Bfree) * st.Bsize
 }
 
-// full says whether the sandbox's own file system has no room left.
-func (f *files) full() bool {
-	st := f.stat()
+func (s *sandbox) diskFull() bool {
+	st := s.statDisk()
 	return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0
 }
 
-// stat describes the file system; nothing of it is set when that was closed.
-func (f *files) stat() (st unix.Statfs_t) {
-	if conn, err := f.disk.SyscallConn(); err == nil {
+// statDisk describes the file system; nothing of it is set when that was closed.
+func (s *sandbox) statDisk() (st unix.Statfs_t) {
+	if conn, err := s.disk.SyscallConn(); err == nil {
 		conn.Control(func(fd uintptr) { unix.Fstatfs(int(fd), &st) })
 	}
 	return st
 }
 
-func (f *files) close() error {
-	f.disk.Close()
-	return f.root.Close()
-}
+func (f *files) close() error { return f.root.Close() }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"sync"
 	"syscall"
 	"unsafe"
 
@@ -21,10 +20,9 @@ import (
 // launchers are the small processes that fork sandboxes; one for each that starts at the same
 // time, up to the number of CPUs.
 type launchers struct {
-	mu     sync.Mutex
-	idle   chan *launcher // room for as many as there may be
-	count  int
-	closed bool
+	idle chan *launcher
+	room chan struct{} // a token for each that may still be started
+	done chan struct{} // closed by close
 }
 
 // launcher is one of them.
@@ -35,59 +33,54 @@ type launcher struct {
 
 var errClosed = errors.New("the backend is closed")
 
-// take waits for an idle launcher, or starts one.
+func newLaunchers() launchers {
+	n := runtime.NumCPU()
+	l := launchers{make(chan *launcher, n), make(chan struct{}, n), make(chan struct{})}
+	for range n {
+		l.room <- struct{}{}
+	}
+	return l
+}
+
+// take waits for an idle launcher, or starts one if there is room.
 func (l *launchers) take(ctx context.Context) (*launcher, error) {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil, errClosed
+	select {
+	case one := <-l.idle:
+		return one, nil
+	default:
 	}
-	if l.idle == nil {
-		l.idle = make(chan *launcher, runtime.NumCPU())
-	}
-	grow := len(l.idle) == 0 && l.count < cap(l.idle)
-	if grow {
-		l.count++
-	}
-	l.mu.Unlock()
-	if grow {
+	select {
+	case one := <-l.idle:
+		return one, nil
+	case <-l.room:
 		one, err := startLauncher()
 		if err != nil {
 			l.lose()
 		}
 		return one, err
-	}
-	select {
-	case one := <-l.idle:
-		return one, nil
+	case <-l.done:
+		return nil, errClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // give puts a launcher back.
-func (l *launchers) give(one *launcher) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		one.close()
-		return
-	}
-	l.idle <- one
-}
+func (l *launchers) give(one *launcher) { l.idle <- one }
 
-func (l *launchers) lose() {
-	l.mu.Lock()
-	l.count--
-	l.mu.Unlock()
-}
+// lose makes room for another in the place of one that is no more.
+func (l *launchers) lose() { l.room <- struct{}{} }
 
+// close ends the launchers. All have been given back, or will be thrown away by who holds them.
 func (l *launchers) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	for len(l.idle) > 0 {
-		(<-l.idle).close()
+	close(l.done)
+	for {
+		select {
+		case one := <-l.idle:
+			one.close()
+		default:
+			return
+		}
 	}
 }
 
@@ -202,8 +195,11 @@ func receive(conn *net.UnixConn, buf []byte) ([]*os.File, error) {
 		return nil, nil
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil || len(messages) != 1 {
+	if err != nil {
 		return nil, fmt.Errorf("parse control message: %w", err)
+	}
+	if len(messages) != 1 {
+		return nil, fmt.Errorf("got %d control messages, want 1", len(messages))
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	files := make([]*os.File, len(fds))

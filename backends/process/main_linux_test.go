@@ -42,10 +42,7 @@ func role(t *testing.T, name string, before ...string) *exec.Cmd {
 // serve starts four sandboxes, in each a program with a child that left its session, says so, and
 // waits to be killed.
 func serve() {
-	b, err := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE"), Ahead: 2})
-	if err != nil {
-		panic(err)
-	}
+	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE"), Ahead: 2})
 	for range 4 {
 		s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Profile: os.Getenv("SANDBOXMCP_TEST_PROFILE")})
 		if err != nil {
@@ -66,10 +63,7 @@ func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
 // start runs one program and prints what came of it.
 func start() {
-	b, err := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
-	if err != nil {
-		panic(err)
-	}
+	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
 	s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Profile: os.Getenv("SANDBOXMCP_TEST_PROFILE"), Require: strings.Fields(os.Getenv("SANDBOXMCP_TEST_LAYERS"))})
 	if err != nil {
 		fmt.Println("refused:", err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -17,10 +18,20 @@ import (
 )
 
 // reserved are places inside that no mount may take or cover.
-var reserved = []string{"/", "/proc", "/dev", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/run", "/tmp", workspace}
+var reserved = append([]string{"/", "/proc", "/dev", "/sys", "/run", "/tmp", workspace}, systemFolders...)
+
+// systemFolders are the operating system's own; what is in them can't be covered either.
+var systemFolders = append(slices.Clone(shownFolders), "/etc")
+
+// shownFolders are shown as they are.
+var shownFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
 // checkMounts refuses requests that can't be shown where they ask to be.
 func checkMounts(spec backends.Spec) error {
+	const most = 24 // writable ones: each takes a descriptor along, of which a message holds 32
+	if len(spec.Mounts) > most {
+		return &backends.Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), most), Remedy: "mount a folder above them"}
+	}
 	for _, m := range spec.Mounts {
 		if err := checkHost(m.Host); err != nil {
 			return err
@@ -30,6 +41,14 @@ func checkMounts(spec backends.Spec) error {
 			return refuseMount(m.Inside, "is not an absolute, clean path")
 		case slices.Contains(reserved, m.Inside), under(m.Inside, "/proc"), under(m.Inside, "/dev"), under(m.Inside, "/sys"), under(m.Inside, "/run"):
 			return refuseMount(m.Inside, "is the sandbox's own")
+		case slices.ContainsFunc(systemFolders, func(dir string) bool { return under(m.Inside, dir) }):
+			return refuseMount(m.Inside, "lies in a folder of the system, which is read-only")
+		case spec.Workspace.Host != "" && under(m.Inside, workspace):
+			return refuseMount(m.Inside, "lies in the host's workspace, where a folder would have to be made for it")
+		case slices.ContainsFunc(spec.Mounts, func(o backends.Mount) bool { return under(m.Inside, o.Inside) }):
+			return refuseMount(m.Inside, "lies in another mount, where what is on the host would decide where it leads")
+		case count(spec.Mounts, m.Inside) > 1:
+			return refuseMount(m.Inside, "is named twice")
 		case spec.Profile == "landlock" && m.Host != m.Inside:
 			return refuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")
 		}
@@ -46,6 +65,32 @@ func checkMounts(spec backends.Spec) error {
 	return nil
 }
 
+// checkRuntime refuses mounts that meet the interpreter's own folders and links.
+func (s *sandbox) checkRuntime(asked []backends.Mount) error {
+	for _, m := range asked {
+		for _, prefix := range s.runtime.Prefixes {
+			if m.Inside == prefix || under(m.Inside, prefix) {
+				return refuseMount(m.Inside, "lies in the interpreter's own folder "+prefix)
+			}
+		}
+		for link := range s.runtime.Links {
+			if m.Inside == link || under(link, m.Inside) || under(m.Inside, link) {
+				return refuseMount(m.Inside, "meets the interpreter's own link "+link)
+			}
+		}
+	}
+	return nil
+}
+
+func count(mounts []backends.Mount, inside string) (n int) {
+	for _, m := range mounts {
+		if m.Inside == inside {
+			n++
+		}
+	}
+	return n
+}
+
 func checkHost(host string) error {
 	if !filepath.IsAbs(host) || filepath.Clean(host) != host {
 		return refuseMount(host, "is not an absolute, clean path")
@@ -53,7 +98,11 @@ func checkHost(host string) error {
 	if host == "/" || under(host, "/proc") || host == "/proc" {
 		return refuseMount(host, "would show the whole host")
 	}
-	if _, err := os.Stat(host); err != nil {
+	info, err := os.Stat(host)
+	if err == nil && info.IsDir() {
+		err = unix.Access(host, unix.R_OK|unix.X_OK)
+	}
+	if err != nil {
 		return refuseMount(host, "can't be shown: "+err.Error())
 	}
 	return nil
@@ -117,10 +166,12 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 // bindOwned shows a host path under another owner. Only a mount that is nowhere yet can be given
 // such a map.
 func (r *root) bindOwned(o owned, at string) {
-	tree := r.get("open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
+	tree := slot(r.free)
+	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 	attr := value(r.plan, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
-	r.poke(arg{launch.Address, attr.v + 24}, r.file(o.ids))
-	r.do("map the owner of "+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(32))
+	userns := uint64(unsafe.Offsetof(unix.MountAttr{}.Userns_fd))
+	r.poke(arg{launch.Address, attr.v + userns}, r.file(o.ids))
+	r.do("map the owner of "+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(unsafe.Sizeof(unix.MountAttr{})))
 	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot+at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
 	r.do("close "+o.host, unix.SYS_CLOSE, tree)
 }

@@ -171,8 +171,11 @@ func (p *plan) encode() ([]byte, error) {
 	h.Fixups = h.Steps + uint32(len(p.steps))*uint32(unsafe.Sizeof(launch.Step{}))
 	data := h.Fixups + uint32(len(p.fixups))*uint32(unsafe.Sizeof(launch.Fixup{}))
 	h.Size = data + uint32(len(p.data))
-	if int(data)+len(p.data) > launch.MaxPlan || p.free > launch.Slots || len(p.files)+1 > launch.MaxFiles {
+	if int(data)+len(p.data) > launch.MaxPlan {
 		return nil, fmt.Errorf("arguments and environment are too large: %w", unix.E2BIG)
+	}
+	if p.free > launch.Slots || len(p.files)+1 > launch.MaxFiles {
+		return nil, fmt.Errorf("a plan with %d slots and %d files: this is a bug", p.free, len(p.files))
 	}
 	steps := make([]launch.Step, len(p.steps))
 	for i, s := range p.steps {

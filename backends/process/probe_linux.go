@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,12 +22,12 @@ var noLandlock = &backends.Refusal{
 
 // Probe implements [backends.Backend]. It starts a sandbox, which is the only sure way to know
 // what the host gives, and closes it.
-func (b *Backend) Probe(ctx context.Context) (backends.Probe, error) {
+func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
 	for _, language := range []string{"python", "node", "shell"} {
 		p.Runtimes = append(p.Runtimes, b.probeRuntime(ctx, language))
 	}
-	result, err := b.try(ctx)
+	result, err := b.try(ctx, spec)
 	if err != nil {
 		p.Why = err.Error()
 		p.Layers = missing(err)
@@ -43,9 +44,10 @@ func (b *Backend) Probe(ctx context.Context) (backends.Probe, error) {
 	return p, nil
 }
 
-// try runs the shell's no-op in a hardened sandbox.
-func (b *Backend) try(ctx context.Context) (backends.Result, error) {
-	s, err := b.Start(ctx, backends.Spec{ID: "probe", Language: "shell", Require: backends.ContainmentLayers})
+// try runs the shell's no-op in a sandbox.
+func (b *Backend) try(ctx context.Context, spec backends.Spec) (backends.Result, error) {
+	spec.ID, spec.Language = "probe", "shell"
+	s, err := b.Start(ctx, spec)
 	if err != nil {
 		return backends.Result{}, err
 	}
@@ -60,7 +62,7 @@ func missing(err error) []backends.LayerProbe {
 		refusal = &backends.Refusal{Reason: err.Error()}
 	}
 	var list []backends.LayerProbe
-	for _, name := range backends.ContainmentLayers {
+	for _, name := range append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit) {
 		l := backends.LayerProbe{Layer: backends.Layer{Name: name, Detail: "not tried"}}
 		if name == refusal.Layer {
 			l.Detail, l.Remedy = refusal.Reason, refusal.Remedy
@@ -84,7 +86,7 @@ func (b *Backend) probeRuntime(ctx context.Context, language string) backends.Ru
 
 // remedies say what to type where a layer can't be had.
 var remedies = map[string]string{
-	backends.LayerUser:     "sudo sysctl -w user.max_user_namespaces=15000 (and see the AppArmor line), or choose --profile landlock",
+	backends.LayerUser:     "use --profile hardened: this profile has no namespaces",
 	backends.LayerLandlock: noLandlock.Remedy,
 	backends.LayerSeccomp:  "use a kernel with CONFIG_SECCOMP_FILTER",
 	backends.LayerTime:     "use a kernel of 5.6 or newer with CONFIG_TIME_NS",
@@ -102,7 +104,8 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 		return err
 	}
 	var errno unix.Errno
-	if !errors.As(err, &errno) {
+	var namespace *namespaceError
+	if !errors.As(err, &namespace) || !errors.As(err, &errno) {
 		return err
 	}
 	refuse := func(reason, remedy string) error {
@@ -111,10 +114,10 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 	}
 	switch {
 	case number("/proc/sys/user/max_user_namespaces") == "0":
-		return refuse("user namespaces are switched off", "type: sudo sysctl -w user.max_user_namespaces=15000")
+		return refuse("user namespaces are switched off", "sudo sysctl -w user.max_user_namespaces=15000")
 	case number("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-		return refuse("user namespaces are switched off for ordinary users", "type: sudo sysctl -w kernel.unprivileged_userns_clone=1")
-	case number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+		return refuse("user namespaces are switched off for ordinary users", "sudo sysctl -w kernel.unprivileged_userns_clone=1")
+	case !b.root && number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
 		return refuse("AppArmor keeps user namespaces from programs without a profile", appArmorRemedy())
 	case errno == unix.ENOSPC || errno == unix.EUSERS:
 		return refuse("there are too many namespaces", "raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces")
@@ -137,5 +140,5 @@ func appArmorRemedy() string {
 	if err != nil {
 		exe = "/usr/local/bin/sandboxmcp"
 	}
-	return fmt.Sprintf("type: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile sandboxmcp %s flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/sandboxmcp && sudo apparmor_parser -r /etc/apparmor.d/sandboxmcp", exe)
+	return fmt.Sprintf("printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile sandboxmcp %s flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/sandboxmcp && sudo apparmor_parser -r /etc/apparmor.d/sandboxmcp", exe)
 }

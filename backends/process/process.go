@@ -2,8 +2,8 @@
 // host's kernel, inside namespaces, a root folder built from nothing, Landlock, seccomp and
 // cgroups, and sees nothing else.
 //
-// Package launch holds what runs outside the server. Here are the plans it follows, one file a
-// layer, and the reading back of what the kernel says is in force.
+// Package launch holds what runs outside the server. Here are the plans that it follows, and the
+// reading back of what the kernel says is in force.
 //
 // Libraries: go-landlock knows each ABI's rights; go-seccomp-bpf assembles the filter from moby's
 // list of system calls (moby/profiles); opencontainers/cgroups writes limits for cgroup v1, v2
@@ -13,10 +13,8 @@ package process
 // Config is what the operator decides about the backend.
 type Config struct {
 	// StateDir is where the profile "landlock", which cannot mount, keeps workspaces while they
-	// live. The folder is made when it is first needed.
+	// live; started by root, that is /var/lib/sandboxmcp. It is made when it is first needed.
 	StateDir string
-	// Path and Home are where interpreters are looked for; the server's own when empty.
-	Path, Home string
 	// Delegate asks the user's systemd for a cgroup where there is none to be had otherwise.
 	Delegate bool
 	// Ahead is how many processes to keep waiting in fresh namespaces and cgroups, each for one

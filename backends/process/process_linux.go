@@ -36,17 +36,19 @@ type Backend struct {
 const firstUID = 0x70000000
 
 // New returns the backend. Nothing is started, and nothing on the host changes, before Start or Warm.
-func New(c Config) (*Backend, error) {
+func New(c Config) *Backend {
 	b := &Backend{
 		config:  c,
 		root:    isRoot(),
 		found:   map[string]runtimes.Runtime{},
 		running: map[*sandbox]struct{}{},
+
+		launchers: newLaunchers(),
 	}
 	b.cgroups.want = c.Delegate
 	b.nursery.backend = b
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
-	return b, nil
+	return b
 }
 
 // Warm begins, in the background, what the next Start will need: a program that has other work to
@@ -67,6 +69,10 @@ func (b *Backend) Name() string { return "process" }
 // Close implements [backends.Backend].
 func (b *Backend) Close() error {
 	b.mu.Lock()
+	if b.finished {
+		b.mu.Unlock()
+		return nil
+	}
 	b.finished = true
 	open := make([]*sandbox, 0, len(b.running))
 	for s := range b.running {
@@ -98,7 +104,7 @@ func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtim
 	if r, ok := b.found[language]; ok {
 		return r, nil
 	}
-	r, err := runtimes.Find(ctx, language, b.environment())
+	r, err := runtimes.Find(ctx, language, runtimes.FromOS())
 	if err != nil {
 		return r, err
 	}
@@ -107,17 +113,6 @@ func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtim
 	}
 	b.found[language] = r
 	return r, nil
-}
-
-func (b *Backend) environment() runtimes.Env {
-	e := runtimes.FromOS()
-	if b.config.Path != "" {
-		e.Path = b.config.Path
-	}
-	if b.config.Home != "" {
-		e.Home = b.config.Home
-	}
-	return e
 }
 
 var _ backends.Backend = (*Backend)(nil)

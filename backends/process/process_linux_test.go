@@ -13,10 +13,7 @@ func newBackend(t testing.TB, c Config) *Backend {
 	if c.StateDir == "" {
 		c.StateDir = t.TempDir()
 	}
-	b, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := New(c)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -33,10 +30,7 @@ func TestContract(t *testing.T) {
 		o.Cgroup = probe.cgroups.base != nil
 		t.Run(o.Profile, func(t *testing.T) {
 			backendtest.Run(t, func(t testing.TB) backends.Backend {
-				b, err := New(Config{StateDir: t.TempDir(), Ahead: 2})
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := New(Config{StateDir: t.TempDir(), Ahead: 2})
 				return b
 			}, o)
 		})

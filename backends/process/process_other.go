@@ -18,7 +18,7 @@ var needsLinux = &backends.Refusal{
 }
 
 // New returns a backend that refuses every run.
-func New(Config) (*Backend, error) { return &Backend{}, nil }
+func New(Config) *Backend { return &Backend{} }
 
 // Warm does nothing.
 func (*Backend) Warm() {}
@@ -27,7 +27,7 @@ func (*Backend) Warm() {}
 func (*Backend) Name() string { return "process" }
 
 // Probe implements [backends.Backend].
-func (*Backend) Probe(context.Context) (backends.Probe, error) {
+func (*Backend) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 	return backends.Probe{Backend: "process", Why: needsLinux.Error()}, nil
 }
 

@@ -99,7 +99,7 @@ func (r *root) bind(host, at string, readOnly bool) {
 			return
 		}
 	}
-	r.do("mount "+host, unix.SYS_MOUNT, r.str(host), r.str(newRoot+at), val(0), val(unix.MS_BIND|unix.MS_REC), val(0))
+	r.do("mount "+host+" at "+at, unix.SYS_MOUNT, r.str(host), r.str(newRoot+at), val(0), val(unix.MS_BIND|unix.MS_REC), val(0))
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if readOnly {
 		set |= unix.MOUNT_ATTR_RDONLY
@@ -132,13 +132,12 @@ func (r *root) same(at string) {
 
 // system shows the operating system's own folders.
 func (r *root) system() {
-	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+	for _, dir := range shownFolders {
 		r.same(dir)
 	}
 	for _, dir := range []string{"/home", "/mnt", "/opt", "/root", "/run", "/srv", "/var"} {
 		r.mkdir(dir)
 	}
-	r.link("/tmp", "/var/tmp")
 }
 
 // disk mounts the one file system that the program may fill: three folders of it are shown, so
@@ -152,7 +151,7 @@ func (r *root) disk(s *sandbox) {
 	for _, d := range []struct {
 		name, at string
 		mode     uint32
-	}{{"workspace", workspace, 0o755}, {"tmp", "/tmp", 0o1777}, {"shm", "/dev/shm", 0o1777}} {
+	}{{"workspace", workspace, 0o755}, {"tmp", "/tmp", 0o1777}, {"var-tmp", "/var/tmp", 0o1777}, {"shm", "/dev/shm", 0o1777}} {
 		if d.at == workspace && s.host.Host != "" {
 			r.bind(s.host.Host, workspace, !s.host.Write)
 			continue

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	defer pipes.close()
 	begun := time.Now()
 	p := s.backend.execPlan(s, cmd, pipes.theirs)
-	pid, contained, err := s.begin(p)
+	pid, contained, err := s.begin(ctx, p)
 	pipes.started()
 	if err != nil {
 		return backends.Result{}, err
@@ -68,29 +69,40 @@ func checkCommand(cmd backends.Command) error {
 }
 
 // begin has PID 1 fork a process that follows p, and waits until that says how it is contained.
-func (s *sandbox) begin(p *plan) (int32, backends.Containment, error) {
+func (s *sandbox) begin(ctx context.Context, p *plan) (int32, backends.Containment, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	var pid int32
-	var contained *backends.Containment
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Wall)
+	defer cancel()
 	if err := send(s.control, p, launch.ForProgram); err != nil {
 		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
 	}
-	for pid == 0 || contained == nil {
+	var pid int32
+	var contained *backends.Containment
+	var failed error
+	for failed == nil && contained == nil || pid == 0 {
 		select {
 		case m := <-s.starts:
 			switch m.Kind {
 			case launch.Started:
 				pid = m.Pid
 			case launch.Failed:
-				return 0, backends.Containment{}, p.explain(m.Message)
+				if failed = p.explain(m.Message); m.Index < 0 {
+					pid = -1 // it was not even forked
+				}
 			case launch.Status:
 				c := s.contained(m.text)
 				contained = &c
 			}
 		case <-s.gone:
 			return 0, backends.Containment{}, errors.New("PID 1 of the sandbox is dead")
+		case <-ctx.Done():
+			s.kill()
+			return 0, backends.Containment{}, fmt.Errorf("the program could not be started: %w", ctx.Err())
 		}
+	}
+	if failed != nil {
+		return 0, backends.Containment{}, failed
 	}
 	if err := s.satisfies(*contained); err != nil {
 		s.kill()
@@ -140,6 +152,7 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher) end {
 	wall := time.NewTimer(s.limits.Wall)
 	defer wall.Stop()
 	exit := s.exit(pid)
+	defer s.forget(pid)
 	var e end
 	select {
 	case m := <-exit:
@@ -160,10 +173,14 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher) end {
 		return ended(m)
 	default:
 	}
-	if s.keep {
-		s.killBelow(int(pid))
-	} else {
+	if !s.keep {
 		s.kill()
+		return e
+	}
+	s.killBelow(int(pid))
+	select { // or its number would still be taken when it comes again
+	case <-exit:
+	case <-s.gone:
 	}
 	return e
 }
@@ -181,7 +198,7 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 	kills := int64(0)
 	if s.cgroup != nil {
 		kills = s.cgroup.oomKills()
-		r.PeakMemory = s.cgroup.peak()
+		r.PeakMemory = max(r.PeakMemory, s.cgroup.peak()) // v2 has told it since 5.19
 		if s.cgroup.forksRefused() > 0 {
 			r.Hit = append(r.Hit, "processes")
 		}
@@ -192,7 +209,7 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 	if w.crowded.Load() {
 		r.Hit = append(r.Hit, "processes")
 	}
-	if s.files.full() {
+	if s.diskFull() {
 		r.Hit = append(r.Hit, "disk")
 	}
 	switch {
@@ -207,9 +224,12 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 		r.Ended, r.ExitCode, r.Signal = backends.EndedSignal, 128+int(unix.SIGKILL), "SIGKILL"
 	case e.status.Signaled():
 		sig := e.status.Signal()
-		r.Ended, r.ExitCode, r.Signal = backends.EndedSignal, 128+int(sig), unix.SignalName(sig)
-		if limit, ours := map[unix.Signal]string{unix.SIGXCPU: "cpu", unix.SIGXFSZ: "disk"}[sig]; ours {
-			r.Ended, r.Limit = backends.EndedLimit, limit
+		r.Ended, r.ExitCode, r.Signal = backends.EndedSignal, 128+int(sig), cmp.Or(unix.SignalName(sig), fmt.Sprintf("signal %d", sig))
+		// The program can send itself these, too: believe only what fits.
+		if sig == unix.SIGXCPU && r.CPU >= s.limits.Wall {
+			r.Ended, r.Limit = backends.EndedLimit, "cpu"
+		} else if sig == unix.SIGXFSZ && s.diskFull() {
+			r.Ended, r.Limit = backends.EndedLimit, "disk"
 		}
 	case e.status.ExitStatus() != 0:
 		r.Ended, r.ExitCode = backends.EndedExit, e.status.ExitStatus()
@@ -283,13 +303,16 @@ func (p *pipes) started() {
 	}
 }
 
-// drain waits until all that was written has arrived. In a session, processes that the command
-// left behind may hold its pipes open for ever: they get a moment.
+// drain waits until all that was written has arrived. Who holds the pipes then gets a moment: in a
+// session, processes that the command left behind; else, a process of the host to which the program
+// passed its descriptors through a socket in a folder that it was shown.
 func (p *pipes) drain(keep bool) {
+	patience := 2 * time.Second
 	if keep {
-		for _, f := range p.ours[1:] {
-			f.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		}
+		patience = 100 * time.Millisecond
+	}
+	for _, f := range p.ours[1:] {
+		f.SetReadDeadline(time.Now().Add(patience))
 	}
 	p.copies.Wait()
 }

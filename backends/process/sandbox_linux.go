@@ -39,6 +39,7 @@ type sandbox struct {
 	files *files
 	proc  *os.File // /proc as PID 1 sees it
 	shm   *os.File // /proc/sysvipc/shm, likewise
+	disk  *os.File // its /tmp, on the file system that bounds what it writes
 
 	starting sync.Mutex // one command is between Started and Status at a time
 	starts   chan report
@@ -113,6 +114,9 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 				Remedy: "install it for all users, or start sandboxmcp as an ordinary user"}
 		}
 	}
+	if err := s.checkRuntime(spec.Mounts); err != nil {
+		return nil, err
+	}
 	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
 	s.tasks = tasks(spec.Language, s.limits.Processes)
 	if s.weak {
@@ -152,7 +156,7 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 		return err
 	}
 	var work *os.File
-	if err := s.follow(ctx, s.setupPlan(), &work, &s.proc, &s.shm); err != nil {
+	if err := s.follow(ctx, s.setupPlan(), &work, &s.proc, &s.shm, &s.disk); err != nil {
 		return err
 	}
 	defer work.Close()
@@ -188,8 +192,14 @@ func (s *sandbox) listen() {
 		}
 		var m launch.Message
 		copy(messageBytes(&m), buf)
+		if m.Kind == launch.Started {
+			s.forget(m.Pid) // what was told of an earlier one of that number
+		}
 		if m.Kind == launch.Exited {
-			s.exit(m.Pid) <- m
+			select {
+			case s.exit(m.Pid) <- m:
+			default: // nobody has waited for the last of that number
+			}
 			continue
 		}
 		select {
@@ -207,6 +217,12 @@ func (s *sandbox) exit(pid int32) chan launch.Message {
 		s.exits[pid] = make(chan launch.Message, 1)
 	}
 	return s.exits[pid]
+}
+
+func (s *sandbox) forget(pid int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.exits, pid)
 }
 
 // Files implements [backends.Sandbox].
@@ -228,8 +244,9 @@ func (s *sandbox) Close() error {
 			<-s.gone
 			s.watching.Wait()
 			err = s.files.close()
-			s.proc.Close()
-			s.shm.Close()
+		}
+		for _, f := range []*os.File{s.proc, s.shm, s.disk} {
+			f.Close() // of nil, too
 		}
 		for _, o := range s.owned {
 			o.ids.Close()

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	netbpf "golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // forbidden are calls that moby's list lets a container without capabilities make, and a sandbox
@@ -33,7 +36,8 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 // filterKind tells apart the filters that sandboxes need.
 type filterKind struct {
 	namespaces bool // there are a network and an IPC namespace of its own
-	affinity   bool // the program may choose its CPUs
+	affinity   bool // the program may choose its CPUs, for a cgroup counts
+	shared     bool // it may write to a folder of the host
 }
 
 // withheld are calls that this kind does not allow. Without an IPC namespace, what the latter make
@@ -41,12 +45,21 @@ type filterKind struct {
 func (k filterKind) withheld() []string {
 	var list []string
 	if !k.affinity {
-		list = append(list, "sched_setaffinity")
+		list = append(list, "sched_setaffinity", "msgget") // queues hold memory that no process does
 	}
 	if !k.namespaces {
 		list = append(list, "shmget", "msgget", "semget", "mq_open")
 	}
 	return list
+}
+
+// absent are calls that this kernel shall seem not to have, because a filter can't see their
+// arguments: programs then fall back to others.
+func (k filterKind) absent() []string {
+	if k.shared {
+		return []string{"clone3", "openat2", "fchmodat2"}
+	}
+	return []string{"clone3"}
 }
 
 // filters assembles each kind of filter once.
@@ -56,7 +69,8 @@ type filters struct {
 }
 
 func (s *sandbox) filterKind() filterKind {
-	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil}
+	shared := s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
+	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil, shared: shared}
 }
 
 // of returns a filter that has been prepared.
@@ -121,11 +135,16 @@ func assemble(k filterKind) ([]byte, error) {
 		netbpf.RetConstant{Val: uint32(bpf.ActionKillProcess)},
 		netbpf.JumpIf{Cond: netbpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
 		netbpf.RetConstant{Val: enosys},
-		// glibc and others fall back to clone, whose flags a filter can see.
-		netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: uint32(info.SyscallNames["clone3"]), SkipTrue: 1},
-		netbpf.RetConstant{Val: enosys},
+	}
+	for _, name := range k.absent() {
+		if number, known := info.SyscallNames[name]; known {
+			list = append(list, netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: uint32(number), SkipTrue: 1}, netbpf.RetConstant{Val: enosys})
+		}
 	}
 	for _, d := range append(ours(k), decisions...) {
+		if _, known := info.SyscallNames[d.name]; !known {
+			continue // on this architecture
+		}
 		block, err := d.assemble()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.name, err)
@@ -134,7 +153,11 @@ func assemble(k filterKind) ([]byte, error) {
 		list = append(list, netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: number, SkipTrue: 1}, netbpf.Jump{Skip: uint32(len(block))})
 		list = append(list, block...)
 	}
-	code, err := netbpf.Assemble(append(list, search(runs(always))...))
+	tail, err := search(runs(always))
+	if err != nil {
+		return nil, err
+	}
+	code, err := netbpf.Assemble(append(list, tail...))
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +193,11 @@ func (d decision) assemble() ([]netbpf.Instruction, error) {
 	if err != nil {
 		return nil, err
 	}
-	list[len(list)-1] = netbpf.RetConstant{Val: d.otherwise} // the library's default knows only EPERM
+	last := len(list) - 1
+	if list[last] != (netbpf.RetConstant{Val: eperm}) {
+		return nil, errors.New("the assembler's list does not end in the default: this is a bug")
+	}
+	list[last] = netbpf.RetConstant{Val: d.otherwise} // the library's default knows only EPERM
 	return list, nil
 }
 
@@ -196,18 +223,25 @@ func runs(numbers []int) []run {
 }
 
 // search finds the row that the number in the accumulator is in.
-func search(list []run) []netbpf.Instruction {
+func search(list []run) ([]netbpf.Instruction, error) {
 	if len(list) == 1 {
 		action := eperm
 		if list[0].allowed {
 			action = allowed
 		}
-		return []netbpf.Instruction{netbpf.RetConstant{Val: action}}
+		return []netbpf.Instruction{netbpf.RetConstant{Val: action}}, nil
 	}
 	half := len(list) / 2
-	low, high := search(list[:half]), search(list[half:])
+	low, lowErr := search(list[:half])
+	high, highErr := search(list[half:])
+	if err := errors.Join(lowErr, highErr); err != nil {
+		return nil, err
+	}
+	if len(low) > 255 {
+		return nil, errors.New("a jump is too far: this is a bug")
+	}
 	jump := netbpf.JumpIf{Cond: netbpf.JumpGreaterThan, Val: list[half-1].last, SkipTrue: uint8(len(low))}
-	return slices.Concat([]netbpf.Instruction{jump}, low, high)
+	return slices.Concat([]netbpf.Instruction{jump}, low, high), nil
 }
 
 func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
@@ -284,6 +318,13 @@ func ours(k filterKind) []decision {
 		{"clone", []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}, bpf.ActionAllow, eperm},
 		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, allowed},
 	}
+	if !k.affinity {
+		// The watcher must be able to look into every process.
+		list = append(list, decision{"prctl", []bpf.ArgumentConditions{low32(0, unix.PR_SET_DUMPABLE)}, bpf.ActionErrno, allowed})
+	}
+	if k.shared {
+		list = append(list, noSetuid()...)
+	}
 	if k.namespaces {
 		return append(list, decision{"socket", sockets(), bpf.ActionAllow, noFamily}) // as a kernel without them says it
 	}
@@ -298,6 +339,29 @@ func ours(k filterKind) []decision {
 		decision{"sched_setscheduler", itself(0), bpf.ActionAllow, eperm},
 		decision{"sched_setparam", itself(0), bpf.ActionAllow, eperm},
 		decision{"sched_setattr", itself(0), bpf.ActionAllow, eperm})
+}
+
+// noSetuid keeps a program from leaving files on the host that run as their owner, whom it stands for
+// in a folder that it may write: mounts with nosuid bind only those inside.
+func noSetuid() []decision {
+	const bits = unix.S_ISUID | unix.S_ISGID
+	plain := func(arg uint32) bpf.ArgumentConditions {
+		return bpf.ArgumentConditions{{Argument: arg, Operation: bpf.BitsNotSet, Value: bits}}
+	}
+	// The mode counts only where a file is made: O_CREAT, and O_TMPFILE's own bit.
+	noFile := func(arg uint32) bpf.ArgumentConditions {
+		return bpf.ArgumentConditions{{Argument: arg, Operation: bpf.BitsNotSet, Value: unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY}}
+	}
+	list := []decision{
+		{"openat", []bpf.ArgumentConditions{noFile(2), plain(3)}, bpf.ActionAllow, eperm},
+		{"open", []bpf.ArgumentConditions{noFile(1), plain(2)}, bpf.ActionAllow, eperm},
+	}
+	for name, arg := range map[string]uint32{
+		"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1, "mknod": 1, "mknodat": 2, "mkdir": 1, "mkdirat": 2,
+	} {
+		list = append(list, decision{name, []bpf.ArgumentConditions{plain(arg)}, bpf.ActionAllow, eperm})
+	}
+	return list
 }
 
 // sockets are the kinds of socket that an empty network namespace has a use for: Unix, TCP and

@@ -21,6 +21,7 @@ func TestFilter(t *testing.T) {
 	}
 	const garbage = 1 << 40 // above the bits that the kernel looks at
 	wide, weak := filterKind{namespaces: true, affinity: true}, filterKind{}
+	shared := filterKind{namespaces: true, affinity: true, shared: true}
 	for _, c := range []struct {
 		name string
 		kind filterKind
@@ -69,6 +70,18 @@ func TestFilter(t *testing.T) {
 		{"shmget", wide, "shmget", [6]uint64{}, allowed},
 		{"weak: shmget", weak, "shmget", [6]uint64{}, eperm},
 		{"weak: mq_open", weak, "mq_open", [6]uint64{}, eperm},
+		{"chmod", shared, "chmod", [6]uint64{0, 0o755}, allowed},
+		{"chmod setuid", shared, "chmod", [6]uint64{0, 0o4755}, eperm},
+		{"chmod setuid where nothing is shared", wide, "chmod", [6]uint64{0, 0o4755}, allowed},
+		{"fchmodat setgid", shared, "fchmodat", [6]uint64{0, 0, 0o2755}, eperm},
+		{"openat for reading", shared, "openat", [6]uint64{0, 0, 0, 0o4755}, allowed},
+		{"openat that makes a file", shared, "openat", [6]uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o644}, allowed},
+		{"openat that makes a setuid file", shared, "openat", [6]uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o4755}, eperm},
+		{"openat of a setuid O_TMPFILE", shared, "openat", [6]uint64{0, 0, unix.O_TMPFILE | unix.O_WRONLY, 0o4755}, eperm},
+		{"openat of a folder", shared, "openat", [6]uint64{0, 0, unix.O_DIRECTORY, garbage}, allowed},
+		{"openat2", shared, "openat2", [6]uint64{}, enosys},
+		{"no cgroup: hide from the watcher", weak, "prctl", [6]uint64{unix.PR_SET_DUMPABLE}, eperm},
+		{"no cgroup: name a thread", weak, "prctl", [6]uint64{unix.PR_SET_NAME}, allowed},
 		{"prlimit of another", wide, "prlimit64", [6]uint64{7}, allowed},
 		{"weak: prlimit of itself", weak, "prlimit64", [6]uint64{0, 7}, allowed},
 		{"weak: prlimit of another", weak, "prlimit64", [6]uint64{7}, eperm},

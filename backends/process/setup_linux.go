@@ -25,6 +25,7 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | un
 func (b *Backend) prepare(g *cgroup) *plan {
 	p := newPlan()
 	g.join(p)
+	p.do("umask", unix.SYS_UMASK, val(0o022)) // whatever the caller's is, others must get at what we make
 	if b.root {
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	} else {
@@ -66,7 +67,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	if _, err := os.Stat(segments); err != nil {
 		segments = os.DevNull // a kernel without System V IPC
 	}
-	settle(p, workspace, segments)
+	settle(p, workspace, segments, "/tmp")
 	return p
 }
 
@@ -101,17 +102,19 @@ func loopbackUp(p *plan) {
 }
 
 // settle ends every setup: PID 1 gives up what it needs no more and tells the server that it is
-// ready, handing over the workspace, its view of processes and of shared memory segments.
-func settle(p *plan, workspace, segments string) {
+// ready, handing over the workspace, its views of processes and of shared memory segments, and the disk.
+func settle(p *plan, workspace, segments, tmp string) {
 	p.prctl("PR_SET_NO_NEW_PRIVS", unix.PR_SET_NO_NEW_PRIVS, 1)
 	dropCapabilities(p)
 	work := p.get("open workspace", unix.SYS_OPENAT, cwd, p.str(workspace), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	proc := p.get("open proc", unix.SYS_OPENAT, cwd, p.str("/proc"), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	shm := p.get("open "+segments, unix.SYS_OPENAT, cwd, p.str(segments), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
-	p.ready(work, proc, shm)
+	disk := p.get("open "+tmp, unix.SYS_OPENAT, cwd, p.str(tmp), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
+	p.ready(work, proc, shm, disk)
 	p.do("close workspace", unix.SYS_CLOSE, work)
 	p.do("close proc", unix.SYS_CLOSE, proc)
 	p.do("close segments", unix.SYS_CLOSE, shm)
+	p.do("close disk", unix.SYS_CLOSE, disk)
 	// Last: nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 }

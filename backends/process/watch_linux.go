@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,7 +53,7 @@ func (w *watcher) runDisk(s *sandbox) {
 			return
 		case <-tick.C:
 		}
-		if s.diskUsed() > s.limits.Disk {
+		if s.foldersUsed() > s.limits.Disk {
 			w.exceed("disk")
 			return
 		}
@@ -100,21 +101,17 @@ func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64, g
 func (w *watcher) stop() { close(w.quit) }
 
 // lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
-// in our sense: not the page cache of files, and not what lies in the workspace.
+// in our sense: not the page cache of files, and not what lies on the sandbox's own disk.
 func (s *sandbox) lookAtCgroup(limit int64) sight {
 	used := s.cgroup.usage()
 	if used <= limit {
 		return sight{ram: used}
 	}
-	return sight{ram: s.cgroup.anonymous() - s.tmpfsUsed()}
-}
-
-// tmpfsUsed is how much memory the workspace's files take.
-func (s *sandbox) tmpfsUsed() int64 {
-	if s.weak || s.host.Host != "" {
-		return 0
+	ram := s.cgroup.anonymous()
+	if !s.weak { // whose disk is the host's
+		ram -= s.diskUsed()
 	}
-	return s.files.used()
+	return sight{ram: ram}
 }
 
 // lookAtTree adds up what all processes of the sandbox hold. The cheap sum counts pages that are
@@ -123,14 +120,16 @@ func (s *sandbox) lookAtTree(limit int64) sight {
 	pids := s.pids()
 	files := s.memfds(pids) + s.segments()
 	saw := sight{ram: files}
+	var tables int64 // the page tables, which a process can make large with little else
 	for _, pid := range pids {
 		status := statusFields(s.read(pid + "/status"))
+		tables += kib(status["VmPTE"])
 		saw.ram += kib(status["RssAnon"]) + kib(status["RssShmem"])
 		threads, _ := strconv.ParseUint(status["Threads"], 10, 32)
 		saw.threads += threads
 		saw.cpu += cpuTime(s.read(pid + "/stat"))
 	}
-	if saw.ram <= limit {
+	if saw.ram += tables; saw.ram <= limit {
 		return saw
 	}
 	var private, shared int64
@@ -139,17 +138,16 @@ func (s *sandbox) lookAtTree(limit int64) sight {
 		private += kib(rollup["Pss_Anon"])
 		shared += kib(rollup["Pss_Shmem"])
 	}
-	saw.ram = private + max(shared, files)
+	saw.ram = private + tables + max(shared, files)
 	return saw
 }
 
 // segments adds up System V shared memory, attached or not: the column rss, in bytes, of
 // /proc/sysvipc/shm.
 func (s *sandbox) segments() int64 {
-	text := make([]byte, 64<<10)
-	n, _ := s.shm.ReadAt(text, 0)
+	text, _ := io.ReadAll(io.NewSectionReader(s.shm, 0, 16<<20))
 	var sum int64
-	for line := range strings.Lines(string(text[:n])) {
+	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) >= 16 {
 			rss, _ := strconv.ParseInt(fields[14], 10, 64) // not a number in the first line
 			sum += rss

@@ -27,7 +27,7 @@ func (b *Backend) weakSetup(s *sandbox) *plan {
 		becomeUser(p, s.uid)
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	}
-	settle(p, s.dir, os.DevNull)
+	settle(p, s.dir, os.DevNull, s.tmp)
 	return p
 }
 
@@ -142,7 +142,7 @@ func weakRules(s *sandbox) []rule {
 	if s.host.Host != "" && !s.host.Write {
 		rules[0].access = fsRead
 	}
-	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+	for _, dir := range shownFolders {
 		rules = append(rules, rule{dir, fsRead})
 	}
 	for _, name := range etcNames() {
@@ -176,8 +176,8 @@ func threadsOf(uid int) uint64 {
 	return sum
 }
 
-// diskUsed adds up what the sandbox's own folders hold, in bytes.
-func (s *sandbox) diskUsed() int64 {
+// foldersUsed adds up what the sandbox's own folders hold, in bytes.
+func (s *sandbox) foldersUsed() int64 {
 	var sum int64
 	filepath.WalkDir(s.folder, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
