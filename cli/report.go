@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,11 +46,15 @@ func (r report) end() error {
 	if !r.quiet && isTerminal(r.stderr) {
 		r.say("%s", r.summary())
 	}
-	if r.result.ArtifactsFailed != "" {
-		return &failure{code: exitOurs, text: "the script ended, but its artifacts could not all be saved: " + r.result.ArtifactsFailed}
+	unsaved := r.unsaved()
+	if unsaved != "" && r.result.Ended != backends.EndedOK { // the script's own failure says more
+		r.say("%s", unsaved)
 	}
 	switch r.result.Ended {
 	case backends.EndedOK:
+		if unsaved != "" {
+			return &failure{code: exitOurs, text: unsaved}
+		}
 		return nil
 	case backends.EndedTimeout:
 		return silent(exitTimeout)
@@ -62,6 +67,24 @@ func (r report) end() error {
 	return silent(r.result.ExitCode)
 }
 
+// unsaved says why artifacts are missing, if any are.
+func (r report) unsaved() string {
+	if r.result.ArtifactsFailed == "" {
+		return ""
+	}
+	return "the script ended, but its artifacts could not all be saved: " + r.result.ArtifactsFailed
+}
+
+// warnings are also about runs without an end: their output may have been shown already.
+func (r report) warnings() {
+	if r.quiet {
+		return
+	}
+	for _, w := range r.result.Warnings {
+		r.say("warning: %s", w)
+	}
+}
+
 // notes are about what is not as the script's caller may think.
 func (r report) notes() {
 	res := &r.result
@@ -71,17 +94,17 @@ func (r report) notes() {
 	case backends.EndedSignal:
 		r.say("the script was killed by %s", res.Signal)
 	}
-	for stream, cut := range map[string]int64{"stdout": res.StdoutCut, "stderr": res.StderrCut} {
-		if cut > 0 {
-			r.say("the last %d bytes of %s were cut off; --output BYTES keeps more", cut, stream)
+	for _, stream := range []struct {
+		name string
+		cut  int64
+	}{{"stdout", res.StdoutCut}, {"stderr", res.StderrCut}} {
+		if stream.cut > 0 {
+			r.say("the last %d bytes of %s were cut off; --output BYTES keeps more", stream.cut, stream.name)
 		}
-	}
-	for _, w := range res.Warnings {
-		r.say("warning: %s", w)
 	}
 	for _, a := range res.Artifacts {
 		if a.Withheld != "" {
-			r.say("artifact %s is withheld: %s", a.Name, a.Withheld)
+			r.say("artifact %s is withheld: %s", visible(a.Name), a.Withheld)
 		}
 	}
 	if res.ArtifactsDropped > 0 {
@@ -134,7 +157,7 @@ func names(artifacts []pipeline.Artifact) string {
 			list = append(list, "...")
 			break
 		}
-		list = append(list, a.Name)
+		list = append(list, visible(a.Name))
 	}
 	return strings.Join(list, ", ")
 }
@@ -154,7 +177,12 @@ func isTerminal(w io.Writer) bool {
 
 // writeJSON writes v as one line.
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(visibleJSON(b.Bytes()))
+	return err
 }

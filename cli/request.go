@@ -94,14 +94,14 @@ func (p *program) script(r *pipeline.Request, file string) error {
 	}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usage("check the spelling; the path starts at the current folder", "there is no file %s", file)
+		return usage("check the spelling; the path starts at the current folder", "there is no file %s", visible(file))
 	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a folder: name the script in it", file)
+		return usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a folder: name the script in it", visible(file))
 	}
 	r.Code, err = readCode(f, file)
 	r.Name, r.Stdin, r.Beside = filepath.Base(file), p.stdin, beside(file)
@@ -221,7 +221,7 @@ func existing(flag, path string) (string, error) {
 		abs, err = filepath.EvalSymlinks(abs)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", usage("check the spelling; the path starts at the current folder", "%s %s: there is no such file or folder", flag, path)
+		return "", usage("check the spelling; the path starts at the current folder", "%s %s: there is no such file or folder", flag, visible(path))
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", flag, path, err)

@@ -77,6 +77,7 @@ func (p *program) run(c *cli.Context) error {
 		writeJSON(stdout, res) // what goes wrong here shows below
 	}
 	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), saved: c.String("artifacts")}
+	r.warnings()
 	if code, why := r.interrupted(context.Cause(ctx), stdout.failed()); code != 0 {
 		return &failure{code: code, text: why}
 	}

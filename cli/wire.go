@@ -56,8 +56,18 @@ func wire(ctx context.Context, cfg config.Config, delegate bool) (*parts, error)
 			Limits:    bounds(cfg.Limits),
 			Caps:      bounds(cfg.Caps),
 			Artifacts: artifacts(cfg),
+			Protected: append([]string{cfg.StateDir, cfg.SQLitePath}, configFolder()...),
 		}),
 	}, nil
+}
+
+// configFolder is where the user's own configuration is, if that can be known.
+func configFolder() []string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return nil
+	}
+	return []string{filepath.Join(dir, "sandboxmcp")}
 }
 
 // Close ends what the parts keep open. Both halves take a millisecond or two, so they share them.

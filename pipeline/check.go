@@ -32,6 +32,9 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	if err := checkRequest(q); err != nil {
 		return checked{}, err
 	}
+	if err := r.p.overlap(q); err != nil {
+		return checked{}, err
+	}
 	c := checked{Request: q}
 	var err error
 	if c.backend, err = r.p.backend(q.Backend); err != nil {

@@ -64,7 +64,7 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 		Mounts:    q.Mounts,
 		Workspace: q.Workspace,
 	}
-	file, remove, err := q.bring(&spec)
+	file, remove, err := q.bring(&spec, r.p.cfg.Temp)
 	if err != nil {
 		return s, err
 	}
@@ -88,7 +88,7 @@ const outside = "/script/"
 // bring says how the program's file is called inside. In an empty workspace it will be put there.
 // In a host's, the file is there already; what is not shall not be left there either, so it comes
 // by a mount, whose source is on the host only until the sandbox stands.
-func (q routed) bring(spec *backends.Spec) (file string, remove func(), err error) {
+func (q routed) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
 	transformed := !bytes.Equal(q.code.Source, q.Code)
 	switch {
 	case q.Workspace.Host == "":
@@ -96,14 +96,13 @@ func (q routed) bring(spec *backends.Spec) (file string, remove func(), err erro
 	case q.Within != "" && !transformed:
 		return q.Within, func() {}, nil
 	}
-	dir, err := os.MkdirTemp("", "sandboxmcp-")
+	dir, err := aside(temp)
 	if err != nil {
 		return "", nil, err
 	}
 	remove = func() { os.RemoveAll(dir) }
-	// The sandbox's user must get to the file; the folder's name can't be guessed by others.
 	host := filepath.Join(dir, q.code.Name)
-	err = errors.Join(os.Chmod(dir, 0o711), os.WriteFile(host, q.code.Source, 0o644))
+	err = errors.Join(os.WriteFile(host, q.code.Source, 0o644), os.Chmod(host, 0o644)) // whatever the umask
 	if err != nil {
 		remove()
 		return "", nil, err

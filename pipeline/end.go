@@ -80,13 +80,23 @@ func (r *run) noteEnd(e ended) {
 func (r *run) withhold(e ended, err error) (Result, error) {
 	failed := &Error{Stage: StageAudit, err: err, Remedy: "see whether the disk is full and the database is in order: sandboxmcp audit verify",
 		Reason: r.clean("the program ended, but this can't be written to the audit log, so its result is withheld: " + err.Error())}
-	if e.Artifacts != "" {
-		for _, a := range r.res.Artifacts {
-			os.Remove(filepath.Join(e.Artifacts, a.Name))
-		}
-		os.Remove(filepath.Join(e.Artifacts, "SHA256SUMS"))
-	}
+	unsave(e.Artifacts, r.res.Artifacts)
 	return r.bare(failed), failed
+}
+
+// unsave removes the artifacts that were saved in dir. Those that were withheld never were: a file
+// of such a name is the user's own.
+func unsave(dir string, artifacts []Artifact) {
+	saved := false
+	for _, a := range artifacts {
+		if dir != "" && a.Withheld == "" {
+			saved = true
+			os.Remove(filepath.Join(dir, a.Name))
+		}
+	}
+	if saved {
+		os.Remove(filepath.Join(dir, "SHA256SUMS"))
+	}
 }
 
 // stop ends a run that has no outcome, and records why.
@@ -94,7 +104,7 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 	e := broke(StageBackend, err)
 	e.Reason, e.Remedy = r.clean(e.Reason), r.clean(e.Remedy)
 	if ctx.Err() != nil && !e.Denied {
-		e.err = errors.Join(err, ctx.Err(), context.Cause(ctx))
+		e.err = errors.Join(e.err, ctx.Err(), context.Cause(ctx))
 	}
 	res := r.bare(e)
 	// Who gives up while waiting has left no trace, and pays for none.
@@ -115,8 +125,8 @@ func (r *run) noteStop(e *Error) {
 	if e.public != "" {
 		reason = e.public
 	}
-	f := facts{"stage": e.Stage, "reason": reason[:min(len(reason), maxReason)]}
-	f.add("remedy", e.Remedy, len(e.Remedy))
+	f := facts{"stage": e.Stage, "reason": long(reason)}
+	f.add("remedy", long(e.Remedy), len(e.Remedy))
 	f.add("layer", e.Layer, len(e.Layer))
 	if e.Denied {
 		f["ended"] = backends.EndedRefused

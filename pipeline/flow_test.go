@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 func TestNobodyRaisesALimitAboveItsCap(t *testing.T) {
@@ -206,4 +208,45 @@ func filepathWalkContains(dir, text string) error {
 		}
 		return nil
 	})
+}
+
+func TestSecretsThatStayInTheOutputAreNamed(t *testing.T) {
+	r := newRig(t, nil)
+	r.memory.Set("default", "PIN", []byte("1234"))
+	r.memory.Set("default", "TOKEN", []byte("hunter2-hunter2"))
+	res, err := r.shell("true", func(q *Request) { q.Secrets = []string{"PIN", "TOKEN"} })
+	want := []string{"secret PIN is too short or too common to be taken out of the output"}
+	if err != nil || !slices.Equal(res.Warnings, want) {
+		t.Errorf("%v: warnings %q, want %q", err, res.Warnings, want)
+	}
+}
+
+// blockingStore lends nothing before its caller gives up.
+type blockingStore struct{}
+
+func (blockingStore) Get(ctx context.Context, _, _ string) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestCancelNamesItsStage(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Queue, c.Vault = NewQueue(1, 1), vault.New(blockingStore{}) })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	q := Request{Language: "shell", Code: []byte("true"), Secrets: []string{"TOKEN"}}
+	res, err := r.Do(ctx, q)
+	if e := stopped(t, err); e.Stage != StageVault || res.Ended != backends.EndedCancelled || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("in the vault: got %+v and %s", e, res.Ended)
+	}
+	leave, err := r.cfg.Queue.Enter(t.Context(), "default", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	res, err = r.Do(ctx, q)
+	if e := stopped(t, err); e.Stage != StageQueue || res.Ended != backends.EndedCancelled || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("in the queue: got %+v and %s", e, res.Ended)
+	}
 }

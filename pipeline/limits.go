@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -22,11 +23,11 @@ var DefaultCaps = Bounds{
 	Limits: backends.Limits{
 		RAM:       8 << 30,
 		Wall:      time.Hour,
-		CPU:       64,
-		Processes: 1024,
-		Disk:      8 << 30,
+		CPU:       float64(runtime.GOMAXPROCS(0)),
+		Processes: 4096,
+		Disk:      8 << 30, // a tmpfs: this is RAM, too
 	},
-	Output: 64 << 20,
+	Output: 64 << 20, // a run's output is in our memory as a whole
 }
 
 func (b Bounds) or(d Bounds) Bounds {

@@ -106,7 +106,7 @@ func TestBlockedWriterDoesNotWedgeTheRun(t *testing.T) {
 		kinds, _ := r.rows()
 		return len(kinds) == 2
 	})
-	waitFor(t, "the slot", func() bool { return r.cfg.Queue.Stats().Busy == 0 })
+	waitFor(t, "the slot", func() bool { return r.cfg.Queue.stats().Busy == 0 })
 	if n := r.backend.open.Load(); n != 0 {
 		t.Error("the sandbox is still there while its caller's writer blocks")
 	}

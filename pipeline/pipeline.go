@@ -29,7 +29,7 @@ type Config struct {
 	Audit    Recorder           // without one, every run is refused
 	Vault    *vault.Vault       // nil lends nothing
 	Bus      *event.Bus         // nil: nobody listens
-	Queue    *Queue             // nil: as many runs as cores, and 100 that wait
+	Queue    *Queue             // nil: as many runs as cores, and DefaultRoom that wait
 
 	Profile  string             // the default; "" is "hardened"
 	Profiles map[string]Profile // nil: those that the backends know, with all that they promise
@@ -37,6 +37,12 @@ type Config struct {
 	Caps     Bounds             // what a run can ask for at most; zero fields are DefaultCaps
 
 	Artifacts ArtifactPolicy
+	Protected []string // files and folders of ours that no program may write: the log, the configuration
+
+	// Temp is a folder of ours, for the files that are shown to a sandbox while it is being
+	// started; what a killed process left in it is removed. "" is os.TempDir, which is everybody's
+	// and is not tidied.
+	Temp string
 }
 
 // Recorder is the audit log. What it was given is durable when Append returns without an error;
@@ -53,17 +59,23 @@ type Profile struct {
 
 // ArtifactPolicy says what is handed out of what programs leave behind.
 type ArtifactPolicy struct {
-	MaxCount int   // files; 0 is 1,000
-	MaxBytes int64 // of all together; 0 is 256 MB
+	MaxCount int   // files; 0 is the count of DefaultArtifacts
+	MaxBytes int64 // of all together; 0 is the bytes of DefaultArtifacts
 	// ShowSecrets hands artifacts out even if a leased secret is in them.
 	ShowSecrets bool
 }
+
+// DefaultArtifacts is what is handed out where the operator does not say.
+var DefaultArtifacts = ArtifactPolicy{MaxCount: 1000, MaxBytes: 512 << 20}
+
+// DefaultRoom is how many runs may wait where the operator does not say.
+const DefaultRoom = 256
 
 // New returns a pipeline that works as cfg says.
 func New(cfg Config) *Pipeline {
 	cfg.Limits, cfg.Caps = cfg.Limits.or(DefaultBounds), cfg.Caps.or(DefaultCaps)
 	if cfg.Queue == nil {
-		cfg.Queue = NewQueue(runtime.NumCPU(), 100)
+		cfg.Queue = NewQueue(runtime.GOMAXPROCS(0), DefaultRoom)
 	}
 	if cfg.Vault == nil {
 		cfg.Vault = vault.New()
@@ -78,10 +90,10 @@ func New(cfg Config) *Pipeline {
 		}
 	}
 	if cfg.Artifacts.MaxCount <= 0 {
-		cfg.Artifacts.MaxCount = 1000
+		cfg.Artifacts.MaxCount = DefaultArtifacts.MaxCount
 	}
 	if cfg.Artifacts.MaxBytes <= 0 {
-		cfg.Artifacts.MaxBytes = 256 << 20
+		cfg.Artifacts.MaxBytes = DefaultArtifacts.MaxBytes
 	}
 	return &Pipeline{cfg: cfg}
 }

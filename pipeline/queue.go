@@ -172,18 +172,3 @@ func (q *Queue) admit() {
 		w.told <- nil
 	}
 }
-
-// Stats is a queue at one moment.
-type Stats struct {
-	Slots   int `json:"slots"`
-	Busy    int `json:"busy"`
-	Waiting int `json:"waiting"`
-	Room    int `json:"room"`
-}
-
-// Stats returns what the queue holds now.
-func (q *Queue) Stats() Stats {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return Stats{Slots: q.slots, Busy: q.slots - q.free, Waiting: q.waiting, Room: q.room}
-}

@@ -99,7 +99,7 @@ func TestGreedyNamespaceCannotFillTheWaitingRoom(t *testing.T) {
 		}
 		leave()
 		synctest.Wait()
-		if got := q.Stats(); got.Busy != 0 || got.Waiting != 0 {
+		if got := q.stats(); got.Busy != 0 || got.Waiting != 0 {
 			t.Errorf("at the end: %+v", got)
 		}
 	})
@@ -174,7 +174,7 @@ func TestCancelledWaiterCostsNothing(t *testing.T) {
 		if err := <-done; err != cause {
 			t.Errorf("got %v, want the cause", err)
 		}
-		if got := q.Stats(); got.Waiting != 0 {
+		if got := q.stats(); got.Waiting != 0 {
 			t.Errorf("a cancelled waiter still waits: %+v", got)
 		}
 		if _, err := q.Enter(ctx, "a", 1, nil); err != cause {
@@ -182,7 +182,7 @@ func TestCancelledWaiterCostsNothing(t *testing.T) {
 		}
 		hold()
 		hold() // a second call gives nothing back
-		if got := q.Stats(); got.Busy != 0 {
+		if got := q.stats(); got.Busy != 0 {
 			t.Errorf("busy at the end: %+v", got)
 		}
 	})
@@ -226,7 +226,7 @@ func TestTurnThatComesWithTheCancelIsGivenBack(t *testing.T) {
 		if leave := <-done; leave != nil {
 			leave()
 		}
-		if got := q.Stats(); got.Busy != 0 || got.Waiting != 0 {
+		if got := q.stats(); got.Busy != 0 || got.Waiting != 0 {
 			t.Fatalf("a slot was lost: %+v", got)
 		}
 	}
@@ -274,7 +274,7 @@ func TestQueueHoldsItsBound(t *testing.T) {
 	if entered.Load() == 0 {
 		t.Error("nobody came in")
 	}
-	if got := q.Stats(); got.Busy != 0 || got.Waiting != 0 || len(q.lines) != 0 || len(q.turns) != 0 {
+	if got := q.stats(); got.Busy != 0 || got.Waiting != 0 || len(q.lines) != 0 || len(q.turns) != 0 {
 		t.Errorf("at the end: %+v, %d lines, %d turns", got, len(q.lines), len(q.turns))
 	}
 }
@@ -285,4 +285,13 @@ func BenchmarkQueueFree(b *testing.B) {
 		leave, _ := q.Enter(b.Context(), "a", 1, nil)
 		leave()
 	}
+}
+
+// queueStats is a queue at one moment.
+type queueStats struct{ Busy, Waiting int }
+
+func (q *Queue) stats() queueStats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return queueStats{Busy: q.slots - q.free, Waiting: q.waiting}
 }

@@ -32,20 +32,20 @@ type facts map[string]any
 
 // facts returns what is known of a request before anybody has looked at it.
 func (q *Request) facts() facts {
-	f := facts{"code_sha256": hash(q.Code), "code_bytes": len(q.Code), "name": clip(q.Name), "language": clip(q.Language)}
+	f := facts{"code_sha256": hash(q.Code), "code_bytes": len(q.Code), "name": q.Name, "language": q.Language}
 	f.add("args", len(q.Args), len(q.Args))
 	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
-	f.add("env", some(envNames(q.Env)), len(q.Env))
-	f.add("secrets", some(q.Secrets), len(q.Secrets))
-	f.add("allow", some(q.Allow), len(q.Allow))
-	f.add("mounts", some(mountNames(q.Mounts)), len(q.Mounts))
-	f.add("workspace", clip(mountName(q.Workspace)), len(q.Workspace.Host))
+	f.add("env", envNames(q.Env), len(q.Env))
+	f.add("secrets", q.Secrets, len(q.Secrets))
+	f.add("allow", q.Allow, len(q.Allow))
+	f.add("mounts", mountNames(q.Mounts), len(q.Mounts))
+	f.add("workspace", mountName(q.Workspace), len(q.Workspace.Host))
 	return f
 }
 
 // know adds what was decided about a request that is sound.
 func (r *run) know(c checked) {
-	r.facts["language"], r.facts["name"] = c.code.Language, clip(c.code.Name)
+	r.facts["language"], r.facts["name"] = c.code.Language, c.code.Name
 	r.facts["backend"], r.facts["profile"], r.facts["require"] = c.backend.Name(), c.profile, c.requires
 	r.facts["limits"] = map[string]any{
 		"ram_bytes": c.limits.RAM, "wall_seconds": c.limits.Wall.Seconds(), "cpu_cores": c.limits.CPU,
@@ -60,7 +60,8 @@ func (f facts) add(key string, value any, count int) {
 	}
 }
 
-// with returns f and more, free of secrets.
+// with returns f and more, free of secrets, and bounded. The text must not have been cut before:
+// half a secret is not recognized.
 func (r *run) with(f, more facts) facts {
 	all := facts{}
 	for _, part := range []facts{f, more} {
@@ -71,28 +72,39 @@ func (r *run) with(f, more facts) facts {
 	return all
 }
 
-// cleaned takes secrets out of the text in v.
+// long is text that may be as long as maxReason.
+type long string
+
+// cleaned takes secrets out of the text in v, and then returns its beginning, and that of each
+// list. Applied twice it would cut twice.
 func (r *run) cleaned(v any) any {
 	switch v := v.(type) {
 	case string:
-		return r.clean(v)
+		return clip(r.clean(v), maxText)
+	case long:
+		return clip(r.clean(string(v)), maxReason)
 	case []string:
-		out := make([]string, len(v))
+		short := make([]string, 0, min(len(v), maxListed+1))
 		for i, s := range v {
-			out[i] = r.clean(s)
+			if i == maxListed {
+				return append(short, fmt.Sprintf("and %d more", len(v)-maxListed))
+			}
+			short = append(short, clip(r.clean(s), maxText))
 		}
-		return out
+		return short
 	}
 	return v
 }
 
 // note keeps an entry for the next time that something is written to the log.
-func (r *run) note(kind string, data facts) {
-	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.res.ID, Namespace: r.res.Namespace, Data: r.with(nil, data)})
-}
+func (r *run) note(kind string, data facts) { r.enter(kind, nil, data) }
 
 // noteRun notes something about the run as a whole, with all that is known of it.
-func (r *run) noteRun(kind string, data facts) { r.note(kind, r.with(r.facts, data)) }
+func (r *run) noteRun(kind string, data facts) { r.enter(kind, r.facts, data) }
+
+func (r *run) enter(kind string, f, more facts) {
+	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.res.ID, Namespace: r.res.Namespace, Data: r.with(f, more)})
+}
 
 // flush makes the noted entries durable, and then tells the listeners: nobody hears of what the
 // log does not hold.
@@ -219,23 +231,12 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// some returns the beginning of a list, and of each of its elements.
-func some(list []string) []string {
-	short := make([]string, 0, min(len(list), maxListed+1))
-	for i, s := range list {
-		if i == maxListed {
-			return append(short, fmt.Sprintf("and %d more", len(list)-maxListed))
-		}
-		short = append(short, clip(s))
-	}
-	return short
-}
-
-func clip(s string) string {
-	if len(s) <= maxText {
+// clip returns the first max bytes of s, or a little less: no character is cut in half.
+func clip(s string, max int) string {
+	if len(s) <= max {
 		return s
 	}
-	return s[:maxText] + "..."
+	return s[:max-halfRune([]byte(s[:max]))] + "..."
 }
 
 func envNames(env []string) []string {

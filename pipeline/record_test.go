@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
@@ -222,5 +223,61 @@ func TestSavedArtifactsMatchTheirSums(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(dir, "d/b.txt"))
 	if err != nil || string(got) != "world" || res.Artifacts[1].SHA256 != hash([]byte("world")) {
 		t.Errorf("%v: %q, %+v", err, got, res.Artifacts)
+	}
+}
+
+// Half a secret is not recognized, so nothing may be cut before the secrets are taken out.
+func TestSecretsAreTakenOutBeforeRowsAreCut(t *testing.T) {
+	const secret = "hunter2-hunter2-hunter2"
+	for at := maxText - len(secret) - 1; at <= maxText; at++ {
+		long := strings.Repeat("ä", at/2) + strings.Repeat("/", at%2) + secret + strings.Repeat("x", 40)
+		r := newRig(t, nil)
+		r.memory.Set("default", "TOKEN", []byte(secret))
+		_, err := r.shell("true", func(q *Request) {
+			q.Secrets = []string{"TOKEN"}
+			q.Mounts = []backends.Mount{{Host: "/" + long, Inside: "/" + long}}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text := r.rows()
+		if strings.Contains(text, "hunter") {
+			t.Errorf("at %d the log holds the secret's beginning:\n%s", at, text)
+		}
+		if !strings.Contains(text, "...") || strings.Contains(text, "\uFFFD") || strings.Contains(text, `\ufffd`) {
+			t.Errorf("at %d it was not cut, or in the middle of a character:\n%s", at, text)
+		}
+	}
+}
+
+func TestRowsHoldTheBeginningOfLongLists(t *testing.T) {
+	r := newRig(t, nil)
+	_, err := r.shell("true", func(q *Request) {
+		for i := range 300 {
+			q.Env = append(q.Env, fmt.Sprintf("V%d=1", i))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, text := r.rows(); !strings.Contains(text, `"V99","and 200 more"]`) || strings.Contains(text, "V100") {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestWithheldResultLeavesOwnFilesAlone(t *testing.T) {
+	r := newRig(t, nil)
+	r.memory.Set("default", "TOKEN", []byte("hunter2-hunter2"))
+	dir := project(t, map[string]string{"leak": "mine", "SHA256SUMS": "mine"})
+	r.log.failAt(event.ExecutionCompleted)
+	_, err := r.shell("echo $TOKEN > leak", func(q *Request) { q.Secrets, q.Artifacts = []string{"TOKEN"}, dir })
+	stopped(t, err)
+	if own, err := os.ReadFile(filepath.Join(dir, "leak")); string(own) != "mine" {
+		t.Errorf("the user's own file is gone: %q, %v", own, err)
+	}
+	dir = project(t, map[string]string{"leak": "mine", "SHA256SUMS": "mine"})
+	unsave(dir, []Artifact{{Name: "leak", Withheld: "a secret"}})
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("files of withheld artifacts, which were never written, were removed: %v", left)
 	}
 }

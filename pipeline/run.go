@@ -68,7 +68,10 @@ func (r *run) queue(ctx context.Context, c checked) (queued, error) {
 		e.err = err
 		return queued{}, e
 	}
-	return queued{c, leave}, err
+	if err != nil {
+		return queued{}, broke(StageQueue, err)
+	}
+	return queued{c, leave}, nil
 }
 
 // armed is a queued request with the secrets that it asked for.
@@ -86,7 +89,10 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 		return armed{}, e
 	}
 	if err != nil {
-		return armed{}, context.Cause(ctx)
+		return armed{}, broke(StageVault, context.Cause(ctx))
+	}
+	for _, name := range lease.Unredacted() {
+		r.warn("secret " + name + " is too short or too common to be taken out of the output")
 	}
 	if len(q.Secrets) > 0 {
 		r.clean = lease.Redact

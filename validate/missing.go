@@ -6,8 +6,8 @@ import (
 
 // What an interpreter says when it did not find a module. The prefix is that of exception groups.
 var (
-	pythonMissing = lazy(`^[ |]*ModuleNotFoundError: No module named '([^']{1,200})'`)
-	nodeMissing   = lazy(`^(?:Uncaught )?Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([^']{1,200})'`)
+	pythonMissing = lazy(`^[ |]*ModuleNotFoundError: No module named '([-\w.@/]{1,200})'`)
+	nodeMissing   = lazy(`^(?:Uncaught )?Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([-\w.@/:~]{1,200})'`)
 )
 
 // pythonAgain stands between an exception and the one that was raised while it was handled.

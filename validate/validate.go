@@ -75,12 +75,6 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 	return out, nil
 }
 
-// Language returns the language of a file by its extension.
-func Language(name string) (language string, ok bool) {
-	k, ok := byExtension(name)
-	return k.language, ok
-}
-
 // kind is a language with what its interpreters distinguish by file names.
 type kind struct {
 	language   string

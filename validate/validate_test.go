@@ -38,7 +38,7 @@ func check(t testing.TB, c Code) (Checked, *Error) {
 	return out, bad
 }
 
-func TestLanguage(t *testing.T) {
+func TestByExtension(t *testing.T) {
 	tests := map[string]string{
 		"a.py": Python, "a.js": Node, "a.mjs": Node, "a.cjs": Node, "a.ts": Node, "a.mts": Node,
 		"a.cts": Node, "a.sh": Shell, "a.bash": Shell, "A.PY": Python, "dir.js/a.py": Python,
@@ -46,9 +46,10 @@ func TestLanguage(t *testing.T) {
 		"": "", "a": "", "a.": "", "a.rb": "", "a.py.txt": "", "a.tsx": "", "py": "", "x.py/": "",
 	}
 	for name, want := range tests {
-		got, ok := Language(name)
+		k, ok := byExtension(name)
+		got := k.language
 		if got != want || ok != (want != "") {
-			t.Errorf("Language(%q) = %q, %v; want %q", name, got, ok, want)
+			t.Errorf("byExtension(%q) = %q, %v; want %q", name, got, ok, want)
 		}
 	}
 }

@@ -165,7 +165,8 @@ func TestSourcesInOrder(t *testing.T) {
 		"backend":                {Value: "docker", From: "environment SANDBOXMCP_BACKEND"},
 		"max_concurrent":         {Value: "5", From: "flag"},
 		"max_queue":              {Value: "256", From: "default"},
-		"limits.ram_mb":          {Value: "400", From: "environment SANDBOXMCP_MAX_RAM_MB"},
+		"limits.ram_mb":          {Value: "300", From: name + ":3"},
+		"caps.ram_mb":            {Value: "400", From: "environment SANDBOXMCP_MAX_RAM_MB"},
 		"limits.timeout_seconds": {Value: "3", From: name + ":3"}, // an empty variable is none
 		"limits.processes":       {Value: "50", From: "flag"},
 		"profile":                {Value: "hardened", From: "flag"},
@@ -214,30 +215,31 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-func TestBound(t *testing.T) {
-	name, env := write(t, "caps: {ram_mb: 600}\n")
-	c, err := Load(Options{Env: env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := c.Bound(Limits{RAMMB: 600, CPUCores: 0.5})
-	if want := (Limits{600, 60, 0.5, 10, 1 << 20, 512}); err != nil || got != want {
-		t.Errorf("got %+v, %v; want %+v", got, err, want)
-	}
+func TestMaxIsAMaximum(t *testing.T) {
 	for _, tt := range []struct {
-		ask  Limits
-		want string
+		name, file, max string
+		limit, most     int64
+		error           string
 	}{
-		{Limits{RAMMB: 601}, "ram_mb: 601 is more than the operator's cap of 600 (caps.ram_mb, " + name + ":1)"},
-		{Limits{TimeoutSeconds: 3600.5}, "timeout_seconds: 3600.5 is more than the operator's cap of 3600 (caps.timeout_seconds, default)"},
-		{Limits{Processes: -1}, "processes: -1 is out of range"},
-		{Limits{OutputBytes: 1}, "output_bytes: 1 is out of range"},
-		{Limits{DiskMB: 1 << 50}, "disk_mb: 1125899906842624 is out of range"},
-		{Limits{CPUCores: 1e300}, "cpu_cores: 1"},
+		{name: "below the default", max: "100", limit: 100, most: 100},
+		{name: "above the default", max: "4096", limit: 512, most: 4096},
+		{name: "stronger than the file's", file: "caps: {ram_mb: 600}\n", max: "400", limit: 400, most: 400},
+		{name: "below the file's default", file: "limits: {ram_mb: 300}\n", max: "200", error: "limits.ram_mb: the default of 300 ("},
+		{name: "no number", max: "many", error: "SANDBOXMCP_MAX_RAM_MB: caps.ram_mb: "},
 	} {
-		if got, err := c.Bound(tt.ask); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%+v: got %+v, %v; want %s", tt.ask, got, err, tt.want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			_, env := write(t, tt.file)
+			c, err := Load(Options{Env: append(env, "SANDBOXMCP_MAX_RAM_MB="+tt.max)})
+			if tt.error != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.error) {
+					t.Errorf("got %v, want %s", err, tt.error)
+				}
+				return
+			}
+			if err != nil || c.Limits.RAMMB != tt.limit || c.Caps.RAMMB != tt.most {
+				t.Errorf("got %d of at most %d, %v; want %d of %d", c.Limits.RAMMB, c.Caps.RAMMB, err, tt.limit, tt.most)
+			}
+		})
 	}
 }
 

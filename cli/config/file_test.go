@@ -49,6 +49,8 @@ func TestBadFiles(t *testing.T) {
 		{"store twice", "vault: [memory, memory]\n", ":1: vault: store memory is listed twice"},
 		{"store of a wrong type", "vault:\n- memory\n- 5\n", ":2: vault: the list in line 3 holds a number"},
 		{"relative path", "state_dir: state\n", `:1: state_dir: "state" is relative`},
+		{"no artifacts at all", "artifacts:\n  max_count: 0\n", "0 is out of range: 1 to"},
+		{"artifacts of no size", "artifacts:\n  max_mb: 0\n", "0 is out of range: 1 to"},
 		{"default above its cap", "caps:\n  ram_mb: 100\n", ":2: limits.ram_mb: the default of 512 (default) is above its cap of 100 (caps.ram_mb, "},
 		{"own default above the cap", "limits:\n  processes: 5000\n", ":2: limits.processes: the default of 5000 ("},
 		{"unknown profile", "profile: hardend\n", `:1: profile: there is no profile "hardend" (did you mean "hardened"?)`},

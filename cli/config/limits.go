@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits bound one run, or bound what a run may ask for. In a request a zero means the default.
+// Limits bound one run, or bound what a run may ask for.
 type Limits struct {
 	RAMMB          int64   // MB (1,048,576 bytes), of all processes together
 	TimeoutSeconds float64 // of wall time
@@ -63,26 +63,3 @@ func (l limit) set(v float64) error {
 }
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-
-// Bound returns what a run gets that asks for want: zeroes become the defaults. More than a cap is
-// an error and not cut, since whoever asked would wonder why the program died early.
-func (c Config) Bound(want Limits) (Limits, error) {
-	byDefault, caps := c.Limits.all(), c.Caps.all()
-	for i, w := range want.all() {
-		if w.get() == 0 {
-			if err := w.set(byDefault[i].get()); err != nil {
-				return Limits{}, fmt.Errorf("%s: %w", w.name, err)
-			}
-			continue
-		}
-		if err := w.set(w.get()); err != nil {
-			return Limits{}, fmt.Errorf("%s: %w", w.name, err)
-		}
-		if most := caps[i].get(); w.get() > most {
-			key := "caps." + w.name
-			return Limits{}, fmt.Errorf("%s: %s is more than the operator's cap of %s (%s, %s)",
-				w.name, decimal(w.get()), decimal(most), key, c.from(key))
-		}
-	}
-	return want, nil
-}

@@ -44,6 +44,7 @@ func Load(o Options) (Config, error) {
 	l.environment()
 	l.flags(o.Flags)
 	l.places()
+	l.lower()
 	if len(l.errs) == 0 { // else they would be told twice
 		l.consistent()
 	}
@@ -127,6 +128,17 @@ func (l *loader) flags(flags map[string]string) {
 		} else {
 			l.fail("flag", key, "there is no such setting: this is a bug of sandboxmcp")
 		}
+	}
+}
+
+// lower takes our own default down to a maximum from the environment: a variable is set without a
+// look at what else there is. A default that the file names is an error, as with the file's caps.
+func (l *loader) lower() {
+	const limit, most = "limits.ram_mb", "caps.ram_mb"
+	from := l.c.from(most)
+	if strings.HasPrefix(from, "environment ") && l.c.from(limit) == "default" && l.c.Limits.RAMMB > l.c.Caps.RAMMB {
+		l.c.Limits.RAMMB = l.c.Caps.RAMMB
+		l.c.origins[limit] = from
 	}
 }
 

@@ -39,16 +39,16 @@ func settings() []setting {
 		path("sqlite_path", "SQLITE_PATH", func(c *Config) *string { return &c.SQLitePath }),
 		profile(),
 	}
-	env := map[string]string{"ram_mb": "MAX_RAM_MB", "timeout_seconds": "TIMEOUT"}
+	env := map[string]string{"limits.timeout_seconds": "TIMEOUT", "caps.ram_mb": "MAX_RAM_MB"}
 	for i, l := range new(Limits).all() {
-		all = append(all, bound("limits."+l.name, env[l.name], func(c *Config) limit { return c.Limits.all()[i] }))
+		all = append(all, bound("limits."+l.name, env["limits."+l.name], func(c *Config) limit { return c.Limits.all()[i] }))
 	}
 	for i, l := range new(Limits).all() {
-		all = append(all, bound("caps."+l.name, "", func(c *Config) limit { return c.Caps.all()[i] }))
+		all = append(all, bound("caps."+l.name, env["caps."+l.name], func(c *Config) limit { return c.Caps.all()[i] }))
 	}
 	return append(all,
-		count("artifacts.max_count", "", 0, 1_000_000, func(c *Config) *int { return &c.Artifacts.MaxCount }),
-		count("artifacts.max_mb", "", 0, 16<<20, func(c *Config) *int64 { return &c.Artifacts.MaxMB }),
+		count("artifacts.max_count", "", 1, 1_000_000, func(c *Config) *int { return &c.Artifacts.MaxCount }),
+		count("artifacts.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Artifacts.MaxMB }),
 		yesNo("artifacts.withhold", func(c *Config) *bool { return &c.Artifacts.Withhold }),
 	)
 }

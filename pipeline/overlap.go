@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// overlap refuses a run that could write, from inside, what we write or trust outside: the folder
+// that its artifacts will be saved in, which it could replace by a link to any other, and the
+// operator's own files, such as the audit log.
+func (p *Pipeline) overlap(q Request) error {
+	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
+		if m.Host == "" || !m.Write {
+			continue
+		}
+		host := real(m.Host)
+		if q.Artifacts != "" && within(real(q.Artifacts), host) {
+			return refuse(StageValidate, fmt.Sprintf("the program could replace the folder for artifacts, which lies in %s", m.Host),
+				"name a folder outside of it with --artifacts, or show it read-only")
+		}
+		for _, ours := range p.cfg.Protected {
+			if ours = real(ours); within(ours, host) || within(host, ours) {
+				return p.refuseProtected(m, ours)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Pipeline) refuseProtected(m backends.Mount, ours string) error {
+	return refuse(StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours),
+		"show another folder")
+}
+
+// within says whether name is dir or lies below it.
+func within(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// real follows the links of a path as far as it exists.
+func real(name string) string {
+	if abs, err := filepath.Abs(name); err == nil {
+		name = abs
+	}
+	rest := ""
+	for dir := name; ; dir = filepath.Dir(dir) {
+		if found, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return name
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
