@@ -21,10 +21,10 @@ func testLeftovers(t *testing.T, b *bench) {
 	if err := oneRun(t, first, b, 0); err != nil {
 		t.Fatal(err)
 	}
+	(&bench{backend: first, newBackend: b.newBackend, o: b.o}).start(t, b.spec("python")).Close() // or there is nothing to see
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b.start(t, b.spec("python")).Close() // or there is nothing to see
 	ways := []struct {
 		name string
 		run  func(t *testing.T, s backends.Sandbox, word string)

@@ -27,10 +27,11 @@ var controllers = []string{"memory", "pids", "cpu"}
 // cgroups makes the cgroups of one server's sandboxes, all below one folder that carries the
 // server's identity, so that the next server can tell what a killed one left behind.
 type cgroups struct {
-	once sync.Once
-	want bool              // enough to ask systemd for it
-	base map[string]string // by controller; "" is v2's single tree
-	why  string            // why there are none
+	once   sync.Once
+	want   bool              // enough to ask systemd for it
+	folder string            // what our folders are called
+	base   map[string]string // by controller; "" is v2's single tree
+	why    string            // why there are none
 
 	locks []*os.File // of our folders, by which others see that we live
 
@@ -53,9 +54,9 @@ func (c *cgroups) find() {
 	c.once.Do(func() {
 		var err error
 		if cg.IsCgroup2UnifiedMode() {
-			c.base, err = baseV2()
+			c.base, err = baseV2(c.folder)
 		} else {
-			c.base, err = baseV1()
+			c.base, err = baseV1(c.folder)
 		}
 		if c.want && err != nil {
 			if failed := c.delegate(); failed != nil {
@@ -77,10 +78,13 @@ func (c *cgroups) find() {
 	})
 }
 
-// folder is the name of this server's folder: its pid, and when it started, for pids come again.
-func folder(pid int) string {
-	return fmt.Sprintf("%s%d.%s", folderPrefix, pid, startTime(pid))
+// identity begins the name of a server's folders: its pid, and when it started, for pids come again.
+func identity(pid int) string {
+	return fmt.Sprintf("%s%d.%s.", folderPrefix, pid, startTime(pid))
 }
+
+// newFolder names the folders of one backend of this process.
+func newFolder() string { return identity(os.Getpid()) + rand.Text()[:8] }
 
 const folderPrefix = "sandboxmcp."
 
@@ -112,7 +116,7 @@ func removeDead(dir string) {
 func dead(dir string) bool {
 	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), folderPrefix), ".")
 	n, err := strconv.Atoi(pid)
-	if err != nil || folder(n) == filepath.Base(dir) {
+	if err != nil || strings.HasPrefix(filepath.Base(dir), identity(n)) {
 		return false
 	}
 	f, err := lock(dir)
@@ -143,9 +147,6 @@ func (c *cgroups) own() error {
 			return err
 		}
 		f, err := lock(dir)
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			continue // another backend of this process has it
-		}
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func (c *cgroups) own() error {
 	return nil
 }
 
-func baseV1() (map[string]string, error) {
+func baseV1(folder string) (map[string]string, error) {
 	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func baseV1() (map[string]string, error) {
 			if err != nil {
 				continue
 			}
-			base[name] = filepath.Join(m.Mountpoint, rel, folder(os.Getpid()))
+			base[name] = filepath.Join(m.Mountpoint, rel, folder)
 		}
 	}
 	for _, name := range controllers {

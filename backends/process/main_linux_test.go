@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,7 +99,7 @@ func TestServerKilled(t *testing.T) {
 			if len(below) < 9 { // a launcher, and in each sandbox PID 1, bash and sleep
 				t.Fatalf("the server has only %d processes below it", len(below))
 			}
-			name := folder(cmd.Process.Pid)
+			name := identity(cmd.Process.Pid)
 			cmd.Process.Kill()
 			cmd.Wait()
 			alive := below
@@ -116,8 +117,7 @@ func TestServerKilled(t *testing.T) {
 			s.Close()
 			b.Close() // waits until it has swept up
 			for _, dir := range b.cgroups.base {
-				left := strings.TrimSuffix(dir, folder(os.Getpid())) + name
-				if _, err := os.Stat(left); err == nil {
+				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), name+"*")); len(left) > 0 {
 					t.Errorf("the killed server's %s is still there", left)
 				}
 			}

@@ -45,7 +45,7 @@ func New(c Config) *Backend {
 
 		launchers: newLaunchers(),
 	}
-	b.cgroups.want = c.Delegate
+	b.cgroups.want, b.cgroups.folder = c.Delegate, newFolder()
 	b.nursery.backend = b
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -37,7 +36,7 @@ func (s *sandbox) makeDir() error {
 	if err := s.backend.ownWork(); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
 	}
-	s.folder = filepath.Join(s.backend.workDir(), folder(os.Getpid()), s.id)
+	s.folder = filepath.Join(s.backend.workDir(), s.backend.cgroups.folder, s.id)
 	s.dir, s.tmp = filepath.Join(s.folder, "workspace"), filepath.Join(s.folder, "tmp")
 	for _, dir := range []string{s.dir, s.tmp} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
@@ -92,14 +91,11 @@ func (b *Backend) ownWork() error {
 		return nil
 	}
 	b.removeDeadWork()
-	dir := filepath.Join(b.workDir(), folder(os.Getpid()))
+	dir := filepath.Join(b.workDir(), b.cgroups.folder)
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return err
 	}
 	f, err := lock(dir)
-	if errors.Is(err, unix.EWOULDBLOCK) { // another backend of this process has it
-		f, err = os.Open(dir)
-	}
 	b.workLock = f
 	return err
 }
