@@ -286,29 +286,29 @@ func (g *cgroup) join(p *plan) {
 
 // number reads a file of the cgroup that holds one number; 0 when it can't.
 func (g *cgroup) number(controller, v1, v2 string) int64 {
-	name := filepath.Join(g.paths[controller], v1)
-	if g.v2() {
-		name = filepath.Join(g.paths[""], v2)
-	}
-	b, _ := os.ReadFile(name)
-	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	n, _ := strconv.ParseInt(strings.TrimSpace(g.read(controller, v1, v2)), 10, 64)
 	return n
 }
 
 // field reads one line "key number" of a file of the cgroup.
 func (g *cgroup) field(controller, v1, v2, key string) int64 {
-	name := filepath.Join(g.paths[controller], v1)
-	if g.v2() {
-		name = filepath.Join(g.paths[""], v2)
-	}
-	b, _ := os.ReadFile(name)
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(g.read(controller, v1, v2)) {
 		if value, ok := strings.CutPrefix(line, key+" "); ok {
 			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 			return n
 		}
 	}
 	return 0
+}
+
+// read reads a file of the cgroup by what it is called in v1 and in v2; "" when it can't.
+func (g *cgroup) read(controller, v1, v2 string) string {
+	name := filepath.Join(g.paths[controller], v1)
+	if g.v2() {
+		name = filepath.Join(g.paths[""], v2)
+	}
+	b, _ := os.ReadFile(name)
+	return string(b)
 }
 
 func (g *cgroup) usage() int64 { return g.number("memory", "memory.usage_in_bytes", "memory.current") }

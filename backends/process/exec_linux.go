@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
 // messageSize is how long every message to the server is; a status has text behind it.
@@ -134,9 +135,6 @@ func (s *sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
 	return r
 }
 
-// systemPath is the search path inside, after the interpreter's own folders.
-const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // resolve replaces args[0], where it is a runtime's name, and returns the program to execute.
 func (s *sandbox) resolve(args []string) string {
 	name := args[0]
@@ -159,7 +157,7 @@ func (s *sandbox) resolve(args []string) string {
 }
 
 func (s *sandbox) path() string {
-	return strings.Join(append(slices.Clone(s.runtime.PathDirs), systemPath), ":")
+	return strings.Join(append(slices.Clone(s.runtime.PathDirs), runtimes.SystemPath), ":")
 }
 
 // environ is the program's whole environment. Caches and settings go to /tmp, so that what is

@@ -28,7 +28,7 @@ var shownFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
 
 // checkMounts refuses requests that can't be shown where they ask to be.
 func checkMounts(spec backends.Spec) error {
-	const most = 24 // writable ones: each takes a descriptor along, of which a message holds 32
+	const most = 24 // each writable one takes a descriptor along, of which a message holds 32
 	if len(spec.Mounts) > most {
 		return &backends.Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), most), Remedy: "mount a folder above them"}
 	}
