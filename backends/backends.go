@@ -8,6 +8,7 @@ package backends
 import (
 	"context"
 	"io"
+	"net"
 	"time"
 )
 
@@ -41,6 +42,17 @@ type Sandbox interface {
 	// Files is the workspace. It may be used before, during and after Exec, until Close.
 	Files() Files
 
+	// Listeners accept what programs inside connect to: one for each of Spec.Listen, in that order.
+	// Close closes them.
+	Listeners() []net.Listener
+
+	// Usage is what all processes of the sandbox use now, as far as the host can tell.
+	Usage() Usage
+
+	// Limit changes RAM, CPU and Processes while programs run. Zero fields keep what is in force,
+	// which Limit returns: where no cgroup counts, only RAM can be changed.
+	Limit(Limits) (Limits, error)
+
 	// Close ends every process and removes the sandbox from the host: mounts, namespaces,
 	// cgroups, files. It is safe to call more than once.
 	Close() error
@@ -63,6 +75,9 @@ type File struct {
 	Name string // relative to the workspace; any bytes but NUL, so not always UTF-8
 	Size int64  // bytes, when it was listed
 	Mode uint32 // permission bits
+	// Changed is when content or status last changed, as the kernel saw it (ctime): a program
+	// can't set it.
+	Changed time.Time
 	// Open reads the file. It never blocks on, nor follows, what was put in the file's place
 	// since: such a change is an error.
 	Open func() (io.ReadCloser, error)
@@ -80,6 +95,9 @@ type Spec struct {
 	// Workspace is a host folder to show as /workspace; "" is an empty one that is thrown away.
 	Workspace Mount
 	Keep      bool // a session: other processes live on when a command ends
+	// Listen are TCP ports on the sandbox's own loopback address, 127.0.0.1, on which the host
+	// answers: see Sandbox.Listeners. Nothing else leads out.
+	Listen []int
 }
 
 // Mount shows a host path inside the sandbox.
@@ -137,6 +155,9 @@ type Command struct {
 	Env []string
 	// Dir is the working directory, "/workspace" if empty.
 	Dir string
+	// Main is a session's own interpreter: it may run as long as the sandbox stands, and when it
+	// ends, all other processes of the sandbox end with it.
+	Main bool
 }
 
 // Streams connects a command. Writers are called from one goroutine each; a writer that returns
@@ -146,6 +167,24 @@ type Streams struct {
 	// return after Exec has.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer // nil throws away
+
+	// Channel, if not nil, is called before the program begins with our end of a private two-way
+	// stream, which the program finds as its descriptor 3 and does not pass on to its children by
+	// itself. Whoever gets it closes it.
+	Channel func(io.ReadWriteCloser)
+	// Interrupt, if not nil, sends SIGINT to the program and what is in its process group, once
+	// for each value. It must not be closed.
+	Interrupt <-chan struct{}
+	// Begun, if not nil, is told what holds the program just before it begins.
+	Begun func(Containment)
+}
+
+// Usage is what a sandbox uses at one moment.
+type Usage struct {
+	CPU       time.Duration // user and system, since the sandbox started
+	Memory    int64         // bytes of RAM, without the workspace's files
+	Disk      int64         // bytes in /workspace, /tmp and /dev/shm together
+	Processes int           // processes, without the sandbox's own PID 1
 }
 
 // How a run ended. A run ends in exactly one of these ways.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +68,10 @@ type box struct {
 	mounted map[string][]byte // files shown by mounts, as they were at the start
 	closed  sync.Once
 }
+
+func (b *box) Listeners() []net.Listener                        { return nil }
+func (b *box) Usage() backends.Usage                            { return backends.Usage{} }
+func (b *box) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }
 
 func (b *box) Close() error {
 	b.closed.Do(func() { b.open.Add(-1) })

@@ -53,6 +53,8 @@ func (e ended) left() signer.Source {
 		return func(context.Context, func(signer.File) error) (int, error) { return 0, nil }
 	}
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
-		return e.box.Files().Each(ctx, func(file backends.File) error { return f(signer.File(file)) })
+		return e.box.Files().Each(ctx, func(file backends.File) error {
+		return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
+	})
 	}
 }

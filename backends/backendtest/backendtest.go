@@ -78,6 +78,8 @@ func groups() []group {
 		{"Kernel", testKernel},
 		{"Limits", testLimits},
 		{"Sessions", testSessions},
+		{"Mains", testMains},
+		{"Listeners", testListeners},
 		{"Programs", testPrograms},
 		{"Leftovers", testLeftovers},
 	}

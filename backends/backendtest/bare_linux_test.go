@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -68,6 +69,12 @@ func (s *bareSandbox) Exec(ctx context.Context, cmd backends.Command, streams ba
 }
 
 func (s *bareSandbox) Files() backends.Files { return bareFiles{s.dir} }
+
+func (s *bareSandbox) Listeners() []net.Listener { return nil }
+
+func (s *bareSandbox) Usage() backends.Usage { return backends.Usage{} }
+
+func (s *bareSandbox) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }
 
 func (s *bareSandbox) Close() error { return os.RemoveAll(s.dir) }
 

@@ -20,17 +20,23 @@ const messageSize = int64(unsafe.Sizeof(launch.Message{}))
 
 // execPlan is what the process of a command follows, up to execve. The order matters: limits
 // and Landlock while everything is still allowed, seccomp when only a few calls are left to make.
-func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File) *plan {
+func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File, channel *os.File) *plan {
 	p := newPlan()
 	for i, f := range streams {
 		p.do("dup3", unix.SYS_DUP3, p.file(f), val(i), val(0))
+	}
+	var private arg
+	if channel != nil {
+		// Descriptor 3 may be one that is still needed, such as our own way to the server.
+		private = p.aside("dup channel", p.file(channel))
+		p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(firstAside))
 	}
 	// PID 1 is not dumpable, and its child would find a /proc/self that belongs to root.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	p.do("setsid", unix.SYS_SETSID)
 	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
 	p.do("umask", unix.SYS_UMASK, val(0o022))
-	limit(p, s)
+	limit(p, s, cmd.Main)
 	// When the host runs out of memory, let it be the sandbox that pays.
 	self := p.get("open oom_score_adj", unix.SYS_OPENAT, cwd, p.str("/proc/self/oom_score_adj"), val(unix.O_WRONLY|unix.O_CLOEXEC), val(0))
 	p.try("write oom_score_adj", unix.SYS_WRITE, self, p.str("1000"), val(4))
@@ -40,11 +46,24 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 	landlock(p, s, b.landlockABI)
 	filter(p, b.filters.of(s.filterKind()))
 	p.report(status)
-	p.do("close_range", unix.SYS_CLOSE_RANGE, val(3), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
+	first := 3
+	if channel != nil {
+		p.do("dup3 channel", unix.SYS_DUP3, private, val(3), val(0))
+		first = 4
+	}
+	p.do("close_range", unix.SYS_CLOSE_RANGE, val(first), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
 	args := slices.Clone(cmd.Args)
 	path := s.resolve(args)
 	p.do("execve "+path, unix.SYS_EXECVE, p.str(path), p.strs(args), p.strs(s.environ(cmd.Env)))
 	return p
+}
+
+// firstAside is the lowest number for descriptors that must be out of the way of 0 to 3.
+const firstAside = 100
+
+// aside makes a copy of a descriptor that no dup3 to a small number can hit.
+func (p *plan) aside(name string, fd arg) arg {
+	return p.get(name, unix.SYS_FCNTL, fd, val(unix.F_DUPFD_CLOEXEC), val(firstAside))
 }
 
 // inside is the working folder that a command means: in the profile "landlock" the workspace is
@@ -74,6 +93,7 @@ func (p *plan) report(status arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
 	buf := p.bytes(make([]byte, size))
 	m := launch.Message{Kind: launch.Status}
+	p.poke(arg{v: buf.v + uint64(unsafe.Offsetof(m.Pid))}, p.get("getpid", unix.SYS_GETPID))
 	copy(p.data[buf.v:], unsafe.Slice((*byte)(unsafe.Pointer(&m)), messageSize))
 	at := buf.v + uint64(messageSize)
 	for _, name := range namespaceLinks {
@@ -85,8 +105,11 @@ func (p *plan) report(status arg) {
 }
 
 // limit sets the limits of each process. Those of the whole tree are the cgroup's or the watcher's.
-func limit(p *plan, s *sandbox) {
+func limit(p *plan, s *sandbox, main bool) {
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
+	if main { // what it may use is for whoever keeps it to say
+		seconds = unix.RLIM_INFINITY - 1
+	}
 	// A file system that is full must say so (ENOSPC) before this limit does (EFBIG).
 	file := uint64(s.limits.Disk) + 1<<20
 	// Where a cgroup counts, let it be the one that refuses, because it tells.

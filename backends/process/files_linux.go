@@ -135,7 +135,7 @@ func (f *files) openFolder(name string) (*os.File, error) {
 
 func (f *files) file(name string, listed fs.FileInfo) backends.File {
 	return backends.File{
-		Name: name, Size: listed.Size(), Mode: uint32(listed.Mode().Perm()),
+		Name: name, Size: listed.Size(), Mode: uint32(listed.Mode().Perm()), Changed: changed(listed),
 		Open: func() (io.ReadCloser, error) { return f.open(name, listed) },
 	}
 }

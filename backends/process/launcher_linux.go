@@ -183,7 +183,7 @@ func send(conn *net.UnixConn, p *plan, whom byte) error {
 
 // receive reads one message and the descriptors that came with it.
 func receive(conn *net.UnixConn, buf []byte) ([]*os.File, error) {
-	oob := make([]byte, unix.CmsgSpace(4*4))
+	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
 	n, oobn, _, _, err := conn.ReadMsgUnix(buf, oob)
 	if err != nil {
 		return nil, err

@@ -28,22 +28,34 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		return backends.Result{}, err
 	}
 	defer pipes.close()
-	begun := time.Now()
-	p := s.backend.execPlan(s, cmd, pipes.theirs)
-	pid, contained, err := s.begin(ctx, p)
-	pipes.started()
+	w := s.watch(cmd.Main)
+	defer w.stop()
+	channel, err := connectChannel(streams.Channel, w.poke)
 	if err != nil {
 		return backends.Result{}, err
 	}
-	w := s.watch()
-	end := s.await(ctx, pid, w)
-	if !s.keep {
-		s.kill()
-	}
-	pipes.drain(s.keep)
-	w.stop()
-	if err := s.failed(p); err != nil {
+	defer channel.Close()
+	begun := time.Now()
+	p := s.backend.execPlan(s, cmd, pipes.theirs, channel)
+	pid, contained, err := s.begin(ctx, p)
+	pipes.started()
+	channel.Close()
+	if err != nil {
 		return backends.Result{}, err
+	}
+	if streams.Begun != nil {
+		streams.Begun(contained)
+	}
+	end, failed := s.await(ctx, pid, w, cmd.Main, streams.Interrupt)
+	switch {
+	case !s.keep:
+		s.kill()
+	case cmd.Main:
+		s.killAll()
+	}
+	pipes.drain(s.keep && !cmd.Main)
+	if failed != nil {
+		return backends.Result{}, p.explain(*failed)
 	}
 	r := s.outcome(end, w)
 	r.Contained, r.Wall = contained, time.Since(begun)
@@ -102,6 +114,9 @@ func (s *sandbox) begin(ctx context.Context, p *plan) (int32, backends.Containme
 		}
 	}
 	if failed != nil {
+		if pid > 0 {
+			s.buried(pid)
+		}
 		return 0, backends.Containment{}, failed
 	}
 	if err := s.satisfies(*contained); err != nil {
@@ -109,6 +124,16 @@ func (s *sandbox) begin(ctx context.Context, p *plan) (int32, backends.Containme
 		return 0, *contained, err
 	}
 	return pid, *contained, nil
+}
+
+// buried waits for the end of a process that did not become a program, or its number would still
+// be taken when it comes again.
+func (s *sandbox) buried(pid int32) {
+	select {
+	case <-s.life(pid).exit:
+	case <-s.gone:
+	}
+	s.forget(pid)
 }
 
 // satisfies checks the layers that policy requires against those that the kernel confirmed.
@@ -125,18 +150,6 @@ func (s *sandbox) satisfies(c backends.Containment) error {
 	return nil
 }
 
-// failed reports an execve that did not succeed: the process had said that it was ready before.
-func (s *sandbox) failed(p *plan) error {
-	select {
-	case m := <-s.starts:
-		if m.Kind == launch.Failed {
-			return p.explain(m.Message)
-		}
-	default:
-	}
-	return nil
-}
-
 // end is why and how a command ended.
 type end struct {
 	reason string // one of backends.Ended, where we ended it
@@ -147,42 +160,49 @@ type end struct {
 	rss    int64
 }
 
-// await waits for the program's end, or brings it about.
-func (s *sandbox) await(ctx context.Context, pid int32, w *watcher) end {
-	wall := time.NewTimer(s.limits.Wall)
-	defer wall.Stop()
-	exit := s.exit(pid)
+// await waits for the program's end, or brings it about. failed is set when its execve did not
+// succeed: its process had said before that it was ready.
+func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, interrupt <-chan struct{}) (e end, failed *launch.Message) {
+	var up <-chan time.Time
+	if !main {
+		wall := time.NewTimer(s.limits.Wall)
+		defer wall.Stop()
+		up = wall.C
+	}
+	life := s.life(pid)
 	defer s.forget(pid)
-	var e end
-	select {
-	case m := <-exit:
-		return ended(m)
-	case <-wall.C:
-		e = end{reason: backends.EndedTimeout, limit: "wall"}
-	case <-ctx.Done():
-		e = end{reason: backends.EndedCancelled}
-	case limit := <-w.exceeded:
-		e = end{reason: backends.EndedLimit, limit: limit}
-		if limit == "ram" {
-			e.reason = backends.EndedOOM
+	for waiting := true; waiting; {
+		waiting = false
+		select {
+		case m := <-life.exit:
+			return ended(m), life.failed
+		case <-interrupt:
+			s.signal(s.group(int(pid)), unix.SIGINT)
+			waiting = true
+		case <-up:
+			e = end{reason: backends.EndedTimeout, limit: "wall"}
+		case <-ctx.Done():
+			e = end{reason: backends.EndedCancelled}
+		case limit := <-w.exceeded:
+			e = end{reason: backends.EndedLimit, limit: limit}
+			if limit == "ram" {
+				e.reason = backends.EndedOOM
+			}
+		case <-s.gone:
 		}
-	case <-s.gone:
 	}
 	select { // it may have ended by itself at the same moment
-	case m := <-exit:
-		return ended(m)
+	case m := <-life.exit:
+		return ended(m), life.failed
 	default:
 	}
 	if !s.keep {
 		s.kill()
-		return e
+		return e, nil
 	}
 	s.killBelow(int(pid))
-	select { // or its number would still be taken when it comes again
-	case <-exit:
-	case <-s.gone:
-	}
-	return e
+	s.buried(pid)
+	return e, nil
 }
 
 func ended(m launch.Message) end {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -24,9 +26,10 @@ type sandbox struct {
 	weak    bool // the profile "landlock": no namespaces, no root of its own
 	keep    bool
 	require []string
-	limits  backends.Limits
+	limits  backends.Limits // that it was started with
 	mounts  []backends.Mount
 	host    backends.Mount // the host folder that is the workspace, if any
+	listen  []int          // ports on its loopback that lead to us
 	owned   []owned        // mounts whose owner on the host is another
 	folder  string         // weak: a folder of our own on the host, with
 	dir     string         // the workspace, if that is not the host's,
@@ -44,10 +47,20 @@ type sandbox struct {
 	starting sync.Mutex // one command is between Started and Status at a time
 	starts   chan report
 	mu       sync.Mutex
-	exits    map[int32]chan launch.Message
-	watching sync.WaitGroup // the watchers of commands, which use our descriptors
-	gone     chan struct{}  // PID 1's end of control is closed: it is dead or dying
+	lives    map[int32]*life // of programs, by their pids inside
+	inForce  backends.Limits // that Limit has changed
+	ram      atomic.Int64    // of them
+	doors    []net.Listener  // of spec.Listen
+	watching sync.WaitGroup  // the watchers of commands, which use our descriptors
+	gone     chan struct{}   // PID 1's end of control is closed: it is dead or dying
 	close    sync.Once
+}
+
+// life is what is told of one program after it was ready.
+type life struct {
+	exit   chan launch.Message
+	ready  bool            // it has said so: execve comes next
+	failed *launch.Message // and did not succeed; set before exit is sent
 }
 
 // report is a message with the text behind it.
@@ -82,8 +95,11 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	s := &sandbox{
 		backend: b, id: spec.ID, keep: spec.Keep, require: spec.Require,
 		limits: spec.Limits.WithDefaults(), host: spec.Workspace,
-		exits: map[int32]chan launch.Message{}, starts: make(chan report, 8), gone: make(chan struct{}),
+		lives: map[int32]*life{}, starts: make(chan report, 8), gone: make(chan struct{}),
 	}
+	s.ram.Store(s.limits.RAM)
+	s.inForce = s.limits
+	s.listen = spec.Listen
 	switch spec.Profile {
 	case "", "hardened":
 	case "landlock":
@@ -95,6 +111,9 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 		return nil, noLandlock
 	}
 	if err := checkMounts(spec); err != nil {
+		return nil, err
+	}
+	if err := checkListen(spec, s.weak); err != nil {
 		return nil, err
 	}
 	var err error
@@ -156,14 +175,22 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 		return err
 	}
 	var work *os.File
-	if err := s.follow(ctx, s.setupPlan(), &work, &s.proc, &s.shm, &s.disk); err != nil {
+	sockets := make([]*os.File, len(s.listen))
+	files := []**os.File{&work, &s.proc, &s.shm, &s.disk}
+	for i := range sockets {
+		files = append(files, &sockets[i])
+	}
+	if err := s.follow(ctx, s.setupPlan(), files...); err != nil {
 		return err
 	}
 	defer work.Close()
+	if err := s.open(sockets); err != nil {
+		return err
+	}
 	if s.files, err = openFiles(work, s.uid, s.host.Host == ""); err != nil {
 		return err
 	}
-	go s.listen()
+	go s.hear()
 	if s.cgroup != nil && !s.cgroup.holds(s.pid) {
 		return errors.New("PID 1 is not in its cgroup")
 	}
@@ -181,8 +208,8 @@ func messageBytes(m *launch.Message) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(m)), messageSize)
 }
 
-// listen sorts PID 1's messages until PID 1 is gone.
-func (s *sandbox) listen() {
+// hear sorts PID 1's messages until PID 1 is gone.
+func (s *sandbox) hear() {
 	defer close(s.gone)
 	buf := make([]byte, int(messageSize)+linkSize*len(namespaceLinks)+statusSize)
 	for {
@@ -192,14 +219,7 @@ func (s *sandbox) listen() {
 		}
 		var m launch.Message
 		copy(messageBytes(&m), buf)
-		if m.Kind == launch.Started {
-			s.forget(m.Pid) // what was told of an earlier one of that number
-		}
-		if m.Kind == launch.Exited {
-			select {
-			case s.exit(m.Pid) <- m:
-			default: // nobody has waited for the last of that number
-			}
+		if s.later(m) {
 			continue
 		}
 		select {
@@ -209,20 +229,42 @@ func (s *sandbox) listen() {
 	}
 }
 
-// exit is where the end of a program is told.
-func (s *sandbox) exit(pid int32) chan launch.Message {
+// later keeps what concerns a program after it was ready, and says whether m was that. All else is
+// for whoever starts a program just now.
+func (s *sandbox) later(m launch.Message) bool {
+	switch l := s.life(m.Pid); m.Kind {
+	case launch.Status:
+		l.ready = true
+	case launch.Failed:
+		if l.ready {
+			l.failed = &m
+		}
+		return l.ready
+	case launch.Exited:
+		select {
+		case l.exit <- m:
+		default: // nobody has waited for the last of that number
+			s.forget(m.Pid)
+		}
+		return true
+	}
+	return false
+}
+
+// life is that of the program pid, which is new if nobody has heard of it.
+func (s *sandbox) life(pid int32) *life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.exits[pid] == nil {
-		s.exits[pid] = make(chan launch.Message, 1)
+	if s.lives[pid] == nil {
+		s.lives[pid] = &life{exit: make(chan launch.Message, 1)}
 	}
-	return s.exits[pid]
+	return s.lives[pid]
 }
 
 func (s *sandbox) forget(pid int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.exits, pid)
+	delete(s.lives, pid)
 }
 
 // Files implements [backends.Sandbox].
@@ -244,6 +286,9 @@ func (s *sandbox) Close() error {
 			<-s.gone
 			s.watching.Wait()
 			err = s.files.close()
+		}
+		for _, door := range s.doors {
+			door.Close()
 		}
 		for _, f := range []*os.File{s.proc, s.shm, s.disk} {
 			f.Close() // of nil, too

@@ -48,6 +48,7 @@ func (b *Backend) prepare(g *cgroup) *plan {
 func (b *Backend) setup(s *sandbox) *plan {
 	p := newPlan()
 	moveIn(p, s)
+	doors := listeners(p, s.listen)
 	outer := 0
 	if b.root {
 		outer = s.uid
@@ -67,7 +68,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	if _, err := os.Stat(segments); err != nil {
 		segments = os.DevNull // a kernel without System V IPC
 	}
-	settle(p, workspace, segments, "/tmp")
+	settle(p, workspace, segments, "/tmp", doors...)
 	return p
 }
 
@@ -102,15 +103,19 @@ func loopbackUp(p *plan) {
 }
 
 // settle ends every setup: PID 1 gives up what it needs no more and tells the server that it is
-// ready, handing over the workspace, its views of processes and of shared memory segments, and the disk.
-func settle(p *plan, workspace, segments, tmp string) {
+// ready, handing over the workspace, its views of processes and of shared memory segments, the disk,
+// and what listens inside for us.
+func settle(p *plan, workspace, segments, tmp string, doors ...arg) {
 	p.prctl("PR_SET_NO_NEW_PRIVS", unix.PR_SET_NO_NEW_PRIVS, 1)
 	dropCapabilities(p)
 	work := p.get("open workspace", unix.SYS_OPENAT, cwd, p.str(workspace), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	proc := p.get("open proc", unix.SYS_OPENAT, cwd, p.str("/proc"), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	shm := p.get("open "+segments, unix.SYS_OPENAT, cwd, p.str(segments), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
 	disk := p.get("open "+tmp, unix.SYS_OPENAT, cwd, p.str(tmp), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
-	p.ready(work, proc, shm, disk)
+	p.ready(append([]arg{work, proc, shm, disk}, doors...)...)
+	for _, door := range doors {
+		p.do("close listener", unix.SYS_CLOSE, door)
+	}
 	p.do("close workspace", unix.SYS_CLOSE, work)
 	p.do("close proc", unix.SYS_CLOSE, proc)
 	p.do("close segments", unix.SYS_CLOSE, shm)

@@ -1,11 +1,13 @@
 package process
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,6 +55,19 @@ func (s *sandbox) below(pid int) []string {
 	return out
 }
 
+// group lists the processes of a process group: field 5 of /proc/pid/stat.
+func (s *sandbox) group(pgrp int) []string {
+	var out []string
+	for _, pid := range s.pids() {
+		stat := s.read(pid + "/stat")
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) > 2 && fields[2] == strconv.Itoa(pgrp) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
 // signal signals processes by their names in /proc. A descriptor of such a folder is good for
 // pidfd_send_signal(2), so that no number is taken for another process.
 func (s *sandbox) signal(pids []string, sig unix.Signal) {
@@ -63,6 +78,20 @@ func (s *sandbox) signal(pids []string, sig unix.Signal) {
 		}
 		unix.PidfdSendSignal(fd, sig, nil, 0)
 		unix.Close(fd)
+	}
+}
+
+// killAll ends every process of a session but PID 1. All are stopped first, so that none that is
+// being born is missed: only a stopped parent's child can be seen for certain.
+func (s *sandbox) killAll() {
+	for range 100 {
+		pids := s.pids()
+		if len(pids) == 0 {
+			return
+		}
+		s.signal(pids, unix.SIGSTOP)
+		s.signal(s.pids(), unix.SIGKILL)
+		time.Sleep(time.Millisecond)
 	}
 }
 

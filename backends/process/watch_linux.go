@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,19 +23,30 @@ type watcher struct {
 	crowded  atomic.Bool // there were as many threads as there may be
 	cpu      atomic.Int64
 	quit     chan struct{}
+	once     sync.Once
+	busy     chan struct{} // somebody has just given the program something to do
 }
 
 // interval between looks. A program that touches 4 GB/s gets 40 MB past its limit at the most,
 // and a look costs some microseconds while usage is low.
 const interval = 10 * time.Millisecond
 
-func (s *sandbox) watch() *watcher {
-	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{})}
+// lazy is the longest interval between looks at a session's interpreter that does nothing: a
+// thousand idle sessions must not keep the machine busy. What it might take meanwhile is bounded
+// by the cgroup.
+const lazy = 320 * time.Millisecond
+
+func (s *sandbox) watch(main bool) *watcher {
+	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), busy: make(chan struct{}, 1)}
 	look := s.lookAtTree
 	if s.cgroup != nil {
 		look = s.lookAtCgroup
 	}
-	s.watching.Go(func() { w.run(look, s.limits.RAM, s.tasks, s.gone) })
+	longest := interval
+	if main {
+		longest = lazy
+	}
+	s.watching.Go(func() { w.run(look, s, longest) })
 	if s.weak {
 		s.watching.Go(func() { w.runDisk(s) })
 	}
@@ -74,21 +86,31 @@ type sight struct {
 	cpu     time.Duration // of the processes alive, and of their children that are not
 }
 
-func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64, gone <-chan struct{}) {
-	tick := time.NewTicker(interval)
+// run looks until the command ends, less and less often, up to longest, while nothing changes.
+func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Duration) {
+	pause := interval
+	tick := time.NewTimer(pause)
 	defer tick.Stop()
-	for {
+	for last := (sight{}); ; tick.Reset(pause) {
 		select {
 		case <-w.quit:
 			return
-		case <-gone:
+		case <-s.gone:
 			return
+		case <-w.busy:
+			pause = interval
+			continue
 		case <-tick.C:
 		}
+		limit := s.ram.Load()
 		saw := look(limit)
+		if pause = min(2*pause, longest); saw != last {
+			pause = interval
+		}
+		last = saw
 		w.peak.Store(max(w.peak.Load(), saw.ram))
 		w.cpu.Store(max(w.cpu.Load(), int64(saw.cpu)))
-		if saw.threads+1 >= tasks { // and PID 1
+		if saw.threads+1 >= s.tasks { // and PID 1
 			w.crowded.Store(true)
 		}
 		if saw.ram > limit {
@@ -98,7 +120,15 @@ func (w *watcher) run(look func(limit int64) sight, limit int64, tasks uint64, g
 	}
 }
 
-func (w *watcher) stop() { close(w.quit) }
+// poke says that the program has got something to do.
+func (w *watcher) poke() {
+	select {
+	case w.busy <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) stop() { w.once.Do(func() { close(w.quit) }) }
 
 // lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
 // in our sense: not the page cache of files, and not what lies on the sandbox's own disk.

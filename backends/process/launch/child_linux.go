@@ -152,7 +152,8 @@ func call(s *Step) (uintptr, syscall.Errno) {
 //go:norace
 //go:nocheckptr
 func fail(step uint32, errno syscall.Errno) {
-	message.Kind, message.Index, message.Errno = Failed, int32(step), int32(errno)
+	pid, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0)
+	message.Kind, message.Index, message.Errno, message.Pid = Failed, int32(step), int32(errno), int32(pid)
 	send()
 	exit(126)
 }

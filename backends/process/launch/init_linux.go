@@ -82,7 +82,7 @@ func begin() {
 func spawn() {
 	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 {
-		message.Kind, message.Index, message.Errno = Failed, -1, int32(errno)
+		message.Kind, message.Index, message.Errno, message.Pid = Failed, -1, int32(errno), 0
 		send()
 		return
 	}

@@ -1,0 +1,252 @@
+package backendtest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// main is a session's interpreter under test.
+type main struct {
+	channel   io.ReadWriteCloser
+	lines     *bufio.Reader
+	interrupt chan struct{}
+	begun     chan backends.Containment
+	ended     chan outcome
+}
+
+// startMain starts a python program as the sandbox's Main command.
+func startMain(ctx context.Context, t testing.TB, s backends.Sandbox, source string) *main {
+	t.Helper()
+	m := &main{interrupt: make(chan struct{}), begun: make(chan backends.Containment, 1), ended: make(chan outcome, 1)}
+	got := make(chan struct{})
+	go func() {
+		var o outcome
+		var stdout, stderr strings.Builder
+		r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-c", source}, Main: true}, backends.Streams{
+			Stdout: &stdout, Stderr: &stderr,
+			Channel:   func(c io.ReadWriteCloser) { m.channel = c; close(got) },
+			Interrupt: m.interrupt,
+			Begun:     func(c backends.Containment) { m.begun <- c },
+		})
+		if o.Result, o.Stdout, o.Stderr = r, stdout.String(), stderr.String(); err != nil {
+			t.Errorf("main: %v", err)
+		}
+		m.ended <- o
+	}()
+	<-got
+	m.lines = bufio.NewReader(m.channel)
+	t.Cleanup(func() { m.channel.Close() })
+	return m
+}
+
+func (m *main) ask(t testing.TB, line string) string {
+	t.Helper()
+	fmt.Fprintln(m.channel, line)
+	answer, err := m.lines.ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return strings.TrimSpace(answer)
+}
+
+// evaluator answers each line of its channel with what it evaluates to.
+const evaluator = `
+import os, sys, time, subprocess
+lines = os.fdopen(os.dup(3), "r")
+for line in lines:
+    try:
+        answer = eval(line)
+    except BaseException as e:
+        answer = type(e).__name__
+    os.write(3, (str(answer) + "\n").encode())
+`
+
+// testMains: a session's own interpreter has a private channel, can be interrupted, lives as long
+// as its sandbox, and takes all others along.
+func testMains(t *testing.T, b *bench) {
+	spec := b.spec("python")
+	spec.Keep = true
+	t.Run("channel", func(t *testing.T) {
+		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
+		if got := m.ask(t, "6 * 7"); got != "42" {
+			t.Errorf("got %q", got)
+		}
+		c := <-m.begun
+		for _, l := range c.Layers {
+			if b.promises(l.Name) && !l.InForce {
+				t.Errorf("layer %s does not hold: %s", l.Name, l.Detail)
+			}
+		}
+		if got := m.ask(t, `subprocess.run(["bash", "-c", "echo forged >&3"]).returncode`); got == "0" || got == "forged" {
+			t.Errorf("a child got the channel: %q", got)
+		}
+		m.channel.Close()
+		if o := <-m.ended; o.Ended != backends.EndedOK {
+			t.Errorf("at the end of its channel: %s %s", o.Ended, o.Stderr)
+		}
+	})
+	t.Run("interrupt", func(t *testing.T) {
+		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
+		for _, code := range []string{"time.sleep(100)", `[0 for _ in iter(int, 1)]`, `subprocess.run(["sleep", "100"])`} {
+			time.AfterFunc(300*time.Millisecond, func() { m.interrupt <- struct{}{} })
+			if got := m.ask(t, code); got != "KeyboardInterrupt" {
+				t.Errorf("%s: got %q", code, got)
+			}
+		}
+		if got := m.ask(t, "1 + 1"); got != "2" {
+			t.Errorf("afterwards: %q", got)
+		}
+	})
+	t.Run("longer than a command may", func(t *testing.T) {
+		spec := spec
+		spec.Limits.Wall = 500 * time.Millisecond
+		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
+		if got := m.ask(t, "time.sleep(1)"); got != "None" {
+			t.Errorf("got %q", got)
+		}
+		select {
+		case o := <-m.ended:
+			t.Errorf("ended %s", o.Ended)
+		default:
+		}
+	})
+	t.Run("its end ends all", func(t *testing.T) {
+		s := b.start(t, spec)
+		word := ulid.Make().String()
+		m := startMain(t.Context(), t, s, evaluator)
+		m.ask(t, fmt.Sprintf(`subprocess.Popen(["setsid", "bash", "-c", "while :; do sleep 100; done", %q]) and 1`, word))
+		if len(processesWith(word)) == 0 {
+			t.Fatal("nothing was started")
+		}
+		m.channel.Close()
+		<-m.ended
+		for range 100 {
+			if len(processesWith(word)) == 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if p := processesWith(word); len(p) > 0 {
+			t.Errorf("still there: %v", p)
+		}
+		if o := exec(t, s, "python", "-c", "print(1)"); o.Stdout != "1\n" {
+			t.Errorf("the sandbox did not outlive it: %s %q", o.Ended, o.Stdout)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := startMain(ctx, t, b.start(t, spec), evaluator)
+		m.ask(t, "1")
+		cancel()
+		if o := <-m.ended; o.Ended != backends.EndedCancelled {
+			t.Errorf("ended %s", o.Ended)
+		}
+	})
+	t.Run("failures are told to whom they concern", func(t *testing.T) {
+		s := b.start(t, spec)
+		m := startMain(t.Context(), t, s, evaluator)
+		var all sync.WaitGroup
+		for i := range 16 {
+			all.Go(func() {
+				name := "true"
+				if i%2 == 0 {
+					name = "/nowhere"
+				}
+				_, err := try(t, s, backends.Command{Args: []string{name}}, nil)
+				if (err != nil) != (name == "/nowhere") {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		all.Wait()
+		if got := m.ask(t, "1 + 1"); got != "2" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("usage and limits", func(t *testing.T) {
+		s := b.start(t, spec)
+		m := startMain(t.Context(), t, s, evaluator)
+		m.ask(t, `globals().update(a=bytearray(b"x" * (80 << 20)))`)
+		if u := s.Usage(); u.Memory < 80<<20 || u.Memory > 200<<20 || u.Processes < 1 {
+			t.Errorf("usage with 80 MB in one process: %+v", u)
+		}
+		m.ask(t, `globals().pop("a") and 1`)
+		l, err := s.Limit(backends.Limits{RAM: 100 << 20})
+		if err != nil || l.RAM != 100<<20 || l.Disk != spec.Limits.Disk {
+			t.Fatalf("got %+v, %v", l, err)
+		}
+		fmt.Fprintln(m.channel, `bytearray(b"x" * (180 << 20))`)
+		if o := <-m.ended; o.Ended != backends.EndedOOM {
+			t.Errorf("180 MB with a limit that was lowered to 100: ended %s", o.Ended)
+		}
+	})
+}
+
+// testListeners: Spec.Listen is the only way out, and leads to us.
+func testListeners(t *testing.T, b *bench) {
+	spec := b.spec("python")
+	spec.Listen = []int{53, 8080}
+	if !b.promises(backends.LayerNet) {
+		if s, err := b.backend.Start(t.Context(), spec); err == nil {
+			s.Close()
+			t.Error("a sandbox without a network of its own was given listeners")
+		}
+		return
+	}
+	s := b.start(t, spec)
+	doors := s.Listeners()
+	if len(doors) != len(spec.Listen) {
+		t.Fatalf("got %d listeners, want %d", len(doors), len(spec.Listen))
+	}
+	for i, door := range doors {
+		go func() {
+			for {
+				c, err := door.Accept()
+				if err != nil {
+					return
+				}
+				fmt.Fprintf(c, "door %d\n", i)
+				c.Close()
+			}
+		}()
+	}
+	const code = `
+import socket
+for port in (53, 8080, 8081):
+    try:
+        print(socket.create_connection(("127.0.0.1", port)).makefile().readline(), end="")
+    except OSError as e:
+        print(type(e).__name__)
+try:
+    socket.create_server(("127.0.0.1", 8080))
+    print("taken over")
+except OSError as e:
+    print("in use")
+`
+	if o := exec(t, s, "python", "-c", code).ok(t); o.Stdout != "door 0\ndoor 1\nConnectionRefusedError\nin use\n" {
+		t.Errorf("got %q %s", o.Stdout, o.Stderr)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := doors[0].Accept(); err == nil {
+		t.Error("a listener outlived its sandbox")
+	}
+	for _, ports := range [][]int{{0}, {-1}, {65536}, make([]int, 1000)} {
+		spec.Listen = ports
+		if s, err := b.backend.Start(t.Context(), spec); err == nil {
+			s.Close()
+			t.Errorf("ports %.20v were taken", ports)
+		}
+	}
+}

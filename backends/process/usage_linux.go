@@ -1,0 +1,67 @@
+package process
+
+import (
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Usage implements [backends.Sandbox].
+func (s *sandbox) Usage() backends.Usage {
+	select {
+	case <-s.gone:
+		return backends.Usage{}
+	default:
+	}
+	u := backends.Usage{Processes: len(s.pids())}
+	if s.weak {
+		u.Disk = s.foldersUsed()
+	} else {
+		u.Disk = s.diskUsed()
+	}
+	if s.cgroup == nil {
+		saw := s.lookAtTree(0)
+		u.CPU, u.Memory = saw.cpu, saw.ram
+		return u
+	}
+	u.CPU, u.Memory = s.cgroup.cpu(), s.cgroup.anonymous()
+	if !s.weak { // whose disk is the host's
+		u.Memory -= min(u.Memory, u.Disk)
+	}
+	return u
+}
+
+// Limit implements [backends.Sandbox].
+func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.inForce
+	if l.RAM > 0 {
+		next.RAM = l.RAM
+	}
+	if s.cgroup != nil {
+		if l.CPU > 0 {
+			next.CPU = l.CPU
+		}
+		if l.Processes > 0 {
+			next.Processes = l.Processes
+		}
+	}
+	if err := s.cgroup.limit(next, int64(tasks(s.runtime.Name, next.Processes))); err != nil {
+		return s.inForce, err
+	}
+	s.inForce = next
+	s.ram.Store(next.RAM)
+	return next, nil
+}
+
+// changed is a file's ctime.
+func changed(info fs.FileInfo) time.Time {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return info.ModTime()
+	}
+	return time.Unix(st.Ctim.Unix())
+}

@@ -1,0 +1,69 @@
+// Package session keeps sandboxes whose interpreter stays: variables, imports, files and
+// background threads live from one request to the next.
+package session
+
+import (
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+)
+
+// Info is what is told of a session.
+type Info struct {
+	ID        string    `json:"id"`
+	Namespace string    `json:"namespace"`
+	Language  string    `json:"language"`
+	Backend   string    `json:"backend"`
+	Profile   string    `json:"profile"`
+	State     string    `json:"state"` // "idle", "busy" or "dead"
+	Created   time.Time `json:"created"`
+	Used      time.Time `json:"last_used"`
+	Idle      float64   `json:"idle_seconds"`     // after which it is closed when nobody uses it
+	Lifetime  float64   `json:"lifetime_seconds"` // after which it is closed in any case
+	Cells     int       `json:"cells"`            // that were run
+	Restarts  []Restart `json:"restarts,omitempty"`
+	Ended     string    `json:"ended,omitempty"` // why it is dead: "closed", "idle", "lifetime", "oom", "signal", "limit", "failed"
+	Limits    Limits    `json:"limits"`
+	Layers    []string  `json:"layers"` // that hold it
+}
+
+// Restart is a moment at which a session's interpreter was lost and a new one started.
+type Restart struct {
+	Time time.Time `json:"time"`
+	Why  string    `json:"why"`
+}
+
+// Limits are what a session may use, in the units that people set them in.
+type Limits struct {
+	RAM       int64   `json:"max_ram_mb"`
+	CPU       float64 `json:"max_cpu_cores"`
+	Wall      float64 `json:"timeout_seconds"` // of one cell
+	Processes int     `json:"max_processes"`
+	Output    int64   `json:"max_output_bytes"`
+	Disk      int64   `json:"max_disk_mb"`
+}
+
+// State is what is inside a session.
+type State struct {
+	Info
+	Variables []kernel.Variable `json:"variables"`
+	Files     []File            `json:"files"`
+	Env       []string          `json:"env"` // NAME=VALUE as cells were given them, secrets masked
+	Usage     Usage             `json:"usage"`
+	Note      string            `json:"note,omitempty"` // why something is missing, such as a cell that is still running
+}
+
+// File is one file of a session's workspace.
+type File struct {
+	Name    string    `json:"name"`
+	Size    int64     `json:"size"` // bytes
+	Changed time.Time `json:"changed"`
+}
+
+// Usage is what a session uses now.
+type Usage struct {
+	MemoryBytes int64   `json:"memory_bytes"`
+	DiskBytes   int64   `json:"disk_bytes"`
+	CPUSeconds  float64 `json:"cpu_seconds"`
+	Processes   int     `json:"processes"`
+}
