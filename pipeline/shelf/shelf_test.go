@@ -1,0 +1,458 @@
+package shelf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/oklog/ulid/v2"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openShelf(t testing.TB, c Config) *Shelf {
+	t.Helper()
+	if c.Dir == "" {
+		c.Dir = filepath.Join(t.TempDir(), "shelf")
+	}
+	s, err := Open(c)
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+var (
+	idMu   sync.Mutex
+	idTime = uint64(1e12)
+)
+
+// newID returns ids of which each is newer than the one before.
+func newID() string {
+	idMu.Lock()
+	defer idMu.Unlock()
+	idTime++
+	return ulid.MustNew(idTime, ulid.DefaultEntropy()).String()
+}
+
+// save puts a file where the signer would.
+func save(t testing.TB, s *Shelf, id, name, content string) Artifact {
+	t.Helper()
+	path := filepath.Join(s.Folder(id), name)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(content), 0o644))
+	return Artifact{Name: name, Size: int64(len(content)), SHA256: "00", MIME: "text/plain"}
+}
+
+func small(id string) Record {
+	return Record{
+		ID: id, Namespace: "team", Session: "s", Language: "python", Name: "a.py", Ended: "exit", ExitCode: 3,
+		Time: time.Unix(1e9, 5).UTC(), Result: json.RawMessage(`{"a":1}`), Stdout: "out \xff", Stderr: "err",
+		StdoutCut: 7, StderrCut: 8, Artifacts: []Artifact{{Name: "x", Size: 1, SHA256: "00", MIME: "m", Withheld: "a secret is in it"}},
+	}
+}
+
+func large(id string) Record {
+	r := small(id)
+	r.Stdout = strings.Repeat("0123456789", 10_000)
+	r.Name = "a\xff.py"
+	return r
+}
+
+func TestPutGet(t *testing.T) {
+	s := openShelf(t, Config{})
+	for name, r := range map[string]Record{
+		"small": small(newID()),
+		"large": large(newID()),
+		"empty": {ID: newID(), Time: time.Unix(0, 0).UTC()},
+		"saved": func() Record {
+			r := small(newID())
+			r.Artifacts = append(r.Artifacts, save(t, s, r.ID, "sub/b\xfe\n", "b"))
+			return r
+		}(),
+		"large result": func() Record {
+			r := small(newID())
+			r.Result = json.RawMessage(`"` + strings.Repeat("x", maxWeight) + `"`)
+			return r
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, s.Put(t.Context(), r))
+			for _, id := range []string{r.ID, strings.ToLower(r.ID)} {
+				got, err := s.Get(id)
+				if diff := cmp.Diff(r, got); err != nil || diff != "" {
+					t.Errorf("%v (-want +got):\n%s", err, diff)
+				}
+			}
+			_, err := os.Stat(filepath.Join(s.c.Dir, r.ID))
+			if onDisk := err == nil; onDisk != (name != "small" && name != "empty") {
+				t.Errorf("on disk: %v", onDisk)
+			}
+			r.ExitCode++
+			must(t, s.Put(t.Context(), r))
+			if got, _ := s.Get(r.ID); got.ExitCode != r.ExitCode {
+				t.Error("the second record did not take the first one's place")
+			}
+		})
+	}
+}
+
+// What is returned is the caller's own.
+func TestCopies(t *testing.T) {
+	s := openShelf(t, Config{})
+	r := small(newID())
+	must(t, s.Put(t.Context(), r))
+	want, _ := s.Get(r.ID)
+	r.Result[0], r.Artifacts[0].Name = 'X', "changed"
+	got, _ := s.Get(r.ID)
+	got.Result[0], got.Artifacts[0].Name = 'X', "changed"
+	s.List(Filter{})[0].Artifacts[0].Name = "changed"
+	got, _ = s.Get(r.ID)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestIDs(t *testing.T) {
+	s := openShelf(t, Config{})
+	must(t, os.WriteFile(filepath.Join(s.c.Dir, "..", "secret"), []byte("s"), 0o600))
+	for _, id := range []string{"", "..", "../secret", "/etc", "01K9ZB5W7Q3M8Y2D4F6H8J0K2", "01K9ZB5W7Q3M8Y2D4F6H8J0K2/", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+		"01K9ZB5W7Q3M8Y2D4F6H8J0K2\x00", "../../../../../../etc/pass", newID()} {
+		if _, err := s.Get(id); !errors.Is(err, ErrUnknown) {
+			t.Errorf("Get %q: %v", id, err)
+		}
+		if _, err := s.Read(id, "stdout", 0, 0); !errors.Is(err, ErrUnknown) {
+			t.Errorf("Read %q: %v", id, err)
+		}
+		if _, valid := ulid.ParseStrict(id); valid == nil {
+			continue
+		}
+		if err := s.Put(t.Context(), Record{ID: id}); err == nil {
+			t.Errorf("Put %q: no error", id)
+		}
+		if dir := s.Folder(id); dir != "" {
+			t.Errorf("Folder %q: %s", id, dir)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	s := openShelf(t, Config{})
+	weird := "a b/\xff\n\x1b.txt"
+	mem, disk := small(newID()), large(newID())
+	disk.Stderr = "\xff\xfe"
+	disk.Artifacts = append(disk.Artifacts, save(t, s, disk.ID, weird, "hello, world"), save(t, s, disk.ID, "stdout", "not it"),
+		save(t, s, disk.ID, "empty", ""), Artifact{Name: "unsaved", Size: 3})
+	mem.Artifacts = append(mem.Artifacts, Artifact{Name: "unsaved", Size: 3})
+	save(t, s, disk.ID, "unlisted", "not an artifact")
+	must(t, s.Put(t.Context(), mem))
+	must(t, s.Put(t.Context(), disk))
+	const text, bytes = "text/plain; charset=utf-8", "application/octet-stream"
+	for _, tt := range []struct {
+		name           string
+		id             string
+		offset, length int64
+		want           string
+		size           int64
+		mime, err      string
+	}{
+		{"stdout", mem.ID, 0, 0, "out \xff", 5, bytes, ""},
+		{"stdout", mem.ID, 1, 2, "ut", 5, bytes, ""},
+		{"stderr", mem.ID, 2, 1 << 62, "r", 3, text, ""},
+		{"stderr", mem.ID, 1 << 62, 1 << 62, "", 3, text, ""},
+		{"stderr", mem.ID, 3, 1, "", 3, text, ""},
+		{"files/x", mem.ID, 0, 0, "", 0, "", "withheld: a secret is in it"},
+		{"files/unsaved", mem.ID, 0, 0, "", 0, "", "not saved"},
+		{"stdout", disk.ID, 5, 10, "5678901234", 100_000, text, ""},
+		{"stdout", disk.ID, 99_998, 10, "89", 100_000, text, ""},
+		{"stdout", disk.ID, 1 << 62, 10, "", 100_000, text, ""},
+		{"stderr", disk.ID, 0, 0, "\xff\xfe", 2, bytes, ""},
+		{"files/" + weird, disk.ID, 7, 0, "world", 12, "text/plain", ""},
+		{"files/stdout", disk.ID, 0, 0, "not it", 6, "text/plain", ""},
+		{"files/empty", disk.ID, 0, 0, "", 0, "text/plain", ""},
+		{"files/x", disk.ID, 0, 0, "", 0, "", "withheld: a secret is in it"},
+		{"files/unsaved", disk.ID, 0, 0, "", 0, "", "not saved"},
+		{"files/unlisted", disk.ID, 0, 0, "", 0, "", "nothing of this name"},
+		{"files/", disk.ID, 0, 0, "", 0, "", "nothing of this name"},
+		{"files/../run.json", disk.ID, 0, 0, "", 0, "", "nothing of this name"},
+		{"run.json", disk.ID, 0, 0, "", 0, "", "nothing of this name"},
+		{"", disk.ID, 0, 0, "", 0, "", "nothing of this name"},
+		{"stdout", disk.ID, -1, 0, "", 0, "", "negative"},
+		{"stdout", mem.ID, 0, -1, "", 0, "", "negative"},
+	} {
+		got, err := s.Read(tt.id, tt.name, tt.offset, tt.length)
+		if tt.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%q %d+%d: got error %v, want %q", tt.name, tt.offset, tt.length, err, tt.err)
+			}
+			continue
+		}
+		if err != nil || string(got.Data) != tt.want || got.Size != tt.size || got.MIME != tt.mime {
+			t.Errorf("%q %d+%d: got %q of %d bytes, %s, %v; want %q of %d, %s", tt.name, tt.offset, tt.length, got.Data, got.Size, got.MIME, err, tt.want, tt.size, tt.mime)
+		}
+	}
+}
+
+// A record may lie, and somebody may have put links on the shelf: no file outside is read.
+func TestNoLinkIsFollowed(t *testing.T) {
+	s := openShelf(t, Config{})
+	outside := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(outside, []byte("secret"), 0o600))
+	r := large(newID())
+	r.Artifacts = []Artifact{save(t, s, r.ID, "good/a", "a")}
+	for _, name := range []string{"link", "inner", "dir/secret", "folder", "../../../secret", "/etc/passwd", "a\x00b", "good/a/b", "."} {
+		r.Artifacts = append(r.Artifacts, Artifact{Name: name})
+	}
+	must(t, os.Symlink(outside, filepath.Join(s.Folder(r.ID), "link")))
+	must(t, os.Symlink("good/a", filepath.Join(s.Folder(r.ID), "inner")))
+	must(t, os.Symlink(filepath.Dir(outside), filepath.Join(s.Folder(r.ID), "dir")))
+	must(t, os.Mkdir(filepath.Join(s.Folder(r.ID), "folder"), 0o755))
+	must(t, s.Put(t.Context(), r))
+	for _, a := range r.Artifacts {
+		p, err := s.Read(r.ID, "files/"+a.Name, 0, 0)
+		if good := a.Name == "good/a"; good != (err == nil) {
+			t.Errorf("%q: got %q, %v", a.Name, p.Data, err)
+		}
+		if err != nil && strings.Contains(err.Error(), s.c.Dir) {
+			t.Errorf("the error tells where the shelf is: %v", err)
+		}
+	}
+	must(t, os.Remove(filepath.Join(s.c.Dir, r.ID, "stdout")))
+	must(t, os.Symlink(outside, filepath.Join(s.c.Dir, r.ID, "stdout")))
+	if got, err := s.Get(r.ID); err == nil {
+		t.Errorf("Get followed a link: %q", got.Stdout)
+	}
+	other := newID()
+	must(t, os.Symlink(filepath.Join(s.c.Dir, r.ID), filepath.Join(s.c.Dir, other)))
+	if _, err := s.Get(other); err == nil {
+		t.Error("Get took a link for a run's folder")
+	}
+	if err := s.Put(t.Context(), large(other)); err == nil {
+		t.Error("Put followed a link")
+	}
+}
+
+func TestList(t *testing.T) {
+	s := openShelf(t, Config{})
+	var ids []string
+	for i := range 6 {
+		r := small(newID())
+		if i%2 == 0 {
+			r = large(r.ID)
+		}
+		r.Namespace, r.Session = fmt.Sprint("ns", i/3), fmt.Sprint("s", i%3)
+		must(t, s.Put(t.Context(), r))
+		ids = append(ids, r.ID)
+	}
+	must(t, os.MkdirAll(s.Folder(newID()), 0o755)) // a run that has not ended
+	must(t, os.WriteFile(filepath.Join(s.c.Dir, newID()), nil, 0o600))
+	broken := large(newID())
+	must(t, s.Put(t.Context(), broken))
+	must(t, os.WriteFile(filepath.Join(s.c.Dir, broken.ID, headName), []byte("{"), 0o600))
+	for _, tt := range []struct {
+		name string
+		f    Filter
+		want []int
+	}{
+		{"all", Filter{}, []int{5, 4, 3, 2, 1, 0}},
+		{"limit", Filter{Limit: 3}, []int{5, 4, 3}},
+		{"namespace", Filter{Namespace: "ns0"}, []int{2, 1, 0}},
+		{"namespace and limit", Filter{Namespace: "ns0", Limit: 1}, []int{2}},
+		{"session", Filter{Session: "s1"}, []int{4, 1}},
+		{"both", Filter{Namespace: "ns1", Session: "s1"}, []int{4}},
+		{"none", Filter{Namespace: "nobody"}, nil},
+	} {
+		var got []int
+		for _, r := range s.List(tt.f) {
+			got = append(got, slices.Index(ids, r.ID))
+			if r.Stdout+r.Stderr+string(r.Result) != "" || r.Language != "python" || len(r.Artifacts) != 1 {
+				t.Errorf("%s: %+v", tt.name, r)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	if _, err := s.Get(broken.ID); err == nil || errors.Is(err, ErrUnknown) {
+		t.Errorf("a damaged record: %v", err)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	s := openShelf(t, Config{MaxRuns: 10})
+	var ids []string
+	for range 25 {
+		r := small(newID())
+		must(t, s.Put(t.Context(), r))
+		ids = append(ids, r.ID)
+	}
+	if got := s.List(Filter{}); len(got) != 10 || got[9].ID != ids[15] {
+		t.Errorf("%d runs are left, want the last 10", len(got))
+	}
+	heavy := openShelf(t, Config{})
+	for range 2 * maxMemory / maxWeight {
+		r := small(newID())
+		r.Result = json.RawMessage(strings.Repeat(" ", maxWeight-2000))
+		must(t, heavy.Put(t.Context(), r))
+	}
+	if n := len(heavy.List(Filter{})); heavy.memory.weight > maxMemory || n < 200 || n == 2*maxMemory/maxWeight {
+		t.Errorf("%d runs of %d bytes are in memory", n, heavy.memory.weight)
+	}
+	for len(heavy.memory.order) > 0 {
+		heavy.memory.drop(heavy.memory.order[len(heavy.memory.order)/2])
+	}
+	if heavy.memory.weight != 0 || len(heavy.memory.runs) != 0 {
+		t.Errorf("%d bytes of nothing", heavy.memory.weight)
+	}
+}
+
+func TestAgeInMemory(t *testing.T) {
+	s := openShelf(t, Config{MaxAge: time.Hour})
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	old, young := small(newID()), small(newID())
+	must(t, s.Put(t.Context(), old))
+	now = now.Add(50 * time.Minute)
+	must(t, s.Put(t.Context(), young))
+	now = now.Add(11 * time.Minute)
+	if _, err := s.Get(old.ID); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the old one: %v", err)
+	}
+	if _, err := s.Get(young.ID); err != nil {
+		t.Errorf("the young one: %v", err)
+	}
+}
+
+func TestPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "shelf")
+	must(t, os.Mkdir(dir, 0o777))
+	s := openShelf(t, Config{Dir: dir})
+	r := large(newID())
+	save(t, s, r.ID, "a", "a")
+	must(t, s.Put(t.Context(), r))
+	for name, want := range map[string]os.FileMode{"": 0o700, r.ID: 0o700, r.ID + "/stdout": 0o600, r.ID + "/run.json": 0o600} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%q: %v, %v, want mode %v", name, info.Mode(), err, want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, r.ID, tempPrefix+"*")); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// A command line reads what a server wrote, while and after that runs. Small runs are the server's own.
+func TestTwoProcesses(t *testing.T) {
+	server := openShelf(t, Config{})
+	reader := openShelf(t, Config{Dir: server.c.Dir})
+	mem, disk := small(newID()), large(newID())
+	must(t, server.Put(t.Context(), mem))
+	must(t, server.Put(t.Context(), disk))
+	if _, err := reader.Get(mem.ID); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a run in the other one's memory: %v", err)
+	}
+	must(t, server.Close())
+	got, err := reader.Get(disk.ID)
+	if diff := cmp.Diff(disk, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	if err := server.Put(t.Context(), disk); err == nil {
+		t.Error("a closed shelf took something")
+	}
+	if _, err := server.Get(mem.ID); err == nil {
+		t.Error("a closed shelf has something in memory")
+	}
+	must(t, server.Close())
+}
+
+func TestCancelled(t *testing.T) {
+	s := openShelf(t, Config{})
+	r := large(newID())
+	save(t, s, r.ID, "a", "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Put(ctx, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	wantEmpty(t, s)
+}
+
+func wantEmpty(t *testing.T, s *Shelf) {
+	t.Helper()
+	entries, err := os.ReadDir(s.c.Dir)
+	if err != nil || len(entries) != 0 {
+		t.Errorf("%v, %v, want an empty folder", entries, err)
+	}
+}
+
+// The state directory was removed while the server ran.
+func TestFolderVanishes(t *testing.T) {
+	s := openShelf(t, Config{})
+	must(t, os.RemoveAll(s.c.Dir))
+	if got := s.List(Filter{}); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+	r := large(newID())
+	must(t, s.Put(t.Context(), r))
+	if _, err := s.Get(r.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	for _, dir := range []string{"", file, filepath.Join(file, "sub")} {
+		if s, err := Open(Config{Dir: dir}); err == nil {
+			s.Close()
+			t.Errorf("%q: no error", dir)
+		}
+	}
+}
+
+// Many goroutines put, read, list and prune at once; the race detector watches. What was put and
+// not pruned is whole.
+func TestConcurrent(t *testing.T) {
+	s := openShelf(t, Config{MaxBytes: 2 << 20, MaxRuns: 20})
+	other := openShelf(t, Config{Dir: s.c.Dir, MaxBytes: 2 << 20})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 30 {
+				r := small(newID())
+				if (i+j)%2 == 0 {
+					r = large(r.ID)
+				}
+				if err := s.Put(t.Context(), r); err != nil {
+					t.Error(err)
+				}
+				for _, from := range []*Shelf{s, other} {
+					got, err := from.Get(r.ID)
+					if err == nil && got.Stdout != r.Stdout || err != nil && !errors.Is(err, ErrUnknown) {
+						t.Errorf("%d bytes, %v", len(got.Stdout), err)
+					}
+				}
+				if p, err := s.Read(r.ID, "stdout", 0, 3); err == nil && string(p.Data) != r.Stdout[:3] || err != nil && !errors.Is(err, ErrUnknown) {
+					t.Errorf("%q, %v", p.Data, err)
+				}
+				other.List(Filter{Limit: 5})
+				if j%10 == 0 {
+					other.prune()
+				}
+			}
+		})
+	}
+	all.Wait()
+}
