@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func serverFlag() cli.Flag {
+	return &cli.StringFlag{Name: "server", Usage: "talk to the server with this `PID`, if several run"}
+}
+
+func (p *program) approvalsCommand() *cli.Command {
+	flags := []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print a JSON list"}, serverFlag()}
+	return &cli.Command{
+		Name:      "approvals",
+		Usage:     "list what agents ask a person to approve",
+		UsageText: "sandboxmcp approvals [list] [--json] [--server PID]",
+		Description: `What nobody answers in time is denied.
+
+Example: sandboxmcp approvals`,
+		Flags:  flags,
+		Action: p.approvals,
+		Subcommands: []*cli.Command{{
+			Name:        "list",
+			Usage:       "the same",
+			UsageText:   "sandboxmcp approvals list [--json] [--server PID]",
+			Description: "Example: sandboxmcp approvals list --json",
+			Flags:       flags,
+			Action:      p.approvals,
+		}},
+	}
+}
+
+func (p *program) approveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "approve",
+		Usage:     "approve what an agent asks for",
+		UsageText: "sandboxmcp approve ID [--reason TEXT] [--server PID]",
+		Description: `It holds for exactly what was asked, and for as long as was asked. The log keeps who approved it.
+
+Example: sandboxmcp approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M`,
+		Flags:  answerFlags(),
+		Action: func(c *cli.Context) error { return p.answer(c, true) },
+	}
+}
+
+func (p *program) denyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "deny",
+		Usage:     "deny what an agent asks for, or take an approval back",
+		UsageText: "sandboxmcp deny ID [--reason TEXT] [--server PID]",
+		Description: `The agent is told the reason.
+
+Example: sandboxmcp deny 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --reason 'use the mirror'`,
+		Flags:  answerFlags(),
+		Action: func(c *cli.Context) error { return p.answer(c, false) },
+	}
+}
+
+func answerFlags() []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, serverFlag()}
+}
+
+// withServer connects to the server that the command line means.
+func withServer(c *cli.Context, f func(context.Context, *control.Client) error) error {
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	client, err := control.Dial(ctx, control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir), c.String("server"))
+	if err != nil {
+		return noServer(err, c.String("server"))
+	}
+	defer client.Close()
+	return f(ctx, client)
+}
+
+// noServer says what to do when it is not clear which server is meant, or there is none.
+func noServer(err error, name string) error {
+	var several *control.Several
+	switch {
+	case errors.As(err, &several):
+		text := "several servers run:"
+		for _, s := range several.Servers {
+			text += fmt.Sprintf("\n  %s, since %s, with the database %s", s.Name, s.Began.Local().Format(time.DateTime), s.Database)
+		}
+		return fail("say which one: --server "+several.Servers[0].Name, "%s", text)
+	case errors.Is(err, control.ErrNone) && name != "":
+		return fail("leave --server out to see which ones there are", "no server %s runs", name)
+	case errors.Is(err, control.ErrNone):
+		return fail("", "no server runs: start one with sandboxmcp serve")
+	}
+	return err
+}
+
+func (p *program) approvals(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	return withServer(c, func(ctx context.Context, client *control.Client) error {
+		list, err := client.Approvals(ctx)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return writeJSON(p.stdout, list)
+		}
+		return showQuestions(p.stdout, list, time.Now())
+	})
+}
+
+// showQuestions prints questions in full: nobody should approve what they can't see.
+func showQuestions(w io.Writer, list []approval.Question, now time.Time) error {
+	var b strings.Builder
+	if len(list) == 0 {
+		b.WriteString("nobody waits for an answer\n")
+	}
+	for i, q := range list {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		showQuestion(&b, q, now)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func showQuestion(b *strings.Builder, q approval.Question, now time.Time) {
+	fmt.Fprintf(b, "%s: %s %s\n", visible(q.ID), visible(q.Kind), visible(q.What))
+	for _, f := range [][2]string{
+		{"namespace", q.Namespace}, {"session", q.Session}, {"client", q.Client},
+		{"the agent says", q.Reason}, {"holds for", q.For.String()},
+		{"time left", max(0, q.Expires.Sub(now)).Round(time.Second).String()},
+		{"for code", cmp.Or(q.CodeSHA256, "any of the namespace")},
+	} {
+		if f[1] != "" {
+			fact(b, f[0], f[1])
+		}
+	}
+	if q.CodeHead != "" {
+		for line := range strings.SplitSeq(strings.TrimRight(q.CodeHead, "\n"), "\n") {
+			fmt.Fprintf(b, "    | %s\n", visible(line))
+		}
+	}
+	fact(b, "answer with", "sandboxmcp approve "+q.ID)
+}
+
+// answer answers the question that the command line names.
+func (p *program) answer(c *cli.Context, allow bool) error {
+	if c.NArg() != 1 {
+		return usage("sandboxmcp approvals", "%s needs the id of one question", c.Command.Name)
+	}
+	id := c.Args().First()
+	return withServer(c, func(ctx context.Context, client *control.Client) error {
+		out, err := client.Answer(ctx, id, allow, c.String("reason"))
+		switch {
+		case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
+			return fail("sandboxmcp approvals", "question %s: %v", id, err)
+		case err != nil:
+			return fail("the question still waits, if its time is not up: sandboxmcp approvals", "the answer has no effect: %v", err)
+		}
+		_, err = fmt.Fprintln(p.stdout, outcome(out))
+		return err
+	})
+}
+
+// outcome is what an answer did, on one line.
+func outcome(o control.Outcome) string {
+	what := fmt.Sprintf("%s %s for the namespace %s", visible(o.Question.Kind), visible(o.Question.What), visible(o.Question.Namespace))
+	switch {
+	case o.Revoked:
+		return "taken back: " + what
+	case !o.Allowed:
+		return "denied: " + what
+	}
+	return fmt.Sprintf("approved until %s: %s", o.Until.Local().Format(time.DateTime), what)
+}

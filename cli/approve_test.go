@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+// typed runs a command line that answers questions.
+func typed(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	app := p.app()
+	app.Commands = []*cli.Command{p.approvalsCommand(), p.approveCommand(), p.denyCommand()}
+	line, err := parse(app, append([]string{"sandboxmcp"}, args...))
+	if err == nil {
+		err = app.Run(line)
+	}
+	return p.exit(err), out.String(), errs.String()
+}
+
+// home gives the command line a user's folders of its own.
+func home(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, sub := range map[string]string{"HOME": "", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config", "XDG_RUNTIME_DIR": "run"} {
+		t.Setenv(name, filepath.Join(dir, sub))
+	}
+	if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// server answers like one with this process id.
+func server(t *testing.T, pid int) *approval.Broker {
+	t.Helper()
+	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := approval.New(approval.Config{Audit: log})
+	l, err := control.Listen(control.Config{
+		Dir: control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""), Server: control.Server{PID: pid, Database: "/x.db"}, Approvals: b,
+	})
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("no control socket on this system")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.Close()
+		b.Close()
+		log.Close()
+	})
+	return b
+}
+
+func asks(t *testing.T, b *approval.Broker, q approval.Question) *approval.Pending {
+	t.Helper()
+	p, err := b.Open(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestApprovals(t *testing.T) {
+	home(t)
+	b := server(t, 7)
+	if code, out, errs := typed("approvals"); code != 0 || out != "nobody waits for an answer\n" || errs != "" {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	if _, out, _ := typed("approvals", "list", "--json"); out != "[]\n" {
+		t.Errorf("got %q", out)
+	}
+	q := asks(t, b, approval.Question{Kind: approval.Host, What: "rm \x1b[2K\n-rf /", Namespace: "team", Session: "s1", Client: "c1",
+		Reason: "please\u202e", CodeSHA256: "abc", CodeHead: "import os\n\x1b]0;x\a\n"}).Question
+	asks(t, b, approval.Question{Kind: approval.Egress, What: "example.com", For: 90 * time.Second})
+	for _, words := range [][]string{{"approvals"}, {"approvals", "list"}, {"approvals", "--server", "7"}, {"approvals", "list", "--server=7"}} {
+		code, out, errs := typed(words...)
+		for _, want := range []string{
+			q.ID + `: host rm \x1b[2K\n-rf /` + "\n", "namespace         team\n", "session           s1\n", "client            c1\n",
+			`the agent says    please\u202e` + "\n", "holds for         1h0m0s\n", "time left ", "for code          abc\n",
+			"    | import os\n" + `    | \x1b]0;x\x07` + "\n", "answer with       sandboxmcp approve " + q.ID + "\n\n", "for code          any of the namespace\n",
+			": egress example.com\n  holds for         1m30s\n",
+		} {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("%v: exit %d, %s: got\n%s, want %q", words, code, errs, out, want)
+			}
+		}
+	}
+	_, out, _ := typed("approvals", "--json")
+	var list []approval.Question
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 2 || list[0].What != q.What || strings.ContainsAny(out, "\x1b\u202e") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestApproveAndDeny(t *testing.T) {
+	home(t)
+	b := server(t, 7)
+	web := asks(t, b, approval.Question{Kind: approval.Egress, What: "example.com", Namespace: "team"})
+	cmd := asks(t, b, approval.Question{Kind: approval.Host, What: "git push", Namespace: "team"})
+	for _, tt := range []struct {
+		words          []string
+		code           int
+		stdout, stderr string
+	}{
+		{[]string{"approve"}, 2, "", "needs the id of one question\nsandboxmcp: hint: sandboxmcp approvals"},
+		{[]string{"approve", web.Question.ID, cmd.Question.ID}, 2, "", "needs the id of one question"},
+		{[]string{"approve", "nonsense"}, 1, "", "question nonsense: there is no such question"},
+		{[]string{"approve", "../server"}, 1, "", "there is no such question"},
+		{[]string{"approve", strings.ToLower(web.Question.ID), "--reason", "go on"}, 0, ": egress example.com for the namespace team\n", ""},
+		{[]string{"approve", web.Question.ID}, 1, "", "it was answered already"},
+		{[]string{"deny", cmd.Question.ID, "--reason", "never"}, 0, "denied: host git push for the namespace team\n", ""},
+		{[]string{"approve", cmd.Question.ID}, 1, "", "it was answered already"},
+		{[]string{"deny", web.Question.ID}, 0, "taken back: egress example.com for the namespace team\n", ""},
+		{[]string{"deny", web.Question.ID}, 1, "", "it was answered already"},
+	} {
+		code, out, errs := typed(tt.words...)
+		if code != tt.code || !strings.Contains(out, tt.stdout) || !strings.Contains(errs, tt.stderr) || (tt.stderr == "") != (errs == "") {
+			t.Errorf("%v: exit %d, %q, %q, want %+v", tt.words, code, out, errs, tt)
+		}
+	}
+	if a, err := web.Wait(t.Context()); err != nil || !a.Allowed || a.Reason != "go on" || a.User == "" {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if a, err := cmd.Wait(t.Context()); err != nil || a.Allowed || a.Reason != "never" {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if _, ok := b.Granted(approval.Egress, "team", "example.com", ""); ok {
+		t.Error("what was taken back holds")
+	}
+}
+
+func TestNoServerOrSeveral(t *testing.T) {
+	home(t)
+	for _, words := range [][]string{{"approvals"}, {"approve", "X"}, {"deny", "X"}} {
+		if code, out, errs := typed(words...); code != 1 || out != "" || errs != "sandboxmcp: no server runs: start one with sandboxmcp serve\n" {
+			t.Errorf("%v: exit %d, %q, %q", words, code, out, errs)
+		}
+	}
+	if code, _, errs := typed("approvals", "--server", "7"); code != 1 || !strings.Contains(errs, "no server 7 runs") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	one, other := server(t, 7), server(t, 123)
+	code, _, errs := typed("approvals")
+	if code != 1 || !strings.Contains(errs, "several servers run:\n  7, since ") || !strings.Contains(errs, "\n  123, since ") ||
+		!strings.Contains(errs, "database /x.db") || !strings.Contains(errs, "--server 7\n") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	p := asks(t, other, approval.Question{Kind: approval.Egress, What: "example.com"})
+	if code, _, errs := typed("approve", p.Question.ID, "--server", "7"); code != 1 || !strings.Contains(errs, "no such question") {
+		t.Errorf("the wrong server: exit %d, %q", code, errs)
+	}
+	if code, _, errs := typed("--server", "123", "approve", p.Question.ID); code != 2 {
+		t.Errorf("a flag before its command: exit %d, %q", code, errs)
+	}
+	if code, _, errs := typed("approve", "--server", "123", p.Question.ID); code != 0 {
+		t.Errorf("the right server: exit %d, %q", code, errs)
+	}
+	if len(one.Grants()) != 0 || len(other.Grants()) != 1 {
+		t.Errorf("%d and %d approvals hold", len(one.Grants()), len(other.Grants()))
+	}
+}

@@ -1,0 +1,207 @@
+// Package approval asks people, never agents, and remembers what they said for as long as they said.
+//
+// What holds:
+//   - A question is in the audit log before it can be answered, an answer before it has an effect. A
+//     log that fails means no.
+//   - Silence means no. So does the end of the server.
+//   - The first answer counts. It covers exactly what was asked, until the time that was asked for;
+//     nothing is remembered longer than this process lives.
+//
+// What does not: a person at the same machine and a program that runs as the same user outside of
+// any sandbox look alike. Whoever lets an agent run commands on the host lets it run this one, too.
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// What a zero Config means.
+const (
+	DefaultTimeout = 2 * time.Minute
+	DefaultRoom    = 100
+)
+
+// ErrFull says that too many questions wait for an answer.
+var ErrFull = errors.New("too many questions wait for an answer")
+
+var errClosed = errors.New("the server is ending")
+
+// Recorder makes entries durable before it returns.
+type Recorder interface {
+	Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error)
+}
+
+// Config says how questions are asked.
+type Config struct {
+	Timeout time.Duration // how long a question waits; 0 is two minutes
+	Room    int           // questions that may wait at once; 0 is 100
+	Audit   Recorder      // without one nothing can be asked
+	Bus     *event.Bus    // may be nil
+	Now     func() time.Time
+}
+
+// Broker holds the questions that wait and the answers that hold. Its methods may be called
+// concurrently.
+type Broker struct {
+	c Config
+
+	mu     sync.Mutex
+	open   map[string]*asked // by id
+	same   map[key]*asked    // those that wait, by what they ask
+	given  map[key]grant     // approvals that hold
+	denied map[key]grant     // people's denials of a moment ago
+	past   []string          // ids that people answered, the newest last
+	closed bool
+
+	writing sync.WaitGroup // of denials that the broker makes
+}
+
+// New returns a broker without questions. Close it before the log that it writes to.
+func New(c Config) *Broker {
+	if c.Timeout <= 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Room <= 0 {
+		c.Room = DefaultRoom
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, given: map[key]grant{}, denied: map[key]grant{}}
+}
+
+// Pending returns the questions that wait for an answer, the oldest first.
+func (b *Broker) Pending() []Question {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]Question, 0, len(b.open))
+	for _, a := range b.open {
+		if b.c.Now().Before(a.q.Expires) {
+			list = append(list, a.q)
+		}
+	}
+	slices.SortFunc(list, func(x, y Question) int { return cmp.Or(x.Asked.Compare(y.Asked), strings.Compare(x.ID, y.ID)) })
+	return list
+}
+
+// Answer answers a question. The first answer wins: a later one is ErrAnswered, and one to a question
+// that there is not, or whose time is up, ErrUnknown. An error means that the answer has no effect,
+// because it can't be recorded for instance, and that the question still waits if it did before.
+func (b *Broker) Answer(ctx context.Context, id string, a Answer) error {
+	if err := b.answer(ctx, strings.ToUpper(id), a); err != nil {
+		return fmt.Errorf("answer question %.40q: %w", id, err)
+	}
+	return nil
+}
+
+func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
+	if a.By != Elicitation() && a.By != CommandLine() {
+		return errors.New("it came from nowhere that a person answers from")
+	}
+	b.mu.Lock()
+	w, past := b.open[id], slices.Contains(b.past, id)
+	b.mu.Unlock()
+	switch {
+	case past:
+		return ErrAnswered
+	case w == nil:
+		return ErrUnknown
+	}
+	if err := w.claim(ctx); err != nil {
+		return err
+	}
+	defer w.release()
+	now := b.c.Now()
+	if w.over() && w.answer.By != nobody() {
+		return ErrAnswered
+	}
+	if w.over() || !now.Before(w.q.Expires) {
+		return ErrUnknown
+	}
+	return b.decide(ctx, w, bounded(a, w.q, now))
+}
+
+// bounded is an answer as it will hold.
+func bounded(a Answer, q Question, now time.Time) Answer {
+	a.User, a.Reason = clip(a.User), clip(a.Reason)
+	if !a.Allowed {
+		a.Until = time.Time{}
+		return a
+	}
+	if end := now.Add(q.For); a.Until.IsZero() || a.Until.After(end) {
+		a.Until = end
+	}
+	return a
+}
+
+// decide records an answer, and then makes it one. The caller has claimed the question.
+func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := b.record(ctx, w.q, verdict(a), a.facts()); err != nil {
+		return err
+	}
+	b.settle(w, a)
+	b.tell(w.q, verdict(a), a.facts())
+	return nil
+}
+
+// patience is how long the log may take. A question that is being answered when its time is up is
+// answered this much later at most.
+const patience = 10 * time.Second
+
+// settle makes a the answer.
+func (b *Broker) settle(w *asked, a Answer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tidy()
+	k := w.q.key()
+	switch {
+	case a.Allowed:
+		b.given[k] = grant{w.q, a}
+	case a.By != nobody():
+		a.Until = b.c.Now().Add(quiet)
+		b.denied[k] = grant{w.q, a}
+		a.Until = time.Time{}
+	}
+	delete(b.open, w.q.ID)
+	delete(b.same, k)
+	if a.By != nobody() {
+		b.past = append(b.past, w.q.ID)
+	}
+	if len(b.past) > maxPast {
+		b.past = slices.Delete(b.past, 0, len(b.past)-maxPast)
+	}
+	w.timer.Stop()
+	w.answer = a
+	close(w.done)
+}
+
+// maxPast is how many answered questions are known as such.
+const maxPast = 1000
+
+// Close denies what waits, and lets nothing more be asked.
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	waiting := make([]*asked, 0, len(b.open))
+	for _, w := range b.open {
+		waiting = append(waiting, w)
+	}
+	b.mu.Unlock()
+	for _, w := range waiting {
+		b.writing.Go(func() { b.deny(w, "the server ended before anybody answered") })
+	}
+	b.writing.Wait()
+	return nil
+}

@@ -1,0 +1,654 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// book is a log that can fail, or call somebody in the moment of writing.
+type book struct {
+	mu    sync.Mutex
+	kinds []string
+	err   error
+	hook  func(audit.Entry) error
+}
+
+func (b *book) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
+	b.mu.Lock()
+	err, hook := b.err, b.hook
+	b.mu.Unlock()
+	if hook != nil {
+		err = errors.Join(err, hook(entries[0]))
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kinds = append(b.kinds, entries[0].Kind)
+	return nil, nil
+}
+
+func (b *book) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+func (b *book) read() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.kinds)
+}
+
+func newBroker(t testing.TB, c Config) (*Broker, *book) {
+	t.Helper()
+	log := &book{}
+	if c.Audit == nil {
+		c.Audit = log
+	}
+	b := New(c)
+	t.Cleanup(func() { b.Close() })
+	return b, log
+}
+
+func ask(t testing.TB, b *Broker, q Question) *Pending {
+	t.Helper()
+	p, err := b.Open(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func wait(t testing.TB, p *Pending) Answer {
+	t.Helper()
+	a, err := p.Wait(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	return a
+}
+
+var (
+	web = Question{Kind: Egress, What: "example.com:443", Namespace: "team", Session: "s", Client: "c", Reason: "r"}
+	yes = Answer{Allowed: true, By: CommandLine(), User: "ada"}
+	no  = Answer{By: Elicitation(), User: "bob", Reason: "not today"}
+)
+
+// TestLifeInTheLog has a real log, and what people see of it.
+func TestLifeInTheLog(t *testing.T) {
+	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	bus := event.NewBus()
+	events, _ := bus.Subscribe("team", 10)
+	b, _ := newBroker(t, Config{Audit: log, Bus: bus})
+	p := ask(t, b, web)
+	if err := b.Answer(t.Context(), strings.ToLower(p.Question.ID), yes); err != nil {
+		t.Fatal(err)
+	}
+	if a := wait(t, p); !a.Allowed || a.User != "ada" {
+		t.Errorf("got %+v", a)
+	}
+	host := ask(t, b, Question{Kind: Host, What: "git status", Namespace: "team", CodeSHA256: "ab", CodeHead: "print(1)"})
+	if err := b.Answer(t.Context(), host.Question.ID, no); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Revoke(t.Context(), p.Question.ID, no); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for row, err := range log.Rows(t.Context(), audit.Filter{Namespace: "team"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d map[string]any
+		if err := json.Unmarshal(row.Data, &d); err != nil {
+			t.Fatal(err)
+		}
+		want, what := p.Question.ID, "example.com:443"
+		if strings.HasPrefix(row.Kind, "approval") {
+			want, what = host.Question.ID, "git status"
+		}
+		if row.Run != want || d["what"] != what || strings.Contains(string(row.Data), "print(1)") {
+			t.Errorf("row %s of %s: %s", row.Kind, row.Run, row.Data)
+		}
+		got = append(got, fmt.Sprint(row.Kind, " ", d["by"], " ", d["user"]))
+	}
+	want := []string{"egress.requested <nil> <nil>", "egress.approved cli ada", "approval.requested <nil> <nil>",
+		"approval.denied elicitation bob", "egress.revoked elicitation bob"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	bus.Close()
+	var names []string
+	for e := range events {
+		names = append(names, e.Name)
+	}
+	if want := []string{event.EgressRequested, event.EgressApproved}; !slices.Equal(names, want) {
+		t.Errorf("events: got %v, want %v", names, want)
+	}
+}
+
+func TestBadQuestions(t *testing.T) {
+	b, log := newBroker(t, Config{})
+	for name, q := range map[string]Question{
+		"nothing":       {},
+		"no kind":       {What: "x"},
+		"unknown kind":  {Kind: "sudo", What: "x"},
+		"no what":       {Kind: Host, What: " \n"},
+		"long what":     {Kind: Host, What: strings.Repeat("x", maxWhat+1)},
+		"NUL":           {Kind: Host, What: "a\x00b"},
+		"no text":       {Kind: Host, What: "a\xff"},
+		"negative time": {Kind: Host, What: "x", For: -1},
+		"long name":     {Kind: Host, What: "x", Namespace: strings.Repeat("x", maxWord+1)},
+	} {
+		if _, err := b.Open(t.Context(), q); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if rows := log.read(); len(rows) > 0 || len(b.Pending()) > 0 {
+		t.Errorf("rows %v", rows)
+	}
+	q := ask(t, b, Question{Kind: Host, What: "x", For: 1000 * time.Hour, Reason: strings.Repeat("é", maxClaim)}).Question
+	if q.For != MaxFor || len(q.Reason) > maxClaim+3 || !strings.HasSuffix(q.Reason, "é...") {
+		t.Errorf("for %v, reason of %d bytes", q.For, len(q.Reason))
+	}
+}
+
+// Only a channel of ours answers, and no text that came from outside becomes one.
+func TestChannels(t *testing.T) {
+	b, log := newBroker(t, Config{})
+	p := ask(t, b, web)
+	for name, a := range map[string]Answer{"zero": {Allowed: true}, "the broker's own": {Allowed: true, By: nobody()}, "made up": {Allowed: true, By: Channel{"agent"}}} {
+		if err := b.Answer(t.Context(), p.Question.ID, a); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if err := b.Revoke(t.Context(), p.Question.ID, a); err == nil || errors.Is(err, ErrUnknown) {
+			t.Errorf("revoke, %s: %v", name, err)
+		}
+	}
+	for _, text := range []string{`{"allowed":true,"by":"cli"}`, `{"allowed":true,"by":{"name":"cli"}}`, `{"allowed":true,"By":{"Name":"cli"}}`} {
+		var a Answer
+		_ = json.Unmarshal([]byte(text), &a)
+		if err := b.Answer(t.Context(), p.Question.ID, a); err == nil {
+			t.Errorf("%s became an answer: %+v", text, a)
+		}
+	}
+	if len(b.Pending()) != 1 || len(log.read()) != 1 {
+		t.Errorf("%d questions wait, the log has %v", len(b.Pending()), log.read())
+	}
+	if out, err := json.Marshal(yes); err != nil || string(out) != `{"allowed":true,"by":"cli","user":"ada"}` {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+func TestGranted(t *testing.T) {
+	b, _ := newBroker(t, Config{})
+	bound := web
+	bound.What, bound.CodeSHA256 = "bound.example", "ab12"
+	for _, q := range []Question{web, bound, {Kind: Host, What: "git *", Namespace: "team"}} {
+		if err := b.Answer(t.Context(), ask(t, b, q).Question.ID, yes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		kind, namespace, what, code string
+		want                        bool
+	}{
+		{Egress, "team", "example.com:443", "", true},
+		{Egress, "team", "example.com:443", "any code", true},
+		{Egress, "team", "example.com", "", false},
+		{Egress, "team", "Example.com:443", "", false},
+		{Egress, "team", "*", "", false},
+		{Egress, "other", "example.com:443", "", false},
+		{Egress, "", "example.com:443", "", false},
+		{Host, "team", "example.com:443", "", false},
+		{Egress, "team", "bound.example", "ab12", true},
+		{Egress, "team", "bound.example", "", false},
+		{Egress, "team", "bound.example", "ab13", false},
+		{Host, "team", "git *", "", true},
+		{Host, "team", "git push", "", false},
+		{Package, "team", "git *", "", false},
+	} {
+		if a, got := b.Granted(tt.kind, tt.namespace, tt.what, tt.code); got != tt.want || a.Allowed != tt.want {
+			t.Errorf("%+v: got %v %+v", tt, got, a)
+		}
+	}
+	if p := ask(t, b, web); !wait(t, p).Allowed || len(b.Pending()) != 0 {
+		t.Error("what is granted was asked again")
+	}
+	if n := len(b.Grants()); n != 3 {
+		t.Errorf("%d grants, want 3", n)
+	}
+	if err := b.Revoke(t.Context(), b.Grants()[0].Question.ID, no); err != nil {
+		t.Error(err)
+	}
+	if _, ok := b.Granted(Egress, "team", "example.com:443", ""); ok {
+		t.Error("it holds after it was revoked")
+	}
+	if err := b.Revoke(t.Context(), newID(t), no); !errors.Is(err, ErrUnknown) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func newID(t testing.TB) string {
+	other, _ := newBroker(t, Config{})
+	return ask(t, other, web).Question.ID
+}
+
+func TestUntil(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		ask, until time.Duration // until is after the answer; 0 says nothing
+		want       time.Duration
+	}{
+		{"the default", 0, 0, time.Hour},
+		{"what was asked", 3 * time.Hour, 0, 3 * time.Hour},
+		{"shorter than asked", time.Hour, time.Minute, time.Minute},
+		{"longer than asked", time.Hour, 2 * time.Hour, time.Hour},
+		{"longer than the longest", 48 * time.Hour, 48 * time.Hour, MaxFor},
+		{"over already", time.Hour, -time.Minute, -time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now := time.Now()
+			b, _ := newBroker(t, Config{Now: func() time.Time { return now }})
+			q := web
+			q.For = tt.ask
+			p := ask(t, b, q)
+			now = now.Add(time.Minute)
+			a := yes
+			if tt.until != 0 {
+				a.Until = now.Add(tt.until)
+			}
+			if err := b.Answer(t.Context(), p.Question.ID, a); err != nil {
+				t.Fatal(err)
+			}
+			if got := wait(t, p).Until.Sub(now); got != tt.want {
+				t.Errorf("it holds for %v, want %v", got, tt.want)
+			}
+			now = now.Add(max(tt.want-1, 0))
+			if _, ok := b.Granted(q.Kind, q.Namespace, q.What, ""); ok != (tt.want > 0) {
+				t.Errorf("a moment before its end: %v", ok)
+			}
+			now = now.Add(1)
+			if _, ok := b.Granted(q.Kind, q.Namespace, q.What, ""); ok || len(b.Grants()) > 0 {
+				t.Error("it holds after its end")
+			}
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, log := newBroker(t, Config{})
+		p, began := ask(t, b, web), time.Now()
+		a := wait(t, p)
+		if took := time.Since(began); a.Allowed || took != DefaultTimeout || a.Reason != "nobody answered within 2m0s" {
+			t.Errorf("got %+v after %v", a, took)
+		}
+		if err := b.Answer(t.Context(), p.Question.ID, yes); !errors.Is(err, ErrUnknown) {
+			t.Errorf("an answer after that: %v", err)
+		}
+		if rows := log.read(); !slices.Equal(rows, []string{"egress.requested", "egress.denied"}) || len(b.Pending()) > 0 {
+			t.Errorf("rows %v", rows)
+		}
+		if again := ask(t, b, web); again.Question.ID == p.Question.ID || len(b.Pending()) != 1 {
+			t.Error("what nobody answered can't be asked again")
+		}
+		// The log fails: it is a denial all the same.
+		log.fail(errors.New("disk full"))
+		if a := wait(t, ask(t, b, web)); a.Allowed || !strings.Contains(a.Reason, "disk full") || len(b.Pending()) > 0 {
+			t.Errorf("got %+v", a)
+		}
+	})
+}
+
+// A clock that was set forward, or a machine that slept: the timer did not fire, the time is up.
+func TestTimeIsUpBeforeTheTimer(t *testing.T) {
+	now := time.Now()
+	b, _ := newBroker(t, Config{Now: func() time.Time { return now }})
+	p := ask(t, b, web)
+	now = p.Question.Expires
+	if err := b.Answer(t.Context(), p.Question.ID, yes); !errors.Is(err, ErrUnknown) || len(b.Pending()) > 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	b, _ := newBroker(t, Config{})
+	p := ask(t, b, web)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a, err := p.Wait(ctx); !errors.Is(err, context.Canceled) || a.Allowed {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if err := b.Answer(t.Context(), p.Question.ID, yes); err != nil {
+		t.Error(err)
+	}
+	if a, err := p.Wait(ctx); err != nil || !a.Allowed {
+		t.Errorf("an answer that is there: %+v, %v", a, err)
+	}
+}
+
+func TestTheSameQuestion(t *testing.T) {
+	b, log := newBroker(t, Config{})
+	other := web
+	other.Session, other.Reason, other.For = "another", "please", 2*time.Hour
+	p1, p2 := ask(t, b, web), ask(t, b, other)
+	code := web
+	code.CodeSHA256 = "ab"
+	p3 := ask(t, b, code)
+	if p1.Question != p2.Question || p1.Question.ID == p3.Question.ID || len(b.Pending()) != 2 {
+		t.Errorf("%d questions wait", len(b.Pending()))
+	}
+	if err := b.Answer(t.Context(), p1.Question.ID, no); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Pending{p1, p2} {
+		if a := wait(t, p); a.Allowed || a.User != "bob" {
+			t.Errorf("got %+v", a)
+		}
+	}
+	if err := b.Answer(t.Context(), p2.Question.ID, yes); !errors.Is(err, ErrAnswered) {
+		t.Errorf("a second answer: %v", err)
+	}
+	if rows := log.read(); len(rows) != 3 {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+// An agent that asks again after a no is not to wear people down.
+func TestNoStandsForAWhile(t *testing.T) {
+	now := time.Now()
+	b, log := newBroker(t, Config{Now: func() time.Time { return now }})
+	if err := b.Answer(t.Context(), ask(t, b, web).Question.ID, no); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(quiet - 1)
+	if a := wait(t, ask(t, b, web)); a.Allowed || a.Reason != no.Reason || len(log.read()) != 2 {
+		t.Errorf("got %+v, rows %v", a, log.read())
+	}
+	if _, ok := b.Granted(Egress, "team", "example.com:443", ""); ok {
+		t.Error("a no was granted")
+	}
+	now = now.Add(1)
+	if ask(t, b, web); len(b.Pending()) != 1 {
+		t.Error("it can't be asked again")
+	}
+}
+
+func TestRoom(t *testing.T) {
+	b, _ := newBroker(t, Config{Room: 3})
+	q := web
+	var last *Pending
+	for i := range 3 {
+		q.What = fmt.Sprint(i)
+		last = ask(t, b, q)
+	}
+	q.What = "one more"
+	if _, err := b.Open(t.Context(), q); !errors.Is(err, ErrFull) {
+		t.Errorf("got %v", err)
+	}
+	ask(t, b, last.Question)
+	if err := b.Answer(t.Context(), last.Question.ID, no); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, b, q)
+}
+
+// Nothing is asked, and nothing approved, that the log does not have.
+func TestLogFails(t *testing.T) {
+	full := errors.New("disk full")
+	b, log := newBroker(t, Config{})
+	log.fail(full)
+	if _, err := b.Open(t.Context(), web); !errors.Is(err, full) || len(b.Pending()) > 0 {
+		t.Errorf("got %v", err)
+	}
+	log.fail(nil)
+	p := ask(t, b, web)
+	log.fail(full)
+	if err := b.Answer(t.Context(), p.Question.ID, yes); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := b.Granted(web.Kind, web.Namespace, web.What, ""); ok || len(b.Pending()) != 1 {
+		t.Error("an answer that is not recorded had an effect")
+	}
+	log.fail(nil)
+	if err := b.Answer(t.Context(), p.Question.ID, yes); err != nil {
+		t.Error(err)
+	}
+	log.fail(full)
+	if err := b.Revoke(t.Context(), p.Question.ID, no); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	if _, ok := b.Granted(web.Kind, web.Namespace, web.What, ""); ok {
+		t.Error("it still holds")
+	}
+	if _, err := New(Config{}).Open(t.Context(), web); err == nil {
+		t.Error("it asks without a log")
+	}
+}
+
+// In the moment of writing, a question can't be seen yet, and an answer has no effect yet.
+func TestRecordedFirst(t *testing.T) {
+	log := &book{}
+	b, _ := newBroker(t, Config{Audit: log})
+	log.hook = func(e audit.Entry) error {
+		if err := b.Answer(t.Context(), e.Run, yes); !errors.Is(err, ErrUnknown) || len(b.Pending()) > 0 {
+			t.Errorf("before the question is recorded: %v, %v", err, b.Pending())
+		}
+		return nil
+	}
+	p := ask(t, b, web)
+	log.hook = func(e audit.Entry) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := b.Answer(ctx, e.Run, no); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a second answer while the first one is written: %v", err)
+		}
+		if _, granted := b.Granted(web.Kind, web.Namespace, web.What, ""); granted || p.w.over() {
+			t.Error("an answer that is not recorded yet has an effect")
+		}
+		return nil
+	}
+	if err := b.Answer(t.Context(), p.Question.ID, yes); err != nil || !wait(t, p).Allowed {
+		t.Error(err)
+	}
+}
+
+// Whoever asks first gives up while the log is slow; the second one still gets its question.
+func TestFirstGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &book{}
+		b, _ := newBroker(t, Config{Audit: log})
+		gone, first := make(chan bool), make(chan error)
+		log.hook = func(audit.Entry) error {
+			log.hook = nil
+			<-gone
+			return context.Canceled
+		}
+		go func() {
+			_, err := b.Open(t.Context(), web)
+			first <- err
+		}()
+		synctest.Wait()
+		second := make(chan *Pending)
+		go func() {
+			p, _ := b.Open(t.Context(), web)
+			second <- p
+		}()
+		synctest.Wait()
+		close(gone)
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first one: %v", err)
+		}
+		if p := <-second; p == nil || len(b.Pending()) != 1 {
+			t.Error("the second one has no question")
+		}
+	})
+}
+
+// An answer that is being written when the time is up counts.
+func TestAnswerAtTheLastMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &book{}
+		b, _ := newBroker(t, Config{Audit: log})
+		p := ask(t, b, web)
+		log.hook = func(audit.Entry) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}
+		time.Sleep(DefaultTimeout - time.Second)
+		if err := b.Answer(t.Context(), p.Question.ID, yes); err != nil || !wait(t, p).Allowed {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if rows := log.read(); !slices.Equal(rows, []string{"egress.requested", "egress.approved"}) {
+			t.Errorf("rows %v", rows)
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	b, log := newBroker(t, Config{})
+	p := ask(t, b, web)
+	b.Close()
+	b.Close()
+	if a := wait(t, p); a.Allowed || !strings.Contains(a.Reason, "server ended") {
+		t.Errorf("got %+v", a)
+	}
+	if _, err := b.Open(t.Context(), web); err == nil {
+		t.Error("a closed broker asks")
+	}
+	if rows := log.read(); !slices.Equal(rows, []string{"egress.requested", "egress.denied"}) {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+// Many ask and answer the same at once: each question gets one answer, which all who asked see.
+func TestRace(t *testing.T) {
+	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	b, _ := newBroker(t, Config{Audit: log, Timeout: 300 * time.Millisecond, Bus: event.NewBus()})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	seen, won := map[string]Answer{}, map[string]int{}
+	for i := range 16 {
+		all.Go(func() {
+			q := web
+			q.What = fmt.Sprint(i % 5)
+			p, err := b.Open(t.Context(), q)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			a := Answer{Allowed: i%2 == 0, By: CommandLine(), User: fmt.Sprint(i)}
+			err = error(nil)
+			if i%5 != 0 { // nobody answers one of them
+				err = b.Answer(t.Context(), p.Question.ID, a)
+				if err != nil && !errors.Is(err, ErrAnswered) {
+					t.Error(err)
+				}
+			}
+			got := wait(t, p)
+			b.Granted(q.Kind, q.Namespace, q.What, "")
+			b.Pending()
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && i%5 != 0 {
+				won[p.Question.ID]++
+			}
+			if before, ok := seen[p.Question.ID]; ok && before != got {
+				t.Errorf("two answers to one question: %+v, %+v", before, got)
+			}
+			seen[p.Question.ID] = got
+		})
+	}
+	all.Wait()
+	for id, a := range seen {
+		if n := won[id]; n > 1 || n == 0 && a.By != nobody() {
+			t.Errorf("%d answers won: %+v", n, a)
+		}
+	}
+	rows := map[string]int{}
+	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[row.Run]++
+	}
+	for id := range seen {
+		if rows[id] != 2 {
+			t.Errorf("%d rows of question %s, want 2", rows[id], id)
+		}
+	}
+}
+
+// FuzzBroker compares a broker with the plainest thing that could keep the same promises.
+func FuzzBroker(f *testing.F) {
+	f.Add([]byte{0, 10, 60, 20, 30, 0, 11, 50})
+	f.Add([]byte("ask, answer, wait"))
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		now := time.Unix(1e9, 0)
+		b, _ := newBroker(t, Config{Now: func() time.Time { return now }, Timeout: time.Hour, Room: 100})
+		type held struct{ until time.Time }
+		model := map[key]held{}
+		var asked []*Pending
+		for _, op := range ops[:min(len(ops), 200)] {
+			q := web
+			q.What, q.CodeSHA256 = fmt.Sprint(op%3), []string{"", "a", "b"}[op/3%3]
+			q.For = time.Duration(op%5+1) * time.Minute
+			switch op >> 6 {
+			case 0:
+				asked = append(asked, ask(t, b, q))
+			case 1, 2:
+				if len(asked) == 0 {
+					continue
+				}
+				p := asked[int(op&63)%len(asked)]
+				a := no
+				if op>>6 == 1 {
+					a = yes
+				}
+				waits := slices.ContainsFunc(b.Pending(), func(q Question) bool { return q.ID == p.Question.ID })
+				err := b.Answer(t.Context(), p.Question.ID, a)
+				if (err == nil) != waits {
+					t.Fatalf("it waits: %v, and an answer says %v", waits, err)
+				}
+				if err == nil && a.Allowed {
+					model[p.Question.key()] = held{now.Add(p.Question.For)}
+				}
+			case 3:
+				now = now.Add(time.Duration(op&63) * time.Second * 10)
+			}
+			for _, what := range []string{"0", "1", "2"} {
+				for _, code := range []string{"", "a", "b"} {
+					exact, all := model[key{Egress, "team", what, code}], model[key{Egress, "team", what, ""}]
+					want := now.Before(exact.until) || now.Before(all.until)
+					if _, got := b.Granted(Egress, "team", what, code); got != want {
+						t.Fatalf("granted %q for code %q: %v, want %v", what, code, got, want)
+					}
+				}
+			}
+		}
+	})
+}

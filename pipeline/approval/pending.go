@@ -1,0 +1,182 @@
+package approval
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// asked is a question on its way.
+type asked struct {
+	q     Question
+	turn  chan struct{} // has room for one: whoever answers
+	timer *time.Timer
+
+	recorded chan struct{} // closed when it is in the log, or err says why it is not
+	err      error
+
+	done   chan struct{} // closed when there is an answer
+	answer Answer
+}
+
+func (w *asked) claim(ctx context.Context) error {
+	select {
+	case w.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (w *asked) release() { <-w.turn }
+
+func (w *asked) over() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Pending is a question that was asked.
+type Pending struct {
+	Question Question
+	w        *asked
+}
+
+// Open asks q. It returns once the question is in the audit log and can be answered. A question that
+// asks the same as one that waits is that one; and one that was answered, for as long as the
+// approval holds, or a minute ago with no, has that answer at once, so that nobody is asked until
+// they give in.
+func (b *Broker) Open(ctx context.Context, q Question) (*Pending, error) {
+	q, err := q.checked()
+	if err != nil {
+		return nil, fmt.Errorf("ask for approval: %w", err)
+	}
+	for {
+		w, first, err := b.reserve(q)
+		if err != nil {
+			return nil, fmt.Errorf("ask for approval: %w", err)
+		}
+		if first {
+			b.publish(ctx, w)
+		}
+		select {
+		case <-w.recorded:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("ask for approval: %w", context.Cause(ctx))
+		}
+		switch {
+		case w.err == nil:
+			return &Pending{w.q, w}, nil
+		case first:
+			return nil, fmt.Errorf("ask for approval: %w", w.err)
+		} // whoever asked it first may have given up: that is not our failure
+	}
+}
+
+// reserve returns the question that waits for the same answer, or a new one.
+func (b *Broker) reserve(q Question) (w *asked, first bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tidy()
+	k := q.key()
+	if b.closed {
+		return nil, false, errClosed
+	}
+	if g, ok := b.lookup(k); ok {
+		return g.again(), false, nil
+	}
+	if g, ok := b.denied[k]; ok {
+		g.answer.Until = time.Time{}
+		return g.again(), false, nil
+	}
+	if w, ok := b.same[k]; ok {
+		return w, false, nil
+	}
+	if len(b.same) >= b.c.Room {
+		return nil, false, ErrFull
+	}
+	q.Asked = b.c.Now()
+	q.ID = ulid.MustNew(ulid.Timestamp(q.Asked), rand.Reader).String()
+	q.Expires = q.Asked.Add(b.c.Timeout)
+	w = &asked{q: q, turn: make(chan struct{}, 1), recorded: make(chan struct{}), done: make(chan struct{})}
+	b.same[k] = w
+	return w, true, nil
+}
+
+// publish records a new question, and from then on it can be answered.
+func (b *Broker) publish(ctx context.Context, w *asked) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	defer close(w.recorded)
+	w.err = b.record(ctx, w.q, requested, w.q.facts())
+	if b.admit(w); w.err == nil {
+		b.tell(w.q, requested, w.q.facts())
+	}
+}
+
+// admit lets a question wait for its answer, if it was recorded.
+func (b *Broker) admit(w *asked) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w.err == nil && b.closed {
+		w.err = errClosed
+	}
+	if w.err != nil {
+		delete(b.same, w.q.key())
+		return
+	}
+	b.open[w.q.ID] = w
+	w.timer = time.AfterFunc(w.q.Expires.Sub(b.c.Now()), func() { b.expire(w) })
+}
+
+// expire denies a question whose time is up.
+func (b *Broker) expire(w *asked) {
+	b.mu.Lock()
+	if b.closed { // Close denies it
+		b.mu.Unlock()
+		return
+	}
+	b.writing.Add(1)
+	b.mu.Unlock()
+	defer b.writing.Done()
+	b.deny(w, fmt.Sprintf("nobody answered within %v", b.c.Timeout))
+}
+
+// deny denies what nobody has answered. It does so also if that can't be recorded: then the log has
+// a question without an answer.
+func (b *Broker) deny(w *asked, why string) {
+	if w.claim(context.Background()) != nil {
+		return
+	}
+	defer w.release()
+	if w.over() {
+		return
+	}
+	a := Answer{By: nobody(), Reason: why}
+	if err := b.decide(context.Background(), w, a); err != nil {
+		a.Reason += "; and this can't be written to the audit log: " + err.Error()
+		b.settle(w, a)
+	}
+}
+
+// Wait returns the answer. It is a denial if nobody answers in time. An error means that ctx ended;
+// the question waits on.
+func (p *Pending) Wait(ctx context.Context) (Answer, error) {
+	select {
+	case <-p.w.done:
+		return p.w.answer, nil
+	default:
+	}
+	select {
+	case <-p.w.done:
+		return p.w.answer, nil
+	case <-ctx.Done():
+		return Answer{}, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,81 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// What happens to a question. In the log it follows "egress." or, for the other kinds, "approval.".
+const (
+	requested = "requested"
+	approved  = "approved"
+	denied    = "denied"
+	revoked   = "revoked"
+)
+
+func verdict(a Answer) string {
+	if a.Allowed {
+		return approved
+	}
+	return denied
+}
+
+// row is the name of the row, and of the event, for what happens to q.
+func (q Question) row(what string) string {
+	if q.Kind == Egress {
+		return "egress." + what
+	}
+	return "approval." + what
+}
+
+// record puts what happens to a question into the log, under the question's id.
+func (b *Broker) record(ctx context.Context, q Question, what string, facts map[string]any) error {
+	if b.c.Audit == nil {
+		return errors.New("there is no audit log, and nobody approves without a record")
+	}
+	maps.Copy(facts, map[string]any{"kind": q.Kind, "what": q.What})
+	if q.CodeSHA256 != "" {
+		facts["code_sha256"] = q.CodeSHA256
+	}
+	_, err := b.c.Audit.Append(ctx, audit.Entry{Kind: q.row(what), Run: q.ID, Namespace: q.Namespace, Data: facts})
+	return err
+}
+
+// tell tells the listeners of what is in the log and in force. There are no events of other kinds
+// than egress.
+func (b *Broker) tell(q Question, what string, facts map[string]any) {
+	if q.Kind == Egress {
+		facts["what"] = q.What
+		b.c.Bus.Publish(event.Event{Name: q.row(what), Time: b.c.Now(), Run: q.ID, Namespace: q.Namespace, Data: facts})
+	}
+}
+
+// facts are what the log has of a question: never code.
+func (q Question) facts() map[string]any {
+	return facts(map[string]string{"session": q.Session, "client": q.Client, "reason": q.Reason}, map[string]any{
+		"for_seconds": q.For.Seconds(), "expires": q.Expires.UTC().Format(time.RFC3339),
+	})
+}
+
+func (a Answer) facts() map[string]any {
+	f := facts(map[string]string{"user": a.User, "reason": a.Reason}, map[string]any{"by": a.By.String()})
+	if !a.Until.IsZero() {
+		f["until"] = a.Until.UTC().Format(time.RFC3339)
+	}
+	return f
+}
+
+// facts leaves out texts that are empty.
+func facts(texts map[string]string, all map[string]any) map[string]any {
+	for k, s := range texts {
+		if s != "" {
+			all[k] = s
+		}
+	}
+	return all
+}

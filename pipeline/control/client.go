@@ -1,0 +1,236 @@
+package control
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+const (
+	greeting  = 2 * time.Second  // how long a server may take to say who it is
+	maxAnswer = 64 << 20         // bytes of what a server says
+	maxWait   = 30 * time.Second // for one request
+)
+
+// Client talks to one server. Its methods may be called concurrently.
+type Client struct {
+	server Server
+	http   http.Client
+}
+
+// Dial connects to the server whose socket in dir has this name, or for "" to the only one that
+// runs. It returns ErrNone when none does, and a *Several when there is a choice to make. Sockets of
+// servers that are dead are removed.
+func Dial(ctx context.Context, dir, name string) (*Client, error) {
+	err := private(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNone
+	}
+	var found []greeted
+	if err == nil {
+		found, err = greet(ctx, dir, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for servers in %q: %w", dir, err)
+	}
+	c, err := choose(found, name)
+	for _, g := range found {
+		if g.client != c {
+			g.client.Close()
+		}
+	}
+	return c, err
+}
+
+// greeted is a server that took our connection. With an error it did not say who it is.
+type greeted struct {
+	client *Client
+	err    error
+}
+
+// greet finds the servers that live, or only the one of this name: others may hang.
+func greet(ctx context.Context, dir, only string) ([]greeted, error) {
+	names, err := sockets(dir)
+	if err != nil {
+		return nil, err
+	}
+	if only != "" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name != only })
+	}
+	ctx, cancel := context.WithTimeout(ctx, greeting)
+	defer cancel()
+	var all sync.WaitGroup
+	found := make([]greeted, len(names))
+	for i, name := range names {
+		all.Go(func() {
+			c := newClient(dir, name)
+			err := c.do(ctx, http.MethodGet, "/v1/server", nil, &c.server)
+			c.server.Name = name
+			if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
+				bury(dir, name)
+				return
+			}
+			found[i] = greeted{c, err}
+		})
+	}
+	all.Wait()
+	return slices.DeleteFunc(found, func(g greeted) bool { return g.client == nil }), nil
+}
+
+// bury removes the socket of a dead server. Should it live after all, it stays; should it not be
+// possible, it is tried again the next time.
+func bury(dir, name string) {
+	if unlock, err := lock(dir); err == nil {
+		defer unlock()
+		_, _ = free(dir, name)
+	}
+}
+
+var named = regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`)
+
+func sockets(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ending)
+		if ok && named.MatchString(name) && e.Type() == fs.ModeSocket {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
+	return names, nil
+}
+
+// choose returns the server that is meant.
+func choose(found []greeted, name string) (*Client, error) {
+	var living []greeted
+	for _, g := range found {
+		if g.err == nil {
+			living = append(living, g)
+		}
+	}
+	switch {
+	case len(living) == 1:
+		return living[0].client, nil
+	case len(found) == 0 && name != "":
+		return nil, fmt.Errorf("%w of the name %.40q", ErrNone, name)
+	case len(found) == 0:
+		return nil, ErrNone
+	case len(living) == 0:
+		return nil, fmt.Errorf("server %s does not answer: %w", found[0].client.server.Name, found[0].err)
+	}
+	several := &Several{}
+	for _, g := range living {
+		several.Servers = append(several.Servers, g.client.server)
+	}
+	return nil, several
+}
+
+func newClient(dir, name string) *Client {
+	return &Client{
+		server: Server{Name: name},
+		http: http.Client{
+			Transport: &http.Transport{
+				DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir, name) },
+				DisableCompression: true,
+			},
+			Timeout: maxWait,
+		},
+	}
+}
+
+// Close ends the connection.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Server returns what the server said of itself.
+func (c *Client) Server() Server { return c.server }
+
+// Sessions returns the server's sessions, as JSON.
+func (c *Client) Sessions(ctx context.Context) (v json.RawMessage, err error) {
+	err = c.do(ctx, http.MethodGet, "/v1/sessions", nil, &v)
+	return v, err
+}
+
+// Stats returns the server's figures, as JSON.
+func (c *Client) Stats(ctx context.Context) (v json.RawMessage, err error) {
+	err = c.do(ctx, http.MethodGet, "/v1/stats", nil, &v)
+	return v, err
+}
+
+// Approvals returns the questions that wait for an answer, the oldest first.
+func (c *Client) Approvals(ctx context.Context) ([]approval.Question, error) {
+	var v questions
+	err := c.do(ctx, http.MethodGet, "/v1/approvals", nil, &v)
+	return v.Approvals, err
+}
+
+// Answer answers a question, or takes back what was approved. It returns approval.ErrUnknown and
+// approval.ErrAnswered as the server's broker does.
+func (c *Client) Answer(ctx context.Context, id string, allow bool, reason string) (Outcome, error) {
+	var out Outcome
+	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), verdict{allow, reason}, &out)
+	return out, err
+}
+
+func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
+	var b []byte
+	if body != nil {
+		var err error
+		if b, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		return e.Err // its address is none that means anything to people
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return failed(resp.StatusCode, data)
+	}
+	return json.Unmarshal(data, into)
+}
+
+// failed is what the server says went wrong.
+func failed(status int, body []byte) error {
+	var m message
+	if json.Unmarshal(body, &m) != nil || m.Error == "" {
+		m.Error = fmt.Sprintf("the server says %d %s", status, http.StatusText(status))
+	}
+	for _, known := range []error{approval.ErrUnknown, approval.ErrAnswered} {
+		if m.Error == known.Error() {
+			return known
+		}
+	}
+	return errors.New(m.Error)
+}

@@ -1,0 +1,94 @@
+// Package control lets the command line of the same user talk to a running server.
+//
+// A server listens on a Unix socket in a folder that only its user can enter, and speaks HTTP/1.1
+// with JSON. Each connection's other end must be the same user, or root, as the kernel says it.
+// Nothing of this is reachable from inside of a sandbox, nor through a browser.
+package control
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// Errors of [Dial].
+var (
+	ErrNone    = errors.New("no server runs")
+	ErrSeveral = errors.New("several servers run")
+)
+
+// Several is the ErrSeveral that lists them.
+type Several struct{ Servers []Server }
+
+func (s *Several) Error() string {
+	names := make([]string, len(s.Servers))
+	for i, v := range s.Servers {
+		names[i] = v.Name
+	}
+	return ErrSeveral.Error() + ": " + strings.Join(names, ", ")
+}
+
+func (s *Several) Unwrap() error { return ErrSeveral }
+
+// Server is what a server says of itself.
+type Server struct {
+	// Name is its socket's name: its process id, and a number after it where servers of several
+	// containers that share a state directory have the same one. Set by the one who connects.
+	Name     string    `json:"name,omitempty"`
+	PID      int       `json:"pid"`
+	Version  string    `json:"version"`
+	Began    time.Time `json:"began"`
+	Database string    `json:"database"`
+}
+
+// Dir returns the folder that the sockets of this user's servers are in: in runtimeDir, which is
+// XDG_RUNTIME_DIR, if it is a folder of this user's (sudo leaves it at another's), and else in the
+// state directory.
+func Dir(runtimeDir, stateDir string) string {
+	if info, err := os.Stat(runtimeDir); filepath.IsAbs(runtimeDir) && err == nil && info.IsDir() && mine(info) {
+		return filepath.Join(runtimeDir, "sandboxmcp")
+	}
+	return filepath.Join(stateDir, "run", "sandboxmcp")
+}
+
+const ending = ".sock"
+
+// maxNames is how many servers can have the same process id.
+const maxNames = 32
+
+// socketName is the i-th name that a server of this process id can have.
+func socketName(pid, i int) string {
+	if i == 0 {
+		return strconv.Itoa(pid)
+	}
+	return fmt.Sprintf("%d-%d", pid, i+1)
+}
+
+// message is the body of an error.
+type message struct {
+	Error string `json:"error"`
+}
+
+// verdict is the body of an answer.
+type verdict struct {
+	Allow  bool   `json:"allow"`
+	Reason string `json:"reason"`
+}
+
+// Outcome says what an answer did.
+type Outcome struct {
+	Question approval.Question `json:"question"`
+	Allowed  bool              `json:"allowed"`
+	Revoked  bool              `json:"revoked,omitempty"` // an approval that held was taken back
+	Until    time.Time         `json:"until,omitzero"`    // the end of an approval
+}
+
+type questions struct {
+	Approvals []approval.Question `json:"approvals"`
+}

@@ -1,0 +1,276 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/user"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// Config is what a server shows.
+type Config struct {
+	Dir       string // made when missing; see Dir
+	Server    Server
+	Sessions  func() any // what can be written as JSON; so Stats
+	Stats     func() any
+	Approvals *approval.Broker
+	Log       *slog.Logger // nil says nothing
+}
+
+// Bounds of one client. All of them are the same user's, but one that hangs, or a bug in one, must
+// not hold the server up.
+const (
+	maxClients = 64
+	maxBody    = 64 << 10 // bytes; so the head
+	readTime   = 5 * time.Second
+	workTime   = 15 * time.Second // more than an answer's record takes at most
+	writeTime  = 20 * time.Second
+)
+
+// Listener answers on a control socket.
+type Listener struct {
+	c      Config
+	socket *socket
+	http   http.Server
+	ended  chan struct{}
+}
+
+// Listen begins to answer. It returns errors.ErrUnsupported where the kernel does not say who
+// connects. Close it before what the functions of c show.
+func Listen(c Config) (*Listener, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s, err := bind(c.Dir, c.Server.PID)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the command line in %q: %w", c.Dir, err)
+	}
+	l := &Listener{c: c, socket: s, ended: make(chan struct{})}
+	l.http = http.Server{
+		Handler:           http.TimeoutHandler(l.routes(), workTime, `{"error":"the server is too busy to answer"}`),
+		ReadHeaderTimeout: readTime,
+		ReadTimeout:       readTime,
+		WriteTimeout:      writeTime,
+		IdleTimeout:       readTime,
+		MaxHeaderBytes:    maxBody,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, conn.(*known).uid)
+		},
+		ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		defer close(l.ended)
+		_ = l.http.Serve(&sameUser{Listener: s.listener, log: c.Log}) // ends with Close
+	}()
+	return l, nil
+}
+
+// Path returns where the socket is.
+func (l *Listener) Path() string { return l.socket.path }
+
+// Close removes the socket, and gives answers that are under way a moment.
+func (l *Listener) Close() error {
+	l.socket.remove()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := l.http.Shutdown(ctx)
+	if err != nil {
+		err = l.http.Close()
+	}
+	<-l.ended
+	return err
+}
+
+func (l *Listener) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/server", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, l.c.Server) })
+	mux.HandleFunc("GET /v1/sessions", show(l.c.Sessions))
+	mux.HandleFunc("GET /v1/stats", show(l.c.Stats))
+	mux.HandleFunc("GET /v1/approvals", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, questions{l.pending()})
+	})
+	mux.HandleFunc("POST /v1/approvals/{id}", l.answer)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, fmt.Errorf("this server has no %s %.100s", r.Method, r.URL.Path))
+	})
+	return mux
+}
+
+func show(what func() any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if what == nil {
+			refuse(w, http.StatusNotFound, errors.New("this server has none"))
+			return
+		}
+		reply(w, http.StatusOK, what())
+	}
+}
+
+func (l *Listener) pending() []approval.Question {
+	if l.c.Approvals == nil {
+		return []approval.Question{}
+	}
+	return l.c.Approvals.Pending()
+}
+
+// answer answers a question in the name of the user at the other end. A no to what was approved
+// takes that back.
+func (l *Listener) answer(w http.ResponseWriter, r *http.Request) {
+	v, err := readVerdict(r.Body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if l.c.Approvals == nil {
+		refuse(w, http.StatusNotFound, approval.ErrUnknown)
+		return
+	}
+	id := strings.ToUpper(r.PathValue("id"))
+	a := approval.Answer{Allowed: v.Allow, By: approval.CommandLine(), User: userName(r.Context()), Reason: v.Reason}
+	out, err := l.settle(r.Context(), id, a)
+	switch {
+	case errors.Is(err, approval.ErrUnknown):
+		refuse(w, http.StatusNotFound, approval.ErrUnknown)
+	case errors.Is(err, approval.ErrAnswered):
+		refuse(w, http.StatusConflict, approval.ErrAnswered)
+	case err != nil:
+		l.c.Log.Error("control: an answer had no effect", "question", id, "error", err)
+		refuse(w, http.StatusInternalServerError, err)
+	default:
+		reply(w, http.StatusOK, out)
+	}
+}
+
+func (l *Listener) settle(ctx context.Context, id string, a approval.Answer) (Outcome, error) {
+	b, out := l.c.Approvals, Outcome{Allowed: a.Allowed}
+	for _, q := range b.Pending() {
+		if q.ID == id {
+			out.Question = q
+		}
+	}
+	held := heldBy(b, id)
+	err := b.Answer(ctx, id, a)
+	if errors.Is(err, approval.ErrAnswered) && !a.Allowed && held != nil {
+		out.Question, out.Revoked = held.Question, true
+		if err = b.Revoke(ctx, id, a); errors.Is(err, approval.ErrUnknown) {
+			err = approval.ErrAnswered // by somebody else, a moment ago
+		}
+	}
+	if held = heldBy(b, id); err == nil && held != nil {
+		out.Until = held.Answer.Until
+	}
+	return out, err
+}
+
+func heldBy(b *approval.Broker, id string) *approval.Grant {
+	for _, g := range b.Grants() {
+		if g.Question.ID == id {
+			return &g
+		}
+	}
+	return nil
+}
+
+// readVerdict is strict: {} must not be a no, nor a typing error a yes.
+func readVerdict(body io.Reader) (verdict, error) {
+	var v struct {
+		Allow  *bool  `json:"allow"`
+		Reason string `json:"reason"`
+	}
+	data, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	switch {
+	case err != nil:
+		return verdict{}, err
+	case len(data) > maxBody:
+		return verdict{}, fmt.Errorf("an answer has at most %d bytes", maxBody)
+	}
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		return verdict{}, fmt.Errorf("read the answer: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return verdict{}, errors.New("there is something after the answer")
+	}
+	if v.Allow == nil {
+		return verdict{}, errors.New(`the answer has no "allow"`)
+	}
+	return verdict{*v.Allow, v.Reason}, nil
+}
+
+func refuse(w http.ResponseWriter, status int, err error) { reply(w, status, message{err.Error()}) }
+
+func reply(w http.ResponseWriter, status int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"error":"what the server has to say can't be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+}
+
+// sameUser lets only this user and root connect, and not too many of them at once.
+type sameUser struct {
+	net.Listener
+	log     *slog.Logger
+	clients atomic.Int32
+}
+
+func (s *sameUser) Accept() (net.Conn, error) {
+	for {
+		conn, err := s.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		uid, err := peer(conn)
+		switch {
+		case err != nil || !welcome(uid):
+			s.log.Warn("control: another user was refused", "uid", uid, "error", err)
+		case s.clients.Add(1) > maxClients:
+			s.clients.Add(-1)
+			s.log.Warn("control: too many clients", "uid", uid)
+		default:
+			return &known{Conn: conn, uid: uid, leave: sync.OnceFunc(func() { s.clients.Add(-1) })}, nil
+		}
+		conn.Close()
+	}
+}
+
+// known is a connection of which it is known who is at its other end.
+type known struct {
+	net.Conn
+	uid   int
+	leave func()
+}
+
+func (k *known) Close() error {
+	k.leave()
+	return k.Conn.Close()
+}
+
+type peerKey struct{}
+
+// userName is the name of whoever sent a request, or the number if there is no name for it.
+func userName(ctx context.Context) string {
+	uid, ok := ctx.Value(peerKey{}).(int)
+	if !ok {
+		return ""
+	}
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username
+	}
+	return fmt.Sprintf("uid %d", uid)
+}

@@ -1,0 +1,187 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket is one that listens, and its file.
+type socket struct {
+	listener net.Listener
+	path     string
+	file     os.FileInfo
+}
+
+// bind listens in dir. The folder's lock keeps others from taking the socket for a dead one in the
+// moment between bind(2) and listen(2), and from taking the same name.
+func bind(dir string, pid int) (*socket, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := private(dir); err != nil {
+		return nil, err
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for i := range maxNames {
+		name := socketName(pid, i)
+		free, err := free(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		if free {
+			return listen(dir, name)
+		}
+	}
+	return nil, fmt.Errorf("%d servers there have the process id %d", maxNames, pid)
+}
+
+// free says whether there is no living server of this name, and removes a dead one's socket. The
+// caller holds the folder's lock.
+func free(dir, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn, err := dial(ctx, dir, name)
+	switch {
+	case err == nil:
+		conn.Close()
+		return false, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return true, os.Remove(filepath.Join(dir, name+ending))
+	}
+	return false, nil // whatever it is, it is not ours to remove
+}
+
+func listen(dir, name string) (*socket, error) {
+	path, done, err := short(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // it goes by a path that may mean something else by then
+	s := &socket{listener: l, path: filepath.Join(dir, name+ending)}
+	if err = os.Chmod(s.path, 0o600); err == nil {
+		s.file, err = os.Lstat(s.path)
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// remove removes the socket's file, unless it is another one's by now.
+func (s *socket) remove() {
+	if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.file) {
+		_ = os.Remove(s.path)
+	}
+}
+
+// private makes sure that dir is a folder that only this user can enter.
+func private(dir string) error {
+	info, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir() || !mine(info):
+		return errors.New("it is not a folder of this user")
+	case info.Mode().Perm()&0o077 != 0:
+		return os.Chmod(dir, 0o700)
+	}
+	return nil
+}
+
+// mine says whether a file belongs to the user that we act for.
+func mine(info os.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Geteuid()
+}
+
+// lock takes the lock of a folder. It gives up when somebody holds it for long: who does is stopped.
+func lock(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for range 200 {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock it: %w", err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// maxPath is the kernel's limit for the path of a socket, less the NUL, in bytes.
+const maxPath = 107
+
+// short returns a path of a socket that bind(2) and connect(2) take, until done is called.
+func short(dir, name string) (path string, done func(), err error) {
+	if path = filepath.Join(dir, name+ending); len(path) <= maxPath {
+		return path, func() {}, nil
+	}
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name + ending, func() { unix.Close(fd) }, nil
+}
+
+// dial connects to the socket of this name.
+func dial(ctx context.Context, dir, name string) (net.Conn, error) {
+	path, done, err := short(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", path)
+}
+
+// peer returns the user at the other end of a connection, as the kernel took it down when that one
+// connected.
+func peer(conn net.Conn) (uid int, err error) {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return -1, fmt.Errorf("a %T has no user", conn)
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return -1, err
+	}
+	if credErr != nil {
+		return -1, credErr
+	}
+	return int(cred.Uid), nil
+}
+
+// welcome says whether a user may connect.
+func welcome(uid int) bool { return uid == 0 || uid == os.Geteuid() }

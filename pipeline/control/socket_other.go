@@ -1,0 +1,40 @@
+//go:build !linux
+
+package control
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+type socket struct {
+	listener net.Listener
+	path     string
+}
+
+func (s *socket) remove() {}
+
+func bind(string, int) (*socket, error) { return nil, errors.ErrUnsupported }
+
+func free(string, string) (bool, error) { return false, errors.ErrUnsupported }
+
+func private(dir string) error {
+	_, err := os.Stat(dir)
+	return err
+}
+
+func lock(string) (func(), error) { return nil, errors.ErrUnsupported }
+
+func dial(ctx context.Context, dir, name string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", filepath.Join(dir, name+ending))
+}
+
+func mine(os.FileInfo) bool { return true }
+
+func peer(net.Conn) (int, error) { return -1, errors.ErrUnsupported }
+
+func welcome(int) bool { return false }

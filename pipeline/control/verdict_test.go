@@ -1,0 +1,30 @@
+package control
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// FuzzVerdict wants that only what says yes in so many words is a yes.
+func FuzzVerdict(f *testing.F) {
+	for _, s := range []string{`{"allow":true}`, `{"allow":false,"reason":"x"}`, `{}`, `null`, `{"allow":"true"}`, `{"allow":true}x`, "[[[", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		v, err := readVerdict(strings.NewReader(body))
+		if err != nil && v.Allow {
+			t.Errorf("%q: an error and a yes", body)
+		}
+		if err != nil {
+			return
+		}
+		if !json.Valid([]byte(body)) || v.Allow && !strings.Contains(body, "true") {
+			t.Errorf("%q was taken for %+v", body, v)
+		}
+		again, _ := json.Marshal(v)
+		if w, err := readVerdict(strings.NewReader(string(again))); err != nil || w != v {
+			t.Errorf("%s: %+v, %v", again, w, err)
+		}
+	})
+}
