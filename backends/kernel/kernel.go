@@ -6,95 +6,167 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Bundle is one thing in several forms: MIME type -> text. Images and other binary types are base64.
-type Bundle map[string]string
-
-// Cell is one piece of code.
-type Cell struct {
-	Code string
-	Name string   // in tracebacks, such as "cell 3"
-	Env  []string // KEY=VALUE, set before the code runs, for good
-
-	// Stdout and Stderr get what was written since the cell before, by whatever process of the
-	// session. They are not called after Run has returned. nil throws away.
-	Stdout, Stderr io.Writer
-	Display        func(Bundle) // is called while the code runs, for each thing that it shows; may be nil
-
-	Timeout time.Duration // after which the code is interrupted; must be more than 0
-	Grace   time.Duration // between interrupting and killing; 0 is DefaultGrace
-}
-
-// DefaultGrace is how long interrupted code may take to end before its interpreter is killed.
-const DefaultGrace = 2 * time.Second
-
-// Outcome is what became of a cell.
-type Outcome struct {
-	Value Bundle // of the last expression; nil if there is none
-	Error *Error // an error that ended it
-	Exit  *int   // the code asked to exit, with this status; the session goes on
-	// Ended is "ok", "error", "exit", "timeout", "cancelled" (the context), or "dead": the
-	// interpreter ended, by itself or because it could not be interrupted, and its state is lost.
-	Ended string
-	Lost  bool // the interpreter is dead, whatever Ended says: Start a new one
-	Wall  time.Duration
-}
-
-// Error is an error as the language tells it.
-type Error struct {
-	Type      string `json:"type"` // "ValueError", "TypeError"
-	Message   string `json:"message"`
-	Traceback string `json:"traceback"` // without the driver's own frames, as people are used to see it
-}
-
-// Variable is one name of a session.
-type Variable struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-	Text string `json:"text"`           // its beginning, as the language prints it
-	Size int64  `json:"size,omitempty"` // bytes, elements or rows: what Unit says
-	Unit string `json:"unit,omitempty"`
-}
-
 // Kernel is a running interpreter. Its methods may be called concurrently; cells run one at a time.
-type Kernel struct{}
+type Kernel struct {
+	turn    chan struct{} // holds one thing: who took it out may speak to the driver
+	id      int64         // of the last request
+	channel io.ReadWriteCloser
+	codec   codec
+	replies chan reply
+
+	out, err  *cutter
+	interrupt chan struct{}
+	kill      context.CancelFunc
+	begun     chan struct{} // closed when contained is known
+	contained backends.Containment
+
+	done  chan struct{}
+	death backends.Result
+	fault error // why death is no result, or what the driver did that made us kill it
+}
+
+// exitPatience is how long an interpreter that has closed its channel may take to end, before it is
+// killed as one that can't be spoken to.
+const exitPatience = 2 * time.Second
 
 // Start starts the driver for language ("python", "node", "shell", "r") in box, with env on top of
 // the sandbox's environment, and waits until it is ready.
-func Start(ctx context.Context, box backends.Sandbox, language string, env []string) (*Kernel, error) {
-	return nil, errors.New("not built")
+func Start(ctx context.Context, box backends.Sandbox, name string, env []string) (*Kernel, error) {
+	lang, ok := languageNamed(name)
+	if !ok {
+		return nil, fmt.Errorf("no kernel for language %q", name)
+	}
+	source, err := lang.codec.driver(lang.driver)
+	if err != nil {
+		return nil, fmt.Errorf("encode the %s driver: %w", name, err)
+	}
+	// The interpreter outlives this call, and whatever ctx was about.
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	k := &Kernel{
+		turn: make(chan struct{}, 1), codec: lang.codec, replies: make(chan reply),
+		out: &cutter{}, err: &cutter{}, interrupt: make(chan struct{}, 1),
+		kill: kill, begun: make(chan struct{}), done: make(chan struct{}),
+	}
+	go k.live(life, box, lang, source, env)
+	if err := k.greet(ctx); err != nil {
+		k.Close()
+		return nil, fmt.Errorf("start the %s kernel: %w", name, err)
+	}
+	k.turn <- struct{}{}
+	return k, nil
 }
 
-// Run runs one cell. An error means that it was not run at all.
-func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
-	return Outcome{}, errors.New("not built")
+// live runs the interpreter until its end.
+func (k *Kernel) live(ctx context.Context, box backends.Sandbox, lang language, source []byte, env []string) {
+	defer close(k.done)
+	var fault error
+	var talk sync.WaitGroup
+	result, err := box.Exec(ctx, backends.Command{
+		Args: lang.args,
+		Env:  append(lang.env, env...),
+		Main: true,
+	}, backends.Streams{
+		Stdout: k.out, Stderr: k.err, Interrupt: k.interrupt,
+		Channel: func(c io.ReadWriteCloser) {
+			k.channel = c
+			talk.Go(func() { c.Write(source) })
+			talk.Go(func() { fault = k.hear(ctx, c) })
+		},
+		Begun: func(c backends.Containment) {
+			k.contained = c
+			close(k.begun)
+		},
+	})
+	k.kill()
+	if k.channel != nil {
+		k.channel.Close()
+	}
+	talk.Wait()
+	k.out.release()
+	k.err.release()
+	k.death, k.fault = result, cmp.Or(err, fault)
 }
 
-// Set makes value the variable key, or in a shell the variable key and the file $BRIDGE/key.json.
-func (k *Kernel) Set(ctx context.Context, key string, value json.RawMessage) error { return nil }
+// hear passes on what the driver says, until it is silent for good. It returns what the driver did
+// wrong, if that is why.
+func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
+	for {
+		answer, err := readFrame(c, k.codec)
+		if err != nil {
+			return k.deaf(ctx, err)
+		}
+		select {
+		case k.replies <- answer:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
 
-// Get returns the variable key as JSON; an error says why it can't be written as JSON.
-func (k *Kernel) Get(ctx context.Context, key string) (json.RawMessage, error) { return nil, nil }
+// deaf ends an interpreter that can't be understood any more. One that is about to end by itself
+// does so: how it ends is worth knowing.
+func (k *Kernel) deaf(ctx context.Context, err error) error {
+	if strings.HasPrefix(err.Error(), "protocol: ") {
+		k.kill()
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(exitPatience):
+		k.kill()
+		return errors.New("protocol: the interpreter closed its channel")
+	}
+}
 
-// Variables lists the names that cells have made, by name.
-func (k *Kernel) Variables(ctx context.Context) ([]Variable, error) { return nil, nil }
+// greet waits until the driver says that it is ready.
+func (k *Kernel) greet(ctx context.Context) error {
+	select {
+	case r := <-k.replies:
+		if r.Op != "ready" {
+			return fmt.Errorf("protocol: the driver began with %q", r.Op)
+		}
+		<-k.begun // or it could not have spoken
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-k.done:
+		if k.fault != nil {
+			return k.fault
+		}
+		said := strings.TrimSpace(k.out.kept() + "\n" + k.err.kept())
+		return fmt.Errorf("it ended (%s, exit code %d) before it was ready: %s", k.death.Ended, k.death.ExitCode, said)
+	}
+}
 
 // Contained says what holds the interpreter.
-func (k *Kernel) Contained() backends.Containment { return backends.Containment{} }
+func (k *Kernel) Contained() backends.Containment { return k.contained }
 
 // Done is closed when the interpreter is dead; then Death says how it ended.
-func (k *Kernel) Done() <-chan struct{} { return nil }
+func (k *Kernel) Done() <-chan struct{} { return k.done }
 
-// Death is the result of the interpreter's process, once Done is closed.
-func (k *Kernel) Death() (backends.Result, error) { return backends.Result{}, nil }
+// Death is the result of the interpreter's process, once Done is closed. An error says what the
+// driver did against the protocol, for which it was killed.
+func (k *Kernel) Death() (backends.Result, error) {
+	<-k.done
+	return k.death, k.fault
+}
 
 // Close ends the interpreter, and with it all processes of the sandbox, and waits for that.
-func (k *Kernel) Close() error { return nil }
+func (k *Kernel) Close() error {
+	k.kill()
+	<-k.done
+	return nil
+}

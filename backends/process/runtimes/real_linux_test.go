@@ -150,7 +150,7 @@ func TestLibrariesBesideTheProgram(t *testing.T) {
 }
 
 func TestVersionsOfThisMachine(t *testing.T) {
-	for _, name := range []string{"python", "node", "shell"} {
+	for _, name := range []string{"python", "node", "shell", "r"} {
 		r, err := Find(context.Background(), name, FromOS())
 		if err != nil {
 			t.Logf("%s: %v", name, err)
@@ -165,7 +165,7 @@ func TestVersionsOfThisMachine(t *testing.T) {
 }
 
 func BenchmarkFind(b *testing.B) {
-	for _, name := range []string{"python", "node", "shell"} {
+	for _, name := range []string{"python", "node", "shell", "r"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := Find(b.Context(), name, FromOS()); err != nil {

@@ -1,4 +1,4 @@
-// Package runtimes finds the interpreter that a user means by "python", "node" or "shell", and
+// Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and
 // says which folders of the host it can't do without.
 //
 // Every command line run pays for it, so it reads files instead of starting programs: a system
@@ -17,7 +17,7 @@ import (
 
 // Runtime is one interpreter of the host.
 type Runtime struct {
-	Name string // "python", "node" or "shell"
+	Name string // "python", "node", "shell" or "r"
 	Path string // the real program: shims and links resolved
 
 	// Argv0 is what argv[0] must be: Python finds pyvenv.cfg, and busybox its applet, by it. Where
@@ -106,16 +106,20 @@ func languageOf(name string) (language, bool) {
 	case "shell":
 		return language{name, []string{"bash", "sh"}, "",
 			"install it: apt install bash, dnf install bash, apk add bash"}, true
+	case "r":
+		// R itself is a script, with a command line for people; Rscript starts it.
+		return language{name, []string{"Rscript"}, "R",
+			"install it: apt install r-base-core, dnf install R-core, apk add R"}, true
 	}
 	return language{}, false
 }
 
-// Find returns the interpreter for "python", "node" or "shell" that the user would get by typing
+// Find returns the interpreter for "python", "node", "shell" or "r" that the user would get by typing
 // its name. When there is none, the error is a *Missing and the Runtime holds Name and Why alone.
 func Find(ctx context.Context, name string, env Env) (Runtime, error) {
 	l, ok := languageOf(name)
 	if !ok {
-		return Runtime{Name: name}, &Missing{name, "unknown language", "use python, node or shell"}
+		return Runtime{Name: name}, &Missing{name, "unknown language", "use python, node, shell or r"}
 	}
 	f := &finder{language: l, env: env}
 	for c := range f.candidates() {

@@ -1,0 +1,56 @@
+package kernel
+
+import (
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// BenchmarkCell runs a trivial cell in a real sandbox, there and back.
+func BenchmarkCell(b *testing.B) {
+	python(b)
+	s := begin(b, sandboxed(b, backends.Limits{}), "python")
+	for _, c := range []struct{ name, code string }{{"value", "1"}, {"output", "print(1)"}} {
+		b.Run(c.name, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				out, err := s.Run(b.Context(), Cell{Code: c.code, Timeout: time.Second, Stdout: io.Discard})
+				if err != nil || out.Ended != "ok" {
+					b.Fatalf("%+v %v", out, err)
+				}
+				took = append(took, time.Since(began))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs/median")
+		})
+	}
+}
+
+// BenchmarkStart starts an interpreter in a sandbox that is there.
+func BenchmarkStart(b *testing.B) {
+	python(b)
+	box := sandboxed(b, backends.Limits{})
+	for b.Loop() {
+		k, err := Start(b.Context(), box, "python", nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		k.Close()
+	}
+}
+
+// BenchmarkOutput is how fast a cell's output arrives.
+func BenchmarkOutput(b *testing.B) {
+	python(b)
+	s := begin(b, sandboxed(b, backends.Limits{}), "python")
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		if _, err := s.Run(b.Context(), Cell{Code: "print('x' * (64 << 20))", Timeout: time.Minute, Stdout: io.Discard}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

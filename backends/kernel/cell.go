@@ -1,0 +1,110 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Bundle is one thing in several forms: MIME type -> text. Images and other binary types are base64.
+type Bundle map[string]string
+
+// Cell is one piece of code.
+type Cell struct {
+	Code string
+	Name string   // in tracebacks, such as "cell 3"
+	Env  []string // KEY=VALUE, set before the code runs, for good
+
+	// Stdout and Stderr get what was written since the cell before, by whatever process of the
+	// session. They are not called after Run has returned. nil throws away.
+	Stdout, Stderr io.Writer
+	Display        func(Bundle) // is called while the code runs, for each thing that it shows; may be nil
+
+	Timeout time.Duration // after which the code is interrupted; must be more than 0
+	Grace   time.Duration // between interrupting and killing; 0 is DefaultGrace
+}
+
+// DefaultGrace is how long interrupted code may take to end before its interpreter is killed. After
+// half of it, the code is interrupted once more.
+const DefaultGrace = 2 * time.Second
+
+// Outcome is what became of a cell.
+type Outcome struct {
+	Value Bundle // of the last expression; nil if there is none
+	Error *Error // an error that ended it
+	Exit  *int   // the code asked to exit, with this status; the session goes on
+	// Ended is "ok", "error", "exit", "timeout", "cancelled" (the context), or "dead": the
+	// interpreter ended by itself, and its state is lost.
+	Ended string
+	Lost  bool // the interpreter is dead, whatever Ended says: Start a new one
+	Wall  time.Duration
+}
+
+// Error is an error as the language tells it.
+type Error struct {
+	Type      string `json:"type"` // "ValueError", "TypeError"
+	Message   string `json:"message"`
+	Traceback string `json:"traceback"` // without the driver's own frames, as people are used to see it
+}
+
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return e.Type
+	}
+	return e.Type + ": " + e.Message
+}
+
+// Run runs one cell. An error means that it was not run at all.
+func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
+	if c.Timeout <= 0 {
+		return Outcome{}, errors.New("run a cell: it has no timeout")
+	}
+	q := request{Op: "run", Code: c.Code, Name: c.Name, Env: map[string]string{}, Mark: newMark()}
+	for _, kv := range c.Env {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok || name == "" || strings.ContainsRune(kv, 0) {
+			return Outcome{}, errors.New("run a cell: an environment variable is not of the form KEY=VALUE")
+		}
+		q.Env[name] = value
+	}
+	release, err := k.enter(ctx)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("run a cell: %w", err)
+	}
+	defer release()
+	k.id++
+	q.ID = k.id
+	frame, err := k.codec.encode(q)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("run a cell: %w", err)
+	}
+	k.out.begin(q.Mark, c.Stdout)
+	defer k.out.end()
+	k.err.begin(q.Mark, c.Stderr)
+	defer k.err.end()
+	began := time.Now()
+	a := k.ask(ctx, q.ID, frame, patience{c.Timeout, c.Grace}, c.Display)
+	out := a.outcome(time.Since(began))
+	k.out.wait(k.done)
+	k.err.wait(k.done)
+	return out, nil
+}
+
+// outcome puts an answer into words.
+func (a answer) outcome(wall time.Duration) Outcome {
+	out := Outcome{Value: a.Value, Error: a.Error, Exit: a.Exit, Ended: "ok", Lost: a.dead, Wall: wall}
+	switch {
+	case a.stopped != "":
+		out.Ended = a.stopped
+	case a.dead:
+		out.Ended = "dead"
+	case a.Error != nil:
+		out.Ended = "error"
+	case a.Exit != nil:
+		out.Ended = "exit"
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// maxFrame is the most bytes that a frame may have, in either direction. A driver that sends more
+// is broken, or no longer the driver.
+const maxFrame = 64 << 20
+
+// request is what a driver is asked. Code, Name and Env are there in any case, if only empty.
+type request struct {
+	Op    string            `json:"op"` // "run", "set", "get" or "vars"
+	ID    int64             `json:"id"`
+	Code  string            `json:"code"`
+	Name  string            `json:"name"`
+	Env   map[string]string `json:"env"`
+	Mark  string            `json:"mark,omitempty"` // without its NUL bytes
+	Key   string            `json:"key,omitempty"`
+	Value json.RawMessage   `json:"value,omitempty"`
+}
+
+// reply is what a driver says.
+type reply struct {
+	Op      string          `json:"op"` // "ready", "display" or "done"
+	ID      int64           `json:"id"` // of the request
+	Version string          `json:"version"`
+	Data    Bundle          `json:"data"`
+	Value   Bundle          `json:"value"`
+	Error   *Error          `json:"error"`
+	Exit    *int            `json:"exit"`
+	JSON    json.RawMessage `json:"json"`
+	Vars    []Variable      `json:"vars"`
+}
+
+// codec is how a driver reads what it is asked, and what the frames of its replies hold: JSON, but for
+// a language that has none.
+type codec interface {
+	driver(source string) ([]byte, error) // what the bootstrap reads
+	encode(request) ([]byte, error)
+	decode(body []byte) (reply, error)
+}
+
+// jsonCodec is the rule.
+type jsonCodec struct{}
+
+func (jsonCodec) driver(source string) ([]byte, error) {
+	return encodeFrame(map[string]string{"driver": source})
+}
+
+func (jsonCodec) encode(q request) ([]byte, error) { return encodeFrame(q) }
+
+func (jsonCodec) decode(body []byte) (answer reply, err error) {
+	err = json.Unmarshal(body, &answer)
+	return answer, err
+}
+
+// encodeFrame writes v as JSON behind its length: 4 bytes, big-endian.
+func encodeFrame(v any) ([]byte, error) {
+	buf := bytes.NewBuffer(make([]byte, 4, 512))
+	e := json.NewEncoder(buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	frame := buf.Bytes()
+	size := len(frame) - 4
+	if size > maxFrame {
+		return nil, tooLarge(size)
+	}
+	binary.BigEndian.PutUint32(frame, uint32(size))
+	return frame, nil
+}
+
+// readFrame reads one frame. It takes memory as bytes arrive, not as the length promises them.
+func readFrame(r io.Reader, c codec) (reply, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return reply{}, err
+	}
+	size := int64(binary.BigEndian.Uint32(head[:]))
+	if size > maxFrame {
+		return reply{}, fmt.Errorf("protocol: a frame of %d bytes, more than %d", size, maxFrame)
+	}
+	var body bytes.Buffer
+	if _, err := io.CopyN(&body, r, size); err != nil {
+		return reply{}, fmt.Errorf("protocol: a frame of %d bytes ended after %d", size, body.Len())
+	}
+	answer, err := c.decode(body.Bytes())
+	if err != nil {
+		return reply{}, fmt.Errorf("protocol: a frame that can't be read: %w", err)
+	}
+	return answer, nil
+}
+
+func tooLarge(size int) error {
+	return fmt.Errorf("%d bytes are more than the %d that go to an interpreter at once", size, maxFrame)
+}

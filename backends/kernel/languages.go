@@ -1,0 +1,91 @@
+package kernel
+
+import (
+	"embed"
+	"strings"
+)
+
+// language is how one interpreter becomes a kernel.
+type language struct {
+	name string
+	// args start the interpreter with a bootstrap: it reads frame 0 from descriptor 3, which holds
+	// the driver's source, and runs that. So no driver has to lie in the sandbox as a file, nor
+	// pass through arguments, whose length is limited and which all processes can read.
+	args   []string
+	driver string
+	env    []string // of the interpreter, below what a session asks for
+	codec  codec
+}
+
+var (
+	//go:embed python
+	pythonFiles embed.FS
+	//go:embed node
+	nodeFiles embed.FS
+	//go:embed shell.sh
+	shellDriver string
+	//go:embed r.R
+	rDriver string
+
+	//go:embed shell_boot.sh
+	shellBoot string
+	//go:embed r_boot.R
+	rBoot string
+)
+
+var languages = []language{
+	{"python", []string{"python", "-c", pythonFile("boot")}, pythonDriver(),
+		// Without a screen, matplotlib draws into memory, and says so only if it has to find out.
+		[]string{"MPLBACKEND=Agg"}, jsonCodec{}},
+	// What the driver needs of Node's inside is its parser and signals that a second thread gets;
+	// code that was terminated leaves async_hooks out of step, which Node would abort for.
+	{"node", []string{"node", "--expose-internals", "--no-force-async-hooks-checks", "-e", nodeFile("boot")}, nodeDriver(), nil, jsonCodec{}},
+	{"shell", []string{"bash", "--noprofile", "--norc", "-c", shellBoot}, shellDriver, nil, shellCodec{}},
+	{"r", []string{"R", "--no-save", "--no-restore", "--no-echo", "-e", rBoot}, rDriver, nil, jsonCodec{}},
+}
+
+func languageNamed(name string) (language, bool) {
+	for _, l := range languages {
+		if l.name == name {
+			return l, true
+		}
+	}
+	return language{}, false
+}
+
+// pythonDriver is the driver in one piece, in the order in which its parts need each other.
+func pythonDriver() string {
+	var b strings.Builder
+	for _, part := range []string{"begin", "frames", "signals", "modules", "show", "errors", "streams", "cells", "values", "serve"} {
+		b.WriteString(pythonFile(part))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func pythonFile(name string) string {
+	text, err := pythonFiles.ReadFile("python/" + name + ".py")
+	if err != nil {
+		panic("our bug: " + err.Error()) // it is part of the binary
+	}
+	return string(text)
+}
+
+// nodeDriver is the driver as one function: see node/begin.js, and node/boot.js for its arguments.
+func nodeDriver() string {
+	var b strings.Builder
+	b.WriteString("((main, require, load) => {\n'use strict';\n")
+	for _, part := range []string{"begin", "write", "values", "json", "display", "errors", "rewrite", "cells", "stop", "uncaught", "globals", "variables", "serve"} {
+		b.WriteString(nodeFile(part))
+	}
+	b.WriteString("})")
+	return b.String()
+}
+
+func nodeFile(name string) string {
+	text, err := nodeFiles.ReadFile("node/" + name + ".js")
+	if err != nil {
+		panic("our bug: " + err.Error()) // it is part of the binary
+	}
+	return string(text)
+}

@@ -1,0 +1,190 @@
+package kernel
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// betweenMax is how many bytes of what programs write between cells are kept for the next.
+	betweenMax = 64 << 10
+	// markPatience is how long a mark may take when nothing else comes: the driver wrote it before
+	// it said that it was done, so it is in the pipe, unless the program closed the descriptor.
+	markPatience = 200 * time.Millisecond
+	// markLimit is how long to wait for a mark behind output that goes on coming.
+	markLimit = 10 * time.Second
+	// marksMissed is how many marks that never came are still recognised.
+	marksMissed = 8
+)
+
+// newMark makes a mark's text. Nobody can print a mark before its cell runs.
+func newMark() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// cutter is one of the interpreter's output streams. It cuts it at the marks that the driver writes
+// when a cell ends: what comes before a cell's mark is that cell's, what comes after is the next one's.
+type cutter struct {
+	mu      sync.Mutex
+	expect  [][]byte // marks that have not come, the running cell's last
+	held    []byte   // the beginning of what may be a mark
+	to      io.Writer
+	running bool          // to is a cell's, whose mark has not come
+	reached chan struct{} // closed when it has
+	seen    time.Time     // when bytes came last
+	between []byte        // written while no cell ran
+	dropped int64         // bytes that between had no room for
+}
+
+// begin gives the stream to a cell, with what was written before it. A nil to throws away.
+func (c *cutter) begin(mark string, to io.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if to == nil {
+		to = io.Discard
+	}
+	if c.dropped > 0 {
+		fmt.Fprintf(to, "[%d bytes that were written between cells are left out]\n", c.dropped)
+	}
+	if len(c.between) > 0 {
+		to.Write(c.between)
+	}
+	c.between, c.dropped = nil, 0
+	if len(c.expect) >= marksMissed {
+		c.expect = slices.Delete(c.expect, 0, 1)
+	}
+	c.expect = append(c.expect, []byte("\x00"+mark+"\x00"))
+	c.to, c.running, c.reached = to, true, make(chan struct{})
+}
+
+// wait returns when the cell's mark has come, or will not come.
+func (c *cutter) wait(dead <-chan struct{}) {
+	began := time.Now()
+	timer := time.NewTimer(markPatience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.reached:
+			return
+		case <-dead:
+			return
+		case <-timer.C:
+		}
+		c.mu.Lock()
+		last := c.seen
+		c.mu.Unlock()
+		if last.Before(began) {
+			last = began
+		}
+		left := markPatience - time.Since(last)
+		if left <= 0 || time.Since(began) > markLimit {
+			return
+		}
+		timer.Reset(left)
+	}
+}
+
+// end takes the stream from its cell, whose writer is not called again.
+func (c *cutter) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.to, c.running = nil, false
+}
+
+// Write takes what the interpreter and its children wrote. It never fails, or the backend would
+// throw away the rest of the stream.
+func (c *cutter) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(p)
+	c.seen = time.Now()
+	if len(c.held) > 0 {
+		p = append(c.held, p...)
+		c.held = nil
+	}
+	begin, at := 0, 0
+	for {
+		i := bytes.IndexByte(p[at:], 0)
+		if i < 0 {
+			break
+		}
+		at += i
+		switch mark, whole := c.match(p[at:]); {
+		case whole:
+			c.emit(p[begin:at])
+			at += len(mark)
+			begin = at
+			c.reach(mark)
+		case mark != nil:
+			c.emit(p[begin:at])
+			c.held = slices.Clone(p[at:])
+			return n, nil
+		default:
+			at++
+		}
+	}
+	c.emit(p[begin:])
+	return n, nil
+}
+
+// match returns the mark that p begins with, or begins to be.
+func (c *cutter) match(p []byte) (mark []byte, whole bool) {
+	for _, m := range c.expect {
+		if bytes.HasPrefix(p, m) {
+			return m, true
+		}
+		if len(p) < len(m) && bytes.HasPrefix(m, p) {
+			return m, false
+		}
+	}
+	return nil, false
+}
+
+// reach is told that a mark has come. One that was given up before ends nothing.
+func (c *cutter) reach(mark []byte) {
+	i := slices.IndexFunc(c.expect, func(m []byte) bool { return bytes.Equal(m, mark) })
+	if c.running && i == len(c.expect)-1 {
+		c.to, c.running = nil, false
+		close(c.reached)
+	}
+	c.expect = slices.Delete(c.expect, i, i+1)
+}
+
+// emit hands on what is output. Between cells, the latest bytes are kept.
+func (c *cutter) emit(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	if c.to != nil {
+		c.to.Write(p)
+		return
+	}
+	c.between = append(c.between, p...)
+	if over := len(c.between) - betweenMax; over > 0 {
+		c.dropped += int64(over)
+		c.between = slices.Delete(c.between, 0, over)
+	}
+}
+
+// release hands on what was held back, once nothing more can come.
+func (c *cutter) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.emit(c.held)
+	c.held = nil
+}
+
+// kept returns what was written while no cell ran.
+func (c *cutter) kept() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(c.between)
+}

@@ -1,0 +1,14 @@
+import posix
+try:
+    from _json import scanstring
+except ImportError:
+    from json.decoder import scanstring
+def read(size):
+    data = b''
+    while len(data) < size:
+        more = posix.read(3, size - len(data))
+        if not more:
+            posix._exit(1)
+        data += more
+    return data
+exec(compile(scanstring(read(int.from_bytes(read(4), 'big')).decode(), len('{"driver":"'))[0], '<driver>', 'exec'), {'__name__': 'driver', '__builtins__': dict(vars(__builtins__))})

@@ -1,0 +1,53 @@
+def answer(frame):
+    op = frame['op']
+    if op == 'run':
+        return run(frame)
+    done = {'op': 'done', 'id': frame['id']}
+    e = None
+    if op == 'get':
+        done['json'], e = guarded(get, frame['key'])
+    elif op == 'set':
+        _, e = guarded(put, frame['key'], frame['value'])
+    elif op == 'vars':
+        done['vars'], e = guarded(variables)
+        done['vars'] = done['vars'] or []
+    else:
+        e = ValueError('the driver knows no %s' % op)
+    if e is not None:
+        done['error'] = {'type': type(e).__name__, 'message': short(e).partition(': ')[2], 'traceback': ''}
+    return done
+
+
+def serve():
+    send({'op': 'ready', 'version': sys.version.split()[0]})
+    while True:
+        head = receive(4)
+        body = head and receive(int.from_bytes(head, 'big'))
+        if not body:
+            return
+        frame = decode(body.decode())
+        del head, body
+        try:
+            done = answer(frame)
+        except BaseError as e:  # such as no memory
+            done = {'op': 'done', 'id': frame['id'], 'error': {'type': type(e).__name__, 'message': short(e), 'traceback': ''}}
+        state.cell = 0
+        del frame
+        send(done)
+        del done
+
+
+for name in ('posix', 'scanstring', 'read'):
+    main.__dict__.pop(name, None)
+state.mine = frozenset(main.__dict__)
+sys.argv[:] = ['']
+builtins.display = display
+builtins.input = refuse_input
+sys.stdout = sys.__stdout__ = stream(1)
+sys.stderr = sys.__stderr__ = stream(2)
+posix.register_at_fork(before=flush, after_in_child=forget)
+_signal.signal(_signal.SIGINT, on_interrupt)
+try:
+    serve()
+except OSError:
+    posix._exit(1)  # the host is gone

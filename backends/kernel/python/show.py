@@ -1,0 +1,147 @@
+RICH = (
+    ('text/html', '_repr_html_'), ('text/markdown', '_repr_markdown_'), ('text/latex', '_repr_latex_'),
+    ('image/svg+xml', '_repr_svg_'), ('image/png', '_repr_png_'), ('image/jpeg', '_repr_jpeg_'),
+    ('application/json', '_repr_json_'),
+)
+PLAIN = frozenset((int, float, complex, str, bytes, bool, list, tuple, dict, set, frozenset, range, bytearray))
+mro = type.__dict__['__mro__'].__get__
+
+
+def method(value, name):
+    """Finds a method by the class: an instance's __getattr__ may answer to anything."""
+    for c in mro(type(value)):
+        if name in c.__dict__:
+            return c.__dict__[name].__get__(value, type(value))
+    return None
+
+
+def text_of(value):
+    try:
+        return repr(value)
+    except Exception as e:
+        return '<%s, whose repr() raised %s>' % (type(value).__name__, short(e))
+
+
+def short(e):
+    try:
+        text = str(e)
+    except Exception:
+        text = ''
+    return type(e).__name__ + (': ' + cut(text, 500) if text else '')
+
+
+def cut(text, most):
+    if len(text) <= most:
+        return text
+    return '%s\n[%d of %d characters are left out]' % (text[:most], len(text) - most, len(text))
+
+
+def bundle(value):
+    """Returns a value in all the forms that it has."""
+    data = {}
+    if type(value) not in PLAIN:
+        figure = modules.get('matplotlib.figure')
+        if figure is not None and figure.Figure in mro(type(value)):
+            data['image/png'] = picture(value)
+            if state.shown is not None:
+                state.shown.append(value)
+        else:
+            rich(value, data)
+    if 'text/plain' not in data:
+        data['text/plain'] = text_of(value)
+    return checked(data)
+
+
+def rich(value, data):
+    if type in mro(type(value)):
+        return
+    f = method(value, '_repr_mimebundle_')
+    if f is not None:
+        try:
+            made = f(include=None, exclude=None)
+            if isinstance(made, tuple):
+                made = made[0]
+            if made:
+                data.update(made)
+        except Exception as e:
+            complain(value, '_repr_mimebundle_', e)
+    for mime, name in RICH:
+        if mime in data or mime == 'image/jpeg' and 'image/png' in data:
+            continue
+        f = method(value, name)
+        if f is None:
+            continue
+        try:
+            made = f()
+            if isinstance(made, tuple):  # (data, metadata)
+                made = made[0]
+        except Exception as e:
+            if not isinstance(e, NotImplementedError):
+                complain(value, name, e)
+            continue
+        if made is not None:
+            data[mime] = made
+
+
+def complain(value, name, e):
+    try:
+        sys.stderr.write('%s.%s() raised %s\n' % (type(value).__name__, name, short(e)))
+    except Exception:
+        pass
+
+
+def checked(data):
+    """Makes text of all forms, and leaves out what is too large."""
+    out = {}
+    for mime, made in data.items():
+        if isinstance(made, (bytes, bytearray)):
+            made = base64(made)
+        elif not isinstance(made, str):
+            try:
+                made = encode(plain(made, 0))
+            except Exception as e:
+                made = text_of(made)
+        if mime == 'text/plain':
+            made = cut(made, TEXT_MAX)
+        elif len(made) > BINARY_MAX:
+            note = '[%s left out: %d bytes are more than %d]' % (mime, len(made), BINARY_MAX)
+            out['text/plain'] = (out['text/plain'] + '\n' if 'text/plain' in out else '') + note
+            continue
+        if mime == 'text/plain' and mime in out:
+            made += '\n' + out[mime]
+        out[str(mime)] = str(made)
+    return out
+
+
+def base64(data):
+    import binascii
+    return binascii.b2a_base64(data, newline=False).decode()
+
+
+def display(*values, raw=False, **_):
+    """Shows values here, in the richest form that the reader can take. With raw=True they are
+    dictionaries of MIME types."""
+    for value in values:
+        data = checked(value) if raw and isinstance(value, dict) else bundle(value)
+        if state.cell and posix.getpid() == PID:
+            send({'op': 'display', 'id': state.cell, 'data': data})
+        else:  # nobody takes it now, so it is text, like any other output
+            print(data.get('text/plain', ''))
+
+
+def picture(figure):
+    png = bring('io').BytesIO()
+    figure.savefig(png, format='png', bbox_inches='tight')
+    return base64(png.getvalue())
+
+
+def figures(pyplot):
+    """Shows the figures that are open, and closes them."""
+    for number in pyplot.get_fignums():
+        figure = pyplot.figure(number)
+        shown = state.shown is not None and any(f is figure for f in state.shown)
+        try:
+            if not shown:
+                display(figure)
+        finally:
+            pyplot.close(figure)

@@ -1,0 +1,129 @@
+def plain(value, depth):
+    """Returns a value as JSON can hold it."""
+    if depth > 200:
+        raise ValueError('the value is nested more than 200 deep, or contains itself')
+    t = type(value)
+    if value is None or t is bool or t is int or t is str:
+        return value
+    enum = modules.get('enum')
+    if enum is not None and isinstance(value, enum.Enum):
+        return plain(value.value, depth + 1)
+    if isinstance(value, float):
+        value = float(value)
+        return value if value - value == 0 else None
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError('bytes have no JSON form: encode them first, as with base64.b64encode(value).decode()')
+    if isinstance(value, dict):
+        return {key_of(k): plain(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [plain(v, depth + 1) for v in value]
+    return plain_object(value, depth + 1)
+
+
+def key_of(key):
+    key = plain(key, 0) if not isinstance(key, tuple) else str(key)
+    if isinstance(key, str):
+        return key
+    return encode(key)
+
+
+def plain_object(value, depth):
+    if type(value).__name__ == 'NAType':
+        return None
+    f = method(value, 'isoformat')  # dates and times
+    if f is not None:
+        return str(f()) if value == value else None  # pandas' NaT is not equal to itself
+    f = method(value, 'tolist')  # numpy, and pandas' Series
+    if f is not None:
+        return plain(f(), depth)
+    f = method(value, 'to_dict')  # pandas' DataFrame
+    if f is not None:
+        try:
+            return plain(f(orient='records'), depth)
+        except TypeError:
+            return plain(f(), depth)
+    f = method(value, '__fspath__')
+    if f is not None:
+        return plain(f(), depth)
+    fields = getattr(type(value), '__dataclass_fields__', None)
+    if isinstance(fields, dict):
+        return {name: plain(getattr(value, name), depth) for name in fields}
+    if type(value).__module__ in ('decimal', 'uuid', 'fractions') or type(value).__module__ == '_decimal':
+        return str(value)
+    unknown(value)
+
+
+def get(key):
+    if key not in main.__dict__:
+        raise NameError("name '%s' is not defined" % key)
+    try:
+        value = plain(main.__dict__[key], 0)
+        text = encode(value)
+    except RecursionError:
+        raise ValueError('the value is nested too deeply, or contains itself') from None
+    if len(text) > JSON_MAX:
+        raise ValueError('the value takes %d bytes as JSON, more than %d: write it to a file' % (len(text), JSON_MAX))
+    return value
+
+
+def put(key, value):
+    compile(key + ' = 0', '<key>', 'exec', 0, True)
+    if not key.isidentifier():
+        raise SyntaxError('%s is no name of a variable' % repr(key))
+    main.__dict__[key] = value
+
+
+def variables():
+    found = []
+    for name, value in sorted(main.__dict__.copy().items()):
+        if name.startswith('_') or name in state.mine:
+            continue
+        size, unit = size_of(value)
+        found.append({'name': name, 'type': type(value).__name__, 'text': brief(value, 2)[:200], 'size': size, 'unit': unit})
+    return found
+
+
+def size_of(value):
+    t = type(value)
+    try:
+        if t is str:
+            return len(value), 'characters'
+        if t is bytes or t is bytearray:
+            return len(value), 'bytes'
+        if t in PLAIN and method(value, '__len__') is not None:
+            return len(value), 'elements'
+        module = t.__module__.partition('.')[0]
+        if module == 'numpy' and t.__name__ == 'ndarray':
+            return int(value.size), 'elements'
+        if module in ('pandas', 'polars'):
+            return len(value), 'rows'
+    except Exception:
+        pass
+    return 0, ''
+
+
+def brief(value, depth):
+    """Returns the beginning of a value's repr, without making the rest of it."""
+    t = type(value)
+    if t is str or t is bytes or t is bytearray:
+        return repr(value[:200])
+    if t in (list, tuple, set, frozenset, dict) and len(value) > 0:
+        parts, size = [], 0
+        for item in value:
+            if size > 200 or depth == 0:
+                parts.append('...')
+                break
+            part = brief(item, depth - 1)
+            if t is dict:
+                part += ': ' + brief(value[item], depth - 1)
+            parts.append(part)
+            size += len(part)
+        a, z = {list: '[]', tuple: '()', dict: '{}'}.get(t, '{}')
+        return a + ', '.join(parts) + (',' if t is tuple and len(value) == 1 else '') + z
+    if t is int and value.bit_length() > 4096:
+        return 'an int of %d bits' % value.bit_length()
+    return text_of(value)

@@ -1,0 +1,135 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image/png"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// image decodes a bundle's picture and returns its width, 0 if there is none.
+func image(t *testing.T, b Bundle) int {
+	t.Helper()
+	data, err := base64.StdEncoding.DecodeString(b["image/png"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) == 0 {
+		return 0
+	}
+	i, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.Bounds().Dx()
+}
+
+func types(b Bundle) string {
+	var names []string
+	for name := range b {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func TestMatplotlib(t *testing.T) {
+	s := begin(t, newBare(t, map[string]string{"python": python(t, "matplotlib")}), "python")
+	for _, c := range []struct {
+		name, code string
+		shown      int
+		text       string // of the value
+	}{
+		{"open at the end", "import matplotlib.pyplot as plt\nplt.plot([1, 2]);", 1, ""},
+		{"and closed", "plt.get_fignums()", 0, "[]"},
+		{"show", "plt.plot([1]); plt.show(); print(plt.get_fignums())", 1, ""},
+		{"show twice", "plt.plot([1]); plt.show(); plt.plot([2]); plt.show()", 2, ""},
+		{"several", "for i in range(3): plt.figure(); plt.plot([i])", 3, ""},
+		{"value of the last call", "plt.plot([1])", 1, `\[<matplotlib.lines.Line2D.*>\]`},
+		{"figure as value is shown once", "fig, ax = plt.subplots(); ax.plot([1]); fig", 0, "<?Figure.*"},
+		{"displayed and then open is shown once", "fig, ax = plt.subplots(); display(fig)", 1, ""},
+		{"figure of an earlier cell", "display(fig)", 1, ""},
+		{"figure.show", "fig, ax = plt.subplots(); fig.show()", 1, ""},
+		{"saved and closed", "plt.plot([1]); plt.savefig('a.png'); plt.close()", 0, ""},
+		{"an error keeps what was drawn", "plt.plot([1]); 1/0", 1, "ZeroDivisionError: division by zero"},
+		{"figure that can't be drawn", "plt.title('$\\\\frac{$'); 7", 0, "ValueError.*"},
+		{"is closed", "plt.get_fignums()", 0, "[]"},
+		{"no warnings", "import warnings; warnings.simplefilter('error'); plt.plot([1]); plt.show()", 1, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s.t = t
+			r := s.run(c.code)
+			if text := r.text(); text != c.text && !regexp.MustCompile("(?s)^("+c.text+")$").MatchString(text) {
+				t.Errorf("value %q, want %q", text, c.text)
+			}
+			if r.Stderr != "" {
+				t.Errorf("stderr %q", r.Stderr)
+			}
+			if len(r.Shown) != c.shown {
+				t.Errorf("%d shown, want %d", len(r.Shown), c.shown)
+			}
+			for _, b := range r.Shown {
+				if image(t, b) < 300 {
+					t.Errorf("shown %s, %d wide", types(b), image(t, b))
+				}
+			}
+			if c.name == "figure as value is shown once" && image(t, r.Value) < 300 {
+				t.Errorf("value %s", types(r.Value))
+			}
+		})
+	}
+}
+
+func TestPandas(t *testing.T) {
+	s := begin(t, newBare(t, map[string]string{"python": python(t, "pandas")}), "python")
+	r := s.run("import pandas as pd, numpy as np\ndf = pd.DataFrame({'a': [1, 2], 'b': ['x', None]}); df")
+	if types(r.Value) != "text/html text/plain" || !strings.Contains(r.Value["text/html"], "<table") || !strings.HasPrefix(r.text(), "   a     b\n0  1     x") {
+		t.Errorf("got %v", r.Value)
+	}
+	for code, want := range map[string]string{
+		"df":                                     `[{"a":1,"b":"x"},{"a":2,"b":null}]`,
+		"df['a']":                                `[1,2]`,
+		"df.index":                               `[0,1]`,
+		"np.float64(1.5)":                        `1.5`,
+		"np.int32(3)":                            `3`,
+		"np.bool_(True)":                         `true`,
+		"np.array([[1.0, np.nan], [np.inf, 2]])": `[[1.0,null],[null,2.0]]`,
+		"{np.int64(1): np.array([1])}":           `{"1":[1]}`,
+		"pd.Timestamp('2024-01-02 03:04')":       `"2024-01-02T03:04:00"`,
+		"[pd.NaT]":                               `[null]`,
+		"pd.DataFrame({'t': [pd.Timestamp('2024-01-02'), pd.NaT]})": `[{"t":"2024-01-02T00:00:00"},{"t":null}]`,
+		"pd.NA": "null",
+	} {
+		s.run("v = " + code)
+		if got, err := s.Get(t.Context(), "v"); err != nil || !same(got, want) {
+			t.Errorf("%s: got %s %v, want %s", code, got, err, want)
+		}
+	}
+	s.run("array = np.zeros((1000, 1000)); long = pd.DataFrame({'n': range(100000)})")
+	vars, err := s.Variables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Variable{"array": {Size: 1000000, Unit: "elements"}, "long": {Size: 100000, Unit: "rows"}}
+	for _, v := range vars {
+		if w, ok := want[v.Name]; ok && (v.Size != w.Size || v.Unit != w.Unit) {
+			t.Errorf("%s: %d %s", v.Name, v.Size, v.Unit)
+		}
+	}
+}
+
+func TestPIL(t *testing.T) {
+	s := begin(t, newBare(t, map[string]string{"python": python(t, "PIL")}), "python")
+	for _, mode := range []string{"RGB", "RGBA", "L", "1", "P"} {
+		r := s.run("from PIL import Image; Image.new('" + mode + "', (7, 5))")
+		if types(r.Value) != "image/png text/plain" || image(t, r.Value) != 7 || r.Stderr != "" {
+			t.Errorf("%s: got %s, stderr %q", mode, types(r.Value), r.Stderr)
+		}
+	}
+	if r := s.run("Image.new('F', (7, 5))"); !strings.HasPrefix(r.text(), "<PIL.Image.Image image mode=F") {
+		t.Errorf("got %v %v", r.Value, r.Error)
+	}
+}

@@ -1,0 +1,157 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// shellCodec is what a shell can speak: fields of text in place of JSON, whose reading would take
+// it a hundred times as long. What is asked is a line of words (operation, number, mark, and the length
+// of each field in bytes), and the fields. A reply is a frame of fields that each end with a NUL byte.
+type shellCodec struct{}
+
+func (shellCodec) driver(source string) ([]byte, error) {
+	return fmt.Appendf(nil, "%d\n%s", len(source), source), nil
+}
+
+func (shellCodec) encode(q request) ([]byte, error) {
+	var fields []string
+	op := q.Op
+	switch q.Op {
+	case "run":
+		if commands(q.Code) > maxCommands {
+			op = "lines"
+		}
+		fields = append(fields, q.Code)
+		for _, name := range slices.Sorted(maps.Keys(q.Env)) {
+			fields = append(fields, name+"="+q.Env[name])
+		}
+	case "set":
+		text, err := shellText(q.Value)
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, q.Key, text, string(q.Value))
+	case "get":
+		fields = append(fields, q.Key)
+	}
+	mark := q.Mark
+	if mark == "" {
+		mark = "-"
+	}
+	head := fmt.Appendf(nil, "%s %d %s", op, q.ID, mark)
+	size := 0
+	for _, f := range fields {
+		if strings.ContainsRune(f, 0) {
+			return nil, errors.New("a shell can't be given a NUL byte")
+		}
+		head = fmt.Appendf(head, " %d", len(f))
+		size += len(f)
+	}
+	if size > maxFrame {
+		return nil, tooLarge(size)
+	}
+	return append(append(head, '\n'), strings.Join(fields, "")...), nil
+}
+
+// maxCommands is how many commands a shell is given as one. It takes some 400 bytes of stack for each;
+// more are evaluated line by line, where an error such as ${x:?} ends only its line.
+const maxCommands = 5000
+
+// commands is at least how many commands there are in code.
+func commands(code string) int {
+	n := 0
+	for _, end := range []string{"\n", ";", "&", "|"} {
+		n += strings.Count(code, end)
+	}
+	return n
+}
+
+// shellText is what a variable holds for a JSON value: of a string what it says, of others the JSON.
+func shellText(value json.RawMessage) (string, error) {
+	var text string
+	if json.Unmarshal(value, &text) == nil && !bytes.Equal(value, []byte("null")) {
+		return text, nil
+	}
+	var b bytes.Buffer
+	err := json.Compact(&b, value)
+	return b.String(), err
+}
+
+func (shellCodec) decode(body []byte) (reply, error) {
+	fields := strings.Split(strings.TrimSuffix(string(body), "\x00"), "\x00")
+	if len(fields) == 2 && fields[0] == "ready" {
+		return reply{Op: "ready", Version: fields[1]}, nil
+	}
+	if len(fields) < 3 || fields[0] != "done" {
+		return reply{}, fmt.Errorf("a reply of %d fields that begins with %.40q", len(fields), fields[0])
+	}
+	id, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return reply{}, err
+	}
+	r := reply{Op: "done", ID: id}
+	return r, r.take(fields[2], fields[3:])
+}
+
+// take puts a shell's fields into the reply that they mean.
+func (r *reply) take(kind string, fields []string) (err error) {
+	for i, f := range fields {
+		fields[i] = strings.ToValidUTF8(f, "\uFFFD")
+	}
+	switch kind {
+	case "ok":
+	case "run":
+		if len(fields) > 0 && fields[0] != "" {
+			r.Exit = new(int)
+			if *r.Exit, err = strconv.Atoi(fields[0]); err != nil {
+				return err
+			}
+		}
+		if len(fields) == 4 {
+			r.Error = &Error{fields[1], fields[2], fields[3]}
+		}
+	case "error":
+		if len(fields) < 2 {
+			return errors.New("an error without a message")
+		}
+		r.Error = &Error{Type: fields[0], Message: fields[1]}
+	case "text":
+		r.JSON, err = json.Marshal(strings.Join(fields, ""))
+	case "list":
+		r.JSON, err = json.Marshal(append([]string{}, fields...))
+	case "map":
+		pairs := map[string]string{}
+		for pair := range slices.Chunk(fields, 2) {
+			pairs[pair[0]] = pair[len(pair)-1]
+		}
+		r.JSON, err = json.Marshal(pairs)
+	case "vars":
+		r.Vars, err = shellVariables(fields)
+	default:
+		err = fmt.Errorf("a reply of the unknown kind %.40q", kind)
+	}
+	return err
+}
+
+func shellVariables(fields []string) ([]Variable, error) {
+	list := []Variable{}
+	for f := range slices.Chunk(fields, 5) {
+		if len(f) < 5 {
+			return nil, errors.New("a variable that is not whole")
+		}
+		size, err := strconv.ParseInt(f[3], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Variable{Name: f[0], Type: f[1], Text: f[2], Size: size, Unit: f[4]})
+	}
+	slices.SortFunc(list, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}

@@ -1,0 +1,79 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// valuePatience is how long it may take to convert a value or to list variables, which runs code of
+// the program: methods of its objects.
+var valuePatience = patience{limit: 30 * time.Second}
+
+// Variable is one name of a session.
+type Variable struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Text string `json:"text"`           // its beginning, as the language prints it
+	Size int64  `json:"size,omitempty"` // bytes, elements or rows: what Unit says
+	Unit string `json:"unit,omitempty"`
+}
+
+// Set makes value the variable key, or in a shell the variable key and the file $BRIDGE/key.json.
+func (k *Kernel) Set(ctx context.Context, key string, value json.RawMessage) error {
+	if !json.Valid(value) {
+		return fmt.Errorf("set %s: the value is not JSON", key)
+	}
+	if _, err := k.call(ctx, request{Op: "set", Key: key, Value: value}); err != nil {
+		return fmt.Errorf("set %s: %w", key, err)
+	}
+	return nil
+}
+
+// Get returns the variable key as JSON; an error says why it can't be written as JSON.
+func (k *Kernel) Get(ctx context.Context, key string) (json.RawMessage, error) {
+	a, err := k.call(ctx, request{Op: "get", Key: key})
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	if a.JSON == nil {
+		return json.RawMessage("null"), nil
+	}
+	return a.JSON, nil
+}
+
+// Variables lists the names that cells have made, by name.
+func (k *Kernel) Variables(ctx context.Context) ([]Variable, error) {
+	a, err := k.call(ctx, request{Op: "vars"})
+	if err != nil {
+		return nil, fmt.Errorf("list variables: %w", err)
+	}
+	return a.Vars, nil
+}
+
+// call asks for something that is no cell.
+func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
+	release, err := k.enter(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	defer release()
+	k.id++
+	q.ID = k.id
+	frame, err := k.codec.encode(q)
+	if err != nil {
+		return answer{}, err
+	}
+	a := k.ask(ctx, q.ID, frame, valuePatience, nil)
+	switch {
+	case a.dead:
+		return a, errors.New("the interpreter ended meanwhile")
+	case a.stopped != "":
+		return a, fmt.Errorf("it took too long, or was cancelled, and was interrupted: %s", a.stopped)
+	case a.Error != nil:
+		return a, a.Error
+	}
+	return a, nil
+}
