@@ -19,6 +19,10 @@ type job struct {
 	Name       string
 	Source     []byte
 	TypeScript bool
+
+	Tree  bool     // Found is wanted, too
+	Lower bool     // in older syntax
+	Known []string // names that are bound already
 }
 
 // answer is what it says.
@@ -27,6 +31,7 @@ type answer struct {
 	Source   []byte // nil when it stays as it was
 	Problems []Problem
 	Unsure   bool // the interpreter may not see the problems as such
+	Found    findings
 }
 
 const (

@@ -47,13 +47,19 @@ func (j job) heavy() bool {
 }
 
 func (j job) do() answer {
+	var a answer
 	switch {
 	case j.Language == Shell:
-		return j.shell()
+		a = j.shell()
 	case j.TypeScript:
-		return j.typescript()
+		a = j.typescript()
+	default:
+		a = j.javascript()
 	}
-	return j.javascript()
+	if j.Tree && (len(a.Problems) == 0 || a.Unsure) {
+		a.Found = j.look(a.Name)
+	}
+	return a
 }
 
 // take makes an answer the result, or the error.

@@ -22,6 +22,7 @@ const (
 	Python = "python"
 	Node   = "node"
 	Shell  = "shell"
+	R      = "r"
 )
 
 // Code is a script as it was sent.
@@ -33,7 +34,7 @@ type Code struct {
 
 // Checked is a script as it is to be run.
 type Checked struct {
-	Language string // Python, Node or Shell
+	Language string // Python, Node, Shell or R
 	// Name is a bare file name whose extension makes the interpreter read Source as it is meant:
 	// script.ts becomes script.mjs, say. It is never empty.
 	Name string
@@ -47,7 +48,7 @@ type Checked struct {
 // Check prepares a script for its interpreter. A script that can't run is an *Error; the only
 // other errors are ctx's.
 //
-// Python syntax is left to the interpreter that runs it, and costs nothing here.
+// The syntax of Python and R is left to the interpreter that runs it, and costs nothing here.
 func Check(ctx context.Context, c Code) (Checked, error) {
 	if err := ctx.Err(); err != nil {
 		return Checked{}, err
@@ -62,7 +63,7 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 		return Checked{}, &Error{Name: c.Name, Problems: []Problem{*bad}}
 	}
 	out.Warnings = warnings
-	if kind.language == Python {
+	if kind.language == Python || kind.language == R {
 		return out, nil
 	}
 	err = out.checkSyntax(ctx, kind)
@@ -88,6 +89,7 @@ func kinds() []kind {
 		{Node, []string{".js", ".mjs", ".cjs"}, false},
 		{Node, []string{".ts", ".mts", ".cts"}, true},
 		{Shell, []string{".sh", ".bash"}, false},
+		{R, []string{".R", ".r"}, false},
 	}
 }
 
@@ -113,6 +115,8 @@ func byLanguage(language string) (k kind, ok bool) {
 		return all[2], true
 	case "shell", "bash", "sh":
 		return all[3], true
+	case "r", "rscript":
+		return all[4], true
 	}
 	return kind{}, false
 }
@@ -128,7 +132,7 @@ func identify(c Code) (kind, error) {
 	k, known := byLanguage(c.Language)
 	if !known {
 		return kind{}, &Error{Name: c.Name, Problems: []Problem{{
-			Text: fmt.Sprintf("unknown language %.40q: use python, node or shell", c.Language),
+			Text: fmt.Sprintf("unknown language %.40q: use %s", c.Language, Languages),
 		}}}
 	}
 	// "node" says nothing about types: there the extension still counts.
@@ -139,11 +143,11 @@ func identify(c Code) (kind, error) {
 }
 
 func unknownExtension(name string) string {
-	const known = ".py .js .mjs .cjs .ts .mts .cts .sh .bash"
+	const known = ".py .js .mjs .cjs .ts .mts .cts .sh .bash .R"
 	if ext := path.Ext(base(name)); ext != "" {
-		return fmt.Sprintf("no language is known for %.40q: say --language python, node or shell (known: %s)", ext, known)
+		return fmt.Sprintf("no language is known for %.40q: say --language %s (known: %s)", ext, Languages, known)
 	}
-	return "the name has no extension to tell the language by: say --language python, node or shell"
+	return "the name has no extension to tell the language by: say --language " + Languages
 }
 
 // base returns the last part of a path of any system.
@@ -157,7 +161,7 @@ func (k kind) file(name string) string {
 	if name == "" || name == "-" || name == "." || name == ".." {
 		name = "script"
 	}
-	if k.language != Node { // Python and bash take any name
+	if k.language != Node { // the others take any name
 		if path.Ext(name) == "" {
 			name += k.extensions[0]
 		}

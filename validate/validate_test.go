@@ -88,6 +88,10 @@ func TestNames(t *testing.T) {
 		{"bash", "", "echo", Shell, "script.sh"},
 		{"shell", "a.bash", "echo", Shell, "a.bash"},
 		{"SH", "a.txt", "echo", Shell, "a.txt"},
+		{"", "a.r", "x <-", R, "a.r"},
+		{"", "plot.R", "plot(1)", R, "plot.R"},
+		{"Rscript", "", "1", R, "script.R"},
+		{"R", "a.txt", "1", R, "a.txt"},
 	}
 	for _, tt := range tests {
 		got, err := check(t, Code{Language: tt.language, Name: tt.name, Source: []byte(tt.source)})

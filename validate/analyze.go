@@ -1,0 +1,260 @@
+package validate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Options say what Analyze is to do beyond looking.
+type Options struct {
+	Fix bool     // add missing imports
+	Off []string // names of rules that are switched off
+	// Python runs the Python analyser. Without it, Python code is not looked at, and the report says so.
+	Python Interpreter
+	// Cell is for code of a session, where a Python cell may await outside of functions.
+	Cell bool
+	// Known are names that are there before the code runs, such as the variables of a session.
+	Known []string
+}
+
+// Report is what Analyze found.
+type Report struct {
+	Language string    `json:"language"` // "" when it is not known
+	Name     string    `json:"name"`     // the file name under which it would run
+	Valid    bool      `json:"valid"`    // its interpreter will take it, as far as its syntax goes
+	Problems []Problem `json:"problems"` // why it is not valid
+	Missing  []Import  `json:"missing"`
+	Fixed    string    `json:"fixed,omitempty"` // the source with missing imports added; "" when nothing changed
+	Diff     string    `json:"diff,omitempty"`  // from the source to Fixed
+	Dangers  []Danger  `json:"dangers"`
+	Notes    []string  `json:"notes"`
+}
+
+// Import is one that is missing.
+type Import struct {
+	Name      string `json:"name"`      // that is used and bound nowhere
+	Statement string `json:"statement"` // that would bind it
+	Line      int    `json:"line"`      // of its first use
+	Column    int    `json:"column"`
+}
+
+// Danger is a pattern that a rule warns of, with its place.
+type Danger struct {
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"`
+	Reason   string `json:"reason"`
+	Line     int    `json:"line"` // from 1; 0 when it is about the whole source
+	Column   int    `json:"column"`
+	Snippet  string `json:"snippet,omitempty"` // as in Problem
+}
+
+// Worst returns the highest severity of the dangers, "" if there are none.
+func (r Report) Worst() string {
+	worst := 0
+	for _, d := range r.Dangers {
+		worst = max(worst, rank(d.Severity))
+	}
+	return append([]string{""}, severities()...)[worst]
+}
+
+// AtLeast returns the dangers of this severity and above; none for a severity that is unknown.
+func (r Report) AtLeast(severity string) []Danger {
+	var all []Danger
+	for _, d := range r.Dangers {
+		if rank(severity) > 0 && rank(d.Severity) >= rank(severity) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func severities() []string { return []string{Info, Low, Medium, High} }
+
+// rank is 0 for what is no severity.
+func rank(severity string) int { return slices.Index(severities(), severity) + 1 }
+
+// findings are what was found in a tree. Places are byte offsets in the source.
+type findings struct {
+	Hits    []hit
+	Missing []missing
+	Insert  gap    // where imports go
+	Unread  string // why not all of it was looked at
+	Lower   bool   // it has to be written in older syntax before it can be read
+}
+
+type hit struct {
+	Rule string
+	At   int
+}
+
+type missing struct {
+	Name, Statement string
+	At              int
+}
+
+// gap is a place for statements.
+type gap struct {
+	At     int
+	Inline bool // other statements stand before it on its line
+}
+
+// Analyze looks at code without running it: its syntax, the imports it lacks, and patterns that
+// deserve a thought. Whatever is wrong with the code is in the report; the errors are ctx's and the
+// Python interpreter's. The order of Dangers and Missing is that of the source.
+func Analyze(ctx context.Context, c Code, o Options) (Report, error) {
+	r := Report{Problems: []Problem{}, Missing: []Import{}, Dangers: []Danger{}, Notes: []string{}}
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	kind, err := identify(c)
+	if err != nil {
+		return r.refused(err)
+	}
+	r.Language, r.Name = kind.language, kind.file(c.Name)
+	warnings, bad := plainText(kind, c.Source)
+	r.note(warnings)
+	if bad != nil {
+		return r.refused(&Error{Name: c.Name, Problems: []Problem{*bad}})
+	}
+	var found findings
+	switch kind.language {
+	case Python:
+		found, err = r.python(ctx, c.Source, o)
+	case Node, Shell:
+		found, err = r.script(ctx, kind, c.Source, o)
+	default:
+		r.Valid = true
+		r.Notes = append(r.Notes, "the syntax is checked by the interpreter")
+		return r, nil
+	}
+	if err != nil {
+		return r.refused(err)
+	}
+	r.Valid = len(r.Problems) == 0
+	r.dangers(c.Source, found, o.Off)
+	for _, m := range found.Missing {
+		p := place(c.Source, m.At)
+		r.Missing = append(r.Missing, Import{m.Name, m.Statement, p.Line, p.Column})
+	}
+	if o.Fix && len(found.Missing) > 0 {
+		r.fix(string(c.Source), found)
+	}
+	return r, nil
+}
+
+// refused turns an *Error into a report.
+func (r Report) refused(err error) (Report, error) {
+	bad, ok := errors.AsType[*Error](err)
+	if !ok {
+		return r, err
+	}
+	r.Valid, r.Problems = false, bad.Problems
+	return r, nil
+}
+
+func (r *Report) note(problems []Problem) {
+	for _, p := range problems {
+		text := p.Text
+		if p.Line > 0 {
+			text = fmt.Sprintf("line %d: %s", p.Line, p.Text)
+		}
+		r.Notes = append(r.Notes, text)
+	}
+}
+
+// script has Node's and the shell's syntax and tree looked at. Source in TypeScript becomes
+// JavaScript in the same process that looks at it.
+func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (findings, error) {
+	j := job{Name: r.Name, Source: source, Language: k.language, TypeScript: k.typescript, Known: o.Known, Tree: true}
+	a, err := j.run(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return findings{}, ctx.Err()
+	case err != nil:
+		r.Notes = append(r.Notes, "the syntax was not checked: "+err.Error())
+		return findings{Unread: err.Error()}, nil
+	case len(a.Problems) > 0 && !a.Unsure:
+		r.Problems = a.Problems
+		return findings{}, nil
+	}
+	r.note(a.Problems)
+	r.Name = a.Name
+	if !a.Found.Lower {
+		return a.Found, nil
+	}
+	j.Name, j.Lower = a.Name, true
+	a, err = apart(ctx, j, apartTime)
+	switch {
+	case ctx.Err() != nil:
+		return findings{}, ctx.Err()
+	case err != nil:
+		return findings{Unread: err.Error()}, nil
+	}
+	return a.Found, nil
+}
+
+// run does a job here, or apart when it might take long or much.
+func (j job) run(ctx context.Context) (answer, error) {
+	if len(j.Source) <= maxHere && !j.heavy() && !(j.Tree && j.Language == Node && backtracks(j.Source)) {
+		return j.do(), nil
+	}
+	return apart(ctx, j, apartTime)
+}
+
+// dangers adds what was found, each rule once a line.
+func (r *Report) dangers(source []byte, found findings, off []string) {
+	hits := found.Hits
+	if found.Unread != "" {
+		hits = append(hits, hit{unread, -1})
+		r.Notes = append(r.Notes, "not all of the code was looked at: "+found.Unread)
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int {
+		if a.At != b.At {
+			return a.At - b.At
+		}
+		return strings.Compare(a.Rule, b.Rule)
+	})
+	seen := map[Danger]bool{}
+	for _, h := range hits {
+		rule, known := ruleNamed(h.Rule)
+		if !known || slices.Contains(off, h.Rule) || len(r.Dangers) >= mostDangers {
+			continue
+		}
+		p := Problem{}
+		if h.At >= 0 {
+			p = place(source, min(h.At, len(source)))
+		}
+		if once := (Danger{Rule: h.Rule, Line: p.Line}); !seen[once] {
+			seen[once] = true
+			r.Dangers = append(r.Dangers, Danger{rule.Name, rule.Severity, rule.Reason, p.Line, p.Column, p.Snippet})
+		}
+	}
+}
+
+// mostDangers is how many are told: the rest tells nothing new.
+const mostDangers = 100
+
+// offset returns the byte offset of a line and a column in characters, both from 1, with the line
+// ends that Python and JavaScript know.
+func offset(source []byte, line, column int) int {
+	at := 0
+	for ; line > 1; line-- {
+		n := bytes.IndexAny(source[at:], "\r\n")
+		if n < 0 {
+			return len(source)
+		}
+		at += n + 1
+		if source[at-1] == '\r' && at < len(source) && source[at] == '\n' {
+			at++
+		}
+	}
+	if at == 0 && bytes.HasPrefix(source, []byte("\ufeff")) {
+		at = len("\ufeff")
+	}
+	text := string(source[at:min(len(source), at+8*max(column, 0))])
+	return at + len(firstRunes(text, column-1))
+}

@@ -1,0 +1,381 @@
+package validate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/token"
+)
+
+// jsCalls are the rules for calling a path, or making an object of it.
+var jsCalls = map[string][]string{
+	"node-eval":                 {"eval"},
+	"node-function-constructor": {"Function"},
+	"node-vm": {"vm.runInNewContext", "vm.runInThisContext", "vm.runInContext", "vm.Script", "vm.compileFunction",
+		"vm.SourceTextModule"},
+	"node-binding": {"process.binding", "process._linkedBinding", "process.dlopen"},
+	"node-socket": {"net.createServer", "net.connect", "net.createConnection", "net.Socket", "net.Server", "dgram.createSocket",
+		"tls.connect", "tls.createServer", "http.createServer", "https.createServer", "http2.createServer",
+		"http2.createSecureServer", "ws.WebSocketServer", "ws.Server"},
+	"node-network": {"fetch", "http.get", "http.request", "https.get", "https.request", "http2.connect", "axios", "axios.get",
+		"axios.post", "axios.request", "undici.request", "undici.fetch", "got", "node-fetch", "WebSocket", "ws", "XMLHttpRequest",
+		"dns.lookup", "dns.resolve"},
+}
+
+var jsCalled = func() map[string]string {
+	m := map[string]string{}
+	for rule, paths := range jsCalls {
+		for _, p := range paths {
+			m[p] = rule
+		}
+	}
+	return m
+}()
+
+// jsLook looks at the nodes of a program, each once.
+type jsLook struct {
+	*jsProgram
+	hits []hit
+}
+
+func (l *jsLook) say(rule string, n ast.Node) { l.hits = append(l.hits, hit{rule, l.offset(n)}) }
+
+// dangers looks at all of it; whole is false when there was too much.
+func (p *jsProgram) dangers() (hits []hit, whole bool) {
+	l := &jsLook{jsProgram: p}
+	for _, n := range p.nodes {
+		if p.steps > jsSteps || len(l.hits) > 2*mostDangers {
+			return l.hits, false
+		}
+		switch x := n.node.(type) {
+		case *ast.CallExpression:
+			l.call(x, x.Callee, x.ArgumentList, n)
+		case *ast.NewExpression:
+			l.call(x, x.Callee, x.ArgumentList, n)
+		case *ast.AssignExpression:
+			l.assign(x, n.scope)
+		}
+	}
+	return l.hits, true
+}
+
+func (l *jsLook) call(x ast.Expression, callee ast.Expression, args []ast.Expression, n jsNode) {
+	for _, path := range l.paths(callee, n.scope, 0) {
+		args := args
+		if base, is := strings.CutSuffix(path, ".call"); is {
+			path, args = base, args[min(1, len(args)):]
+		} else if base, is := strings.CutSuffix(path, ".apply"); is {
+			path, args = base, nil
+		}
+		path = strings.TrimSuffix(path, ".default")
+		if rule := jsCalled[path]; rule != "" {
+			l.say(rule, x)
+			if rule == "node-eval" || rule == "node-function-constructor" || rule == "node-vm" {
+				l.evaluated(x, args, n.scope)
+			}
+		}
+		switch {
+		case path == "setTimeout" || path == "setInterval" || path == "setImmediate":
+			if isText(argument(args, 0)) {
+				l.say("node-timer-text", x)
+			}
+		case requires(path):
+			if _, known := l.text(argument(args, 0), n.scope, 0); !known && len(args) > 0 {
+				l.say("node-dynamic-require", x)
+			}
+		case strings.HasPrefix(path, "child_process."):
+			l.process(x, strings.TrimPrefix(path, "child_process."), args, n)
+		case path == "cluster.fork" && l.endless(n):
+			l.say("node-fork-bomb", x)
+		case path == "process.kill":
+			l.kill(x, args, n.scope)
+		case path == "Object.defineProperty" || path == "Object.assign" || path == "Object.defineProperties" || path == "Reflect.set":
+			if slices.ContainsFunc(l.paths(argument(args, 0), n.scope, 0), sharedPrototype) {
+				l.say("node-prototype", x)
+			}
+		case strings.HasPrefix(path, "fs."):
+			name := strings.TrimPrefix(strings.TrimPrefix(path, "fs."), "promises.")
+			l.writes(x, strings.TrimSuffix(name, "Sync"), args, n.scope)
+		case path == "fs-extra.remove" || path == "fs-extra.removeSync" || path == "rimraf" || path == "rimraf.sync":
+			if everything(l.file(argument(args, 0), n.scope, 0)) {
+				l.say("node-delete-all", x)
+			}
+		}
+	}
+}
+
+func argument(args []ast.Expression, i int) ast.Expression {
+	if i >= len(args) || slices.ContainsFunc(args[:i+1], func(e ast.Expression) bool { _, is := e.(*ast.SpreadElement); return is }) {
+		return nil
+	}
+	return args[i]
+}
+
+// isText says whether an expression can only be text.
+func isText(e ast.Expression) bool {
+	switch x := e.(type) {
+	case *ast.StringLiteral:
+		return true
+	case *ast.TemplateLiteral:
+		return x.Tag == nil
+	case *ast.BinaryExpression:
+		return x.Operator == token.PLUS && (isText(x.Left) || isText(x.Right))
+	}
+	return false
+}
+
+// evaluated looks at what text that becomes code is made of.
+func (l *jsLook) evaluated(x ast.Node, args []ast.Expression, s *jsScope) {
+	for _, path := range l.inside(args, s) {
+		switch {
+		case slices.Contains([]string{"Buffer.from", "buffer.Buffer.from", "atob", "unescape", "decodeURIComponent", "zlib.gunzipSync",
+			"zlib.inflateSync", "zlib.unzipSync", "zlib.brotliDecompressSync", "zlib.inflateRawSync"}, path):
+			l.say("node-encoded-code", x)
+		case jsCalled[path] == "node-network":
+			l.say("node-remote-code", x)
+		}
+	}
+}
+
+// inside returns the paths that are called anywhere in expressions, names followed a few steps.
+func (l *jsLook) inside(list []ast.Expression, s *jsScope) []string {
+	var found []string
+	p := &jsProgram{memo: map[jsKey][]string{}, guarded: map[string]bool{}}
+	for _, e := range list {
+		if e != nil {
+			jsWalk{p, s, nil}.node(e)
+		}
+	}
+	seen := map[ast.Expression]bool{}
+	for i := 0; i < len(p.nodes) && i < 2000; i++ {
+		l.steps++
+		n := p.nodes[i]
+		switch x := n.node.(type) {
+		case *ast.CallExpression:
+			found = append(found, l.paths(x.Callee, n.scope, 0)...)
+		case *ast.Identifier:
+			for _, b := range n.scope.lookup(string(x.Name)) {
+				if b.value != nil && !seen[b.value] && len(seen) < 20 {
+					seen[b.value] = true
+					jsWalk{p, b.scope, nil}.node(b.value)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// process looks at the functions of child_process.
+func (l *jsLook) process(x ast.Expression, name string, args []ast.Expression, n jsNode) {
+	command, known := l.command(argument(args, 0), n.scope)
+	name = strings.TrimSuffix(name, "Sync")
+	bomb := name == "fork" || name == "spawn" || name == "exec"
+	switch name {
+	case "exec":
+		l.say("node-shell", x)
+	case "spawn", "execFile", "fork":
+		words, isList := l.words(argument(args, 1), n.scope)
+		shell := slices.ContainsFunc(args[min(1, len(args)):], func(e ast.Expression) bool { return l.option(e, "shell", n.scope) })
+		if shell || known && isShell(command[strings.LastIndexByte(command, '/')+1:]) && slices.ContainsFunc(words, func(w string) bool { return w == "-c" }) {
+			l.say("node-shell", x)
+		}
+		if isList && known {
+			if shell {
+				command += " " + strings.Join(words, " ")
+			} else {
+				command = quoteWords(append([]string{command}, words...))
+			}
+		}
+	default:
+		return
+	}
+	if known {
+		l.hits = append(l.hits, commandHits(command, l.offset(x))...)
+	}
+	if bomb && l.endless(n) && (name == "fork" || l.itself(args, n.scope)) {
+		l.say("node-fork-bomb", x)
+	}
+}
+
+// command returns a command with unknownText for what is not known of it.
+func (l *jsLook) command(e ast.Expression, s *jsScope) (string, bool) {
+	if text, known := l.text(e, s, 0); known {
+		return text, true
+	}
+	if t, is := e.(*ast.TemplateLiteral); is && t.Tag == nil {
+		text, _ := l.template(t, s, 0)
+		return strings.ReplaceAll(text, unknownText, "_"), text != ""
+	}
+	if b, is := e.(*ast.BinaryExpression); is && b.Operator == token.PLUS {
+		text := l.file(e, s, 0)
+		return strings.ReplaceAll(text, unknownText, "_"), text != ""
+	}
+	return "", false
+}
+
+func (l *jsLook) words(e ast.Expression, s *jsScope) ([]string, bool) {
+	list, is := e.(*ast.ArrayLiteral)
+	if !is {
+		return nil, false
+	}
+	var words []string
+	for _, v := range list.Value {
+		words = append(words, strings.ReplaceAll(orUnknown(l.file(v, s, 0)), unknownText, "_"))
+	}
+	return words, true
+}
+
+func quoteWords(words []string) string {
+	for i, w := range words {
+		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return strings.Join(words, " ")
+}
+
+// option says whether an object has a key that is not plainly false.
+func (l *jsLook) option(e ast.Expression, key string, s *jsScope) bool {
+	if id, is := e.(*ast.Identifier); is {
+		if b := s.lookup(string(id.Name)); len(b) == 1 && b[0].value != nil && b[0].key == "" {
+			e = b[0].value
+		}
+	}
+	o, is := e.(*ast.ObjectLiteral)
+	if !is {
+		return false
+	}
+	for _, p := range o.Value {
+		k, is := p.(*ast.PropertyKeyed)
+		if !is || k.Computed {
+			continue
+		}
+		if name, is := k.Key.(*ast.StringLiteral); is && string(name.Value) == key {
+			switch v := k.Value.(type) {
+			case *ast.BooleanLiteral:
+				return v.Value
+			case *ast.StringLiteral:
+				return v.Value != ""
+			}
+		}
+	}
+	return false
+}
+
+func (l *jsLook) kill(x ast.Node, args []ast.Expression, s *jsScope) {
+	pid, _ := l.text(argument(args, 0), s, 0)
+	parent := slices.Contains(l.paths(argument(args, 0), s, 0), "process.ppid")
+	if parent || pid == "-1" || pid == "0" || pid == "1" {
+		l.say("node-kill-all", x)
+	}
+}
+
+// writes looks at the functions of fs that change files.
+func (l *jsLook) writes(x ast.Node, name string, args []ast.Expression, s *jsScope) {
+	var changed []int
+	switch name {
+	case "writeFile", "appendFile", "createWriteStream", "unlink", "rm", "rmdir", "mkdir", "chmod", "chown", "lchown", "truncate", "utimes":
+		changed = []int{0}
+	case "rename":
+		changed = []int{0, 1}
+	case "copyFile", "cp", "symlink", "link":
+		changed = []int{1}
+	case "open":
+		if flags, _ := l.text(argument(args, 1), s, 0); strings.ContainsAny(flags, "wa+") {
+			changed = []int{0}
+		}
+	}
+	for _, i := range changed {
+		switch file := l.file(argument(args, i), s, 0); {
+		case (name == "rm" || name == "rmdir") && everything(file) && l.option(argument(args, 1), "recursive", s):
+			l.say("node-delete-all", x)
+		case diskDevice().MatchString(file), systemFile(file):
+			l.say("node-system-write", x)
+		}
+	}
+}
+
+// endless says whether a node stands in a loop that does not end.
+func (l *jsLook) endless(n jsNode) bool {
+	var test ast.Expression
+	var body ast.Statement
+	switch x := n.loop.(type) {
+	case *ast.WhileStatement:
+		test, body = x.Test, x.Body
+	case *ast.DoWhileStatement:
+		test, body = x.Test, x.Body
+	case *ast.ForStatement:
+		if test, body = x.Test, x.Body; test == nil {
+			return !breaks(body)
+		}
+	default:
+		return false
+	}
+	switch t := test.(type) {
+	case *ast.BooleanLiteral:
+		return t.Value && !breaks(body)
+	case *ast.NumberLiteral:
+		return t.Literal != "0" && !breaks(body)
+	}
+	return false
+}
+
+// breaks says whether a loop's body may leave it.
+func breaks(body ast.Statement) bool {
+	p := &jsProgram{memo: map[jsKey][]string{}, guarded: map[string]bool{}}
+	jsWalk{p, newScope(nil, true), nil}.node(body)
+	return slices.ContainsFunc(p.nodes, func(n jsNode) bool {
+		switch x := n.node.(type) {
+		case *ast.BranchStatement:
+			return x.Token == token.BREAK
+		case *ast.ReturnStatement, *ast.AwaitExpression:
+			return true
+		}
+		return false
+	})
+}
+
+// itself says whether what is started is this program again.
+func (l *jsLook) itself(args []ast.Expression, s *jsScope) bool {
+	p := &jsProgram{memo: map[jsKey][]string{}, guarded: map[string]bool{}}
+	for _, a := range args {
+		if a != nil {
+			jsWalk{p, s, nil}.node(a)
+		}
+	}
+	return slices.ContainsFunc(p.nodes, func(n jsNode) bool {
+		e, is := n.node.(ast.Expression)
+		if !is {
+			return false
+		}
+		return slices.ContainsFunc(l.paths(e, n.scope, 0), func(path string) bool {
+			return path == "__filename" || path == "process.argv" || path == "process.execPath"
+		})
+	})
+}
+
+// sharedPrototype says whether a path is a prototype that objects of others share.
+func sharedPrototype(path string) bool {
+	name, is := strings.CutSuffix(path, ".prototype")
+	builtin := slices.Contains([]string{"Object", "Array", "String", "Number", "Function", "Promise", "Map", "Set", "Boolean", "RegExp", "Date"}, name)
+	return is && (builtin || strings.HasSuffix(name, ".constructor")) || strings.HasSuffix(path, ".__proto__")
+}
+
+func (l *jsLook) assign(x *ast.AssignExpression, s *jsScope) {
+	left := x.Left
+	for {
+		var name string
+		switch t := left.(type) {
+		case *ast.DotExpression:
+			name, left = string(t.Identifier.Name), t.Left
+		case *ast.BracketExpression:
+			name, _ = l.text(t.Member, s, 0)
+			left = t.Left
+		default:
+			return
+		}
+		if name == "__proto__" || slices.ContainsFunc(l.paths(left, s, 0), sharedPrototype) {
+			l.say("node-prototype", x)
+			return
+		}
+	}
+}

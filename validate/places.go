@@ -1,0 +1,44 @@
+package validate
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// systemRoots are the folders that belong to the system.
+var systemRoots = strings.Fields(`/etc /usr /bin /sbin /lib /lib32 /lib64 /boot /sys /proc /dev /var/lib
+	/var/log /var/spool /var/run /run /root`)
+
+var (
+	// ordinaryFile matches what programs write to every day among the system's files.
+	ordinaryFile = lazy(`^(/dev/(null|stdout|stderr|stdin|tty|shm|shm/.*|fd|fd/.*|pts/.*|tcp/.*|udp/.*)|/proc/self/(fd/.*|oom_score_adj|comm))$`)
+	// privateFile matches what steers a person's other programs.
+	privateFile = lazy(`^(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|zprofile|` +
+		`gitconfig|netrc|npmrc|pypirc|config/autostart|config/systemd|local/bin)(/|$)`)
+	diskDevice = lazy(`^/dev/((sd|hd|vd|xvd)[a-z*?]|nvme[0-9]|mmcblk|disk[0-9/]|mapper/|mem$|kmem$|loop[0-9]|dm-)`)
+)
+
+// systemFile says whether a path is the system's, or a person's settings; "~" stands for a home.
+func systemFile(name string) bool {
+	if name == "" {
+		return false
+	}
+	name = path.Clean(name)
+	if ordinaryFile().MatchString(name) {
+		return false
+	}
+	return privateFile().MatchString(name) || slices.ContainsFunc(systemRoots, func(root string) bool {
+		return name == root || strings.HasPrefix(name, root+"/")
+	})
+}
+
+// everything says whether what a path or a shell's pattern names is about all there is.
+func everything(name string) bool {
+	if name == "" {
+		return false
+	}
+	clean := path.Clean(strings.TrimSuffix(strings.TrimSuffix(name, "*"), "."))
+	return clean == "/" || clean == "~" || clean == "/home" || clean == ".." || clean == "../.." ||
+		slices.Contains(systemRoots, clean) || clean == "/var"
+}

@@ -1,0 +1,153 @@
+package validate
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Interpreter asks a Python that runs PythonAnalyser, contained: its parser is as large as it is
+// old, and the code that it reads was written by others.
+type Interpreter interface {
+	// Ask hands on one request, JSON without its length, and returns the answer. The bytes of both
+	// are not to be looked at. It may be called concurrently.
+	Ask(ctx context.Context, request []byte) ([]byte, error)
+}
+
+var (
+	//go:embed python/names.py
+	pythonNames string
+	//go:embed python/values.py
+	pythonValues string
+	//go:embed python/dangers.py
+	pythonDangers string
+	//go:embed python/missing.py
+	pythonMissingNames string
+	//go:embed python/serve.py
+	pythonServe string
+)
+
+// PythonAnalyser returns a Python program, for 3.8 and later, that reads requests from descriptor 3
+// and answers them there, each with its length before it in 4 bytes, big endian, until the other
+// side closes. It looks at code and runs none of it. Each request is worked on by a child, for 10
+// seconds and in 2 GB at most, so that no source ends the program. It needs its standard library,
+// and nothing else of the file system.
+func PythonAnalyser() string {
+	return strings.Join([]string{pythonNames, pythonValues, pythonDangers, pythonMissingNames, pythonServe}, "\n\n")
+}
+
+type pythonRequest struct {
+	Source []byte   `json:"source"`
+	Cell   bool     `json:"cell"`
+	Known  []string `json:"known"`
+}
+
+// spot is a place as Python tells it: both from 1, the column in characters.
+type spot struct {
+	Line   int  `json:"line"`
+	Column int  `json:"column"`
+	Inline bool `json:"inline"`
+}
+
+type pythonAnswer struct {
+	Problems []struct {
+		spot
+		Text string `json:"text"`
+	} `json:"problems"`
+	Notes []struct {
+		spot
+		Text string `json:"text"`
+	} `json:"notes"`
+	Missing []struct {
+		spot
+		Name      string `json:"name"`
+		Statement string `json:"statement"`
+	} `json:"missing"`
+	Dangers []struct {
+		spot
+		Rule string `json:"rule"`
+	} `json:"dangers"`
+	Commands []struct {
+		spot
+		Text string `json:"text"`
+	} `json:"commands"`
+	Insert spot   `json:"insert"`
+	Unread string `json:"unread"`
+}
+
+// python asks the interpreter. What it answers is believed no more than its code: a source might
+// have got hold of it, and only places, known rules and plain import statements are taken over.
+func (r *Report) python(ctx context.Context, source []byte, o Options) (findings, error) {
+	if o.Python == nil {
+		r.Notes = append(r.Notes, "the syntax is checked by the interpreter: there is none here to ask before")
+		return findings{Unread: "there is no Python interpreter to ask"}, nil
+	}
+	request, err := json.Marshal(pythonRequest{source, o.Cell, o.Known})
+	if err != nil {
+		return findings{}, fmt.Errorf("ask the python analyser: %w", err)
+	}
+	said, err := o.Python.Ask(ctx, request)
+	if err != nil {
+		return findings{}, fmt.Errorf("ask the python analyser: %w", err)
+	}
+	var a pythonAnswer
+	if err := json.Unmarshal(said, &a); err != nil {
+		return findings{}, fmt.Errorf("read the python analyser's answer: %v", err)
+	}
+	r.pythonProblems(source, a)
+	return a.findings(source), nil
+}
+
+func (r *Report) pythonProblems(source []byte, a pythonAnswer) {
+	for _, p := range a.Problems[:min(len(a.Problems), mostProblems)] {
+		out := Problem{}
+		if p.Line > 0 {
+			out = place(source, offset(source, p.Line, p.Column))
+		}
+		out.Text = visible(firstRunes(p.Text, 500))
+		r.Problems = append(r.Problems, out)
+	}
+	for _, n := range a.Notes[:min(len(a.Notes), mostNotes)] {
+		r.note([]Problem{{Line: n.Line, Text: visible(firstRunes(n.Text, 500))}})
+	}
+}
+
+const mostNotes = 20
+
+// unreadWords say what the analyser's words for "not read" mean.
+var unreadWords = map[string]string{
+	"":       "",
+	"nested": "it is nested too deeply, or takes too much memory to parse",
+	"time":   "it takes too much time to parse",
+	"much":   "there is too much in it",
+	"old":    "this version of Python is older than 3.8",
+}
+
+func (a pythonAnswer) findings(source []byte) findings {
+	var f findings
+	at := func(s spot) int { return offset(source, s.Line, s.Column) }
+	for _, d := range a.Dangers[:min(len(a.Dangers), 2*mostDangers)] {
+		if strings.HasPrefix(d.Rule, "python-") {
+			f.Hits = append(f.Hits, hit{d.Rule, at(d.spot)})
+		}
+	}
+	for _, c := range a.Commands[:min(len(a.Commands), 2*mostDangers)] {
+		f.Hits = append(f.Hits, commandHits(c.Text, at(c.spot))...)
+	}
+	for _, m := range a.Missing {
+		if pythonImport().MatchString(m.Statement) && utf8.Valid(source) {
+			f.Missing = append(f.Missing, missing{visible(m.Name), m.Statement, at(m.spot)})
+		}
+	}
+	f.Insert = gap{at(a.Insert), a.Insert.Inline}
+	words, known := unreadWords[a.Unread]
+	if f.Unread = words; !known {
+		f.Unread = unreadWords["nested"]
+	}
+	return f
+}
+
+var pythonImport = lazy(`^(from [\w.]{1,80} import \w{1,80}|import [\w.]{1,80}( as \w{1,80})?)$`)
