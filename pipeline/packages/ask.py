@@ -1,0 +1,1 @@
+sys.exit(pip(sys.argv[1:]))

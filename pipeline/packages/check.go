@@ -1,0 +1,96 @@
+package packages
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+const (
+	maxPackages = 100 // of one order
+	maxSpec     = 256 // bytes of one
+)
+
+// A spec is a name, and what versions of it will do. Options would change where packages come
+// from, and so would URLs, paths and repositories, which name no version that could be asked for
+// again and have no hash that a registry vouches for: none of them is a name.
+var (
+	pythonSpec = regexp.MustCompile(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(\[ *[A-Za-z0-9._-]+(?: *, *[A-Za-z0-9._-]+)* *\])? *` +
+		`((?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+(?: *, *(?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+)*)?$`)
+	nodeSpec = regexp.MustCompile(`^((?:@[A-Za-z0-9~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)(?:@([A-Za-z0-9^~<>=*][A-Za-z0-9.^~<>=|*+ -]*))?$`)
+	// Package managers take a name that ends like this for a file.
+	archive = regexp.MustCompile(`(?i)\.(whl|zip|tgz|tar|tar\.[a-z0-9]+|egg)$`)
+)
+
+// Check says whether packages may be asked for: names with optional versions, and for Python
+// extras, such as "requests[socks]>=2.31,<3", "left-pad@1.3.0" or "@types/node@^20". The error is a *backends.Refusal.
+func Check(language string, specs []string) error {
+	if _, ok := tools[language]; !ok {
+		return &backends.Refusal{Reason: fmt.Sprintf("packages can't be installed for %q", language), Remedy: "use python or node"}
+	}
+	if len(specs) == 0 || len(specs) > maxPackages {
+		return &backends.Refusal{Reason: fmt.Sprintf("%d packages are asked for", len(specs)), Remedy: fmt.Sprintf("name between 1 and %d", maxPackages)}
+	}
+	for _, spec := range specs {
+		if specName(language, spec) == "" {
+			example := `"requests==2.32.3" or "uvicorn[standard]>=0.30,<1"`
+			if language == "node" {
+				example = `"left-pad@1.3.0" or "@types/node@^20"`
+			}
+			return &backends.Refusal{Reason: fmt.Sprintf("%q is not a package's name and version", shorten(spec)),
+				Remedy: "name packages of the registry like " + example + "; options, URLs and paths are not taken"}
+		}
+	}
+	return nil
+}
+
+// specName is the name in a spec, or "" if it is not one.
+func specName(language, spec string) string {
+	pattern := pythonSpec
+	if language == "node" {
+		pattern = nodeSpec
+	}
+	m := pattern.FindStringSubmatch(spec)
+	if m == nil || len(spec) > maxSpec || spec[0] == '-' || archive.MatchString(spec) {
+		return ""
+	}
+	return m[1]
+}
+
+// pythonName is how a Python package's name is compared: PEP 503.
+func pythonName(name string) string {
+	return separators.ReplaceAllString(strings.ToLower(name), "-")
+}
+
+var separators = regexp.MustCompile(`[-_.]+`)
+
+func shorten(s string) string {
+	const most = 80
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// folder is the name of the folder that belongs to a namespace or session. Different names have
+// different folders also where the file system does not tell A from a.
+func folder(kind, name string) (string, error) {
+	if !plainName.MatchString(name) {
+		return "", &backends.Refusal{Reason: fmt.Sprintf("%q is not a %s", shorten(name), kind),
+			Remedy: "use up to 64 letters, digits, dots, dashes and underscores"}
+	}
+	var b strings.Builder
+	for i, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "+%02x", c)
+		}
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,80 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Names below the workspace of an install.
+const (
+	target     = "new"         // what is installed
+	reportFile = "report.json" // what pip says that it installed
+)
+
+var errTooLarge = errors.New("the layer would be larger than the store allows")
+
+// harvest is what an install left in its workspace.
+type harvest struct {
+	files  map[string]file // that were put into the layer's content
+	report []byte
+	lock   []byte // npm's package-lock.json
+}
+
+// collect copies what was installed out of the sandbox. Only regular files come along, with names
+// that lie below the target: whatever else an install script made stays behind.
+func collect(ctx context.Context, from backends.Files, b *builder, max int64) (harvest, error) {
+	h := harvest{files: map[string]file{}}
+	_, err := from.Each(ctx, func(f backends.File) error {
+		name, inside := strings.CutPrefix(f.Name, target+"/")
+		switch {
+		case f.Name == reportFile:
+			return read(f, &h.report)
+		case !inside, skipped(name):
+			return nil
+		case !filepath.IsLocal(name) || path.Clean(name) != name:
+			return fmt.Errorf("the name %q leads out of the layer", name)
+		}
+		if name == "package-lock.json" {
+			if err := read(f, &h.lock); err != nil {
+				return err
+			}
+		}
+		r, err := f.Open()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		one, err := b.copy(filepath.FromSlash(name), f.Mode&0o100 != 0, r, max)
+		if err != nil {
+			return fmt.Errorf("%s: %w", shorten(name), err)
+		}
+		max -= one.size
+		h.files[name] = one
+		return nil
+	})
+	if err != nil {
+		return harvest{}, fmt.Errorf("collect what was installed: %w", err)
+	}
+	return h, nil
+}
+
+// skipped names npm's notes about a tree, by whose times it would know that they are out of date.
+func skipped(name string) bool { return name == "node_modules/.package-lock.json" }
+
+func read(f backends.File, to *[]byte) error {
+	const most = 64 << 20
+	r, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	*to, err = io.ReadAll(io.LimitReader(r, most))
+	return err
+}

@@ -1,0 +1,261 @@
+package packages
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// A namespace's folder has one shelf for each kind of interpreter ("python3.11"), with
+//
+//	lock       held by who installs or removes
+//	current    the name of the generation that new sandboxes are shown
+//	gen-...    generations, each a layer and a lock that is shared by the views that show it
+//	tmp-...    what is being made; without a holder of the lock, rubbish
+type shelf string
+
+const (
+	generationPrefix = "gen-"
+	stagePrefix      = "tmp-"
+)
+
+func (s shelf) join(name string) string { return filepath.Join(string(s), name) }
+
+func (s *Store) shelfOf(namespace, kind string) (shelf, error) {
+	dir, err := folder("namespace", namespace)
+	return shelf(filepath.Join(s.namespaces(), dir, kind)), err
+}
+
+// current is the name of the generation that is shown, "" if there is none yet.
+func (s shelf) current() (string, error) {
+	b, err := os.ReadFile(s.join("current"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	name := string(b)
+	if err == nil && (!strings.HasPrefix(name, generationPrefix) || !filepath.IsLocal(name) || filepath.Base(name) != name) {
+		err = fmt.Errorf("%s names no generation: %q", s.join("current"), name)
+	}
+	return name, err
+}
+
+// hold takes a share in the current generation, so that nobody removes it. A nil file without an
+// error: there is none.
+func (s shelf) hold() (string, *os.File, error) {
+	for range 100 { // each time another one was switched to, and the one before removed
+		name, err := s.current()
+		if name == "" || err != nil {
+			return "", nil, err
+		}
+		f, err := lock(filepath.Join(s.join(name), "lock"), false, false)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", nil, err
+		}
+		if f != nil {
+			return name, f, nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return "", nil, fmt.Errorf("hold the generation of %s: it changes all the time", s)
+}
+
+// own waits until nobody else installs here or removes.
+func (s shelf) own(ctx context.Context) (*os.File, error) {
+	if err := os.MkdirAll(string(s), 0o700); err != nil {
+		return nil, err
+	}
+	for {
+		f, err := lock(s.join("lock"), true, true)
+		if f != nil || err != nil {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// stage makes a folder for what will be a generation. Whoever calls it owns the shelf, so what
+// others left of theirs is rubbish.
+func (s shelf) stage() (string, error) {
+	s.clear()
+	return os.MkdirTemp(string(s), stagePrefix)
+}
+
+func (s shelf) clear() {
+	left, _ := filepath.Glob(s.join(stagePrefix + "*"))
+	for _, dir := range left {
+		os.RemoveAll(dir)
+	}
+}
+
+// publish turns a stage into the current generation.
+func (s shelf) publish(l layer) (hash string, err error) {
+	if hash, err = l.save(); err != nil {
+		return "", err
+	}
+	f, err := lock(filepath.Join(l.dir, "lock"), false, true)
+	if err == nil {
+		f.Close()
+		err = settle(l.dir)
+	}
+	// The hash in the name is what a view tells without reading the layer.
+	name := generationPrefix + rand.Text()[:13] + "-" + hash
+	if err == nil {
+		err = os.Rename(l.dir, s.join(name))
+	}
+	if err == nil {
+		if err = replace(s.join("current"), []byte(name)); err != nil {
+			os.RemoveAll(s.join(name))
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("publish package layer: %w", err)
+	}
+	s.prune()
+	return hash, nil
+}
+
+// prune removes the generations that nobody holds, except the current one. Whoever calls it owns the shelf.
+func (s shelf) prune() {
+	current, err := s.current()
+	if err != nil {
+		return
+	}
+	all, _ := filepath.Glob(s.join(generationPrefix + "*"))
+	for _, dir := range all {
+		if filepath.Base(dir) == current {
+			continue
+		}
+		f, err := lock(filepath.Join(dir, "lock"), true, false)
+		if f == nil && !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		// Under its new name nobody finds it any more, however long removing takes.
+		gone := s.join(stagePrefix + filepath.Base(dir))
+		if os.Rename(dir, gone) == nil {
+			os.RemoveAll(gone)
+		}
+		f.Close() // of nil, too
+	}
+}
+
+// tidy prunes if nobody installs just now: who does will prune.
+func (s shelf) tidy() {
+	f, _ := lock(s.join("lock"), true, false)
+	if f == nil {
+		return
+	}
+	defer f.Close()
+	s.clear()
+	s.prune()
+}
+
+// sweep removes what killed servers left.
+func (s *Store) sweep() {
+	shelves, _ := filepath.Glob(filepath.Join(s.namespaces(), "*", "*"))
+	for _, dir := range shelves {
+		shelf(dir).tidy()
+	}
+	s.sweepSessions()
+}
+
+// View is what a sandbox of the namespace is shown, or one of the session when that is not "".
+// The backend says which version of the interpreter it has. Whoever gets a view releases it.
+func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session, language string) (View, error) {
+	t, ok := tools[language]
+	if !ok {
+		return View{Release: func() {}}, nil
+	}
+	if session != "" {
+		return s.viewSession(namespace, session, language)
+	}
+	name, f, sh, err := s.holdCurrent(ctx, b, namespace, language)
+	if f == nil || err != nil {
+		return View{Release: func() {}}, err
+	}
+	v := t.show(layer{dir: sh.join(name)}.content())
+	v.Layer = name[strings.LastIndex(name, "-")+1:]
+	v.Release = sync.OnceFunc(func() {
+		f.Close()
+		if now, _ := sh.current(); now != name {
+			sh.tidy()
+		}
+	})
+	return v, nil
+}
+
+// holdCurrent holds the generation that a namespace's sandboxes of a language are shown. A nil
+// file: none was made yet.
+func (s *Store) holdCurrent(ctx context.Context, b backends.Backend, namespace, language string) (string, *os.File, shelf, error) {
+	dir, err := folder("namespace", namespace)
+	if err != nil {
+		return "", nil, "", err
+	}
+	// Most namespaces have no layer, and asking for the version takes a sandbox.
+	if any, _ := filepath.Glob(filepath.Join(s.namespaces(), dir, language+"*", "current")); len(any) == 0 {
+		return "", nil, "", nil
+	}
+	kind, err := s.kind(ctx, b, language)
+	if err != nil {
+		return "", nil, "", err
+	}
+	sh, _ := s.shelfOf(namespace, kind)
+	name, f, err := sh.hold()
+	return name, f, sh, err
+}
+
+// kind is the interpreter that a layer is for, such as python3.11 or node20: compiled packages
+// fit no other.
+func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (string, error) {
+	r, err := s.runtime(ctx, b, language)
+	if err != nil {
+		return "", err
+	}
+	numbers := strings.Split(strings.TrimPrefix(r.Version, "v"), ".")
+	if language == "python" && len(numbers) > 1 {
+		numbers = []string{numbers[0] + "." + numbers[1]}
+	}
+	kind := language + numbers[0]
+	if !plainName.MatchString(kind) || numbers[0] == "" {
+		return "", fmt.Errorf("%s has a version that no layer can be named after: %q", r.Path, r.Version)
+	}
+	return kind, nil
+}
+
+// runtime is the backend's interpreter, asked for once.
+func (s *Store) runtime(ctx context.Context, b backends.Backend, language string) (backends.Runtime, error) {
+	s.mu.Lock()
+	r, ok := s.runtimes[b.Name()+" "+language]
+	s.mu.Unlock()
+	if ok {
+		return r, nil
+	}
+	p, err := b.Probe(ctx, backends.Spec{ID: "packages", Language: language})
+	if err != nil {
+		return backends.Runtime{}, fmt.Errorf("ask for the version of %s: %w", language, err)
+	}
+	for _, r = range p.Runtimes {
+		if r.Name == language && r.Path != "" {
+			s.mu.Lock()
+			s.runtimes[b.Name()+" "+language] = r
+			s.mu.Unlock()
+			return r, nil
+		}
+		if r.Name == language {
+			return r, &backends.Refusal{Reason: "no " + language + ": " + r.Why}
+		}
+	}
+	return backends.Runtime{}, &backends.Refusal{Reason: "the backend " + b.Name() + " has no " + language}
+}

@@ -1,0 +1,81 @@
+package packages
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// host runs the operator's own package manager, to ask for its configuration.
+type host struct {
+	dir     string // to be in: one without a project's configuration
+	runtime string // the interpreter that sandboxes use; of an image, it may not be here
+}
+
+// askTime is how long a package manager may take to say how it is configured.
+const askTime = 20 * time.Second
+
+// run returns what a program says. It gets our environment, in which a part of the configuration is.
+func (h host) run(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = h.dir
+	cmd.Env = append(os.Environ(), "COLUMNS=1000", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1",
+		"npm_config_update_notifier=false")
+	cmd.WaitDelay = time.Second
+	var out, trouble bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &trouble
+	if err := cmd.Run(); err != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(trouble.String()), "\n")
+		return nil, fmt.Errorf("%s: %w (%s)", filepath.Base(args[0]), err, shorten(line))
+	}
+	return out.Bytes(), nil
+}
+
+// beside returns the first of the programs that exists: absolute names, or names on the PATH.
+func beside(names ...string) string {
+	for _, name := range names {
+		if at, err := exec.LookPath(name); err == nil && filepath.IsAbs(at) {
+			return at
+		}
+	}
+	return ""
+}
+
+// asked remembers settings for a while: asking takes longer than many an install.
+type asked struct {
+	mu   sync.Mutex
+	when map[string]time.Time
+	what map[string]settings
+}
+
+const rememberFor = time.Minute
+
+// settings asks a language's package manager, or remembers.
+func (s *Store) settings(ctx context.Context, language, runtime string) (settings, error) {
+	key := language + " " + runtime
+	s.asked.mu.Lock()
+	set, when := s.asked.what[key], s.asked.when[key]
+	s.asked.mu.Unlock()
+	if !when.IsZero() && time.Since(when) < rememberFor {
+		return set, nil
+	}
+	set, err := tools[language].settings(ctx, host{s.cfg.Dir, runtime})
+	if err != nil {
+		return settings{}, err
+	}
+	s.asked.mu.Lock()
+	defer s.asked.mu.Unlock()
+	if s.asked.what == nil {
+		s.asked.what, s.asked.when = map[string]settings{}, map[string]time.Time{}
+	}
+	s.asked.what[key], s.asked.when[key] = set, time.Now()
+	return set, nil
+}

@@ -1,0 +1,239 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Install fetches packages and puts them into the session's or the namespace's layer. One install
+// of a layer runs at a time; when it fails, or ctx ends, the layer is as it was. A package manager
+// that fails is a Receipt; what can't be asked for, or not be contained, is a *backends.Refusal.
+func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
+	if err := Check(o.Language, o.Packages); err != nil {
+		return Receipt{}, err
+	}
+	if _, err := folder("namespace", o.Namespace); err != nil {
+		return Receipt{}, err
+	}
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer end()
+	runtime, err := s.runtime(ctx, o.Backend, o.Language)
+	if err != nil {
+		return Receipt{}, err
+	}
+	set, err := s.settings(ctx, o.Language, runtime.Path)
+	if err != nil {
+		return Receipt{}, err
+	}
+	j := job{store: s, order: o, tool: tools[o.Language], set: set}
+	if o.Session != "" {
+		return j.intoSession(ctx)
+	}
+	return j.intoNamespace(ctx)
+}
+
+// job is one order being carried out.
+type job struct {
+	store *Store
+	order Order
+	tool  tool
+	set   settings
+}
+
+func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
+	kind, err := j.store.kind(ctx, j.order.Backend, j.order.Language)
+	if err != nil {
+		return Receipt{}, err
+	}
+	sh, err := j.store.shelfOf(j.order.Namespace, kind)
+	if err != nil {
+		return Receipt{}, err
+	}
+	held, err := sh.own(ctx)
+	if err != nil {
+		return Receipt{}, fmt.Errorf("wait for the namespace's packages: %w", err)
+	}
+	defer held.Close()
+	base := layer{files: map[string]file{}}
+	name, err := sh.current()
+	if err == nil && name != "" {
+		base, err = load(sh.join(name))
+	}
+	if err != nil {
+		return Receipt{}, err
+	}
+	stage, err := sh.stage()
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer os.RemoveAll(stage)
+	return j.carryOut(ctx, base, stage, func(next layer, kept, _ map[string]file, b *builder) (string, error) {
+		if err := b.link(base.content(), kept); err != nil {
+			return "", fmt.Errorf("keep what was installed before: %w", err)
+		}
+		return sh.publish(next)
+	})
+}
+
+func (j *job) intoSession(ctx context.Context) (Receipt, error) {
+	ses, err := j.store.session(j.order.Namespace, j.order.Session, j.order.Language)
+	if err != nil {
+		return Receipt{}, err
+	}
+	ctx, stop := until(ctx, ses.dropped, errDropped)
+	defer stop()
+	select {
+	case ses.busy <- struct{}{}:
+		defer func() { <-ses.busy }()
+	case <-ctx.Done():
+		return Receipt{}, context.Cause(ctx)
+	}
+	if ctx.Err() != nil {
+		return Receipt{}, context.Cause(ctx)
+	}
+	live, err := load(ses.live())
+	if err != nil {
+		return Receipt{}, err
+	}
+	stage, err := os.MkdirTemp(ses.dir, stagePrefix)
+	if err != nil {
+		return Receipt{}, err
+	}
+	defer os.RemoveAll(stage)
+	return j.carryOut(ctx, live, stage, func(next layer, _, fresh map[string]file, b *builder) (string, error) {
+		if err := renew(live, b.root, next, fresh); err != nil {
+			return "", fmt.Errorf("change the session's packages: %w", err)
+		}
+		next.dir = live.dir
+		return next.save()
+	})
+}
+
+var errDropped = errors.New("the session is closed")
+
+// put makes a layer of the fresh files, which are where b puts files, and the kept ones, which
+// are in the layer before. It returns the layer's hash.
+type put func(next layer, kept, fresh map[string]file, b *builder) (string, error)
+
+// carryOut runs the package manager, collects what it installed into stage, and has it put where it belongs.
+func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (Receipt, error) {
+	next := layer{dir: stage}
+	b, err := newBuilder(next.content())
+	if err != nil {
+		return Receipt{}, err
+	}
+	receipt, h, err := j.run(ctx, base, b)
+	if err != nil || receipt.ExitCode != 0 {
+		return receipt, err
+	}
+	all, brought, err := j.tool.read(j.order, base, h)
+	if err != nil {
+		return receipt, err
+	}
+	kept, err := j.tool.kept(base, h.files)
+	if err != nil {
+		return receipt, err
+	}
+	next.packages, next.files = all, maps.Clone(kept)
+	maps.Copy(next.files, h.files)
+	if next.bytes() > j.store.cfg.MaxBytes {
+		return receipt, tooLarge(j.store.cfg.MaxBytes)
+	}
+	for _, dir := range j.tool.folders() {
+		if err := b.mkdir(dir); err != nil {
+			return receipt, err
+		}
+	}
+	if ctx.Err() != nil {
+		return receipt, context.Cause(ctx)
+	}
+	if receipt.Layer, err = put(next, kept, h.files, b); err != nil {
+		return receipt, err
+	}
+	receipt.Packages = brought
+	return receipt, nil
+}
+
+func tooLarge(max int64) error {
+	return &backends.Refusal{Reason: fmt.Sprintf("the packages would be larger than %d MiB together", max>>20),
+		Remedy: "ask for smaller ones, or have the operator raise the size of package layers"}
+}
+
+// run is the package manager's run in a sandbox, and what it left there.
+func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest, error) {
+	o := j.order
+	r, err := j.tool.recipe(o, base, j.set, j.store.cfg.Scripts)
+	if err != nil {
+		return Receipt{}, harvest{}, err
+	}
+	sandbox, err := o.Backend.Start(ctx, backends.Spec{ID: o.ID, Language: o.Language, Profile: o.Profile, Require: o.Require,
+		Limits: j.store.limits(o.Limits), Mounts: r.mounts, Listen: []int{gatePort}})
+	if err != nil {
+		return Receipt{}, harvest{}, err
+	}
+	defer sandbox.Close()
+	doors := sandbox.Listeners()
+	if len(doors) != 1 {
+		return Receipt{}, harvest{}, fmt.Errorf("the backend %s opened %d listeners instead of one: this is a bug", o.Backend.Name(), len(doors))
+	}
+	show := &screen{show: o.Progress}
+	var fetched func(file, host string)
+	if o.Progress != nil && o.Language == "node" { // pip says it by itself
+		fetched = func(file, host string) { show.line("fetched " + file + " from " + host) }
+	}
+	g := newGate(j.set, 2*j.store.cfg.MaxBytes, fetched)
+	show.outwards = func(line string) string { return j.set.redact(g.links.outward(line)) }
+	stop := g.serve(ctx, doors[0])
+	defer stop()
+	for name, content := range r.files {
+		if err := sandbox.Files().Put(name, 0o644, strings.NewReader(content)); err != nil {
+			return Receipt{}, harvest{}, fmt.Errorf("prepare the install: %w", err)
+		}
+	}
+	receipt, err := j.exec(ctx, sandbox, r, show, g)
+	receipt.Hosts = g.tally.list()
+	if err != nil || receipt.ExitCode != 0 {
+		return receipt, harvest{}, err
+	}
+	h, err := collect(ctx, sandbox.Files(), b, j.store.cfg.MaxBytes)
+	if errors.Is(err, errTooLarge) {
+		err = tooLarge(j.store.cfg.MaxBytes)
+	}
+	return receipt, h, err
+}
+
+// exec runs the recipe's command.
+func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r recipe, show *screen, g *gate) (Receipt, error) {
+	stdout, stderr := &output{screen: show}, &output{screen: show}
+	result, err := sandbox.Exec(ctx, backends.Command{Args: r.command, Dir: "/tmp", Env: r.env}, backends.Streams{Stdout: stdout, Stderr: stderr})
+	if err != nil {
+		return Receipt{}, err
+	}
+	receipt := Receipt{Stdout: stdout.String(), Stderr: stderr.String(), ExitCode: result.ExitCode, Result: result, Contained: result.Contained}
+	switch {
+	case ctx.Err() != nil:
+		return receipt, context.Cause(ctx)
+	case result.Ended == backends.EndedOK:
+		return receipt, nil
+	case result.ExitCode == exitMissing:
+		return receipt, j.tool.missing()
+	}
+	receipt.ExitCode = max(receipt.ExitCode, 1) // also when a limit ended it
+	hints := g.troubled()
+	if hint := r.hint(receipt.Stdout + receipt.Stderr); hint != "" && len(hints) == 0 {
+		hints = []string{hint}
+	}
+	for _, hint := range hints {
+		receipt.Stderr += "sandboxmcp: " + show.line(hint) + "\n"
+	}
+	return receipt, nil
+}

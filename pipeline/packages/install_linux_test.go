@@ -1,0 +1,370 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// stock is what the registry of a test has.
+func stock(r *registry) {
+	r.wheel("greet", "1.0", map[string]string{"greet/__init__.py": "import tone\ndef hello(): return 'hello one, ' + tone.name\n", "greet/old.py": ""}, "tone>=1")
+	r.wheel("greet", "2.0", map[string]string{"greet/__init__.py": "import tone\ndef hello(): return 'hello two, ' + tone.name\n"}, "tone>=1")
+	r.wheel("tone", "1.0", map[string]string{"tone.py": "name = 'friend'\n"})
+	r.wheel("loud", "1.0", map[string]string{"loud.py": "import tone; name = tone.name.upper()\n"}, "tone>=1")
+	needs := map[string]any{"dependencies": map[string]string{"tone": "^1.0.0"}}
+	r.node("greet", "1.0.0", map[string]string{"index.js": "module.exports = 'hello one, ' + require('tone')"}, needs)
+	r.node("greet", "2.0.0", map[string]string{"index.js": "module.exports = 'hello two, ' + require('tone')"}, needs)
+	r.node("tone", "1.0.0", map[string]string{"index.js": "module.exports = 'friend'"}, nil)
+	r.node("@team/loud", "1.0.0", map[string]string{"index.js": "module.exports = require('tone').toUpperCase()"}, needs)
+}
+
+const (
+	pyHello   = "import greet; print(greet.hello())"
+	nodeHello = "console.log(require('greet'))"
+)
+
+// TestPython installs a package with a dependency, and imports it in a later sandbox.
+func TestPython(t *testing.T) {
+	for name, json := range map[string]bool{"PEP 503": false, "PEP 691": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{})
+			stock(b.registry)
+			b.json = json
+			var lines []string
+			o := b.order("python", "greet==1.0")
+			o.Progress = func(line string) { lines = append(lines, line) }
+			r := b.install(o)
+			want := []Package{
+				{Name: "greet", Version: "1.0", Hash: "sha256:" + sha(b.wheels["greet-1.0-py3-none-any.whl"]), Requested: true},
+				{Name: "tone", Version: "1.0", Hash: "sha256:" + sha(b.wheels["tone-1.0-py3-none-any.whl"])},
+			}
+			if d := cmp.Diff(want, r.Packages); d != "" {
+				t.Errorf("packages (-want +got):\n%s", d)
+			}
+			if got := b.run("default", "python", pyHello); got != "hello one, friend" {
+				t.Errorf("got %q", got)
+			}
+			if !slices.Contains(lines, "Successfully installed greet-1.0 tone-1.0") || !strings.Contains(r.Stdout, "Successfully installed") {
+				t.Errorf("progress %q, stdout %q", lines, r.Stdout)
+			}
+			if len(r.Hosts) != 2 || !r.Hosts[0].Allowed || r.Hosts[0].Name != "127.0.0.1" || r.Hosts[1].Name != "localhost" || r.Hosts[1].Count != 2 || r.Hosts[1].Bytes < 1000 {
+				t.Errorf("hosts: %+v", r.Hosts)
+			}
+			if missing := lacking(r.Contained); missing != nil || r.Result.Ended != backends.EndedOK {
+				t.Errorf("not in force: %v, %+v", missing, r.Result)
+			}
+			if v := b.view("default", "", "python"); v.Layer != r.Layer || len(r.Layer) != 64 {
+				t.Errorf("layer %q, receipt %q", v.Layer, r.Layer)
+			}
+		})
+	}
+}
+
+func lacking(c backends.Containment) (missing []string) {
+	for _, name := range backends.ContainmentLayers {
+		if !slices.Contains(c.InForce(), name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// TestCompiled: a read-only layer is of no use if each run has to compile it again.
+func TestCompiled(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.install(b.order("python", "greet"))
+	got := b.run("default", "python", `
+import greet, tone
+for m in (greet, tone):
+    data = open(m.__cached__, 'rb').read()
+    print(int.from_bytes(data[4:8], 'little'), m.__file__ == m.hello.__code__.co_filename if m is greet else '')`)
+	if got != "1 True\n1" { // PEP 552: hash-based, and not to be checked
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestNode(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	var lines []string
+	o := b.order("node", "greet@1.0.0")
+	o.Progress = func(line string) { lines = append(lines, line) }
+	r := b.install(o)
+	if len(r.Packages) != 2 || r.Packages[0].Name != "greet" || r.Packages[0].Version != "1.0.0" || !r.Packages[0].Requested ||
+		r.Packages[1].Name != "tone" || r.Packages[1].Requested || !strings.HasPrefix(r.Packages[1].Hash, "sha512-") {
+		t.Errorf("packages: %+v", r.Packages)
+	}
+	if !slices.Contains(lines, "fetched 1.0.0.tgz from "+strings.TrimPrefix(b.fileURL(""), "http://")) {
+		t.Errorf("progress %q", lines)
+	}
+	for name, code := range map[string]string{
+		"require":          nodeHello,
+		"import":           "import greet from 'greet'; console.log(greet)",
+		"import elsewhere": "import fs from 'fs'; fs.writeFileSync('/tmp/x.mjs', `import greet from 'greet'; console.log(greet)`); import('/tmp/x.mjs')",
+	} {
+		if got := b.run("default", "node", code); got != "hello one, friend" {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	r = b.install(b.order("node", "@team/loud"))
+	if len(r.Packages) != 1 || r.Packages[0].Name != "@team/loud" {
+		t.Errorf("a second order brought %+v", r.Packages)
+	}
+	if got := b.run("default", "node", "console.log(require('@team/loud'), require('greet'))"); got != "FRIEND hello one, friend" {
+		t.Errorf("both: got %q", got)
+	}
+}
+
+// TestReadOnly: no run changes what others import.
+func TestReadOnly(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.install(b.order("python", "greet"))
+	b.install(b.order("node", "greet"))
+	for language, code := range map[string]string{
+		"python": "import os\nfor f in (lambda: open('/packages/greet/__init__.py', 'a'), lambda: open('/packages/x', 'w'), lambda: os.chmod('/packages', 0o777), lambda: os.remove('/packages/tone.py')):\n  try: f(); print('done')\n  except OSError as e: print(e.errno in (30, 1, 13))",
+		"node":   "const fs = require('fs'); for (const f of [() => fs.appendFileSync('/node_modules/greet/index.js', 'x'), () => fs.writeFileSync('/node_modules/x', ''), () => fs.chmodSync('/node_modules', 0o777), () => fs.rmSync('/node_modules/tone/index.js')]) try { f(); console.log('done') } catch (e) { console.log(['EROFS', 'EPERM', 'EACCES'].includes(e.code) ? 'True' : e.code) }",
+	} {
+		if got := b.run("default", language, code); got != "True\nTrue\nTrue\nTrue" {
+			t.Errorf("%s: got %q", language, got)
+		}
+	}
+}
+
+// TestAgain installs into a layer that holds something: what is not named stays, what is named changes.
+func TestAgain(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.install(b.order("python", "greet==1.0"))
+	b.wheel("tone", "2.0", map[string]string{"tone.py": "name = 'stranger'\n"})
+	b.install(b.order("python", "loud"))
+	if got := b.run("default", "python", pyHello+"; import loud; print(loud.name)"); got != "hello one, friend\nFRIEND" {
+		t.Errorf("tone was not named, and yet: %q", got)
+	}
+	b.install(b.order("python", "Greet"))
+	if got := b.run("default", "python", pyHello+"; import os; print(os.path.exists('/packages/greet/old.py'), len([f for f in os.listdir('/packages/greet/__pycache__') if 'old' in f]))"); got != "hello two, friend\nFalse 0" {
+		t.Errorf("after an upgrade: %q", got)
+	}
+	b.wheel("picky", "1.0", map[string]string{"picky.py": ""}, "tone>=2")
+	if r := b.fails(b.order("python", "picky")); !strings.Contains(r.Stderr, "in the same request") {
+		t.Errorf("a conflict says %q", r.Stderr)
+	}
+	b.install(b.order("python", "picky", "tone"))
+	if got := b.run("default", "python", pyHello); got != "hello two, stranger" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestFailures: each is a receipt with what the package manager said, and changes nothing.
+func TestFailures(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.sums["forged-1.0-py3-none-any.whl"] = sha([]byte("another file"))
+	b.wheel("forged", "1.0", map[string]string{"forged.py": ""})
+	b.source("built", "1.0", map[string]string{"setup.py": "open('/tmp/ran', 'w'); from setuptools import setup; setup(name='built', version='1.0')", "PKG-INFO": "Metadata-Version: 1.0\nName: built\nVersion: 1.0\n"})
+	b.sums["forged@1.0.0"] = "sha512-" + strings.Repeat("A", 86) + "=="
+	b.node("forged", "1.0.0", map[string]string{"index.js": ""}, nil)
+	b.node("direct", "1.0.0", map[string]string{"index.js": ""}, map[string]any{"dependencies": map[string]string{"x": b.fileURL("/npm/tone/-/1.0.0.tgz")}})
+	b.wheel("direct", "1.0", map[string]string{"direct.py": ""}, "x @ http://elsewhere.example/x-1.0-py3-none-any.whl")
+	for _, language := range []string{"python", "node"} {
+		b.install(b.order(language, "greet"))
+	}
+	tests := []struct {
+		name, language, spec, says string
+	}{
+		{"unknown", "python", "nosuchpackage", "No matching distribution"},
+		{"unknown version", "python", "greet==9", "No matching distribution"},
+		{"wrong hash", "python", "forged", "HASHES"},
+		{"needs to be built", "python", "built", "only wheels are installed"},
+		{"file from elsewhere", "python", "direct", "403"},
+		{"unknown", "node", "nosuchpackage", "E404"},
+		{"unknown version", "node", "greet@9", "ETARGET"},
+		{"wrong hash", "node", "forged", "EINTEGRITY"},
+		{"file from elsewhere", "node", "direct", "E403"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.language+" "+tt.name, func(t *testing.T) {
+			before := b.view("default", "", tt.language).Layer
+			r, err := b.Install(t.Context(), b.order(tt.language, tt.spec))
+			if err != nil || r.ExitCode == 0 || r.Packages != nil || r.Layer != "" || !strings.Contains(r.Stdout+r.Stderr, tt.says) {
+				t.Errorf("got %+v %v, want a failure that says %q", r, err, tt.says)
+			}
+			if after := b.view("default", "", tt.language).Layer; after != before {
+				t.Errorf("the layer has changed")
+			}
+		})
+	}
+	clean(t, b.cfg.Dir)
+}
+
+// clean checks that nothing half-done lies in a store.
+func clean(t *testing.T, dir string) {
+	t.Helper()
+	for _, pattern := range []string{"namespaces/*/*/" + stagePrefix + "*", "namespaces/*/*/.new*", "sessions/*/" + stagePrefix + "*"} {
+		if left, _ := filepath.Glob(filepath.Join(dir, pattern)); left != nil {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+// TestScripts: what a package wants to run while it is installed does not run, unless the operator
+// allows it.
+func TestScripts(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		b := newBench(t, Config{Scripts: allowed})
+		b.node("eager", "1.0.0", map[string]string{"index.js": "module.exports = require('fs').existsSync(__dirname + '/ran')"},
+			map[string]any{"scripts": map[string]string{"postinstall": "echo ran >ran"}, "hasInstallScript": true})
+		b.install(b.order("node", "eager"))
+		want := map[bool]string{false: "false", true: "true"}[allowed]
+		if got := b.run("default", "node", "console.log(require('eager'))"); got != want {
+			t.Errorf("scripts allowed %v: ran %s", allowed, got)
+		}
+	}
+}
+
+// TestNoWayOut: a script that is allowed to run reaches nothing but what the registry serves.
+func TestNoWayOut(t *testing.T) {
+	b := newBench(t, Config{Scripts: true})
+	secret := newRegistry(t) // another server of this machine
+	script := `
+const net = require('net'), http = require('http')
+const [host, port] = process.argv[2].split(':')
+const results = []
+const done = text => { results.push(text); if (results.length === 5) require('fs').writeFileSync('result', results.sort().join('\n')) }
+net.connect(port, host).on('error', e => done('direct ' + e.code)).on('connect', function () { this.destroy(); done('direct connected') })
+const ask = (name, method, path) => http.request({ host: '127.0.0.1', port: 3128, method, path }).on('response', r => { r.resume(); done(name + ' ' + r.statusCode) }).on('connect', (r, socket) => { socket.destroy(); done(name + ' ' + r.statusCode) }).on('error', e => done(name + ' ' + e.code)).end()
+ask('other', 'GET', 'http://' + process.argv[2] + '/')
+ask('tunnel', 'CONNECT', process.argv[2])
+ask('tunnel to the index', 'CONNECT', process.argv[3])
+ask('publish', 'PUT', 'http://' + process.argv[3] + '/npm/eager')
+`
+	outside := strings.TrimPrefix(secret.index.URL, "http://")
+	b.node("eager", "1.0.0", map[string]string{"index.js": "module.exports = require('fs').readFileSync(__dirname + '/result', 'utf8')", "try.js": script},
+		map[string]any{"scripts": map[string]string{"postinstall": "node try.js " + outside + " " + strings.TrimPrefix(b.index.URL, "http://")}, "hasInstallScript": true})
+	r := b.install(b.order("node", "eager"))
+	want := "direct ECONNREFUSED\nother 403\npublish 403\ntunnel 403\ntunnel to the index 403"
+	if got := b.run("default", "node", "console.log(require('eager'))"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	refused := 0
+	for _, h := range r.Hosts {
+		if !h.Allowed {
+			refused += h.Count
+			if h.Reason == "" {
+				t.Errorf("no reason: %+v", h)
+			}
+		}
+	}
+	if refused != 4 || len(secret.asked) > 0 {
+		t.Errorf("%d refused: %+v; the other server was asked %v", refused, r.Hosts, secret.asked)
+	}
+}
+
+// TestConcurrent: installs of a namespace come one after the other, and none is lost.
+func TestConcurrent(t *testing.T) {
+	dir := t.TempDir()
+	b := newBench(t, Config{Dir: dir})
+	other := benchWith(t, Config{Dir: dir}, b.registry) // as another server does
+	names := []string{"one", "two", "three", "four"}
+	for _, n := range names {
+		b.wheel(n, "1.0", map[string]string{n + ".py": "x = 1\n"})
+	}
+	var all sync.WaitGroup
+	for i, n := range names {
+		all.Go(func() {
+			s := []*bench{b, other}[i%2]
+			if r, err := s.Install(t.Context(), s.order("python", n)); err != nil || r.ExitCode != 0 {
+				t.Errorf("%s: %v %s", n, err, r.Stderr)
+			}
+		})
+	}
+	all.Wait()
+	if got := b.run("default", "python", "import one, two, three, four; print('all')"); got != "all" {
+		t.Errorf("got %q", got)
+	}
+	clean(t, dir)
+}
+
+// TestCancelled: a caller that gives up leaves nothing, and the layer as it was.
+func TestCancelled(t *testing.T) {
+	for _, session := range []string{"", "s1"} {
+		b := newBench(t, Config{})
+		stock(b.registry)
+		b.install(b.order("python", "greet==1.0"))
+		if session != "" {
+			if _, err := b.OpenSession(t.Context(), b.backend, "default", session, "python"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.wait["/wheels/"+b.wheel("slow", "1.0", map[string]string{"slow.py": ""})] = make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		o := b.order("python", "slow", "greet==2.0")
+		o.Session = session
+		if _, err := b.Install(ctx, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		clean(t, b.cfg.Dir)
+		v := b.view("default", session, "python")
+		if got := b.says(b.start("python", v), "python", v, pyHello); got != "hello one, friend" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestNamespaces see nothing of each other.
+func TestNamespaces(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	o := b.order("python", "greet==1.0")
+	o.Namespace = "team"
+	b.install(o)
+	for _, ns := range []string{"default", "Team", "tea", "team2"} {
+		if got := b.run(ns, "python", pyHello); !strings.Contains(got, "ModuleNotFoundError") {
+			t.Errorf("%s: got %q", ns, got)
+		}
+	}
+	if got := b.run("team", "python", pyHello); got != "hello one, friend" {
+		t.Errorf("got %q", got)
+	}
+	if got := b.run("team", "python", "import os; print(os.listdir('/packages'), os.path.exists('/packages/..' + '/namespaces'))"); !strings.HasSuffix(got, "False") {
+		t.Errorf("got %q", got)
+	}
+	for _, name := range []string{"", ".", "..", "../team", "a/b", "/etc", "a\x00b", strings.Repeat("x", 65), "..\\x"} {
+		o.Namespace = name
+		if _, err := b.Install(t.Context(), o); err == nil && name != "." && name != ".." {
+			t.Errorf("install into %q: no error", name)
+		}
+		if v, err := b.View(t.Context(), b.backend, name, "", "python"); len(v.Mounts) > 0 && name != "." && name != ".." {
+			t.Errorf("view of %q: %v %v", name, v, err)
+		}
+		o := o
+		o.Namespace, o.Session = "team", name
+		if name != "" {
+			if _, err := b.Install(t.Context(), o); err == nil {
+				t.Errorf("install into session %q: no error", name)
+			}
+		}
+	}
+	above, err := os.ReadDir(filepath.Dir(b.cfg.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range above {
+		if strings.HasPrefix(e.Name(), "python") {
+			t.Errorf("%s is beside the store", e.Name())
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package packages
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A layer is a folder with what was installed (content, which sandboxes see), what that is
+// (packages.json) and which files it has (files).
+type layer struct {
+	dir      string // "" for one that holds nothing
+	packages []Package
+	files    map[string]file // by path below content
+}
+
+// file is one file of a layer.
+type file struct {
+	size int64
+	exec bool
+	hash string // hex SHA-256
+}
+
+func (l layer) content() string { return filepath.Join(l.dir, "content") }
+
+// load reads a layer that was saved.
+func load(dir string) (layer, error) {
+	l := layer{dir: dir, files: map[string]file{}}
+	b, err := os.ReadFile(filepath.Join(dir, "packages.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &l.packages)
+	}
+	if err == nil {
+		err = l.loadFiles()
+	}
+	if err != nil {
+		return layer{}, fmt.Errorf("read package layer: %w", err)
+	}
+	return l, nil
+}
+
+func (l *layer) loadFiles() error {
+	f, err := os.Open(filepath.Join(l.dir, "files"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var one file
+		var mode string
+		var name string
+		if _, err := fmt.Sscanf(lines.Text(), "%64s %s %d %q", &one.hash, &mode, &one.size, &name); err != nil {
+			return fmt.Errorf("%s: %q: %w", f.Name(), lines.Text(), err)
+		}
+		one.exec = mode == "x"
+		l.files[name] = one
+	}
+	return lines.Err()
+}
+
+// list is the layer's files as text, and the SHA-256 of that: it changes with every name, mode and byte.
+func (l layer) list() (text, hash string) {
+	names := make([]string, 0, len(l.files))
+	for name := range l.files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var b strings.Builder
+	for _, name := range names {
+		f, mode := l.files[name], "-"
+		if f.exec {
+			mode = "x"
+		}
+		b.WriteString(f.hash + " " + mode + " " + strconv.FormatInt(f.size, 10) + " " + strconv.Quote(name) + "\n")
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return b.String(), hex.EncodeToString(sum[:])
+}
+
+// save writes what the layer is beside its content, and returns its hash.
+func (l layer) save() (string, error) {
+	text, hash := l.list()
+	b, err := json.Marshal(l.packages)
+	if err == nil {
+		err = replace(filepath.Join(l.dir, "packages.json"), b)
+	}
+	if err == nil {
+		err = replace(filepath.Join(l.dir, "files"), []byte(text))
+	}
+	if err != nil {
+		return "", fmt.Errorf("write package layer: %w", err)
+	}
+	return hash, nil
+}
+
+func (l layer) bytes() (n int64) {
+	for _, f := range l.files {
+		n += f.size
+	}
+	return n
+}
+
+// replace writes a small file as a whole or not at all.
+func replace(name string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// builder puts files into a folder that sandboxes will be shown: their user is not ours, so modes
+// are set whatever the umask is.
+type builder struct {
+	root string
+	made map[string]bool
+}
+
+func newBuilder(root string) (*builder, error) {
+	b := &builder{root: root, made: map[string]bool{}}
+	return b, b.mkdir(".")
+}
+
+func (b *builder) mkdir(name string) error {
+	if b.made[name] {
+		return nil
+	}
+	if name != "." {
+		if err := b.mkdir(filepath.Dir(name)); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Join(b.root, name)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	b.made[name] = true
+	return os.Chmod(dir, 0o755)
+}
+
+// copy writes one file, at most max bytes of it.
+func (b *builder) copy(name string, exec bool, r io.Reader, max int64) (file, error) {
+	if err := b.mkdir(filepath.Dir(name)); err != nil {
+		return file{}, err
+	}
+	mode := os.FileMode(0o644)
+	if exec {
+		mode = 0o755
+	}
+	f, err := os.OpenFile(filepath.Join(b.root, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return file{}, err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(r, max+1))
+	if err == nil && n > max {
+		err = errTooLarge
+	}
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return file{}, err
+	}
+	return file{size: n, exec: exec, hash: hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// link shows files of another layer here, too. Nobody writes to a layer's files, so both can have
+// the same; where the file system can't do that, they are copied.
+func (b *builder) link(from string, files map[string]file) error {
+	for name, f := range files {
+		if err := b.mkdir(filepath.Dir(name)); err != nil {
+			return err
+		}
+		old := filepath.Join(from, name)
+		if os.Link(old, filepath.Join(b.root, name)) == nil {
+			continue
+		}
+		r, err := os.Open(old)
+		if err != nil {
+			return err
+		}
+		_, err = b.copy(name, f.exec, r, f.size)
+		r.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

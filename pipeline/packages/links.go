@@ -1,0 +1,115 @@
+package packages
+
+import (
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// links knows what the gate may fetch: whatever the sources serve, and the files that their pages
+// link to. Inside the sandbox all of it goes by http, so that the gate sees what is asked for and
+// the encrypted way begins outside, where credentials and certificates are.
+type links struct {
+	mu    sync.Mutex
+	hosts map[string]origin // of sources, by their address inside
+	files map[string]link   // by their URL inside
+	names map[string]string // "http://host/" inside: how that is called outside
+}
+
+type origin struct {
+	scheme, host, why string
+}
+
+type link struct {
+	to  *url.URL
+	why string
+}
+
+func newLinks(sources []source) *links {
+	l := &links{hosts: map[string]origin{}, files: map[string]link{}, names: map[string]string{}}
+	for _, s := range sources {
+		in := l.inside(s.base)
+		// One name for both ways: the safe one is used.
+		if old, ok := l.hosts[in.Host]; !ok || old.scheme == "http" {
+			l.hosts[in.Host] = origin{s.base.Scheme, s.base.Host, s.what}
+		}
+	}
+	return l
+}
+
+// plain is how a URL is called in the sandbox.
+func plain(u *url.URL) *url.URL {
+	in := *u
+	in.Scheme, in.User = "http", nil
+	in.Host = strings.ToLower(u.Host)
+	if port := u.Port(); port == "80" && u.Scheme == "http" || port == "443" && u.Scheme == "https" {
+		in.Host = strings.TrimSuffix(in.Host, ":"+port)
+	}
+	return &in
+}
+
+// inside is plain, remembered for outward.
+func (l *links) inside(u *url.URL) *url.URL {
+	in := plain(u)
+	if u.Scheme == "https" {
+		l.names["http://"+in.Host+"/"] = "https://" + in.Host + "/"
+	}
+	return in
+}
+
+// add lets a file be fetched, because a page of a source says where it is.
+func (l *links) add(u *url.URL, why string) *url.URL {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in := l.inside(u)
+	to := *u
+	to.Fragment, to.RawFragment = "", ""
+	l.files[key(in)] = link{&to, why}
+	return in
+}
+
+// key is a URL without the freedom of writing it in several ways.
+func key(u *url.URL) string {
+	return strings.ToLower(strings.TrimSuffix(u.Host, ":80")) + "\x00" + u.Path + "?" + u.RawQuery
+}
+
+// find returns what a URL inside stands for outside, and why it may be fetched; page says that it
+// is of a source, whose pages have links. A nil URL may not.
+func (l *links) find(in *url.URL) (to *url.URL, why string, page bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f, ok := l.files[key(in)]; ok {
+		return f.to, f.why, false
+	}
+	// PEP 658: what a wheel says of itself lies beside it.
+	if base, ok := strings.CutSuffix(in.Path, ".metadata"); ok {
+		wheel := *in
+		wheel.Path = base
+		if f, ok := l.files[key(&wheel)]; ok {
+			to := *f.to
+			to.Path += ".metadata"
+			to.RawPath = ""
+			return &to, f.why, false
+		}
+	}
+	o, ok := l.hosts[strings.ToLower(strings.TrimSuffix(in.Host, ":80"))]
+	if !ok {
+		return nil, "", false
+	}
+	u := *in
+	u.Scheme, u.Host, u.User = o.scheme, o.host, nil
+	return &u, o.why, true
+}
+
+// outward calls things in a line of output by their names outside.
+func (l *links) outward(line string) string {
+	if !strings.Contains(line, "http://") {
+		return line
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for in, out := range l.names {
+		line = strings.ReplaceAll(line, in, out)
+	}
+	return line
+}

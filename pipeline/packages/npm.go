@@ -1,0 +1,109 @@
+package packages
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+//go:embed npm.js
+var npmScript string
+
+// Both ways of importing look into the node_modules of every folder above the program, up to the
+// root. import knows no other way, require has NODE_PATH for programs that lie elsewhere.
+const inModules = "/node_modules"
+
+const modules = "node_modules"
+
+// folders implements tool.
+func (npm) folders() []string { return []string{modules} }
+
+// show implements tool.
+func (npm) show(content string) View {
+	return View{Mounts: []backends.Mount{{Host: content + "/" + modules, Inside: inModules}}, Env: []string{"NODE_PATH=" + inModules}}
+}
+
+// recipe implements tool. npm works on a copy of the layer, so what is there stays at its versions
+// if it can, and is not fetched again.
+func (npm) recipe(o Order, base layer, set settings, scripts bool) (recipe, error) {
+	r := recipe{mounts: slices.Clone(set.mounts), env: slices.Clone(set.env), files: maps.Clone(set.files)}
+	r.files["npm.js"] = npmScript
+	old := ""
+	if base.dir != "" && len(base.files) > 0 {
+		old = inOld
+		r.mounts = append(r.mounts, backends.Mount{Host: base.content(), Inside: inOld})
+	} else {
+		r.files[target+"/package.json"] = "{}\n"
+	}
+	r.env = append(r.env, "npm_config_userconfig=/workspace/npmrc", "npm_config_globalconfig=/dev/null", "npm_config_update_notifier=false",
+		"npm_config_ignore_scripts="+strconv.FormatBool(!scripts))
+	install := []string{"node", "/workspace/npm.js", inTarget, old, "install", "--prefix=" + inTarget,
+		"--no-audit", "--no-fund", "--no-progress", "--no-bin-links", "--color=false", "--package-lock=true"}
+	if scripts {
+		// npm 11 runs scripts only of packages that a project names; older ones don't know of it.
+		r.env = append(r.env, "npm_config_dangerously_allow_all_scripts=true")
+	} else {
+		install = append(install, "--ignore-scripts")
+	}
+	r.command = append(append(install, "--"), o.Packages...)
+	r.hint = func(output string) string {
+		if strings.Contains(output, "sandboxmcp: ") || strings.Contains(output, "E403") {
+			return "packages come from the configured registry, and from where that says its files are"
+		}
+		return ""
+	}
+	return r, nil
+}
+
+// npmLock is package-lock.json, as far as it is looked at:
+// https://docs.npmjs.com/cli/configuring-npm/package-lock-json
+type npmLock struct {
+	Packages map[string]struct {
+		Name, Version, Integrity string
+		Link                     bool
+		Dependencies             map[string]string
+	}
+}
+
+// read implements tool. An order brought what it names, and what has changed.
+func (npm) read(o Order, base layer, h harvest) (all, brought []Package, err error) {
+	var tree npmLock
+	if err := json.Unmarshal(h.lock, &tree); err != nil {
+		return nil, nil, fmt.Errorf("read npm's package-lock.json: %w", err)
+	}
+	before := map[Package]bool{}
+	for _, p := range base.packages {
+		p.Requested = false
+		before[p] = true
+	}
+	named := map[string]bool{}
+	for _, spec := range o.Packages {
+		named[specName("node", spec)] = true
+	}
+	wanted := tree.Packages[""].Dependencies
+	for _, place := range slices.Sorted(maps.Keys(tree.Packages)) {
+		entry := tree.Packages[place]
+		i := strings.LastIndex(place, modules+"/")
+		if i < 0 || entry.Link || entry.Version == "" {
+			continue
+		}
+		top := i == 0
+		p := Package{Name: first(entry.Name, place[i+len(modules)+1:]), Version: entry.Version, Hash: entry.Integrity}
+		changed := !before[p]
+		p.Requested = top && wanted[p.Name] != ""
+		all = append(all, p)
+		if p.Requested = top && named[p.Name]; p.Requested || changed {
+			brought = append(brought, p)
+		}
+	}
+	return all, brought, nil
+}
+
+// kept implements tool: none, because the fresh tree is the whole one.
+func (npm) kept(layer, map[string]file) (map[string]file, error) { return map[string]file{}, nil }

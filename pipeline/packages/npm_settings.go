@@ -1,0 +1,226 @@
+package packages
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// npm installs for Node.
+type npm struct{}
+
+// missing implements tool.
+func (npm) missing() error {
+	return &backends.Refusal{Reason: "the Node that runs programs has no npm beside it", Remedy: "install it: apt install npm, dnf install npm, apk add npm"}
+}
+
+// settings implements tool.
+func (n npm) settings(ctx context.Context, h host) (settings, error) {
+	program := beside(filepath.Join(filepath.Dir(h.runtime), "npm"), "npm")
+	if program == "" {
+		return settings{}, n.missing()
+	}
+	out, err := h.run(ctx, program, "config", "list", "--json")
+	if err != nil {
+		return settings{}, fmt.Errorf("ask npm for its configuration: %w", err)
+	}
+	var c npmConfig
+	if err := json.Unmarshal(out, &c); err != nil {
+		return settings{}, fmt.Errorf("read npm's configuration: %w", err)
+	}
+	var set settings
+	for _, step := range []func(*settings) error{c.credentials, c.sources, c.way} {
+		if err := step(&set); err != nil {
+			return settings{}, fmt.Errorf("read npm's configuration: %w", err)
+		}
+	}
+	return set, nil
+}
+
+// npmConfig is what npm config list --json says: everything, except for credentials, which it
+// keeps to itself.
+type npmConfig map[string]any
+
+// text is a value as npm would read it from a file; lists have one line for each.
+func (c npmConfig) text(name string) string {
+	switch v := c[name].(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		var all []string
+		for _, one := range v {
+			if s, ok := one.(string); ok {
+				all = append(all, s)
+			}
+		}
+		return strings.Join(all, "\n")
+	}
+	return ""
+}
+
+// sources takes over the registries: one for all, and those of scopes.
+func (c npmConfig) sources(set *settings) error {
+	var rc strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if name != "registry" && !(strings.HasPrefix(name, "@") && strings.HasSuffix(name, ":registry")) {
+			continue
+		}
+		u, err := set.take("npm's "+name, c.text(name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(plain(u).String()))
+	}
+	gate := "http://127.0.0.1:" + strconv.Itoa(gatePort)
+	// npm's own waits of 10 and 60 seconds are for networks that come and go: the gate is here.
+	rc.WriteString("fetch-retry-mintimeout = 500\nfetch-retry-maxtimeout = 5000\n")
+	fmt.Fprintf(&rc, "proxy = %s\nhttps-proxy = %s\nnoproxy = \"\"\n", gate, gate)
+	for _, name := range []string{"before", "min-release-age", "replace-registry-host", "tag", "fetch-retries", "fetch-timeout"} {
+		if v := c.text(name); v != "" {
+			fmt.Fprintf(&rc, "%s = %s\n", name, strconv.Quote(v))
+		}
+	}
+	set.files = map[string]string{"npmrc": rc.String()}
+	return nil
+}
+
+// way takes over how the registries are reached.
+func (c npmConfig) way(set *settings) error {
+	except := strings.ReplaceAll(c.text("noproxy"), "\n", ",")
+	if err := set.viaProxy("npm's proxy", c.text("proxy"), first(c.text("https-proxy"), c.text("proxy")), except); err != nil {
+		return err
+	}
+	if name := c.text("cafile"); name != "" {
+		set.roots = x509.NewCertPool()
+		if err := addRoots(set.roots, name); err != nil {
+			return fmt.Errorf("npm's cafile: %w", err)
+		}
+	} else if pem := c.text("ca"); pem != "" {
+		set.roots = x509.NewCertPool()
+		set.roots.AppendCertsFromPEM([]byte(pem))
+	} else if name := os.Getenv("NODE_EXTRA_CA_CERTS"); name != "" {
+		var err error
+		if set.roots, err = x509.SystemCertPool(); err != nil {
+			return err
+		}
+		if err := addRoots(set.roots, name); err != nil {
+			return fmt.Errorf("NODE_EXTRA_CA_CERTS: %w", err)
+		}
+	}
+	if cert, key := c.text("cert"), c.text("key"); cert != "" && key != "" {
+		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+		if err != nil {
+			return fmt.Errorf("npm's cert and key: %w", err)
+		}
+		set.client = append(set.client, pair)
+	}
+	if c.text("strict-ssl") == "false" {
+		set.untrusted = func(string) bool { return true }
+	}
+	return nil
+}
+
+// credentials reads them where npm does: the user's and the global file, and the environment.
+func (c npmConfig) credentials(set *settings) error {
+	found := map[string]map[string]string{} // by "//host/path/", then by name
+	note := func(name, value string) {
+		i := strings.LastIndex(name, ":")
+		if !strings.HasPrefix(name, "//") || i < 0 {
+			return
+		}
+		below := name[:i]
+		if found[below] == nil {
+			found[below] = map[string]string{}
+		}
+		found[below][name[i+1:]] = value
+	}
+	for _, name := range []string{c.text("globalconfig"), c.text("userconfig")} {
+		f, err := os.Open(name)
+		if err != nil {
+			continue // most have none
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			if name, value, ok := strings.Cut(lines.Text(), "="); ok {
+				note(strings.TrimSpace(name), fromEnvironment(unquote(strings.TrimSpace(value))))
+			}
+		}
+		f.Close()
+	}
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if len(name) > len("npm_config_") && strings.EqualFold(name[:len("npm_config_")], "npm_config_") {
+			note(name[len("npm_config_"):], value)
+		}
+	}
+	for below, c := range found {
+		set.login(below, c)
+	}
+	return nil
+}
+
+// login turns one registry's credentials into a header.
+func (s *settings) login(below string, c map[string]string) {
+	var header string
+	switch password, err := base64.StdEncoding.DecodeString(c["_password"]); {
+	case c["_authToken"] != "":
+		header = "Bearer " + c["_authToken"]
+	case c["_auth"] != "":
+		header = "Basic " + c["_auth"]
+	case c["username"] != "" && err == nil && len(password) > 0:
+		r := http.Request{Header: http.Header{}}
+		r.SetBasicAuth(c["username"], string(password))
+		header = r.Header.Get("Authorization")
+	default:
+		return
+	}
+	for _, name := range []string{"_authToken", "_auth", "_password"} {
+		s.hide(c[name])
+	}
+	for _, scheme := range []string{"https", "http"} {
+		u, err := url.Parse(scheme + ":" + below)
+		if err != nil || u.Host == "" {
+			return
+		}
+		s.credentials = append(s.credentials, credential{nerf(u), header}, credential{"//" + address(u) + "/", header})
+	}
+}
+
+// unquote takes a value out of the quotes of an ini file.
+func unquote(s string) string {
+	var text string
+	if strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &text) == nil {
+		return text
+	}
+	if len(s) > 1 && s[0] == '\'' && s[len(s)-1] == '\'' {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
+var variable = regexp.MustCompile(`\$\{([^}?]+)\??\}`)
+
+// fromEnvironment replaces ${NAME}, as npm does in its files.
+func fromEnvironment(s string) string {
+	return variable.ReplaceAllStringFunc(s, func(ref string) string {
+		return os.Getenv(variable.FindStringSubmatch(ref)[1])
+	})
+}

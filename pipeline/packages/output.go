@@ -1,0 +1,86 @@
+package packages
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// maxOutput is how much is kept of each of a package manager's two outputs, half from its
+// beginning and half from its end, where the error is.
+const maxOutput = 128 << 10
+
+// maxLine is more than any line that is meant to be read.
+const maxLine = 16 << 10
+
+// screen takes what a package manager writes, line by line.
+type screen struct {
+	mu       sync.Mutex
+	show     func(line string) // one at a time; may be nil
+	outwards func(line string) string
+}
+
+func (s *screen) line(text string) string {
+	text = s.outwards(strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r"))
+	if s.show != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.show(text)
+	}
+	return text
+}
+
+// output is one stream.
+type output struct {
+	screen     *screen
+	part       []byte // of a line
+	head, tail []byte
+	cut        int
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(b []byte) (int, error) {
+	n := len(b)
+	for {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			break
+		}
+		o.part = append(o.part, b[:i]...)
+		o.flush()
+		b = b[i+1:]
+	}
+	for o.part = append(o.part, b...); len(o.part) > maxLine; {
+		rest := bytes.Clone(o.part[maxLine:])
+		o.part = o.part[:maxLine]
+		o.flush()
+		o.part = rest
+	}
+	return n, nil
+}
+
+func (o *output) flush() {
+	text := o.screen.line(string(o.part)) + "\n"
+	o.part = o.part[:0]
+	if room := maxOutput/2 - len(o.head); room >= len(text) && len(o.tail) == 0 {
+		o.head = append(o.head, text...)
+		return
+	}
+	o.tail = append(o.tail, text...)
+	if over := len(o.tail) - maxOutput/2; over > 0 {
+		o.cut += over
+		o.tail = append(o.tail[:0], o.tail[over:]...)
+	}
+}
+
+// String is all of it that was kept.
+func (o *output) String() string {
+	if len(o.part) > 0 {
+		o.flush()
+	}
+	if o.cut > 0 {
+		return string(o.head) + fmt.Sprintf("[%d bytes are left out]\n", o.cut) + strings.ToValidUTF8(string(o.tail), "")
+	}
+	return string(o.head) + string(o.tail)
+}

@@ -1,0 +1,205 @@
+// Package packages fetches what programs import, once, and shows it to sandboxes read-only.
+//
+// A namespace has one layer for each language and version of its interpreter: a folder that runs
+// see and can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a
+// gate that hands out what the configured registries serve, then puts what came of it beside what
+// the layer holds already, in a new generation, and switches to that at once. Sandboxes that run
+// keep the generation they started with, which lives as long as somebody holds it.
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Config is what the operator decides about packages.
+type Config struct {
+	// Dir is a host folder of ours, in which layers are kept. Servers may share it. It is made
+	// when it is missing, and closed to other users.
+	Dir string
+	// Scripts lets packages run code of theirs while they are installed: npm's install scripts and
+	// the building of Python source packages. It runs in the sandbox, and reaches no more than the
+	// gate gives.
+	Scripts bool
+	// MaxBytes bounds the files of one layer; 0 is 2 GiB.
+	MaxBytes int64
+}
+
+const defaultMaxBytes = 2 << 30
+
+var errClosed = errors.New("the package store is closed")
+
+// Store keeps layers. All methods may be called concurrently.
+type Store struct {
+	cfg     Config
+	asked   asked         // what package managers said of their configuration
+	closing chan struct{} // ends installs
+	work    sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[string]*session
+	runtimes map[string]backends.Runtime // by backend and language
+}
+
+// Open makes the folder, and removes what killed servers left in it.
+func Open(c Config) (*Store, error) {
+	if !filepath.IsAbs(c.Dir) {
+		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = defaultMaxBytes
+	}
+	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}, runtimes: map[string]backends.Runtime{}}
+	for _, dir := range []string{c.Dir, s.namespaces(), s.sessionsDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("open package store: %w", err)
+		}
+	}
+	// It holds what programs will import: nobody else may write there.
+	if err := os.Chmod(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open package store: %w", err)
+	}
+	s.sweep()
+	return s, nil
+}
+
+func (s *Store) namespaces() string  { return filepath.Join(s.cfg.Dir, "namespaces") }
+func (s *Store) sessionsDir() string { return filepath.Join(s.cfg.Dir, "sessions") }
+
+// Close ends installs that run, and removes the folders of sessions. Views that are still held
+// stay valid; layers stay for the next server.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.closing)
+	var open []string
+	for id := range s.sessions {
+		open = append(open, id)
+	}
+	s.mu.Unlock()
+	s.work.Wait()
+	var err error
+	for _, id := range open {
+		err = errors.Join(err, s.DropSession(id))
+	}
+	return err
+}
+
+// begin counts a piece of work that Close waits for; its context ends when the store is closed.
+func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, errClosed
+	}
+	s.work.Add(1)
+	ctx, stop := until(ctx, s.closing, errClosed)
+	return ctx, func() { stop(); s.work.Done() }, nil
+}
+
+// until is ctx, ended with a cause when the channel is closed. The second result must be called.
+func until(ctx context.Context, end <-chan struct{}, cause error) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-end:
+			cancel(cause)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil); <-done }
+}
+
+// Order is one wish for packages.
+type Order struct {
+	ID        string // of the request: names the sandbox
+	Namespace string
+	Session   string // "" installs into the namespace's layer
+	Language  string // "python" or "node"
+	Packages  []string
+	Backend   backends.Backend
+	Profile   string
+	Require   []string
+	Limits    backends.Limits // zero fields are those of installLimits
+	// Progress, if not nil, is given lines as the package manager writes them, one at a time.
+	Progress func(line string)
+}
+
+// Receipt is what came of an order.
+type Receipt struct {
+	// Packages are what this order brought: what it names, and what those need.
+	Packages  []Package
+	ExitCode  int    // of the package manager; not 0: nothing has changed
+	Stdout    string // both cut in the middle where they are long
+	Stderr    string
+	Contained backends.Containment
+	Result    backends.Result
+	Hosts     []Host // that the package manager asked for
+	Layer     string // hex SHA-256 over the list of the layer's files; "" when nothing has changed
+}
+
+// Package is one package of a layer.
+type Package struct {
+	Name      string
+	Version   string
+	Hash      string // "sha256:<hex>" for Python, npm's integrity string for Node
+	Requested bool   // named by an order, not just needed by another
+}
+
+// Host is one that was asked for during an install.
+type Host struct {
+	Name    string
+	Port    int
+	Allowed bool
+	Reason  string
+	Bytes   int64 // that it sent
+	Count   int   // requests
+}
+
+// View is what a sandbox is shown of a layer. Its zero value, of a layer that is not there, shows nothing.
+type View struct {
+	Mounts []backends.Mount // read-only
+	Env    []string         // KEY=VALUE
+	Layer  string           // hex SHA-256, as in the Receipt that made it; "" for a session's
+	// Release says that no sandbox shows the view any more. It is never nil, and may be called again.
+	Release func()
+}
+
+// installLimits are those of an install whose order names none: package managers are hungrier
+// than programs.
+var installLimits = backends.Limits{RAM: 1 << 30, Wall: 5 * time.Minute, CPU: 2, Processes: 64}
+
+func (s *Store) limits(l backends.Limits) backends.Limits {
+	d := installLimits
+	// What was downloaded and what was unpacked of it are there at the same time.
+	d.Disk = 2 * s.cfg.MaxBytes
+	for _, f := range []struct{ asked, set *int64 }{{&l.RAM, &d.RAM}, {&l.Disk, &d.Disk}} {
+		if *f.asked > 0 {
+			*f.set = *f.asked
+		}
+	}
+	if l.Wall > 0 {
+		d.Wall = l.Wall
+	}
+	if l.CPU > 0 {
+		d.CPU = l.CPU
+	}
+	if l.Processes > 0 {
+		d.Processes = l.Processes
+	}
+	return d
+}

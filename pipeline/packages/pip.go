@@ -1,0 +1,205 @@
+package packages
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+//go:embed install.py
+var installScript string
+
+const inPackages = "/packages"
+
+// folders implements tool.
+func (pip) folders() []string { return nil }
+
+// show implements tool.
+func (pip) show(content string) View {
+	return View{Mounts: []backends.Mount{{Host: content, Inside: inPackages}}, Env: []string{"PYTHONPATH=" + inPackages}}
+}
+
+// recipe implements tool. pip installs into an empty folder, as if nothing were there: what the
+// layer holds stays at its versions through constraints, unless the order names it.
+func (pip) recipe(o Order, base layer, set settings, scripts bool) (recipe, error) {
+	r := recipe{mounts: set.mounts, files: maps.Clone(set.files), env: append(slices.Clone(set.env),
+		"PIP_CONFIG_FILE=/dev/null", "PIP_PROXY=http://127.0.0.1:"+strconv.Itoa(gatePort),
+		"PIP_NO_INPUT=1", "PIP_NO_CACHE_DIR=1", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PIP_PROGRESS_BAR=off",
+		"PIP_NO_WARN_SCRIPT_LOCATION=1", "PIP_ROOT_USER_ACTION=ignore", "PYTHONIOENCODING=utf-8")}
+	if r.files == nil {
+		r.files = map[string]string{}
+	}
+	install := []string{"python", "-I", "-c", pipScript + installScript, inTarget, inPackages, "install", "--target=" + inTarget, "--report=/workspace/" + reportFile, "--no-compile"}
+	if !scripts {
+		install = append(install, "--only-binary=:all:")
+	}
+	named := map[string]bool{}
+	for _, spec := range o.Packages {
+		named[pythonName(specName("python", spec))] = true
+	}
+	var pins strings.Builder
+	for _, p := range base.packages {
+		if !named[pythonName(p.Name)] {
+			fmt.Fprintf(&pins, "%s==%s\n", p.Name, p.Version)
+		}
+	}
+	if pins.Len() > 0 {
+		r.files["constraints.txt"] = pins.String()
+	}
+	for _, name := range []string{"constraints.txt", operatorConstraints} {
+		if r.files[name] != "" {
+			install = append(install, "--constraint=/workspace/"+name)
+		}
+	}
+	r.command = append(append(install, "--"), o.Packages...)
+	r.hint = func(output string) string {
+		switch {
+		case pins.Len() > 0 && strings.Contains(output, "constraint"):
+			return "packages that were installed before keep their versions; name those that may change in the same request"
+		case !scripts && strings.Contains(output, "No matching distribution"):
+			return "only wheels are installed: building a source package would run its code, which the operator does not allow"
+		}
+		return ""
+	}
+	return r, nil
+}
+
+// pipReport is what pip says that it installed:
+// https://pip.pypa.io/en/stable/reference/installation-report/
+type pipReport struct {
+	Install []struct {
+		Requested bool
+		Metadata  struct{ Name, Version string }
+		Download  struct {
+			Archive struct {
+				Hash   string
+				Hashes map[string]string
+			} `json:"archive_info"`
+		} `json:"download_info"`
+	}
+}
+
+// read implements tool.
+func (pip) read(o Order, base layer, h harvest) (all, brought []Package, err error) {
+	if h.report == nil {
+		return nil, nil, &backends.Refusal{Reason: "this pip is too old to say what it installs", Remedy: "python3 -m pip install --upgrade 'pip>=22.2'"}
+	}
+	var report pipReport
+	if err := json.Unmarshal(h.report, &report); err != nil {
+		return nil, nil, fmt.Errorf("read pip's report: %w", err)
+	}
+	fresh := map[string]bool{}
+	for _, i := range report.Install {
+		p := Package{Name: i.Metadata.Name, Version: i.Metadata.Version, Requested: i.Requested}
+		algorithm, sum, _ := strings.Cut(i.Download.Archive.Hash, "=")
+		if v := i.Download.Archive.Hashes["sha256"]; v != "" {
+			algorithm, sum = "sha256", v
+		}
+		if sum != "" {
+			p.Hash = algorithm + ":" + sum
+		}
+		brought = append(brought, p)
+		fresh[pythonName(p.Name)] = true
+	}
+	all = slices.Clone(brought)
+	for _, p := range base.packages {
+		if i := slices.IndexFunc(all, func(q Package) bool { return pythonName(q.Name) == pythonName(p.Name) }); i >= 0 {
+			all[i].Requested = all[i].Requested || p.Requested
+			continue
+		}
+		all = append(all, p)
+	}
+	return all, brought, nil
+}
+
+// kept implements tool: all files, except those of packages of which there is a fresh version.
+func (pip) kept(base layer, fresh map[string]file) (map[string]file, error) {
+	renewed := map[string]bool{}
+	for name := range fresh {
+		if dist := distribution(name); dist != "" {
+			renewed[dist] = true
+		}
+	}
+	kept := maps.Clone(base.files)
+	for name := range base.files {
+		if !renewed[distribution(name)] {
+			continue
+		}
+		delete(kept, name)
+		if path.Base(name) != "RECORD" {
+			continue
+		}
+		owned, err := recorded(filepath.Join(base.content(), filepath.FromSlash(name)))
+		if err != nil {
+			return nil, fmt.Errorf("read what was installed before: %w", err)
+		}
+		for _, file := range owned {
+			delete(kept, file)
+		}
+	}
+	for name := range base.files {
+		if py := compiledFrom(name); py != "" && kept[py] == (file{}) {
+			delete(kept, name)
+		}
+	}
+	for name := range fresh {
+		delete(kept, name)
+	}
+	return kept, nil
+}
+
+// distribution is the name of the package to whose description a file belongs: name-1.0.dist-info/RECORD.
+func distribution(name string) string {
+	dir, _, ok := strings.Cut(name, "/")
+	about, is := strings.CutSuffix(dir, ".dist-info")
+	if !ok || !is {
+		return ""
+	}
+	dist, _, _ := strings.Cut(about, "-")
+	return pythonName(dist)
+}
+
+// recorded are the files that a RECORD lists, by path in the layer. Programs are listed where
+// they would be outside of the target folder.
+func recorded(name string) ([]string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.FieldsPerRecord, r.LazyQuotes = -1, true
+	rows, err := r.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, row := range rows {
+		file := path.Clean(row[0])
+		for strings.HasPrefix(file, "../") {
+			file = file[len("../"):]
+		}
+		all = append(all, file)
+	}
+	return all, nil
+}
+
+// compiledFrom is the file that a compiled one was made of, "" for other files.
+func compiledFrom(name string) string {
+	dir, base := path.Split(name)
+	stem, tag, _ := strings.Cut(base, ".")
+	if path.Base(dir) != "__pycache__" || !strings.HasSuffix(tag, "pyc") {
+		return ""
+	}
+	return path.Join(path.Dir(path.Clean(dir)), stem+".py")
+}

@@ -1,0 +1,37 @@
+# pip(args) runs pip, wherever it is: installed, or in the wheel that Python brings along for new
+# environments. Without any it ends this program with exit 97.
+import glob
+import importlib.util
+import os
+import runpy
+import sys
+import sysconfig
+
+
+def bundled():
+    folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), "/usr/share/python-wheels"]
+    ensurepip = importlib.util.find_spec("ensurepip")
+    if ensurepip and ensurepip.origin:
+        folders.append(os.path.join(os.path.dirname(ensurepip.origin), "_bundled"))
+    for folder in filter(None, folders):
+        wheels = sorted(glob.glob(os.path.join(folder, "pip-*.whl")))
+        if wheels:
+            return wheels[-1]
+
+
+def pip(args):
+    if importlib.util.find_spec("pip") is None:
+        wheel = bundled()
+        if wheel is None:
+            sys.stderr.write("there is no pip\n")
+            sys.exit(97)
+        sys.path.insert(0, wheel)
+    version = __import__("pip").__version__.split(".")
+    # pip learned to report in 22.2.
+    if tuple(int(n) for n in version[:2] if n.isdigit()) < (22, 2):
+        args = [a for a in args if not a.startswith("--report=")]
+    sys.argv = ["pip"] + args
+    try:
+        runpy.run_module("pip", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code

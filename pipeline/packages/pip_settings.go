@@ -1,0 +1,278 @@
+package packages
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	_ "embed"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Definitions, and what makes a program of them.
+var (
+	//go:embed pip.py
+	pipScript string
+	//go:embed ask.py
+	askScript string
+)
+
+// pip installs for Python.
+type pip struct{}
+
+// missing implements tool.
+func (pip) missing() error {
+	return &backends.Refusal{Reason: "the Python that runs programs has no pip, and no wheel of pip to run it from",
+		Remedy: "install it: apt install python3-pip, dnf install python3-pip, or python3 -m ensurepip"}
+}
+
+// settings implements tool.
+func (p pip) settings(ctx context.Context, h host) (settings, error) {
+	python := beside(h.runtime, "python3", "python")
+	if python == "" {
+		return settings{}, p.missing()
+	}
+	out, err := h.run(ctx, python, "-c", pipScript+askScript, "config", "list")
+	if err != nil {
+		return settings{}, fmt.Errorf("ask pip for its configuration: %w", err)
+	}
+	c := pipConfig(out)
+	if c.get("index-url") == "" && !c.yes("no-index") {
+		out, err := h.run(ctx, python, "-c", pipScript+askScript, "install", "--help")
+		if err != nil {
+			return settings{}, fmt.Errorf("ask pip for its index: %w", err)
+		}
+		m := defaultIndex.FindSubmatch(out)
+		if m == nil {
+			return settings{}, &backends.Refusal{Reason: "pip does not say which index it uses", Remedy: "pip config set global.index-url URL"}
+		}
+		c["global.index-url"] = string(m[1])
+	}
+	var set settings
+	if err := c.sources(&set); err != nil {
+		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
+	}
+	if err := c.way(&set); err != nil {
+		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
+	}
+	return set, nil
+}
+
+// defaultIndex is in pip's own words where nobody configured another one.
+var defaultIndex = regexp.MustCompile(`(?s)--index-url <url>.*?\(default\s+(https?://[^\s)]+)\)`)
+
+// options are what pip says, by section and name: "global.index-url", "install.pre", ":env:.proxy".
+type options map[string]string
+
+// pipConfig reads the output of pip config list.
+func pipConfig(out []byte) options {
+	c := options{}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		name, value, ok := strings.Cut(lines.Text(), "=")
+		if ok {
+			c[strings.TrimSpace(name)] = pythonString(value)
+		}
+	}
+	return c
+}
+
+// pythonString is a string as Python's repr writes it.
+func pythonString(s string) string {
+	s = strings.TrimSpace(s)
+	if len(s) < 2 || s[0] != '\'' && s[0] != '"' || s[len(s)-1] != s[0] {
+		return s
+	}
+	var b strings.Builder
+	for rest := s[1 : len(s)-1]; rest != ""; {
+		if strings.HasPrefix(rest, `\'`) || strings.HasPrefix(rest, `\"`) {
+			b.WriteByte(rest[1])
+			rest = rest[2:]
+			continue
+		}
+		r, _, tail, err := strconv.UnquoteChar(rest, 0)
+		if err != nil {
+			return s[1 : len(s)-1]
+		}
+		b.WriteRune(r)
+		rest = tail
+	}
+	return b.String()
+}
+
+// get is an option as pip install would see it.
+func (c options) get(name string) string {
+	return first(c[":env:."+name], c["install."+name], c["global."+name])
+}
+
+func (c options) all(name string) []string { return strings.Fields(c.get(name)) }
+
+func (c options) yes(name string) bool {
+	switch strings.ToLower(c.get(name)) {
+	case "1", "true", "yes", "on", "y", "t":
+		return true
+	}
+	return false
+}
+
+// sources takes over where packages come from. What is a folder here is shown inside.
+func (c options) sources(set *settings) error {
+	var trusted []string
+	place := func(what, raw string) (string, error) {
+		if dir := localFolder(raw); dir != "" {
+			m := backends.Mount{Host: dir, Inside: fmt.Sprintf("%s/%d", inLocal, len(set.mounts))}
+			set.mounts = append(set.mounts, m)
+			return "file://" + m.Inside, nil
+		}
+		u, err := set.take(what, raw)
+		if err != nil {
+			return "", err
+		}
+		in := plain(u)
+		trusted = append(trusted, in.Host)
+		return in.String(), nil
+	}
+	list := func(what string, all []string) (string, error) {
+		var in []string
+		for _, raw := range all {
+			if strings.HasPrefix(raw, "/") || strings.HasPrefix(raw, "~") || strings.HasPrefix(raw, "file:") {
+				if localFolder(raw) == "" {
+					continue // pip passes over what is not there, too
+				}
+			}
+			one, err := place(what, raw)
+			if err != nil {
+				return "", err
+			}
+			in = append(in, one)
+		}
+		return strings.Join(in, " "), nil
+	}
+	for _, o := range []struct{ what, env string }{{"find-links", "PIP_FIND_LINKS"}, {"index-url", "PIP_INDEX_URL"}, {"extra-index-url", "PIP_EXTRA_INDEX_URL"}} {
+		if c.yes("no-index") && o.what != "find-links" {
+			continue
+		}
+		in, err := list("pip's "+o.what, c.all(o.what))
+		if err != nil {
+			return err
+		}
+		if in != "" {
+			set.env = append(set.env, o.env+"="+in)
+		}
+	}
+	if c.yes("no-index") {
+		set.env = append(set.env, "PIP_NO_INDEX=1")
+	}
+	// Inside, all of them speak plain http with the gate.
+	set.env = append(set.env, "PIP_TRUSTED_HOST="+strings.Join(trusted, " "))
+	for _, name := range passedOptions {
+		if v := c.get(name); v != "" {
+			set.env = append(set.env, "PIP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))+"="+v)
+		}
+	}
+	return c.constraints(set)
+}
+
+// passedOptions say which packages are chosen, and how patiently they are asked for.
+var passedOptions = []string{"pre", "prefer-binary", "uploaded-prior-to", "default-timeout", "timeout", "retries"}
+
+// constraints takes over the operator's own, which are files of the host.
+func (c options) constraints(set *settings) error {
+	for _, name := range c.all("constraint") {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("pip's constraint: %w", err)
+		}
+		if set.files == nil {
+			set.files = map[string]string{}
+		}
+		set.files[operatorConstraints] += string(b) + "\n"
+	}
+	return nil
+}
+
+const operatorConstraints = "constraints-of-the-operator.txt"
+
+// way takes over how the indexes are reached.
+func (c options) way(set *settings) error {
+	// An option of pip's is stronger than the environment and its exceptions.
+	proxy, except := c.get("proxy"), ""
+	if proxy == "" {
+		except = first(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))
+	}
+	if err := set.viaProxy("pip's proxy", proxy, proxy, except); err != nil {
+		return err
+	}
+	if name := first(c.get("cert"), os.Getenv("REQUESTS_CA_BUNDLE"), os.Getenv("CURL_CA_BUNDLE")); name != "" {
+		set.roots = x509.NewCertPool()
+		if err := addRoots(set.roots, name); err != nil {
+			return fmt.Errorf("pip's cert: %w", err)
+		}
+	}
+	if name := c.get("client-cert"); name != "" {
+		pair, err := tls.LoadX509KeyPair(name, name)
+		if err != nil {
+			return fmt.Errorf("pip's client-cert: %w", err)
+		}
+		set.client = append(set.client, pair)
+	}
+	trusted := c.all("trusted-host")
+	set.untrusted = func(host string) bool {
+		name, _, err := net.SplitHostPort(host)
+		return slices.Contains(trusted, host) || err == nil && slices.Contains(trusted, name)
+	}
+	return nil
+}
+
+// addRoots adds the certificates of a file, or of the files of a folder.
+func addRoots(pool *x509.CertPool, name string) error {
+	names := []string{name}
+	if info, err := os.Stat(name); err != nil {
+		return err
+	} else if info.IsDir() {
+		names, _ = filepath.Glob(filepath.Join(name, "*"))
+	}
+	found := false
+	for _, one := range names {
+		b, err := os.ReadFile(one)
+		if err != nil && len(names) == 1 {
+			return err
+		}
+		found = pool.AppendCertsFromPEM(b) || found
+	}
+	if !found {
+		return fmt.Errorf("%s holds no certificates", name)
+	}
+	return nil
+}
+
+// localFolder is the folder that a place of packages names, "" when it is none or not there.
+func localFolder(raw string) string {
+	if u, err := url.Parse(raw); err == nil && u.Scheme == "file" {
+		raw = u.Path
+	}
+	if rest, ok := strings.CutPrefix(raw, "~/"); ok {
+		home, _ := os.UserHomeDir()
+		raw = filepath.Join(home, rest)
+	}
+	if !filepath.IsAbs(raw) {
+		return ""
+	}
+	info, err := os.Stat(raw)
+	if err != nil || !info.IsDir() {
+		return ""
+	}
+	return filepath.Clean(raw)
+}

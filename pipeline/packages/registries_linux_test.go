@@ -1,0 +1,205 @@
+package packages
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// secure turns a registry's index into one that wants a password, over TLS with a certificate of
+// its own authority, of which it returns the file.
+func (r *registry) secure(t *testing.T, password string) string {
+	r.password = password
+	plain := r.index
+	r.index = httptest.NewTLSServer(plain.Config.Handler)
+	plain.Close()
+	t.Cleanup(r.index.Close)
+	name := filepath.Join(t.TempDir(), "ca.pem")
+	b := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.index.Certificate().Raw})
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// told is the text of all that an order's caller gets to see.
+func told(r Receipt, err error, lines []string) string {
+	return fmt.Sprintf("%+v %v %s", r, err, strings.Join(lines, "\n"))
+}
+
+// TestPassword: credentials and certificates of the registry are used outside, and nobody inside
+// or behind us sees them.
+func TestPassword(t *testing.T) {
+	const password = "not/so:secret@all"
+	b := newBench(t, Config{Scripts: true})
+	stock(b.registry)
+	ca := b.secure(t, password)
+	clearConfig(t)
+	with := strings.Replace(b.index.URL, "https://", "https://someone:not%2Fso:secret%40all@", 1)
+	t.Setenv("PIP_INDEX_URL", with+"/simple")
+	t.Setenv("PIP_CERT", ca)
+	rc := fmt.Sprintf("@team:registry=%s/npm/\ncafile=%s\n//%s/npm/:username=someone\n//%[3]s/npm/:_password=\"${TEST_NPM_PASSWORD}\"\n",
+		b.index.URL, ca, strings.TrimPrefix(b.index.URL, "https://"))
+	t.Setenv("TEST_NPM_PASSWORD", "bm90L3NvOnNlY3JldEBhbGw=")
+	if err := os.WriteFile(os.Getenv("npm_config_userconfig"), []byte(rc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A second registry, without a password, for what has no scope.
+	open := newRegistry(t)
+	stock(open)
+	t.Setenv("npm_config_registry", open.index.URL+"/npm/")
+	b.node("@team/eager", "1.0.0", map[string]string{"index.js": "module.exports = require('fs').readFileSync(__dirname + '/seen', 'utf8')"},
+		map[string]any{"scripts": map[string]string{"postinstall": "(env; cat /workspace/* /proc/*/environ /proc/*/cmdline) >seen 2>/dev/null; true"}, "hasInstallScript": true})
+	for _, o := range []Order{b.order("python", "greet==1.0"), b.order("python", "nosuchpackage"), b.order("node", "@team/eager", "greet@1.0.0"), b.order("node", "@team/nosuchpackage")} {
+		var lines []string
+		o.Progress = func(line string) { lines = append(lines, line) }
+		r, err := b.Install(t.Context(), o)
+		if err != nil || r.ExitCode != 0 != strings.Contains(o.Packages[0], "nosuch") {
+			t.Errorf("%v: exit %d %v %s", o.Packages, r.ExitCode, err, r.Stderr)
+		}
+		text := told(r, err, lines)
+		for _, secret := range []string{password, "not%2Fso", "secret%40all", "bm90L3NvOnNlY3JldEBhbGw"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%v: the password is in %q", o.Packages, text)
+			}
+		}
+	}
+	seen := b.run("default", "node", "console.log(require('@team/eager'))")
+	if !strings.Contains(seen, "npm") || strings.Contains(seen, "secret") || strings.Contains(seen, "bm90") {
+		t.Errorf("the script saw %q", seen)
+	}
+	b.password, b.asked = "changed", nil
+	r := b.fails(b.order("python", "loud"))
+	if !strings.Contains(r.Stderr, "401") || strings.Contains(told(r, nil, nil), "secret") {
+		t.Errorf("a wrong password says %q", r.Stderr)
+	}
+}
+
+// TestCertificate: a registry whose certificate nobody vouches for is not used, unless the
+// operator trusts it by name.
+func TestCertificate(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.secure(t, "")
+	b.configure(t)
+	if r := b.fails(b.order("python", "greet")); !strings.Contains(r.Stderr, "certificate") {
+		t.Errorf("stderr %q", r.Stderr)
+	}
+	trusting := benchWith(t, Config{}, b.registry)
+	t.Setenv("PIP_TRUSTED_HOST", "127.0.0.1")
+	t.Setenv("npm_config_strict_ssl", "false")
+	trusting.install(trusting.order("python", "greet"))
+	trusting.install(trusting.order("node", "greet"))
+}
+
+// TestProxy: the operator's own proxy is used, by its name and password, for hosts that only it can resolve.
+func TestProxy(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	var via []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		via = append(via, r.Header.Get("Proxy-Authorization")+" "+r.URL.Host)
+		out, _ := http.NewRequest(r.Method, b.index.URL+r.URL.Path, nil)
+		if strings.HasPrefix(r.URL.Host, "localhost") {
+			out, _ = http.NewRequest(r.Method, b.files.URL+r.URL.Path, nil)
+		}
+		answer, err := http.DefaultTransport.RoundTrip(out)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer answer.Body.Close()
+		w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+		w.WriteHeader(answer.StatusCode)
+		io.Copy(w, answer.Body)
+	}))
+	t.Cleanup(proxy.Close)
+	clearConfig(t)
+	with := strings.Replace(proxy.URL, "http://", "http://me:hush-hush@", 1)
+	t.Setenv("PIP_INDEX_URL", "http://packages.example/simple")
+	t.Setenv("PIP_PROXY", with)
+	t.Setenv("npm_config_registry", "http://packages.example/npm/")
+	t.Setenv("HTTP_PROXY", with)
+	for _, language := range []string{"python", "node"} {
+		via = nil
+		r := b.install(b.order(language, "greet"))
+		if len(via) == 0 || via[0] != "Basic bWU6aHVzaC1odXNo packages.example" {
+			t.Errorf("%s: by way of the proxy: %q", language, via)
+		}
+		if r.Hosts[0].Name+r.Hosts[1].Name != "localhostpackages.example" || strings.Contains(told(r, nil, nil), "hush") {
+			t.Errorf("%s: %+v", language, r)
+		}
+	}
+}
+
+// TestRedirect: a registry may keep files somewhere else again.
+func TestRedirect(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	elsewhere := httptest.NewServer(b.files.Config.Handler)
+	t.Cleanup(elsewhere.Close)
+	b.files.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusFound)
+	})
+	for _, language := range []string{"python", "node"} {
+		r := b.install(b.order(language, "greet"))
+		if len(r.Hosts) != 3 {
+			t.Errorf("%s: %+v", language, r.Hosts)
+		}
+	}
+}
+
+// TestFolders: pip may be configured with folders of wheels, with further indexes, and with
+// constraints.
+func TestFolders(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	dir := t.TempDir()
+	name := b.wheel("local", "1.0", map[string]string{"local.py": "x = 'local'\n"}, "greet")
+	if err := os.WriteFile(filepath.Join(dir, name), b.wheels[name], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(filepath.Join(dir, name), 0o644)
+	delete(b.wheels, name)
+	empty := newRegistry(t)
+	conf := filepath.Join(t.TempDir(), "pip.conf")
+	limits := filepath.Join(t.TempDir(), "limits.txt")
+	os.WriteFile(limits, []byte("greet<2\n"), 0o600)
+	os.WriteFile(conf, []byte("[global]\nindex-url = "+empty.index.URL+"/simple\nextra-index-url =\n  "+empty.index.URL+"/simple/more\n  "+b.index.URL+"/simple\n"+
+		"[install]\nfind-links = "+dir+" /nowhere\nconstraint = "+limits+"\n"), 0o600)
+	clearConfig(t)
+	t.Setenv("PIP_CONFIG_FILE", conf)
+	r := b.install(b.order("python", "local"))
+	if len(r.Packages) != 3 || r.Packages[0].Hash == "" {
+		t.Errorf("packages %+v", r.Packages)
+	}
+	if got := b.run("default", "python", pyHello+"; import local; print(local.x)"); got != "hello one, friend\nlocal" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestDefaultIndex: without any configuration it is pip and npm who say where packages come from.
+func TestDefaultIndex(t *testing.T) {
+	b := newBench(t, Config{})
+	clearConfig(t)
+	for _, language := range []string{"python", "node"} {
+		r, err := b.runtime(t.Context(), b.backend, language)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := b.settings(t.Context(), language, r.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(set.sources) == 0 || set.sources[0].base.Scheme != "https" || net.ParseIP(set.sources[0].base.Hostname()) != nil {
+			t.Errorf("%s: %+v", language, set.sources)
+		}
+	}
+}

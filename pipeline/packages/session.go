@@ -1,0 +1,235 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// session is a layer that one session has for itself. Unlike a generation it changes while it is
+// shown: what is installed is there for the next import.
+type session struct {
+	namespace, language, kind string
+
+	dir     string   // of ours, with lock and live, the layer
+	lock    *os.File // held while we live
+	dropped chan struct{}
+	busy    chan struct{} // holds one value while somebody fills it, installs or removes
+}
+
+func (s *session) live() string { return filepath.Join(s.dir, "live") }
+
+// OpenSession makes a session's own layer out of the namespace's, and shows it. Whoever opens a
+// session drops it.
+func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, id, language string) (View, error) {
+	none := View{Release: func() {}}
+	if _, ok := tools[language]; !ok {
+		return none, nil
+	}
+	ctx, end, err := s.begin(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer end()
+	name, err := folder("session", id)
+	if err != nil {
+		return none, err
+	}
+	if _, err := folder("namespace", namespace); err != nil {
+		return none, err
+	}
+	kind, err := s.kind(ctx, b, language)
+	if err != nil {
+		return none, err
+	}
+	ses := &session{namespace: namespace, language: language, kind: kind,
+		dir: filepath.Join(s.sessionsDir(), name), dropped: make(chan struct{}), busy: make(chan struct{}, 1)}
+	s.mu.Lock()
+	_, taken := s.sessions[id]
+	if !taken {
+		s.sessions[id] = ses
+	}
+	s.mu.Unlock()
+	if taken {
+		return none, fmt.Errorf("open the packages of session %s: they are open already", id)
+	}
+	ses.busy <- struct{}{}
+	err = s.fill(ses)
+	<-ses.busy
+	if err != nil {
+		s.DropSession(id)
+		return none, fmt.Errorf("open the packages of session %s: %w", id, err)
+	}
+	return s.viewSession(namespace, id, language)
+}
+
+// fill makes the session's folder out of what the namespace has.
+func (s *Store) fill(ses *session) (err error) {
+	if err := s.claim(ses); err != nil {
+		return err
+	}
+	if err := os.Mkdir(ses.live(), 0o700); err != nil {
+		return err
+	}
+	l := layer{dir: ses.live(), files: map[string]file{}}
+	b, err := newBuilder(l.content())
+	if err != nil {
+		return err
+	}
+	for _, dir := range tools[ses.language].folders() {
+		if err := b.mkdir(dir); err != nil {
+			return err
+		}
+	}
+	sh, err := s.shelfOf(ses.namespace, ses.kind)
+	if err != nil {
+		return err
+	}
+	name, held, err := sh.hold()
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		defer held.Close()
+		base, err := load(sh.join(name))
+		if err != nil {
+			return err
+		}
+		if err := b.link(base.content(), base.files); err != nil {
+			return err
+		}
+		l.packages, l.files = base.packages, base.files
+	}
+	_, err = l.save()
+	return err
+}
+
+// claim makes the folder and takes its lock, while no server sweeps: a folder without a holder
+// would look like that of a dead one.
+func (s *Store) claim(ses *session) error {
+	gate, err := lock(s.sweeping(), false, true)
+	for err == nil && gate == nil {
+		time.Sleep(time.Millisecond)
+		gate, err = lock(s.sweeping(), false, true)
+	}
+	if err != nil {
+		return err
+	}
+	defer gate.Close()
+	if err := os.Mkdir(ses.dir, 0o700); err != nil {
+		return err
+	}
+	ses.lock, err = lock(filepath.Join(ses.dir, "lock"), true, true)
+	if err == nil && ses.lock == nil {
+		err = errors.New("its new folder is locked already")
+	}
+	return err
+}
+
+func (s *Store) sweeping() string { return filepath.Join(s.cfg.Dir, "sweeping") }
+
+// session returns one that was opened here, for its own namespace and language only.
+func (s *Store) session(namespace, id, language string) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ses, ok := s.sessions[id]
+	if !ok || ses.namespace != namespace || ses.language != language {
+		return nil, fmt.Errorf("there are no %s packages of a session %q in namespace %q", language, shorten(id), shorten(namespace))
+	}
+	return ses, nil
+}
+
+func (s *Store) viewSession(namespace, id, language string) (View, error) {
+	ses, err := s.session(namespace, id, language)
+	if err != nil {
+		return View{Release: func() {}}, err
+	}
+	v := tools[language].show(layer{dir: ses.live()}.content())
+	v.Release = func() {}
+	return v, nil
+}
+
+// DropSession removes a session's layer, and ends what is being installed into it. Dropping one
+// that is not there does nothing.
+func (s *Store) DropSession(id string) error {
+	s.mu.Lock()
+	ses, ok := s.sessions[id]
+	delete(s.sessions, id)
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	close(ses.dropped)
+	ses.busy <- struct{}{} // for good
+	if ses.lock == nil {
+		return nil // it never was ours
+	}
+	err := os.RemoveAll(ses.dir)
+	ses.lock.Close()
+	if err != nil {
+		return fmt.Errorf("remove the packages of session %s: %w", id, err)
+	}
+	return nil
+}
+
+// sweepSessions removes those of servers that are gone.
+func (s *Store) sweepSessions() {
+	gate, err := lock(s.sweeping(), true, true)
+	if gate == nil || err != nil {
+		return // the next server will
+	}
+	defer gate.Close()
+	all, _ := filepath.Glob(filepath.Join(s.sessionsDir(), "*"))
+	for _, dir := range all {
+		// Made here, because a server may have died between making the folder and the lock in it.
+		f, err := lock(filepath.Join(dir, "lock"), true, true)
+		if f == nil || err != nil {
+			continue
+		}
+		os.RemoveAll(dir)
+		f.Close()
+	}
+}
+
+// renew turns a session's layer into one with fresh files, of which the others are kept, while
+// sandboxes show it. Each file changes at once; nothing here needs room on the disk any more.
+func renew(live layer, stage string, next layer, fresh map[string]file) error {
+	for name := range live.files {
+		if _, stays := next.files[name]; !stays {
+			if err := os.Remove(filepath.Join(live.content(), name)); err != nil {
+				return err
+			}
+			removeEmpty(live.content(), filepath.Dir(name))
+		}
+	}
+	b, err := newBuilder(live.content())
+	if err != nil {
+		return err
+	}
+	for name, f := range fresh {
+		if live.files[name] == f {
+			continue
+		}
+		if err := b.mkdir(filepath.Dir(name)); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(stage, name), filepath.Join(live.content(), name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeEmpty removes folders that hold nothing any more, from dir up, but none that a view mounts.
+func removeEmpty(root, dir string) {
+	for ; dir != "." && dir != "node_modules"; dir = filepath.Dir(dir) {
+		if os.Remove(filepath.Join(root, dir)) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package packages
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// settings are what the operator configured a package manager with, split in two: what the gate
+// needs to reach the registries, and what the package manager is told inside.
+type settings struct {
+	sources     []source
+	credentials []credential
+	proxy       func(*url.URL) (*url.URL, error) // the operator's own
+	roots       *x509.CertPool                   // nil: the system's
+	client      []tls.Certificate
+	untrusted   func(host string) bool // whose certificates are not checked: "host" or "host:port"
+
+	env    []string          // KEY=VALUE
+	files  map[string]string // by path below the workspace
+	mounts []backends.Mount
+	secret []string // must not be shown to anybody
+}
+
+// source is a place that packages come from, without credentials.
+type source struct {
+	base *url.URL
+	what string // "pip's index-url"
+}
+
+// credential is what a request below a URL carries. Sandboxes never see it: the gate adds it outside.
+type credential struct {
+	below  string // "//host:port/path/"
+	header string // Authorization
+}
+
+// take adds a source, and keeps the credentials of its URL apart. It returns the URL without them.
+func (s *settings) take(what, raw string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, badSetting{what}
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		s.hide(raw, u.User.String(), password, u.User.Username())
+		request := http.Request{Header: http.Header{}}
+		request.SetBasicAuth(u.User.Username(), password)
+		header := request.Header.Get("Authorization")
+		// Files need not lie below the index, but they are of the same server.
+		s.credentials = append(s.credentials, credential{nerf(u), header}, credential{"//" + address(u) + "/", header})
+		u.User = nil
+	}
+	u.Fragment = ""
+	s.sources = append(s.sources, source{u, what})
+	return u, nil
+}
+
+// badSetting names a setting without its value, in which there may be a password.
+type badSetting struct{ what string }
+
+func (b badSetting) Error() string { return b.what + " is not a http or https URL" }
+
+// hide remembers what must not be shown; names that are no secret by their length would only blot the text.
+func (s *settings) hide(all ...string) {
+	const short = 6
+	for _, one := range all {
+		for _, form := range []string{one, url.QueryEscape(one), url.PathEscape(one)} {
+			if len(form) >= short && !slices.Contains(s.secret, form) {
+				s.secret = append(s.secret, form)
+			}
+		}
+	}
+}
+
+// redact takes secrets out of a text of ours.
+func (s *settings) redact(text string) string {
+	for _, secret := range s.secret {
+		text = strings.ReplaceAll(text, secret, "***REDACTED***")
+	}
+	return text
+}
+
+// authorize returns the header for a URL: that of the longest prefix, "" if there is none.
+func (s *settings) authorize(u *url.URL) string {
+	full, best, header := "//"+address(u)+u.EscapedPath(), -1, ""
+	for _, c := range s.credentials {
+		if strings.HasPrefix(full+"/", c.below) && len(c.below) > best {
+			best, header = len(c.below), c.header
+		}
+	}
+	return header
+}
+
+// nerf is a URL as a prefix: without its scheme and with its port.
+func nerf(u *url.URL) string {
+	return "//" + address(u) + strings.TrimSuffix(u.EscapedPath(), "/") + "/"
+}
+
+// address is host:port, the port always there.
+func address(u *url.URL) string { return strings.ToLower(u.Hostname()) + ":" + portOf(u) }
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	}
+	return "443"
+}
+
+// viaProxy returns the choice of a proxy between what the package manager is configured with and
+// the environment.
+func (s *settings) viaProxy(what, plain, secure, except string) error {
+	env := httpproxy.FromEnvironment()
+	c := httpproxy.Config{HTTPProxy: first(plain, env.HTTPProxy), HTTPSProxy: first(secure, env.HTTPSProxy), NoProxy: except}
+	for _, raw := range []string{c.HTTPProxy, c.HTTPSProxy} {
+		if raw == "" {
+			continue
+		}
+		if !strings.Contains(raw, "://") {
+			raw = "http://" + raw
+		}
+		u, err := url.Parse(raw)
+		if err != nil || u.Host == "" {
+			return badSetting{what}
+		}
+		if u.User != nil {
+			password, _ := u.User.Password()
+			s.hide(raw, u.User.String(), password)
+		}
+	}
+	s.proxy = c.ProxyFunc()
+	return nil
+}
+
+func first(all ...string) string {
+	for _, s := range all {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package packages
+
+import (
+	"context"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// tool is a language's package manager.
+type tool interface {
+	// settings asks it, on the host, what the operator configured it with. No code of packages runs.
+	settings(ctx context.Context, host host) (settings, error)
+	// recipe is how it installs an order's packages beside those of a layer.
+	recipe(o Order, base layer, set settings, scripts bool) (recipe, error)
+	// read tells from what an install left behind which packages there are, and of those
+	// which this order brought.
+	read(o Order, base layer, h harvest) (all, brought []Package, err error)
+	// kept are the files of the layer before that stay beside the fresh ones.
+	kept(base layer, fresh map[string]file) (map[string]file, error)
+	// folders must be there in a layer that is shown, even an empty one.
+	folders() []string
+	// show is how sandboxes see the content of a layer.
+	show(content string) View
+	// missing is the error for its not being there.
+	missing() error
+}
+
+var tools = map[string]tool{"python": pip{}, "node": npm{}}
+
+// recipe is what to do in the sandbox.
+type recipe struct {
+	files   map[string]string // to put into the workspace first
+	mounts  []backends.Mount
+	env     []string
+	command []string
+	hint    func(output string) string // what to do about a failure, if that is clear
+}
+
+// exitMissing is with which our scripts say that the package manager is not there.
+const exitMissing = 97
+
+// Places inside.
+const (
+	inTarget = "/workspace/" + target
+	inOld    = "/packages-old"   // the layer as it is, where the package manager wants to see it
+	inLocal  = "/packages-local" // folders of packages that the operator configured
+)

@@ -1,0 +1,172 @@
+package packages
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// upstream makes the requests of a gate outside: through the operator's proxy, with the
+// operator's certificates and credentials.
+type upstream struct {
+	set    settings
+	safe   *http.Transport
+	unsafe *http.Transport // for hosts whose certificates the operator does not want checked
+	tally  *tally
+
+	named   map[string]bool // addresses that may be anywhere, because the operator named them
+	proxies sync.Map        // likewise
+	private atomic.Bool     // a source is on a private address, so what it links to may be, too
+}
+
+func newUpstream(set settings, t *tally) *upstream {
+	u := &upstream{set: set, tally: t, named: map[string]bool{}}
+	for _, s := range set.sources {
+		u.named[address(s.base)] = true
+	}
+	make := func(c *tls.Config) *http.Transport {
+		return &http.Transport{
+			Proxy: u.proxy, DialContext: u.dial, TLSClientConfig: c, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second,
+			TLSHandshakeTimeout: 20 * time.Second, ResponseHeaderTimeout: time.Minute,
+		}
+	}
+	u.safe = make(&tls.Config{RootCAs: set.roots, Certificates: set.client})
+	u.unsafe = make(&tls.Config{Certificates: set.client, InsecureSkipVerify: true})
+	return u
+}
+
+func (u *upstream) close() {
+	u.safe.CloseIdleConnections()
+	u.unsafe.CloseIdleConnections()
+}
+
+func (u *upstream) proxy(r *http.Request) (*url.URL, error) {
+	if u.set.proxy == nil {
+		return nil, nil
+	}
+	p, err := u.set.proxy(r.URL)
+	if p != nil {
+		u.proxies.Store(address(p), true)
+	}
+	return p, err
+}
+
+// wrongAddress is the error for a link into a network that the sources have no part in.
+type wrongAddress struct{ addr netip.Addr }
+
+func (w wrongAddress) Error() string {
+	return fmt.Sprintf("it is at %s, where no registry that is configured is", w.addr)
+}
+
+// dial connects. What the operator named may be anywhere; what a page links to may be on private
+// addresses only if a source is, and never on those by which machines tell about themselves
+// (169.254.169.254 and the like).
+func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, error) {
+	_, proxy := u.proxies.Load(to)
+	source := u.named[to]
+	d := net.Dialer{Timeout: 20 * time.Second, Control: func(_, at string, _ syscall.RawConn) error {
+		ap, err := netip.ParseAddrPort(at)
+		if err != nil {
+			return err
+		}
+		local := !public(ap.Addr())
+		switch {
+		case source && local:
+			u.private.Store(true)
+		case source, proxy, !local:
+		case !u.private.Load(), !owned(ap.Addr()):
+			return wrongAddress{ap.Addr()}
+		}
+		return nil
+	}}
+	return d.DialContext(ctx, network, to)
+}
+
+// owned says whether an address is of the kind that the machines of one owner have.
+func owned(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsLoopback() || a.IsPrivate() || shared.Contains(a)
+}
+
+var shared = netip.MustParsePrefix("100.64.0.0/10") // RFC 6598
+
+// translated are ranges of IPv6 that stand for addresses of IPv4, of whatever kind.
+var translated = []netip.Prefix{
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96"),
+}
+
+// public says whether an address is one of the internet's.
+func public(a netip.Addr) bool {
+	a = a.Unmap()
+	for _, p := range translated {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	return a.IsGlobalUnicast() && !owned(a)
+}
+
+// RoundTrip implements [http.RoundTripper]: one request to one host, counted. A redirect is
+// another one, with the credentials of where it leads to.
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if h := u.set.authorize(r.URL); h != "" {
+		r.Header.Set("Authorization", h)
+	}
+	t := u.safe
+	if u.set.untrusted != nil && (u.set.untrusted(r.URL.Hostname()) || u.set.untrusted(address(r.URL))) {
+		t = u.unsafe
+	}
+	why, _ := r.Context().Value(reason{}).(string)
+	port, _ := strconv.Atoi(portOf(r.URL))
+	answer, err := t.RoundTrip(r)
+	var wrong wrongAddress
+	if errors.As(err, &wrong) {
+		u.tally.count(r.URL.Hostname(), port, false, wrong.Error())
+		return nil, err
+	}
+	h := u.tally.count(r.URL.Hostname(), port, true, why)
+	if err == nil {
+		answer.Body = &counted{answer.Body, h}
+	}
+	return answer, err
+}
+
+// reason is the key of why a request is made.
+type reason struct{}
+
+type counted struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// redirects are followed outside: a registry may keep its files anywhere. They don't lead from
+// the encrypted way to the plain one.
+func redirects(r *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("more than 10 redirects")
+	}
+	if last := via[len(via)-1]; last.URL.Scheme == "https" && r.URL.Scheme != "https" {
+		return fmt.Errorf("%s redirects to plain http", last.URL.Host)
+	}
+	return nil
+}
