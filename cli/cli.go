@@ -41,7 +41,8 @@ type program struct {
 
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
-		p.runCommand(), p.auditCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand(),
+		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(),
+		p.auditCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand(),
 	}
 	for _, c := range commands {
 		for _, c := range append(c.Subcommands, c) {

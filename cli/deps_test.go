@@ -40,8 +40,8 @@ var mayImport = []struct {
 	{"backends/kernel/...", []string{"backends", "backends/kernel/..."}},
 	{"backends/backendtest/...", []string{"backends", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
-	{"pipeline/...", []string{"validate", "vault", "egress", "backends", "signer", "audit", "pipeline/..."}},
-	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "backends", "signer", "audit"}},
+	{"pipeline/...", []string{"validate", "vault", "egress", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
+	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "backends", "backends/kernel", "signer", "audit"}},
 	{"cli/config", nil},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/..."}},
 	{"cli", []string{"..."}},
@@ -54,6 +54,7 @@ var inTests = []struct {
 	whom []string
 }{
 	{"backends/...", []string{"backends/backendtest/..."}},
+	{"backends/kernel/...", []string{"backends/process/..."}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
 	{"mcp/...", []string{"backends/process/...", "vault/..."}},
 	{"cli/...", []string{"..."}},

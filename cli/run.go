@@ -103,7 +103,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	if err != nil {
 		return pipeline.Result{}, err
 	}
-	parts, err := wire(ctx, cfg, slices.Contains(required(c, cfg), backends.LayerCgroup))
+	parts, err := wire(ctx, cfg, purpose{delegate: slices.Contains(required(c, cfg), backends.LayerCgroup)})
 	if err != nil {
 		return pipeline.Result{}, err
 	}

@@ -34,7 +34,7 @@ func soak() {
 	if err != nil {
 		panic(err)
 	}
-	parts, err := wire(context.Background(), cfg, false)
+	parts, err := wire(context.Background(), cfg, purpose{})
 	if err != nil {
 		panic(err)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,7 +14,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -30,35 +37,98 @@ func load(c *cli.Context) (config.Config, error) {
 	return cfg, nil
 }
 
-// parts are what a run needs, wired together.
+// parts are what runs need, wired together.
 type parts struct {
-	pipeline *pipeline.Pipeline
-	backend  backends.Backend
-	log      *openingLog
+	pipeline  *pipeline.Pipeline
+	backend   backends.Backend
+	log       *openingLog
+	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
+	shelf     *shelf.Shelf     // of a server
+	approvals *approval.Broker // of a server
+	bus       *event.Bus       // of a server
 }
 
-// wire puts the parts together. delegate has systemd asked for a cgroup, if it takes that.
-func wire(ctx context.Context, cfg config.Config, delegate bool) (*parts, error) {
-	log := openSoon(ctx, cfg.SQLitePath)
-	backend := process.New(process.Config{StateDir: cfg.StateDir, Delegate: delegate})
+// purpose is what parts are wired for.
+type purpose struct {
+	// delegate has systemd asked for a cgroup, if it takes that.
+	delegate bool
+	// serve is for many runs, sessions and callers who come back.
+	serve bool
+}
+
+// wire puts the parts together.
+func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
+	p := &parts{log: openSoon(ctx, cfg.SQLitePath)}
+	ahead := 0
+	if why.serve {
+		ahead = cfg.MaxConcurrent
+	}
+	backend := process.New(process.Config{StateDir: cfg.StateDir, Delegate: why.delegate, Ahead: ahead})
 	backend.Warm()
-	return &parts{
-		backend: backend,
-		log:     log,
-		pipeline: pipeline.New(pipeline.Config{
-			Backends:  []backends.Backend{backend},
-			Audit:     log,
-			Vault:     stores(cfg),
-			Queue:     pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
-			Temp:      filepath.Join(cfg.StateDir, "tmp"),
-			Profile:   cfg.Profile,
-			Profiles:  profiles(cfg),
-			Limits:    bounds(cfg.Limits),
-			Caps:      bounds(cfg.Caps),
-			Artifacts: artifacts(cfg),
-			Protected: append([]string{cfg.StateDir, cfg.SQLitePath}, configFolder()...),
-		}),
-	}, nil
+	p.backend = backend
+	if err := p.stock(cfg, why); err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.pipeline = pipeline.New(pipeline.Config{
+		Backends:  []backends.Backend{p.backend},
+		Audit:     p.log,
+		Vault:     stores(cfg),
+		Bus:       p.bus,
+		Queue:     pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
+		Temp:      filepath.Join(cfg.StateDir, "tmp"),
+		Profile:   cfg.Profile,
+		Profiles:  profiles(cfg),
+		Limits:    bounds(cfg.Limits),
+		Caps:      bounds(cfg.Caps),
+		Artifacts: artifacts(cfg),
+		Sessions:  sessions(cfg),
+		Packages:  p.packages,
+		Shelf:     p.shelf,
+		Review:    review(cfg),
+		Terms:     terms(why),
+		Protected: append([]string{cfg.StateDir, cfg.SQLitePath}, configFolder()...),
+	})
+	return p, nil
+}
+
+// stock opens the folders in which things are kept from one run to the next. A single run shows
+// what servers have installed, and installs nothing.
+func (p *parts) stock(cfg config.Config, why purpose) (err error) {
+	dir := filepath.Join(cfg.StateDir, "packages")
+	if _, there := os.Stat(dir); why.serve || there == nil {
+		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20})
+	}
+	if err != nil || !why.serve {
+		return err
+	}
+	p.bus = event.NewBus()
+	p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus})
+	p.shelf, err = shelf.Open(shelf.Config{
+		Dir: filepath.Join(cfg.StateDir, "runs"), MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: time.Duration(cfg.Keep.Hours) * time.Hour,
+	})
+	return err
+}
+
+// terms are the words of the caller: an agent sets parameters of tools, not flags.
+func terms(why purpose) map[string]string {
+	if !why.serve {
+		return nil
+	}
+	return mcp.Terms()
+}
+
+func sessions(cfg config.Config) session.Config {
+	idle, life := time.Duration(cfg.Sessions.IdleSeconds)*time.Second, time.Duration(cfg.Sessions.LifetimeSeconds)*time.Second
+	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
+}
+
+func review(cfg config.Config) pipeline.Review {
+	r := pipeline.Review{Reject: cfg.Validate.Reject, Off: cfg.Validate.RulesOff}
+	if r.Reject == "never" {
+		r.Reject = ""
+	}
+	return r
 }
 
 // configFolder is where the user's own configuration is, if that can be known.
@@ -72,6 +142,19 @@ func configFolder() []string {
 
 // Close ends what the parts keep open. Both halves take a millisecond or two, so they share them.
 func (p *parts) Close() {
+	if p.approvals != nil {
+		p.approvals.Close()
+	}
+	if p.pipeline != nil {
+		p.pipeline.Close()
+	}
+	if p.packages != nil {
+		p.packages.Close()
+	}
+	if p.shelf != nil {
+		p.shelf.Close()
+	}
+	p.bus.Close()
 	var both sync.WaitGroup
 	both.Go(func() { p.backend.Close() })
 	both.Go(func() { p.log.Close() })
@@ -148,6 +231,23 @@ func (l *openingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audi
 		return nil, l.err
 	}
 	return l.log.Append(ctx, entries...)
+}
+
+// Rows implements mcp.Log.
+func (l *openingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		select {
+		case <-l.ready:
+		case <-ctx.Done():
+			yield(audit.Row{}, context.Cause(ctx))
+			return
+		}
+		if l.err != nil {
+			yield(audit.Row{}, l.err)
+			return
+		}
+		l.log.Rows(ctx, f)(yield)
+	}
 }
 
 // Close closes the log, if it could be opened. It gives an opening that hangs a moment only.

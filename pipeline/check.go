@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -19,6 +20,7 @@ import (
 type checked struct {
 	Request
 	code     validate.Checked
+	session  *session.Session // that runs it, or nil
 	limits   Bounds
 	backend  backends.Backend
 	profile  string   // as policy calls it
@@ -37,6 +39,9 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	}
 	c := checked{Request: q}
 	var err error
+	if q.Session != "" {
+		return r.checkCell(ctx, c)
+	}
 	if c.backend, err = r.p.backend(q.Backend); err != nil {
 		return c, err
 	}
@@ -46,12 +51,15 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	if c.base, c.requires, err = r.p.profile(c.profile, q.Require); err != nil {
 		return c, err
 	}
-	if c.limits, err = r.p.limit(Bounds{q.Limits, q.Output}); err != nil {
+	if c.limits, err = r.p.limit(q.Namespace, Bounds{q.Limits, q.Output}); err != nil {
 		return c, err
 	}
 	c.code, err = validate.Check(ctx, validate.Code{Language: q.Language, Name: q.Name, Source: q.Code})
 	if err != nil {
 		return c, invalid(err)
+	}
+	if err := r.p.review(ctx, c); err != nil {
+		return c, err
 	}
 	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = c.code.Language, c.code.Name, c.profile, c.backend.Name()
 	r.know(c)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
 // started is a run whose sandbox stands, with all files in it, and whose start is in the log.
@@ -19,12 +20,20 @@ type started struct {
 	command backends.Command
 	inputs  map[string]string // SHA-256 by name, of the files that we put into the workspace
 	tree    *tree             // the host workspace before the program, if there is a writable one
+	view    packages.View     // the namespace's packages, as they are shown
 }
 
-// Close ends the sandbox and what stands beside it. It may be called more than once.
+// Close ends the sandbox, unless it is a session's, and what stands beside it. It may be called more
+// than once.
 func (s started) Close() error {
 	if s.tree != nil {
 		s.tree.Close()
+	}
+	if s.view.Release != nil {
+		defer s.view.Release()
+	}
+	if s.claim != nil {
+		return nil
 	}
 	return s.box.Close()
 }
@@ -49,19 +58,27 @@ func (r *run) backend(ctx context.Context, q routed) (started, error) {
 func (s started) closeIfOpen() {
 	if s.box != nil {
 		s.Close()
+	} else if s.view.Release != nil {
+		s.view.Release()
 	}
 }
 
 func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	defer r.time(&r.res.Timings.Start)()
 	s = started{routed: q}
+	if q.claim != nil {
+		return r.enterSession(ctx, s)
+	}
+	if s.view, err = r.p.packagesOf(ctx, q.checked, ""); err != nil {
+		return s, err
+	}
 	spec := backends.Spec{
 		ID:        q.ID,
 		Language:  q.code.Language,
 		Profile:   q.base,
 		Require:   q.requires,
 		Limits:    q.limits.Limits,
-		Mounts:    q.Mounts,
+		Mounts:    slices.Concat(q.Mounts, s.view.Mounts),
 		Workspace: q.Workspace,
 	}
 	file, remove, err := q.bring(&spec, r.p.cfg.Temp)
@@ -75,7 +92,7 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	if s.inputs, err = r.place(ctx, s); err != nil {
 		return s, err
 	}
-	s.command = backends.Command{Args: q.argv(file), Env: q.env(file)}
+	s.command = backends.Command{Args: q.argv(file), Env: q.env(file, s.view.Env)}
 	if q.Workspace.Write {
 		s.tree, err = look(ctx, q.Workspace.Host)
 	}
@@ -128,10 +145,25 @@ func (q routed) argv(file string) []string {
 }
 
 // env is what the program finds in its environment, the later the stronger.
-func (q routed) env(file string) []string {
+func (q routed) env(file string, packages []string) []string {
 	var env []string
 	if strings.HasPrefix(file, outside) {
 		env = []string{"PYTHONPATH=/workspace"} // python looks beside the file, which is elsewhere
 	}
-	return slices.Concat(env, q.Env, q.lease.Env())
+	return slices.Concat(joinPaths(env, packages), q.Env, q.secrets())
+}
+
+// joinPaths adds variables to env. Where both have one, as only search paths may, the values follow
+// one another.
+func joinPaths(env, more []string) []string {
+	for _, kv := range more {
+		name, value, _ := strings.Cut(kv, "=")
+		i := slices.IndexFunc(env, func(has string) bool { return strings.HasPrefix(has, name+"=") })
+		if i < 0 {
+			env = append(env, kv)
+			continue
+		}
+		env[i] += ":" + value
+	}
+	return env
 }

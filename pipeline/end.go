@@ -22,7 +22,7 @@ const patience = 10 * time.Second
 func (r *run) redact(e ended) ended {
 	r.res.Stdout, r.res.StdoutCut = e.stdout.kept()
 	r.res.Stderr, r.res.StderrCut = e.stderr.kept()
-	r.res.Hints = hints(r.res, e)
+	r.res.Hints = r.p.hints(r.res, e)
 	r.scrub()
 	return e
 }
@@ -44,6 +44,15 @@ func (r *run) scrub() {
 	for i := range res.Artifacts {
 		res.Artifacts[i].Name = r.clean(res.Artifacts[i].Name)
 	}
+	res.StateLost = r.clean(res.StateLost)
+	for _, b := range append(res.Displays, res.Value) {
+		for kind, data := range b {
+			b[kind] = r.clean(data)
+		}
+	}
+	if e := res.Error; e != nil {
+		e.Type, e.Message, e.Traceback = r.clean(e.Type), r.clean(e.Message), r.clean(e.Traceback)
+	}
 }
 
 // audit makes the run's end durable, and only then hands its result out. The sandbox is taken down
@@ -62,6 +71,8 @@ func (r *run) audit(ctx context.Context, e ended) (Result, error) {
 		return r.withhold(e, err)
 	}
 	r.res.Timings.Total = time.Since(r.began).Microseconds()
+	r.p.tally.add(r.res)
+	r.shelve(ctx)
 	return r.res, nil
 }
 
@@ -80,7 +91,7 @@ func (r *run) noteEnd(e ended) {
 func (r *run) withhold(e ended, err error) (Result, error) {
 	failed := &Error{Stage: StageAudit, err: err, Remedy: "see whether the disk is full and the database is in order: sandboxmcp audit verify",
 		Reason: r.clean("the program ended, but this can't be written to the audit log, so its result is withheld: " + err.Error())}
-	unsave(e.Artifacts, r.res.Artifacts)
+	unsave(r.folder(e), r.res.Artifacts)
 	return r.bare(failed), failed
 }
 
@@ -107,6 +118,7 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 		e.err = errors.Join(e.err, ctx.Err(), context.Cause(ctx))
 	}
 	res := r.bare(e)
+	defer func() { r.p.tally.add(res) }()
 	// Who gives up while waiting has left no trace, and pays for none.
 	if e.Stage == StageAudit || res.Ended == backends.EndedCancelled && !r.started {
 		return res, e
@@ -146,7 +158,7 @@ func (r *run) bare(e *Error) Result {
 	r.scrub()
 	return Result{
 		ID: res.ID, Namespace: res.Namespace, Language: res.Language, Name: r.clean(res.Name),
-		Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
+		Session: res.Session, Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
 		Artifacts: []Artifact{}, Egress: res.Egress, Layers: []Layer{}, Timings: res.Timings, Warnings: res.Warnings,
 	}
 }

@@ -24,9 +24,14 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	}
 	e := ended{s, newStream(s.limits.Output, s.Stdout), newStream(s.limits.Output, s.Stderr)}
 	r.outputs = [2]*stream{e.stdout, e.stderr}
-	stdout, stderr := s.lease.Writer(e.stdout), s.lease.Writer(e.stderr)
-	out, err := s.box.Exec(ctx, s.command, backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr})
-	// Closing lets out what the redactors held back, as it might have become a secret.
+	stdout, stderr := s.cleaner(e.stdout), s.cleaner(e.stderr)
+	var out backends.Result
+	var err error
+	if s.claim != nil {
+		out, err = r.cell(ctx, s, stdout, stderr)
+	} else {
+		out, err = s.box.Exec(ctx, s.command, backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr})
+	}
 	err = errors.Join(err, stdout.Close(), stderr.Close())
 	e.stdout.Close()
 	e.stderr.Close()

@@ -12,21 +12,21 @@ import (
 
 // hints say what to type after a run that did not go as its caller wanted, where the reason is
 // that the sandbox shows and allows less than the host.
-func hints(res Result, e ended) []string {
+func (p *Pipeline) hints(res Result, e ended) []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	hit := append(slices.Clone(res.Hit), res.Limit)
 	if slices.Contains(hit, "wall") {
-		add("the program had %s seconds: give it more with --timeout SECONDS", plain(e.limits.Wall.Seconds()))
+		add("the program had %s seconds: give it more with %s", plain(e.limits.Wall.Seconds()), p.term("--timeout", " SECONDS"))
 	}
 	if slices.Contains(hit, "ram") {
-		add("the program had %d MB of memory for all of its processes: give it more with --ram MB", e.limits.RAM>>20)
+		add("the program had %d MB of memory for all of its processes: give it more with %s", e.limits.RAM>>20, p.term("--ram", " MB"))
 	}
 	if slices.Contains(hit, "processes") {
-		add("the program may have %d processes and threads: allow more with --processes N", e.limits.Processes)
+		add("the program may have %d processes and threads: allow more with %s", e.limits.Processes, p.term("--processes", " N"))
 	}
 	if slices.Contains(hit, "disk") {
-		add("/workspace, /tmp and /dev/shm hold %d MB together: allow more with --disk MB", e.limits.Disk>>20)
+		add("/workspace, /tmp and /dev/shm hold %d MB together: allow more with %s", e.limits.Disk>>20, p.term("--disk", " MB"))
 	}
 	if res.Ended == backends.EndedOK {
 		return list
@@ -34,20 +34,35 @@ func hints(res Result, e ended) []string {
 	for _, w := range e.code.Warnings {
 		add("%s, line %d: %s", e.code.Name, w.Line, w.Text)
 	}
-	if module, ok := validate.MissingModule(res.Stderr); ok {
-		add("%s", e.missing(module))
-	} else if file := missingFile(res.Stderr); file != "" && e.Beside != nil {
+	said := res.Stderr
+	if res.Error != nil {
+		said += "\n" + res.Error.Traceback
+	}
+	if module, ok := validate.MissingModule(said); ok {
+		add("%s", e.missing(module)+p.cfg.Terms[termInstall])
+	} else if file := missingFile(said); file != "" && e.Beside != nil {
 		if path, ok := e.Beside(file); ok {
 			add("%s", e.bring(path))
 		}
 	}
-	if e.Workspace.Host != "" && !e.Workspace.Write && strings.Contains(res.Stderr, "Read-only file system") {
+	if e.Workspace.Host != "" && !e.Workspace.Write && strings.Contains(said, "Read-only file system") {
 		add("the workspace is read-only: --workspace %s:rw lets the program change it", e.Workspace.Host)
 	}
-	if noNetwork(res.Stderr) {
-		add("the sandbox has no network: what the program needs can come in with --input or --mount")
+	if noNetwork(said) {
+		add("the sandbox has no network: what the program needs can come in with %s", p.term("--input", " or --mount"))
 	}
 	return list
+}
+
+// termInstall is the term for what callers can do about a package that is not installed.
+const termInstall = "install"
+
+// term is what callers call an option of the command line, whose value looks like what follows it.
+func (p *Pipeline) term(flag, value string) string {
+	if term, ok := p.cfg.Terms[flag]; ok {
+		return term
+	}
+	return flag + value
 }
 
 // missing says what to do about a module that could not be imported.

@@ -15,12 +15,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // Pipeline runs requests. All methods may be called concurrently.
 type Pipeline struct {
-	cfg Config
+	cfg      Config
+	sessions *session.Keeper
+	spaces   spaces
+	jobs     jobs
+	tally    *tally
+
+	analysers analysers
 }
 
 // Config is what a pipeline is made of.
@@ -38,6 +47,15 @@ type Config struct {
 
 	Artifacts ArtifactPolicy
 	Protected []string // files and folders of ours that no program may write: the log, the configuration
+
+	Sessions session.Config  // how many, and for how long; its Ended is ours
+	Packages *packages.Store // nil: nothing can be installed
+	Shelf    *shelf.Shelf    // keeps results for a while; may be nil
+	Review   Review          // what is done about dangerous code
+
+	// Terms are what callers call what the command line calls "--timeout", "--ram" and so on, for
+	// hints and remedies that they can follow. What is not in it is called as the command line does.
+	Terms map[string]string
 
 	// Temp is a folder of ours, for the files that are shown to a sandbox while it is being
 	// started; what a killed process left in it is removed. "" is os.TempDir, which is everybody's
@@ -95,7 +113,17 @@ func New(cfg Config) *Pipeline {
 	if cfg.Artifacts.MaxBytes <= 0 {
 		cfg.Artifacts.MaxBytes = DefaultArtifacts.MaxBytes
 	}
-	return &Pipeline{cfg: cfg}
+	p := &Pipeline{cfg: cfg, tally: newTally()}
+	cfg.Sessions.Ended = p.sessionEnded
+	p.sessions = session.NewKeeper(cfg.Sessions)
+	return p
+}
+
+// Close ends the sessions, and the runs in the background.
+func (p *Pipeline) Close() {
+	p.jobs.close()
+	p.sessions.Close()
+	p.analysers.close()
 }
 
 // Do runs one request. A program that fails is a result without an error. An error is always an
@@ -119,7 +147,7 @@ func (p *Pipeline) Do(ctx context.Context, request Request) (Result, error) {
 	if err != nil {
 		return r.stop(ctx, err)
 	}
-	defer armed.lease.Close()
+	defer armed.disarm()
 	routed, err := r.egress(armed)
 	if err != nil {
 		return r.stop(ctx, err)
@@ -128,7 +156,7 @@ func (p *Pipeline) Do(ctx context.Context, request Request) (Result, error) {
 	if err != nil {
 		return r.stop(ctx, err)
 	}
-	defer started.box.Close()
+	defer started.Close()
 	ended, err := r.exec(ctx, started)
 	if err != nil {
 		return r.stop(ctx, err)

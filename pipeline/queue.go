@@ -172,3 +172,10 @@ func (q *Queue) admit() {
 		w.told <- nil
 	}
 }
+
+// load is what a queue holds just now.
+func (q *Queue) load() (running, waiting, slots int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.slots - q.free, q.waiting, q.slots
+}

@@ -33,6 +33,7 @@ type facts map[string]any
 // facts returns what is known of a request before anybody has looked at it.
 func (q *Request) facts() facts {
 	f := facts{"code_sha256": hash(q.Code), "code_bytes": len(q.Code), "name": q.Name, "language": q.Language}
+	f.add("session", q.Session, len(q.Session))
 	f.add("args", len(q.Args), len(q.Args))
 	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
 	f.add("env", envNames(q.Env), len(q.Env))

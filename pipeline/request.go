@@ -36,6 +36,10 @@ type Request struct {
 	Profile string          // "" is the default one
 	Require []string        // layers, on top of those that the profile requires
 
+	// Session is the id of the session that runs the code; "" is a sandbox of its own. What a
+	// session was started with stays: Language, Backend, Profile, Mounts and Workspace must be empty.
+	Session string
+
 	Artifacts string // a host folder to save artifacts in, "" saves none
 
 	// Stdout and Stderr get the program's output while it runs, redacted and cut. One that blocks

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -29,6 +30,13 @@ type Result struct {
 	Stderr    string `json:"stderr"`
 	StdoutCut int64  `json:"stdout_cut"` // bytes that are missing at the end
 	StderrCut int64  `json:"stderr_cut"`
+
+	Session   string          `json:"session,omitempty"`
+	Value     kernel.Bundle   `json:"value,omitempty"`      // of a session's last expression
+	Displays  []kernel.Bundle `json:"displays,omitempty"`   // what a session's code showed: images, tables
+	Error     *kernel.Error   `json:"error,omitempty"`      // that ended a session's code
+	StateLost string          `json:"state_lost,omitempty"` // why a session's variables are gone
+	Packages  []Package       `json:"packages,omitempty"`   // what was installed
 
 	Artifacts        []Artifact `json:"artifacts"`
 	ArtifactsSkipped int        `json:"artifacts_skipped,omitempty"` // things that are no regular files

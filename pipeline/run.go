@@ -5,6 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -12,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -35,7 +39,7 @@ func (p *Pipeline) begin(q *Request) *run {
 		q.Namespace = "default"
 	}
 	r := &run{p: p, began: time.Now(), facts: q.facts(), clean: func(s string) string { return s }}
-	r.res = Result{ID: q.ID, Namespace: q.Namespace, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
+	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
 		Egress: []Decision{}, Layers: []Layer{}}
 	return r
 }
@@ -54,35 +58,126 @@ func (r *run) time(stage *int64) func() {
 // queued is a checked request whose turn it is.
 type queued struct {
 	checked
+	claim *session.Claim // of its session, if it has one
 	leave func()
 }
 
+// queue waits for the session's turn, and then for that of all.
 func (r *run) queue(ctx context.Context, c checked) (queued, error) {
 	defer r.time(&r.res.Timings.Queue)()
+	if c.session == nil {
+		return r.line(ctx, c)
+	}
+	claim, err := c.session.Claim(ctx)
+	if err != nil {
+		return queued{}, sessionError(StageQueue, err)
+	}
+	q, err := r.line(ctx, c)
+	if err != nil {
+		claim.Release()
+		return q, err
+	}
+	leave := q.leave
+	q.claim, q.leave = claim, func() { leave(); claim.Release() }
+	return q, nil
+}
+
+func (r *run) line(ctx context.Context, c checked) (queued, error) {
 	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), func(waiting int) {
 		r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
 	})
-	if errors.Is(err, ErrBusy) {
-		r.publish(event.QueueBackpressure, map[string]any{"busy": true})
-		e := refuse(StageQueue, err.Error(), "try again later, or raise max_concurrent or max_queue in the configuration")
-		e.err = err
-		return queued{}, e
-	}
 	if err != nil {
-		return queued{}, broke(StageQueue, err)
+		return queued{}, r.queueError(err)
 	}
-	return queued{c, leave}, nil
+	return queued{checked: c, leave: leave}, nil
+}
+
+func (r *run) queueError(err error) error {
+	if !errors.Is(err, ErrBusy) {
+		return broke(StageQueue, err)
+	}
+	r.publish(event.QueueBackpressure, map[string]any{"busy": true})
+	e := refuse(StageQueue, err.Error(), "try again later, or raise max_concurrent or max_queue in the configuration")
+	e.err = err
+	return e
 }
 
 // armed is a queued request with the secrets that it asked for.
 type armed struct {
 	queued
-	lease *vault.Lease
+	leases []*vault.Lease // of a session: all that it was ever lent
 }
+
+// disarm wipes the secrets, unless a session goes on using them.
+func (a armed) disarm() {
+	if a.claim != nil {
+		return
+	}
+	for _, l := range a.leases {
+		l.Close()
+	}
+}
+
+// secrets are those that were asked for, as NAME=VALUE.
+func (a armed) secrets() []string {
+	var env []string
+	for _, l := range a.leases {
+		for _, kv := range l.Env() {
+			if name, _, _ := strings.Cut(kv, "="); slices.Contains(a.Secrets, name) {
+				env = append(env, kv)
+			}
+		}
+	}
+	return env
+}
+
+// clean takes all secrets out of text.
+func (a armed) clean(text string) string {
+	for _, l := range a.leases {
+		text = l.Redact(text)
+	}
+	return text
+}
+
+// cleaner takes all secrets out of what is written to w. Closing it lets out what it held back, as
+// that might have become a secret.
+func (a armed) cleaner(w io.Writer) io.WriteCloser {
+	c := cleaner{nopCloser{w}}
+	for _, l := range a.leases {
+		c = append(c, l.Writer(c[len(c)-1]))
+	}
+	return c
+}
+
+// cleaner is a chain of writers, the last of which is written to first.
+type cleaner []io.WriteCloser
+
+func (c cleaner) Write(b []byte) (int, error) { return c[len(c)-1].Write(b) }
+
+func (c cleaner) Close() error {
+	var errs []error
+	for i := len(c) - 1; i >= 0; i-- {
+		errs = append(errs, c[i].Close())
+	}
+	return errors.Join(errs...)
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
 
 func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	defer r.time(&r.res.Timings.Vault)()
-	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, q.Secrets)
+	a := armed{queued: q}
+	want := q.Secrets
+	if q.claim != nil {
+		a.leases = q.claim.Leases()
+		r.clean = a.clean
+		for _, l := range a.leases { // what a session was lent stays as it was
+			want = slices.DeleteFunc(slices.Clone(want), func(name string) bool { return slices.Contains(l.Names(), name) })
+		}
+	}
+	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, want)
 	if err != nil && ctx.Err() == nil {
 		e := refuse(StageVault, err.Error(), "")
 		e.err = err
@@ -94,11 +189,15 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	for _, name := range lease.Unredacted() {
 		r.warn("secret " + name + " is too short or too common to be taken out of the output")
 	}
-	if len(q.Secrets) > 0 {
-		r.clean = lease.Redact
+	if len(want) > 0 {
+		a.leases = append(a.leases, lease)
+		r.clean = a.clean
 		r.note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
+		if q.claim != nil {
+			q.claim.Lend(lease)
+		}
 	}
-	return armed{q, lease}, nil
+	return a, nil
 }
 
 // routed is an armed request for whose names egress has decided. None are let out yet: a sandbox's
@@ -122,5 +221,5 @@ func (r *run) egress(a armed) (routed, error) {
 	}
 	return routed{}, refuse(StageEgress,
 		fmt.Sprintf("the run asks for the network, and backend %q has no way out to it", a.backend.Name()),
-		"run it without --allow: files can come in with --input")
+		fmt.Sprintf("run it without %s: files can come in with %s", r.p.term("--allow", ""), r.p.term("--input", "")))
 }

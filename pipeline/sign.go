@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -15,8 +16,13 @@ func (r *run) sign(ctx context.Context, e ended) ended {
 	defer r.time(&r.res.Timings.Sign)()
 	ctx, cancel := outlast(ctx)
 	defer cancel()
-	m, err := signer.Collect(ctx, e.left(), signer.Options{
-		Dir:       e.Artifacts,
+	src := e.left()
+	if e.claim != nil {
+		src = e.fresh()
+	}
+	m, err := signer.Collect(ctx, src, signer.Options{
+		Dir:       r.folder(e),
+		Fresh:     e.Artifacts == "",
 		MaxCount:  r.p.cfg.Artifacts.MaxCount,
 		MaxBytes:  r.p.cfg.Artifacts.MaxBytes,
 		Secret:    r.p.scan(e),
@@ -37,10 +43,46 @@ func (r *run) sign(ctx context.Context, e ended) ended {
 
 // scan returns what looks for secrets in artifacts, or nil if nothing needs to.
 func (p *Pipeline) scan(e ended) func(io.Reader) (bool, error) {
-	if len(e.Secrets) == 0 || p.cfg.Artifacts.ShowSecrets {
+	if len(e.leases) == 0 || p.cfg.Artifacts.ShowSecrets {
 		return nil
 	}
-	return e.lease.Find
+	return e.find
+}
+
+// find looks for any of the secrets. What r gives is read once for each lease, so it is kept if
+// there are several.
+func (a armed) find(r io.Reader) (bool, error) {
+	if len(a.leases) == 1 {
+		return a.leases[0].Find(r)
+	}
+	var all []io.Writer
+	var ends []func(error)
+	found := make(chan finding, len(a.leases))
+	for _, l := range a.leases {
+		pr, pw := io.Pipe()
+		all, ends = append(all, pw), append(ends, func(err error) { pw.CloseWithError(err) })
+		go func() {
+			yes, err := l.Find(pr)
+			io.Copy(io.Discard, pr) // the others want to go on
+			found <- finding{yes, err}
+		}()
+	}
+	_, err := io.Copy(io.MultiWriter(all...), r)
+	for _, end := range ends {
+		end(err)
+	}
+	any := false
+	for range a.leases {
+		f := <-found
+		any, err = any || f.yes, errors.Join(err, f.err)
+	}
+	return any, err
+}
+
+// finding is what the search for one lease's secrets gave.
+type finding struct {
+	yes bool
+	err error
 }
 
 // left lists the files that may be artifacts: all of a workspace of our own, what changed in a
@@ -54,7 +96,7 @@ func (e ended) left() signer.Source {
 	}
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
 		return e.box.Files().Each(ctx, func(file backends.File) error {
-		return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
-	})
+			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
+		})
 	}
 }

@@ -52,12 +52,15 @@ func newCollector(o Options) (*collector, error) {
 
 		artifacts: []Artifact{}, // [] in JSON, not null
 	}
-	if o.Dir == "" {
+	if o.Dir == "" || o.Fresh {
 		return c, nil
 	}
-	var err error
-	c.folder, err = openFolder(o.Dir)
-	return c, err
+	return c, c.open()
+}
+
+func (c *collector) open() (err error) {
+	c.folder, err = openFolder(c.o.Dir)
+	return err
 }
 
 func (c *collector) close() {
@@ -128,6 +131,11 @@ func (c *collector) changed(ctx context.Context, f File, want string) (bool, err
 
 // read lists one file, and saves it if it may be.
 func (c *collector) read(ctx context.Context, f File) error {
+	if c.o.Fresh && c.folder == nil && c.o.Dir != "" {
+		if err := c.open(); err != nil {
+			return err
+		}
+	}
 	r, err := f.Open()
 	if err != nil {
 		c.unreadable(err)

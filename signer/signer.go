@@ -49,6 +49,8 @@ type Options struct {
 	// Dir is the folder to save to, made when missing; "" saves nothing. Links in the path Dir
 	// itself are the caller's wish and followed, links below it never are.
 	Dir string
+	// Fresh says that nothing is in Dir yet: it is made when there is an artifact, and not before.
+	Fresh bool
 	// MaxCount and MaxBytes cap the artifacts, all together; 0 is the default. They bound memory
 	// and time: reading ends at MaxBytes, and no more than MaxBytes again of inputs is compared.
 	MaxCount int

@@ -25,6 +25,10 @@ type Config struct {
 	Limits    Limits // for runs that name none
 	Caps      Limits // no run gets more
 	Artifacts Artifacts
+	Sessions  Sessions
+	Packages  Packages
+	Validate  Validate
+	Keep      Keep
 
 	// Profiles says what a sandbox must consist of, by the name that --profile uses. The built-in
 	// ones are always there.
@@ -38,6 +42,32 @@ type Artifacts struct {
 	MaxCount int
 	MaxMB    int64 // MB, of all files together
 	Withhold bool  // files in which a secret was found are named and hashed, and not handed out
+}
+
+// Sessions bounds the interpreters that stay.
+type Sessions struct {
+	PerNamespace    int
+	Total           int
+	IdleSeconds     int // after which an unused one ends that asked for nothing else
+	LifetimeSeconds int // after which any ends
+}
+
+// Packages says how packages are installed.
+type Packages struct {
+	Scripts bool  // they may run code of theirs meanwhile: install scripts, source builds
+	MaxMB   int64 // MB, of what one namespace has for one language
+}
+
+// Validate is what is done about code that looks dangerous.
+type Validate struct {
+	Reject   string   // findings from this severity on are refused: "low", "medium", "high"; "never"
+	RulesOff []string // rules that find nothing
+}
+
+// Keep bounds what is kept of runs, so that clients can ask for it afterwards.
+type Keep struct {
+	MaxMB int64
+	Hours int
 }
 
 // defaults returns the settings of a machine with this many cores on which nothing is configured,
@@ -63,6 +93,10 @@ func defaults(cores int) Config {
 			DiskMB:         8192,     // a tmpfs: this is RAM, too
 		},
 		Artifacts: Artifacts{MaxCount: 1000, MaxMB: 512, Withhold: true},
+		Sessions:  Sessions{PerNamespace: 64, Total: 1024, IdleSeconds: 30 * 60, LifetimeSeconds: 24 * 60 * 60},
+		Packages:  Packages{MaxMB: 2048},
+		Validate:  Validate{Reject: "never"},
+		Keep:      Keep{MaxMB: 1024, Hours: 24},
 		Profiles:  builtin(),
 		origins:   map[string]string{},
 	}

@@ -42,6 +42,7 @@ func TestDefaults(t *testing.T) {
 		Limits:    Limits{512, 60, 1, 10, 1 << 20, 512},
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
 		Artifacts: Artifacts{1000, 512, true},
+		Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{false, 2048}, Validate: Validate{Reject: "never"}, Keep: Keep{1024, 24},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
 			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},
@@ -85,6 +86,10 @@ caps:
   output_bytes: 4096
   disk_mb: 70
 artifacts: {max_count: 5, max_mb: 6, withhold: false}
+sessions: {per_namespace: 8, total: 9, idle_seconds: 10, lifetime_seconds: 11}
+packages: {scripts: true, max_mb: 12}
+validate: {reject_dangerous: high, rules_off: [python-eval]}
+keep: {max_mb: 13, hours: 14}
 profiles:
   mine:
     require: [landlock, cgroup]
@@ -102,6 +107,7 @@ func TestFile(t *testing.T) {
 		Backend: "podman", MaxConcurrent: 3, Network: "deny", Vault: []string{"memory", "environment"}, Audit: true,
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", Profile: "mine",
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
+		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12}, Validate: Validate{"high", []string{"python-eval"}}, Keep: Keep{13, 14},
 		Profiles: builtin(),
 	}
 	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}

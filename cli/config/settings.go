@@ -50,6 +50,16 @@ func settings() []setting {
 		count("artifacts.max_count", "", 1, 1_000_000, func(c *Config) *int { return &c.Artifacts.MaxCount }),
 		count("artifacts.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Artifacts.MaxMB }),
 		yesNo("artifacts.withhold", func(c *Config) *bool { return &c.Artifacts.Withhold }),
+		count("sessions.per_namespace", "", 1, 100_000, func(c *Config) *int { return &c.Sessions.PerNamespace }),
+		count("sessions.total", "", 1, 100_000, func(c *Config) *int { return &c.Sessions.Total }),
+		count("sessions.idle_seconds", "", 1, 30*24*60*60, func(c *Config) *int { return &c.Sessions.IdleSeconds }),
+		count("sessions.lifetime_seconds", "", 1, 30*24*60*60, func(c *Config) *int { return &c.Sessions.LifetimeSeconds }),
+		yesNo("packages.scripts", func(c *Config) *bool { return &c.Packages.Scripts }),
+		count("packages.max_mb", "", 1, 1<<20, func(c *Config) *int64 { return &c.Packages.MaxMB }),
+		word("validate.reject_dangerous", "", []string{"never", "low", "medium", "high"}, func(c *Config) *string { return &c.Validate.Reject }),
+		list("validate.rules_off", func(c *Config) *[]string { return &c.Validate.RulesOff }),
+		count("keep.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Keep.MaxMB }),
+		count("keep.hours", "", 1, 24*365, func(c *Config) *int { return &c.Keep.Hours }),
 	)
 }
 
@@ -100,6 +110,17 @@ func yesNo(key string, of func(*Config) *bool) setting {
 		}
 		return err
 	}, func(c *Config) string { return strconv.FormatBool(*of(c)) }}
+}
+
+func list(key string, of func(*Config) *[]string) setting {
+	return setting{key, "", func(c *Config, v value) (err error) {
+		if v.list && len(v.words) == 0 {
+			*of(c) = nil
+			return nil
+		}
+		*of(c), err = v.names()
+		return err
+	}, func(c *Config) string { return flow(*of(c)) }}
 }
 
 func audit() setting {

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/mcp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p *program) serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "serve",
+		Usage:     "answer an agent over the Model Context Protocol, on standard input and output",
+		UsageText: "sandboxmcp serve [--namespace NAMESPACE]",
+		Description: `Agents start it themselves: it is what their configuration names as the command of a server, such as
+
+  {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
+
+It ends when standard input does, and takes all sessions along. What it has to say goes to standard
+error. While it runs, sandboxmcp approvals lists what it asks a person.
+
+Example: sandboxmcp serve --namespace my-agent`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
+		},
+		Action: p.serve,
+	}
+}
+
+func (p *program) serve(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := interruptible(c.Context)
+	defer cancel(nil)
+	log := slog.New(slog.NewTextHandler(p.stderr, nil))
+	parts, err := wire(ctx, cfg, purpose{delegate: true, serve: true})
+	if err != nil {
+		return err
+	}
+	defer parts.Close()
+	// Without it there is one way less to answer a question; what nobody answers is denied.
+	if door, err := parts.answer(cfg, log); err != nil {
+		log.Warn("the command line can't talk to this server", "why", err)
+	} else {
+		defer door.Close()
+	}
+	server := mcp.New(mcp.Config{
+		Pipeline: parts.pipeline, Log: parts.log, Shelf: parts.shelf, Approvals: parts.approvals,
+		Namespace: c.String("namespace"), Version: version().Version, Logger: log,
+	})
+	err = server.Serve(ctx, p.stdin, p.stdout)
+	var stopped interruption
+	if errors.As(context.Cause(ctx), &stopped) {
+		log.Info("ended", "signal", stopped.Signal) // a server that is asked to end has done what it should
+		return nil
+	}
+	return err
+}
+
+// answer lets the command line of the same user look, and answer what is asked.
+func (p *parts) answer(cfg config.Config, log *slog.Logger) (*control.Listener, error) {
+	return control.Listen(control.Config{
+		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
+		Server:    control.Server{PID: os.Getpid(), Version: version().Version, Began: time.Now(), Database: cfg.SQLitePath},
+		Sessions:  func() any { return p.pipeline.Sessions("") },
+		Stats:     func() any { return p.pipeline.Stats() },
+		Approvals: p.approvals,
+		Log:       log,
+	})
+}

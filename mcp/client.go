@@ -1,0 +1,133 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// clientSession is what is known of one client, and the way to ask it. It is a SessionWithLogging,
+// SessionWithClientInfo, SessionWithProtocolVersion and SessionWithElicitation of the library's.
+type clientSession struct {
+	id            string
+	send          func([]byte)
+	notifications chan mcp.JSONRPCNotification
+	initialized   atomic.Bool
+	released      chan struct{} // closed when nobody waits for the client any more
+	release       func()
+
+	mu           sync.Mutex
+	level        mcp.LoggingLevel
+	info         mcp.Implementation
+	capabilities mcp.ClientCapabilities
+	version      string
+	asked        int64
+	waiting      map[string]chan<- *message // by the ids of our requests
+}
+
+func newClientSession(send func([]byte)) *clientSession {
+	s := &clientSession{
+		id: "stdio-" + rand.Text(), send: send, level: mcp.LoggingLevelWarning,
+		// Who sends a notification does not wait: those that find it full are lost.
+		notifications: make(chan mcp.JSONRPCNotification, 1024),
+		waiting:       map[string]chan<- *message{},
+		released:      make(chan struct{}),
+	}
+	s.release = sync.OnceFunc(func() { close(s.released) })
+	return s
+}
+
+func (s *clientSession) SessionID() string                                   { return s.id }
+func (s *clientSession) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.notifications }
+func (s *clientSession) Initialize()                                         { s.initialized.Store(true) }
+func (s *clientSession) Initialized() bool                                   { return s.initialized.Load() }
+
+func (s *clientSession) SetLogLevel(l mcp.LoggingLevel) { set(s, &s.level, l) }
+func (s *clientSession) GetLogLevel() mcp.LoggingLevel  { return get(s, &s.level) }
+
+func (s *clientSession) SetClientInfo(i mcp.Implementation) { set(s, &s.info, i) }
+func (s *clientSession) GetClientInfo() mcp.Implementation  { return get(s, &s.info) }
+
+func (s *clientSession) SetClientCapabilities(c mcp.ClientCapabilities) { set(s, &s.capabilities, c) }
+func (s *clientSession) GetClientCapabilities() mcp.ClientCapabilities {
+	return get(s, &s.capabilities)
+}
+
+func (s *clientSession) SetProtocolVersion(v string) { set(s, &s.version, v) }
+func (s *clientSession) ProtocolVersion() string     { return get(s, &s.version) }
+
+func set[T any](s *clientSession, to *T, v T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*to = v
+}
+
+func get[T any](s *clientSession, from *T) T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *from
+}
+
+// RequestElicitation asks the client's user, in the way of the protocols before 2026-07-28.
+func (s *clientSession) RequestElicitation(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	result, err := s.ask(ctx, mcp.MethodElicitationCreate, r.Params)
+	if err != nil {
+		return nil, fmt.Errorf("ask the client's user: %w", err)
+	}
+	var answer mcp.ElicitationResult
+	if err := json.Unmarshal(result, &answer); err != nil {
+		return nil, fmt.Errorf("read the client's answer: %w", err)
+	}
+	return &answer, nil
+}
+
+// ask sends a request to the client and waits for the answer.
+func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params any) (json.RawMessage, error) {
+	answer := make(chan *message, 1)
+	s.mu.Lock()
+	s.asked++
+	id := fmt.Sprint(s.asked)
+	s.waiting[id] = answer
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting, id)
+	}()
+	b, err := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  mcp.MCPMethod   `json:"method"`
+		Params  any             `json:"params"`
+	}{mcp.JSONRPC_VERSION, json.RawMessage(id), method, params})
+	if err != nil {
+		return nil, err
+	}
+	s.send(b)
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case m := <-answer:
+		if m.Error != nil {
+			var e struct{ Message string }
+			_ = json.Unmarshal(m.Error, &e) // then there is no message
+			return nil, fmt.Errorf("it answers: %s", clip(e.Message, 500))
+		}
+		return m.Result, nil
+	}
+}
+
+// answered takes an answer to where it is waited for. Others are ignored, as late ones must be.
+func (s *clientSession) answered(m *message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.waiting[string(m.ID)]; w != nil {
+		delete(s.waiting, string(m.ID))
+		w <- m
+	}
+}

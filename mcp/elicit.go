@@ -1,0 +1,208 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// approvalFacts are what is told of a question to a person.
+type approvalFacts struct {
+	said
+	State     string `json:"state,omitempty" about:"approved, denied, or pending: nobody has answered yet."`
+	ID        string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`
+	What      string `json:"what,omitempty" about:"What was asked for."`
+	Namespace string `json:"namespace,omitempty" about:"The namespace that it is for."`
+	Until     string `json:"until,omitempty" about:"When an approval ends, or when silence becomes a denial."`
+	Reason    string `json:"reason,omitempty" about:"What the person said, or why it was denied."`
+	Command   string `json:"command,omitempty" about:"What a person types to approve it."`
+}
+
+// question is the name under which clients are asked, and answer.
+const question = "approval"
+
+// approve asks a person: in a dialog of the client if it has them, and on the command line in any
+// case. Whoever answers first decides. A client without dialogs gets the question's id and the
+// command at once, and may call again to learn the answer.
+func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*answer, error) {
+	if s.cfg.Approvals == nil {
+		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Denied: true,
+			Reason: "nobody can be asked: this server takes no approvals", Remedy: "do without, or have the operator allow it in the configuration"}
+	}
+	q.Client = s.clientName(ctx)
+	p, err := s.cfg.Approvals.Open(ctx, q)
+	if errors.Is(err, approval.ErrFull) {
+		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(), Remedy: "have a person answer them: sandboxmcp approve"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if said := answered(ctx, c, p); said != nil {
+		return s.take(ctx, p, said)
+	}
+	if a, done := already(p); done {
+		return told(p, a), nil
+	}
+	switch {
+	case !canElicit(ctx):
+		return pending(p), nil
+	case server.IsModernRequest(ctx):
+		// The client asks its user and calls again with the answer and this id.
+		return &answer{ask: server.NewInputRequestBuilder(p.Question.ID).Elicit(question, dialog(p.Question)).ToolResult()}, nil
+	}
+	return s.dialogue(ctx, p)
+}
+
+// answered is the answer that came with a call of the 2026-07-28 protocol, if it is one to p.
+func answered(ctx context.Context, c *call, p *approval.Pending) *mcp.ElicitationResult {
+	if !server.IsModernRequest(ctx) || !canElicit(ctx) || c.request.Params.RequestState != p.Question.ID {
+		return nil
+	}
+	return server.ElicitationResponse(c.request.Params.InputResponses, question)
+}
+
+// dialogue asks in the way of the older protocols, while the command line may answer, too.
+func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type reply struct {
+		said *mcp.ElicitationResult
+		err  error
+	}
+	replied := make(chan reply, 1)
+	go func() {
+		said, err := s.mcp.RequestElicitation(ctx, mcp.ElicitationRequest{Params: dialog(p.Question)})
+		replied <- reply{said, err}
+	}()
+	decided := make(chan approval.Answer, 1)
+	go func() {
+		if a, err := p.Wait(ctx); err == nil {
+			decided <- a
+		}
+	}()
+	select {
+	case a := <-decided:
+		return told(p, a), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case r := <-replied:
+		if r.err != nil {
+			s.log.Info("a client that says it has dialogs could not be asked", "error", r.err)
+			return pending(p), nil
+		}
+		return s.take(ctx, p, r.said)
+	}
+}
+
+// take gives the broker what a client's user said.
+func (s *Server) take(ctx context.Context, p *approval.Pending, said *mcp.ElicitationResult) (*answer, error) {
+	a := approval.Answer{By: approval.Elicitation()}
+	content, _ := said.Content.(map[string]any)
+	switch {
+	case said.Action == mcp.ElicitationResponseActionAccept && content["decision"] == "allow":
+		a.Allowed = true
+	case said.Action == mcp.ElicitationResponseActionDecline, content["decision"] == "deny":
+		a.Reason = "the user said no"
+	default: // dismissed, or accepted without a word: that is no answer
+		return pending(p), nil
+	}
+	err := s.cfg.Approvals.Answer(ctx, p.Question.ID, a)
+	if err != nil && !errors.Is(err, approval.ErrAnswered) && !errors.Is(err, approval.ErrUnknown) {
+		return nil, err
+	}
+	if a, done := already(p); done { // also when somebody else was faster
+		return told(p, a), nil
+	}
+	return pending(p), nil
+}
+
+// already returns the answer if there is one.
+func already(p *approval.Pending) (approval.Answer, bool) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	a, err := p.Wait(now)
+	return a, err == nil
+}
+
+func told(p *approval.Pending, a approval.Answer) *answer {
+	f := &approvalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace, Reason: readable(a.Reason)}
+	text := fmt.Sprintf("denied: %s may not be reached", p.Question.What)
+	if a.Allowed {
+		f.State, f.Until = "approved", a.Until.UTC().Format(time.RFC3339)
+		text = fmt.Sprintf("approved: %s, for namespace %s, until %s", f.What, f.Namespace, f.Until)
+		if p.Question.CodeSHA256 != "" {
+			text += ", for the code with SHA-256 " + p.Question.CodeSHA256 + " only"
+		}
+		text += "\nwhat to do: name it in allowed_domains of the next execute_code or create_session"
+	} else {
+		if a.Reason != "" {
+			text += ": " + f.Reason
+		}
+		text += "\nwhat to do: do without it; asking again at once gets the same answer"
+	}
+	return &answer{text: text, facts: f}
+}
+
+func pending(p *approval.Pending) *answer {
+	q := p.Question
+	f := &approvalFacts{State: "pending", ID: q.ID, What: q.What, Namespace: q.Namespace,
+		Until: q.Expires.UTC().Format(time.RFC3339), Command: "sandboxmcp approve " + q.ID}
+	return &answer{facts: f, text: fmt.Sprintf("pending: nobody has answered yet whether %s may be reached; after %s that means no\n"+
+		"what to do: have a person type\n  %s\nand call this tool with the same arguments again to learn the answer", q.What, f.Until, f.Command)}
+}
+
+// dialog is what the client's user is shown. What the agent wrote is marked as that, and can't
+// pretend to be ours: it is in one line.
+func dialog(q approval.Question) mcp.ElicitationParams {
+	text := fmt.Sprintf("Code that an agent runs in sandboxmcp asks for network access.\nHost: %s\nNamespace: %s\nFor: %s",
+		q.What, q.Namespace, q.For)
+	if q.CodeSHA256 != "" {
+		text += "\nOnly for the code with SHA-256: " + q.CodeSHA256
+	}
+	if q.Reason != "" {
+		text += "\nThe agent's reason: " + strings.Join(strings.Fields(readable(q.Reason)), " ")
+	}
+	return mcp.ElicitationParams{
+		Mode:    mcp.ElicitationModeForm,
+		Message: text,
+		RequestedSchema: members{
+			{"type", "object"},
+			{"properties", members{{"decision", members{
+				{"type", "string"}, {"title", "Decision"}, {"description", "Whether the host may be reached."},
+				{"enum", []string{"deny", "allow"}}, {"enumNames", []string{"Deny", "Allow"}},
+			}}}},
+			{"required", []string{"decision"}},
+		},
+	}
+}
+
+// canElicit reports whether the client that calls shows dialogs with forms.
+func canElicit(ctx context.Context) bool {
+	var caps *mcp.ElicitationCapability
+	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
+		if info.ClientCapabilities != nil { // a modern client has what this call says, nothing else
+			caps = info.ClientCapabilities.Elicitation
+		}
+	} else if c, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
+		caps = c.GetClientCapabilities().Elicitation
+	}
+	return caps != nil && (caps.Form != nil || caps.URL == nil)
+}
+
+// clientName is what the client calls itself: for people to look at, nothing more.
+func (s *Server) clientName(ctx context.Context) string {
+	c, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo)
+	if !ok {
+		return ""
+	}
+	i := c.GetClientInfo()
+	return clip(readable(strings.TrimSpace(i.Name+" "+i.Version)), 200)
+}

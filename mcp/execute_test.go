@@ -1,0 +1,415 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func TestExecute(t *testing.T) {
+	r := newRig(t, nil)
+	p := r.hello("2025-11-25", `{}`)
+	schemas := outputs(t, p)
+	for _, test := range []struct {
+		name, arguments string
+		ended           string
+		want            []string
+	}{
+		{"python", `{"code":"print(6*7)","language":"python"}`, "ok", []string{"exit code 0", "stdout (3 bytes):\n42\n", "contained by", "request_id: "}},
+		{"default language", `{"code":"print(6*7)"}`, "ok", []string{"42"}},
+		{"alias", `{"code":"console.log(6*7)","language":"javascript"}`, "ok", []string{"42"}},
+		{"typescript", `{"code":"const x: number = 42; console.log(x)","language":"typescript"}`, "ok", []string{"42"}},
+		{"nothing", `{"code":"true","language":"shell"}`, "ok", []string{"it wrote nothing"}},
+		{"exit", `{"code":"echo out; echo err >&2; exit 7","language":"shell"}`, "exit", []string{"exit code 7", "stdout (4 bytes):\nout", "stderr (4 bytes):\nerr"}},
+		{"exception", `{"code":"def f():\n  raise ValueError('no')\nf()"}`, "exit", []string{"exit code 1", "ValueError: no"}},
+		{"signal", `{"code":"kill -SEGV $$","language":"shell"}`, "signal", []string{"exit code 139, killed by SIGSEGV"}},
+		{"timeout", `{"code":"sleep 100","language":"shell","timeout":0.3}`, "timeout", []string{"its time was up", "hint: ", "more with timeout"}},
+		{"timeout as text", `{"code":"sleep 100","language":"shell","resource_limits":{"timeout_seconds":"0.3"}}`, "timeout", []string{"its time was up"}},
+		{"args, env, stdin", `{"code":"echo $1 $A; cat","language":"shell","args":["one"],"env":{"A":"two","B":"x=y"},"stdin":"three"}`, "ok", []string{"one two\nthree"}},
+		{"files", fmt.Sprintf(`{"code":"cat a.txt d/b.bin c d e f","language":"shell","files":{"a.txt":"text ","d/b.bin":"data:;base64,%s","c":"{\"a\":1} ","e":{"text":"e "},"f":{"base64":"Zg"},"d":"x"}}`,
+			base64.StdEncoding.EncodeToString([]byte("binary "))), "", nil},
+		{"files of all kinds", fmt.Sprintf(`{"code":"cat a b c e f","language":"shell","files":{"a":"text ","b":"data:text/plain;base64,%s","c":"{\"a\":1} ","e":{"text":"e "},"f":{"base64":"Zg"}}}`,
+			base64.StdEncoding.EncodeToString([]byte("binary "))), "ok", []string{`text binary {"a":1} e f`}},
+		{"escapes", `{"code":"printf 'a\\033[31mred\\u202e\\377'","language":"shell"}`, "ok", []string{`a\u001b[31mred\u202e\xff`}},
+		{"secret", `{"code":"echo $TEST_SECRET | cut -c1-7; echo $TEST_SECRET","language":"shell","secrets":["TEST_SECRET"]}`, "ok", []string{"correct\n", "REDACTED"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := p.tool("execute_code", test.arguments)
+			fits(t, test.name, schemas["execute_code"], r.Structured)
+			if test.ended == "" {
+				if !r.IsError {
+					t.Errorf("got %q", r.text)
+				}
+				return
+			}
+			if r.IsError || r.facts["ended"] != test.ended {
+				t.Fatalf("got %v, %v: %s", r.IsError, r.facts["ended"], r.text)
+			}
+			contains(t, r.text, test.want...)
+		})
+	}
+}
+
+// TestRefusals are errors of ours: with isError, a reason and a remedy.
+func TestRefusals(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	schemas := outputs(t, p)
+	for _, test := range []struct {
+		name, arguments string
+		want            []string
+	}{
+		{"syntax", `{"code":"const = ;","language":"node"}`, []string{"script:1:7"}},
+		{"empty code", `{"code":"","language":"shell"}`, []string{"empty"}},
+		{"above a cap", `{"code":"true","language":"shell","resource_limits":{"max_ram_mb":1000000}}`, []string{"cap", "resource_limits.max_ram_mb"}},
+		{"unknown secret", `{"code":"true","language":"shell","secrets":["NO_SUCH"]}`, []string{"NO_SUCH"}},
+		{"unknown session", `{"code":"true","session_id":"01K00000000000000000000000"}`, []string{"session", "create_session"}},
+		{"network", `{"code":"true","language":"shell","allowed_domains":["example.com"]}`, []string{"example.com"}},
+		{"a URL as domain", `{"code":"true","language":"shell","allowed_domains":["https://example.com/x"]}`, []string{"example.com"}},
+		{"file outside", `{"code":"true","language":"shell","files":{"../x":"y"}}`, []string{"../x"}},
+		{"file that is no text", `{"code":"true","language":"shell","files":{"x":{"a":1}}}`, []string{`"files"`}},
+		{"bad base64", `{"code":"true","language":"shell","files":{"x":"data:;base64,!!!"}}`, []string{`"files"`, "base64"}},
+		{"env name", `{"code":"true","language":"shell","env":{"A=B":"x","1":"y"}}`, []string{"env"}},
+		{"namespace", `{"code":"true","language":"shell","namespace":"a/b"}`, []string{"namespace"}},
+		{"backend", `{"code":"true","language":"shell","backend":"podman"}`, []string{"podman"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := p.tool("execute_code", test.arguments)
+			fits(t, test.name, schemas["execute_code"], r.Structured)
+			refused, _ := r.facts["refused"].(map[string]any)
+			if !r.IsError || refused["reason"] == nil || refused["remedy"] == nil || !strings.Contains(r.text, "what to do: ") {
+				t.Errorf("got %s", r.Structured)
+			}
+			contains(t, r.text, test.want...)
+			if strings.Contains(r.text, "--") && !strings.Contains(r.text, "--db") {
+				t.Errorf("it speaks of flags, which a model does not have: %q", r.text)
+			}
+		})
+	}
+}
+
+// TestLongOutput shows head and tail, and has the whole as a resource that is read in parts.
+func TestLongOutput(t *testing.T) {
+	r := newRig(t, nil)
+	p := r.hello("2025-11-25", `{}`)
+	res := p.tool("execute_code", `{"code":"for i in range(20000): print('line', i, 'äöü')\nimport sys\nfor i in range(9000): print('err', i, file=sys.stderr)"}`)
+	if len(res.text) > 30<<10 {
+		t.Errorf("the text has %d bytes", len(res.text))
+	}
+	contains(t, res.text, "line 0 äöü", "line 19999 äöü", "err 0", "err 8999", "bytes left out here", "get_artifacts")
+	uri, _ := res.facts["stdout_uri"].(string)
+	var links []string
+	for _, c := range res.Content {
+		if c.Type == "resource_link" {
+			links = append(links, c.URI)
+		}
+	}
+	if len(links) != 2 || links[0] != uri || !strings.HasPrefix(uri, "sandbox://runs/") {
+		t.Fatalf("links %q, stdout_uri %q", links, uri)
+	}
+	var whole strings.Builder
+	for offset := 0; ; {
+		m := p.call("resources/read", fmt.Sprintf(`{"uri":"%s?offset=%d&length=100001"}`, uri, offset))
+		var got struct {
+			Contents []struct {
+				URI, Text, MIMEType string
+				Meta                struct{ Offset, Length, Total, NextOffset int } `json:"_meta"`
+			}
+		}
+		if err := json.Unmarshal(m.Result, &got); err != nil || len(got.Contents) != 1 {
+			t.Fatalf("%v: %s", err, m.line)
+		}
+		c := got.Contents[0]
+		whole.WriteString(c.Text)
+		if c.Meta.Offset != offset || c.Meta.Length != len(c.Text) || float64(c.Meta.Total) != res.facts["stdout_bytes"] {
+			t.Fatalf("got %+v", c.Meta)
+		}
+		if offset = c.Meta.NextOffset; offset == 0 {
+			break
+		}
+	}
+	if strings.Count(whole.String(), "\n") != 20000 || strings.Contains(whole.String(), "\ufffd") {
+		t.Errorf("read %d lines", strings.Count(whole.String(), "\n"))
+	}
+	// The other way, for clients without resources.
+	id := res.facts["request_id"].(string)
+	part := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"stdout","offset":14,"max_bytes":25}`, id))
+	if part.facts["part"] != "line 1 äöü\nline 2 äö" {
+		t.Errorf("got %q", part.facts["part"])
+	}
+	contains(t, part.text, `"offset": `)
+}
+
+func TestArtifacts(t *testing.T) {
+	r := newRig(t, nil)
+	p := r.hello("2025-11-25", `{}`)
+	schemas := outputs(t, p)
+	png := "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+	run := p.tool("execute_code", `{"code":"mkdir -p 'a b'; echo hello > 'a b/c?.txt'; printf '\\000\\001\\377' > raw.bin; base64 -d > dot.png; ln -s /etc/passwd link","language":"shell","stdin":"`+png+`"}`)
+	id, _ := run.facts["request_id"].(string)
+	contains(t, run.text, "artifacts (get_artifacts", "- a b/c?.txt, 6 bytes", "- dot.png", "- raw.bin, 3 bytes")
+	links := map[string]string{}
+	for _, c := range run.Content {
+		if c.Type == "resource_link" {
+			links[c.Name] = c.URI
+		}
+	}
+	if len(links) != 3 {
+		t.Errorf("links %v", links)
+	}
+	m := p.call("resources/read", fmt.Sprintf(`{"uri":%q}`, links["a b/c?.txt"]))
+	contains(t, m.line, `hello\n`, `"total":6`)
+	m = p.call("resources/read", fmt.Sprintf(`{"uri":%q}`, links["raw.bin"]))
+	contains(t, m.line, `"blob":"AAH/"`)
+
+	get := func(more string) result {
+		t.Helper()
+		got := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q%s}`, id, more))
+		fits(t, more, schemas["get_artifacts"], got.Structured)
+		return got
+	}
+	contains(t, get("").text, "3 files", "raw.bin", "stdout, 0 bytes")
+	contains(t, get(`,"name":"a b/c?.txt"`).text, "hello")
+	contains(t, get(`,"name":"/workspace/a b/c?.txt"`).text, "hello")
+	if got := get(`,"name":"raw.bin"`); got.facts["base64"] != "AAH/" {
+		t.Errorf("got %s", got.Structured)
+	}
+	if got := get(`,"name":"dot.png"`); got.Content[1].Type != "image" || got.Content[1].Data != png {
+		t.Errorf("got %+v", got.Content)
+	}
+	if got := get(`,"name":"raw.bn"`); !got.IsError || !strings.Contains(got.text, `"raw.bin"`) {
+		t.Errorf("got %q", got.text)
+	}
+	for _, uri := range []string{"stdout/../../x", "files/../../etc/passwd", "files/%2e%2e/%2e%2e/etc/passwd", "files/link", "files//etc/passwd", "nothing"} {
+		if m := p.call("resources/read", fmt.Sprintf(`{"uri":"sandbox://runs/%s/%s"}`, id, uri)); m.Error == nil {
+			t.Errorf("%s: got %s", uri, m.line)
+		}
+	}
+	if got := p.tool("get_artifacts", `{"request_id":"../../x"}`); !got.IsError {
+		t.Errorf("got %q", got.text)
+	}
+}
+
+// TestProgress sees lines as they come, and then a sign of life.
+func TestProgress(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	_, answer := p.start("tools/call", `{"name":"execute_code","_meta":{"progressToken":"tok"},"arguments":{"language":"shell","code":"for i in $(seq 300); do echo line $i; sleep 0.003; done"}}`)
+	p.wait(answer)
+	last, n := -1.0, 0
+	var line string
+	for len(p.notes) > 0 {
+		m := <-p.notes
+		var got struct {
+			ProgressToken string
+			Progress      float64
+			Message       string
+		}
+		if err := json.Unmarshal(m.Params, &got); err != nil || m.Method != "notifications/progress" || got.ProgressToken != "tok" || got.Progress <= last {
+			t.Errorf("after %v: %s", last, m.line)
+		}
+		last, line = got.Progress, got.Message
+		n++
+	}
+	if n < 3 || float64(n) > 3+last*11 || line != "line 300" {
+		t.Errorf("%d notifications in %.1f s, the last %q", n, last, line)
+	}
+	// Nothing comes that nobody asked for.
+	p.tool("execute_code", `{"language":"shell","code":"echo quiet"}`)
+	if len(p.notes) > 0 {
+		t.Errorf("got %s", (<-p.notes).line)
+	}
+}
+
+func TestLineWriter(t *testing.T) {
+	for _, test := range []struct{ writes, want string }{
+		{"a\n", "a"}, {"a\nb\n", "b"}, {"a\n|b", "b"}, {"a|b|c\n", "abc"}, {"10%\r|20%\r", "20%"}, {"x\n\n\n", "x"}, {"a\n|\n", "a"},
+		{strings.Repeat("x", 100000), strings.Repeat("x", 4*maxShown)},
+	} {
+		p := &progress{news: make(chan struct{}, 1)}
+		w := p.lines()
+		for _, part := range strings.Split(test.writes, "|") {
+			w.Write([]byte(part))
+		}
+		if p.line != test.want {
+			t.Errorf("%.40q: got %.40q", test.writes, p.line)
+		}
+	}
+}
+
+// sleeper is a program whose process can be found on the host.
+func sleeper(t *testing.T) (code string, alive func() bool) {
+	mark := fmt.Sprintf("%d", 100000000+time.Now().UnixNano()%100000000)
+	return "echo started; sleep " + mark, func() bool {
+		all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		if err != nil || len(all) == 0 {
+			t.Skip("there is no /proc to look for processes in")
+		}
+		for _, file := range all {
+			if b, _ := os.ReadFile(file); strings.Contains(string(b), "sleep\x00"+mark) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it did not come to pass: %s", what)
+		}
+	}
+}
+
+func TestCancelKills(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	code, alive := sleeper(t)
+	id, answer := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"language":"shell","code":%q}}`, code))
+	eventually(t, "it runs", alive)
+	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":"enough"}}`, id))
+	eventually(t, "it is gone", func() bool { return !alive() })
+	p.call("ping", `{}`)
+	time.Sleep(100 * time.Millisecond)
+	if len(answer) > 0 {
+		t.Errorf("a cancelled request is answered: %s", (<-answer).line)
+	}
+}
+
+// TestEndLeavesNothing ends a server process in the middle of a run: by the end of its input, and by
+// a signal.
+func TestEndLeavesNothing(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []string{"end of input", "interrupt", "kill"} {
+		t.Run(how, func(t *testing.T) {
+			cmd := exec.Command(exe)
+			cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE=serve", "SANDBOXMCP_TEST_STATE="+t.TempDir())
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Stderr = os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			p := newPeer(t, in, out)
+			p.initialize("2025-11-25", `{}`)
+			code, alive := sleeper(t)
+			p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"language":"shell","code":%q}}`, code))
+			behind, behindAlive := sleeper(t)
+			p.tool("execute_code", fmt.Sprintf(`{"language":"shell","background":true,"code":%q}`, behind))
+			eventually(t, "they run", func() bool { return alive() && behindAlive() })
+			switch how {
+			case "end of input":
+				in.Close()
+			case "interrupt":
+				cmd.Process.Signal(os.Interrupt)
+			case "kill":
+				cmd.Process.Kill()
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			select {
+			case err := <-ended:
+				if err != nil && how != "kill" {
+					t.Errorf("the server ends with %v", err)
+				}
+			case <-time.After(15 * time.Second):
+				cmd.Process.Kill()
+				t.Fatal("the server does not end")
+			}
+			eventually(t, "they are gone", func() bool { return !alive() && !behindAlive() })
+		})
+	}
+}
+
+func TestBackground(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	schemas := outputs(t, p)
+	run := p.tool("execute_code", `{"language":"shell","code":"echo begun; sleep 0.5; echo done > file; echo over","background":true}`)
+	fits(t, "execute_code", schemas["execute_code"], run.Structured)
+	id, _ := run.facts["request_id"].(string)
+	contains(t, run.text, "inspect_state", id)
+	seen := ""
+	eventually(t, "it is done", func() bool {
+		look := p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, id))
+		fits(t, "inspect_state", schemas["inspect_state"], look.Structured)
+		seen += look.text
+		return strings.HasPrefix(look.text, "done")
+	})
+	contains(t, seen, "running for", "last of stdout (6 bytes):\nbegun", "done: exit code 0", "over", "- file, 5 bytes")
+
+	code, alive := sleeper(t)
+	run = p.tool("execute_code", fmt.Sprintf(`{"language":"shell","code":%q,"background":true,"namespace":"other"}`, code))
+	eventually(t, "it runs", alive)
+	contains(t, p.tool("inspect_state", `{}`).text, "2 background runs", "namespace other")
+	contains(t, p.tool("inspect_state", `{"namespace":"default"}`).text, "1 background run\n")
+	end := p.tool("terminate_session", fmt.Sprintf(`{"session_id":%q}`, run.facts["request_id"]))
+	fits(t, "terminate_session", schemas["terminate_session"], end.Structured)
+	eventually(t, "it is gone", func() bool { return !alive() })
+	if r := p.tool("inspect_state", `{"request_id":"01K00000000000000000000000"}`); !r.IsError {
+		t.Errorf("got %q", r.text)
+	}
+}
+
+func TestTasks(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	begin := func(code string) string {
+		m := p.call("tools/call", fmt.Sprintf(`{"name":"execute_code","task":{},"arguments":{"language":"shell","code":%q}}`, code))
+		var got struct {
+			Task struct {
+				TaskID, Status string
+				TTL            int64
+			}
+		}
+		if err := json.Unmarshal(m.Result, &got); err != nil || got.Task.Status != "working" || got.Task.TTL != defaultTask.Milliseconds() {
+			t.Fatalf("%v: %s", err, m.line)
+		}
+		return got.Task.TaskID
+	}
+	id := begin("sleep 0.3; echo as a task")
+	contains(t, p.call("tasks/get", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"working"`)
+	m := p.call("tasks/result", fmt.Sprintf(`{"taskId":%q}`, id))
+	contains(t, p.read1(m).text, "exit code 0", "as a task")
+	contains(t, m.line, id)
+	contains(t, p.call("tasks/get", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"completed"`)
+	contains(t, p.call("tasks/list", `{}`).line, id)
+
+	code, alive := sleeper(t)
+	id = begin(code)
+	eventually(t, "it runs", alive)
+	contains(t, p.call("tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"cancelled"`)
+	eventually(t, "it is gone", func() bool { return !alive() })
+
+	m = p.call("tools/call", `{"name":"execute_code","task":{},"arguments":{"cod":1}}`)
+	var got struct{ Task struct{ TaskID string } }
+	if err := json.Unmarshal(m.Result, &got); err != nil {
+		t.Fatal(err)
+	}
+	if r := p.read1(p.call("tasks/result", fmt.Sprintf(`{"taskId":%q}`, got.Task.TaskID))); !r.IsError {
+		t.Errorf("got %q", r.text)
+	}
+	if m := p.call("tools/call", `{"name":"sandbox_stats","task":{},"arguments":{}}`); m.Error != nil {
+		t.Errorf("a tool without tasks is called as usual: got %s", m.line)
+	}
+}

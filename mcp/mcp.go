@@ -1,0 +1,124 @@
+// Package mcp serves the pipeline to agents over the Model Context Protocol: 23 tools, and what
+// runs left behind as resources.
+//
+// A tool builds a request, hands it to the pipeline, and tells what became of it twice: as text for
+// the model, and as structured content with the same facts. A program that fails is a result; an
+// error is ours, and says what to do about it.
+package mcp
+
+import (
+	"context"
+	"io"
+	"iter"
+	"log/slog"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+)
+
+// Config is what a server is made of.
+type Config struct {
+	Pipeline *pipeline.Pipeline
+
+	Log       Log              // the audit log; nil: audit_execution says that there is none
+	Shelf     *shelf.Shelf     // outputs and artifacts of late; nil keeps none
+	Approvals *approval.Broker // what people are asked; nil: request_egress is refused
+
+	// Namespace is the only one that callers may use. "" lets them name one, "default" if they don't.
+	Namespace string
+	Version   string       // of the program, as clients show it
+	Logger    *slog.Logger // must not write to stdout; nil logs nothing
+}
+
+// Log is the audit log, as far as it is read here.
+type Log interface {
+	Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error]
+}
+
+// Server answers clients. Serve may be called several times, also at once.
+type Server struct {
+	cfg   Config
+	log   *slog.Logger
+	mcp   *server.MCPServer
+	tasks tasks
+}
+
+// instructions are given to the model by most clients, so they are short.
+const instructions = `Runs code in sandboxes that the kernel enforces. execute_code runs Python, Node, TypeScript, shell or R once; ` +
+	`with a session_id from create_session, variables, imports and files stay from call to call. ` +
+	`There is no network unless allowed_domains names hosts; where policy refuses one, request_egress asks a person. ` +
+	`Files come in with "files" and what a program leaves in its working directory comes out with get_artifacts. ` +
+	`A refusal says why and what to do instead: follow it, don't retry the same call.`
+
+// New returns a server that works as cfg says.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, log: cfg.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	hooks := &server.Hooks{}
+	hooks.AddBeforeCallTool(boundTask)
+	s.mcp = server.NewMCPServer("sandboxmcp", cfg.Version,
+		server.WithTitle("sandboxmcp"),
+		server.WithInstructions(instructions),
+		server.WithLogging(),
+		server.WithRecovery(),
+		server.WithResourceRecovery(),
+		server.WithToolCapabilities(false),
+		server.WithResourceCapabilities(false, false),
+		server.WithTaskCapabilities(true, true, true),
+		server.WithTaskHooks(s.tasks.hooks(cfg.Pipeline.CancelJob)),
+		server.WithHooks(hooks),
+	)
+	for _, t := range s.tools() {
+		s.mcp.AddTool(t.listed(), s.handler(t))
+	}
+	s.addResources()
+	return s
+}
+
+// Serve answers one client until stdin ends or ctx does: then calls under way are cancelled, and it
+// returns when all have ended. What the client sends is never an error of Serve; neither is a client
+// that went away.
+//
+// A Read of stdin that blocks may return after Serve has: nothing can interrupt it.
+func (s *Server) Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := newConn(s, cancel)
+	if err := s.mcp.RegisterSession(ctx, c.session); err != nil {
+		return err // two sessions of one random id
+	}
+	defer s.mcp.UnregisterSession(context.WithoutCancel(ctx), c.session.SessionID())
+	return c.serve(s.mcp.WithContext(ctx, c.session), stdin, stdout)
+}
+
+// handler makes a handler of the library's out of a tool's.
+func (s *Server) handler(t tool) server.ToolHandlerFunc {
+	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		given, err := t.in.check(rawArguments(request))
+		if err != nil {
+			return failure(err).result(), nil
+		}
+		c := &call{args: given, request: request}
+		ctx, c.progress = startProgress(ctx, s.mcp, request)
+		defer c.progress.stop()
+		a, err := t.run(ctx, c)
+		if err != nil {
+			return failure(err).result(), nil
+		}
+		return a.result(), nil
+	}
+}
+
+// call is one call of a tool.
+type call struct {
+	args
+	request  mcp.CallToolRequest
+	progress *progress
+}

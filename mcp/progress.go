@@ -1,0 +1,138 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+const (
+	progressPause = 100 * time.Millisecond // between two notifications
+	keepAlive     = 5 * time.Second        // after which a silent call says that it lives: clients have timeouts
+	maxShown      = 400                    // bytes of a line
+)
+
+// progress tells a client how a call goes on, if it asked for that: the last line of output, at most
+// ten times a second. Its progress is the seconds that have passed, since nobody knows how much of
+// a program is done. A nil progress tells nobody.
+type progress struct {
+	send  func(seconds float64, message string)
+	began time.Time
+
+	mu   sync.Mutex
+	line string
+	news chan struct{} // has room for one
+
+	end  chan struct{}
+	done chan struct{}
+}
+
+// startProgress starts telling the client, until stop. It returns nil if the client did not ask.
+func startProgress(ctx context.Context, s *server.MCPServer, r mcp.CallToolRequest) (context.Context, *progress) {
+	if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil || r.Params.Task != nil {
+		return ctx, nil
+	}
+	token := r.Params.Meta.ProgressToken
+	p := &progress{began: time.Now(), news: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
+	p.send = func(seconds float64, message string) {
+		// A client that does not read loses these first: that is no error.
+		_ = s.SendNotificationToClient(ctx, "notifications/progress",
+			map[string]any{"progressToken": token, "progress": seconds, "message": message})
+	}
+	go p.run()
+	return ctx, p
+}
+
+// stop returns when nothing more is sent. The last line has been by then.
+func (p *progress) stop() {
+	if p != nil {
+		close(p.end)
+		<-p.done
+	}
+}
+
+// say notes a line of output, or what is done at the moment.
+func (p *progress) say(line string) {
+	line = strings.TrimSpace(line)
+	if p == nil || line == "" {
+		return
+	}
+	p.mu.Lock()
+	p.line = line
+	p.mu.Unlock()
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+func (p *progress) run() {
+	defer close(p.done)
+	quiet := time.NewTimer(keepAlive)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-p.end:
+			select {
+			case <-p.news:
+				p.tell()
+			default:
+			}
+			return
+		case <-p.news:
+			p.tell()
+			select {
+			case <-time.After(progressPause):
+			case <-p.end:
+			}
+		case <-quiet.C:
+			p.send(p.seconds(), fmt.Sprintf("running for %.0f s", p.seconds()))
+		}
+		quiet.Reset(keepAlive)
+	}
+}
+
+func (p *progress) tell() {
+	p.mu.Lock()
+	line := p.line
+	p.mu.Unlock()
+	p.send(p.seconds(), readable(clip(line, maxShown)))
+}
+
+func (p *progress) seconds() float64 { return time.Since(p.began).Seconds() }
+
+// lines returns a writer of output, the last line of which is told. It is nil if nobody asked.
+func (p *progress) lines() io.Writer {
+	if p == nil {
+		return nil
+	}
+	return &lineWriter{to: p}
+}
+
+// lineWriter finds the last line of what is written. One without an end counts, too: prompts and
+// progress bars have none.
+type lineWriter struct {
+	to   *progress
+	rest []byte // of a line that goes on
+}
+
+func (w *lineWriter) Write(b []byte) (int, error) {
+	all := append(w.rest, b...)
+	last := bytes.TrimRight(all, "\r\n")
+	if i := bytes.LastIndexAny(last, "\r\n"); i >= 0 {
+		last = last[i+1:]
+	}
+	w.to.say(string(last[:min(len(last), 4*maxShown)]))
+	if len(last) < len(all) { // it has ended
+		last = nil
+	}
+	w.rest = append([]byte(nil), last[:min(len(last), maxShown)]...)
+	return len(b), nil
+}

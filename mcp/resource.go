@@ -1,0 +1,146 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+)
+
+const (
+	scheme = "sandbox://runs/"
+	// maxPart is what one read of a resource returns where the client does not say, in bytes. Larger
+	// ones must be read in parts: the whole of them would not fit a model anyway.
+	maxPart = 1 << 20
+	// codeNoResource is the protocol's for resources that there are not.
+	codeNoResource = -32002
+)
+
+func runURI(id, name string) string { return scheme + id + "/" + name }
+
+func fileURI(id, name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return runURI(id, "files/"+strings.Join(parts, "/"))
+}
+
+func (s *Server) addResources() {
+	for _, r := range []struct{ template, name, about, mime string }{
+		{scheme + "{id}/stdout{?offset,length}", "stdout", "Standard output of a run. ", "text/plain"},
+		{scheme + "{id}/stderr{?offset,length}", "stderr", "Standard error of a run. ", "text/plain"},
+		{scheme + "{id}/files/{+name}{?offset,length}", "artifact", "A file that a run left in its working directory. ", ""},
+	} {
+		t := mcp.NewResourceTemplate(r.template, r.name, mcp.WithTemplateMIMEType(r.mime),
+			mcp.WithTemplateDescription(r.about+"offset and length choose bytes; _meta tells offset, length and the total size."))
+		s.mcp.AddResourceTemplate(t, s.readResource)
+	}
+}
+
+func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+	contents, err := s.read(request.Params.URI)
+	switch {
+	case errors.Is(err, shelf.ErrUnknown):
+		notesFrom(ctx).code = codeNoResource
+	case err != nil:
+		notesFrom(ctx).code = mcp.INVALID_PARAMS
+	}
+	return contents, err
+}
+
+// read returns the part that a URI names.
+func (s *Server) read(uri string) ([]mcp.ResourceContents, error) {
+	id, name, offset, length, err := parseURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.part(s.cfg.Namespace, id, name, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	data := p.Data
+	text := strings.HasPrefix(p.MIME, "text/") || utf8.Valid(data)
+	if text {
+		data = wholeRunes(data)
+		text = utf8.Valid(data)
+	}
+	if !text {
+		data = p.Data
+	}
+	meta := map[string]any{"offset": offset, "length": len(data), "total": p.Size}
+	if next := offset + int64(len(data)); next < p.Size {
+		meta["nextOffset"] = next
+	}
+	if text {
+		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: p.MIME, Text: string(data), Meta: meta}}, nil
+	}
+	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: p.MIME, Blob: base64.StdEncoding.EncodeToString(data), Meta: meta}}, nil
+}
+
+// part reads from the shelf. namespace "" may read all.
+func (s *Server) part(namespace, id, name string, offset, length int64) (shelf.Part, error) {
+	if s.cfg.Shelf == nil {
+		return shelf.Part{}, fmt.Errorf("this server keeps no output and no artifacts: %w", shelf.ErrUnknown)
+	}
+	if namespace != "" {
+		r, err := s.cfg.Shelf.Get(id)
+		if err == nil && r.Namespace != namespace {
+			err = fmt.Errorf("run %s: %w", clip(id, 40), shelf.ErrUnknown)
+		}
+		if err != nil {
+			return shelf.Part{}, err
+		}
+	}
+	return s.cfg.Shelf.Read(id, name, offset, length)
+}
+
+// parseURI takes sandbox://runs/ID/NAME?offset=N&length=N apart.
+func parseURI(uri string) (id, name string, offset, length int64, err error) {
+	rest, ok := strings.CutPrefix(uri, scheme)
+	path, query, _ := strings.Cut(rest, "?")
+	id, name, found := strings.Cut(path, "/")
+	if !ok || !found {
+		return "", "", 0, 0, fmt.Errorf("%q is no resource: they are like %s", clip(uri, 200), runURI("ID", "stdout"))
+	}
+	values, err := url.ParseQuery(query)
+	if err == nil {
+		name, err = url.PathUnescape(name)
+	}
+	if err != nil {
+		return "", "", 0, 0, fmt.Errorf("read the URI %q: %w", clip(uri, 200), err)
+	}
+	length = maxPart
+	for key, to := range map[string]*int64{"offset": &offset, "length": &length} {
+		if !values.Has(key) {
+			continue
+		}
+		n, err := strconv.ParseInt(values.Get(key), 10, 64)
+		if err != nil || n < 0 || key == "length" && n == 0 {
+			return "", "", 0, 0, fmt.Errorf("%s of %q must be a number of bytes", key, clip(uri, 200))
+		}
+		*to = n
+	}
+	return id, name, offset, length, nil
+}
+
+// wholeRunes leaves out a character that is cut off at the end, as long as anything stays.
+func wholeRunes(b []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i < len(b); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return b[:len(b)-i]
+			}
+			break
+		}
+	}
+	return b
+}

@@ -1,0 +1,149 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+)
+
+// said is in all structured content. Clients exist that show the model nothing else when there is
+// structured content, so the text is in it too.
+type said struct {
+	Text    string   `json:"text" about:"The whole answer as text, as it is in content."`
+	Refused *refusal `json:"refused,omitempty" about:"Why nothing was done, if nothing was."`
+}
+
+func (s *said) say(text string) { s.Text = text }
+
+// refusal is an error of ours.
+type refusal struct {
+	Reason string `json:"reason" about:"What was refused, or went wrong."`
+	Remedy string `json:"remedy,omitempty" about:"What to send, set or type instead."`
+	Stage  string `json:"stage,omitempty" about:"The stage that refused: validate, queue, vault, egress, backend or audit."`
+	Layer  string `json:"layer,omitempty" about:"The layer of containment that it is about."`
+	Denied bool   `json:"denied" about:"True where policy or a missing piece forbids it, false where something broke."`
+}
+
+func (r refusal) String() string {
+	text := "refused: " + r.Reason
+	if !r.Denied {
+		text = "error: " + r.Reason
+	}
+	if r.Remedy != "" {
+		text += "\nwhat to do: " + r.Remedy
+	}
+	return text
+}
+
+// facts are what a tool has to tell, beside the text.
+type facts interface{ say(text string) }
+
+// answer is what a tool gives.
+type answer struct {
+	text   string
+	facts  facts
+	extra  []mcp.Content // images and links
+	failed bool          // by us, not by a program
+	ask    *mcp.CallToolResult
+}
+
+// result is the answer as the protocol has it.
+func (a *answer) result() *mcp.CallToolResult {
+	if a.ask != nil {
+		return a.ask
+	}
+	a.facts.say(a.text)
+	return &mcp.CallToolResult{
+		Content:           append([]mcp.Content{mcp.NewTextContent(a.text)}, a.extra...),
+		StructuredContent: a.facts,
+		IsError:           a.failed,
+	}
+}
+
+// failure is the answer to a call of which nothing came.
+func failure(err error) *answer {
+	r := explain(err)
+	return &answer{text: r.String(), facts: &said{Refused: &r}, failed: true}
+}
+
+// explain says what went wrong, and what to do about it.
+func explain(err error) refusal {
+	var stopped *pipeline.Error
+	var arguments badArguments
+	switch {
+	case errors.As(err, &arguments):
+		return refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true}
+	case errors.As(err, &stopped):
+		return explainStopped(stopped)
+	case errors.Is(err, session.ErrUnknown):
+		return refusal{Reason: err.Error(), Denied: true,
+			Remedy: "inspect_state without arguments lists the sessions, create_session starts one"}
+	case errors.Is(err, shelf.ErrUnknown):
+		return refusal{Reason: err.Error(), Denied: true,
+			Remedy: "get_artifacts with the request_id of a run lists what it left; runs are kept for a while only"}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return refusal{Reason: "the call was cancelled: " + err.Error()}
+	}
+	return refusal{Reason: err.Error(), Remedy: "try again; if it stays, tell the person who runs sandboxmcp"}
+}
+
+func explainStopped(e *pipeline.Error) refusal {
+	r := refusal{Reason: forTools(e.Reason), Remedy: forTools(e.Remedy), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
+	if r.Remedy != "" {
+		return r
+	}
+	switch e.Stage {
+	case pipeline.StageValidate:
+		r.Remedy = "correct the code or the arguments and call again"
+	case pipeline.StageVault:
+		r.Remedy = "name secrets that the operator has put into the vault for this namespace"
+	case pipeline.StageQueue:
+		r.Remedy = "try again later"
+	default:
+		r.Remedy = "a person has to look at it: sandboxmcp doctor says what the host lacks"
+	}
+	return r
+}
+
+// forTools says in arguments of tools what the pipeline says in flags of the command line.
+func forTools(text string) string { return flagNames.Replace(text) }
+
+var flagNames = strings.NewReplacer(
+	"--timeout SECONDS", "timeout", "--timeout", "timeout",
+	"--ram MB", "resource_limits.max_ram_mb", "--ram", "resource_limits.max_ram_mb",
+	"--cpu CORES", "resource_limits.max_cpu_cores", "--cpu", "resource_limits.max_cpu_cores",
+	"--processes N", "resource_limits.max_processes", "--processes", "resource_limits.max_processes",
+	"--output BYTES", "resource_limits.max_output_bytes", "--output", "resource_limits.max_output_bytes",
+	"allow more with --disk MB", "write less",
+	"with --input or --mount", "with files", "with --input", "with files", "--input", "files",
+	"without --allow", "without allowed_domains", "--allow", "allowed_domains",
+	"--env NAME=VALUE", `"env": {"NAME": "VALUE"}`, "--secret", "secrets", "--env", "env",
+)
+
+// count says how many there are of something.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// size is a number of bytes as people say it.
+func size(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1000*1000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	case n < 1000*1000*1000:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}

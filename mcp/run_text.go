@@ -1,0 +1,280 @@
+package mcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// How much of a run is told. What models read is paid for by the word.
+const (
+	maxStreams   = 24 << 10 // bytes of stdout and stderr together
+	maxStderr    = 8 << 10  // of these, where stdout needs the room
+	maxValue     = 4 << 10
+	maxTraceback = 6 << 10
+	maxListed    = 20 // artifacts, hosts, packages
+	maxRich      = 64 << 10
+	maxImage     = 4 << 20 // bytes of base64, of one image
+	maxImages    = 8 << 20 // of all
+)
+
+// ran tells what became of a run.
+func (s *Server) ran(res pipeline.Result, err error) *answer {
+	all := &runFacts{outcome: outcome{
+		RequestID: res.ID, State: "done", Namespace: res.Namespace, SessionID: res.Session, Language: res.Language,
+		Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Signal: res.Signal, Limit: res.Limit, LimitsHit: res.Hit,
+		StdoutBytes: int64(len(res.Stdout)) + res.StdoutCut, StderrBytes: int64(len(res.Stderr)) + res.StderrCut,
+		StdoutLost: res.StdoutCut, StderrLost: res.StderrCut, StateLost: res.StateLost,
+		WallMS: res.WallMS, CPUMS: res.CPUMS, TotalMS: float64(res.Timings.Total) / 1000, QueueMS: float64(res.Timings.Queue) / 1000,
+		PeakMemory: res.PeakMemory, Layers: res.LayersInForce(),
+	}}
+	f := &all.outcome
+	for _, h := range res.Hints {
+		f.Hints = append(f.Hints, forTools(h))
+	}
+	for _, w := range res.Warnings {
+		f.Warnings = append(f.Warnings, forTools(w))
+	}
+	t := &telling{s: s, res: res, all: all, f: f}
+	if err == nil && res.Refused != nil {
+		err = res.Refused
+	}
+	if err != nil {
+		t.refused(err)
+	} else {
+		f.ExitCode = &res.ExitCode
+		t.ending()
+		t.streams()
+		t.values()
+	}
+	t.egress()
+	t.packages()
+	t.artifacts()
+	t.rest()
+	return &answer{text: strings.TrimRight(t.text.String(), "\n"), facts: all, extra: t.extra, failed: err != nil}
+}
+
+// telling puts the text of one run together, and the facts beside it.
+type telling struct {
+	s     *Server
+	res   pipeline.Result
+	all   *runFacts
+	f     *outcome
+	text  strings.Builder
+	extra []mcp.Content
+}
+
+func (t *telling) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
+
+func (t *telling) refused(err error) {
+	r := explain(err)
+	t.all.Refused = &r
+	t.line("%s", r)
+}
+
+// ending says first what matters most.
+func (t *telling) ending() {
+	res := t.res
+	how := fmt.Sprintf("exit code %d", res.ExitCode)
+	switch res.Ended {
+	case backends.EndedSignal:
+		how += ", killed by " + res.Signal
+	case backends.EndedTimeout:
+		how += ", ended because its time was up"
+	case backends.EndedOOM:
+		how += ", killed because it was out of memory"
+	case backends.EndedLimit:
+		how += ", ended by its limit of " + res.Limit
+	case backends.EndedCancelled:
+		how += ", ended because the call was cancelled"
+	}
+	t.line("%s, after %.2f s", how, res.WallMS/1000)
+	if res.StateLost != "" {
+		t.line("state lost: %s", res.StateLost)
+	}
+}
+
+func (t *telling) streams() {
+	res := t.res
+	forStderr := min(len(res.Stderr), max(maxStderr, maxStreams-len(res.Stdout)))
+	t.f.Stdout, t.f.StdoutURI = t.stream("stdout", res.Stdout, maxStreams-forStderr, res.StdoutCut)
+	t.f.Stderr, t.f.StderrURI = t.stream("stderr", res.Stderr, forStderr, res.StderrCut)
+	if res.Stdout == "" && res.Stderr == "" && res.Value == nil && res.Error == nil && len(res.Displays) == 0 {
+		t.line("it wrote nothing")
+	}
+}
+
+// stream tells what was written, and where the whole of it is if it is too long for that. Sizes stand
+// in front, so that no output can pretend to be what comes behind it.
+func (t *telling) stream(name, all string, most int, lost int64) (part, uri string) {
+	if all == "" {
+		return "", ""
+	}
+	where := ""
+	if len(all) > most && t.kept() {
+		uri = runURI(t.res.ID, name)
+		where = "; get_artifacts with this request_id and name \"" + name + "\" reads them, or the resource " + uri
+		t.link(uri, name, "the whole "+name, "text/plain", int64(len(all)))
+	}
+	part, _ = excerpt(all, most, where)
+	t.line("%s (%d bytes):\n%s", name, len(all), strings.TrimSuffix(part, "\n"))
+	if lost > 0 {
+		t.line("the last %d bytes of %s are gone: resource_limits.max_output_bytes keeps more", lost, name)
+	}
+	return part, uri
+}
+
+// kept reports whether the run can be asked for later.
+func (t *telling) kept() bool {
+	if t.s.cfg.Shelf == nil {
+		return false
+	}
+	_, err := t.s.cfg.Shelf.Read(t.res.ID, "stdout", 0, 1)
+	return err == nil
+}
+
+func (t *telling) link(uri, name, about, mime string, size int64) {
+	l := mcp.NewResourceLink(uri, name, about, mime)
+	l.Size = &size
+	t.extra = append(t.extra, l)
+}
+
+// values tells a session's value, displays and error. Images go to the content, and not into the text.
+func (t *telling) values() {
+	room := maxImages
+	if e := t.res.Error; e != nil {
+		trace, _ := excerpt(e.Traceback, maxTraceback, "")
+		t.f.ProgramError = &programError{readable(e.Type), readable(clip(e.Message, maxValue)), trace}
+		if trace == "" {
+			trace = readable(e.Type + ": " + clip(e.Message, maxValue))
+		}
+		t.line("error:\n%s", strings.TrimSuffix(trace, "\n"))
+	}
+	for i, b := range t.res.Displays {
+		if i == maxListed {
+			t.line("%d more displays are left out", len(t.res.Displays)-i)
+			break
+		}
+		t.f.Displays = append(t.f.Displays, t.bundle("display", b, &room))
+	}
+	if len(t.res.Value) > 0 {
+		v := t.bundle("value", t.res.Value, &room)
+		t.f.Value = &v
+	}
+}
+
+func (t *telling) bundle(what string, b kernel.Bundle, room *int) shown {
+	v := shown{Types: []string{}}
+	for mime := range b {
+		v.Types = append(v.Types, mime)
+	}
+	slices.Sort(v.Types)
+	v.Text, _ = excerpt(b["text/plain"], maxValue, "; print it or write it to a file for the rest")
+	if h := b["text/html"]; len(h) <= maxRich {
+		v.HTML = h
+	}
+	if j := b["application/json"]; len(j) <= maxRich {
+		v.JSON = j
+	}
+	var notes []string
+	for _, mime := range []string{"image/png", "image/jpeg"} {
+		if data := b[mime]; data != "" {
+			notes = append(notes, t.image(mime, data, room))
+			break
+		}
+	}
+	if v.Text != "" {
+		notes = append(notes, strings.TrimSuffix(v.Text, "\n"))
+	}
+	if notes == nil {
+		notes = []string{strings.Join(v.Types, ", ")}
+	}
+	t.line("%s: %s", what, strings.Join(notes, " "))
+	return v
+}
+
+func (t *telling) image(mime, data string, room *int) string {
+	data = strings.Join(strings.Fields(data), "")
+	bytes := size(int64(len(data)) / 4 * 3)
+	if len(data) > min(maxImage, *room) {
+		return fmt.Sprintf("[%s of %s, too large to show: save it to a file and fetch that with get_artifacts]", mime, bytes)
+	}
+	*room -= len(data)
+	t.extra = append(t.extra, mcp.NewImageContent(data, mime))
+	return fmt.Sprintf("[%s of %s]", mime, bytes)
+}
+
+func (t *telling) egress() {
+	for i, d := range t.res.Egress {
+		t.f.Egress = append(t.f.Egress, egressDecision(d))
+		if i >= maxListed || d.Allowed {
+			continue
+		}
+		t.line("egress to %s was refused: %s\nwhat to do: request_egress asks a person for it, or do without", d.Name, d.Reason)
+	}
+}
+
+func (t *telling) packages() {
+	for _, p := range t.res.Packages {
+		t.f.Packages = append(t.f.Packages, packageFacts(p))
+	}
+}
+
+func (t *telling) artifacts() {
+	res := t.res
+	kept := len(res.Artifacts) > 0 && t.kept()
+	if len(res.Artifacts) > 0 {
+		t.line("artifacts%s:", map[bool]string{true: " (get_artifacts with this request_id fetches them)"}[kept])
+	}
+	for i, a := range res.Artifacts {
+		f := artifactFacts{Name: readable(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
+		if kept && a.Withheld == "" {
+			f.URI = fileURI(res.ID, a.Name)
+		}
+		t.f.Artifacts = append(t.f.Artifacts, f)
+		switch {
+		case i == maxListed:
+			t.line("- and %d more", len(res.Artifacts)-i)
+		case i > maxListed:
+		case a.Withheld != "":
+			t.line("- %s, %s, withheld: %s", f.Name, size(a.Size), a.Withheld)
+		default:
+			t.line("- %s, %s, %s", f.Name, size(a.Size), a.MIME)
+			if kept {
+				t.link(f.URI, f.Name, "left by run "+res.ID, a.MIME, a.Size)
+			}
+		}
+	}
+	if res.ArtifactsDropped > 0 {
+		t.line("%s left out: %s", count(res.ArtifactsDropped, "artifact"), res.ArtifactsWhy)
+	}
+	if res.ArtifactsFailed != "" {
+		t.line("artifacts could not all be saved: %s", res.ArtifactsFailed)
+	}
+}
+
+func (t *telling) rest() {
+	for _, h := range t.f.Hints {
+		t.line("hint: %s", h)
+	}
+	for _, w := range t.f.Warnings {
+		t.line("warning: %s", w)
+	}
+	for _, l := range t.res.Layers {
+		if !l.InForce {
+			t.f.Missing = append(t.f.Missing, l.Name)
+		}
+	}
+	if len(t.f.Layers) > 0 {
+		t.line("contained by %s (%s, %s)", count(len(t.f.Layers), "layer"), t.res.Backend, t.res.Profile)
+	}
+	if t.res.ID != "" {
+		t.line("request_id: %s", t.res.ID)
+	}
+}

@@ -1,0 +1,16 @@
+package mcp
+
+// Terms are what tools call what the command line has flags for: see pipeline.Config.
+func Terms() map[string]string {
+	return map[string]string{
+		"--timeout":   "timeout",
+		"--ram":       "resource_limits.max_ram_mb",
+		"--cpu":       "resource_limits.max_cpu_cores",
+		"--processes": "resource_limits.max_processes",
+		"--output":    "resource_limits.max_output_bytes",
+		"--disk":      "limits.disk_mb in the operator's configuration",
+		"--input":     "files",
+		"--allow":     "allowed_domains",
+		"install":     ": install it with install_package",
+	}
+}

@@ -1,0 +1,213 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+)
+
+const aboutArtifacts = `Fetches what runs left. Without name it lists the files and output of a run, or of all runs of a session; with name it returns ` +
+	`that file, or stdout or stderr: text and images inline, in parts if they are long, anything else as a resource.`
+
+func artifactsIn() form {
+	return form{
+		text("request_id", "The run that left it.").upTo(64),
+		sessionField("The session whose runs left it. One of request_id and session_id is needed."),
+		text("name", `The file's name as it is listed, or "stdout" or "stderr". Default: all are listed.`).upTo(4096),
+		integer("offset", "Bytes to leave out at its beginning.", 0, 1<<40).or(0),
+		integer("max_bytes", "The most bytes to return inline; next_offset tells where to read on.", 1, 1<<20).or(defaultInline),
+		namespaceField(),
+	}
+}
+
+// defaultInline is what get_artifacts returns at once: what a model can be expected to read.
+const defaultInline = 32 << 10
+
+type artifactsFacts struct {
+	said
+	Runs   []leftFacts `json:"runs,omitempty" about:"What runs left, the newest first."`
+	Name   string      `json:"name,omitempty" about:"The file that was fetched."`
+	MIME   string      `json:"mime,omitempty" about:"Its type."`
+	Part   string      `json:"part,omitempty" about:"The part of it that was asked for, if it is text."`
+	Base64 string      `json:"base64,omitempty" about:"The part of it that was asked for, if it is neither text nor an image."`
+	Offset int64       `json:"offset" about:"Where the part begins."`
+	Total  int64       `json:"total_bytes" about:"Bytes of the whole."`
+	Next   int64       `json:"next_offset,omitempty" about:"The offset to read on from, if there is more."`
+	URI    string      `json:"uri,omitempty" about:"The resource to read it by."`
+}
+
+type leftFacts struct {
+	RequestID string          `json:"request_id" about:"The run's id."`
+	Ended     string          `json:"ended" about:"How it ended."`
+	Time      string          `json:"time" about:"When it ended."`
+	Stdout    int64           `json:"stdout_bytes" about:"Bytes of its standard output that are kept."`
+	Stderr    int64           `json:"stderr_bytes" about:"Bytes of its standard error that are kept."`
+	Artifacts []artifactFacts `json:"artifacts,omitempty" about:"The files that it left."`
+}
+
+func (s *Server) getArtifacts(_ context.Context, c *call) (*answer, error) {
+	if s.cfg.Shelf == nil {
+		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true, Reason: "this server keeps no output and no artifacts",
+			Remedy: "print what you need, in parts if it is long"}
+	}
+	runs, err := s.runsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	name := c.text("name")
+	if name == "" {
+		return listed(runs), nil
+	}
+	for _, r := range runs {
+		if part, ok := partName(r, name); ok {
+			return s.fetch(c, r, name, part)
+		}
+	}
+	return nil, missing(runs, name)
+}
+
+// runsOf are the runs that a call is about, the newest first. Those of other namespaces are not there.
+func (s *Server) runsOf(c *call) ([]shelf.Record, error) {
+	id, session := c.text("request_id"), c.text("session_id")
+	namespace, err := s.namespace(c.args, session)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case id == "" && session == "":
+		return nil, bad("request_id", "is missing: send it, or session_id")
+	case id != "":
+		r, err := s.cfg.Shelf.Get(id)
+		walled := s.cfg.Namespace != "" || c.has("namespace")
+		if err == nil && (walled && r.Namespace != namespace || session != "" && r.Session != session) {
+			err = fmt.Errorf("run %s: %w", clip(id, 64), shelf.ErrUnknown)
+		}
+		return []shelf.Record{r}, err
+	}
+	runs := s.cfg.Shelf.List(shelf.Filter{Namespace: namespace, Session: session, Limit: 200})
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("session %s: %w", clip(session, 64), shelf.ErrUnknown)
+	}
+	return runs, nil
+}
+
+// partName is under which name the shelf has it.
+func partName(r shelf.Record, name string) (string, bool) {
+	if name == "stdout" || name == "stderr" {
+		return name, true
+	}
+	for _, n := range []string{name, strings.TrimPrefix(name, "/workspace/"), strings.TrimPrefix(name, "./"), strings.TrimPrefix(name, "files/")} {
+		if slices.ContainsFunc(r.Artifacts, func(a shelf.Artifact) bool { return a.Name == n || readable(a.Name) == n }) {
+			i := slices.IndexFunc(r.Artifacts, func(a shelf.Artifact) bool { return a.Name == n || readable(a.Name) == n })
+			return "files/" + r.Artifacts[i].Name, true
+		}
+	}
+	return "", false
+}
+
+func missing(runs []shelf.Record, name string) error {
+	var names []string
+	for _, r := range runs {
+		for _, a := range r.Artifacts {
+			names = append(names, a.Name)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if near := nearest(name, names); near != "" {
+		return bad("name", "there is no file %q: did you mean %q?", clip(name, 200), near)
+	}
+	if len(names) == 0 {
+		return bad("name", "there is no file %q: the run left none; only stdout and stderr are there", clip(name, 200))
+	}
+	return bad("name", "there is no file %q: choose from %s", clip(name, 200), clip(strings.Join(names, ", "), 1000))
+}
+
+func listed(runs []shelf.Record) *answer {
+	f := &artifactsFacts{}
+	var text []string
+	for i, r := range runs {
+		left := leftFacts{RequestID: r.ID, Ended: r.Ended, Time: stamp(r.Time), Stdout: int64(len(r.Stdout)), Stderr: int64(len(r.Stderr))}
+		for _, a := range r.Artifacts {
+			one := artifactFacts{Name: readable(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
+			if a.Withheld == "" {
+				one.URI = fileURI(r.ID, a.Name)
+			}
+			left.Artifacts = append(left.Artifacts, one)
+		}
+		f.Runs = append(f.Runs, left)
+		if i >= maxListed {
+			continue
+		}
+		text = append(text, fmt.Sprintf("run %s (%s): %s", r.ID, r.Ended, count(len(r.Artifacts), "file")))
+		if len(runs) == 1 {
+			text = append(text, fmt.Sprintf("- stdout, %d bytes\n- stderr, %d bytes", left.Stdout, left.Stderr))
+		}
+		for j, a := range left.Artifacts {
+			switch {
+			case j == maxNamed:
+				text = append(text, more(len(left.Artifacts)))
+			case j > maxNamed:
+			case a.Withheld != "":
+				text = append(text, fmt.Sprintf("- %s, %s, withheld: %s", a.Name, size(a.Size), a.Withheld))
+			default:
+				text = append(text, fmt.Sprintf("- %s, %s, %s", a.Name, size(a.Size), a.MIME))
+			}
+		}
+	}
+	if len(runs) > maxListed {
+		text = append(text, fmt.Sprintf("and %d older runs", len(runs)-maxListed))
+	}
+	return &answer{text: strings.Join(text, "\n"), facts: f}
+}
+
+// fetch returns a part of a file.
+func (s *Server) fetch(c *call, r shelf.Record, name, stored string) (*answer, error) {
+	offset, most := int64(c.number("offset")), int64(c.number("max_bytes"))
+	if most == 0 {
+		most = defaultInline
+	}
+	p, err := s.cfg.Shelf.Read(r.ID, stored, offset, most)
+	if err != nil {
+		return nil, err
+	}
+	f := &artifactsFacts{Name: name, MIME: p.MIME, Offset: offset, Total: p.Size, URI: runURI(r.ID, stored)}
+	if file, ok := strings.CutPrefix(stored, "files/"); ok {
+		f.URI = fileURI(r.ID, file)
+	}
+	a := &answer{facts: f}
+	head := fmt.Sprintf("%s of run %s, %s, %s", readable(name), r.ID, p.MIME, size(p.Size))
+	switch data := wholeRunes(p.Data); {
+	case utf8.Valid(data) && !strings.HasPrefix(p.MIME, "image/"):
+		f.Part = string(data)
+		a.text = fmt.Sprintf("%s; bytes %d to %d:\n%s", head, offset, offset+int64(len(data)), readable(f.Part))
+		f.Next = offset + int64(len(data))
+	case strings.HasPrefix(p.MIME, "image/") && offset == 0 && p.Size <= maxImage/4*3:
+		if whole, err := s.cfg.Shelf.Read(r.ID, stored, 0, p.Size); err == nil {
+			p = whole
+		}
+		a.extra = append(a.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(p.Data), p.MIME))
+		a.text, f.Next = head+", shown as an image", p.Size
+	default:
+		f.Base64 = base64.StdEncoding.EncodeToString(p.Data)
+		f.Next = offset + int64(len(p.Data))
+		a.text = fmt.Sprintf("%s: it is not text; bytes %d to %d are in structuredContent.base64, and all of it is the resource %s", head, offset, f.Next, f.URI)
+	}
+	if f.Next >= p.Size {
+		f.Next = 0
+	} else {
+		a.text += fmt.Sprintf("\n[%d bytes follow: call again with \"offset\": %d]", p.Size-f.Next, f.Next)
+	}
+	l := mcp.NewResourceLink(f.URI, readable(name), "left by run "+r.ID, p.MIME)
+	l.Size = &p.Size
+	a.extra = append(a.extra, l)
+	return a, nil
+}

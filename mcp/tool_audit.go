@@ -1,0 +1,146 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+const aboutAudit = `Reads the audit log: every run, refusal, session, approval and package, in the order in which they happened. ` +
+	`Each row holds the hash of the one before, so changes show.`
+
+func auditIn() form {
+	return form{
+		text("request_id", "Only rows about this run or session.").upTo(64),
+		text("namespace", "Only rows of this namespace. Default: of all that the caller may see.").upTo(64),
+		list("kinds", `Only rows of these kinds, such as "execution.completed", "execution.refused" or "egress.denied".`,
+			text("", "A kind of row.").upTo(64)).upTo(50),
+		text("since", `Only rows from this time on: RFC 3339 like "2026-01-31T15:04:05Z", a date, or how long ago like "2h" or "3d".`).upTo(40),
+		text("until", "Only rows before this time, written likewise.").upTo(40),
+		integer("after", "Only rows with a larger seq, the oldest first: next_after of the page before. Default: the newest rows.", 0, 1<<50),
+		integer("limit", "The most rows to return.", 1, 500).or(50),
+	}
+}
+
+type auditFacts struct {
+	said
+	Rows []auditRow `json:"rows,omitempty" about:"The rows, the oldest first."`
+	Next int64      `json:"next_after,omitempty" about:"Send it as after to read on, if there may be more."`
+}
+
+type auditRow struct {
+	Seq       int64  `json:"seq" about:"The row's number."`
+	Time      string `json:"time" about:"When it was written."`
+	Kind      string `json:"kind" about:"What happened."`
+	Run       string `json:"request_id,omitempty" about:"The run or session that it is about."`
+	Namespace string `json:"namespace" about:"The namespace that it belongs to."`
+	Data      string `json:"data" about:"The row's facts, as JSON."`
+	Prev      string `json:"prev" about:"The hash of the row before."`
+	Hash      string `json:"hash" about:"The row's hash."`
+}
+
+// maxRowText is how much of a row's facts the text has, and maxPage what all of a page have.
+const (
+	maxRowText = 600
+	maxPage    = 256 << 10
+)
+
+func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
+	if s.cfg.Log == nil {
+		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server can't read an audit log", Remedy: "on the host: sandboxmcp audit"}
+	}
+	filter, err := s.filter(c)
+	if err != nil {
+		return nil, err
+	}
+	limit := int(c.number("limit"))
+	if limit == 0 {
+		limit = 50
+	}
+	if !c.has("after") {
+		filter.Limit = limit
+	}
+	f, bytes := &auditFacts{}, 0
+	var text []string
+	for row, err := range s.cfg.Log.Rows(ctx, filter) {
+		if err != nil {
+			return nil, err
+		}
+		if len(f.Rows) == limit || bytes > maxPage {
+			f.Next = f.Rows[len(f.Rows)-1].Seq
+			break
+		}
+		one := auditRow{row.Seq, row.Time.Format(time.RFC3339Nano), row.Kind, row.Run, row.Namespace, string(row.Data), row.Prev, row.Hash}
+		bytes += len(one.Data)
+		f.Rows = append(f.Rows, one)
+		text = append(text, strings.TrimRight(fmt.Sprintf("%d %s %s %s %s %s", one.Seq, one.Time, one.Kind, one.Namespace, one.Run,
+			readable(clip(compact(row.Data), maxRowText))), " "))
+	}
+	text = append([]string{count(len(f.Rows), "row")}, text...)
+	if f.Next > 0 {
+		text = append(text, fmt.Sprintf("there may be more: call again with \"after\": %d", f.Next))
+	}
+	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
+}
+
+func (s *Server) filter(c *call) (audit.Filter, error) {
+	f := audit.Filter{Run: strings.ToUpper(c.text("request_id")), Kinds: c.texts("kinds"), After: int64(c.number("after"))}
+	if s.cfg.Namespace != "" || c.has("namespace") {
+		var err error
+		if f.Namespace, err = s.namespace(c.args, ""); err != nil {
+			return f, err
+		}
+	}
+	for name, to := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
+		if !c.has(name) {
+			continue
+		}
+		t, ok := moment(c.text(name), time.Now())
+		if !ok {
+			return f, bad(name, `%q is no time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, clip(c.text(name), 40))
+		}
+		*to = t
+	}
+	return f, nil
+}
+
+// moment reads a time, a date, or how long ago it was.
+func moment(text string, now time.Time) (time.Time, bool) {
+	text = strings.TrimSpace(text)
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, true
+		}
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n float64
+		if json.Unmarshal([]byte(days), &n) == nil && n >= 0 && n < 36500 {
+			return now.Add(-time.Duration(n * 24 * float64(time.Hour))), true
+		}
+	}
+	d, err := time.ParseDuration(text)
+	return now.Add(-d), err == nil && d >= 0
+}
+
+// compact leaves out of a row what nobody asks a model about: hashes, and what is empty.
+func compact(data json.RawMessage) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return string(data)
+	}
+	for name, v := range all {
+		if strings.HasSuffix(name, "sha256") || string(v) == `""` || string(v) == "null" || string(v) == "[]" {
+			delete(all, name)
+		}
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return string(data)
+	}
+	return string(b)
+}

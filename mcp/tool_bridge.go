@@ -1,0 +1,92 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+const aboutBridge = `Puts a value into a session as a variable (in a shell also as a file): a given one, or a variable of another session, ` +
+	`also one of another language. It goes as JSON.`
+
+func bridgeIn() form {
+	return form{
+		sessionField("The session that the value goes into.").required().atLeast(1),
+		text("key", "The variable's name there.").required().atLeast(1).upTo(200),
+		field{name: "value", kind: "string", any: true, about: `The value as JSON: "[1, 2, 3]", "{\"a\": 1}", "42". What is no JSON is taken as text; ` +
+			`text that is also JSON goes in quotes of its own: "\"42\"". Leave it out with from_session_id.`},
+		text("from_session_id", "The session that has the value.").upTo(64),
+		text("from_key", "The variable's name in from_session_id. Default: key.").upTo(200),
+		namespaceField(),
+	}
+}
+
+type bridgeFacts struct {
+	said
+	RequestID string `json:"request_id,omitempty" about:"The id under which the audit log has it."`
+	SessionID string `json:"session_id,omitempty" about:"The session that the value is in now."`
+	Key       string `json:"key,omitempty" about:"The variable's name."`
+	Kind      string `json:"kind,omitempty" about:"What it is: object, list, string, number, boolean or null; absent where it came from another session."`
+	Bytes     int    `json:"bytes,omitempty" about:"Bytes of the value's JSON; absent where it came from another session."`
+}
+
+func (s *Server) bridgeData(ctx context.Context, c *call) (*answer, error) {
+	b := pipeline.Bridge{Session: c.text("session_id"), From: c.text("from_session_id"), Key: c.text("key"), As: c.text("key")}
+	var err error
+	if b.Namespace, err = s.namespace(c.args, b.Session); err != nil {
+		return nil, err
+	}
+	f := &bridgeFacts{SessionID: b.Session, Key: b.As}
+	what := "variable " + cmp.Or(c.text("from_key"), b.Key) + " of session " + b.From
+	switch {
+	case c.has("value") && b.From != "":
+		return nil, bad("value", "there is from_session_id, too: send one of them")
+	case b.From != "":
+		b.Key = cmp.Or(c.text("from_key"), b.Key)
+	case !c.has("value"):
+		return nil, bad("value", "is missing: send it, or from_session_id")
+	default:
+		b.Value = jsonValue(c.raw("value"))
+		f.Kind, f.Bytes = jsonKind(b.Value), len(b.Value)
+		what = fmt.Sprintf("%s, %s of JSON", f.Kind, size(int64(f.Bytes)))
+	}
+	res, err := s.cfg.Pipeline.Bridge(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	f.RequestID = res.ID
+	return &answer{text: fmt.Sprintf("%s is set in session %s (%s)\nrequest_id: %s", b.As, b.Session, what, res.ID), facts: f}, nil
+}
+
+// jsonValue is what a value means. The schema has a string for it, since a property without a type
+// is refused by some clients: what is in the string is taken as JSON, or else as text.
+func jsonValue(raw json.RawMessage) json.RawMessage {
+	var s string
+	if json.Unmarshal(raw, &s) == nil && json.Valid([]byte(s)) {
+		return json.RawMessage(s)
+	}
+	return raw
+}
+
+func jsonKind(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return "number" // one that no float64 holds
+	}
+	switch v.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "list"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case nil:
+		return "null"
+	}
+	return "number"
+}

@@ -1,0 +1,275 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
+	`Without session_id each call starts clean; with one, variables, imports and files of earlier calls are there, ` +
+	`and the value of the last expression is returned as in a notebook. The working directory is /workspace; files left there are artifacts. ` +
+	`There is no network unless allowed_domains names hosts that policy lets through.`
+
+func executeIn() form {
+	return form{
+		text("code", "The source code to run.").required(),
+		languageField(`Language of the code. Default: the session's, or python.`),
+		sessionField("A session from create_session to run in. Default: a sandbox of its own that is gone afterwards."),
+		backendField(),
+		number("timeout", "Seconds after which it is ended; the same as resource_limits.timeout_seconds. Default: what the operator or set_resource_limits has set.", 0.001, 86400),
+		domainsField("Hosts that the code may reach, if policy agrees. Default: none, there is no network."),
+		list("secrets", "Names of secrets from the operator's vault. Each becomes an environment variable, and is taken out of all output.",
+			text("", "A secret's name.").upTo(200)).upTo(100),
+		named("env", "Environment variables.", text("", "The variable's value.")).upTo(1000),
+		list("args", "Arguments of the program.", text("", "One argument.")).upTo(10000),
+		text("stdin", "Text for its standard input. Default: empty."),
+		named("files", `Files to put into the working directory first: name to content, such as {"data.csv": "a,b\n1,2"}. `+
+			`Binary content is written as a data URL: "data:;base64,iVBORw0...".`, field{kind: "string", about: "The file's text, or a data URL with base64.", any: true}).upTo(1000),
+		limitsField(),
+		namespaceField(),
+		toggle("background", "Returns at once with a request_id; inspect_state tells how it goes, and terminate_session with that id ends it."),
+	}
+}
+
+// runFacts are what is told of one run.
+type runFacts struct {
+	said
+	outcome
+}
+
+type outcome struct {
+	RequestID    string           `json:"request_id,omitempty" about:"The run's id: get_artifacts, inspect_state and audit_execution take it."`
+	State        string           `json:"state,omitempty" about:"done, or running for a run in the background."`
+	Namespace    string           `json:"namespace,omitempty" about:"The namespace that it belongs to."`
+	SessionID    string           `json:"session_id,omitempty" about:"The session that it ran in."`
+	Language     string           `json:"language,omitempty" about:"The language of the code."`
+	Backend      string           `json:"backend,omitempty" about:"What contained it."`
+	Profile      string           `json:"profile,omitempty" about:"The containment profile."`
+	Ended        string           `json:"ended,omitempty" about:"How it ended: ok, exit, signal, timeout, oom, limit, refused or cancelled."`
+	ExitCode     *int             `json:"exit_code,omitempty" about:"The exit code; 0 is success."`
+	Signal       string           `json:"signal,omitempty" about:"The signal that killed it."`
+	Limit        string           `json:"limit,omitempty" about:"The limit that ended it."`
+	LimitsHit    []string         `json:"limits_hit,omitempty" about:"Limits that it ran into."`
+	Stdout       string           `json:"stdout,omitempty" about:"Its standard output, or head and tail of a long one."`
+	Stderr       string           `json:"stderr,omitempty" about:"Its standard error, or head and tail of a long one."`
+	StdoutBytes  int64            `json:"stdout_bytes" about:"Bytes that it wrote to standard output."`
+	StderrBytes  int64            `json:"stderr_bytes" about:"Bytes that it wrote to standard error."`
+	StdoutURI    string           `json:"stdout_uri,omitempty" about:"The resource with the whole standard output, where it is not all shown."`
+	StderrURI    string           `json:"stderr_uri,omitempty" about:"The resource with the whole standard error, where it is not all shown."`
+	StdoutLost   int64            `json:"stdout_lost,omitempty" about:"Bytes of standard output beyond max_output_bytes, which are gone."`
+	StderrLost   int64            `json:"stderr_lost,omitempty" about:"Bytes of standard error beyond max_output_bytes, which are gone."`
+	Value        *shown           `json:"value,omitempty" about:"The value of the last expression, in a session."`
+	Displays     []shown          `json:"displays,omitempty" about:"What the code displayed: images, tables."`
+	ProgramError *programError    `json:"program_error,omitempty" about:"The error that ended the code, in a session."`
+	StateLost    string           `json:"state_lost,omitempty" about:"Why the session's variables are gone."`
+	Packages     []packageFacts   `json:"packages,omitempty" about:"What was installed."`
+	Artifacts    []artifactFacts  `json:"artifacts,omitempty" about:"Files that it left in its working directory."`
+	Egress       []egressDecision `json:"egress,omitempty" about:"Decisions about hosts that it was to reach."`
+	Layers       []string         `json:"layers,omitempty" about:"Layers of containment that held it."`
+	Missing      []string         `json:"missing_layers,omitempty" about:"Layers that did not hold it."`
+	WallMS       float64          `json:"wall_ms" about:"Milliseconds that the program took."`
+	CPUMS        float64          `json:"cpu_ms" about:"Milliseconds of CPU time, of all its processes."`
+	TotalMS      float64          `json:"total_ms" about:"Milliseconds from request to result."`
+	QueueMS      float64          `json:"queue_ms" about:"Milliseconds that it waited for its turn."`
+	PeakMemory   int64            `json:"peak_memory_bytes" about:"The most memory that it had at once."`
+	Hints        []string         `json:"hints,omitempty" about:"What to do differently."`
+	Warnings     []string         `json:"warnings,omitempty" about:"What was not as it should be."`
+}
+
+type shown struct {
+	Text  string   `json:"text,omitempty" about:"It as text."`
+	HTML  string   `json:"html,omitempty" about:"It as HTML, if that is not too long."`
+	JSON  string   `json:"json,omitempty" about:"It as JSON, if that is not too long."`
+	Types []string `json:"types" about:"The MIME types that it has; images are in content."`
+}
+
+type programError struct {
+	Type      string `json:"type" about:"The error's type, such as ValueError."`
+	Message   string `json:"message" about:"What it says."`
+	Traceback string `json:"traceback" about:"Where it happened."`
+}
+
+type packageFacts struct {
+	Name      string `json:"name" about:"The package."`
+	Version   string `json:"version" about:"Its exact version."`
+	Hash      string `json:"hash" about:"The hash of what was fetched."`
+	Requested bool   `json:"requested" about:"True if it was asked for, false if another package needs it."`
+}
+
+type artifactFacts struct {
+	Name     string `json:"name" about:"The file's name, relative to the working directory."`
+	Size     int64  `json:"size" about:"Its bytes."`
+	SHA256   string `json:"sha256" about:"Its SHA-256."`
+	MIME     string `json:"mime" about:"Its type."`
+	URI      string `json:"uri,omitempty" about:"The resource to read it by."`
+	Withheld string `json:"withheld,omitempty" about:"Why it is not handed out."`
+}
+
+type egressDecision struct {
+	Name    string `json:"name" about:"The host."`
+	Port    int    `json:"port" about:"The port; 0 is any."`
+	Allowed bool   `json:"allowed" about:"Whether it may be reached."`
+	Reason  string `json:"reason" about:"Why."`
+}
+
+func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
+	q, err := s.request(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.request.Params.Task != nil {
+		return s.runAsTask(ctx, q)
+	}
+	if c.flag("background") {
+		return s.runBehind(q), nil
+	}
+	if w := c.progress.lines(); w != nil {
+		q.Stdout, q.Stderr = w, c.progress.lines()
+	}
+	res, err := s.cfg.Pipeline.Do(ctx, q)
+	return s.ran(res, err), nil
+}
+
+// request makes the pipeline's request out of the arguments.
+func (s *Server) request(c *call) (pipeline.Request, error) {
+	q := pipeline.Request{
+		Language: c.text("language"), Code: []byte(c.text("code")), Session: c.text("session_id"), Backend: c.text("backend"),
+		Args: c.texts("args"), Secrets: c.texts("secrets"), Allow: c.texts("allowed_domains"),
+	}
+	var err error
+	if q.Namespace, err = s.namespace(c.args, q.Session); err != nil {
+		return q, err
+	}
+	if q.Language == "" && q.Session == "" {
+		q.Language = "python"
+	}
+	b := boundsOf(c.object("resource_limits"))
+	if t := seconds(c.number("timeout")); t > 0 && (b.Wall == 0 || t < b.Wall) {
+		b.Wall = t
+	}
+	q.Limits, q.Output = b.Limits, b.Output
+	env := c.object("env")
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		q.Env = append(q.Env, name+"="+env.text(name))
+	}
+	if c.has("stdin") {
+		q.Stdin = strings.NewReader(c.text("stdin"))
+	}
+	q.Inputs, err = inputs(c.object("files"))
+	return q, err
+}
+
+// namespace is the one that a call belongs to: that which it names, or its session's.
+func (s *Server) namespace(a args, session string) (string, error) {
+	named, own := a.text("namespace"), s.cfg.Namespace
+	switch {
+	case own != "" && named != "" && named != own:
+		return "", bad("namespace", "this server belongs to the namespace %q: leave it out", own)
+	case own != "":
+		return own, nil
+	case named != "":
+		return named, nil
+	case session != "":
+		for _, info := range s.cfg.Pipeline.Sessions("") {
+			if info.ID == session {
+				return info.Namespace, nil
+			}
+		}
+	}
+	return "default", nil
+}
+
+// boundsOf reads limits; those that are not given are 0.
+func boundsOf(a args) pipeline.Bounds {
+	return pipeline.Bounds{
+		Limits: backends.Limits{
+			RAM:       int64(a.number("max_ram_mb")) << 20,
+			CPU:       a.number("max_cpu_cores"),
+			Wall:      seconds(a.number("timeout_seconds")),
+			Processes: int(a.number("max_processes")),
+		},
+		Output: int64(a.number("max_output_bytes")),
+	}
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// inputs reads files: text, data URLs, and the objects that callers of other tools know.
+func inputs(files args) ([]pipeline.Input, error) {
+	var all []pipeline.Input
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		content, err := fileContent(files.raw(name))
+		if err != nil {
+			return nil, bad("files", "%q: %v", clip(name, 80), err)
+		}
+		all = append(all, pipeline.Input{Name: name, Content: content})
+	}
+	return all, nil
+}
+
+func fileContent(raw json.RawMessage) ([]byte, error) {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		if strings.HasPrefix(s, "data:") {
+			return dataURL(s)
+		}
+		return []byte(s), nil
+	}
+	var o struct{ Text, Base64 *string }
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil || (o.Text == nil) == (o.Base64 == nil) {
+		return nil, errors.New(`must be the text, a data URL, or an object with "text" or "base64"`)
+	}
+	if o.Text != nil {
+		return []byte(*o.Text), nil
+	}
+	return fromBase64(*o.Base64)
+}
+
+// dataURL returns the content of a data URL. Text that only begins like one is text.
+func dataURL(s string) ([]byte, error) {
+	head, data, ok := strings.Cut(strings.TrimPrefix(s, "data:"), ",")
+	if !ok || strings.ContainsAny(head, "\n ") {
+		return []byte(s), nil
+	}
+	if strings.HasSuffix(head, ";base64") {
+		return fromBase64(data)
+	}
+	text, err := url.PathUnescape(data)
+	if err != nil {
+		return []byte(s), nil
+	}
+	return []byte(text), nil
+}
+
+func fromBase64(s string) ([]byte, error) {
+	s = strings.TrimRight(strings.Join(strings.Fields(s), ""), "=")
+	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if b, err := e.DecodeString(s); err == nil {
+			return b, nil
+		}
+	}
+	return nil, errors.New("is not base64")
+}
+
+// runBehind starts a run in the background.
+func (s *Server) runBehind(q pipeline.Request) *answer {
+	id, _ := s.cfg.Pipeline.Begin(q)
+	return &answer{
+		text: "running in the background as " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
+			"terminate_session with it ends it",
+		facts: &runFacts{outcome: outcome{RequestID: id, State: "running", Namespace: q.Namespace, SessionID: q.Session, Language: q.Language}},
+	}
+}

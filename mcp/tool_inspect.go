@@ -1,0 +1,222 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+const aboutInspect = `Without arguments lists sessions and background runs, with the limits in force. With session_id: that session's variables, files and environment, ` +
+	`secrets masked. With request_id: whether a background run is done, its last lines or its result.`
+
+func inspectIn() form {
+	return form{
+		sessionField("The session to look into."),
+		text("request_id", "The background run to look at.").upTo(64),
+		namespaceField(),
+	}
+}
+
+// stateFacts are of a session, of a background run, or of a namespace.
+type stateFacts struct {
+	said
+	Namespace string        `json:"namespace,omitempty" about:"The namespace; absent where all are listed."`
+	Sessions  []sessionInfo `json:"sessions,omitempty" about:"The sessions, or the one that was asked for."`
+	Variables []variable    `json:"variables,omitempty" about:"The session's variables."`
+	Files     []sessionFile `json:"files,omitempty" about:"The files in the session's working directory."`
+	Env       []string      `json:"env,omitempty" about:"The session's environment as NAME=VALUE, secrets masked."`
+	Usage     *usage        `json:"usage,omitempty" about:"What the session uses now."`
+	Note      string        `json:"note,omitempty" about:"Why something is missing."`
+	Jobs      []jobFacts    `json:"jobs,omitempty" about:"The background runs, or the one that was asked for."`
+	Result    *outcome      `json:"result,omitempty" about:"The background run's result, when it is done."`
+	Limits    *limitList    `json:"limits,omitempty" about:"What a run in the namespace gets that asks for nothing else."`
+	Caps      *limitList    `json:"caps,omitempty" about:"The most that can be asked for."`
+}
+
+type variable struct {
+	Name string `json:"name" about:"The variable."`
+	Type string `json:"type" about:"Its type."`
+	Text string `json:"text" about:"Its value, or the beginning of it."`
+	Size int64  `json:"size" about:"Its size in unit."`
+	Unit string `json:"unit,omitempty" about:"What size counts."`
+}
+
+type sessionFile struct {
+	Name    string `json:"name" about:"The file's name, relative to the working directory."`
+	Size    int64  `json:"size" about:"Its bytes."`
+	Changed string `json:"changed" about:"When it was changed last."`
+}
+
+type usage struct {
+	Memory    int64   `json:"memory_bytes" about:"Bytes of memory."`
+	Disk      int64   `json:"disk_bytes" about:"Bytes in /workspace, /tmp and /dev/shm."`
+	CPU       float64 `json:"cpu_seconds" about:"Seconds of CPU time since it began."`
+	Processes int     `json:"processes" about:"Processes."`
+}
+
+type jobFacts struct {
+	RequestID string `json:"request_id" about:"The run's id."`
+	Namespace string `json:"namespace" about:"The namespace that it belongs to."`
+	SessionID string `json:"session_id,omitempty" about:"The session that it runs in."`
+	State     string `json:"state" about:"running or done."`
+	Began     string `json:"began" about:"When it began."`
+	Stdout    string `json:"stdout_tail,omitempty" about:"The last of its standard output so far."`
+	Stderr    string `json:"stderr_tail,omitempty" about:"The last of its standard error so far."`
+	Ended     string `json:"ended,omitempty" about:"How it ended, when it is done."`
+}
+
+func (s *Server) inspectState(ctx context.Context, c *call) (*answer, error) {
+	id, run := c.text("session_id"), c.text("request_id")
+	switch {
+	case id != "" && run != "":
+		return nil, bad("request_id", "there is session_id, too: send one of them")
+	case id != "":
+		namespace, err := s.namespace(c.args, id)
+		if err != nil {
+			return nil, err
+		}
+		return s.inspectSession(ctx, namespace, id)
+	case run != "":
+		namespace, err := s.namespaceOf(c.args, run)
+		if err != nil {
+			return nil, err
+		}
+		return s.inspectJob(namespace, run)
+	}
+	namespace, err := s.namespace(c.args, "")
+	if err != nil {
+		return nil, err
+	}
+	all := namespace
+	if s.cfg.Namespace == "" && !c.has("namespace") {
+		all = ""
+	}
+	return s.overview(namespace, all), nil
+}
+
+// overview lists what there is in the namespace all, or in every one for "", and the limits of another.
+func (s *Server) overview(namespace, all string) *answer {
+	now, most := s.cfg.Pipeline.InForce(namespace)
+	limits, caps := limitListOf(now), limitListOf(most)
+	f := &stateFacts{Namespace: all, Limits: &limits, Caps: &caps}
+	var text []string
+	for _, i := range s.cfg.Pipeline.Sessions(all) {
+		f.Sessions = append(f.Sessions, infoOf(i))
+		line := fmt.Sprintf("- %s: %s, %s, namespace %s, %s, last used %s", i.ID, i.Language, i.State, i.Namespace, count(i.Cells, "cell"), stamp(i.Used))
+		if i.Ended != "" {
+			line += ", ended: " + i.Ended
+		}
+		text = append(text, line)
+	}
+	text = append([]string{count(len(f.Sessions), "session")}, text...)
+	jobs := s.cfg.Pipeline.Jobs(all)
+	text = append(text, count(len(jobs), "background run"))
+	for _, j := range jobs {
+		f.Jobs = append(f.Jobs, jobOf(j))
+		text = append(text, fmt.Sprintf("- %s: %s, namespace %s, began %s", j.ID, j.State, j.Namespace, stamp(j.Began)))
+	}
+	text = append(text, fmt.Sprintf("a run in namespace %s has: %s", namespace, limits), fmt.Sprintf("the most that can be asked for: %s", caps))
+	return &answer{text: strings.Join(text, "\n"), facts: f}
+}
+
+func jobOf(j pipeline.Job) jobFacts {
+	f := jobFacts{RequestID: j.ID, Namespace: j.Namespace, SessionID: j.Session, State: j.State, Began: stamp(j.Began)}
+	if j.Result != nil {
+		f.Ended = j.Result.Ended
+		return f
+	}
+	f.Stdout, f.Stderr = readable(j.Stdout), readable(j.Stderr)
+	return f
+}
+
+func (s *Server) inspectJob(namespace, id string) (*answer, error) {
+	j, ok := s.cfg.Pipeline.Job(namespace, id)
+	if !ok {
+		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
+			Reason: fmt.Sprintf("there is no background run %s in namespace %s", clip(id, 64), namespace),
+			Remedy: "inspect_state without arguments lists those that there are; get_artifacts has what others left"}
+	}
+	f := &stateFacts{Namespace: namespace, Jobs: []jobFacts{jobOf(j)}}
+	if j.Result == nil {
+		text := fmt.Sprintf("running for %s", time.Since(j.Began).Round(100*time.Millisecond))
+		if f.Jobs[0].Stdout == "" && f.Jobs[0].Stderr == "" {
+			text += "\nit has written nothing yet"
+		}
+		for _, part := range []struct{ name, text string }{{"stdout", f.Jobs[0].Stdout}, {"stderr", f.Jobs[0].Stderr}} {
+			if part.text != "" {
+				text += fmt.Sprintf("\nlast of %s (%d bytes):\n%s", part.name, len(part.text), strings.TrimSuffix(part.text, "\n"))
+			}
+		}
+		return &answer{text: text, facts: f}, nil
+	}
+	a, err := s.finished(namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := a.facts.(*runFacts); ok {
+		f.Result, f.Refused = &r.outcome, r.Refused
+	}
+	return &answer{text: "done: " + a.text, facts: f, extra: a.extra}, nil
+}
+
+// finished is the result of a background run that is done.
+func (s *Server) finished(namespace, id string) (*answer, error) {
+	j, ok := s.cfg.Pipeline.Job(namespace, id)
+	if !ok || j.Result == nil {
+		return nil, fmt.Errorf("the background run %s was forgotten before its result was read", id)
+	}
+	return s.ran(*j.Result, nil), nil
+}
+
+func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*answer, error) {
+	info, err := s.cfg.Pipeline.Session(namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	if info.State == "dead" {
+		f := &stateFacts{Namespace: namespace, Sessions: []sessionInfo{infoOf(info)}}
+		return &answer{text: fmt.Sprintf("session %s is dead: %s\nwhat to do: create_session starts a new one", id, info.Ended), facts: f}, nil
+	}
+	state, err := s.cfg.Pipeline.Inspect(ctx, namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	f := &stateFacts{
+		Namespace: namespace, Sessions: []sessionInfo{infoOf(state.Info)}, Env: state.Env, Note: state.Note,
+		Usage: &usage{state.Usage.MemoryBytes, state.Usage.DiskBytes, state.Usage.CPUSeconds, state.Usage.Processes},
+	}
+	text := []string{fmt.Sprintf("session %s: %s, %s, %s, %s of memory", id, state.Language, state.State, count(state.Cells, "cell"), size(state.Usage.MemoryBytes))}
+	for _, r := range state.Restarts {
+		text = append(text, fmt.Sprintf("its variables were lost at %s: %s", stamp(r.Time), r.Why))
+	}
+	text = append(text, count(len(state.Variables), "variable"))
+	for i, v := range state.Variables {
+		f.Variables = append(f.Variables, variable{readable(v.Name), v.Type, readable(v.Text), v.Size, v.Unit})
+		if i < maxNamed {
+			text = append(text, fmt.Sprintf("- %s (%s): %s", readable(v.Name), v.Type, readable(clip(v.Text, 200))))
+		}
+	}
+	text = append(text, more(len(state.Variables)), count(len(state.Files), "file"))
+	for i, one := range state.Files {
+		f.Files = append(f.Files, sessionFile{readable(one.Name), one.Size, stamp(one.Changed)})
+		if i < maxNamed {
+			text = append(text, fmt.Sprintf("- %s, %s", readable(one.Name), size(one.Size)))
+		}
+	}
+	text = append(text, more(len(state.Files)), "environment: "+strings.Join(state.Env, " "), state.Note)
+	text = strings.FieldsFunc(strings.Join(text, "\n"), func(r rune) bool { return r == '\n' })
+	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
+}
+
+// maxNamed is how many variables and files the text names; the facts have all.
+const maxNamed = 50
+
+func more(n int) string {
+	if n <= maxNamed {
+		return ""
+	}
+	return fmt.Sprintf("- and %d more", n-maxNamed)
+}

@@ -1,0 +1,87 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+const aboutInstall = `Installs Python or Node packages with the network for this step only: into a session, or for all later runs of the namespace. ` +
+	`Install scripts do not run unless the operator allows it. Returns the exact versions and hashes.`
+
+func installIn() form {
+	return form{
+		list("packages", `Packages as the package manager takes them: "requests==2.32.3", "numpy>=2", "left-pad@1.3.0".`,
+			text("", "One package, with a version if that matters.").atLeast(1).upTo(300)).required().atLeast(1).upTo(100),
+		choice("language", "Whose packages they are. Default: the session's language, or python.", "python", "node").spelling(languageField("").spelled),
+		sessionField("The session to install into. Default: all later runs of the namespace."),
+		namespaceField(),
+	}
+}
+
+type installFacts struct {
+	said
+	RequestID string         `json:"request_id,omitempty" about:"The id under which the audit log has it."`
+	Ended     string         `json:"ended,omitempty" about:"How the package manager ended: ok, exit, timeout and so on."`
+	ExitCode  int            `json:"exit_code" about:"Its exit code; 0 is success."`
+	Packages  []packageFacts `json:"packages,omitempty" about:"What was installed, with what it needs."`
+	Output    string         `json:"output,omitempty" about:"What the package manager wrote, if it failed."`
+	TotalMS   float64        `json:"total_ms" about:"Milliseconds that it took."`
+}
+
+func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
+	q := pipeline.Install{Session: c.text("session_id"), Language: c.text("language"), Packages: c.texts("packages"), Progress: c.progress.say}
+	var err error
+	if q.Namespace, err = s.namespace(c.args, q.Session); err != nil {
+		return nil, err
+	}
+	if q.Language == "" && q.Session == "" {
+		q.Language = "python"
+	}
+	res, err := s.cfg.Pipeline.Install(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	f := &installFacts{RequestID: res.ID, Ended: res.Ended, ExitCode: res.ExitCode, Packages: installed(res), TotalMS: float64(res.Timings.Total) / 1000}
+	if res.Ended == backends.EndedOK {
+		return &answer{text: fmt.Sprintf("installed %s: %s\nrequest_id: %s", count(len(f.Packages), "package"), packageLine(f.Packages), res.ID), facts: f}, nil
+	}
+	f.Output, _ = excerpt(strings.TrimSpace(res.Stdout+"\n"+res.Stderr), maxStreams/2, "")
+	text := fmt.Sprintf("the package manager failed (%s, exit code %d), and nothing was installed:\n%s", res.Ended, res.ExitCode, f.Output)
+	for _, h := range res.Hints {
+		text += "\nhint: " + forTools(h)
+	}
+	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}, nil
+}
+
+func installed(res pipeline.Result) []packageFacts {
+	var list []packageFacts
+	for _, p := range res.Packages {
+		list = append(list, packageFacts(p))
+	}
+	return list
+}
+
+// packageLine names what was installed, what was asked for first.
+func packageLine(list []packageFacts) string {
+	var asked, needed []string
+	for _, p := range list {
+		one := p.Name + " " + p.Version
+		if p.Requested {
+			asked = append(asked, one)
+		} else {
+			needed = append(needed, one)
+		}
+	}
+	if len(needed) > maxListed {
+		needed = append(needed[:maxListed:maxListed], fmt.Sprintf("%d more", len(needed)-maxListed))
+	}
+	text := strings.Join(asked, ", ")
+	if needed != nil {
+		text += "; with what they need: " + strings.Join(needed, ", ")
+	}
+	return text
+}

@@ -1,0 +1,146 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+const (
+	aboutRuntimes = `Lists the languages that can be run here with their versions, and the layers of containment that the host gives.`
+	aboutLimits   = `Sets limits: with session_id those of a session, else what later runs of a namespace get that ask for nothing else. ` +
+		`Never above the operator's caps. Returns what is now in force.`
+	aboutStats = `Shows the server's figures: runs, queue, sessions, times.`
+)
+
+func runtimesIn() form { return form{backendField()} }
+
+func limitsIn() form {
+	return append(form{sessionField("The session whose limits are set. Default: the namespace's."), namespaceField()}, limitFields()...)
+}
+
+type runtimesFacts struct {
+	said
+	Backend  string         `json:"backend,omitempty" about:"The backend that was asked."`
+	Usable   bool           `json:"usable" about:"Whether code can be run in it."`
+	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
+	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"The interpreters."`
+	Layers   []layerFacts   `json:"layers,omitempty" about:"The layers of containment."`
+}
+
+type runtimeFacts struct {
+	Language  string `json:"language" about:"The language."`
+	Available bool   `json:"available" about:"Whether it can be run."`
+	Version   string `json:"version,omitempty" about:"Its version."`
+	Why       string `json:"why,omitempty" about:"Where it was found, or what to install."`
+}
+
+type layerFacts struct {
+	Name    string `json:"name" about:"The layer."`
+	InForce bool   `json:"in_force" about:"Whether the host gives it."`
+	Detail  string `json:"detail,omitempty" about:"What exactly, or why not."`
+	Remedy  string `json:"remedy,omitempty" about:"What a person types to get it."`
+}
+
+func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
+	p, err := s.cfg.Pipeline.Probe(ctx, c.text("backend"))
+	if err != nil {
+		return nil, err
+	}
+	f := &runtimesFacts{Backend: p.Backend, Usable: p.Usable, Why: p.Why}
+	text := []string{fmt.Sprintf("backend %s can run code:", p.Backend)}
+	if !p.Usable {
+		text[0] = fmt.Sprintf("backend %s can't run code: %s", p.Backend, p.Why)
+	}
+	for _, r := range p.Runtimes {
+		f.Runtimes = append(f.Runtimes, runtimeFacts{r.Name, r.Path != "", r.Version, r.Why})
+		line := fmt.Sprintf("- %s %s", r.Name, r.Version)
+		if r.Path == "" {
+			line = fmt.Sprintf("- %s is missing: %s", r.Name, r.Why)
+		}
+		text = append(text, line)
+	}
+	var held []string
+	for _, l := range p.Layers {
+		f.Layers = append(f.Layers, layerFacts{l.Name, l.InForce, l.Detail, l.Remedy})
+		if l.InForce {
+			held = append(held, l.Name)
+		} else {
+			text = append(text, fmt.Sprintf("layer %s is not there: %s; a person can type: %s", l.Name, l.Detail, l.Remedy))
+		}
+	}
+	text = append(text, "layers: "+strings.Join(held, " "))
+	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
+}
+
+type limitsFacts struct {
+	said
+	Namespace string     `json:"namespace,omitempty" about:"The namespace whose runs, or session, they are for."`
+	SessionID string     `json:"session_id,omitempty" about:"The session that they are for."`
+	Limits    *limitList `json:"limits,omitempty" about:"What is now in force."`
+	Caps      *limitList `json:"caps,omitempty" about:"The most that can be asked for."`
+}
+
+func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
+	f := &limitsFacts{SessionID: c.text("session_id")}
+	var err error
+	if f.Namespace, err = s.namespace(c.args, f.SessionID); err != nil {
+		return nil, err
+	}
+	now, err := s.cfg.Pipeline.SetLimits(ctx, f.Namespace, f.SessionID, boundsOf(c.args))
+	if err != nil {
+		return nil, err
+	}
+	_, most := s.cfg.Pipeline.InForce(f.Namespace)
+	limits, caps := limitListOf(now), limitListOf(most)
+	f.Limits, f.Caps = &limits, &caps
+	who := "a run in namespace " + f.Namespace + " that asks for nothing else"
+	if f.SessionID != "" {
+		who = "session " + f.SessionID
+	}
+	return &answer{text: fmt.Sprintf("%s has: %s\nthe most that can be asked for: %s", who, limits, caps), facts: f}, nil
+}
+
+type statsFacts struct {
+	said
+	Uptime   float64          `json:"uptime_seconds" about:"Seconds since the server began."`
+	Running  int              `json:"running" about:"Slots of the queue that are taken."`
+	Waiting  int              `json:"waiting" about:"Requests that wait for a slot."`
+	Slots    int              `json:"slots" about:"How many slots there are."`
+	Runs     map[string]int64 `json:"runs,omitempty" about:"How many runs ended in which way."`
+	Sessions map[string]int   `json:"sessions,omitempty" about:"How many sessions are in which state."`
+	Jobs     int              `json:"background_runs" about:"Background runs that are not done."`
+	P50      float64          `json:"p50_ms" about:"Half of the last runs took no more milliseconds than this."`
+	P90      float64          `json:"p90_ms" about:"Nine of ten of the last runs took no more milliseconds than this."`
+	P99      float64          `json:"p99_ms" about:"99 of 100 of the last runs took no more milliseconds than this."`
+}
+
+func (s *Server) sandboxStats(_ context.Context, _ *call) (*answer, error) {
+	n := s.cfg.Pipeline.Stats()
+	f := statsOf(n)
+	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms",
+		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, count(n.Jobs, "run"), tallied(n.Runs), tallied(n.Sessions), n.P50, n.P90, n.P99)
+	return &answer{text: text, facts: f}, nil
+}
+
+func statsOf(n pipeline.Stats) *statsFacts {
+	return &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,
+		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99}
+}
+
+// tallied lists what there is how many of.
+func tallied[N int | int64](all map[string]N) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, all[name]))
+	}
+	if parts == nil {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}

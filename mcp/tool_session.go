@@ -1,0 +1,191 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+const (
+	aboutCreate = `Starts a session: a sandbox whose interpreter stays, so that variables, imports, files and background threads live on ` +
+		`from one execute_code with its session_id to the next. It ends with terminate_session, or when it is idle or old.`
+	aboutTerminate = `Ends a session and all that runs in it, or kills a run in the background. Variables and files are gone; output and artifacts of earlier calls stay for a while.`
+)
+
+func createIn() form {
+	return form{
+		languageField("Language of the session; it can't be changed later.").or("python"),
+		backendField(),
+		namespaceField(),
+		list("packages", `Packages to install first, such as "numpy==2.1.0" or "left-pad@1.3.0".`, text("", "One package, with a version if that matters.").upTo(300)).upTo(100),
+		domainsField("Hosts that its code may reach, if policy agrees. Default: none, there is no network."),
+		number("idle_seconds", "Seconds without a call after which it ends. Default: the operator's.", 1, 604800),
+		number("lifetime_seconds", "Seconds after which it ends in any case. Default: the operator's.", 1, 604800),
+		limitsField(),
+	}
+}
+
+func terminateIn() form {
+	return form{
+		sessionField("The session to end, or the request_id of a run in the background.").required().atLeast(1),
+		namespaceField(),
+	}
+}
+
+type sessionFacts struct {
+	said
+	sessionInfo
+	Packages []packageFacts `json:"packages,omitempty" about:"What was installed into it."`
+}
+
+// sessionInfo is what is told of one session.
+type sessionInfo struct {
+	SessionID string     `json:"session_id,omitempty" about:"The session's id."`
+	Namespace string     `json:"namespace,omitempty" about:"The namespace that it belongs to."`
+	Language  string     `json:"language,omitempty" about:"What it runs."`
+	Backend   string     `json:"backend,omitempty" about:"What contains it."`
+	Profile   string     `json:"profile,omitempty" about:"The containment profile."`
+	State     string     `json:"state,omitempty" about:"idle, busy or dead."`
+	Created   string     `json:"created,omitempty" about:"When it began."`
+	Used      string     `json:"last_used,omitempty" about:"When it was used last."`
+	Idle      float64    `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends."`
+	Lifetime  float64    `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case."`
+	Cells     int        `json:"cells" about:"How many pieces of code it has run."`
+	Restarts  []restart  `json:"restarts,omitempty" about:"When and why its variables were lost."`
+	Ended     string     `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
+	Limits    *limitList `json:"limits,omitempty" about:"What it may use."`
+	Layers    []string   `json:"layers,omitempty" about:"Layers of containment that hold it."`
+}
+
+type restart struct {
+	Time string `json:"time" about:"When."`
+	Why  string `json:"why" about:"Why."`
+}
+
+// limitList are limits in the units that they are set in.
+type limitList struct {
+	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together."`
+	CPU       float64 `json:"max_cpu_cores" about:"Cores."`
+	Wall      float64 `json:"timeout_seconds" about:"Seconds of one run or cell."`
+	Processes int     `json:"max_processes" about:"Processes and threads."`
+	Output    int64   `json:"max_output_bytes" about:"Bytes of stdout that are kept, and as many of stderr."`
+	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
+}
+
+func (l limitList) String() string {
+	return fmt.Sprintf("%d MB of memory, %s cores, %s s, %d processes, %s of output, %d MB of disk",
+		l.RAM, decimal(l.CPU), decimal(l.Wall), l.Processes, size(l.Output), l.Disk)
+}
+
+func limitListOf(b pipeline.Bounds) limitList {
+	return limitList{RAM: b.RAM >> 20, CPU: b.CPU, Wall: b.Wall.Seconds(), Processes: b.Processes, Output: b.Output, Disk: b.Disk >> 20}
+}
+
+func infoOf(i session.Info) sessionInfo {
+	limits := limitList(i.Limits)
+	f := sessionInfo{
+		SessionID: i.ID, Namespace: i.Namespace, Language: i.Language, Backend: i.Backend, Profile: i.Profile, State: i.State,
+		Created: stamp(i.Created), Used: stamp(i.Used), Idle: i.Idle, Lifetime: i.Lifetime, Cells: i.Cells, Ended: i.Ended,
+		Limits: &limits, Layers: i.Layers,
+	}
+	for _, r := range i.Restarts {
+		f.Restarts = append(f.Restarts, restart{stamp(r.Time), r.Why})
+	}
+	return f
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
+	namespace, err := s.namespace(c.args, "")
+	if err != nil {
+		return nil, err
+	}
+	q := pipeline.NewSession{
+		Namespace: namespace, Language: c.text("language"), Backend: c.text("backend"), Allow: c.texts("allowed_domains"),
+		Limits: boundsOf(c.object("resource_limits")), Idle: seconds(c.number("idle_seconds")), Lifetime: seconds(c.number("lifetime_seconds")),
+	}
+	if q.Language == "" {
+		q.Language = "python"
+	}
+	c.progress.say("starting the session")
+	info, err := s.cfg.Pipeline.OpenSession(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	f := &sessionFacts{sessionInfo: infoOf(info)}
+	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s, contained by %s (%s, %s)\n%s\nit ends after %s s without a call, and after %s s in any case",
+		info.ID, info.Language, info.Namespace, count(len(info.Layers), "layer"), info.Backend, info.Profile, f.Limits, decimal(info.Idle), decimal(info.Lifetime))
+	if packages := c.texts("packages"); len(packages) > 0 {
+		res, err := s.cfg.Pipeline.Install(ctx, pipeline.Install{
+			Namespace: namespace, Session: info.ID, Language: info.Language, Packages: packages, Progress: c.progress.say})
+		if err != nil || res.Ended != backends.EndedOK {
+			return s.undone(ctx, info, res, err), nil
+		}
+		f.Packages = installed(res)
+		text += "\ninstalled: " + packageLine(f.Packages)
+	}
+	return &answer{text: text, facts: f}, nil
+}
+
+// undone ends a session whose packages could not be installed: half of what was asked for is of no use.
+func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Result, err error) *answer {
+	if _, closing := s.cfg.Pipeline.CloseSession(context.WithoutCancel(ctx), info.Namespace, info.ID); closing != nil {
+		s.log.Warn("a session whose packages could not be installed can't be ended", "session", info.ID, "error", closing)
+	}
+	a := s.ran(res, err)
+	r := refusal{Reason: "the packages could not be installed, so there is no session", Denied: true,
+		Remedy: "correct the packages, or create the session without them"}
+	return &answer{text: r.String() + "\n" + a.text, facts: &sessionFacts{said: said{Refused: &r}}, failed: true}
+}
+
+type endedFacts struct {
+	said
+	SessionID string `json:"session_id,omitempty" about:"The session that has ended."`
+	RequestID string `json:"request_id,omitempty" about:"The background run that was killed."`
+	Cells     int    `json:"cells" about:"How many pieces of code the session ran."`
+}
+
+func (s *Server) terminateSession(ctx context.Context, c *call) (*answer, error) {
+	id := c.text("session_id")
+	namespace, err := s.namespaceOf(c.args, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := s.cfg.Pipeline.Job(namespace, id); ok {
+		text := "the run in the background is done already: " + id
+		if s.cfg.Pipeline.CancelJob(namespace, id) {
+			text = "the run in the background is being ended: " + id + "\ninspect_state with this request_id tells when it is over"
+		}
+		return &answer{text: text, facts: &endedFacts{RequestID: id}}, nil
+	}
+	info, err := s.cfg.Pipeline.CloseSession(ctx, namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{
+		text:  fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, count(info.Cells, "cell")),
+		facts: &endedFacts{SessionID: id, Cells: info.Cells},
+	}, nil
+}
+
+// namespaceOf is like namespace, for the id of a session or of a run in the background.
+func (s *Server) namespaceOf(a args, id string) (string, error) {
+	if s.cfg.Namespace == "" && !a.has("namespace") {
+		for _, j := range s.cfg.Pipeline.Jobs("") {
+			if j.ID == id {
+				return j.Namespace, nil
+			}
+		}
+	}
+	return s.namespace(a, id)
+}

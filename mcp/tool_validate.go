@@ -1,0 +1,108 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+const aboutValidate = `Checks code without running it: syntax with line, column and a caret, missing imports, and patterns that deserve a thought, ` +
+	`each with its reason and place. With auto_fix it returns the code with the missing imports added.`
+
+func validateIn() form {
+	return form{
+		text("code", "The source code to check.").required(),
+		languageField("Language of the code.").or("python"),
+		toggle("auto_fix", "Adds missing imports, and returns the code and the difference."),
+	}
+}
+
+type validateFacts struct {
+	said
+	Valid    bool          `json:"valid" about:"Whether the language's parser takes the code."`
+	Language string        `json:"language,omitempty" about:"The language that it was checked as."`
+	Problems []problem     `json:"problems,omitempty" about:"Why it is not valid."`
+	Missing  []missingName `json:"missing_imports,omitempty" about:"Names that are used and bound nowhere, and what would bind them."`
+	Dangers  []danger      `json:"dangers,omitempty" about:"Patterns that deserve a thought. Containment does not depend on them."`
+	Fixed    string        `json:"fixed,omitempty" about:"The code with missing imports added, if something was."`
+	Diff     string        `json:"diff,omitempty" about:"The difference from the code to fixed."`
+	Notes    []string      `json:"notes,omitempty" about:"What could not be checked, and oddities."`
+}
+
+type problem struct {
+	Line    int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
+	Column  int    `json:"column" about:"The column, from 1."`
+	Text    string `json:"text" about:"What is wrong."`
+	Snippet string `json:"snippet" about:"The line with a caret under the place."`
+}
+
+type missingName struct {
+	Name      string `json:"name" about:"The name."`
+	Statement string `json:"statement" about:"What would bind it."`
+	Line      int    `json:"line" about:"The line of its first use."`
+	Column    int    `json:"column" about:"The column of its first use."`
+}
+
+type danger struct {
+	Rule     string `json:"rule" about:"The rule's name."`
+	Severity string `json:"severity" about:"info, low, medium or high."`
+	Reason   string `json:"reason" about:"Why it deserves a thought."`
+	Line     int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
+	Column   int    `json:"column" about:"The column, from 1."`
+	Snippet  string `json:"snippet,omitempty" about:"The line with a caret under the place."`
+}
+
+func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
+	language := c.text("language")
+	if language == "" {
+		language = "python"
+	}
+	code := validate.Code{Language: language, Source: []byte(c.text("code"))}
+	r, err := s.cfg.Pipeline.Analyze(ctx, code, c.flag("auto_fix"))
+	if err != nil {
+		return nil, err
+	}
+	f := &validateFacts{Valid: r.Valid, Language: r.Language, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
+	text := []string{"valid " + r.Language}
+	if !r.Valid {
+		text[0] = fmt.Sprintf("not valid: %s", count(len(r.Problems), "problem"))
+	}
+	for _, p := range r.Problems {
+		f.Problems = append(f.Problems, problem{p.Line, p.Column, p.Text, p.Snippet})
+		text = append(text, at(p.Line, p.Column, p.Text, p.Snippet))
+	}
+	for _, m := range r.Missing {
+		f.Missing = append(f.Missing, missingName{m.Name, m.Statement, m.Line, m.Column})
+		text = append(text, fmt.Sprintf("line %d: %s is used and bound nowhere: %s", m.Line, m.Name, m.Statement))
+	}
+	if len(r.Dangers) == 0 && r.Valid {
+		text = append(text, "no pattern that deserves a thought")
+	}
+	for _, d := range r.Dangers {
+		f.Dangers = append(f.Dangers, danger{d.Rule, d.Severity, d.Reason, d.Line, d.Column, d.Snippet})
+		text = append(text, at(d.Line, d.Column, fmt.Sprintf("%s (%s, %s)", d.Reason, d.Severity, d.Rule), d.Snippet))
+	}
+	for _, n := range r.Notes {
+		text = append(text, "note: "+n)
+	}
+	if r.Diff != "" {
+		text = append(text, "what auto_fix changed; the whole code is in structuredContent.fixed:", r.Diff)
+	}
+	if r.Fixed != "" && len(r.Fixed) <= maxStreams/2 {
+		text = append(text, "the code with its imports:", r.Fixed)
+	}
+	return &answer{text: strings.TrimRight(strings.Join(text, "\n"), "\n"), facts: f}, nil
+}
+
+// at is one finding with its place.
+func at(line, column int, text, snippet string) string {
+	if line > 0 {
+		text = fmt.Sprintf("line %d, column %d: %s", line, column, text)
+	}
+	if snippet != "" {
+		text += "\n" + snippet
+	}
+	return text
+}

@@ -1,0 +1,121 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// A tool is one row of the table.
+type tool struct {
+	name, title string
+	run         func(context.Context, *call) (*answer, error)
+	about       string
+	in, out     form
+	hints       hints
+}
+
+// hints are what clients decide by whether to ask their user before a call.
+type hints uint8
+
+const (
+	reads       hints = 1 << iota // changes nothing
+	destroys                      // may remove or overwrite something
+	repeats                       // a second call with the same arguments changes nothing more
+	reachesOut                    // may reach beyond this machine
+	backgrounds                   // may run as a task
+)
+
+func (s *Server) tools() []tool {
+	return []tool{
+		{"execute_code", "Run code", s.executeCode, aboutExecute, executeIn(), shape[runFacts](), destroys | reachesOut | backgrounds},
+		{"install_package", "Install packages", s.installPackage, aboutInstall, installIn(), shape[installFacts](), repeats | reachesOut},
+		{"validate_code", "Check code without running it", s.validateCode, aboutValidate, validateIn(), shape[validateFacts](), reads | repeats},
+		{"create_session", "Start a session", s.createSession, aboutCreate, createIn(), shape[sessionFacts](), reachesOut},
+		{"terminate_session", "End a session", s.terminateSession, aboutTerminate, terminateIn(), shape[endedFacts](), destroys | repeats},
+		{"bridge_data", "Put data into a session", s.bridgeData, aboutBridge, bridgeIn(), shape[bridgeFacts](), destroys | repeats},
+		{"list_runtimes", "List languages and layers", s.listRuntimes, aboutRuntimes, runtimesIn(), shape[runtimesFacts](), reads | repeats},
+		{"set_resource_limits", "Set limits", s.setLimits, aboutLimits, limitsIn(), shape[limitsFacts](), repeats},
+		{"sandbox_stats", "Show the server's figures", s.sandboxStats, aboutStats, nil, shape[statsFacts](), reads | repeats},
+		{"inspect_state", "Look into sessions and background runs", s.inspectState, aboutInspect, inspectIn(), shape[stateFacts](), reads | repeats},
+		{"get_artifacts", "Fetch files and output of a run", s.getArtifacts, aboutArtifacts, artifactsIn(), shape[artifactsFacts](), reads | repeats},
+		{"request_egress", "Ask a person for network access", s.requestEgress, aboutEgress, egressIn(), shape[approvalFacts](), repeats | reachesOut},
+		{"audit_execution", "Read the audit log", s.auditExecution, aboutAudit, auditIn(), shape[auditFacts](), reads | repeats},
+		{"web_search", "Search the web", s.off(webOff, "query"), aboutSearch, searchIn(), shape[searchFacts](), reads | repeats | reachesOut},
+		{"fetch_webpage", "Fetch a web page", s.off(webOff, "url"), aboutFetch, fetchIn(), shape[pageFacts](), reads | repeats | reachesOut},
+		{"browser_fetch", "Fetch a web page with a browser", s.off(webOff, "url"), aboutBrowser, browserIn(), shape[pageFacts](), reads | repeats | reachesOut},
+		{"host_exec", "Run a command on the host", s.off(hostOff, "command"), aboutHostExec, hostExecIn(), shape[hostExecFacts](), destroys | reachesOut},
+		{"request_host_access", "Ask a person for access to the host", s.off(hostOff, "pattern"), aboutHostAccess, hostAccessIn(), shape[approvalFacts](), repeats},
+		{"list_host_access", "List what is allowed on the host", s.off(hostOff, ""), aboutHostList, hostListIn(), shape[hostListFacts](), reads | repeats},
+		{"host_file_read", "Read a file of the host", s.off(hostOff, "path"), aboutFileRead, fileReadIn(), shape[fileReadFacts](), reads | repeats},
+		{"host_file_write", "Write a file of the host", s.off(hostOff, "path"), aboutFileWrite, fileWriteIn(), shape[fileFacts](), destroys | repeats},
+		{"host_file_list", "List a folder of the host", s.off(hostOff, "path"), aboutFileList, fileListIn(), shape[fileListFacts](), reads | repeats},
+		{"host_file_copy", "Copy files between host and sandbox", s.off(hostOff, "source"), aboutFileCopy, fileCopyIn(), shape[fileFacts](), destroys | repeats},
+	}
+}
+
+// listed is the tool's entry in tools/list.
+func (t tool) listed() mcp.Tool {
+	on := func(h hints) *bool { b := t.hints&h != 0; return &b }
+	out := mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.about,
+		RawInputSchema: raw(t.in), RawOutputSchema: raw(t.out),
+		Annotations: mcp.ToolAnnotation{
+			Title: t.title, ReadOnlyHint: on(reads), DestructiveHint: on(destroys),
+			IdempotentHint: on(repeats), OpenWorldHint: on(reachesOut),
+		},
+	}
+	if t.hints&backgrounds != 0 {
+		out.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskSupportOptional}
+	}
+	return out
+}
+
+func raw(f form) json.RawMessage {
+	b, err := json.Marshal(f.schema())
+	if err != nil {
+		panic("mcp: a schema can't be written as JSON: " + err.Error()) // our bug, found by any test
+	}
+	return b
+}
+
+// Fields that several tools have.
+
+func namespaceField() field {
+	return text("namespace", `Namespace that the call belongs to: its sessions, packages, secrets, limits and rows of the audit log. Default: "default".`).upTo(64)
+}
+
+func sessionField(about string) field { return text("session_id", about).upTo(64) }
+
+func languageField(about string) field {
+	return choice("language", about, "python", "node", "typescript", "shell", "r").spelling(map[string]string{
+		"python3": "python", "py": "python", "ipython": "python",
+		"nodejs": "node", "javascript": "node", "js": "node", "node.js": "node", "ecmascript": "node",
+		"ts": "typescript", "bash": "shell", "sh": "shell", "zsh": "shell", "rscript": "r",
+	})
+}
+
+func backendField() field {
+	return choice("backend", "What contains the code. Default: the operator's choice; list_runtimes tells what each offers.",
+		"process", "podman", "docker")
+}
+
+func domainsField(about string) field {
+	return list("allowed_domains", about, text("", `A host: "example.com", "*.example.com" or "example.com:5432".`).upTo(300)).upTo(100)
+}
+
+func limitFields() form {
+	return form{
+		integer("max_ram_mb", "MB of memory for all of its processes together.", 1, 1<<20),
+		number("max_cpu_cores", "Cores that it may use.", 0.01, 1024),
+		number("timeout_seconds", "Seconds that a run, or a session's cell, may take.", 0.001, 86400),
+		integer("max_processes", "Processes and threads, on top of what the interpreter needs.", 1, 1<<16),
+		integer("max_output_bytes", "Bytes of stdout that are kept, and as many of stderr.", 1, 1<<30),
+	}
+}
+
+func limitsField() field {
+	return object("resource_limits", "Limits, at most the operator's caps. Default for each: what the operator or set_resource_limits has set.",
+		limitFields()...)
+}

@@ -1,0 +1,220 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// checkCell is what validate does for code that a session is to run.
+func (r *run) checkCell(ctx context.Context, c checked) (checked, error) {
+	q := &c.Request
+	s, err := r.p.sessions.Get(q.Session)
+	if err != nil {
+		return c, sessionError(StageValidate, err)
+	}
+	info := s.Info()
+	if err := fitsSession(*q, info); err != nil {
+		return c, err
+	}
+	for _, b := range r.p.cfg.Backends {
+		if b.Name() == info.Backend {
+			c.backend = b
+		}
+	}
+	c.session, c.profile = s, info.Profile
+	if c.base, c.requires, err = r.p.profile(c.profile, q.Require); err != nil {
+		return c, err
+	}
+	if c.limits, err = r.p.limitCell(*q, info); err != nil {
+		return c, err
+	}
+	c.code, err = validate.Check(ctx, validate.Code{Language: cmp.Or(q.Language, info.Language), Name: q.Name, Source: q.Code})
+	if err != nil {
+		return c, invalid(err)
+	}
+	if c.code.Language != info.Language {
+		return c, refuse(StageValidate, fmt.Sprintf("the session runs %s, and this is %s", info.Language, c.code.Language),
+			"create a session of that language, or leave session_id out")
+	}
+	if err := r.p.review(ctx, c); err != nil {
+		return c, err
+	}
+	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = info.Language, c.code.Name, c.profile, info.Backend
+	r.know(c)
+	return c, nil
+}
+
+// fitsSession refuses what can't be had of a session that stands already.
+func fitsSession(q Request, info session.Info) error {
+	if q.Namespace != info.Namespace {
+		// The same words as for one that is not there: namespaces are walls.
+		return sessionError(StageValidate, fmt.Errorf("%w: %.40q", session.ErrUnknown, q.Session))
+	}
+	for what, asked := range map[string]bool{
+		"another backend":       q.Backend != "" && q.Backend != info.Backend,
+		"another profile":       q.Profile != "" && q.Profile != info.Profile,
+		"mounts":                len(q.Mounts) > 0,
+		"a host's workspace":    q.Workspace.Host != "",
+		"other allowed domains": len(q.Allow) > 0,
+		"arguments":             len(q.Args) > 0,
+		"standard input":        q.Stdin != nil,
+	} {
+		if asked {
+			return refuse(StageValidate, "code in a session can't have "+what, "name it when the session is created, or leave session_id out; data can come in as files, env or bridge_data")
+		}
+	}
+	return nil
+}
+
+// limitCell returns the session's limits, with the time and output of this cell.
+func (p *Pipeline) limitCell(q Request, info session.Info) (Bounds, error) {
+	own := boundsOf(info.Limits)
+	asked := q.Limits
+	asked.Wall = 0
+	for what, more := range map[string]bool{
+		"memory":    asked.RAM > 0 && asked.RAM != own.RAM,
+		"CPU":       asked.CPU > 0 && asked.CPU != own.CPU,
+		"processes": asked.Processes > 0 && asked.Processes != own.Processes,
+		"disk":      asked.Disk > 0 && asked.Disk != own.Disk,
+	} {
+		if more {
+			return own, refuse(StageValidate, "one cell can't have another limit of "+what+" than its session",
+				"change the session's with set_resource_limits")
+		}
+	}
+	limits, err := p.limit(q.Namespace, Bounds{backends.Limits{Wall: q.Limits.Wall}, q.Output})
+	if q.Limits.Wall <= 0 {
+		limits.Wall = own.Wall
+	}
+	if q.Output <= 0 {
+		limits.Output = own.Output
+	}
+	limits.RAM, limits.CPU, limits.Processes, limits.Disk = own.RAM, own.CPU, own.Processes, own.Disk
+	return limits, err
+}
+
+// sessionError says what to do about a session that can't be used.
+func sessionError(stage string, err error) error {
+	switch {
+	case errors.Is(err, session.ErrUnknown):
+		e := refuse(stage, err.Error(), "create one with create_session, or leave session_id out")
+		e.err = err
+		return e
+	case errors.Is(err, session.ErrDead):
+		e := refuse(stage, err.Error(), "create a new one with create_session; its variables and files are gone")
+		e.err = err
+		return e
+	case errors.Is(err, session.ErrFull):
+		e := refuse(stage, err.Error(), "end one with terminate_session, or raise sessions.per_namespace or sessions.total in the configuration")
+		e.err = err
+		return e
+	}
+	return broke(stage, err)
+}
+
+// enterSession puts the cell's files into the session's workspace.
+func (r *run) enterSession(ctx context.Context, s started) (started, error) {
+	s.box = s.claim.Box()
+	p := &placer{files: s.box.Files(), sums: map[string]string{}, room: s.limits.Disk}
+	for _, in := range s.Inputs {
+		if err := p.input(ctx, in); err != nil {
+			return s, err
+		}
+	}
+	s.inputs = p.sums
+	return s, nil
+}
+
+// maxShown bounds what a cell's displays may take together in a result, in bytes.
+const maxShown = 32 << 20
+
+// cell runs the code in its session.
+func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (backends.Result, error) {
+	shown := 0
+	s.claim.Note(s.Env)
+	before := s.box.Usage()
+	out, err := s.claim.Run(ctx, kernel.Cell{
+		Code: string(s.code.Source), Env: slices.Concat(s.Env, s.secrets()), Timeout: s.limits.Wall,
+		Stdout: stdout, Stderr: stderr,
+		Display: func(b kernel.Bundle) {
+			if shown > maxShown {
+				return
+			}
+			for _, data := range b {
+				shown += len(data)
+			}
+			if shown > maxShown {
+				b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxShown>>20)}
+			}
+			r.res.Displays = append(r.res.Displays, b)
+		},
+	})
+	if err != nil {
+		return backends.Result{}, err
+	}
+	r.res.Value, r.res.Error = out.Value, out.Error
+	res := ending(out, s.claim)
+	res.Contained = s.claim.Contained()
+	if out.Lost {
+		r.res.StateLost = "the session's interpreter is gone: " + s.claim.Lost() + "; its variables are lost, its files are there"
+	} else if why := s.claim.Lost(); why != "" {
+		r.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
+	}
+	after := s.box.Usage()
+	res.Wall, res.CPU, res.PeakMemory = out.Wall, max(0, after.CPU-before.CPU), after.Memory
+	return res, nil
+}
+
+// ending puts a cell's end into the words that all runs share.
+func ending(out kernel.Outcome, claim *session.Claim) backends.Result {
+	switch out.Ended {
+	case "ok":
+		return backends.Result{Ended: backends.EndedOK}
+	case "error":
+		return backends.Result{Ended: backends.EndedExit, ExitCode: 1}
+	case "exit":
+		if *out.Exit == 0 {
+			return backends.Result{Ended: backends.EndedOK}
+		}
+		return backends.Result{Ended: backends.EndedExit, ExitCode: *out.Exit}
+	case "timeout":
+		return backends.Result{Ended: backends.EndedTimeout, Limit: "wall", ExitCode: 124}
+	case "cancelled":
+		return backends.Result{Ended: backends.EndedCancelled, ExitCode: 130}
+	}
+	res, err := claim.Kernel().Death()
+	if err != nil || res.Ended == backends.EndedCancelled {
+		return backends.Result{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}
+	}
+	return res
+}
+
+// fresh lists the files of a session's workspace that are new, or have changed since the last cell.
+func (e ended) fresh() signer.Source {
+	return func(ctx context.Context, f func(signer.File) error) (int, error) {
+		before, now := e.claim.Files(), map[string]session.Seen{}
+		skipped, err := e.box.Files().Each(ctx, func(file backends.File) error {
+			is := session.Seen{Size: file.Size, Changed: file.Changed}
+			now[file.Name] = is
+			if before[file.Name] == is || strings.HasPrefix(file.Name, ".bridge/") {
+				return nil
+			}
+			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
+		})
+		if err == nil {
+			e.claim.See(now)
+		}
+		return skipped, err
+	}
+}

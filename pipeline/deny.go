@@ -1,0 +1,35 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Wish is an effect that policy may forbid, such as a command on the host.
+type Wish struct {
+	Tool, Namespace string
+	What            string // in one line: the command, the path, the address
+}
+
+// Deny refuses a wish for the reason that policy gives, and puts that into the audit log. It returns
+// an *Error.
+func (p *Pipeline) Deny(ctx context.Context, w Wish, reason, remedy string) error {
+	r := p.begin(&Request{Namespace: w.Namespace, Name: w.Tool, Code: []byte{}})
+	r.facts = facts{"tool": w.Tool, "what": long(w.What)}
+	_, err := r.stop(ctx, refuse(StageValidate, reason, remedy))
+	return err
+}
+
+// Probe says what a backend offers to sandboxes of the default profile; "" is the default backend.
+func (p *Pipeline) Probe(ctx context.Context, backend string) (backends.Probe, error) {
+	b, err := p.backend(backend)
+	if err != nil {
+		return backends.Probe{}, err
+	}
+	base, requires, err := p.profile(p.cfg.Profile, nil)
+	if err != nil {
+		return backends.Probe{}, err
+	}
+	return b.Probe(ctx, backends.Spec{Profile: base, Require: requires})
+}

@@ -1,0 +1,176 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// Install asks for packages. With a session they are that session's; else the namespace's.
+type Install struct {
+	ID, Namespace, Session, Language string
+	Packages                         []string // as the package manager takes them: "requests==2.32.3", "left-pad@1.3.0"
+	Timeout                          time.Duration
+	Progress                         func(line string) // may be nil; is given lines as the package manager writes them
+}
+
+// Package is one package that was installed.
+type Package struct {
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	Hash      string `json:"hash"`      // "sha256:<hex>", or npm's integrity string
+	Requested bool   `json:"requested"` // by name, and not only needed by another
+}
+
+// Install fetches packages and installs them. Result.Packages lists them; a package manager that
+// fails is a Result whose Ended is "exit", with its output. An error is always an *Error.
+func (p *Pipeline) Install(ctx context.Context, q Install) (Result, error) {
+	r := p.begin(&Request{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: "install", Code: []byte{}})
+	if err := r.install(ctx, q); err != nil {
+		return r.stop(ctx, err)
+	}
+	r.res.Timings.Total = time.Since(r.began).Microseconds()
+	p.tally.add(r.res)
+	return r.res, nil
+}
+
+func (r *run) install(ctx context.Context, q Install) error {
+	o, err := r.checkInstall(q)
+	if err != nil {
+		return err
+	}
+	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, checked{limits: Bounds{Limits: o.Limits}}.weight(), func(int) {})
+	if err != nil {
+		return r.queueError(err)
+	}
+	defer leave()
+	if err := r.recordStart(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+patience, fmt.Errorf("the installation took more than %s", o.Limits.Wall))
+	defer cancel()
+	receipt, err := r.p.cfg.Packages.Install(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	r.addReceipt(receipt)
+	ctx, stop := outlast(ctx)
+	defer stop()
+	if r.res.Ended == backends.EndedOK {
+		r.noteRun(event.PackageInstalled, facts{"packages_installed": r.res.Packages, "layer_sha256": receipt.Layer})
+	}
+	r.noteRun(endKind(r.res.Ended), r.outcome(nil))
+	return r.flush(ctx)
+}
+
+func (r *run) checkInstall(q Install) (o packages.Order, err error) {
+	p := r.p
+	if p.cfg.Packages == nil {
+		return o, refuse(StageValidate, "packages can't be installed here: there is no folder to keep them in", "use sandboxmcp serve")
+	}
+	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
+		return o, err
+	}
+	profile, backend := p.cfg.Profile, ""
+	if q.Session != "" {
+		s, err := p.own(q.Namespace, q.Session)
+		if err != nil {
+			return o, err
+		}
+		info := s.Info()
+		if q.Language == "" {
+			q.Language = info.Language
+		}
+		profile, backend = info.Profile, info.Backend
+	}
+	if q.Language, err = validate.Language(q.Language); err != nil {
+		return o, refuse(StageValidate, err.Error(), "name the language that the packages are for")
+	}
+	if q.Session != "" {
+		if info, _ := p.Session(q.Namespace, q.Session); info.Language != q.Language {
+			return o, refuse(StageValidate, fmt.Sprintf("the session runs %s, and the packages are for %s", info.Language, q.Language), "")
+		}
+	}
+	if err := packages.Check(q.Language, q.Packages); err != nil {
+		return o, broke(StageValidate, err)
+	}
+	o = packages.Order{ID: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages, Progress: q.Progress}
+	if o.Backend, err = p.backend(backend); err != nil {
+		return o, err
+	}
+	if o.Profile, o.Require, err = p.profile(profile, nil); err != nil {
+		return o, err
+	}
+	if o.Limits, err = p.limitInstall(q.Timeout); err != nil {
+		return o, err
+	}
+	r.res.Language, r.res.Backend, r.res.Profile = q.Language, o.Backend.Name(), profile
+	r.facts = facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": profile, "require": o.Require}
+	r.facts.add("session", q.Session, len(q.Session))
+	return o, nil
+}
+
+// limitInstall is what a package manager may use, which is hungrier than programs are.
+func (p *Pipeline) limitInstall(timeout time.Duration) (backends.Limits, error) {
+	caps := p.cfg.Caps
+	if timeout < 0 || timeout > caps.Wall {
+		return backends.Limits{}, refuse(StageValidate, fmt.Sprintf("a timeout of %s seconds is not allowed", plain(timeout.Seconds())),
+			fmt.Sprintf("ask for at most %s seconds", plain(caps.Wall.Seconds())))
+	}
+	if timeout == 0 {
+		timeout = min(caps.Wall, 10*time.Minute)
+	}
+	return backends.Limits{RAM: min(caps.RAM, 2<<30), Wall: timeout, CPU: min(caps.CPU, 2), Processes: min(caps.Processes, 64), Disk: min(caps.Disk, 4<<30)}, nil
+}
+
+// addReceipt puts what came of an installation into the result.
+func (r *run) addReceipt(x packages.Receipt) {
+	r.res.addOutcome(x.Result)
+	if len(r.res.Layers) == 0 {
+		for _, l := range x.Contained.Layers {
+			r.res.Layers = append(r.res.Layers, Layer(l))
+		}
+	}
+	if x.ExitCode != 0 && r.res.Ended == backends.EndedOK {
+		r.res.Ended, r.res.ExitCode = backends.EndedExit, x.ExitCode
+	}
+	r.res.Stdout, r.res.Stderr = x.Stdout, x.Stderr
+	for _, pkg := range x.Packages {
+		r.res.Packages = append(r.res.Packages, Package(pkg))
+	}
+	for _, h := range x.Hosts {
+		d := Decision{Name: h.Name, Port: h.Port, Allowed: h.Allowed, Reason: h.Reason}
+		r.res.Egress = append(r.res.Egress, d)
+		kind := event.EgressDenied
+		if d.Allowed {
+			kind = event.EgressApproved
+		}
+		r.note(kind, facts{"name": d.Name, "port": d.Port, "reason": d.Reason, "bytes": h.Bytes, "count": h.Count})
+	}
+}
+
+// packagesOf is what a run, or a new session, is shown of installed packages.
+func (p *Pipeline) packagesOf(ctx context.Context, c checked, session string) (packages.View, error) {
+	if p.cfg.Packages == nil || !slices.Contains([]string{validate.Python, validate.Node}, c.code.Language) {
+		return packages.View{Release: func() {}}, nil
+	}
+	if session != "" {
+		return p.cfg.Packages.OpenSession(ctx, c.backend, c.Namespace, session, c.code.Language)
+	}
+	return p.cfg.Packages.View(ctx, c.backend, c.Namespace, "", c.code.Language)
+}
+
+func (p *Pipeline) dropPackages(session string) {
+	if p.cfg.Packages != nil {
+		p.cfg.Packages.DropSession(session) // what stays is removed when the store is opened again
+	}
+}

@@ -1,0 +1,169 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Job is a run in the background.
+type Job struct {
+	ID        string    `json:"id"`
+	Namespace string    `json:"namespace"`
+	Session   string    `json:"session,omitempty"`
+	State     string    `json:"state"` // "running" or "done"
+	Began     time.Time `json:"began"`
+	Stdout    string    `json:"stdout_tail"` // the last of what it wrote so far, at most 4 KiB
+	Stderr    string    `json:"stderr_tail"`
+	Result    *Result   `json:"result,omitempty"` // once it is done
+}
+
+// jobs are the runs in the background, and the last that are done.
+type jobs struct {
+	mu     sync.Mutex
+	all    map[string]*job
+	order  []string // ids, the oldest first
+	closed bool
+	going  sync.WaitGroup
+}
+
+type job struct {
+	Job
+	out, err tail
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+}
+
+// maxJobs is how many runs in the background are remembered. Those that still run always are, and
+// the queue bounds them.
+const maxJobs = 256
+
+// ErrClosed is why a run in the background ends when the server does.
+var ErrClosed = errors.New("the server is shutting down")
+
+// Begin runs a request in the background, for as long as the pipeline is open. Job finds it under
+// the id; done is closed when it is done. What the request is to write its output to is not used.
+func (p *Pipeline) Begin(q Request) (id string, done <-chan struct{}) {
+	if q.ID == "" {
+		q.ID = newID()
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	j := &job{cancel: cancel, done: make(chan struct{})}
+	j.Job = Job{ID: q.ID, Namespace: orDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
+	q.Stdout, q.Stderr = &j.out, &j.err
+	if !p.jobs.add(j) {
+		cancel(ErrClosed) // and so the request is refused before it begins
+	}
+	p.jobs.going.Go(func() {
+		defer cancel(nil)
+		defer close(j.done)
+		res, _ := p.Do(ctx, q) // what went wrong is in the result
+		p.jobs.finish(j, res)
+	})
+	return q.ID, j.done
+}
+
+func (s *jobs) add(j *job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]*job{}
+	}
+	s.all[j.ID] = j
+	s.order = append(s.order, j.ID)
+	for i := 0; len(s.order) > maxJobs && i < len(s.order); {
+		if old := s.all[s.order[i]]; old.State == "done" {
+			delete(s.all, old.ID)
+			s.order = slices.Delete(s.order, i, i+1)
+			continue
+		}
+		i++
+	}
+	return !s.closed
+}
+
+func (s *jobs) finish(j *job, res Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.State, j.Result = "done", &res
+}
+
+// Job returns a background run of a namespace, also for a while after it is done.
+func (p *Pipeline) Job(namespace, id string) (Job, bool) {
+	p.jobs.mu.Lock()
+	defer p.jobs.mu.Unlock()
+	j := p.jobs.all[id]
+	if j == nil || j.Namespace != orDefault(namespace) {
+		return Job{}, false
+	}
+	return j.look(), true
+}
+
+func (j *job) look() Job {
+	now := j.Job
+	now.Stdout, now.Stderr = j.out.String(), j.err.String()
+	return now
+}
+
+// Jobs lists the background runs of a namespace, or of all for "", the newest first.
+func (p *Pipeline) Jobs(namespace string) []Job {
+	p.jobs.mu.Lock()
+	defer p.jobs.mu.Unlock()
+	list := []Job{}
+	for _, id := range slices.Backward(p.jobs.order) {
+		if j := p.jobs.all[id]; namespace == "" || j.Namespace == namespace {
+			list = append(list, j.look())
+		}
+	}
+	return list
+}
+
+// CancelJob kills a background run. It says whether there was one running.
+func (p *Pipeline) CancelJob(namespace, id string) bool {
+	p.jobs.mu.Lock()
+	defer p.jobs.mu.Unlock()
+	j := p.jobs.all[id]
+	if j == nil || j.Namespace != orDefault(namespace) || j.State == "done" {
+		return false
+	}
+	j.cancel(context.Canceled)
+	return true
+}
+
+// close ends all and waits for that.
+func (s *jobs) close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, j := range s.all {
+		j.cancel(ErrClosed)
+	}
+	s.mu.Unlock()
+	s.going.Wait()
+}
+
+// tail keeps the last bytes of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// maxTail is how much of its output a run in the background shows, in bytes.
+const maxTail = 4 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b[max(0, len(b)-maxTail):]...)
+	t.text = t.text[max(0, len(t.text)-maxTail):]
+	return len(b), nil
+}
+
+// String is what was kept, from the first whole character on.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.text), "")
+}

@@ -1,0 +1,230 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// Review is what an operator wants to be done about code that looks dangerous. The zero value runs
+// it: containment does not depend on what code looks like.
+type Review struct {
+	Reject string   // "low", "medium" or "high": code with a finding at least as severe is refused; "" refuses none
+	Off    []string // rules that are switched off
+}
+
+// severities in their order.
+var severities = []string{"info", "low", "medium", "high"}
+
+// review refuses dangerous code where policy says so.
+func (p *Pipeline) review(ctx context.Context, c checked) error {
+	if p.cfg.Review.Reject == "" {
+		return nil
+	}
+	code := validate.Code{Language: c.Language, Name: c.Name, Source: c.Code}
+	if c.session != nil && code.Language == "" {
+		code.Language = c.session.Info().Language
+	}
+	report, err := p.analyze(ctx, code, false)
+	if err != nil {
+		return broke(StageValidate, fmt.Errorf("the code can't be reviewed, which policy demands: %w", err))
+	}
+	least := slices.Index(severities, p.cfg.Review.Reject)
+	var found []string
+	for _, d := range report.Dangers {
+		if slices.Index(severities, d.Severity) >= least {
+			found = append(found, fmt.Sprintf("line %d: %s (%s, %s)", d.Line, d.Reason, d.Rule, d.Severity))
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	e := refuse(StageValidate, "policy refuses code with such findings: "+strings.Join(found, "; "),
+		"change the code, or the operator's validate.reject_dangerous or validate.rules_off")
+	e.public = fmt.Sprintf("policy refuses code with findings of severity %s: %d", p.cfg.Review.Reject, len(found))
+	return e
+}
+
+// Analyze says what is wrong with code, what it lacks and what in it looks dangerous, without
+// running it. Python is parsed by the interpreter that would run it, in a sandbox.
+func (p *Pipeline) Analyze(ctx context.Context, code validate.Code, fix bool) (validate.Report, error) {
+	report, err := p.analyze(ctx, code, fix)
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			err = broke(StageValidate, err)
+		}
+	}
+	return report, err
+}
+
+func (p *Pipeline) analyze(ctx context.Context, code validate.Code, fix bool) (validate.Report, error) {
+	return validate.Analyze(ctx, code, validate.Options{Fix: fix, Off: p.cfg.Review.Off, Python: asker{p}})
+}
+
+// asker has Python code parsed in a sandbox.
+type asker struct{ p *Pipeline }
+
+// Ask implements validate.Interpreter.
+func (a asker) Ask(ctx context.Context, request []byte) ([]byte, error) {
+	return a.p.analysers.ask(ctx, a.p, request)
+}
+
+// analysers is one interpreter, contained, that answers questions about code, and is kept for the
+// next question.
+type analysers struct {
+	mu     sync.Mutex
+	closed bool
+	now    *analyser
+	idle   *time.Timer
+}
+
+// analyserIdle is how long an interpreter is kept that nobody asks.
+const analyserIdle = 5 * time.Minute
+
+// analyserWall is how long one answer may take. A parser needs milliseconds.
+const analyserWall = 20 * time.Second
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 64 << 20
+
+func (a *analysers) ask(ctx context.Context, p *Pipeline, request []byte) (answer []byte, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for range 2 { // one that has died while nobody asked is no reason to fail
+		fresh := a.now == nil
+		if a.closed {
+			return nil, ErrClosed
+		}
+		if fresh {
+			if a.now, err = p.startAnalyser(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if answer, err = a.now.ask(ctx, request); err == nil {
+			a.restart()
+			return answer, nil
+		}
+		a.now.close()
+		a.now = nil
+		if fresh || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
+// restart begins the time after which the interpreter is ended.
+func (a *analysers) restart() {
+	if a.idle == nil {
+		a.idle = time.AfterFunc(analyserIdle, a.drop)
+		return
+	}
+	a.idle.Reset(analyserIdle)
+}
+
+func (a *analysers) drop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.now != nil {
+		a.now.close()
+		a.now = nil
+	}
+}
+
+func (a *analysers) close() {
+	a.mu.Lock()
+	a.closed = true
+	if a.idle != nil {
+		a.idle.Stop()
+	}
+	a.mu.Unlock()
+	a.drop()
+}
+
+// analyser is an interpreter in a sandbox of its own.
+type analyser struct {
+	box     backends.Sandbox
+	channel io.ReadWriteCloser
+	ended   chan error
+}
+
+func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
+	b, err := p.backend("")
+	if err != nil {
+		return nil, err
+	}
+	base, requires, err := p.profile(p.cfg.Profile, nil)
+	if err != nil {
+		return nil, err
+	}
+	box, err := b.Start(ctx, backends.Spec{ID: newID(), Language: validate.Python, Profile: base, Require: requires, Keep: true,
+		Limits: backends.Limits{RAM: 512 << 20, CPU: 1, Processes: 4, Disk: 16 << 20}})
+	if err != nil {
+		return nil, err
+	}
+	a := &analyser{box: box, ended: make(chan error, 1)}
+	opened := make(chan struct{})
+	go func() {
+		_, err := box.Exec(context.WithoutCancel(ctx), backends.Command{
+			Args: []string{"python", "-I", "-S", "-c", validate.PythonAnalyser()}, Main: true,
+		}, backends.Streams{Channel: func(c io.ReadWriteCloser) { a.channel = c; close(opened) }})
+		a.ended <- err
+	}()
+	select {
+	case <-opened:
+		return a, nil
+	case err := <-a.ended:
+		box.Close()
+		return nil, fmt.Errorf("start the interpreter that parses: %w", err)
+	}
+}
+
+// ask sends one question and reads the answer, each with its length before it, four bytes, big-endian.
+func (a *analyser) ask(ctx context.Context, request []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, analyserWall)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { a.channel.Close() })
+	defer stop()
+	answer, err := a.exchange(request)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("the interpreter that parses does not answer: %w", ctx.Err())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the interpreter that parses has died: %w", err)
+	}
+	return answer, nil
+}
+
+func (a *analyser) exchange(request []byte) ([]byte, error) {
+	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)
+	if _, err := a.channel.Write(frame); err != nil {
+		return nil, err
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(a.channel, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxAnswer {
+		return nil, fmt.Errorf("an answer of %d bytes", n)
+	}
+	answer := make([]byte, n)
+	_, err := io.ReadFull(a.channel, answer)
+	return answer, err
+}
+
+func (a *analyser) close() {
+	a.channel.Close()
+	a.box.Close()
+	<-a.ended
+}

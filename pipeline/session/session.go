@@ -1,0 +1,351 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Session is one sandbox with its interpreter. Its methods may be called concurrently.
+type Session struct {
+	keeper *Keeper
+	build  func(context.Context) (backends.Sandbox, error)
+	env    []string // of the interpreter, on top of the sandbox's own
+	close  []func() // what else ends with it
+
+	turn chan struct{} // holds a token while nobody uses the session
+
+	mu     sync.Mutex
+	box    backends.Sandbox
+	info   Info
+	kernel *kernel.Kernel
+	lost   string // why the last interpreter's state is gone, until somebody was told
+	dead   chan struct{}
+	leases []*vault.Lease
+	cells  map[string]string // NAME -> VALUE of the environment that cells were given
+	seen   map[string]Seen
+}
+
+// Seen is a file of the workspace as it was after the cell before.
+type Seen struct {
+	Size    int64
+	Changed time.Time
+}
+
+// ErrDead is returned for a session that has ended. The text says why.
+var ErrDead = errors.New("the session has ended")
+
+// Claim waits for the session's turn and takes it: cells run one after another, in no fixed order.
+// If the interpreter was lost, there is a new one when Claim returns. Release gives the turn back.
+func (s *Session) Claim(ctx context.Context) (*Claim, error) {
+	select {
+	case <-s.turn:
+	case <-s.dead:
+		return nil, s.ended()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	c := &Claim{Session: s}
+	if err := c.ready(ctx); err != nil {
+		c.Release()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *Session) ended() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Errorf("%w: %s", ErrDead, reasons[s.info.Ended])
+}
+
+// reasons says in words why a session has ended.
+var reasons = map[string]string{
+	"closed":   "it was closed",
+	"idle":     "nobody used it for as long as it may be idle",
+	"lifetime": "it has lived as long as it may",
+	"failed":   "its interpreter could not be started again",
+	"oom":      "its sandbox ran out of memory",
+	"server":   "the server is shutting down",
+}
+
+// Claim is the right to use a session, until Release.
+type Claim struct {
+	*Session
+	once sync.Once
+}
+
+// ready starts a new interpreter if the last one is dead.
+func (c *Claim) ready(ctx context.Context) error {
+	s := c.Session
+	select {
+	case <-s.dead: // it ended while we waited
+		return s.ended()
+	default:
+	}
+	s.mu.Lock()
+	k := s.kernel
+	s.mu.Unlock()
+	if k != nil {
+		select {
+		case <-k.Done():
+			s.mourn(k)
+		default:
+			c.mark("busy")
+			return nil
+		}
+	}
+	return s.revive(ctx)
+}
+
+// mourn notes why an interpreter has died. A cell that is told of it at once needs no second notice.
+func (s *Session) mourn(k *kernel.Kernel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kernel != k {
+		return
+	}
+	s.kernel = nil
+	s.lost = Death(k)
+	s.info.Restarts = append(s.info.Restarts, Restart{s.keeper.now(), s.lost})
+	if n := len(s.info.Restarts); n > maxRestarts {
+		s.info.Restarts = s.info.Restarts[n-maxRestarts:]
+	}
+}
+
+// maxRestarts is how many of the last restarts a session's Info lists.
+const maxRestarts = 20
+
+// Death says in words how an interpreter ended.
+func Death(k *kernel.Kernel) string {
+	r, err := k.Death()
+	switch {
+	case err != nil:
+		return err.Error()
+	case r.Ended == backends.EndedOOM:
+		return "it ran out of memory"
+	case r.Ended == backends.EndedLimit:
+		return "it ran into the limit " + r.Limit
+	case r.Ended == backends.EndedSignal:
+		return "it was killed by " + r.Signal
+	case r.Ended == backends.EndedExit || r.Ended == backends.EndedOK:
+		return fmt.Sprintf("it exited with code %d", r.ExitCode)
+	}
+	return "it had to be killed"
+}
+
+// revive starts an interpreter again, in a new sandbox if the old one went down with the last one:
+// some kernels kill all that is in a group which runs out of memory.
+func (s *Session) revive(ctx context.Context) error {
+	k, err := kernel.Start(ctx, s.Box(), s.info.Language, s.env)
+	if err != nil && ctx.Err() == nil {
+		k, err = s.rebuild(ctx)
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		go s.keeper.end(s, "failed") // it waits for the turn, which is ours
+		return fmt.Errorf("start the session's interpreter again: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kernel, s.cells = k, map[string]string{}
+	s.info.State = "busy"
+	return nil
+}
+
+func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
+	box, err := s.build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := kernel.Start(ctx, box, s.info.Language, s.env)
+	if err != nil {
+		box.Close()
+		return nil, err
+	}
+	s.mu.Lock()
+	old := s.box
+	s.box, s.seen = box, map[string]Seen{}
+	s.lost += ", and its sandbox with it, so that its files are lost, too"
+	s.mu.Unlock()
+	old.Close()
+	return k, nil
+}
+
+func (s *Session) mark(state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.info.State != "dead" {
+		s.info.State, s.info.Used = state, s.keeper.now()
+	}
+}
+
+// Release gives the turn back. It is safe to call more than once.
+func (c *Claim) Release() {
+	c.once.Do(func() {
+		c.mark("idle")
+		c.turn <- struct{}{}
+	})
+}
+
+// Run runs a cell.
+func (c *Claim) Run(ctx context.Context, cell kernel.Cell) (kernel.Outcome, error) {
+	s := c.Session
+	s.mu.Lock()
+	s.info.Cells++
+	if cell.Name == "" {
+		cell.Name = fmt.Sprintf("cell %d", s.info.Cells)
+	}
+	k := s.kernel
+	s.mu.Unlock()
+	return k.Run(ctx, cell)
+}
+
+// Note remembers what Env tells: the variables that a cell was given, without the secrets.
+func (c *Claim) Note(env []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		c.cells[name] = value
+	}
+}
+
+// Kernel is the interpreter, for what is no cell.
+func (c *Claim) Kernel() *kernel.Kernel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kernel
+}
+
+// Contained says what holds the interpreter.
+func (c *Claim) Contained() backends.Containment { return c.Kernel().Contained() }
+
+// Lost says why the interpreter's state is gone, once for each time that it was lost.
+func (c *Claim) Lost() string {
+	s := c.Session
+	if k := c.Kernel(); k != nil {
+		select {
+		case <-k.Done():
+			s.mourn(k)
+		default:
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why := s.lost
+	s.lost = ""
+	return why
+}
+
+// Files are what the workspace held after the last cell.
+func (c *Claim) Files() map[string]Seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.seen)
+}
+
+// See remembers what the workspace holds now.
+func (c *Claim) See(files map[string]Seen) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = files
+}
+
+// Lend keeps a lease until the session ends: what a cell was lent, a later one may still print.
+func (c *Claim) Lend(l *vault.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leases = append(c.leases, l)
+}
+
+// Leases are all that the session was lent.
+func (s *Session) Leases() []*vault.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.leases)
+}
+
+// Redact takes out of text what the session was ever lent.
+func (s *Session) Redact(text string) string {
+	for _, l := range s.Leases() {
+		text = l.Redact(text)
+	}
+	return text
+}
+
+// Env is what cells were given beside their code, secrets masked.
+func (s *Session) Env() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	env := []string{}
+	for _, name := range slices.Sorted(maps.Keys(s.cells)) {
+		env = append(env, name+"="+s.cells[name])
+	}
+	for _, l := range s.leases {
+		for _, name := range l.Names() {
+			env = append(env, name+"="+vault.Mark)
+		}
+	}
+	return env
+}
+
+// Box is the sandbox that the session lives in.
+func (s *Session) Box() backends.Sandbox {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.box
+}
+
+// Info tells about the session.
+func (s *Session) Info() Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info := s.info
+	info.Restarts = slices.Clone(info.Restarts)
+	return info
+}
+
+// Change has f change what is told of the session.
+func (s *Session) Change(f func(*Info)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.info)
+}
+
+// lastWords is how long the cell under way may take to tell of its end.
+const lastWords = time.Minute
+
+// shut ends the interpreter and the sandbox, and wipes the secrets: not before the cell under way,
+// whose program is dead by then, has had them taken out of what it says.
+func (s *Session) shut() error {
+	err := s.Box().Close()
+	select {
+	case <-s.turn:
+	case <-time.After(lastWords):
+	}
+	s.mu.Lock()
+	k, leases := s.kernel, s.leases
+	s.mu.Unlock()
+	if k != nil {
+		k.Close()
+	}
+	for _, l := range leases {
+		l.Close()
+	}
+	for _, f := range s.close {
+		f()
+	}
+	return err
+}

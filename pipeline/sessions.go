@@ -1,0 +1,319 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// NewSession asks for a session. Zero fields are the operator's defaults.
+type NewSession struct {
+	Namespace, Language, Backend, Profile string
+	Require                               []string
+	Allow                                 []string // names that its cells may reach
+	Limits                                Bounds   // Wall and Output are those of each cell that asks for none
+	Idle, Lifetime                        time.Duration
+}
+
+// OpenSession starts a session. It is in the audit log before it is returned. An error is always an
+// *Error.
+func (p *Pipeline) OpenSession(ctx context.Context, q NewSession) (session.Info, error) {
+	r := p.begin(&Request{Namespace: q.Namespace, Language: q.Language, Name: "session", Code: []byte{}, Allow: q.Allow})
+	info, err := r.openSession(ctx, q)
+	if err != nil {
+		_, err = r.stop(ctx, err)
+	}
+	return info, err
+}
+
+func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, error) {
+	c, err := r.checkSession(q)
+	if err != nil {
+		return session.Info{}, err
+	}
+	if _, err := r.egress(armed{queued: queued{checked: c}}); err != nil {
+		return session.Info{}, err
+	}
+	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), func(int) {})
+	if err != nil {
+		return session.Info{}, r.queueError(err)
+	}
+	defer leave()
+	view, err := r.p.packagesOf(ctx, c, r.res.ID)
+	if err != nil {
+		return session.Info{}, err
+	}
+	plan := session.Plan{
+		Info: session.Info{
+			ID: r.res.ID, Namespace: c.Namespace, Language: c.code.Language, Backend: c.backend.Name(), Profile: c.profile,
+			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: limitsOf(c.limits),
+		},
+		Env:   view.Env,
+		Close: []func(){func() { r.p.dropPackages(r.res.ID) }},
+	}
+	if view.Release != nil {
+		plan.Close = append(plan.Close, view.Release)
+	}
+	spec := backends.Spec{ID: r.res.ID, Language: c.code.Language, Profile: c.base, Require: c.requires,
+		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true}
+	start := func(ctx context.Context) (backends.Sandbox, error) { return c.backend.Start(ctx, spec) }
+	info, err := r.p.sessions.Open(ctx, plan, start, func(info session.Info) error {
+		if gone := missingOf(c.requires, info.Layers); gone != nil {
+			return refuse(StageBackend, fmt.Sprintf("the session's interpreter started without %v, which was required: this is a bug of sandboxmcp", gone), "")
+		}
+		r.noteRun(event.SessionCreated, facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime})
+		return r.flush(ctx)
+	})
+	if err != nil {
+		return session.Info{}, sessionError(StageBackend, err)
+	}
+	return info, nil
+}
+
+// checkSession is what validate does for a session.
+func (r *run) checkSession(q NewSession) (checked, error) {
+	c := checked{Request: Request{ID: r.res.ID, Namespace: r.res.Namespace, Allow: q.Allow}}
+	err := checkRequest(c.Request)
+	if err != nil {
+		return c, err
+	}
+	if c.code.Language, err = validate.Language(q.Language); err != nil {
+		return c, refuse(StageValidate, err.Error(), "")
+	}
+	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {
+		return c, refuse(StageValidate, err.Error(), "ask for less, or raise sessions in the configuration")
+	}
+	if c.backend, err = r.p.backend(q.Backend); err != nil {
+		return c, err
+	}
+	if c.profile = q.Profile; c.profile == "" {
+		c.profile = r.p.cfg.Profile
+	}
+	if c.base, c.requires, err = r.p.profile(c.profile, q.Require); err != nil {
+		return c, err
+	}
+	if c.limits, err = r.p.limit(c.Namespace, q.Limits); err != nil {
+		return c, err
+	}
+	r.res.Backend, r.res.Profile, r.res.Language = c.backend.Name(), c.profile, c.code.Language
+	r.know(c)
+	return c, nil
+}
+
+func missingOf(required, held []string) []string {
+	var gone []string
+	for _, l := range required {
+		if !slices.Contains(held, l) {
+			gone = append(gone, l)
+		}
+	}
+	return gone
+}
+
+// CloseSession ends a session of a namespace, and all that runs in it.
+func (p *Pipeline) CloseSession(ctx context.Context, namespace, id string) (session.Info, error) {
+	if _, err := p.own(namespace, id); err != nil {
+		return session.Info{}, err
+	}
+	info, err := p.sessions.End(id, "closed")
+	if err != nil {
+		return info, sessionError(StageValidate, err)
+	}
+	return info, nil
+}
+
+// own returns a living session of a namespace.
+func (p *Pipeline) own(namespace, id string) (*session.Session, error) {
+	s, err := p.sessions.Get(id)
+	if err == nil && s.Info().Namespace != orDefault(namespace) {
+		err = fmt.Errorf("%w: %.40q", session.ErrUnknown, id)
+	}
+	if err != nil {
+		return nil, sessionError(StageValidate, err)
+	}
+	return s, nil
+}
+
+func orDefault(namespace string) string {
+	if namespace == "" {
+		return "default"
+	}
+	return namespace
+}
+
+// sessionEnded records the end of a session, however it came.
+func (p *Pipeline) sessionEnded(info session.Info) {
+	data := facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells, "restarts": len(info.Restarts)}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if p.cfg.Audit == nil {
+		return
+	}
+	// Nobody waits for an answer that could be withheld: if this fails, the log has the start alone.
+	if _, err := p.cfg.Audit.Append(ctx, audit.Entry{Kind: event.SessionKilled, Run: info.ID, Namespace: info.Namespace, Data: data}); err == nil {
+		p.cfg.Bus.Publish(event.Event{Name: event.SessionKilled, Time: time.Now(), Run: info.ID, Namespace: info.Namespace, Data: data})
+	}
+}
+
+// Sessions lists those of a namespace, or of all for "": the living, and the last that have ended.
+func (p *Pipeline) Sessions(namespace string) []session.Info { return p.sessions.List(namespace) }
+
+// Session tells about one session of a namespace, also for a while after its end.
+func (p *Pipeline) Session(namespace, id string) (session.Info, error) {
+	info, err := p.sessions.Info(id)
+	if err == nil && info.Namespace != orDefault(namespace) {
+		err = fmt.Errorf("%w: %.40q", session.ErrUnknown, id)
+	}
+	if err != nil {
+		return session.Info{}, sessionError(StageValidate, err)
+	}
+	return info, nil
+}
+
+// maxFiles is how many files of a session Inspect lists.
+const maxFiles = 1000
+
+// looking is how long Inspect waits for a cell that is running before it goes without the variables.
+const looking = 500 * time.Millisecond
+
+// Inspect returns what is inside a session, without its secrets.
+func (p *Pipeline) Inspect(ctx context.Context, namespace, id string) (session.State, error) {
+	s, err := p.own(namespace, id)
+	if err != nil {
+		return session.State{}, err
+	}
+	state := session.State{Env: s.Env(), Files: []session.File{}}
+	used := s.Box().Usage()
+	state.Usage = session.Usage{MemoryBytes: used.Memory, DiskBytes: used.Disk, CPUSeconds: used.CPU.Seconds(), Processes: used.Processes}
+	more := 0
+	_, err = s.Box().Files().Each(ctx, func(f backends.File) error {
+		if len(state.Files) == maxFiles {
+			more++
+			return nil
+		}
+		state.Files = append(state.Files, session.File{Name: s.Redact(f.Name), Size: f.Size, Changed: f.Changed})
+		return nil
+	})
+	if err != nil {
+		state.Note = "the files can't be listed: " + s.Redact(err.Error())
+	} else if more > 0 {
+		state.Note = fmt.Sprintf("%d more files are not listed", more)
+	}
+	p.variables(ctx, s, &state)
+	state.Info = s.Info()
+	return state, nil
+}
+
+func (p *Pipeline) variables(ctx context.Context, s *session.Session, state *session.State) {
+	soon, cancel := context.WithTimeout(ctx, looking)
+	defer cancel()
+	claim, err := s.Claim(soon)
+	if err != nil {
+		state.Note = "the variables can't be listed while a cell runs"
+		return
+	}
+	defer claim.Release()
+	list, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	vars, err := claim.Kernel().Variables(list)
+	if err != nil {
+		state.Note = "the variables can't be listed: " + s.Redact(err.Error())
+	}
+	for _, v := range vars {
+		v.Name, v.Text = s.Redact(v.Name), s.Redact(v.Text)
+		state.Variables = append(state.Variables, v)
+	}
+}
+
+// Bridge is a value on its way into a session: from Value, or from the variable Key of From.
+type Bridge struct {
+	Namespace string
+	From      string // a session of the namespace, "" when Value is given
+	Session   string // of the namespace
+	Key       string
+	As        string          // the name in Session; "" is Key
+	Value     json.RawMessage // any JSON
+}
+
+// maxBridged is the longest value, in bytes of JSON, that can be carried into a session.
+const maxBridged = 32 << 20
+
+// Bridge carries a value into a session. What is in the result is the id under which the audit log
+// has it. Secrets of the session that it comes from are taken out on the way.
+func (p *Pipeline) Bridge(ctx context.Context, b Bridge) (Result, error) {
+	if b.As == "" {
+		b.As = b.Key
+	}
+	r := p.begin(&Request{Namespace: b.Namespace, Session: b.Session, Name: b.As, Code: []byte{}})
+	if err := r.bridge(ctx, b); err != nil {
+		return r.stop(ctx, err)
+	}
+	r.res.Ended = backends.EndedOK
+	r.res.Timings.Total = time.Since(r.began).Microseconds()
+	return r.res, nil
+}
+
+func (r *run) bridge(ctx context.Context, b Bridge) error {
+	value := b.Value
+	var err error
+	if b.From != "" {
+		if value, err = r.take(ctx, b); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(value) > maxBridged:
+		return refuse(StageValidate, fmt.Sprintf("the value has %d bytes, more than %d MB", len(value), maxBridged>>20), "write it to a file, and give that as an input")
+	case !json.Valid(value):
+		return refuse(StageValidate, "the value is not JSON", "")
+	}
+	s, err := r.p.own(b.Namespace, b.Session)
+	if err != nil {
+		return err
+	}
+	claim, err := s.Claim(ctx)
+	if err != nil {
+		return sessionError(StageQueue, err)
+	}
+	defer claim.Release()
+	r.clean = s.Redact
+	r.res.Language, r.res.Backend, r.res.Profile = s.Info().Language, s.Info().Backend, s.Info().Profile
+	r.note("session.bridged", facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(value), "value_sha256": hash(value)})
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := claim.Kernel().Set(ctx, b.As, value); err != nil {
+		return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), "choose a name that the language takes")
+	}
+	return nil
+}
+
+// take reads a value from the session that it comes from.
+func (r *run) take(ctx context.Context, b Bridge) (json.RawMessage, error) {
+	s, err := r.p.own(b.Namespace, b.From)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := s.Claim(ctx)
+	if err != nil {
+		return nil, sessionError(StageQueue, err)
+	}
+	defer claim.Release()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	value, err := claim.Kernel().Get(ctx, b.Key)
+	if err != nil {
+		return nil, refuse(StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), "give a value that can be written as JSON")
+	}
+	return json.RawMessage(s.Redact(string(value))), nil
+}

@@ -1,0 +1,450 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// newReal is a pipeline with real sandboxes.
+func newReal(t testing.TB, change func(*Config)) (*Pipeline, *flakyLog, *vault.Memory) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real sandboxes take a while")
+	}
+	file, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := process.New(process.Config{StateDir: t.TempDir()})
+	probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
+	if err != nil || !probe.Usable {
+		b.Close()
+		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "sandbox") {
+			t.Fatalf("no sandbox: %v %s", err, probe.Why)
+		}
+		t.Skip("no sandbox here: ", probe.Why)
+	}
+	log, memory := &flakyLog{Log: file}, vault.NewMemory()
+	cfg := Config{Backends: []backends.Backend{b}, Audit: log, Vault: vault.New(memory)}
+	if change != nil {
+		change(&cfg)
+	}
+	p := New(cfg)
+	t.Cleanup(func() { p.Close(); b.Close(); file.Close() })
+	return p, log, memory
+}
+
+func open(t testing.TB, p *Pipeline, q NewSession) session.Info {
+	t.Helper()
+	if q.Language == "" {
+		q.Language = "python"
+	}
+	info, err := p.OpenSession(t.Context(), q)
+	if err != nil {
+		t.Fatalf("open session: %v", err)
+	}
+	return info
+}
+
+// cell runs code in a session; what can't be run ends the test.
+func cell(t testing.TB, p *Pipeline, id, code string, change func(*Request)) Result {
+	t.Helper()
+	q := Request{Session: id, Code: []byte(code)}
+	if change != nil {
+		change(&q)
+	}
+	res, err := p.Do(t.Context(), q)
+	if err != nil {
+		t.Fatalf("%s: %v", code, err)
+	}
+	return res
+}
+
+func kinds(t testing.TB, log *flakyLog) []string {
+	t.Helper()
+	var all []string
+	for row, err := range log.Rows(context.Background(), audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, row.Kind)
+	}
+	return all
+}
+
+func TestSessionKeepsWhatCellsLeave(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	s := open(t, p, NewSession{})
+	if res := cell(t, p, s.ID, "x = 41\nopen('left', 'w').write('file')", nil); res.Ended != "ok" || len(res.Artifacts) != 1 || res.Artifacts[0].Name != "left" {
+		t.Fatalf("got %s %+v %s", res.Ended, res.Artifacts, res.Stderr)
+	}
+	res := cell(t, p, s.ID, "print('hello'); x + 1", nil)
+	if res.Stdout != "hello\n" || res.Value["text/plain"] != "42" || res.Session != s.ID {
+		t.Errorf("got %q, %v", res.Stdout, res.Value)
+	}
+	if len(res.Artifacts) != 0 {
+		t.Errorf("a file that did not change is an artifact again: %+v", res.Artifacts)
+	}
+	if !slices.Contains(res.LayersInForce(), backends.LayerSeccomp) {
+		t.Errorf("layers: %v", res.Layers)
+	}
+	res = cell(t, p, s.ID, "1/0", nil)
+	if res.Ended != "exit" || res.ExitCode != 1 || res.Error == nil || res.Error.Type != "ZeroDivisionError" {
+		t.Errorf("got %s %d %+v", res.Ended, res.ExitCode, res.Error)
+	}
+	if res = cell(t, p, s.ID, "import sys; sys.exit(7)", nil); res.ExitCode != 7 || res.StateLost != "" {
+		t.Errorf("exit: got %d, %q", res.ExitCode, res.StateLost)
+	}
+	res = cell(t, p, s.ID, "while True: pass", func(q *Request) { q.Limits.Wall = time.Second })
+	if res.Ended != backends.EndedTimeout || res.StateLost != "" {
+		t.Errorf("endless: %s %q", res.Ended, res.StateLost)
+	}
+	if res = cell(t, p, s.ID, "x", nil); res.Value["text/plain"] != "41" {
+		t.Errorf("afterwards x is %v", res.Value)
+	}
+	if _, err := p.CloseSession(t.Context(), "", s.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.Do(t.Context(), Request{Session: s.ID, Code: []byte("x")})
+	if e := stopped(t, err); !errors.Is(err, session.ErrDead) || e.Remedy == "" {
+		t.Errorf("a closed session: %v", err)
+	}
+	got := kinds(t, log)
+	if got[0] != event.SessionCreated || !slices.Contains(got, event.SessionKilled) {
+		t.Errorf("rows: %v", got)
+	}
+}
+
+func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	for _, test := range []struct{ name, code, ended, lost string }{
+		{"exit", "import os; os._exit(3)", backends.EndedExit, "code 3"},
+		{"signal", "import os; os.kill(os.getpid(), 11)", backends.EndedSignal, "SIGSEGV"},
+		{"memory", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]", backends.EndedOOM, "memory"},
+		{"stubborn", "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nwhile True: pass", backends.EndedTimeout, "killed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := open(t, p, NewSession{Limits: Bounds{Limits: backends.Limits{RAM: 200 << 20, Wall: 2 * time.Second}}})
+			cell(t, p, s.ID, "x = 1; open('kept', 'w').write('y')", nil)
+			res := cell(t, p, s.ID, test.code, nil)
+			if res.Ended != test.ended || !strings.Contains(res.StateLost, test.lost) {
+				t.Errorf("ended %s, lost %q; want %s, %s", res.Ended, res.StateLost, test.ended, test.lost)
+			}
+			res = cell(t, p, s.ID, "import os; print('x' in globals(), os.path.exists('kept'))", nil)
+			if res.Stdout != "False True\n" || res.StateLost != "" {
+				t.Errorf("afterwards: %q %s %q", res.Stdout, res.Stderr, res.StateLost)
+			}
+			if info, _ := p.Session("", s.ID); len(info.Restarts) != 1 || info.State != "idle" {
+				t.Errorf("info %+v", info)
+			}
+		})
+	}
+	t.Run("between cells", func(t *testing.T) {
+		s := open(t, p, NewSession{})
+		cell(t, p, s.ID, "import threading, os, time\nthreading.Thread(target=lambda: (time.sleep(0.3), os._exit(9))).start()", nil)
+		time.Sleep(700 * time.Millisecond)
+		if res := cell(t, p, s.ID, "1", nil); !strings.Contains(res.StateLost, "code 9") {
+			t.Errorf("nobody was told: %q", res.StateLost)
+		}
+	})
+}
+
+func TestSessionIsWalled(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	a, b := open(t, p, NewSession{}), open(t, p, NewSession{})
+	cell(t, p, a.ID, "secret = 'of a'; open('/tmp/a', 'w').write('x'); open('a', 'w').write('x')", nil)
+	res := cell(t, p, b.ID, "import os; print('secret' in globals(), os.listdir('/tmp'), os.listdir('.'), len([d for d in os.listdir('/proc') if d.isdigit()]) < 4)", nil)
+	if res.Stdout != "False [] [] True\n" {
+		t.Errorf("b sees %q %s", res.Stdout, res.Stderr)
+	}
+	for name, q := range map[string]Request{
+		"another namespace":      {Session: a.ID, Namespace: "other", Code: []byte("1")},
+		"unknown":                {Session: "nonsense", Code: []byte("1")},
+		"another language":       {Session: a.ID, Language: "node", Code: []byte("1")},
+		"a mount":                {Session: a.ID, Code: []byte("1"), Mounts: []backends.Mount{{Host: "/etc", Inside: "/x"}}},
+		"more memory":            {Session: a.ID, Code: []byte("1"), Limits: backends.Limits{RAM: 1 << 30}},
+		"more time than the cap": {Session: a.ID, Code: []byte("1"), Limits: backends.Limits{Wall: 1000 * time.Hour}},
+	} {
+		if _, err := p.Do(t.Context(), q); !stopped(t, err).Denied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := p.CloseSession(t.Context(), "other", a.ID); err == nil {
+		t.Error("another namespace closed it")
+	}
+	if _, err := p.Inspect(t.Context(), "other", a.ID); err == nil {
+		t.Error("another namespace looked into it")
+	}
+	if _, err := p.Bridge(t.Context(), Bridge{Namespace: "other", Session: a.ID, Key: "x", Value: json.RawMessage("1")}); err == nil {
+		t.Error("another namespace put something into it")
+	}
+}
+
+// What a session was lent in one cell is still taken out of what a later one says.
+func TestSessionSecretsAreRedactedForItsWholeLife(t *testing.T) {
+	p, log, memory := newReal(t, func(c *Config) { c.Shelf = testShelf(t) })
+	value := "k3y-" + "of-a-session-0001"
+	memory.Set("default", "API_KEY", []byte(value))
+	s := open(t, p, NewSession{})
+	first := cell(t, p, s.ID, "import os, base64\nkey = os.environ['API_KEY']; print(key); key", func(q *Request) { q.Secrets = []string{"API_KEY"} })
+	later := cell(t, p, s.ID, `print(key[:5], end='', flush=True); print(key[5:]); print(base64.b64encode(key.encode()).decode())
+open('out', 'w').write(key)
+raise ValueError(key)`, nil)
+	shown := cell(t, p, s.ID, "class T:\n  def _repr_html_(self): return '<b>' + key + '</b>'\nT()", nil)
+	state, err := p.Inspect(t.Context(), "", s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := json.Marshal([]any{first, later, shown, state})
+	for _, spelled := range []string{value, base64.StdEncoding.EncodeToString([]byte(value))} {
+		if strings.Contains(string(all), spelled) {
+			t.Errorf("%q is in %s", spelled, all)
+		}
+	}
+	if first.Value["text/plain"] != "'"+vault.Mark+"'" || later.Error == nil || !strings.Contains(later.Error.Message, vault.Mark) {
+		t.Errorf("got %v, %+v", first.Value, later.Error)
+	}
+	if len(later.Artifacts) != 1 || later.Artifacts[0].Withheld == "" {
+		t.Errorf("artifacts %+v", later.Artifacts)
+	}
+	if !slices.Contains(state.Env, "API_KEY="+vault.Mark) {
+		t.Errorf("env %v", state.Env)
+	}
+	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil || strings.Contains(string(row.Data), value) {
+			t.Errorf("%v %s", err, row.Data)
+		}
+	}
+	// A new interpreter has it again where it is asked for.
+	cell(t, p, s.ID, "os._exit(0)", nil)
+	if res := cell(t, p, s.ID, "import os; len(os.environ['API_KEY'])", func(q *Request) { q.Secrets = []string{"API_KEY"} }); res.Value["text/plain"] != "21" {
+		t.Errorf("after a restart: %v %+v", res.Value, res.Error)
+	}
+}
+
+func testShelf(t testing.TB) *shelf.Shelf {
+	s, err := shelf.Open(shelf.Config{Dir: filepath.Join(t.TempDir(), "runs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestShelfHasTheResult(t *testing.T) {
+	p, _, _ := newReal(t, func(c *Config) { c.Shelf = testShelf(t) })
+	res, err := p.Do(t.Context(), Request{Language: "python", Code: []byte("print('out'); open('file.txt', 'w').write('content')")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := p.cfg.Shelf.Get(res.ID)
+	if err != nil || k.Stdout != "out\n" || len(k.Artifacts) != 1 {
+		t.Fatalf("got %+v, %v", k, err)
+	}
+	part, err := p.cfg.Shelf.Read(res.ID, "files/file.txt", 3, 100)
+	if err != nil || string(part.Data) != "tent" || part.Size != 7 {
+		t.Errorf("got %q of %d, %v", part.Data, part.Size, err)
+	}
+}
+
+func TestBridgeCarriesValues(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	a, b := open(t, p, NewSession{}), open(t, p, NewSession{})
+	value := json.RawMessage(`{"name": "ü", "list": [1, 2.5, null, true], "deep": {"x": {}}}`)
+	if _, err := p.Bridge(t.Context(), Bridge{Session: a.ID, Key: "data", Value: value}); err != nil {
+		t.Fatal(err)
+	}
+	cell(t, p, a.ID, "data['list'].append(data['name'])", nil)
+	if _, err := p.Bridge(t.Context(), Bridge{From: a.ID, Session: b.ID, Key: "data", As: "copy"}); err != nil {
+		t.Fatal(err)
+	}
+	if res := cell(t, p, b.ID, "copy['list']", nil); res.Value["text/plain"] != "[1, 2.5, None, True, 'ü']" {
+		t.Errorf("got %v %+v", res.Value, res.Error)
+	}
+	for name, bad := range map[string]Bridge{
+		"no name":    {Session: a.ID, Key: "", Value: value},
+		"no JSON":    {Session: a.ID, Key: "x", Value: json.RawMessage("{")},
+		"no session": {Session: "x", Key: "x", Value: value},
+		"no such":    {From: a.ID, Session: b.ID, Key: "nothing"},
+	} {
+		if _, err := p.Bridge(t.Context(), bad); !stopped(t, err).Denied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	log.failAt("session.bridged")
+	if _, err := p.Bridge(t.Context(), Bridge{Session: a.ID, Key: "unrecorded", Value: value}); err == nil {
+		t.Error("a value went in without a row")
+	}
+	log.fail = nil
+	if res := cell(t, p, a.ID, "'unrecorded' in globals()", nil); res.Value["text/plain"] != "False" {
+		t.Errorf("got %v", res.Value)
+	}
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	p, _, _ := newReal(t, func(c *Config) {
+		c.Sessions = session.Config{PerNamespace: 2, Total: 3, Idle: time.Hour, Lifetime: 2 * time.Hour}
+	})
+	open(t, p, NewSession{})
+	second := open(t, p, NewSession{})
+	_, err := p.OpenSession(t.Context(), NewSession{Language: "python"})
+	if !errors.Is(err, session.ErrFull) || stopped(t, err).Remedy == "" {
+		t.Errorf("a third in one namespace: %v", err)
+	}
+	open(t, p, NewSession{Namespace: "other"})
+	if _, err := p.OpenSession(t.Context(), NewSession{Language: "python", Namespace: "third"}); !errors.Is(err, session.ErrFull) {
+		t.Errorf("a fourth of all: %v", err)
+	}
+	p.CloseSession(t.Context(), "", second.ID)
+	open(t, p, NewSession{})
+	if _, err := p.OpenSession(t.Context(), NewSession{Namespace: "x", Language: "python", Lifetime: 3 * time.Hour}); !stopped(t, err).Denied {
+		t.Errorf("a longer life than the cap: %v", err)
+	}
+	if _, err := p.OpenSession(t.Context(), NewSession{Namespace: "x", Language: "cobol"}); !stopped(t, err).Denied {
+		t.Errorf("an unknown language: %v", err)
+	}
+}
+
+func TestSessionsExpire(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	idle := open(t, p, NewSession{Idle: time.Second})
+	old := open(t, p, NewSession{Lifetime: time.Second})
+	busy := open(t, p, NewSession{Idle: time.Second})
+	done := make(chan Result)
+	go func() { done <- cell(t, p, busy.ID, "import time; time.sleep(3.5); 'done'", nil) }()
+	time.Sleep(2500 * time.Millisecond)
+	for id, why := range map[string]string{idle.ID: "idle", old.ID: "lifetime", busy.ID: ""} {
+		if info, err := p.Session("", id); err != nil || info.Ended != why {
+			t.Errorf("ended %q, %v; want %q", info.Ended, err, why)
+		}
+	}
+	if res := <-done; res.Value["text/plain"] != "'done'" {
+		t.Errorf("a busy session was ended: %+v", res)
+	}
+	n := 0
+	for _, k := range kinds(t, log) {
+		if k == event.SessionKilled {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d rows of ends, want 2", n)
+	}
+}
+
+func TestNoRowNoSession(t *testing.T) {
+	p, log, _ := newReal(t, nil)
+	log.failAt(event.SessionCreated)
+	if _, err := p.OpenSession(t.Context(), NewSession{Language: "python"}); err == nil {
+		t.Fatal("a session without a row")
+	}
+	if n := len(p.Sessions("")); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+func TestCellsOfOneSessionTakeTurns(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	s := open(t, p, NewSession{})
+	cell(t, p, s.ID, "n = 0", nil)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { cell(t, p, s.ID, "m = n; import time; time.sleep(0.005); n = m + 1", nil) })
+	}
+	all.Wait()
+	if res := cell(t, p, s.ID, "n", nil); res.Value["text/plain"] != "20" {
+		t.Errorf("got %v", res.Value)
+	}
+}
+
+func TestClosingWhileACellRuns(t *testing.T) {
+	p, _, memory := newReal(t, nil)
+	value := "k3y-" + "of-a-closed-one"
+	memory.Set("default", "K", []byte(value))
+	s := open(t, p, NewSession{})
+	done := make(chan Result, 1)
+	go func() {
+		res, _ := p.Do(t.Context(), Request{Session: s.ID, Secrets: []string{"K"}, Code: []byte("import os, time\nprint(os.environ['K'], flush=True); time.sleep(100)")})
+		done <- res
+	}()
+	time.Sleep(500 * time.Millisecond)
+	if info, err := p.CloseSession(t.Context(), "", s.ID); err != nil || info.State != "dead" || info.Ended != "closed" {
+		t.Errorf("got %+v, %v", info, err)
+	}
+	if res := <-done; strings.Contains(res.Stdout, value) || res.Ended == "ok" {
+		t.Errorf("got %s %q", res.Ended, res.Stdout)
+	}
+}
+
+func TestJobs(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	id, done := p.Begin(Request{Language: "shell", Code: []byte("echo first; sleep 0.5; echo second")})
+	time.Sleep(300 * time.Millisecond)
+	if j, ok := p.Job("", id); !ok || j.State != "running" || j.Stdout != "first\n" {
+		t.Errorf("while it runs: %+v", j)
+	}
+	<-done
+	if j, _ := p.Job("", id); j.State != "done" || j.Result == nil || j.Result.Stdout != "first\nsecond\n" || j.Result.ID != id {
+		t.Errorf("afterwards: %+v", j)
+	}
+	if _, ok := p.Job("other", id); ok {
+		t.Error("another namespace sees it")
+	}
+	id, done = p.Begin(Request{Language: "shell", Code: []byte("sleep 100")})
+	time.Sleep(200 * time.Millisecond)
+	if p.CancelJob("other", id) || !p.CancelJob("", id) {
+		t.Error("cancel")
+	}
+	<-done
+	if j, _ := p.Job("", id); j.Result.Ended != backends.EndedCancelled {
+		t.Errorf("ended %s", j.Result.Ended)
+	}
+	if p.CancelJob("", id) {
+		t.Error("cancelled twice")
+	}
+}
+
+func TestSetLimits(t *testing.T) {
+	p, _, _ := newReal(t, func(c *Config) { c.Caps = Bounds{Limits: backends.Limits{RAM: 1 << 30}} })
+	got, err := p.SetLimits(t.Context(), "team", "", Bounds{Limits: backends.Limits{RAM: 100 << 20}})
+	if err != nil || got.RAM != 100<<20 || got.Wall != DefaultBounds.Wall {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	code := []byte("a = bytearray(b'x' * (150 << 20))")
+	if res, err := p.Do(t.Context(), Request{Namespace: "team", Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOOM {
+		t.Errorf("in the namespace: %s, %v", res.Ended, err)
+	}
+	if res, err := p.Do(t.Context(), Request{Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOK {
+		t.Errorf("in another: %s, %v", res.Ended, err)
+	}
+	if _, err := p.SetLimits(t.Context(), "team", "", Bounds{Limits: backends.Limits{RAM: 2 << 30}}); !stopped(t, err).Denied {
+		t.Errorf("above the cap: %v", err)
+	}
+	s := open(t, p, NewSession{})
+	if got, err := p.SetLimits(t.Context(), "", s.ID, Bounds{Limits: backends.Limits{RAM: 100 << 20, Wall: time.Second}}); err != nil || got.RAM != 100<<20 || got.Wall != time.Second {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if res := cell(t, p, s.ID, string(code), nil); res.Ended != backends.EndedOOM {
+		t.Errorf("in the session: %s", res.Ended)
+	}
+	if res := cell(t, p, s.ID, "import time; time.sleep(5)", nil); res.Ended != backends.EndedTimeout {
+		t.Errorf("in the session: %s", res.Ended)
+	}
+}

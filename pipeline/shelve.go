@@ -1,0 +1,41 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+)
+
+// folder is where a run's artifacts are saved: where its caller wants them, or on the shelf.
+func (r *run) folder(e ended) string {
+	if e.Artifacts == "" && r.p.cfg.Shelf != nil {
+		return r.p.cfg.Shelf.Folder(r.res.ID)
+	}
+	return e.Artifacts
+}
+
+// shelve keeps the result for whoever asks for it later. If that fails, the run's result stands.
+func (r *run) shelve(ctx context.Context) {
+	if r.p.cfg.Shelf == nil {
+		return
+	}
+	res := r.res
+	res.Stdout, res.Stderr = "", ""
+	text, err := json.Marshal(res)
+	if err == nil {
+		k := shelf.Record{
+			ID: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
+			Ended: res.Ended, ExitCode: res.ExitCode, Time: time.Now().UTC(), Result: text,
+			Stdout: r.res.Stdout, Stderr: r.res.Stderr, StdoutCut: res.StdoutCut, StderrCut: res.StderrCut,
+		}
+		for _, a := range res.Artifacts {
+			k.Artifacts = append(k.Artifacts, shelf.Artifact(a))
+		}
+		err = r.p.cfg.Shelf.Put(ctx, k)
+	}
+	if err != nil {
+		r.warn(r.clean("the result can't be kept for later: " + err.Error()))
+	}
+}
