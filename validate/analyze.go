@@ -174,9 +174,8 @@ func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (
 	switch {
 	case ctx.Err() != nil:
 		return findings{}, ctx.Err()
-	case err != nil:
-		r.Notes = append(r.Notes, "the syntax was not checked: "+err.Error())
-		return findings{Unread: err.Error()}, nil
+	case err != nil: // the look at the tree may be the reason, and no more than that
+		return r.syntaxOnly(ctx, Code{Language: k.language, Name: r.Name, Source: source}, err)
 	case len(a.Problems) > 0 && !a.Unsure:
 		r.Problems = a.Problems
 		return findings{}, nil
@@ -195,6 +194,17 @@ func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (
 		return findings{Unread: err.Error()}, nil
 	}
 	return a.Found, nil
+}
+
+// syntaxOnly checks what could not be looked at.
+func (r *Report) syntaxOnly(ctx context.Context, c Code, why error) (findings, error) {
+	checked, err := Check(ctx, c)
+	if err != nil {
+		return findings{}, err
+	}
+	r.Name = checked.Name
+	r.note(checked.Warnings)
+	return findings{Unread: why.Error()}, nil
 }
 
 // run does a job here, or apart when it might take long or much.

@@ -23,6 +23,8 @@ type job struct {
 	Tree  bool     // Found is wanted, too
 	Lower bool     // in older syntax
 	Known []string // names that are bound already
+
+	patience time.Duration // that the tree is looked at; 0 in the process of the caller
 }
 
 // answer is what it says.
@@ -40,6 +42,7 @@ const (
 	apartMemory = 1 << 30            // bytes
 	apartStack  = 256 << 20          // bytes
 	apartAnswer = 16 * MaxSource     // bytes; the map of a source, in base64, is the largest part
+	apartLook   = 5 * time.Second    // a look at the tree; the syntax is answered without it
 )
 
 // places bounds how many parsers there are at the same time, since a bomb takes all of a parser's
@@ -67,6 +70,7 @@ func serveApart() {
 	if in.Decode(&j) != nil {
 		os.Exit(1)
 	}
+	j.patience = apartLook
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)

@@ -63,8 +63,8 @@ func parts(s string) (head, names, tail string) {
 	return s, "", ""
 }
 
-// around3 is how many unchanged lines a diff shows around a change, as diff -u does.
-const around3 = 3
+// diffContext is how many unchanged lines a diff shows around a change, as diff -u does.
+const diffContext = 3
 
 // diff returns the unified diff of two texts that differ in one place.
 func diff(before, after string) string {
@@ -77,7 +77,7 @@ func diff(before, after string) string {
 	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
 		tail++
 	}
-	from, shown := max(0, head-around3), min(tail, around3)
+	from, shown := max(0, head-diffContext), min(tail, diffContext)
 	var out strings.Builder
 	out.WriteString("--- before\n+++ after\n")
 	fmt.Fprintf(&out, "@@ -%s +%s @@\n", span(from, len(a)-tail+shown-from), span(from, len(b)-tail+shown-from))

@@ -3,6 +3,7 @@ package validate
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/token"
@@ -23,7 +24,8 @@ var jsCalls = map[string][]string{
 		"dns.lookup", "dns.resolve"},
 }
 
-var jsCalled = func() map[string]string {
+// jsCalled finds the rule of a path.
+var jsCalled = sync.OnceValue(func() map[string]string {
 	m := map[string]string{}
 	for rule, paths := range jsCalls {
 		for _, p := range paths {
@@ -31,7 +33,7 @@ var jsCalled = func() map[string]string {
 		}
 	}
 	return m
-}()
+})
 
 // jsLook looks at the nodes of a program, each once.
 type jsLook struct {
@@ -63,13 +65,16 @@ func (p *jsProgram) dangers() (hits []hit, whole bool) {
 func (l *jsLook) call(x ast.Expression, callee ast.Expression, args []ast.Expression, n jsNode) {
 	for _, path := range l.paths(callee, n.scope, 0) {
 		args := args
+		if path != "util.promisify" {
+			l.handed(args, n.scope)
+		}
 		if base, is := strings.CutSuffix(path, ".call"); is {
 			path, args = base, args[min(1, len(args)):]
 		} else if base, is := strings.CutSuffix(path, ".apply"); is {
 			path, args = base, nil
 		}
 		path = strings.TrimSuffix(path, ".default")
-		if rule := jsCalled[path]; rule != "" {
+		if rule := jsCalled()[path]; rule != "" {
 			l.say(rule, x)
 			if rule == "node-eval" || rule == "node-function-constructor" || rule == "node-vm" {
 				l.evaluated(x, args, n.scope)
@@ -88,6 +93,10 @@ func (l *jsLook) call(x ast.Expression, callee ast.Expression, args []ast.Expres
 			l.process(x, strings.TrimPrefix(path, "child_process."), args, n)
 		case path == "cluster.fork" && l.endless(n):
 			l.say("node-fork-bomb", x)
+		case path == "worker_threads.Worker":
+			if l.option(argument(args, 1), "eval", n.scope) {
+				l.say("node-eval", x)
+			}
 		case path == "process.kill":
 			l.kill(x, args, n.scope)
 		case path == "Object.defineProperty" || path == "Object.assign" || path == "Object.defineProperties" || path == "Reflect.set":
@@ -100,6 +109,23 @@ func (l *jsLook) call(x ast.Expression, callee ast.Expression, args []ast.Expres
 		case path == "fs-extra.remove" || path == "fs-extra.removeSync" || path == "rimraf" || path == "rimraf.sync":
 			if everything(l.file(argument(args, 0), n.scope, 0)) {
 				l.say("node-delete-all", x)
+			}
+		}
+	}
+}
+
+// handed looks at a function that is given to another, which will call it: list.map(eval).
+func (l *jsLook) handed(args []ast.Expression, s *jsScope) {
+	for _, a := range args {
+		switch a.(type) {
+		case *ast.Identifier, *ast.DotExpression:
+			for _, path := range l.paths(a, s, 0) {
+				switch path {
+				case "eval":
+					l.say("node-eval", a)
+				case "child_process.exec", "child_process.execSync":
+					l.say("node-shell", a)
+				}
 			}
 		}
 	}
@@ -132,7 +158,7 @@ func (l *jsLook) evaluated(x ast.Node, args []ast.Expression, s *jsScope) {
 		case slices.Contains([]string{"Buffer.from", "buffer.Buffer.from", "atob", "unescape", "decodeURIComponent", "zlib.gunzipSync",
 			"zlib.inflateSync", "zlib.unzipSync", "zlib.brotliDecompressSync", "zlib.inflateRawSync"}, path):
 			l.say("node-encoded-code", x)
-		case jsCalled[path] == "node-network":
+		case jsCalled()[path] == "node-network":
 			l.say("node-remote-code", x)
 		}
 	}

@@ -136,7 +136,7 @@ func (p *jsProgram) called(x *ast.CallExpression, s *jsScope, depth int) []strin
 			out = append(out, "require")
 		case path == "util.promisify":
 			out = append(out, p.paths(first, s, depth)...)
-		case isBind:
+		case isBind && !strings.HasSuffix(base, ".call") && !strings.HasSuffix(base, ".apply"):
 			out = append(out, base)
 		default:
 			out = append(out, path+"()")

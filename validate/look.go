@@ -1,9 +1,27 @@
 package validate
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
-// look looks at the tree of a script whose syntax was found good.
-func (j job) look(name string) (f findings) {
+// look looks at the tree of a script whose syntax was found good. Where that may take forever, it
+// is left behind: the process ends with its answer.
+func (j job) look(name string) findings {
+	if j.patience == 0 {
+		return j.tree(name)
+	}
+	found := make(chan findings, 1)
+	go func() { found <- j.tree(name) }()
+	select {
+	case f := <-found:
+		return f
+	case <-time.After(j.patience):
+		return findings{Unread: "it takes too much time to look at"}
+	}
+}
+
+func (j job) tree(name string) (f findings) {
 	defer func() {
 		// Our parsers were made for trees that are right; what they trip over is not looked at, and said.
 		if p := recover(); p != nil {

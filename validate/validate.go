@@ -1,7 +1,8 @@
 // Package validate says whether a script can be run at all, before anything is spent on it.
 //
-// It refuses only what its interpreter would refuse. Whether a script is a good idea is not its
-// question: containment answers that.
+// Check refuses only what its interpreter would refuse: whether a script is a good idea, containment
+// answers. Analyze tells more of it, for people and for policies: the imports that it lacks, and
+// patterns that deserve a thought before it is run. Neither runs any of it.
 package validate
 
 import (

@@ -44,42 +44,30 @@ func (k *Kernel) enter(ctx context.Context) (release func(), err error) {
 // ask sends a request and waits for its reply. When that takes too long, or ctx ends, it interrupts
 // what runs; what then doesn't end is killed, and with it the interpreter.
 func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p patience, show func(Bundle)) (a answer) {
-	written := make(chan struct{})
-	sent := (<-chan struct{})(written)
-	go func() {
-		defer close(written)
-		k.channel.Write(frame) // should it fail, the interpreter is about to be dead
-	}()
-	// What was sent when something else ran would interrupt the wrong thing.
+	// What was left over from another request would interrupt the wrong thing.
 	select {
 	case <-k.interrupt:
 	default:
 	}
-	grace := cmp.Or(p.grace, DefaultGrace)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		k.channel.Write(frame) // should it fail, the interpreter is about to be dead
+	}()
+	defer func() { <-sent }() // a driver that doesn't read, or is dead, has been killed by then
 	timer := time.NewTimer(p.limit)
 	defer timer.Stop()
-	cancelled := ctx.Done()
-	interrupts := 0
-	for a.Op == "" || sent != nil { // a reply before all was asked is no reason to leave the writer alone
+	written, cancelled := sent, ctx.Done()
+	for interrupts := 0; a.Op == "" || written != nil; {
 		select {
-		case <-sent:
-			sent = nil
+		case <-written:
+			written = nil
 			continue
 		case r := <-k.replies:
-			if r.ID != id {
-				continue
-			}
-			if r.Op == "display" {
-				if show != nil && len(r.Data) > 0 {
-					show(r.Data)
-				}
-				continue
-			}
-			a.reply = r
+			a.take(r, id, show)
 			continue
 		case <-k.done:
 			a.dead = true
-			<-written
 			return a
 		case <-cancelled:
 			cancelled = nil
@@ -90,20 +78,34 @@ func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p patience, sh
 		case <-timer.C:
 			a.stopped = cmp.Or(a.stopped, "timeout")
 		}
-		if interrupts == 2 {
+		if interrupts++; interrupts > 2 {
 			k.kill()
 			<-k.done
 			a.dead = true
-			<-written
 			return a
 		}
 		// The second time is for a signal that came too early, or that the code swallowed.
-		interrupts++
-		timer.Reset(grace / 2)
-		select {
-		case k.interrupt <- struct{}{}:
-		default:
-		}
+		k.poke()
+		timer.Reset(cmp.Or(p.grace, DefaultGrace) / 2)
 	}
 	return a
+}
+
+// take puts a reply to request id where it belongs.
+func (a *answer) take(r reply, id int64, show func(Bundle)) {
+	switch {
+	case r.ID != id:
+	case r.Op != "display":
+		a.reply = r
+	case show != nil && len(r.Data) > 0:
+		show(r.Data)
+	}
+}
+
+// poke interrupts what runs, if anything does.
+func (k *Kernel) poke() {
+	select {
+	case k.interrupt <- struct{}{}:
+	default:
+	}
 }

@@ -19,10 +19,11 @@ import (
 type bare struct {
 	dir  string
 	path map[string]string // interpreters by name
+	pid  int               // of the last one
 }
 
 func newBare(t testing.TB, path map[string]string) *bare {
-	return &bare{t.TempDir(), path}
+	return &bare{dir: t.TempDir(), path: path}
 }
 
 func (b *bare) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
@@ -52,6 +53,7 @@ func (b *bare) Exec(ctx context.Context, cmd backends.Command, streams backends.
 	if err := c.Start(); err != nil {
 		return backends.Result{}, err
 	}
+	b.pid = c.Process.Pid
 	theirs.Close()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()

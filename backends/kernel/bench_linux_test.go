@@ -1,8 +1,11 @@
 package kernel
 
 import (
+	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,5 +55,24 @@ func BenchmarkOutput(b *testing.B) {
 		if _, err := s.Run(b.Context(), Cell{Code: "print('x' * (64 << 20))", Timeout: time.Minute, Stdout: io.Discard}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestEmptyPythonIsSmall measures a session in which nothing has run: there may be a thousand.
+func TestEmptyPythonIsSmall(t *testing.T) {
+	box := newBare(t, map[string]string{"python": python(t)})
+	begin(t, box, "python")
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", box.pid))
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nPss:")
+	var kB int
+	if _, err := fmt.Sscan(rest, &kB); err != nil {
+		t.Fatalf("no Pss in %s", text)
+	}
+	t.Logf("%d kB", kB)
+	if kB > 10<<10 {
+		t.Errorf("an empty session takes %d kB", kB)
 	}
 }

@@ -111,6 +111,13 @@ func TestOutput(t *testing.T) {
 				t.Errorf("got %q and %d bytes", note, len(rest))
 			}
 		})
+		in("an alarm between cells", func(t *testing.T) {
+			s.run("import signal\ndef ring(*args): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, ring); signal.setitimer(signal.ITIMER_REAL, 0.1);")
+			time.Sleep(300 * time.Millisecond)
+			if r := s.run("1"); r.text() != "1" || !strings.Contains(r.Stderr, "TimeoutError: late") {
+				t.Errorf("got %s %q", r.text(), r.Stderr)
+			}
+		})
 		in("displays", func(t *testing.T) {
 			r := s.run("class H:\n    def _repr_html_(self): return '<b>'\n    def __repr__(self): return 'H'\ndisplay(H(), 5); display({'text/x': 'raw'}, raw=True); H()")
 			want := []Bundle{{"text/html": "<b>", "text/plain": "H"}, {"text/plain": "5"}, {"text/x": "raw"}}
@@ -130,8 +137,15 @@ func TestOutput(t *testing.T) {
 				t.Errorf("got %d bytes, %q", len(text), text[max(0, len(text)-100):])
 			}
 			r = s.run("class L:\n    def _repr_png_(self): return bytes(20 << 20)\n    def __repr__(self): return 'L'\nL()")
-			if r.Value["image/png"] != "" || !strings.HasPrefix(r.text(), "L\n[image/png left out:") {
+			if r.Value["image/png"] != "" || r.text() != "L\n[image/png is left out: 27962028 bytes are too many]" {
 				t.Errorf("got %q", r.text())
+			}
+			r = s.run("class M:\n    def _repr_mimebundle_(self, **k): return {'x/%d' % i: chr(0x1d11e) * (1 << 20) for i in range(20)}\nM()")
+			if r.Lost || len(r.Value) != 4 || strings.Count(r.text(), "left out") != 17 {
+				t.Errorf("got %s %q", types(r.Value), r.text())
+			}
+			if r = s.run("list(range(5_000_000))"); !strings.HasPrefix(r.text(), "[0, 1, 2,") || len(r.text()) > 257<<10 {
+				t.Errorf("got %d bytes", len(r.text()))
 			}
 		})
 	})
@@ -163,11 +177,12 @@ func TestInterrupt(t *testing.T) {
 		{"child", "import subprocess; subprocess.run(['sleep', '100'])", "subprocess.run"},
 		{"thread joined", "import threading\nth = threading.Thread(target=time.sleep, args=(3,)); th.start(); th.join()", "th.join()"},
 		{"lock", "threading.Lock().acquire() or 1; l = threading.Lock(); l.acquire(); l.acquire()", "l.acquire()"},
+		{"blocked in the cell before", "import time; time.sleep(100)", "time.sleep(100)"},
 		{"own handler of the cell before", "time.sleep(100)", "time.sleep(100)"},
 	}
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)
-		s.run("kept = 17; import signal; signal.signal(signal.SIGINT, signal.SIG_IGN);")
+		s.run("kept = 17; import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]);")
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
 				s.t = t

@@ -29,19 +29,20 @@ var (
 
 	//go:embed shell_boot.sh
 	shellBoot string
-	//go:embed r_boot.R
+	//go:embed r_boot.sh
 	rBoot string
 )
 
 var languages = []language{
-	{"python", []string{"python", "-c", pythonFile("boot")}, pythonDriver(),
+	// -S, because the driver does that part only before the first cell.
+	{"python", []string{"python", "-S", "-c", pythonFile("boot")}, pythonDriver(),
 		// Without a screen, matplotlib draws into memory, and says so only if it has to find out.
 		[]string{"MPLBACKEND=Agg"}, jsonCodec{}},
 	// What the driver needs of Node's inside is its parser and signals that a second thread gets;
 	// code that was terminated leaves async_hooks out of step, which Node would abort for.
 	{"node", []string{"node", "--expose-internals", "--no-force-async-hooks-checks", "-e", nodeFile("boot")}, nodeDriver(), nil, jsonCodec{}},
 	{"shell", []string{"bash", "--noprofile", "--norc", "-c", shellBoot}, shellDriver, nil, shellCodec{}},
-	{"r", []string{"R", "--no-save", "--no-restore", "--no-echo", "-e", rBoot}, rDriver, nil, jsonCodec{}},
+	{"r", []string{"bash", "--noprofile", "--norc", "-c", rBoot}, rDriver, nil, rCodec{}},
 }
 
 func languageNamed(name string) (language, bool) {
@@ -58,7 +59,7 @@ func pythonDriver() string {
 	var b strings.Builder
 	for _, part := range []string{"begin", "frames", "signals", "modules", "show", "errors", "streams", "cells", "values", "serve"} {
 		b.WriteString(pythonFile(part))
-		b.WriteByte('\n')
+		b.WriteByte('\f') // see python/boot.py
 	}
 	return b.String()
 }

@@ -28,10 +28,7 @@ func (shellCodec) encode(q request) ([]byte, error) {
 		if commands(q.Code) > maxCommands {
 			op = "lines"
 		}
-		fields = append(fields, q.Code)
-		for _, name := range slices.Sorted(maps.Keys(q.Env)) {
-			fields = append(fields, name+"="+q.Env[name])
-		}
+		fields = append([]string{q.Code}, q.environment()...)
 	case "set":
 		text, err := shellText(q.Value)
 		if err != nil {
@@ -41,23 +38,41 @@ func (shellCodec) encode(q request) ([]byte, error) {
 	case "get":
 		fields = append(fields, q.Key)
 	}
+	head, body, err := join(op, q, fields)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(head + body), nil
+}
+
+// environment is a cell's, as KEY=VALUE.
+func (q request) environment() []string {
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(q.Env)) {
+		env = append(env, name+"="+q.Env[name])
+	}
+	return env
+}
+
+// join puts fields behind one another, and the line of words in front.
+func join(op string, q request, fields []string) (head, body string, err error) {
 	mark := q.Mark
 	if mark == "" {
 		mark = "-"
 	}
-	head := fmt.Appendf(nil, "%s %d %s", op, q.ID, mark)
+	words := []string{op, strconv.FormatInt(q.ID, 10), mark}
 	size := 0
 	for _, f := range fields {
 		if strings.ContainsRune(f, 0) {
-			return nil, errors.New("a shell can't be given a NUL byte")
+			return "", "", errors.New("it contains a NUL byte, which this language can't be given")
 		}
-		head = fmt.Appendf(head, " %d", len(f))
+		words = append(words, strconv.Itoa(len(f)))
 		size += len(f)
 	}
 	if size > maxFrame {
-		return nil, tooLarge(size)
+		return "", "", tooLarge(size)
 	}
-	return append(append(head, '\n'), strings.Join(fields, "")...), nil
+	return strings.Join(words, " ") + "\n", strings.Join(fields, ""), nil
 }
 
 // maxCommands is how many commands a shell is given as one. It takes some 400 bytes of stack for each;
@@ -89,18 +104,22 @@ func (shellCodec) decode(body []byte) (reply, error) {
 	if len(fields) == 2 && fields[0] == "ready" {
 		return reply{Op: "ready", Version: fields[1]}, nil
 	}
-	if len(fields) < 3 || fields[0] != "done" {
+	if len(fields) < 3 || fields[0] != "done" && fields[0] != "display" {
 		return reply{}, fmt.Errorf("a reply of %d fields that begins with %.40q", len(fields), fields[0])
 	}
 	id, err := strconv.ParseInt(fields[1], 10, 64)
 	if err != nil {
 		return reply{}, err
 	}
-	r := reply{Op: "done", ID: id}
+	r := reply{Op: fields[0], ID: id}
+	if r.Op == "display" {
+		r.Data = bundle(fields[2:])
+		return r, nil
+	}
 	return r, r.take(fields[2], fields[3:])
 }
 
-// take puts a shell's fields into the reply that they mean.
+// take puts fields into the reply that they mean.
 func (r *reply) take(kind string, fields []string) (err error) {
 	for i, f := range fields {
 		fields[i] = strings.ToValidUTF8(f, "\uFFFD")
@@ -114,8 +133,11 @@ func (r *reply) take(kind string, fields []string) (err error) {
 				return err
 			}
 		}
-		if len(fields) == 4 {
-			r.Error = &Error{fields[1], fields[2], fields[3]}
+		if len(fields) >= 4 {
+			if fields[1] != "" {
+				r.Error = &Error{fields[1], fields[2], fields[3]}
+			}
+			r.Value = bundle(fields[4:])
 		}
 	case "error":
 		if len(fields) < 2 {
@@ -124,6 +146,11 @@ func (r *reply) take(kind string, fields []string) (err error) {
 		r.Error = &Error{Type: fields[0], Message: fields[1]}
 	case "text":
 		r.JSON, err = json.Marshal(strings.Join(fields, ""))
+	case "json":
+		r.JSON = json.RawMessage(strings.Join(fields, ""))
+		if !json.Valid(r.JSON) {
+			err = errors.New("a value that is not JSON")
+		}
 	case "list":
 		r.JSON, err = json.Marshal(append([]string{}, fields...))
 	case "map":
@@ -138,6 +165,18 @@ func (r *reply) take(kind string, fields []string) (err error) {
 		err = fmt.Errorf("a reply of the unknown kind %.40q", kind)
 	}
 	return err
+}
+
+// bundle takes MIME types and texts in turn; none are no bundle.
+func bundle(fields []string) Bundle {
+	var b Bundle
+	for pair := range slices.Chunk(fields, 2) {
+		if b == nil {
+			b = Bundle{}
+		}
+		b[pair[0]] = pair[len(pair)-1]
+	}
+	return b
 }
 
 func shellVariables(fields []string) ([]Variable, error) {

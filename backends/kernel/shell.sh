@@ -11,10 +11,8 @@
 # fields. A reply is a frame of fields that each end with a NUL byte, which bash can write but not read.
 #
 # Each cell starts with the session's own descriptors 0, 1 and 2. Known holes: "builtin exit", exit in
-# POSIX mode, a trap on ERR beside set -e that comes from a file, and an unbound variable under set -eu
-# beside a trap on EXIT, end the session. $LINENO counts
-# from the session's beginning. When SIGINT ends no child (one that catches it and exits as if nothing had
-# been), an interactive bash goes on, too, and only the next SIGINT may end the cell.
+# POSIX mode, and an error under set -e beside a trap on ERR or EXIT that was set out of sight (by a file, or
+# by a cell that also names RETURN or DEBUG), end the session. $LINENO counts from the session's beginning.
 
 # exit ends the cell; in a subshell, that. What it does is not shown by set -x.
 exit() {
@@ -40,19 +38,45 @@ __kernel_leave() {
     __kernel_failed=
     builtin set -e
   fi
+  __kernel_erring=
   __kernel_keep
+  PROMPT_COMMAND=$__kernel_prompt
+  builtin unset -v TMOUT
   builtin trap - INT
   builtin kill -INT "$$"
 }
 
-# __kernel_exiting is the trap on EXIT. Some errors under set -e exit on the spot, deep inside of eval, and
-# from there the way back is still open.
+# __kernel_exiting comes first in a trap on EXIT. Some errors under set -e exit on the spot, deep inside of
+# eval, and from there the way back is still open.
 __kernel_exiting() {
-  [[ $__kernel_how != begun ]] || __kernel_leave exit 1
+  if [[ $__kernel_how == begun && $BASHPID == "$$" ]]; then
+    __kernel_leave exit "$(($1 ? $1 : 1))"
+  fi
+  builtin return "$1"
 }
 
+# __kernel_interrupted is the trap on SIGINT and, as told by the process that the bootstrap started, on
+# RTMAX. Whichever comes first is answered, but not inside of the trap on ERR, which bash would take to
+# be running for ever.
 __kernel_interrupted() {
-  [[ $__kernel_how != begun ]] || __kernel_leave interrupted 130
+  if [[ $__kernel_how == begun ]]; then
+    __kernel_how=interrupted __kernel_first=$1 __kernel_heard=$1
+    [[ $__kernel_erring ]] || __kernel_settle
+  fi
+  __kernel_heard=$1
+}
+
+# __kernel_settle ends an interrupted cell when both signals are here, or the second would hit the next.
+__kernel_settle() {
+  __kernel_spin '$__kernel_first$__kernel_heard' INTINT
+  __kernel_leave interrupted 130
+}
+
+# __kernel_spin lets signals come in, for a few hundredths of a second, while a variable has a value.
+__kernel_spin() {
+  for ((__kernel_n = 0; __kernel_n < 20000; __kernel_n++)); do
+    builtin eval "[[ $1 == $2 ]]" || builtin break
+  done
 }
 
 # __kernel_keep notes the program's own trap on SIGINT, if it may have one, and puts ours on EXIT back.
@@ -60,7 +84,7 @@ __kernel_keep() {
   [[ $__kernel_traps ]] || builtin return 0
   __kernel_sigint=$(builtin trap -p INT)
   [[ $__kernel_sigint != *__kernel_interrupted* ]] || __kernel_sigint=
-  [[ $(builtin trap -p EXIT) ]] || builtin trap __kernel_exiting EXIT
+  [[ $(builtin trap -p EXIT) ]] || builtin trap '__kernel_exiting $?' EXIT
 }
 
 # __kernel_errexit is on both sides of what a program wants done on ERR. That trap and set -e react to the
@@ -68,6 +92,7 @@ __kernel_keep() {
 # calls set -e is off, and $? is what it was.
 __kernel_errexit() {
   if (($#)); then
+    __kernel_erring=1
     if [[ $- == *e* ]]; then
       __kernel_failed=$1
       builtin set +e
@@ -77,21 +102,39 @@ __kernel_errexit() {
   if [[ $__kernel_failed && $BASHPID != "$$" ]]; then
     __kernel_failed=
     builtin set -e # which ends the subshell now
+    builtin return 0
+  fi
+  case $__kernel_failed in 130 | 192) __kernel_spin '$__kernel_how' begun ;; esac # what a signal leaves
+  __kernel_erring=
+  if [[ $__kernel_how == interrupted ]]; then
+    __kernel_settle
   elif [[ $__kernel_failed ]]; then
     __kernel_leave exit "$__kernel_failed"
   fi
 }
 
-# __kernel_shadow is evaluated for a cell that has a trap on ERR, and for no other: bash gives traps on
-# DEBUG and RETURN another meaning when a function sets them for its caller.
+# __kernel_shadow is evaluated for a cell that has a trap on ERR or EXIT, so that ours go on working, and for
+# no other: bash gives traps on DEBUG and RETURN another meaning when a function sets them for its caller.
 __kernel_shadow='trap() {
   if [[ $1 == -- ]]; then builtin shift; fi
   if [[ $# -lt 2 || $1 == -[lp]* ]]; then builtin trap "$@"; builtin return; fi
-  builtin local __kernel_sig __kernel_bad=0
+  builtin local __kernel_sig __kernel_bad=0 __kernel_do="$1" __kernel_exit
+  if [[ $1 == - ]]; then __kernel_do=; fi
   for __kernel_sig in "${@:2}"; do
     case $__kernel_sig in
-    [Ee][Rr][Rr]) builtin trap -- "{ __kernel_errexit \$?; } 2>/dev/null; ${1#-}
+    [Ee][Rr][Rr]) builtin trap -- "{ __kernel_errexit \$?; } 2>/dev/null; $__kernel_do
 { __kernel_errexit; } 2>/dev/null" ERR ;;
+    [Ee][Xx][Ii][Tt] | 0)
+      __kernel_exit="__kernel_exiting \$?"
+      if [[ $__kernel_do ]]; then
+        __kernel_exit="if __kernel_exiting \$?; then
+$__kernel_do
+else
+$__kernel_do
+fi"
+      fi
+      builtin trap -- "$__kernel_exit" EXIT
+      ;;
     *) builtin trap -- "$1" "$__kernel_sig" || __kernel_bad=1 ;;
     esac
   done
@@ -112,7 +155,7 @@ __kernel_end() {
 # __kernel_turn is what happens between two cells. SIGINT is ignored meanwhile.
 __kernel_turn() {
   case $__kernel_how in begun | ended) __kernel_keep ;; esac
-  builtin trap '' INT
+  builtin trap '' INT RTMAX
   builtin set -o errtrace
   builtin local - IFS=$' \t\n' LC_ALL=C TMOUT=0
   builtin set +e +f +u +v +x +o noclobber
@@ -170,8 +213,9 @@ __kernel_prepare() {
   if [[ $__kernel_sigint ]]; then
     builtin eval "builtin $__kernel_sigint"
   else
-    builtin trap __kernel_interrupted INT
+    builtin trap '__kernel_interrupted INT' INT
   fi
+  builtin trap '__kernel_interrupted RTMAX' RTMAX
 }
 
 # __kernel_serve answers one request. It succeeds when that is a cell, ready to run.
@@ -218,7 +262,8 @@ __kernel_run() {
   case $__kernel_source in *extglob*) builtin shopt -s extglob ;; esac
   case $__kernel_source in *trap*) __kernel_traps=1 ;; esac
   case $__kernel_source in
-  *trap*[Ee][Rr][Rr]*)
+  *RETURN* | *DEBUG*) ;;
+  *trap*[Ee][Rr][Rr]* | *trap*[Ee][Xx][Ii][Tt]*)
     builtin eval "$__kernel_shadow"
     __kernel_shadowed=1
     ;;
@@ -250,7 +295,7 @@ __kernel_named() {
 
 # __kernel_set makes a variable of a text, and a file of the JSON that it stands for.
 __kernel_set() {
-  builtin local __kernel_dir=${BRIDGE:-$HOME/.bridge}
+  builtin local __kernel_dir="${BRIDGE:-$HOME/.bridge}"
   if ! __kernel_named "$2"; then
     __kernel_reply done "$1" error NameError "$2 can't be the name of a shell variable" ''
   elif ! builtin unset -v -- "$2" || ! builtin printf -v "$2" '%s' "$3"; then
@@ -343,16 +388,19 @@ eval "exec >/dev/null 2>&1 3>&- $KERNEL_ERRORS>&-"
 unset -v KERNEL_ERRORS
 # How the cell has ended: "parsed" (its syntax is wrong), "begun" (bash gave it up), "ended", "exit",
 # "interrupted"; or "closing", when it is the session that ends.
-__kernel_how= __kernel_status=0 __kernel_last=0 __kernel_failed= __kernel_plain=
+__kernel_how= __kernel_status=0 __kernel_last=0 __kernel_failed= __kernel_erring= __kernel_plain=
 __kernel_id= __kernel_mark= __kernel_source= __kernel_code= __kernel_traps= __kernel_sigint= __kernel_shadowed=
 trap '{ __kernel_errexit $?; __kernel_errexit; } 2>/dev/null' ERR
-trap __kernel_exiting EXIT
-trap '' INT
-printf -v PROMPT_COMMAND '__kernel_turn; %s; __kernel_last=$?; \\builtin printf "\\n" >&0' \
+trap '__kernel_exiting $?' EXIT
+trap '' INT RTMAX
+# The line puts back what programs may have changed: with TMOUT, bash would log out.
+printf -v __kernel_prompt '__kernel_turn; %s; __kernel_last=$?; \\builtin printf "%%s\\n" "$__kernel_line" >&0' \
   '\builtin eval "$__kernel_code" </dev/null >&'"$__kernel_out 2>/dev/null 3>&$__kernel_err $__kernel_out>&- $__kernel_err>&- $__kernel_host>&-"
+__kernel_line='[[ ${PROMPT_COMMAND-} == "$__kernel_prompt" ]] || PROMPT_COMMAND=$__kernel_prompt; \unset -v TMOUT'
+PROMPT_COMMAND=$__kernel_prompt
 declare -A __kernel_known=()
 __kernel_names
 for __kernel_name in "${__kernel_all[@]}"; do __kernel_known[$__kernel_name]=1; done
-readonly -f __kernel_{exit,leave,interrupted,exiting,keep,errexit,begin,end,turn,finish,syntax,prepare,serve,read,run,reply} \
+readonly -f __kernel_{exit,leave,interrupted,settle,spin,exiting,keep,errexit,begin,end,turn,finish,syntax,prepare,serve,read,run,reply} \
   __kernel_{named,set,get,names,vars,describe}
 __kernel_reply ready "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]}"

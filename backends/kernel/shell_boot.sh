@@ -2,6 +2,14 @@
 # pipe to itself. The first of them reads the driver from descriptor 3, behind its length.
 exec {pipe}<> <(:)
 printf '%s\n' 'read -r -u 3 REPLY; read -r -N "$REPLY" -u 3 REPLY; eval "$REPLY"' >&$pipe
+# An interactive bash forgets a SIGINT that came while it waited for a child which did not die of it. This
+# process gets it, too, and says it in another way.
+(
+  trap '' HUP QUIT TERM
+  trap 'kill -s RTMAX $$' INT
+  exec {idle}<> <(:) {pipe}>&- 3>&- >/dev/null 2>&1
+  while :; do read -r -u $idle; done
+) &
 # It would complain that there is no terminal, and print prompts: that is not the program's output.
 exec {errors}>&2 2>/dev/null
 export KERNEL_ERRORS=$errors

@@ -92,6 +92,9 @@ func TestShell(t *testing.T) {
 		{"trap on RETURN", []string{"f() { trap 'echo ret' RETURN; echo body; }; f; trap - RETURN"}, "body\nret\n", "", 0},
 
 		{"nounset", []string{"set -u; echo $nothing\necho no"}, "", "nothing: unbound variable", 1},
+		{"nounset and a trap on EXIT", []string{"set -euo pipefail; trap 'echo cleanup' EXIT; x=1", "echo $nothing", "echo $x"}, "1\n", "", 0},
+		{"trap on EXIT in a subshell", []string{"(trap 'echo \"bye $?\"' EXIT; exit 3); echo $?"}, "bye 3\n3\n", "", 0},
+		{"what the driver needs", []string{"unset PROMPT_COMMAND; TMOUT=1; PS1='$(exit)'", "sleep 1.2; echo ok", "PROMPT_COMMAND=exit; TMOUT=1; exit 3", "sleep 1.2; echo ok"}, "ok\n", "", 0},
 		{"nounset in depth", []string{"set -eu; f() { eval 'echo $nothing'; echo no; }; f; echo no"}, "", "unbound variable", 1},
 		{"state after nounset", []string{"x=1; set -u; echo $nothing", "echo $x"}, "1\n", "", 0},
 		{"parameter error", []string{"echo ${x:?boom}\necho no"}, "", "boom", 1},

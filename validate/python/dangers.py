@@ -59,7 +59,8 @@ class Dangers(Values):
 
     def look(self):
         self.found, self.commands = [], []
-        for node, site in self.nodes:
+        looked = (ast.Call, ast.Import, ast.ImportFrom, ast.Attribute, ast.Assign, ast.AugAssign, ast.Delete)
+        for node, site in [n for kind in looked for n in self.kinds.get(kind, ())]:
             if len(self.found) >= MOST or self.steps > MOST_STEPS:
                 break
             if isinstance(node, ast.Call):
@@ -109,6 +110,15 @@ class Dangers(Values):
             if p in FORKS or p in STARTS or p == 'multiprocessing.Process':
                 self.forks(p, node, site)
             self.writes(p, node, scope)
+        for a in node.args + [k.value for k in node.keywords]:
+            self.handed(a, scope)
+
+    def handed(self, e, scope):
+        """Looks at a function that is given to another, which will call it: map(eval, x)."""
+        if isinstance(e, (ast.Name, ast.Attribute)):
+            for p in self.paths(e, scope):
+                if CALLED.get(p) in ('python-eval', 'python-os-system'):
+                    self.say(CALLED[p], e)
 
     def evaluated(self, node, scope):
         known = self.inside(node.args, scope)

@@ -90,15 +90,16 @@ class Missing(Dangers):
         uses = {}
         if self.star or self.makes_names():
             return []
-        for node, site in self.nodes:
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                node.value.member = node
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                node.func.called = True
-            elif isinstance(node, FUNCTIONS + (ast.ClassDef,)):
-                for d in getattr(node, 'decorator_list', []):
+        for node, _ in self.kinds.get(ast.Attribute, ()):
+            node.value.member = node
+        for node, _ in self.kinds.get(ast.Call, ()):
+            node.func.called = True
+        for kind in (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
+            for node, _ in self.kinds.get(kind, ()):
+                for d in node.decorator_list:
                     d.called = True
-            if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+        for node, site in self.kinds.get(ast.Name, ()):
+            if not isinstance(node.ctx, ast.Load):
                 continue
             if site.annotation and self.future or node.id in BUILTINS or node.id in known:
                 continue
@@ -115,7 +116,7 @@ class Missing(Dangers):
 
     def makes_names(self):
         """Says whether the program binds names in ways that can't be seen: globals()['x'] = 1."""
-        for node, site in self.nodes:
+        for node, site in self.kinds.get(ast.Subscript, []) + self.kinds.get(ast.Attribute, []):
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) or \
                     isinstance(node, ast.Attribute) and node.attr in ('update', 'setdefault'):
                 if self.paths(node.value, site.scope) & {'globals()', 'builtins', 'builtins.__dict__'}:
@@ -171,7 +172,7 @@ class Missing(Dangers):
 
     def deepest(self, path, member):
         """Follows xml.etree.ElementTree as far as there are modules."""
-        above = {id(n.value): n for n, _ in self.nodes if isinstance(n, ast.Attribute)}
+        above = {id(n.value): n for n, _ in self.kinds.get(ast.Attribute, ())}
         while True:
             member = above.get(id(member))
             if member is None or not self.part(path, member.attr):

@@ -27,7 +27,12 @@ MATCHED = tuple(getattr(ast, n) for n in ('MatchAs', 'MatchStar') if hasattr(ast
 MATCHED_REST = getattr(ast, 'MatchMapping', ())
 TYPE_ALIAS = getattr(ast, 'TypeAlias', ())
 TYPE_PARAMS = tuple(getattr(ast, n) for n in ('TypeVar', 'ParamSpec', 'TypeVarTuple') if hasattr(ast, n))
+MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)  # nodes that stand nowhere
 TRIES = tuple(getattr(ast, n) for n in ('Try', 'TryStar') if hasattr(ast, n))
+
+BINDING = set(FUNCTIONS + COMPREHENSIONS + MATCHED + TYPE_PARAMS + TRIES + (
+    ast.ClassDef, ast.Name, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.ExceptHandler, ast.Global,
+    ast.Nonlocal, ast.While, ast.For)) | {t for t in (NAMED, MATCHED_REST) if t}
 
 
 class Scope:
@@ -64,8 +69,10 @@ class Program:
     def __init__(self, tree):
         self.module = Scope('module')
         self.nodes = []  # (node, Site), for the rules
+        self.kinds = {}  # the same by type
         self.scopes = [self.module]
         self.star = False
+        self.stars = []  # the modules that give names which are not seen here
         self.future = False  # annotations are not evaluated
         self.steps = 0
         self.memo = {}
@@ -76,9 +83,13 @@ class Program:
         stack = [(tree, Site(self.module))]
         while stack:
             node, site = stack.pop()
+            kind = type(node)
             self.nodes.append((node, site))
-            children = self.enter(node, site)
-            stack.extend(reversed(children))
+            self.kinds.setdefault(kind, []).append((node, site))
+            if kind in BINDING:
+                stack.extend(reversed(self.enter(node, site)))
+            elif kind is not ast.Constant:
+                stack.extend([(n, site) for n in below(node)][::-1])
 
     def scope(self, kind, parent):
         s = Scope(kind, parent)
@@ -102,6 +113,8 @@ class Program:
         if isinstance(node, COMPREHENSIONS):
             return self.comprehension(node, site)
         self.bindings(node, site.scope)
+        if isinstance(node, ast.Name):
+            return []
         if isinstance(node, TRIES) and any(forgives(h) for h in node.handlers):
             out = [(n, site.but(guarded=True)) for n in node.body]
             return out + [(n, site) for n in node.handlers + node.orelse + node.finalbody]
@@ -112,7 +125,7 @@ class Program:
         if isinstance(node, ast.AnnAssign):
             out = [(node.target, site), (node.annotation, site.but(annotation=True))]
             return out + ([(node.value, site)] if node.value else [])
-        return [(n, site) for n in ast.iter_child_nodes(node)]
+        return [(n, site) for n in below(node)]
 
     def function(self, node, site):
         inner = site.but(scope=self.scope('function', site.scope), loop=None, function=node)
@@ -181,6 +194,8 @@ class Program:
         for a in node.names:
             if a.name == '*':
                 self.star = True
+                if node.module and not node.level:
+                    self.stars.append(SAME.get(node.module, node.module))
             elif node.level or not node.module:
                 scope.bind(a.asname or a.name)
             else:
@@ -210,8 +225,6 @@ class Program:
                     outer = outer.parent
                 if outer:
                     outer.bound[name].extend(s.bound.pop(name, []))
-        if not any(self.module.bound.get(n) for n in self.module.bound):
-            return
         for name in [n for n, b in self.module.bound.items() if not b]:
             del self.module.bound[name]
 
@@ -226,6 +239,18 @@ class Program:
             first = first and scope.kind == 'comprehension'
             scope = scope.parent
         return None
+
+
+def below(node):
+    """Returns the nodes below one, without those that only mark it."""
+    out = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if isinstance(value, list):
+            out += [n for n in value if isinstance(n, ast.AST) and not isinstance(n, MARKS)]
+        elif isinstance(value, ast.AST) and not isinstance(value, MARKS):
+            out.append(value)
+    return out
 
 
 def forgives(handler):

@@ -3,14 +3,16 @@
 import base64
 import json
 import os
+import resource
 import select
 import signal
 import struct
 import time
+import tokenize
 import warnings
 
 WALL = 10  # seconds for one request
-MEMORY = 2 << 30  # bytes, of address space
+MEMORY = 1 << 30  # bytes, of address space
 LONGEST = 8 << 20  # bytes of an answer
 
 
@@ -23,8 +25,9 @@ def analyse(request):
         warnings.simplefilter('always')
         try:
             # compile finds what the parser alone does not, such as a return outside of functions.
-            compile(source, '<script>', 'exec', flags, True)
-            tree = compile(source, '<script>', 'exec', flags | ast.PyCF_ONLY_AST, True)
+            text = decoded(source)
+            compile(text, '<script>', 'exec', flags, True)
+            tree = compile(text, '<script>', 'exec', flags | ast.PyCF_ONLY_AST, True)
         except SyntaxError as e:
             out['problems'].append({'line': e.lineno or 0, 'column': max(e.offset or 1, 1), 'text': str(e.msg)})
             return out
@@ -43,7 +46,7 @@ def analyse(request):
     if sys.version_info < (3, 8):
         out['unread'] = 'old'
         return out
-    lines = decoded(source)
+    lines = text.replace('\r\n', '\n').replace('\r', '\n').split('\n') if isinstance(text, str) else []
     try:
         look(tree, request, out, lines)
     except (RecursionError, MemoryError):
@@ -81,25 +84,21 @@ def heads(i, node):
 
 
 def decoded(source):
-    """Splits a source as the parser counts its lines; what it counts in a line is bytes of UTF-8."""
-    import tokenize
-    lines = source.split(b'\n') if b'\r' not in source else source.replace(b'\r\n', b'\n').replace(b'\r', b'\n').split(b'\n')
-    rest = iter([line + b'\n' for line in lines[:2]])
+    """Returns a source as text, since columns are then told in characters by all versions; or as it
+    is when its encoding is wrong, which the parser says best."""
+    rest = iter([line + b'\n' for line in source.split(b'\n', 2)[:2]])
     try:
-        coding = tokenize.detect_encoding(lambda: next(rest, b''))[0]
-    except SyntaxError:
-        coding = 'utf-8'
-    if coding in ('utf-8', 'utf-8-sig'):
-        if lines[0].startswith(b'\xef\xbb\xbf'):
-            lines[0] = lines[0][3:]
-        return lines
-    return [line.decode(coding, 'replace').encode() for line in lines]
+        return source.decode(tokenize.detect_encoding(lambda: next(rest, b''))[0])
+    except Exception:
+        return source
 
 
 def place(node, lines):
+    """Returns where a node begins. The parser counts the bytes of UTF-8."""
     line = node.lineno
-    text = lines[line - 1] if 0 < line <= len(lines) else b''
-    return {'line': line, 'column': len(text[:node.col_offset].decode('utf-8', 'replace')) + 1}
+    text = lines[line - 1] if 0 < line <= len(lines) else ''
+    column = node.col_offset if text.isascii() else len(text.encode('utf-8', 'replace')[:node.col_offset].decode('utf-8', 'replace'))
+    return {'line': line, 'column': column + 1}
 
 
 def child(request, to):
@@ -107,7 +106,6 @@ def child(request, to):
         for fd, path in ((1, os.devnull), (2, os.devnull)):
             null = os.open(path, os.O_WRONLY)
             os.dup2(null, fd)
-        import resource
         for what, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CPU, WALL), (resource.RLIMIT_CORE, 0)):
             hard = resource.getrlimit(what)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)

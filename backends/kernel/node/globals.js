@@ -5,7 +5,6 @@ cellModule.paths = Module._nodeModulePaths(path.dirname(file));
 process.mainModule = cellModule;
 process.argv = [process.execPath, file];
 process.execArgv = [];
-delete process._eval;
 const cellRequire = Module.createRequire(file);
 try {
   cellRequire.main = cellModule;

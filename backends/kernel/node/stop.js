@@ -57,7 +57,24 @@ const rest = () => {
   resting.unref();
 };
 
-// Terminated code leaves Node's record of asynchronous contexts as it was in the middle of a callback.
+// Terminated code leaves Node's record of asynchronous contexts as it was in the middle of a
+// callback. Node would abort for that: it is started not to look, and each hook of the program's,
+// such as AsyncLocalStorage's, would have it look again.
+const unchecked = () => {
+  const { async_hook_fields: fields, constants } = internalBinding('async_wrap');
+  const hooks = require('async_hooks').createHook({}).constructor.prototype;
+  for (const name of ['enable', 'disable']) {
+    const callOriginal = uncurry(hooks[name]);
+    hooks[name] = function () {
+      callOriginal(this);
+      fields[constants.kCheck] = 0;
+      return this;
+    };
+  }
+};
+try {
+  unchecked();
+} catch {} // a Node whose inside is another: then interrupting may cost the session
 const mend = () => clearAsyncIdStack?.();
 const interrupted = () => {
   if (cell === null && asked === null) return;

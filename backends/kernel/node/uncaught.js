@@ -14,4 +14,11 @@ const guard = () => {
   } catch {}
 };
 guard();
-process.on('removeListener', guard);
+const { removeListener, removeAllListeners } = process;
+for (const [name, remove] of [['removeListener', removeListener], ['off', removeListener], ['removeAllListeners', removeAllListeners]]) {
+  process[name] = { [name](...args) {
+    remove.apply(process, args);
+    guard();
+    return process;
+  } }[name];
+}

@@ -13,7 +13,6 @@ import _signal
 import _thread
 
 
-
 def own(module):
     """Copies a module: cells may replace functions in theirs."""
     copy = type(sys)(module.__name__)
@@ -26,14 +25,15 @@ settrace, setprofile, gettrace, getprofile = sys.settrace, sys.setprofile, sys.g
 PID = posix.getpid()
 DRIVER = '<driver>'
 TEXT_MAX = 256 << 10      # characters of a text/plain
-BINARY_MAX = 16 << 20     # characters of any other type
+BINARY_MAX = 16 << 20     # bytes of any other type
+BUNDLE_MAX = 48 << 20     # bytes of all of them together
+VARIABLES_MAX = 5000
 TRACEBACK_MAX = 32 << 10  # characters
 MESSAGE_MAX = 16 << 10    # characters
 JSON_MAX = 60 << 20       # characters: a frame may have 64 MiB
 AST_ONLY, TOP_AWAIT, COROUTINE, FUTURES = 0x400, 0x2000, 0x80, 0x1fe0000  # of CPython's code.h and compile.h
 
 main = sys.modules['__main__']
-environ = sys.modules['os'].environ
 stdlib = [p for p in sys.path if p not in ('', posix.getcwd())]
 modules = sys.modules
 BaseError = BaseException
@@ -55,15 +55,16 @@ posix.close(3)
 
 class state:
     """What changes from cell to cell."""
+    settled = False     # site has run
     cell = 0            # the running cell's id, 0 when none runs
     armed = False       # SIGINT may raise KeyboardInterrupt
     sending = False     # a frame is half written: SIGINT has to wait
     pending = False     # it did
     task = None         # of the cell, when it awaits
-    interrupted = False # the task was cancelled by SIGINT
+    interrupted = False  # the task was cancelled by SIGINT
     loop = None
     future = 0          # flags of the __future__ imports so far
-    sources = {}        # file name -> lines
+    sources = {}        # text of each cell, by its name in tracebacks
     trace = profile = None
-    shown = None        # ids of figures that were shown as a value
+    shown = []          # figures that the cell has shown, which it need not at its end
     mine = frozenset()  # names in __main__ that no cell made

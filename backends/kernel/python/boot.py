@@ -11,4 +11,7 @@ def read(size):
             posix._exit(1)
         data += more
     return data
-exec(compile(scanstring(read(int.from_bytes(read(4), 'big')).decode(), len('{"driver":"'))[0], '<driver>', 'exec'), {'__name__': 'driver', '__builtins__': dict(vars(__builtins__))})
+space = {'__name__': 'driver', '__builtins__': dict(vars(__builtins__))}
+# Part by part, because the compiler keeps most of the memory that it took for the largest.
+for part in scanstring(read(int.from_bytes(read(4), 'big')).decode(), len('{"driver":"'))[0].split('\f'):
+    exec(compile(part, '<driver>', 'exec'), space)

@@ -1,7 +1,7 @@
 def run(frame):
     state.cell = frame['id']
     for key, value in frame['env'].items():
-        environ[key] = value
+        modules['os'].environ[key] = value
     mend_streams()
     main.__dict__['__builtins__'] = builtins
     modules['__main__'] = main
@@ -16,7 +16,8 @@ def run(frame):
     pyplot = modules.get('matplotlib.pyplot')
     if pyplot is not None and posix.getpid() == PID:
         _, fault = guarded(figures, pyplot)
-        e = e or fault
+        if e is None:
+            e = fault
     if posix.getpid() != PID:
         leave_child(e)
     if isinstance(e, SystemExit):
@@ -24,8 +25,9 @@ def run(frame):
     elif e is not None:
         done['error'] = failure(e)
         e = None  # what its frames hold is free now
-    state.shown = None
+    # What the cell did to these would keep later cells, or us when none runs, from being interrupted.
     _signal.signal(_signal.SIGINT, on_interrupt)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
     guarded(flush)
     state.cell = 0
     mark = b'\0' + frame['mark'].encode() + b'\0'
@@ -82,6 +84,8 @@ def execute(code, name):
 async def together(units, space):
     """Runs a cell that awaits. All of it does so in the running loop, as create_task needs it."""
     value = None
+    settrace(state.trace)
+    setprofile(state.profile)
     for unit in units:
         value = eval(unit, space)
         if unit.co_flags & COROUTINE:
@@ -104,11 +108,12 @@ async def nothing():
 
 nothing = nothing()
 Coroutine = type(nothing)
-nothing.close()
+nothing.close()  # or Python warns that nobody waited for it
 
 
 def finish(coroutine):
-    """Waits for a coroutine. The event loop lives on, but runs only while a cell waits."""
+    """Waits for a coroutine. The event loop lives on, but runs only while a cell waits: background
+    tasks stand still between such cells."""
     asyncio = bring('asyncio')
     if state.loop is None or state.loop.is_closed():
         state.loop = asyncio.new_event_loop()

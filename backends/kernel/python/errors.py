@@ -35,7 +35,8 @@ def trace_text(e):
     bring('linecache')
     traceback = bring('traceback')
     e.__traceback__ = ours(e.__traceback__)
-    t = traceback.TracebackException(type(e), e, e.__traceback__, compact=True)
+    more = {'compact': True} if sys.version_info >= (3, 10) else {}  # or long chains take long
+    t = traceback.TracebackException(type(e), e, e.__traceback__, **more)
     seen, todo = set(), [t]
     while todo:
         t1 = todo.pop()

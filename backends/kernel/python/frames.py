@@ -1,4 +1,5 @@
-class format_:
+class form:
+    """How json's own scanner reads; it wants attributes."""
     strict, object_hook, object_pairs_hook = False, None, None
     parse_float, parse_int, memo = float, int, {}
     parse_constant = {'NaN': float('nan'), 'Infinity': float('inf'), '-Infinity': -float('inf')}.get
@@ -9,8 +10,9 @@ def unknown(value):
 
 
 try:
+    # What package json is made of, which is small; with its regular expressions, it isn't.
     from _json import make_scanner, make_encoder, encode_basestring_ascii
-    scan = make_scanner(format_)
+    scan = make_scanner(form)
     encoder = make_encoder(None, unknown, encode_basestring_ascii, None, ':', ',', False, False, False)
 
     def decode(text):
@@ -18,17 +20,31 @@ try:
 
     def encode(value):
         return ''.join(encoder(value, 0))
+    if decode(encode({'a': [1.5, 'é']})) != {'a': [1.5, 'é']}:
+        raise TypeError
 except (ImportError, TypeError):  # another Python, or a newer one
     import json
-    decode, encode = json.loads, lambda value: json.dumps(value, separators=(',', ':'), allow_nan=False)
+
+    def decode(text):
+        return json.loads(text)
+
+    def encode(value):
+        return json.dumps(value, separators=(',', ':'), allow_nan=False)
 
 lock = _thread.allocate_lock()
+thread = _thread.get_ident()
 
 
 def receive(size):
     parts = []
     while size:
-        part = posix.read(channel, min(size, 1 << 20))
+        try:
+            part = posix.read(channel, min(size, 1 << 20))
+        except BaseError as e:
+            if failed(e):
+                return None
+            strayed(e)
+            continue
         if not part:
             return None
         parts.append(part)
@@ -39,17 +55,20 @@ def receive(size):
 def send(frame):
     data = encode(frame).encode()
     data = len(data).to_bytes(4, 'big') + data
+    mine = _thread.get_ident() == thread
     with lock:
         if posix.getpid() != PID:
             return
-        state.sending = True
+        if mine:
+            state.sending = True
         try:
             write_all(channel, data)
         finally:
-            state.sending = False
-    if state.pending:
+            if mine:
+                state.sending = False
+    if mine and state.pending:
         state.pending = False
-        if state.armed and _thread.get_ident() == thread:
+        if state.armed:
             raise KeyboardInterrupt
 
 
@@ -58,8 +77,25 @@ def write_all(fd, data):
     while data:
         try:
             data = data[posix.write(fd, data):]
-        except BlockingIOError:  # a child has made the pipe so for all who have it
-            posix.set_blocking(fd, True)
+        except BaseError as e:
+            if not failed(e):
+                strayed(e)
+            elif isinstance(e, BlockingIOError):  # a child has made the pipe so for all who have it
+                posix.set_blocking(fd, True)
+            else:
+                raise
 
 
-thread = _thread.get_ident()
+def failed(e):
+    """Says whether the call itself failed: what a signal's handler raises comes from a frame of its own."""
+    return isinstance(e, OSError) and e.__traceback__.tb_next is None
+
+
+def strayed(e):
+    """Tells of what a signal's handler raised when none of the cell's code ran that could have
+    caught it, such as that of an alarm which came late."""
+    try:
+        e.__traceback__ = ours(e.__traceback__)
+        sys.excepthook(type(e), e, e.__traceback__)
+    except BaseError:
+        pass

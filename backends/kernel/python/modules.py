@@ -10,6 +10,22 @@ def bring(name):
         sys.path = path
 
 
+def settle():
+    """Does before the first cell what Python does when it starts, but for -S: it finds packages and
+    runs what they want run, which may take more time and memory than all the rest."""
+    if state.settled:
+        return
+    state.settled = True
+    site = bring('site')
+    first = [p for p in sys.path[:1] if p == '']
+    del sys.path[:len(first)]  # the workspace, from which nothing is taken at that time
+    try:
+        site.main()
+    except BaseError as e:
+        sys.stderr.write('site: %s\n' % short(e))
+    sys.path[:0] = first
+
+
 class Hooks:
     """Gets modules ready when a cell imports them, which costs nothing when none does."""
 
@@ -30,10 +46,8 @@ class Hooks:
         def exec_module(module):
             type(loader).exec_module(loader, module)
             after(module)
-        try:
+        if not isinstance(loader, type):  # a loader of all frozen modules is no place for it
             loader.exec_module = exec_module
-        except AttributeError:
-            pass
         return spec
 
 

@@ -1,5 +1,6 @@
 def answer(frame):
     op = frame['op']
+    settle()
     if op == 'run':
         return run(frame)
     done = {'op': 'done', 'id': frame['id']}
@@ -29,7 +30,7 @@ def serve():
         del head, body
         try:
             done = answer(frame)
-        except BaseError as e:  # such as no memory
+        except BaseError as e:  # such as no memory, or from a signal's handler
             done = {'op': 'done', 'id': frame['id'], 'error': {'type': type(e).__name__, 'message': short(e), 'traceback': ''}}
         state.cell = 0
         del frame
@@ -37,7 +38,7 @@ def serve():
         del done
 
 
-for name in ('posix', 'scanstring', 'read'):
+for name in ('posix', 'scanstring', 'read', 'space', 'part'):
     main.__dict__.pop(name, None)
 state.mine = frozenset(main.__dict__)
 sys.argv[:] = ['']

@@ -4,6 +4,7 @@ RICH = (
     ('application/json', '_repr_json_'),
 )
 PLAIN = frozenset((int, float, complex, str, bytes, bool, list, tuple, dict, set, frozenset, range, bytearray))
+LIST_MAX = TEXT_MAX // 2
 mro = type.__dict__['__mro__'].__get__
 
 
@@ -17,6 +18,8 @@ def method(value, name):
 
 def text_of(value):
     try:
+        if type(value) in (list, tuple) and len(value) > LIST_MAX:  # the text of all of it might not fit into memory
+            return repr(value[:LIST_MAX]) + '\n[%d of %d elements are left out]' % (len(value) - LIST_MAX, len(value))
         return repr(value)
     except Exception as e:
         return '<%s, whose repr() raised %s>' % (type(value).__name__, short(e))
@@ -43,8 +46,7 @@ def bundle(value):
         figure = modules.get('matplotlib.figure')
         if figure is not None and figure.Figure in mro(type(value)):
             data['image/png'] = picture(value)
-            if state.shown is not None:
-                state.shown.append(value)
+            state.shown.append(value)
         else:
             rich(value, data)
     if 'text/plain' not in data:
@@ -92,24 +94,26 @@ def complain(value, name, e):
 
 def checked(data):
     """Makes text of all forms, and leaves out what is too large."""
-    out = {}
+    out, notes, total = {}, [], 0
     for mime, made in data.items():
         if isinstance(made, (bytes, bytearray)):
             made = base64(made)
         elif not isinstance(made, str):
             try:
                 made = encode(plain(made, 0))
-            except Exception as e:
+            except Exception:
                 made = text_of(made)
         if mime == 'text/plain':
             made = cut(made, TEXT_MAX)
-        elif len(made) > BINARY_MAX:
-            note = '[%s left out: %d bytes are more than %d]' % (mime, len(made), BINARY_MAX)
-            out['text/plain'] = (out['text/plain'] + '\n' if 'text/plain' in out else '') + note
+        size = len(made) if made.isascii() else len(encode(str(made)))
+        if mime != 'text/plain' and (size > BINARY_MAX or total + size > BUNDLE_MAX):
+            notes.append('[%s is left out: %d bytes are too many]' % (cut(str(mime), 100), size))
             continue
-        if mime == 'text/plain' and mime in out:
-            made += '\n' + out[mime]
+        total += size
         out[str(mime)] = str(made)
+    if notes:
+        text = [out['text/plain']] if 'text/plain' in out else []
+        out['text/plain'] = cut('\n'.join(text + notes), TEXT_MAX + 1000)
     return out
 
 
@@ -139,9 +143,8 @@ def figures(pyplot):
     """Shows the figures that are open, and closes them."""
     for number in pyplot.get_fignums():
         figure = pyplot.figure(number)
-        shown = state.shown is not None and any(f is figure for f in state.shown)
         try:
-            if not shown:
+            if not any(f is figure for f in state.shown):
                 display(figure)
         finally:
             pyplot.close(figure)

@@ -82,8 +82,10 @@ def variables():
     for name, value in sorted(main.__dict__.copy().items()):
         if name.startswith('_') or name in state.mine:
             continue
+        if len(found) == VARIABLES_MAX:
+            break
         size, unit = size_of(value)
-        found.append({'name': name, 'type': type(value).__name__, 'text': brief(value, 2)[:200], 'size': size, 'unit': unit})
+        found.append({'name': name[:200], 'type': type(value).__name__[:200], 'text': brief(value, 2)[:200], 'size': size, 'unit': unit})
     return found
 
 

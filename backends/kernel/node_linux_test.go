@@ -1,0 +1,503 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+)
+
+// nodePath is the interpreter of bare sandboxes. SANDBOXMCP_TEST_NODE names another one.
+func nodePath(t testing.TB) map[string]string {
+	t.Helper()
+	name := os.Getenv("SANDBOXMCP_TEST_NODE")
+	if name == "" {
+		name = "node"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		missing(t, []string{"node"})
+	}
+	return map[string]string{"node": path}
+}
+
+// node starts a Node kernel in a bare sandbox.
+func node(t testing.TB) session {
+	t.Helper()
+	return begin(t, newBare(t, nodePath(t)), "node")
+}
+
+// boxedNode starts a Node kernel in a real sandbox.
+func boxedNode(t testing.TB) session {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		missing(t, []string{"node"})
+	}
+	b := process.New(process.Config{StateDir: t.TempDir()})
+	t.Cleanup(func() { b.Close() })
+	box, err := b.Start(t.Context(), backends.Spec{ID: "kernel", Language: "node", Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { box.Close() })
+	return begin(t, box, "node")
+}
+
+// TestNodeCells runs cells one after the other in one session.
+func TestNodeCells(t *testing.T) {
+	cells := []struct {
+		name, code string
+		text       string // of the value, "Type: message" of the error, or "exit 7"; a regular expression
+		stdout     string
+		stderr     string // a part of it; "" is nothing at all
+	}{
+		{"empty", "", "", "", ""},
+		{"comment", "// nothing", "", "", ""},
+		{"value", "6 * 7", "42", "", ""},
+		{"underscore is the last value", "_ + 1", "43", "", ""},
+		{"undefined is no value", "undefined", "", "", ""},
+		{"undefined leaves the last value", "_", "43", "", ""},
+		{"null is one", "null", "null", "", ""},
+		{"a statement is none", "if (true) { 5 }", "", "", ""},
+		{"the value stands before functions", "early()\nfunction early() { return 'hoisted' }", "'hoisted'", "", ""},
+		{"output", "console.log('out'); console.error('err'); 'v'", "'v'", "out\n", "err\n"},
+
+		{"declarations", "const a = 1, { b, c = 5 } = { b: 2 }; let d; class A {}; function f() { return 1 }; var v = 1", "", "", ""},
+		{"live on", "[a, b, c, d, A.name, f(), v]", `\[ 1, 2, 5, undefined, 'A', 1, 1 \]`, "", ""},
+		{"const again", "const a = 2; a", "2", "", ""},
+		{"const to let", "let a = 3; a", "3", "", ""},
+		{"let to function", "function a() { return 4 } a()", "4", "", ""},
+		{"function to class", "class a { static x = 5 } a.x", "5", "", ""},
+		{"class to var", "var a = 6; a", "6", "", ""},
+		{"var to const", "const a = 7; a", "7", "", ""},
+		{"let without a value", "let a; a", "", "", ""},
+		{"var without a value keeps it", "a = 8; var a; a", "8", "", ""},
+		{"functions see what is declared later", "const g = () => a; function h() { return f() }", "", "", ""},
+		{"as it is then", "const a = 9; function f() { return 'new' } [g(), h()]", `\[ 9, 'new' \]`, "", ""},
+		{"holes and rests", "const [x1, , ...x2] = [1, 2, 3]; let { y1: { y2 = 4 }, ...y3 } = { y1: {}, z: 5 }; [x1, x2, y2, y3]", `\[ 1, \[ 3 \], 4, { z: 5 } \]`, "", ""},
+		{"no semicolon", "let p = 1\nlet q = p\nconst [r] = [2]\n;[p, q, r]", `\[ 1, 1, 2 \]`, "", ""},
+		{"var in blocks", "for (var i = 0, j = 2; i < 3; i++) { var k = i } if (k) var l = 1; for (var { m } of [{ m: 3 }]); switch (1) { case 1: var n = 4 } [i, j, k, l, m, n]", `\[ 3, 2, 2, 1, 3, 4 \]`, "", ""},
+		{"blocks keep their own", "{ let a = 'inner'; const own = 1 } [a, typeof own]", `\[ 9, 'undefined' \]`, "", ""},
+		{"names of functions", "const f1 = () => 1, f2 = function () {}, f3 = class {}; function f4() {} [f1.name, f2.name, f3.name, f4.name]", `\[ 'f1', 'f2', 'f3', 'f4' \]`, "", ""},
+		{"a function replaced by itself", "function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2) } const plain = fib; fib = (n) => 100; plain(2)", "200", "", ""},
+		{"async and generators", "async function af() { return 1 } function* gf() { yield 2 } [await af(), ...gf()]", `\[ 1, 2 \]`, "", ""},
+		{"a name that hides a global", "const URL = 'mine'; [URL, typeof globalThis.URL]", `\[ 'mine', 'function' \]`, "", ""},
+		{"const fs", "const fs = require('fs'); typeof fs.readFileSync", "'function'", "", ""},
+		{"strict", "'use strict'; const s = 1; function sf() { return this } [sf(), s]", `\[ undefined, 1 \]`, "", ""},
+		{"a failed cell declares nothing that is dead", "const broken = nowhere()", "ReferenceError: nowhere is not defined", "", ""},
+		{"declared after all", "const broken = 1; broken", "1", "", ""},
+		{"export", "export const ex = 1; export default function de() { return ex } de()", "1", "", ""},
+		{"a shebang", "#!/usr/bin/env node\n5", "5", "", ""},
+		{"this", "this === globalThis", "true", "", ""},
+		{"right globals", "[[] instanceof Array, JSON.parse('[]') instanceof Array, new Error() instanceof Error, require('util').types.isNativeError(new TypeError())]", `\[ true, true, true, true \]`, "", ""},
+
+		{"await", "const w = await new Promise((r) => setTimeout(r, 2, 'waited')); w", "'waited'", "", ""},
+		{"kept", "w", "'waited'", "", ""},
+		{"a promise is awaited", "Promise.resolve({ done: 1n })", "{ done: 1n }", "", ""},
+		{"main()", "async function main() { await null; return 'main' }\nmain()", "'main'", "", ""},
+		{"for await", "for await (const x of (async function* () { yield 1 })()) console.log(x)", "", "1\n", ""},
+		{"background goes on", "setTimeout(() => console.log('tick'), 20); 1", "1", "", ""},
+		{"with the next", "await new Promise((r) => setTimeout(r, 100))", "", "tick\n", ""},
+
+		{"require", "require('path').join('a', 'b')", "'a/b'", "", ""},
+		{"main module", "require.main === module && typeof exports === 'object' && __filename === require('path').join(__dirname, 'session.js')", "true", "", ""},
+		{"a file", "fs.writeFileSync('m.js', 'exports.m = 5'); fs.writeFileSync('m.mjs', 'export default 6; export const n = 7'); require('./m').m", "5", "", ""},
+		{"import()", "(await import('./m.mjs')).n", "7", "", ""},
+		{"import", "import m6, { n as n7 } from './m.mjs'\nimport * as os from 'node:os'\nimport 'fs'\n[m6, n7, typeof os.cpus]", `\[ 6, 7, 'function' \]`, "", ""},
+		{"imports come first", "const up = hoisted('/a/b'); import { basename as hoisted } from 'path'; up", "'b'", "", ""},
+		{"import what is not there", "import { nope } from 'fs'", "SyntaxError: The requested module 'fs' does not provide an export named 'nope'", "", ""},
+		{"import.meta", "[import.meta.filename === __filename, import.meta.url.startsWith('file:///')]", `\[ true, true \]`, "", ""},
+		{"import in text", "'import x from y; const z = import(1)' + `${'import.meta'}`", ".*", "", ""},
+		{"a module that is missing", "require('nowhere')", "(?s)Error: Cannot find module 'nowhere'.*", "", ""},
+
+		{"syntax error", "let y = ;", "SyntaxError: Unexpected token ';'", "", ""},
+		{"syntax error beside an import", "import x from 'y'\nlet y = ;", "SyntaxError: Unexpected token", "", ""},
+		{"declared twice", "let t1; let t1", "SyntaxError: Identifier 't1' has already been declared", "", ""},
+		{"throw a number", "throw 1", "number: 1", "", ""},
+		{"throw null", "throw null", "null: null", "", ""},
+		{"throw undefined", "throw undefined", "undefined: undefined", "", ""},
+		{"throw an object", "throw { a: 1 }", "object: { a: 1 }", "", ""},
+		{"own class of errors", "class Mine extends Error {} throw new Mine('m')", "Mine: m", "", ""},
+		{"rejection", "Promise.reject(new RangeError('r'))", "RangeError: r", "", ""},
+		{"rejection that nobody handles", "Promise.reject(new RangeError('u')); 5", "RangeError: u", "", ""},
+		{"error in a callback", "setTimeout(() => { throw new Error('late') }, 2); await new Promise(() => {})", "Error: late", "", ""},
+		{"error of an emitter", "process.nextTick(() => new (require('events'))().emit('error', new Error('emitted'))); await new Promise(() => {})", "Error: emitted", "", ""},
+		{"error between cells", "setTimeout(() => { throw new Error('between') }, 5); 1", "1", "", ""},
+		{"is shown with the next", "require('child_process').execSync('true'); 2", "2", "", ""},
+		{"own handler", "process.on('uncaughtException', (e) => console.log('mine', e.message)); setTimeout(() => { throw new Error('h') }, 1); await new Promise((r) => setTimeout(r, 20)); 'ok'", "'ok'", "mine h\n", ""},
+		{"all handlers removed", "process.removeAllListeners(); setTimeout(() => { throw new Error('again') }, 1); await new Promise(() => {})", "Error: again", "", ""},
+		{"hostile error", "class H extends Error { get message() { throw 1 } get stack() { throw 2 } get name() { throw 3 } } throw new H('h')", "(Error|H): h", "", ""},
+		{"hostile object", "throw { get message() { throw 1 }, get stack() { throw 2 } }", "object: .*", "", ""},
+		{"hostile inspect", "({ [require('util').inspect.custom]() { throw new Error('no') }, a: 1 })", `(?s){.*a: 1.*}`, "", ""},
+		{"hostile proxy", "[new Proxy({}, new Proxy({}, { get() { throw new Error('trap') } }))]", `\[ {} \]`, "", ""},
+		{"deep recursion", "(function r() { r() })()", "RangeError: Maximum call stack size exceeded", "", ""},
+
+		{"exit", "process.exit(7)", "exit 7", "", ""},
+		{"exit at once", "try { process.exit(3) } catch { console.log('caught') } finally { console.log('finally') }", "exit 3", "", ""},
+		{"exit in a callback", "setTimeout(() => { process.exit(4); console.log('on') }, 1); await new Promise(() => {})", "exit 4", "", ""},
+		{"exit in an await", "await null; try { process.exit() } catch {} console.log('on')", "exit 0", "", ""},
+		{"exitCode", "process.exitCode = 5; undefined", "exit 5", "", ""},
+		{"is over", "process.exitCode", "", "", ""},
+		{"state is still there", "a", "9", "", ""},
+
+		{"child", "require('child_process').spawnSync('sh', ['-c', 'echo child; echo problem >&2'], { stdio: 'inherit' }).status", "0", "child\n", "problem\n"},
+		{"channel is not for children", "require('child_process').spawnSync('sh', ['-c', 'readlink /proc/self/fd/3 || echo none'], { stdio: ['ignore', 'inherit', 'inherit'] }).status", "0", "none\n", ""},
+		{"fork", "fs.writeFileSync('f.js', 'console.log(process.execArgv.length)'); await new Promise((r) => require('child_process').fork('./f.js').on('exit', r))", "0", "0\n", ""},
+		{"worker", "const wk = new (require('worker_threads').Worker)('console.log(1)', { eval: true }); await new Promise((r) => wk.on('exit', r))", "0", "1\n", ""},
+		{"stdin is empty", "fs.readFileSync(0, 'utf8')", "''", "", ""},
+		{"stdout.write replaced", "process.stdout.write = () => true; console.log('lost')", "", "", ""},
+		{"and back", "delete process.stdout.write; console.log('back')", "", "back\n", ""},
+		{"stdout ended", "process.stdout.end('last\\n'); process.stdout.destroy(); undefined", "", "last\n", ""},
+		{"is open again", "console.log('again')", "", "again\n", ""},
+
+		{"globals replaced", "const kept = { JSON, Promise, push: Array.prototype.push, it: Array.prototype[Symbol.iterator], then: Promise.prototype.then }; globalThis.JSON = globalThis.Promise = globalThis.Buffer = globalThis.setImmediate = null; Array.prototype.push = kept.then.call = () => { throw 1 }; Object.defineProperty(Object.prototype, 'op', { set() { throw 2 }, configurable: true }); Object.prototype.toJSON = () => 'forged'; 1", "1", "", ""},
+		{"cells go on", "const after = [1]; after.length", "1", "", ""},
+		{"breaking promises fails the cell", "Array.prototype[Symbol.iterator] = null; kept.Promise.prototype.then = () => { throw 3 }", "number: 3", "", ""},
+		{"and not the next", "after[0]", "1", "", ""},
+		{"restored", "Array.prototype[Symbol.iterator] = kept.it; Array.prototype.push = kept.push; kept.Promise.prototype.then = kept.then; delete Object.prototype.op; delete Object.prototype.toJSON; globalThis.Promise = kept.Promise; globalThis.JSON = kept.JSON; await 2", "2", "", ""},
+		{"globals deleted", "for (const n of ['process', 'console', 'setTimeout', 'Error', 'Object', 'Array']) delete globalThis[n]; 1", "1", "", ""},
+		{"cells still go on", "const last = 3; last", "3", "", ""},
+	}
+	s := node(t)
+	for _, c := range cells {
+		t.Run(c.name, func(t *testing.T) {
+			s.t = t
+			r := s.run(c.code)
+			text := r.text()
+			if r.Error != nil {
+				text = r.Error.Type + ": " + r.Error.Message
+			}
+			if r.Exit != nil {
+				text = "exit " + strconv.Itoa(*r.Exit)
+			}
+			if text != c.text && !regexp.MustCompile("^("+c.text+")$").MatchString(text) {
+				t.Errorf("value %.600q, want %q", text, c.text)
+			}
+			if r.Stdout != c.stdout {
+				t.Errorf("stdout %.600q, want %q", r.Stdout, c.stdout)
+			}
+			if c.name == "is shown with the next" {
+				return // when it comes is the next test's
+			}
+			if r.Stderr != c.stderr && (c.stderr == "" || !strings.Contains(r.Stderr, c.stderr)) {
+				t.Errorf("stderr %.600q, want %q in it", r.Stderr, c.stderr)
+			}
+			if r.Lost {
+				death, err := s.Death()
+				t.Fatalf("dead: %+v %v", death, err)
+			}
+		})
+		if c.name == "error between cells" {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// TestNodeBetween is about what happens while no cell runs.
+func TestNodeBetween(t *testing.T) {
+	s := node(t)
+	s.run("setTimeout(() => { console.log('ticked'); throw new TypeError('between') }, 10); setTimeout(() => process.exit(1), 20); setTimeout(() => display('shown'), 30); const kept = 1")
+	time.Sleep(200 * time.Millisecond)
+	r := s.run("kept")
+	if r.text() != "1" || r.Stdout != "ticked\nshown\n" || !strings.Contains(r.Stderr, "TypeError: between\n    at Timeout") || !strings.Contains(r.Stderr, "process.exit(1) was called between cells") {
+		t.Errorf("got %s, stdout %q, stderr %q", r.text(), r.Stdout, r.Stderr)
+	}
+}
+
+// TestNodeTracebacks: a traceback has the cells' lines and columns, and no frames but the program's.
+func TestNodeTracebacks(t *testing.T) {
+	cells := []struct{ name, code, want string }{
+		{"function", "function f() {\n  throw new TypeError('x')\n}\n  f()", "TypeError: x\n    at f (CELL:2:9)\n    at CELL:4:3"},
+		{"of an earlier cell", "f()", "TypeError: x\n    at f (cell 1:2:9)\n    at CELL:1:1"},
+		{"last line", "let u = 1; u.x.y", "TypeError: Cannot read properties of undefined (reading 'y')\n    at CELL:1:16"},
+		{"behind a class", "class Z { static m() { throw new Error('z') } } Z.m()", "Error: z\n    at Z.m (CELL:1:30)\n    at CELL:1:51"},
+		{"behind a pattern", "const { o } = { o: 1 }; o.x.y", "TypeError: Cannot read properties of undefined (reading 'y')\n    at CELL:1:29"},
+		{"below an import", "import { join } from 'path'\njoin(1)", "at CELL:2:1"},
+		{"after an await", "await 1\nthrow new Error('a')", "Error: a\n    at CELL:2:7"},
+		{"cause", "throw new Error('out', { cause: new Error('in') })", "Error: out\n    at CELL:1:7 {\n  [cause]: Error: in\n      at CELL:1:33\n}"},
+		{"several", "throw new AggregateError([new Error('one')], 'all')", "[errors]: [\n    Error: one"},
+		{"more than a message", "require('fs').readFileSync('/nowhere')", "Error: ENOENT: no such file or directory, open '/nowhere'\n    at CELL:1:15 {\n"},
+		{"timer", "setTimeout(() => { throw new Error('t') }, 1); await new Promise(() => {})", "Error: t\n    at Timeout._onTimeout (CELL:1:26)"},
+		{"syntax", "let ok = 1\nlet bad = ;", "CELL:2\nlet bad = ;\n          ^\n\nSyntaxError: Unexpected token ';'"},
+		{"syntax behind an import", "import a from 'fs'\nlet bad = ;", "CELL:2\nlet bad = ;\n          ^\n\nSyntaxError: Unexpected token"},
+		{"not an error", "throw 5", "Uncaught 5"},
+	}
+	s := node(t)
+	for i, c := range cells {
+		t.Run(c.name, func(t *testing.T) {
+			s.t = t
+			name := "cell " + strconv.Itoa(i+1)
+			r := s.cell(t.Context(), Cell{Code: c.code, Name: name})
+			if r.Error == nil {
+				t.Fatalf("got %+v", r.Outcome)
+			}
+			want := strings.ReplaceAll(c.want, "CELL", name)
+			if !strings.Contains(r.Error.Traceback, want) {
+				t.Errorf("got\n%s\nwant\n%s", r.Error.Traceback, want)
+			}
+			for _, foreign := range []string{"node:", "kernel-driver"} {
+				if strings.Contains(r.Error.Traceback, foreign) {
+					t.Errorf("%s in\n%s", foreign, r.Error.Traceback)
+				}
+			}
+		})
+	}
+}
+
+func TestNodeBundles(t *testing.T) {
+	cells := []struct {
+		name, code string
+		value      Bundle
+		shown      []Bundle
+	}{
+		{"data", "({ a: [1, 'x', null, true], b: { c: 1.5 } })", Bundle{"text/plain": "{ a: [ 1, 'x', null, true ], b: { c: 1.5 } }", "application/json": `{"a":[1,"x",null,true],"b":{"c":1.5}}`}, nil},
+		{"BigInt", "({ a: 10n })", Bundle{"text/plain": "{ a: 10n }"}, nil},
+		{"Map and Set", "[new Map([['k', new Set([1])]])]", Bundle{"text/plain": "[ Map(1) { 'k' => Set(1) { 1 } } ]"}, nil},
+		{"cycle", "const o = {}; o.o = o; o", Bundle{"text/plain": "<ref *1> { o: [Circular *1] }"}, nil},
+		{"class", "class P { x = 1 } new P()", Bundle{"text/plain": "P { x: 1 }"}, nil},
+		{"depth", "({ a: { b: { c: { d: 1 } } } })", Bundle{"text/plain": "{ a: { b: { c: [Object] } } }", "application/json": `{"a":{"b":{"c":{"d":1}}}}`}, nil},
+		{"getter", "({ get a() { return 1 } })", Bundle{"text/plain": "{ a: [Getter] }"}, nil},
+		{"NaN", "[NaN]", Bundle{"text/plain": "[ NaN ]"}, nil},
+		{"hole", "[1, , 2]", Bundle{"text/plain": "[ 1, <1 empty item>, 2 ]"}, nil},
+		{"no colours", "[new Error('e').message, Symbol('s')]", Bundle{"text/plain": "[ 'e', Symbol(s) ]"}, nil},
+		{"display", "display('t', { a: 1 }); display.html('<b>'); display.png(Buffer.from('x')); display({ 'text/html': '<i>', 'image/png': Buffer.from('y') }); display(Buffer.from('89504e47', 'hex'))", nil, []Bundle{
+			{"text/plain": "t"}, {"text/plain": "{ a: 1 }", "application/json": `{"a":1}`}, {"text/html": "<b>"}, {"image/png": "eA=="},
+			{"text/html": "<i>", "image/png": "eQ=="}, {"image/png": "iVBORw=="},
+		}},
+		{"in order with output", "console.log(1); display(2); undefined", nil, []Bundle{{"text/plain": "2", "application/json": "2"}}},
+		{"too large to show", "display.png(Buffer.alloc(20e6))", nil, []Bundle{{"text/plain": "[image/png of 26666668 bytes left out: more than 16777216]"}}},
+	}
+	s := node(t)
+	for _, c := range cells {
+		t.Run(c.name, func(t *testing.T) {
+			s.t = t
+			r := s.run(c.code)
+			if r.Error != nil {
+				t.Fatal(r.Error)
+			}
+			if got, want := encoded(r.Value), encoded(c.value); got != want {
+				t.Errorf("value %s, want %s", got, want)
+			}
+			if got, want := encoded(r.Shown), encoded(c.shown); got != want {
+				t.Errorf("shown %s, want %s", got, want)
+			}
+		})
+	}
+	t.Run("long", func(t *testing.T) {
+		s.t = t
+		r := s.run("'é'.repeat(1e6)")
+		if got := r.text(); len(got) > 256<<10 || !strings.HasSuffix(got, "bytes in all]") && !strings.Contains(got, "more characters") || r.Value["application/json"] != "" {
+			t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-40:])
+		}
+	})
+}
+
+func encoded(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func TestNodeInterrupt(t *testing.T) {
+	cells := []struct{ name, code string }{
+		{"loop", "while (true) {}"},
+		{"loop that catches", "while (true) { try { for (;;); } catch {} finally { continue } }"},
+		{"await", "await new Promise(() => {})"},
+		{"endless awaits", "while (true) await null"},
+		{"loop after an await", "await require('fs').promises.readFile('/etc/hostname').catch(() => {}); for (;;);"},
+		{"loop in a timer", "setTimeout(() => { for (;;); }, 5); await new Promise(() => {})"},
+		{"loop in an immediate", "setImmediate(() => { for (;;); }); await new Promise(() => {})"},
+		{"loop in a tick", "process.nextTick(() => { for (;;); }); await new Promise(() => {})"},
+		{"Atomics.wait", "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)"},
+		{"child", "require('child_process').execSync('sleep 100')"},
+		{"regular expression", "/^(a+)+$/.test('a'.repeat(40) + 'b')"},
+		{"inspect", "[{ [require('util').inspect.custom]() { for (;;); } }]"},
+		{"own handler", "process.on('SIGINT', () => {}); for (;;);"},
+		{"loop in a context", "const store = new (require('async_hooks').AsyncLocalStorage)(); store.run('left', () => setTimeout(() => { for (;;); }, 5)); await new Promise(() => {})"},
+	}
+	for _, place := range []struct {
+		name  string
+		start func(testing.TB) session
+	}{{"bare", node}, {"sandbox", boxedNode}} {
+		t.Run(place.name, func(t *testing.T) {
+			s := place.start(t)
+			s.run("const kept = 17; require('fs').writeFileSync('x', '')")
+			for _, c := range cells {
+				t.Run(c.name, func(t *testing.T) {
+					s.t = t
+					began := time.Now()
+					r := s.cell(t.Context(), Cell{Code: c.code, Timeout: 300 * time.Millisecond})
+					if r.Ended != "timeout" || r.Lost || r.Error == nil || r.Error.Type != "Interrupted" {
+						t.Fatalf("got %+v %v after %v", r.Outcome, r.Error, time.Since(began))
+					}
+					if r := s.run("await new Promise((r) => setImmediate(r)); await new Promise((r) => setTimeout(r, 1)); kept"); r.text() != "17" {
+						t.Errorf("the state is %s", r.text())
+					}
+				})
+			}
+			s.t = t
+			if r := s.run("await new Promise((r) => setTimeout(r, 1)); String(store.getStore())"); r.text() != "'undefined'" {
+				t.Errorf("the interrupted code's context is still there: %s", r.text())
+			}
+			began := time.Now()
+			if r := s.run("require('fs').closeSync(1)"); r.Lost || time.Since(began) > markPatience {
+				t.Errorf("with descriptor 1 closed: %+v after %v", r.Outcome, time.Since(began))
+			}
+			// Termination in the middle of a callback must not leave the event loop spinning.
+			if r := s.run("const before = process.cpuUsage(); await new Promise((r) => setTimeout(r, 300)); const used = process.cpuUsage(before); (used.user + used.system) / 1000"); r.Error != nil {
+				t.Error(r.Error)
+			} else if ms, _ := strconv.ParseFloat(r.text(), 64); ms > 150 {
+				t.Errorf("idle, it used %v ms of 300", ms)
+			}
+		})
+	}
+}
+
+func TestNodeDeath(t *testing.T) {
+	for _, c := range []struct{ name, code string }{
+		{"kill", "process.kill(process.pid, 'SIGKILL')"},
+		{"abort", "process.abort()"},
+		{"reallyExit", "process.reallyExit(3)"},
+		{"memory", "const a = []; for (;;) a.push(new Array(1000).fill({}))"},
+		{"channel closed", "require('fs').closeSync(3)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			k, err := Start(ctx, newBare(t, nodePath(t)), "node", []string{"NODE_OPTIONS=--max-old-space-size=60"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			s := session{k, t}
+			if r := s.cell(ctx, Cell{Code: c.code, Timeout: 20 * time.Second}); r.Ended != "dead" || !r.Lost {
+				t.Errorf("got %+v", r.Outcome)
+			}
+		})
+	}
+}
+
+func TestNodeVariables(t *testing.T) {
+	s := node(t)
+	s.run("const n = 1; let text = 'abc'; var list = [1, 2]; class C {}; function f() {}; globalThis.g = new Map([[1, 2]]); implicit = 2n; const px = new Proxy({}, { get() { throw 1 }, ownKeys() { throw 2 } }); const e = { get x() { throw 3 } }; const _ = 'mine'")
+	vars, err := s.Variables(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range vars {
+		got = append(got, strings.TrimSpace(strings.Join([]string{v.Name, v.Type, v.Text, strconv.FormatInt(v.Size, 10), v.Unit}, " ")))
+	}
+	want := []string{
+		"C class [class C] 0", "_ string 'mine' 4 characters", "e Object { x: [Getter] } 1 keys", "f function [Function: f] 0",
+		"g Map Map(1) { 1 => 2 } 1 elements", "implicit bigint 2n 0", "list Array [ 1, 2 ] 2 elements", "n number 1 0",
+		"px Proxy {} 0", "text string 'abc' 3 characters",
+	}
+	if encoded(got) != encoded(want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestNodeValues(t *testing.T) {
+	s := node(t)
+	s.run("const m = new Map([['a', 1]]), pairs = new Map([[1, [2n]]]), set = new Set([1]), day = new Date(0), bytes = Buffer.from('hi'), floats = new Float32Array([1.5]), cycle = []; cycle.push(cycle); class P { x = 1; y = undefined }; const p = new P(), f = () => 1, deep = { a: [{ f }] }, nan = [NaN, , 1], loop = { toJSON() { for (;;); } }, nothing = undefined")
+	for _, c := range []struct{ key, want string }{
+		{"m", `{"a":1}`}, {"pairs", `[[1,["2"]]]`}, {"set", `[1]`}, {"day", `"1970-01-01T00:00:00.000Z"`}, {"bytes", `"aGk="`},
+		{"floats", `[1.5]`}, {"p", `{"x":1}`}, {"nan", `[null,null,1]`}, {"nothing", `null`},
+		{"cycle", "error: get cycle: Error: it[0] is a cycle, which JSON cannot hold"},
+		{"f", "error: get f: Error: it is a function, which JSON cannot hold"},
+		{"deep", "error: get deep: Error: it.a[0].f is a function, which JSON cannot hold"},
+		{"nowhere", "error: get nowhere: Error: there is no variable nowhere"},
+		{"a b", `error: get a b: Error: "a b" is no name of a variable`},
+	} {
+		got, err := s.Get(t.Context(), c.key)
+		text := string(got)
+		if err != nil {
+			text = "error: " + err.Error()
+		}
+		if text != c.want {
+			t.Errorf("%s: got %s, want %s", c.key, text, c.want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if got, err := s.Get(ctx, "loop"); err == nil {
+		t.Errorf("an endless toJSON gave %s", got)
+	}
+	for _, value := range []string{`{"a":[1,null,"é\u2028"],"__proto__":{"b":2}}`, `"x"`, `3`} {
+		for _, key := range []string{"m", "fresh", "process"} {
+			if err := s.Set(t.Context(), key, json.RawMessage(value)); err != nil {
+				t.Fatalf("set %s: %v", key, err)
+			}
+			if r := s.run("JSON.stringify(" + key + ") === " + strconv.Quote(compact(value)) + " || JSON.stringify(" + key + ")"); r.text() != "true" {
+				t.Errorf("%s is %s, want %s", key, r.text(), value)
+			}
+		}
+	}
+	if err := s.Set(t.Context(), "class", json.RawMessage("1")); err == nil {
+		t.Error("class became a variable")
+	}
+}
+
+func compact(text string) string {
+	return strings.ReplaceAll(text, `\u2028`, "\u2028")
+}
+
+func TestNodeLarge(t *testing.T) {
+	s := node(t)
+	r := s.run("console.log('x'.repeat(60e6)); const big = 'y'.repeat(50e6); 1")
+	if r.text() != "1" || len(r.Stdout) != 60e6+1 {
+		t.Errorf("got %s and %d bytes", r.text(), len(r.Stdout))
+	}
+	if got, err := s.Get(t.Context(), "big"); err != nil || len(got) != 50e6+2 {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	if r := s.run("'" + strings.Repeat("z", 30e6) + "'.length"); r.text() != "30000000" {
+		t.Errorf("got %.100s", r.text())
+	}
+	if r := s.run("for (let i = 0; i < 20000; i++) { console.log(i) } process.stdout.write(Buffer.from([0xff, 0, 0xfe]))"); !strings.HasSuffix(r.Stdout, "19999\n\xff\x00\xfe") {
+		t.Errorf("the end is %q", r.Stdout[max(0, len(r.Stdout)-20):])
+	}
+}
+
+// TestNodePackages finds packages along NODE_PATH as in the workspace.
+func TestNodePackages(t *testing.T) {
+	s := node(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"package.json": `{"name":"pack","main":"i.js"}`, "i.js": "exports.from = 'path'"} {
+		if err := os.MkdirAll(filepath.Join(dir, "pack"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "pack", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := Cell{Code: "require('module')._initPaths(); require('pack').from", Env: []string{"NODE_PATH=" + dir}}
+	if r := s.cell(t.Context(), c); r.text() != "'path'" {
+		t.Errorf("require: %s", r.text())
+	}
+	if r := s.run("import pack from 'pack'; pack.from + (await import('pack')).default.from"); r.text() != "'pathpath'" {
+		t.Errorf("import: %s", r.text())
+	}
+}
+
+func BenchmarkNodeCell(b *testing.B) {
+	s := boxedNode(b)
+	c := Cell{Code: "1", Timeout: time.Minute}
+	for b.Loop() {
+		if out, err := s.Run(b.Context(), c); err != nil || out.Ended != "ok" {
+			b.Fatalf("%+v %v", out, err)
+		}
+	}
+}

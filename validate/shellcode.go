@@ -1,0 +1,180 @@
+package validate
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// interpreters run what they are given as code.
+var interpreters = []string{"sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "python", "python3", "python2", "perl", "ruby", "node", "php", "pwsh"}
+
+func runsCode(program string) bool {
+	return slices.Contains(interpreters, program) || strings.HasPrefix(program, "python3.")
+}
+
+func isShell(program string) bool {
+	return slices.Contains(interpreters[:7], program)
+}
+
+// runs looks at sh -c and at sh <(...).
+func (l *shellLook) runs(c shellCommand, x syntax.Node) {
+	for i, w := range c.words {
+		l.fed(w, x)
+		option := i > 0 && strings.HasPrefix(c.args[i-1], "-") && strings.HasSuffix(c.args[i-1], "c")
+		if option && isShell(c.program) {
+			l.nest(c.args[i], x)
+		}
+	}
+}
+
+// evaluates looks at eval and source.
+func (l *shellLook) evaluates(c shellCommand, x syntax.Node) {
+	before := len(l.hits)
+	for _, w := range c.words {
+		l.fed(w, x)
+	}
+	if c.program != "eval" || len(l.hits) > before {
+		return
+	}
+	text := strings.Join(c.args, " ")
+	if strings.Contains(text, unknownText) {
+		l.say("shell-eval", x)
+	}
+	l.nest(text, x)
+}
+
+// nest looks at a command that stands in a word.
+func (l *shellLook) nest(text string, x syntax.Node) {
+	if l.nested >= mostNested || len(text) > maxWord {
+		return
+	}
+	f, _ := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if f == nil {
+		return
+	}
+	for _, h := range shellHits(f, l.nested+1) {
+		l.say(h.Rule, x)
+	}
+}
+
+// fed looks for downloads and decoders in a word that becomes code.
+func (l *shellLook) fed(w *syntax.Word, x syntax.Node) {
+	for _, p := range w.Parts {
+		l.fedPart(p, x)
+	}
+}
+
+func (l *shellLook) fedPart(p syntax.WordPart, x syntax.Node) {
+	switch p := p.(type) {
+	case *syntax.DblQuoted:
+		for _, q := range p.Parts {
+			l.fedPart(q, x)
+		}
+	case *syntax.CmdSubst:
+		l.sources(p, x)
+	case *syntax.ProcSubst:
+		l.sources(p, x)
+	case *syntax.ParamExp:
+		if p.Param != nil {
+			if values := l.names.set[p.Param.Value]; len(values) == 1 && values[0] != nil && l.names.depth < 10 {
+				l.names.depth++
+				l.fed(values[0], x)
+				l.names.depth--
+			}
+		}
+	}
+}
+
+// sources says what the output of commands, which becomes code, is made of.
+func (l *shellLook) sources(from, x syntax.Node) {
+	syntax.Walk(from, func(node syntax.Node) bool {
+		if l.steps++; l.steps > mostSteps {
+			return false
+		}
+		call, is := node.(*syntax.CallExpr)
+		if !is {
+			return true
+		}
+		c, ok := l.names.command(call)
+		if !ok {
+			return true
+		}
+		if downloads(c) {
+			l.say("shell-remote-code", x)
+		}
+		if decodes(c) {
+			l.say("shell-encoded-code", x)
+		}
+		return true
+	})
+}
+
+// mostSteps bounds the look at what feeds interpreters: a pipe of n of them takes n*n.
+const mostSteps = 100_000
+
+func downloads(c shellCommand) bool {
+	return slices.Contains([]string{"curl", "wget", "fetch", "lynx", "aria2c", "ftp"}, c.program)
+}
+
+func decodes(c shellCommand) bool {
+	short, long, rest := c.flags()
+	switch c.program {
+	case "base64", "base32":
+		return strings.ContainsAny(short, "dD") || slices.Contains(long, "--decode")
+	case "xxd":
+		return strings.Contains(short, "r")
+	case "openssl":
+		return strings.Contains(short, "d") && len(rest) > 0 && (rest[0] == "enc" || rest[0] == "base64")
+	}
+	return false
+}
+
+// pipe looks at what is fed to an interpreter that reads its code from standard input.
+func (l *shellLook) pipe(x *syntax.BinaryCmd) {
+	call, is := x.Y.Cmd.(*syntax.CallExpr)
+	if !is {
+		return
+	}
+	c, ok := l.names.command(call)
+	if !ok || !runsCode(c.program) || !readsCode(c) {
+		return
+	}
+	l.sources(x.X, x)
+}
+
+// readsCode says whether an interpreter has neither a file nor a text to run.
+func readsCode(c shellCommand) bool {
+	for i, a := range c.args {
+		switch {
+		case a == "-" || a == "/dev/stdin" || strings.HasPrefix(a, "-s"):
+			return true
+		case a == "-c" || a == "-e" || a == "-m" || a == "--eval":
+			return false
+		case !strings.HasPrefix(a, "-") && (i == 0 || c.args[i-1] != "-o"):
+			return false
+		}
+	}
+	return true
+}
+
+// standardInput looks at code that is given to a shell with << or <<<.
+func (l *shellLook) standardInput(r *syntax.Redirect, s *syntax.Stmt) {
+	call, is := s.Cmd.(*syntax.CallExpr)
+	if !is {
+		return
+	}
+	c, ok := l.names.command(call)
+	if !ok || !isShell(c.program) || !readsCode(c) {
+		return
+	}
+	text := r.Hdoc
+	if r.Op == syntax.WordHdoc {
+		text = r.Word
+	}
+	if text != nil {
+		l.fed(text, s)
+		l.nest(l.names.text(text), s)
+	}
+}
