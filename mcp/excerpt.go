@@ -7,36 +7,58 @@ import (
 	"unicode/utf8"
 )
 
-// excerpt returns s if it has no more than max bytes, or else its head and its tail with a line
-// between that says how much is missing and where it is.
+// excerpt returns s if it takes no more than max bytes, or else its head and its tail with a line
+// between that says how much is missing and where it is. That is in bytes of what is shown: what is
+// not readable takes more than it has.
 func excerpt(s string, max int, where string) (shown string, whole bool) {
 	if len(s) <= max {
-		return readable(s), true
+		if r := readable(s); len(r) <= max {
+			return r, true
+		}
 	}
-	head, tail := s[:headEnd(s, max/2)], s[tailStart(s, len(s)-max/2):]
-	left := len(s) - len(head) - len(tail)
-	return fmt.Sprintf("%s\n[... %d bytes left out here%s ...]\n%s", strings.TrimSuffix(readable(head), "\n"), left, where, readable(tail)), false
+	head, headLen := cut(s, max/2, headOf)
+	tail, tailLen := cut(s[headLen:], max/2, tailOf)
+	left := len(s) - headLen - tailLen
+	return fmt.Sprintf("%s\n[... %d bytes left out here%s ...]\n%s", strings.TrimSuffix(head, "\n"), left, where, tail), false
 }
 
-// headEnd is where to cut at or before n: behind a line if one ends near, and never in a character.
-func headEnd(s string, n int) int {
+// cut returns a part of s that takes at most max bytes when it is readable, and its length in s.
+func cut(s string, max int, part func(string, int) string) (string, int) {
+	for n := min(max, len(s)); ; n = max / 6 { // which fits: a byte takes six at most
+		p := part(s, n)
+		if r := readable(p); len(r) <= max {
+			return r, len(p)
+		}
+	}
+}
+
+// headOf returns at most the first n bytes of s: up to the end of a line if one ends near, and never
+// half of a character.
+func headOf(s string, n int) string {
+	if n >= len(s) {
+		return s
+	}
 	if i := strings.LastIndexByte(s[:n], '\n'); i > n/2 {
-		return i + 1
+		return s[:i+1]
 	}
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return n
+	return s[:n]
 }
 
-func tailStart(s string, n int) int {
-	if i := strings.IndexByte(s[n:], '\n'); i >= 0 && i < (len(s)-n)/2 {
-		return n + i + 1
+func tailOf(s string, n int) string {
+	from := len(s) - n
+	if from <= 0 {
+		return s
 	}
-	for n < len(s) && !utf8.RuneStart(s[n]) {
-		n++
+	if i := strings.IndexByte(s[from:], '\n'); i >= 0 && i < n/2 {
+		return s[from+i+1:]
 	}
-	return n
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return s[from:]
 }
 
 // readable shows what would act on a terminal, turn text around, or is not UTF-8.

@@ -233,6 +233,29 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestKeepAlive has a call that says nothing: the client must not believe that it is dead.
+func TestKeepAlive(t *testing.T) {
+	said := make(chan string, 100)
+	p := newProgress(20*time.Millisecond, func(_ float64, message string) { said <- message })
+	for range 3 {
+		select {
+		case message := <-said:
+			contains(t, message, "running for 0 s")
+		case <-time.After(5 * time.Second):
+			t.Fatal("no sign of life")
+		}
+	}
+	p.say("last words")
+	p.stop()
+	var last string
+	for len(said) > 0 {
+		last = <-said
+	}
+	if last != "last words" {
+		t.Errorf("the last is %q", last)
+	}
+}
+
 func TestLineWriter(t *testing.T) {
 	for _, test := range []struct{ writes, want string }{
 		{"a\n", "a"}, {"a\nb\n", "b"}, {"a\n|b", "b"}, {"a|b|c\n", "abc"}, {"10%\r|20%\r", "20%"}, {"x\n\n\n", "x"}, {"a\n|\n", "a"},

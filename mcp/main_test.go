@@ -73,7 +73,7 @@ func wire(ctx context.Context, dir string) (cfg Config, end func(), err error) {
 	broker := approval.New(approval.Config{Audit: log, Timeout: 5 * time.Second})
 	p := pipeline.New(pipeline.Config{
 		Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Shelf: kept,
-		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"),
+		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"), Terms: Terms(),
 	})
 	end = func() {
 		p.Close()

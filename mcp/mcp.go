@@ -63,6 +63,9 @@ func New(cfg Config) *Server {
 	}
 	hooks := &server.Hooks{}
 	hooks.AddBeforeCallTool(boundTask)
+	hooks.AddOnError(func(_ context.Context, _ any, method mcp.MCPMethod, _ any, err error) {
+		s.log.Info("a request failed", "method", method, "error", err)
+	})
 	s.mcp = server.NewMCPServer("sandboxmcp", cfg.Version,
 		server.WithTitle("sandboxmcp"),
 		server.WithInstructions(instructions),
@@ -105,8 +108,7 @@ func (s *Server) handler(t tool) server.ToolHandlerFunc {
 		if err != nil {
 			return failure(err).result(), nil
 		}
-		c := &call{args: given, request: request}
-		ctx, c.progress = startProgress(ctx, s.mcp, request)
+		c := &call{args: given, request: request, progress: startProgress(ctx, s.mcp, request)}
 		defer c.progress.stop()
 		a, err := t.run(ctx, c)
 		if err != nil {

@@ -25,6 +25,7 @@ const (
 type progress struct {
 	send  func(seconds float64, message string)
 	began time.Time
+	alive time.Duration // keepAlive
 
 	mu   sync.Mutex
 	line string
@@ -35,19 +36,23 @@ type progress struct {
 }
 
 // startProgress starts telling the client, until stop. It returns nil if the client did not ask.
-func startProgress(ctx context.Context, s *server.MCPServer, r mcp.CallToolRequest) (context.Context, *progress) {
+func startProgress(ctx context.Context, s *server.MCPServer, r mcp.CallToolRequest) *progress {
 	if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil || r.Params.Task != nil {
-		return ctx, nil
+		return nil
 	}
 	token := r.Params.Meta.ProgressToken
-	p := &progress{began: time.Now(), news: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
-	p.send = func(seconds float64, message string) {
+	return newProgress(keepAlive, func(seconds float64, message string) {
 		// A client that does not read loses these first: that is no error.
 		_ = s.SendNotificationToClient(ctx, "notifications/progress",
 			map[string]any{"progressToken": token, "progress": seconds, "message": message})
-	}
+	})
+}
+
+func newProgress(alive time.Duration, send func(seconds float64, message string)) *progress {
+	p := &progress{send: send, began: time.Now(), alive: alive,
+		news: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
 	go p.run()
-	return ctx, p
+	return p
 }
 
 // stop returns when nothing more is sent. The last line has been by then.
@@ -75,7 +80,7 @@ func (p *progress) say(line string) {
 
 func (p *progress) run() {
 	defer close(p.done)
-	quiet := time.NewTimer(keepAlive)
+	quiet := time.NewTimer(p.alive)
 	defer quiet.Stop()
 	for {
 		select {
@@ -95,7 +100,7 @@ func (p *progress) run() {
 		case <-quiet.C:
 			p.send(p.seconds(), fmt.Sprintf("running for %.0f s", p.seconds()))
 		}
-		quiet.Reset(keepAlive)
+		quiet.Reset(p.alive)
 	}
 }
 

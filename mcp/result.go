@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -89,7 +88,7 @@ func explain(err error) refusal {
 		return refusal{Reason: err.Error(), Denied: true,
 			Remedy: "get_artifacts with the request_id of a run lists what it left; runs are kept for a while only"}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return refusal{Reason: "the call was cancelled: " + err.Error()}
+		return refusal{Reason: "the call was cancelled: " + err.Error(), Remedy: "call again"}
 	}
 	return refusal{Reason: err.Error(), Remedy: "try again; if it stays, tell the person who runs sandboxmcp"}
 }
@@ -112,21 +111,6 @@ func explainStopped(e *pipeline.Error) refusal {
 	return r
 }
 
-// forTools says in arguments of tools what the pipeline says in flags of the command line.
-func forTools(text string) string { return flagNames.Replace(text) }
-
-var flagNames = strings.NewReplacer(
-	"--timeout SECONDS", "timeout", "--timeout", "timeout",
-	"--ram MB", "resource_limits.max_ram_mb", "--ram", "resource_limits.max_ram_mb",
-	"--cpu CORES", "resource_limits.max_cpu_cores", "--cpu", "resource_limits.max_cpu_cores",
-	"--processes N", "resource_limits.max_processes", "--processes", "resource_limits.max_processes",
-	"--output BYTES", "resource_limits.max_output_bytes", "--output", "resource_limits.max_output_bytes",
-	"allow more with --disk MB", "write less",
-	"with --input or --mount", "with files", "with --input", "with files", "--input", "files",
-	"without --allow", "without allowed_domains", "--allow", "allowed_domains",
-	"--env NAME=VALUE", `"env": {"NAME": "VALUE"}`, "--secret", "secrets", "--env", "env",
-)
-
 // count says how many there are of something.
 func count(n int, thing string) string {
 	if n == 1 {
@@ -139,7 +123,7 @@ func count(n int, thing string) string {
 func size(n int64) string {
 	switch {
 	case n < 1000:
-		return fmt.Sprintf("%d bytes", n)
+		return count(int(n), "byte")
 	case n < 1000*1000:
 		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
 	case n < 1000*1000*1000:

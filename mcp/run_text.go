@@ -8,7 +8,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -169,7 +168,7 @@ func (t *telling) values() {
 	}
 }
 
-func (t *telling) bundle(what string, b kernel.Bundle, room *int) shown {
+func (t *telling) bundle(what string, b map[string]string, room *int) shown {
 	v := shown{Types: []string{}}
 	for mime := range b {
 		v.Types = append(v.Types, mime)

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -250,6 +251,30 @@ func TestClientDoesNotRead(t *testing.T) {
 		}
 		in.Close()
 	}()
+	select {
+	case <-done:
+	case <-time.After(15 * time.Second):
+		t.Fatal("the server does not end")
+	}
+}
+
+// TestNobodyReadsFaults sends what is answered by the loop that reads, to a client that does not.
+func TestNobodyReadsFaults(t *testing.T) {
+	r := newRig(t, nil)
+	fromClient, in := io.Pipe()
+	out, toClient := io.Pipe()
+	defer out.Close()
+	defer in.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.s.Serve(ctx, fromClient, toClient) }()
+	go func() {
+		for range 100 {
+			io.WriteString(in, "garbage\n")
+		}
+	}()
+	time.Sleep(50 * time.Millisecond)
+	cancel()
 	select {
 	case <-done:
 	case <-time.After(15 * time.Second):

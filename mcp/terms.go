@@ -1,5 +1,7 @@
 package mcp
 
+import "strings"
+
 // Terms are what tools call what the command line has flags for: see pipeline.Config.
 func Terms() map[string]string {
 	return map[string]string{
@@ -14,3 +16,8 @@ func Terms() map[string]string {
 		"install":     ": install it with install_package",
 	}
 }
+
+// forTools says in arguments of tools what is in flags of the command line even so.
+func forTools(text string) string { return flagNames.Replace(text) }
+
+var flagNames = strings.NewReplacer("--env NAME=VALUE", `"env": {"NAME": "VALUE"}`, "--secret", "secrets", "--env", "env")

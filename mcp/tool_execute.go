@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -138,7 +140,17 @@ func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
 		q.Stdout, q.Stderr = w, c.progress.lines()
 	}
 	res, err := s.cfg.Pipeline.Do(ctx, q)
+	for _, w := range res.Warnings {
+		s.warn(ctx, w)
+	}
 	return s.ran(res, err), nil
+}
+
+// warn sends the client's log a line, if it wants it.
+func (s *Server) warn(ctx context.Context, text string) {
+	n := mcp.NewLoggingMessageNotification(mcp.LoggingLevelWarning, "sandboxmcp", forTools(text))
+	// One that can't be sent, since the client does not read, is in the result, too.
+	_ = s.mcp.SendLogMessageToClient(ctx, n)
 }
 
 // request makes the pipeline's request out of the arguments.

@@ -37,6 +37,8 @@ type gate struct {
 	left     atomic.Int64            // bytes that may still come in
 
 	mu       sync.Mutex
+	closed   bool
+	busy     sync.WaitGroup
 	troubles []string // why registries could not be reached, which pip would keep to itself
 }
 
@@ -73,16 +75,35 @@ func (g *gate) serve(ctx context.Context, l net.Listener) func() {
 		ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return ctx }}
 	var done sync.WaitGroup
 	done.Go(func() { server.Serve(l) })
-	return func() {
+	return sync.OnceFunc(func() {
 		cancel()
-		server.Close()
+		server.Close() // which does not wait for its handlers
 		done.Wait()
+		g.mu.Lock()
+		g.closed = true
+		g.mu.Unlock()
+		g.busy.Wait()
 		g.upstream.close()
+	})
+}
+
+// enter counts a request, and says whether it may still begin.
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.busy.Add(1)
 	}
+	return !g.closed
 }
 
 // ServeHTTP implements [http.Handler].
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !g.enter() {
+		http.Error(w, "sandboxmcp: the install has ended", http.StatusServiceUnavailable)
+		return
+	}
+	defer g.busy.Done()
 	switch {
 	case r.Method == http.MethodConnect:
 		g.refuse(w, r.Host, "443", "tunnels are not made: only what registries serve and link to can be fetched, by GET through this proxy")

@@ -200,6 +200,7 @@ func (j *job) run(ctx context.Context, base layer, b *builder) (Receipt, harvest
 		}
 	}
 	receipt, err := j.exec(ctx, sandbox, r, show, g)
+	stop()
 	receipt.Hosts = g.tally.list()
 	if err != nil || receipt.ExitCode != 0 {
 		return receipt, harvest{}, err

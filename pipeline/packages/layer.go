@@ -58,16 +58,29 @@ func (l *layer) loadFiles() error {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var one file
-		var mode string
-		var name string
-		if _, err := fmt.Sscanf(lines.Text(), "%64s %s %d %q", &one.hash, &mode, &one.size, &name); err != nil {
+		name, one, err := parseFile(lines.Text())
+		if err != nil {
 			return fmt.Errorf("%s: %q: %w", f.Name(), lines.Text(), err)
 		}
-		one.exec = mode == "x"
 		l.files[name] = one
 	}
 	return lines.Err()
+}
+
+// parseFile reads one line of list.
+func parseFile(line string) (name string, f file, err error) {
+	fields := strings.SplitN(line, " ", 4)
+	if len(fields) != 4 || len(fields[0]) != 2*sha256.Size {
+		return "", file{}, errors.New("not a file's hash, mode, size and name")
+	}
+	f.hash, f.exec = fields[0], fields[1] == "x"
+	if f.size, err = strconv.ParseInt(fields[2], 10, 64); err != nil {
+		return "", file{}, err
+	}
+	if name, err = strconv.Unquote(fields[3]); err == nil && !filepath.IsLocal(name) {
+		err = errors.New("the name leads out of the layer")
+	}
+	return name, f, err
 }
 
 // list is the layer's files as text, and the SHA-256 of that: it changes with every name, mode and byte.

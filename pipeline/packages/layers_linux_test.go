@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func (b *bench) generations() int {
@@ -64,7 +63,7 @@ func TestSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			running := b.start(tt.language, v)
-			if got := b.says(running, tt.language, v, tt.one); !empty && got != "hello one, friend" || empty && strings.Contains(got, "hello") {
+			if got := b.says(running, tt.language, v, tt.one); !empty && got != "hello one, friend" || empty && !strings.Contains(got, "Error") {
 				t.Errorf("%s: at first %q", tt.language, got)
 			}
 			o := b.order(tt.language, tt.loudSpec)
@@ -105,7 +104,7 @@ func TestSession(t *testing.T) {
 func TestDropped(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
-	b.wait["/wheels/"+b.wheel("slow", "1.0", map[string]string{"slow.py": ""})] = make(chan struct{})
+	b.block(b.wheel("slow", "1.0", map[string]string{"slow.py": ""}))
 	for _, id := range []string{"s1", "s2"} {
 		if _, err := b.OpenSession(t.Context(), b.backend, "default", id, "python"); err != nil {
 			t.Fatal(err)
@@ -121,7 +120,7 @@ func TestDropped(t *testing.T) {
 		_, err := b.Install(t.Context(), o)
 		ended <- err
 	}()
-	time.Sleep(700 * time.Millisecond)
+	eventually(t, "the file is asked for", func() bool { return strings.Contains(b.requests(), "slow-1.0-py3") })
 	if err := b.DropSession("s1"); err != nil {
 		t.Error(err)
 	}
@@ -148,7 +147,7 @@ func TestKilled(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
 	b.install(b.order("python", "greet==1.0"))
-	b.wait["/wheels/"+b.wheel("slow", "1.0", map[string]string{"slow.py": ""})] = make(chan struct{})
+	b.block(b.wheel("slow", "1.0", map[string]string{"slow.py": ""}))
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -166,11 +165,7 @@ func TestKilled(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("server: %q %v", line, err)
 	}
-	eventually(t, "the file is asked for", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return strings.Contains(strings.Join(b.asked, " "), "slow-1.0")
-	})
+	eventually(t, "the file is asked for", func() bool { return strings.Contains(b.requests(), "slow-1.0-py3") })
 	cmd.Process.Kill()
 	cmd.Wait()
 	if got := b.run("default", "python", pyHello); got != "hello one, friend" {

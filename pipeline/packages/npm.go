@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-//go:embed npm.js
+//go:embed runnpm.js
 var npmScript string
 
 // Both ways of importing look into the node_modules of every folder above the program, up to the
@@ -24,7 +24,8 @@ const modules = "node_modules"
 // folders implements tool.
 func (npm) folders() []string { return []string{modules} }
 
-// show implements tool.
+// show implements tool. Programs that packages bring are not on the PATH: layers have no links,
+// so there is no .bin.
 func (npm) show(content string) View {
 	return View{Mounts: []backends.Mount{{Host: content + "/" + modules, Inside: inModules}}, Env: []string{"NODE_PATH=" + inModules}}
 }
@@ -33,7 +34,7 @@ func (npm) show(content string) View {
 // if it can, and is not fetched again.
 func (npm) recipe(o Order, base layer, set settings, scripts bool) (recipe, error) {
 	r := recipe{mounts: slices.Clone(set.mounts), env: slices.Clone(set.env), files: maps.Clone(set.files)}
-	r.files["npm.js"] = npmScript
+	r.files["runnpm.js"] = npmScript
 	old := ""
 	if base.dir != "" && len(base.files) > 0 {
 		old = inOld
@@ -43,7 +44,7 @@ func (npm) recipe(o Order, base layer, set settings, scripts bool) (recipe, erro
 	}
 	r.env = append(r.env, "npm_config_userconfig=/workspace/npmrc", "npm_config_globalconfig=/dev/null", "npm_config_update_notifier=false",
 		"npm_config_ignore_scripts="+strconv.FormatBool(!scripts))
-	install := []string{"node", "/workspace/npm.js", inTarget, old, "install", "--prefix=" + inTarget,
+	install := []string{"node", "/workspace/runnpm.js", inTarget, old, "install", "--prefix=" + inTarget,
 		"--no-audit", "--no-fund", "--no-progress", "--no-bin-links", "--color=false", "--package-lock=true"}
 	if scripts {
 		// npm 11 runs scripts only of packages that a project names; older ones don't know of it.

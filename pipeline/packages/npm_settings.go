@@ -92,7 +92,7 @@ func (c npmConfig) sources(set *settings) error {
 	}
 	gate := "http://127.0.0.1:" + strconv.Itoa(gatePort)
 	// npm's own waits of 10 and 60 seconds are for networks that come and go: the gate is here.
-	rc.WriteString("fetch-retry-mintimeout = 500\nfetch-retry-maxtimeout = 5000\n")
+	rc.WriteString("fetch-retry-mintimeout = 500\nfetch-retry-maxtimeout = 1500\n")
 	fmt.Fprintf(&rc, "proxy = %s\nhttps-proxy = %s\nnoproxy = \"\"\n", gate, gate)
 	for _, name := range []string{"before", "min-release-age", "replace-registry-host", "tag", "fetch-retries", "fetch-timeout"} {
 		if v := c.text(name); v != "" {

@@ -42,20 +42,22 @@ type output struct {
 // Write implements [io.Writer].
 func (o *output) Write(b []byte) (int, error) {
 	n := len(b)
-	for {
-		i := bytes.IndexByte(b, '\n')
-		if i < 0 {
-			break
+	for len(b) > 0 {
+		most := maxLine - len(o.part)
+		i := bytes.IndexByte(b[:min(len(b), most+1)], '\n')
+		switch {
+		case i >= 0:
+			o.part = append(o.part, b[:i]...)
+			b = b[i+1:]
+			o.flush()
+		case len(b) <= most:
+			o.part = append(o.part, b...)
+			b = nil
+		default:
+			o.part = append(o.part, b[:most]...)
+			b = b[most:]
+			o.flush()
 		}
-		o.part = append(o.part, b[:i]...)
-		o.flush()
-		b = b[i+1:]
-	}
-	for o.part = append(o.part, b...); len(o.part) > maxLine; {
-		rest := bytes.Clone(o.part[maxLine:])
-		o.part = o.part[:maxLine]
-		o.flush()
-		o.part = rest
 	}
 	return n, nil
 }

@@ -11,8 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,12 +86,11 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	close(s.closing)
-	var open []string
-	for id := range s.sessions {
-		open = append(open, id)
-	}
 	s.mu.Unlock()
 	s.work.Wait()
+	s.mu.Lock()
+	open := slices.Collect(maps.Keys(s.sessions))
+	s.mu.Unlock()
 	var err error
 	for _, id := range open {
 		err = errors.Join(err, s.DropSession(id))

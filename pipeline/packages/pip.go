@@ -24,7 +24,9 @@ const inPackages = "/packages"
 // folders implements tool.
 func (pip) folders() []string { return nil }
 
-// show implements tool.
+// show implements tool. Python looks for modules in PYTHONPATH, also in a virtual environment,
+// where it would not look into a user's own folder. Two things of packages don't work this way:
+// .pth files are not read there, and programs that packages bring are not on the PATH (python -m is).
 func (pip) show(content string) View {
 	return View{Mounts: []backends.Mount{{Host: content, Inside: inPackages}}, Env: []string{"PYTHONPATH=" + inPackages}}
 }

@@ -22,7 +22,7 @@ import (
 
 // Definitions, and what makes a program of them.
 var (
-	//go:embed pip.py
+	//go:embed runpip.py
 	pipScript string
 	//go:embed ask.py
 	askScript string
@@ -63,6 +63,7 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 	if err := c.sources(&set); err != nil {
 		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}
+	set.fromNetrc()
 	if err := c.way(&set); err != nil {
 		return settings{}, fmt.Errorf("read pip's configuration: %w", err)
 	}

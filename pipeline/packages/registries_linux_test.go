@@ -2,15 +2,20 @@ package packages
 
 import (
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // secure turns a registry's index into one that wants a password, over TLS with a certificate of
@@ -75,11 +80,26 @@ func TestPassword(t *testing.T) {
 	if !strings.Contains(seen, "npm") || strings.Contains(seen, "secret") || strings.Contains(seen, "bm90") {
 		t.Errorf("the script saw %q", seen)
 	}
-	b.password, b.asked = "changed", nil
+	b.registry.mu.Lock()
+	b.password = "changed"
+	b.registry.mu.Unlock()
 	r := b.fails(b.order("python", "loud"))
 	if !strings.Contains(r.Stderr, "401") || strings.Contains(told(r, nil, nil), "secret") {
 		t.Errorf("a wrong password says %q", r.Stderr)
 	}
+}
+
+// TestNetrc: pip takes passwords from there, too.
+func TestNetrc(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.registry.password = "from-a-file"
+	name := filepath.Join(t.TempDir(), "netrc")
+	t.Setenv("NETRC", name)
+	if err := os.WriteFile(name, []byte("machine other.example login a password b\nmachine 127.0.0.1\n  login me\n  password from-a-file\ndefault login x password y\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.install(b.order("python", "greet"))
 }
 
 // TestCertificate: a registry whose certificate nobody vouches for is not used, unless the
@@ -103,11 +123,15 @@ func TestCertificate(t *testing.T) {
 func TestProxy(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
+	b.filesAt = "http://files.example"
+	var mu sync.Mutex
 	var via []string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		via = append(via, r.Header.Get("Proxy-Authorization")+" "+r.URL.Host)
+		mu.Unlock()
 		out, _ := http.NewRequest(r.Method, b.index.URL+r.URL.Path, nil)
-		if strings.HasPrefix(r.URL.Host, "localhost") {
+		if r.URL.Host == "files.example" {
 			out, _ = http.NewRequest(r.Method, b.files.URL+r.URL.Path, nil)
 		}
 		answer, err := http.DefaultTransport.RoundTrip(out)
@@ -128,12 +152,14 @@ func TestProxy(t *testing.T) {
 	t.Setenv("npm_config_registry", "http://packages.example/npm/")
 	t.Setenv("HTTP_PROXY", with)
 	for _, language := range []string{"python", "node"} {
+		mu.Lock()
 		via = nil
+		mu.Unlock()
 		r := b.install(b.order(language, "greet"))
 		if len(via) == 0 || via[0] != "Basic bWU6aHVzaC1odXNo packages.example" {
 			t.Errorf("%s: by way of the proxy: %q", language, via)
 		}
-		if r.Hosts[0].Name+r.Hosts[1].Name != "localhostpackages.example" || strings.Contains(told(r, nil, nil), "hush") {
+		if r.Hosts[0].Name+r.Hosts[1].Name != "files.examplepackages.example" || strings.Contains(told(r, nil, nil), "hush") {
 			t.Errorf("%s: %+v", language, r)
 		}
 	}
@@ -202,4 +228,34 @@ func TestDefaultIndex(t *testing.T) {
 			t.Errorf("%s: %+v", language, set.sources)
 		}
 	}
+}
+
+// TestBundledPip: a Python without pip may still have the wheel of it that new environments get.
+func TestBundledPip(t *testing.T) {
+	venv := filepath.Join(t.TempDir(), "venv")
+	if out, err := exec.Command("python3", "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
+		t.Skipf("this Python makes no environments: %s", out)
+	}
+	t.Setenv("PATH", venv+"/bin:"+os.Getenv("PATH"))
+	if exec.Command("python3", "-m", "pip", "--version").Run() == nil {
+		t.Fatal("the new environment has a pip")
+	}
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.install(b.order("python", "greet==1.0"))
+	if got := b.run("default", "python", pyHello); got != "hello one, friend" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestWeakProfile: where no network namespace can be had, nothing can be installed.
+func TestWeakProfile(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	o := b.order("python", "greet")
+	o.Profile, o.Require = "landlock", nil
+	if _, err := b.Install(t.Context(), o); !errors.As(err, new(*backends.Refusal)) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	clean(t, b.cfg.Dir)
 }

@@ -32,14 +32,15 @@ type registry struct {
 	npm          map[string]map[string][]byte // tarballs by package and version
 	manifests    map[string]map[string]any    // by "name@version"
 	asked        []string                     // "METHOD host/path"
-	wait         map[string]chan struct{}     // files that come when it is closed
+	wait         map[string]bool              // files that never come
 	json         bool                         // PEP 691 instead of PEP 503
 	password     string
+	filesAt      string // the address of files, as the index says it; "" is the real one, by name
 }
 
 func newRegistry(t *testing.T) *registry {
 	r := &registry{wheels: map[string][]byte{}, sums: map[string]string{}, npm: map[string]map[string][]byte{},
-		manifests: map[string]map[string]any{}, wait: map[string]chan struct{}{}}
+		manifests: map[string]map[string]any{}, wait: map[string]bool{}}
 	r.files = httptest.NewServer(http.HandlerFunc(r.serveFile))
 	r.index = httptest.NewServer(http.HandlerFunc(r.serveIndex))
 	t.Cleanup(func() {
@@ -74,16 +75,20 @@ func clearConfig(t *testing.T) {
 }
 
 func (r *registry) fileURL(name string) string {
+	if r.filesAt != "" {
+		return r.filesAt + name
+	}
 	return strings.Replace(r.files.URL, "127.0.0.1", "localhost", 1) + name
 }
 
+// log notes a request; r.mu is held.
 func (r *registry) log(q *http.Request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.asked = append(r.asked, q.Method+" "+q.Host+q.URL.Path)
 }
 
 func (r *registry) serveIndex(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.log(q)
 	if _, password, _ := q.BasicAuth(); r.password != "" && password != r.password {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -147,24 +152,39 @@ func (r *registry) servePackument(w http.ResponseWriter, name string) {
 }
 
 func (r *registry) serveFile(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
 	r.log(q)
-	if wait := r.wait[q.URL.Path]; wait != nil {
-		select {
-		case <-wait:
-		case <-q.Context().Done():
-			return
-		}
+	wait := r.wait[q.URL.Path]
+	name, wheel := strings.CutPrefix(q.URL.Path, "/wheels/")
+	content := r.wheels[name]
+	if !wheel {
+		name, version, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(q.URL.Path, "/npm/"), ".tgz"), "/-/")
+		content = r.npm[name][version]
 	}
-	if name, ok := strings.CutPrefix(q.URL.Path, "/wheels/"); ok && r.wheels[name] != nil {
-		w.Write(r.wheels[name])
+	r.mu.Unlock()
+	if wait {
+		<-q.Context().Done()
 		return
 	}
-	name, version, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(q.URL.Path, "/npm/"), ".tgz"), "/-/")
-	if !ok || r.npm[name][version] == nil {
+	if content == nil {
 		http.NotFound(w, q)
 		return
 	}
-	w.Write(r.npm[name][version])
+	w.Write(content)
+}
+
+// block has the file of a wheel never come.
+func (r *registry) block(wheel string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wait["/wheels/"+wheel] = true
+}
+
+// requests is what was asked for until now.
+func (r *registry) requests() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.asked, "\n")
 }
 
 func sha(b []byte) string {
@@ -197,12 +217,16 @@ func (r *registry) wheel(name, version string, files map[string]string, needs ..
 	}
 	z.Close()
 	file := module + "-" + version + "-py3-none-any.whl"
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.wheels[file] = b.Bytes()
 	return file
 }
 
 // source adds a Python source package.
 func (r *registry) source(name, version string, files map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.wheels[name+"-"+version+".tar.gz"] = tarball(name+"-"+version, files)
 }
 
@@ -213,6 +237,8 @@ func (r *registry) node(name, version string, files map[string]string, manifest 
 	maps.Copy(m, manifest)
 	b, _ := json.Marshal(m)
 	all["package.json"] = string(b)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.npm[name] == nil {
 		r.npm[name] = map[string][]byte{}
 	}

@@ -3,6 +3,7 @@ package packages
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -104,7 +105,9 @@ func nerf(u *url.URL) string {
 }
 
 // address is host:port, the port always there.
-func address(u *url.URL) string { return strings.ToLower(u.Hostname()) + ":" + portOf(u) }
+func address(u *url.URL) string {
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
+}
 
 func portOf(u *url.URL) string {
 	switch {

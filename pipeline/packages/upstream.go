@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -74,24 +75,37 @@ func (w wrongAddress) Error() string {
 // addresses only if a source is, and never on those by which machines tell about themselves
 // (169.254.169.254 and the like).
 func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, error) {
-	_, proxy := u.proxies.Load(to)
-	source := u.named[to]
+	_, proxy := u.proxies.Load(strings.ToLower(to))
+	source := u.named[strings.ToLower(to)]
 	d := net.Dialer{Timeout: 20 * time.Second, Control: func(_, at string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(at)
 		if err != nil {
 			return err
 		}
-		local := !public(ap.Addr())
-		switch {
-		case source && local:
+		local := owned(ap.Addr())
+		if source && local {
 			u.private.Store(true)
-		case source, proxy, !local:
-		case !u.private.Load(), !owned(ap.Addr()):
-			return wrongAddress{ap.Addr()}
 		}
-		return nil
+		if source || proxy || u.may(ap.Addr()) {
+			return nil
+		}
+		return wrongAddress{ap.Addr()}
 	}}
 	return d.DialContext(ctx, network, to)
+}
+
+// may says whether what a page links to may be at an address.
+func (u *upstream) may(a netip.Addr) bool {
+	return public(a) || u.private.Load() && owned(a)
+}
+
+// check is for addresses that a link names itself, which a proxy would connect to for us.
+func (u *upstream) check(to *url.URL) error {
+	a, err := netip.ParseAddr(to.Hostname())
+	if err != nil || u.named[address(to)] || u.may(a) {
+		return nil
+	}
+	return wrongAddress{a}
 }
 
 // owned says whether an address is of the kind that the machines of one owner have.
@@ -132,7 +146,11 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	why, _ := r.Context().Value(reason{}).(string)
 	port, _ := strconv.Atoi(portOf(r.URL))
-	answer, err := t.RoundTrip(r)
+	var answer *http.Response
+	err := u.check(r.URL)
+	if err == nil {
+		answer, err = t.RoundTrip(r)
+	}
 	var wrong wrongAddress
 	if errors.As(err, &wrong) {
 		u.tally.count(r.URL.Hostname(), port, false, wrong.Error())

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// agent talks to a server as a client does.
+type agent struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Reader
+	calls int
+}
+
+func startServer(t *testing.T, home string) *agent {
+	t.Helper()
+	program, err := exec.LookPath("sandboxmcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{t: t, cmd: exec.Command(program, "serve")}
+	a.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config", "XDG_RUNTIME_DIR=")
+	a.cmd.Stderr = os.Stderr
+	if a.in, err = a.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.lines = bufio.NewReader(out)
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.cmd.Process.Kill() })
+	a.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return a
+}
+
+// ask sends a request and returns its result.
+func (a *agent) ask(method string, params any) map[string]any {
+	a.t.Helper()
+	a.send(method, params)
+	for {
+		line, err := a.lines.ReadBytes('\n')
+		if err != nil {
+			a.t.Fatalf("%s: %v", method, err)
+		}
+		var m struct {
+			ID     int
+			Result map[string]any
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			a.t.Fatalf("%s: %v", line, err)
+		}
+		if m.ID == a.calls {
+			return m.Result
+		}
+	}
+}
+
+func (a *agent) send(method string, params any) {
+	a.t.Helper()
+	a.calls++
+	m, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.calls, "method": method, "params": params})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	fmt.Fprintf(a.in, "%s\n", m)
+}
+
+// call calls a tool and returns its structured content.
+func (a *agent) call(tool string, arguments map[string]any) map[string]any {
+	a.t.Helper()
+	res := a.ask("tools/call", map[string]any{"name": tool, "arguments": arguments})
+	content, _ := res["structuredContent"].(map[string]any)
+	if content == nil || res["isError"] == true {
+		a.t.Fatalf("%s: %v", tool, res)
+	}
+	return content
+}
+
+// TestServerEnds ends servers in all ways while sessions, jobs and calls are under way. Nothing of
+// them is left, the log is whole, and the control socket of a dead server is no harm.
+func TestServerEnds(t *testing.T) {
+	if !sandboxWorks() || !found("bash") || !found("python3") {
+		t.Skip("needs user namespaces, bash and python3")
+	}
+	home := t.TempDir()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	before := leftovers(t, temp)
+	for name, end := range map[string]func(a *agent){
+		"end of input": func(a *agent) { a.in.Close() },
+		"SIGTERM":      func(a *agent) { a.cmd.Process.Signal(syscall.SIGTERM) },
+		"SIGINT":       func(a *agent) { a.cmd.Process.Signal(syscall.SIGINT) },
+		"SIGHUP":       func(a *agent) { a.cmd.Process.Signal(syscall.SIGHUP) },
+		"SIGKILL":      func(a *agent) { a.cmd.Process.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			marker := "marker-" + strings.ReplaceAll(name, " ", "-") + filepath.Base(home) + fmt.Sprint(os.Getpid())
+			a := startServer(t, home)
+			python := a.call("create_session", map[string]any{"language": "python"})["session_id"]
+			a.call("execute_code", map[string]any{"session_id": python,
+				"code": fmt.Sprintf("import subprocess; p = subprocess.Popen(['bash', '-c', 'exec -a %s sleep 1000'], start_new_session=True)", marker)})
+			shell := a.call("create_session", map[string]any{"language": "shell"})["session_id"]
+			a.call("execute_code", map[string]any{"session_id": shell, "code": "(exec -a " + marker + " sleep 1000) >/dev/null 2>&1 &"})
+			a.call("execute_code", map[string]any{"language": "shell", "code": "exec -a " + marker + " sleep 1000", "background": true})
+			a.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "shell", "code": "exec -a " + marker + " sleep 1000"}})
+			for range 200 {
+				if len(commandLines(marker)) == 4 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if n := len(commandLines(marker)); n != 4 {
+				t.Fatalf("%d processes run, want 4: %q", n, commandLines(marker))
+			}
+			end(a)
+			done := make(chan error, 1)
+			go func() { io.Copy(io.Discard, a.lines); done <- a.cmd.Wait() }()
+			select {
+			case err := <-done:
+				if err != nil && name != "SIGKILL" {
+					t.Errorf("ended with %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the server does not end")
+			}
+			for range 100 {
+				if len(commandLines(marker)) == 0 {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			if left := commandLines(marker); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		})
+	}
+	a := startServer(t, home) // and sweeps up
+	if n := a.call("sandbox_stats", nil); n == nil {
+		t.Error("no answer")
+	}
+	a.in.Close()
+	a.cmd.Wait()
+	if after := leftovers(t, temp); after != before {
+		t.Errorf("left behind:\n%s\nbefore there was:\n%s", after, before)
+	}
+	sockets, _ := filepath.Glob(home + "/state/sandboxmcp/run/sandboxmcp/*.sock")
+	if len(sockets) > 1 { // the killed one's, which whoever looks for servers removes
+		t.Errorf("sockets are left: %q", sockets)
+	}
+	folders, _ := filepath.Glob(home + "/state/sandboxmcp/packages/sessions/*")
+	if len(folders) > 0 {
+		t.Errorf("folders of sessions are left: %q", folders)
+	}
+	log, err := audit.Open(t.Context(), home+"/state/sandboxmcp/sandboxmcp.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if report, err := log.Verify(t.Context()); err != nil || report.Bad != nil {
+		t.Errorf("the log is not whole: %v, %+v", err, report.Bad)
+	}
+}

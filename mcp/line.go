@@ -1,0 +1,56 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+)
+
+// line is one line of input, or why there is none.
+type line struct {
+	text []byte
+	// long is how many bytes it has when that is more than maxLine; text is its beginning and end.
+	long int64
+}
+
+// readLines sends lines until in ends or ctx does, and then closes to.
+func readLines(ctx context.Context, in io.Reader, to chan<- line) {
+	defer close(to)
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		l, err := readLine(r)
+		if len(l.text) > 0 {
+			select {
+			case to <- l:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err != nil { // io.EOF, or a stdin that can't be read any more: the same to us
+			return
+		}
+	}
+}
+
+// readLine reads up to the next newline, which is left out, and never holds more than maxLine.
+func readLine(r *bufio.Reader) (l line, err error) {
+	const ends = 4 << 10 // of a line that is too long
+	for {
+		part, err := r.ReadSlice('\n')
+		if l.long > 0 {
+			l.long += int64(len(part))
+			l.text = append(l.text[:ends], lastBytes(append(l.text[ends:], part...), ends)...)
+		} else if l.text = append(l.text, part...); len(l.text) > maxLine+1 {
+			l.long = int64(len(l.text))
+			l.text = append(l.text[:ends:ends], lastBytes(l.text[ends:], ends)...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			l.text = bytes.TrimSpace(bytes.TrimPrefix(l.text, []byte("\ufeff"))) // PowerShell's pipes begin with it
+			return l, err
+		}
+	}
+}
+
+func lastBytes(b []byte, n int) []byte { return b[max(0, len(b)-n):] }

@@ -1,0 +1,170 @@
+package mcp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// message is one JSON-RPC message: a request, a notification, or an answer to a request of ours.
+type message struct {
+	Version json.RawMessage `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  json.RawMessage `json:"method"`
+	Params  json.RawMessage `json:"params"`
+	Result  json.RawMessage `json:"result"`
+	Error   json.RawMessage `json:"error"`
+
+	method string
+	size   int
+}
+
+// parse reads one line. What is no sound message is answered with the fault.
+func parse(l line) (*message, *fault) {
+	m := &message{size: len(l.text)}
+	broken := func(code int, format string, args ...any) (*message, *fault) {
+		return nil, &fault{id: guessID(l.text), code: code, text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case l.long > 0:
+		return broken(mcp.INVALID_REQUEST, "the message has %d bytes, and %d is the most: put large data into a session piece by piece", l.long, maxLine)
+	case !utf8.Valid(l.text):
+		return broken(mcp.PARSE_ERROR, "parse error: the line is not UTF-8")
+	}
+	err := json.Unmarshal(l.text, m)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind) && l.text[0] == '[':
+		return broken(mcp.INVALID_REQUEST, "batches are not supported: send one message a line")
+	case errors.As(err, &kind):
+		return broken(mcp.INVALID_REQUEST, "the message is not a JSON object")
+	case err != nil:
+		return broken(mcp.PARSE_ERROR, "parse error: %v", err)
+	}
+	return m, m.unsound()
+}
+
+// unsound says what is wrong with the envelope.
+func (m *message) unsound() *fault {
+	hasID := len(m.ID) > 0 && (m.ID[0] == '"' || m.ID[0] == '-' || '0' <= m.ID[0] && m.ID[0] <= '9')
+	refuse := func(code int, text string) *fault {
+		f := &fault{code: code, text: text}
+		if hasID {
+			f.id = m.ID
+		}
+		return f
+	}
+	switch {
+	case string(m.Version) != `"2.0"`:
+		return refuse(mcp.INVALID_REQUEST, `"jsonrpc" must be "2.0"`)
+	case m.ID != nil && !hasID:
+		return refuse(mcp.INVALID_REQUEST, `"id" must be a string or a number; leave it out in a notification`)
+	case m.Method == nil && m.Result == nil && m.Error == nil:
+		return refuse(mcp.INVALID_REQUEST, `"method" is missing`)
+	case m.Method == nil:
+		return nil
+	case json.Unmarshal(m.Method, &m.method) != nil || m.method == "":
+		return refuse(mcp.INVALID_REQUEST, `"method" must be a string`)
+	case string(m.Params) == "null":
+		m.Params = nil
+	case m.Params != nil && m.Params[0] != '{':
+		return refuse(mcp.INVALID_PARAMS, `"params" must be an object`)
+	}
+	return nil
+}
+
+// early reports whether a request may come before initialize: pings may, and so may those of the
+// 2026-07-28 protocol, which has no handshake and says its version in each request.
+func (m *message) early() bool {
+	switch m.method {
+	case string(mcp.MethodInitialize), string(mcp.MethodPing), string(mcp.MethodServerDiscover):
+		return true
+	}
+	var p struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	return json.Unmarshal(m.Params, &p) == nil && p.Meta[mcp.MetaKeyProtocolVersion] != nil
+}
+
+// numbered is the message as the library gets it: under an id that is ours, since it knows ids as
+// float64 only, and those of clients need not fit.
+func (m *message) numbered(n int64) json.RawMessage {
+	id := strconv.AppendInt(nil, n, 10)
+	if m.method == string(mcp.MethodSubscriptionsListen) { // which tells the client its id in notifications
+		id = m.ID
+	}
+	b := make([]byte, 0, len(m.Params)+len(m.Method)+len(id)+64)
+	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
+	b = append(append(b, `,"method":`...), m.Method...)
+	if m.Params != nil {
+		b = append(append(b, `,"params":`...), m.Params...)
+	}
+	return append(b, '}')
+}
+
+// encode writes the library's answer under the client's own id.
+func (m *message) encode(answer mcp.JSONRPCMessage, n *notes) []byte {
+	switch a := answer.(type) {
+	case mcp.JSONRPCResponse:
+		b, err := json.Marshal(struct {
+			Version string          `json:"jsonrpc"`
+			ID      json.RawMessage `json:"id"`
+			Result  any             `json:"result"`
+		}{mcp.JSONRPC_VERSION, m.ID, a.Result})
+		if err == nil {
+			return b
+		}
+		return m.refuse(mcp.INTERNAL_ERROR, "the result can't be encoded: "+err.Error()).encode()
+	case mcp.JSONRPCError:
+		f := m.refuse(a.Error.Code, a.Error.Message)
+		f.data = a.Error.Data
+		switch {
+		case n.code != 0:
+			f.code = n.code
+		case f.code == mcp.INVALID_REQUEST || f.code == mcp.PARSE_ERROR:
+			f.code = mcp.INVALID_PARAMS // the envelope is sound, so what it can't read are the parameters
+		}
+		return f.encode()
+	}
+	return m.refuse(mcp.INTERNAL_ERROR, "there is no answer: this is a bug of sandboxmcp").encode()
+}
+
+func (m *message) refuse(code int, text string) *fault {
+	return &fault{id: m.ID, code: code, text: text}
+}
+
+// codeBusy is of the range that JSON-RPC leaves to servers.
+const codeBusy = -32000
+
+// fault is a JSON-RPC error.
+type fault struct {
+	id   json.RawMessage // nil when the request's is not known
+	code int
+	text string
+	data any
+}
+
+func (f *fault) encode() []byte {
+	id := f.id
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	type details struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Data    any    `json:"data,omitempty"`
+	}
+	b, err := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   details         `json:"error"`
+	}{mcp.JSONRPC_VERSION, id, details{f.code, f.text, f.data}})
+	if err != nil {
+		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"an error can't be encoded"}}`)
+	}
+	return b
+}
