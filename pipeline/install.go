@@ -160,7 +160,8 @@ func (r *run) addReceipt(x packages.Receipt) {
 
 // packagesOf is what a run, or a new session, is shown of installed packages.
 func (p *Pipeline) packagesOf(ctx context.Context, c checked, session string) (packages.View, error) {
-	if p.cfg.Packages == nil || !slices.Contains([]string{validate.Python, validate.Node}, c.code.Language) {
+	// Without a root of its own, a sandbox can't be shown a folder at another place.
+	if p.cfg.Packages == nil || c.base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, c.code.Language) {
 		return packages.View{Release: func() {}}, nil
 	}
 	if session != "" {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +21,6 @@ type Review struct {
 	Off    []string // rules that are switched off
 }
 
-// severities in their order.
-var severities = []string{"info", "low", "medium", "high"}
-
 // review refuses dangerous code where policy says so.
 func (p *Pipeline) review(ctx context.Context, c checked) error {
 	if p.cfg.Review.Reject == "" {
@@ -34,16 +30,13 @@ func (p *Pipeline) review(ctx context.Context, c checked) error {
 	if c.session != nil && code.Language == "" {
 		code.Language = c.session.Info().Language
 	}
-	report, err := p.analyze(ctx, code, false)
+	report, err := p.analyze(ctx, code, validate.Options{Cell: c.session != nil})
 	if err != nil {
 		return broke(StageValidate, fmt.Errorf("the code can't be reviewed, which policy demands: %w", err))
 	}
-	least := slices.Index(severities, p.cfg.Review.Reject)
 	var found []string
-	for _, d := range report.Dangers {
-		if slices.Index(severities, d.Severity) >= least {
-			found = append(found, fmt.Sprintf("line %d: %s (%s, %s)", d.Line, d.Reason, d.Rule, d.Severity))
-		}
+	for _, d := range report.AtLeast(p.cfg.Review.Reject) {
+		found = append(found, fmt.Sprintf("line %d: %s (%s, %s)", d.Line, d.Reason, d.Rule, d.Severity))
 	}
 	if found == nil {
 		return nil
@@ -57,7 +50,7 @@ func (p *Pipeline) review(ctx context.Context, c checked) error {
 // Analyze says what is wrong with code, what it lacks and what in it looks dangerous, without
 // running it. Python is parsed by the interpreter that would run it, in a sandbox.
 func (p *Pipeline) Analyze(ctx context.Context, code validate.Code, fix bool) (validate.Report, error) {
-	report, err := p.analyze(ctx, code, fix)
+	report, err := p.analyze(ctx, code, validate.Options{Fix: fix})
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
@@ -67,8 +60,9 @@ func (p *Pipeline) Analyze(ctx context.Context, code validate.Code, fix bool) (v
 	return report, err
 }
 
-func (p *Pipeline) analyze(ctx context.Context, code validate.Code, fix bool) (validate.Report, error) {
-	return validate.Analyze(ctx, code, validate.Options{Fix: fix, Off: p.cfg.Review.Off, Python: asker{p}})
+func (p *Pipeline) analyze(ctx context.Context, code validate.Code, o validate.Options) (validate.Report, error) {
+	o.Off, o.Python = p.cfg.Review.Off, asker{p}
+	return validate.Analyze(ctx, code, o)
 }
 
 // asker has Python code parsed in a sandbox.

@@ -12,7 +12,8 @@
 #
 # Each cell starts with the session's own descriptors 0, 1 and 2. Known holes: "builtin exit", exit in
 # POSIX mode, and an error under set -e beside a trap on ERR or EXIT that was set out of sight (by a file, or
-# by a cell that also names RETURN or DEBUG), end the session. $LINENO counts from the session's beginning.
+# by a cell that also names RETURN or DEBUG), end the session. $LINENO counts
+# from the session's beginning.
 
 # exit ends the cell; in a subshell, that. What it does is not shown by set -x.
 exit() {
@@ -55,28 +56,21 @@ __kernel_exiting() {
   builtin return "$1"
 }
 
-# __kernel_interrupted is the trap on SIGINT and, as told by the process that the bootstrap started, on
-# RTMAX. Whichever comes first is answered, but not inside of the trap on ERR, which bash would take to
-# be running for ever.
+# __kernel_interrupted is the trap on SIGINT.
 __kernel_interrupted() {
-  if [[ $__kernel_how == begun ]]; then
-    __kernel_how=interrupted __kernel_first=$1 __kernel_heard=$1
-    [[ $__kernel_erring ]] || __kernel_settle
+  if [[ $__kernel_how == begun && $__kernel_erring ]]; then
+    __kernel_how=interrupted # to leave from here would let bash think that the trap on ERR goes on for ever
+  elif [[ $__kernel_how == begun ]]; then
+    __kernel_leave interrupted 130
   fi
-  __kernel_heard=$1
 }
 
-# __kernel_settle ends an interrupted cell when both signals are here, or the second would hit the next.
-__kernel_settle() {
-  __kernel_spin '$__kernel_first$__kernel_heard' INTINT
-  __kernel_leave interrupted 130
-}
-
-# __kernel_spin lets signals come in, for a few hundredths of a second, while a variable has a value.
-__kernel_spin() {
-  for ((__kernel_n = 0; __kernel_n < 20000; __kernel_n++)); do
-    builtin eval "[[ $1 == $2 ]]" || builtin break
-  done
+# __kernel_reminded is the trap on RTMAX, by which the process that the bootstrap started tells of a SIGINT.
+# It is for a cell that was there then.
+__kernel_reminded() {
+  if ((${EPOCHREALTIME/[.,]/} - __kernel_began > 200000)); then
+    __kernel_interrupted
+  fi
 }
 
 # __kernel_keep notes the program's own trap on SIGINT, if it may have one, and puts ours on EXIT back.
@@ -104,10 +98,9 @@ __kernel_errexit() {
     builtin set -e # which ends the subshell now
     builtin return 0
   fi
-  case $__kernel_failed in 130 | 192) __kernel_spin '$__kernel_how' begun ;; esac # what a signal leaves
   __kernel_erring=
   if [[ $__kernel_how == interrupted ]]; then
-    __kernel_settle
+    __kernel_leave interrupted 130
   elif [[ $__kernel_failed ]]; then
     __kernel_leave exit "$__kernel_failed"
   fi
@@ -143,6 +136,7 @@ fi"
 
 # __kernel_begin is the first of a cell. Until then it is being parsed, and complaints are not its own.
 __kernel_begin() {
+  __kernel_began=${EPOCHREALTIME/[.,]/}
   __kernel_how=begun
   exec 2>&3 3>&- # "builtin exec" would not last
   { builtin return "$__kernel_status"; } 2>/dev/null
@@ -177,6 +171,9 @@ __kernel_finish() {
   esac
   if [[ $__kernel_how == exit ]] || [[ $__kernel_status != 0 && ! $__kernel_error ]]; then
     __kernel_exit=$__kernel_status
+  fi
+  if ((__kernel_status == 130)); then
+    builtin echo >&$__kernel_watcher
   fi
   builtin printf '\0%s\0' "$__kernel_mark" >&$__kernel_out
   builtin printf '\0%s\0' "$__kernel_mark" >&$__kernel_err
@@ -213,9 +210,9 @@ __kernel_prepare() {
   if [[ $__kernel_sigint ]]; then
     builtin eval "builtin $__kernel_sigint"
   else
-    builtin trap '__kernel_interrupted INT' INT
+    builtin trap __kernel_interrupted INT
   fi
-  builtin trap '__kernel_interrupted RTMAX' RTMAX
+  builtin trap __kernel_reminded RTMAX
 }
 
 # __kernel_serve answers one request. It succeeds when that is a cell, ready to run.
@@ -383,24 +380,25 @@ PS1= PS2=
 export BRIDGE="${BRIDGE:-$HOME/.bridge}"
 # Copies of the program's descriptors and of the host's. While a cell runs they are closed: bash keeps
 # them then in places that are not handed on to children.
-exec {__kernel_out}>&1 {__kernel_err}>&"$KERNEL_ERRORS" {__kernel_host}>&3
-eval "exec >/dev/null 2>&1 3>&- $KERNEL_ERRORS>&-"
-unset -v KERNEL_ERRORS
+exec {__kernel_out}>&1 {__kernel_err}>&"$KERNEL_ERRORS" {__kernel_host}>&3 \
+  {__kernel_watcher}>&"$KERNEL_WATCHER"
+eval "exec >/dev/null 2>&1 3>&- $KERNEL_ERRORS>&- $KERNEL_WATCHER>&-"
+unset -v KERNEL_ERRORS KERNEL_WATCHER
 # How the cell has ended: "parsed" (its syntax is wrong), "begun" (bash gave it up), "ended", "exit",
 # "interrupted"; or "closing", when it is the session that ends.
-__kernel_how= __kernel_status=0 __kernel_last=0 __kernel_failed= __kernel_erring= __kernel_plain=
+__kernel_how= __kernel_status=0 __kernel_last=0 __kernel_began=0 __kernel_erring= __kernel_failed= __kernel_plain=
 __kernel_id= __kernel_mark= __kernel_source= __kernel_code= __kernel_traps= __kernel_sigint= __kernel_shadowed=
 trap '{ __kernel_errexit $?; __kernel_errexit; } 2>/dev/null' ERR
 trap '__kernel_exiting $?' EXIT
 trap '' INT RTMAX
 # The line puts back what programs may have changed: with TMOUT, bash would log out.
 printf -v __kernel_prompt '__kernel_turn; %s; __kernel_last=$?; \\builtin printf "%%s\\n" "$__kernel_line" >&0' \
-  '\builtin eval "$__kernel_code" </dev/null >&'"$__kernel_out 2>/dev/null 3>&$__kernel_err $__kernel_out>&- $__kernel_err>&- $__kernel_host>&-"
+  '\builtin eval "$__kernel_code" </dev/null >&'"$__kernel_out 2>/dev/null 3>&$__kernel_err $__kernel_out>&- $__kernel_err>&- $__kernel_host>&- $__kernel_watcher>&-"
 __kernel_line='[[ ${PROMPT_COMMAND-} == "$__kernel_prompt" ]] || PROMPT_COMMAND=$__kernel_prompt; \unset -v TMOUT'
 PROMPT_COMMAND=$__kernel_prompt
 declare -A __kernel_known=()
 __kernel_names
 for __kernel_name in "${__kernel_all[@]}"; do __kernel_known[$__kernel_name]=1; done
-readonly -f __kernel_{exit,leave,interrupted,settle,spin,exiting,keep,errexit,begin,end,turn,finish,syntax,prepare,serve,read,run,reply} \
+readonly -f __kernel_{exit,leave,interrupted,reminded,exiting,keep,errexit,begin,end,turn,finish,syntax,prepare,serve,read,run,reply} \
   __kernel_{named,set,get,names,vars,describe}
 __kernel_reply ready "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]}"

@@ -163,6 +163,8 @@ func TestShellInterrupt(t *testing.T) {
 		{"pipeline", "sleep 100 | cat; echo no"},
 		{"loop", "while :; do :; done"},
 		{"loop of children", "while :; do sleep 100; echo no; done"},
+		{"child that catches it", "while :; do bash -c 'trap \"exit 0\" INT; sleep 100'; done; echo no"},
+		{"loop of short children", "while :; do /bin/true; done"},
 		{"function", "f() { while :; do sleep 0.01; done; }; f; echo no"},
 		{"substitution", "x=$(sleep 100; echo no); echo no"},
 		{"subshell", "(sleep 100; echo no); echo no"},
@@ -177,6 +179,9 @@ func TestShellInterrupt(t *testing.T) {
 			}
 			if after := s.run("kill -0 $job; echo $kept"); after.Stdout != "1\n" || after.exit() != 0 {
 				t.Errorf("afterwards: %+v", after)
+			}
+			if after := s.run("(exit 4); echo no"); after.exit() != 4 || after.Lost || after.Stdout != "" {
+				t.Errorf("errexit afterwards: %+v", after)
 			}
 		})
 	}

@@ -23,6 +23,11 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	if err := checkCommand(cmd); err != nil {
 		return backends.Result{}, err
 	}
+	done, err := s.use()
+	if err != nil {
+		return backends.Result{}, err
+	}
+	defer done()
 	pipes, err := s.connect(streams)
 	if err != nil {
 		return backends.Result{}, err

@@ -51,7 +51,8 @@ type sandbox struct {
 	inForce  backends.Limits // that Limit has changed
 	ram      atomic.Int64    // of them
 	doors    []net.Listener  // of spec.Listen
-	watching sync.WaitGroup  // the watchers of commands, which use our descriptors
+	using    sync.WaitGroup  // commands, their watchers, and whoever else uses our descriptors
+	closing  bool            // nobody may begin to
 	gone     chan struct{}   // PID 1's end of control is closed: it is dead or dying
 	close    sync.Once
 }
@@ -277,14 +278,28 @@ func (s *sandbox) kill() {
 	}
 }
 
+// use keeps our descriptors open until the returned function is called.
+func (s *sandbox) use() (done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return nil, errors.New("the sandbox is closed")
+	}
+	s.using.Add(1)
+	return s.using.Done, nil
+}
+
 // Close implements [backends.Sandbox].
 func (s *sandbox) Close() error {
 	var err error
 	s.close.Do(func() {
+		s.mu.Lock()
+		s.closing = true
+		s.mu.Unlock()
 		s.kill()
 		if s.files != nil { // and so listen runs, and sees that PID 1 is gone
 			<-s.gone
-			s.watching.Wait()
+			s.using.Wait()
 			err = s.files.close()
 		}
 		for _, door := range s.doors {

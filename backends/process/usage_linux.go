@@ -10,11 +10,11 @@ import (
 
 // Usage implements [backends.Sandbox].
 func (s *sandbox) Usage() backends.Usage {
-	select {
-	case <-s.gone:
+	done, err := s.use()
+	if err != nil {
 		return backends.Usage{}
-	default:
 	}
+	defer done()
 	u := backends.Usage{Processes: len(s.pids())}
 	if s.weak {
 		u.Disk = s.foldersUsed()
@@ -35,6 +35,11 @@ func (s *sandbox) Usage() backends.Usage {
 
 // Limit implements [backends.Sandbox].
 func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
+	done, err := s.use()
+	if err != nil {
+		return backends.Limits{}, err
+	}
+	defer done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := s.inForce

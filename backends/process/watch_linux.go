@@ -46,9 +46,9 @@ func (s *sandbox) watch(main bool) *watcher {
 	if main {
 		longest = lazy
 	}
-	s.watching.Go(func() { w.run(look, s, longest) })
+	s.using.Go(func() { w.run(look, s, longest) })
 	if s.weak {
-		s.watching.Go(func() { w.runDisk(s) })
+		s.using.Go(func() { w.runDisk(s) })
 	}
 	return w
 }
