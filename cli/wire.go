@@ -5,6 +5,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -58,6 +61,10 @@ type purpose struct {
 
 // wire puts the parts together.
 func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
+	review, err := review(cfg)
+	if err != nil {
+		return nil, err
+	}
 	p := &parts{log: openSoon(ctx, cfg.SQLitePath)}
 	ahead := 0
 	if why.serve {
@@ -85,7 +92,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Sessions:  sessions(cfg),
 		Packages:  p.packages,
 		Shelf:     p.shelf,
-		Review:    review(cfg),
+		Review:    review,
 		Terms:     terms(why),
 		Protected: append([]string{cfg.StateDir, cfg.SQLitePath}, configFolder()...),
 	})
@@ -123,12 +130,23 @@ func sessions(cfg config.Config) session.Config {
 	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
 }
 
-func review(cfg config.Config) pipeline.Review {
+// review is what the configuration wants of dangerous code. A rule that does not exist is an error:
+// it would stay on in silence.
+func review(cfg config.Config) (pipeline.Review, error) {
 	r := pipeline.Review{Reject: cfg.Validate.Reject, Off: cfg.Validate.RulesOff}
 	if r.Reject == "never" {
 		r.Reject = ""
 	}
-	return r
+	var known []string
+	for _, rule := range validate.Rules() {
+		known = append(known, rule.Name)
+	}
+	for _, name := range r.Off {
+		if !slices.Contains(known, name) {
+			return r, usage("rules are: "+strings.Join(known, " "), "validate.rules_off: there is no rule %q", name)
+		}
+	}
+	return r, nil
 }
 
 // configFolder is where the user's own configuration is, if that can be known.
