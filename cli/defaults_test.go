@@ -2,11 +2,15 @@ package cli
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
 
 // The numbers stand in config, which imports none of ours, and in the pipeline, for those that use
@@ -24,6 +28,10 @@ func TestDefaultsAreThePipelines(t *testing.T) {
 		{"caps", pipeline.DefaultCaps, bounds(cfg.Caps)},
 		{"artifacts", pipeline.DefaultArtifacts, artifacts(cfg)},
 		{"room to wait", pipeline.DefaultRoom, cfg.MaxQueue},
+		{"sessions", session.Defaults, sessions(cfg)},
+		{"packages", int64(packages.DefaultMaxBytes), cfg.Packages.MaxMB << 20},
+		{"what is kept", int64(shelf.DefaultMaxBytes), cfg.Keep.MaxMB << 20},
+		{"how long it is kept", shelf.DefaultMaxAge, time.Duration(cfg.Keep.Hours) * time.Hour},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s: the pipeline's differ from the configuration's:\n%s", tt.name, diff)

@@ -41,7 +41,7 @@ const configured = "see sandboxmcp config"
 
 func runFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node or shell (default: by its extension)"},
+		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension)"},
 		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured},
 		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: configured},
 		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: configured},

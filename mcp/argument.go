@@ -68,13 +68,18 @@ func rawArguments(r mcp.CallToolRequest) json.RawMessage {
 }
 
 // check reads arguments. It is lenient where there is no doubt what is meant: null is absent, "30"
-// is a number where one is due, and a list or object may come as the text of its JSON.
+// is a number where one is due, and a list or object, also that of all arguments, may come as the
+// text of its JSON. Only where any JSON is due, null is a value.
 func (f form) check(raw json.RawMessage) (args, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
 	var given map[string]json.RawMessage
-	if json.Unmarshal(raw, &given) != nil {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		raw = json.RawMessage(text)
+	}
+	if json.Unmarshal(raw, &given) != nil || given == nil {
 		return nil, badArguments{"the arguments must be an object, such as " + f.example()}
 	}
 	var problems badArguments
@@ -91,7 +96,7 @@ func (f form) take(given map[string]json.RawMessage, where string, problems *bad
 	for _, one := range f {
 		raw, ok := given[one.name]
 		delete(given, one.name)
-		if ok && string(raw) != "null" {
+		if ok && (one.any || string(raw) != "null") {
 			if v, err := one.accept(raw, where+one.name, problems); err == nil {
 				got[one.name] = v
 			} else {
@@ -115,9 +120,6 @@ func (f form) unknown(name, where string) string {
 	for _, one := range f {
 		names = append(names, one.name)
 	}
-	if names == nil {
-		return fmt.Sprintf("there is no argument %q: send none", where+name)
-	}
 	return fmt.Sprintf("there is no argument %q: choose from %s", where+name, strings.Join(names, ", "))
 }
 
@@ -131,6 +133,9 @@ func (f field) accept(raw json.RawMessage, where string, problems *badArguments)
 	isText := json.Unmarshal(raw, &s) == nil
 	switch f.kind {
 	case "string":
+		if f.loose && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') {
+			return string(raw), nil
+		}
 		if !isText {
 			return nil, f.wrong(raw)
 		}
@@ -148,6 +153,9 @@ func (f field) accept(raw json.RawMessage, where string, problems *badArguments)
 	}
 	if isText {
 		raw = json.RawMessage(s)
+	}
+	if f.reshape != nil {
+		raw = f.reshape(raw)
 	}
 	if f.kind == "array" {
 		return f.listed(raw, where, problems)

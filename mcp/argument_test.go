@@ -134,7 +134,8 @@ func TestDidYouMean(t *testing.T) {
 		{"execute_code", `{"code":"1","language":"cobol"}`, `python, node, typescript, shell, r`},
 		{"execute_code", `{"script":"1"}`, `"code"`},
 		{"inspect_state", `{"id":"x"}`, `"session_id"`},
-		{"sandbox_stats", `{"x":1}`, `send none`},
+		{"terminate_session", `{"request_id":"x"}`, `"session_id"`},
+		{"execute_code", `{"code":"1","language":"rust"}`, `possible: it must be`}, // and not r
 	} {
 		if r := p.tool(test.tool, test.arguments); !r.IsError || !strings.Contains(r.text, test.want) {
 			t.Errorf("%s %s: got %q, want %s", test.tool, test.arguments, r.text, test.want)
@@ -146,7 +147,7 @@ func TestLenientArguments(t *testing.T) {
 	f := form{
 		text("s", "text"), number("n", "number", 0, 100), integer("i", "integer", -5, 5), toggle("b", "flag"),
 		list("l", "list", text("", "one")), named("o", "object", text("", "one")), object("in", "inner", integer("x", "x", 1, 3)),
-		languageField("language"),
+		languageField("language"), named("env", "loose", text("", "one").orNumber()), field{name: "any", kind: "string", any: true},
 	}
 	for _, test := range []struct{ given, want string }{
 		{``, `{}`},
@@ -163,6 +164,9 @@ func TestLenientArguments(t *testing.T) {
 		{`{"language":"JavaScript"}`, `{"language":"node"}`},
 		{`{"language":" Bash "}`, `{"language":"shell"}`},
 		{`{"language":"R"}`, `{"language":"r"}`},
+		{`"{\"s\":\"a\"}"`, `{"s":"a"}`},
+		{`{"env":{"A":1,"B":"2","C":-1.50}}`, `{"env":{"A":"1","B":"2","C":"-1.50"}}`},
+		{`{"any":null}`, `{"any":null}`},
 	} {
 		got, err := f.check(json.RawMessage(test.given))
 		if b, _ := json.Marshal(got); err != nil || string(b) != test.want {

@@ -111,6 +111,7 @@ func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params an
 	s.send(b)
 	select {
 	case <-ctx.Done():
+		s.withdraw(id)
 		return nil, context.Cause(ctx)
 	case m := <-answer:
 		if m.Error != nil {
@@ -119,6 +120,18 @@ func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params an
 			return nil, fmt.Errorf("it answers: %s", clip(e.Message, 500))
 		}
 		return m.Result, nil
+	}
+}
+
+// withdraw tells the client that a request of ours needs no answer any more, so that a dialog goes away.
+func (s *clientSession) withdraw(id string) {
+	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
+		Method: string(mcp.MethodNotificationCancelled),
+		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": json.RawMessage(id), "reason": "it is decided, or was given up"}},
+	}}
+	select {
+	case s.notifications <- n:
+	default: // the client does not read
 	}
 }
 

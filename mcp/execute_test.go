@@ -44,6 +44,11 @@ func TestExecute(t *testing.T) {
 			base64.StdEncoding.EncodeToString([]byte("binary "))), "", nil},
 		{"files of all kinds", fmt.Sprintf(`{"code":"cat a b c e f","language":"shell","files":{"a":"text ","b":"data:text/plain;base64,%s","c":"{\"a\":1} ","e":{"text":"e "},"f":{"base64":"Zg"}}}`,
 			base64.StdEncoding.EncodeToString([]byte("binary "))), "ok", []string{`text binary {"a":1} e f`}},
+		{"files of other tools", `{"code":"cat a b c","language":"shell","files":{"a":{"content":"text "},"/workspace/b":{"content":"YmluYXJ5IA==","encoding":"base64"},"c":{"text":"c"}}}`, "ok", []string{"text binary c"}},
+		{"list of files", `{"code":"cat a b","language":"shell","files":[{"name":"a","content":"one "},{"path":"b","base64":"dHdv"}]}`, "ok", []string{"one two"}},
+		{"line ends of Windows", `{"code":"\ufeffif true; then\r\n  echo fine\r\nfi\r\n","language":"shell"}`, "ok", []string{"stdout (5 bytes):\nfine\n"}},
+		{"one CR", `{"code":"echo 'a\r'\necho b","language":"shell"}`, "ok", []string{"stdout (5 bytes)"}},
+		{"numbers", `{"code":"echo $1 $A","language":"shell","args":[1.50],"env":{"A":2}}`, "ok", []string{"1.50 2"}},
 		{"escapes", `{"code":"printf 'a\\033[31mred\\u202e\\377'","language":"shell"}`, "ok", []string{`a\u001b[31mred\u202e\xff`}},
 		{"secret", `{"code":"echo $TEST_SECRET | cut -c1-7; echo $TEST_SECRET","language":"shell","secrets":["TEST_SECRET"]}`, "ok", []string{"correct\n", "REDACTED"}},
 	} {
@@ -77,12 +82,18 @@ func TestRefusals(t *testing.T) {
 		{"above a cap", `{"code":"true","language":"shell","resource_limits":{"max_ram_mb":1000000}}`, []string{"cap", "resource_limits.max_ram_mb"}},
 		{"unknown secret", `{"code":"true","language":"shell","secrets":["NO_SUCH"]}`, []string{"NO_SUCH"}},
 		{"unknown session", `{"code":"true","session_id":"01K00000000000000000000000"}`, []string{"session", "create_session"}},
-		{"network", `{"code":"true","language":"shell","allowed_domains":["example.com"]}`, []string{"example.com"}},
+		{"network", `{"code":"true","language":"shell","allowed_domains":["example.com"]}`, []string{"example.com", "what to do: run it without allowed_domains"}},
 		{"a URL as domain", `{"code":"true","language":"shell","allowed_domains":["https://example.com/x"]}`, []string{"example.com"}},
 		{"file outside", `{"code":"true","language":"shell","files":{"../x":"y"}}`, []string{"../x"}},
+		{"file of two contents", `{"code":"true","language":"shell","files":{"x":{"text":"a","base64":"YQ"}}}`, []string{`"files"`}},
+		{"file of another encoding", `{"code":"true","language":"shell","files":{"x":{"content":"a","encoding":"latin1"}}}`, []string{`"files"`, "encoding"}},
+		{"list of files without names", `{"code":"true","language":"shell","files":[{"content":"a"}]}`, []string{`"files"`}},
+		{"list of files of one name", `{"code":"true","language":"shell","files":[{"name":"a","text":"a"},{"name":"a","text":"b"}]}`, []string{`"files"`}},
+		{"variable with a sign", `{"code":"true","language":"shell","env":{"A=B":"c"}}`, []string{`"env"`, `"A=B"`}},
+		{"variable without a name", `{"code":"true","language":"shell","env":{"":"c"}}`, []string{`"env"`}},
 		{"file that is no text", `{"code":"true","language":"shell","files":{"x":{"a":1}}}`, []string{`"files"`}},
 		{"bad base64", `{"code":"true","language":"shell","files":{"x":"data:;base64,!!!"}}`, []string{`"files"`, "base64"}},
-		{"env name", `{"code":"true","language":"shell","env":{"A=B":"x","1":"y"}}`, []string{"env"}},
+		{"env name", `{"code":"true","language":"shell","env":{"1":"y"}}`, []string{"env"}},
 		{"namespace", `{"code":"true","language":"shell","namespace":"a/b"}`, []string{"namespace"}},
 		{"backend", `{"code":"true","language":"shell","backend":"podman"}`, []string{"podman"}},
 	} {
@@ -190,6 +201,11 @@ func TestArtifacts(t *testing.T) {
 	if got := get(`,"name":"dot.png"`); got.Content[1].Type != "image" || got.Content[1].Data != png {
 		t.Errorf("got %+v", got.Content)
 	}
+	if got := get(`,"name":"raw.bin","offset":4`); !got.IsError || !strings.Contains(got.text, "3 bytes") {
+		t.Errorf("got %q", got.text)
+	}
+	m = p.call("resources/read", fmt.Sprintf(`{"uri":%q}`, links["raw.bin"]+"?length=1"))
+	contains(t, m.line, `"blob":"AA=="`) // although NUL is UTF-8
 	if got := get(`,"name":"raw.bn"`); !got.IsError || !strings.Contains(got.text, `"raw.bin"`) {
 		t.Errorf("got %q", got.text)
 	}
@@ -422,6 +438,9 @@ func TestTasks(t *testing.T) {
 	id = begin(code)
 	eventually(t, "it runs", alive)
 	contains(t, p.call("tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"cancelled"`)
+	if r := p.read1(p.call("tasks/result", fmt.Sprintf(`{"taskId":%q}`, id))); !r.IsError || !strings.Contains(r.text, "cancelled") {
+		t.Errorf("got %q", r.text)
+	}
 	eventually(t, "it is gone", func() bool { return !alive() })
 
 	m = p.call("tools/call", `{"name":"execute_code","task":{},"arguments":{"cod":1}}`)

@@ -110,6 +110,7 @@ func (s *Server) handler(t tool) server.ToolHandlerFunc {
 		}
 		c := &call{args: given, request: request, progress: startProgress(ctx, s.mcp, request)}
 		defer c.progress.stop()
+		awaitTurn(ctx)
 		a, err := t.run(ctx, c)
 		if err != nil {
 			return failure(err).result(), nil

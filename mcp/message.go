@@ -110,6 +110,12 @@ func (m *message) numbered(n int64) json.RawMessage {
 func (m *message) encode(answer mcp.JSONRPCMessage, n *notes) []byte {
 	switch a := answer.(type) {
 	case mcp.JSONRPCResponse:
+		if r, ok := a.Result.(mcp.TaskResultResult); ok && r.Content == nil {
+			// The library has nothing to say of a task that was cancelled, but clients want content.
+			none := failure(errCancelled).result()
+			r.Content, r.StructuredContent, r.IsError = none.Content, none.StructuredContent, true
+			a.Result = r
+		}
 		b, err := json.Marshal(struct {
 			Version string          `json:"jsonrpc"`
 			ID      json.RawMessage `json:"id"`

@@ -9,7 +9,7 @@ import (
 var otherNames = map[string][]string{
 	"lang": {"language"}, "runtime": {"language"}, "script": {"code"}, "source": {"code"}, "program": {"code"},
 	"cmd": {"code", "command"}, "command": {"code"}, "input": {"stdin"}, "session": {"session_id"},
-	"id": {"session_id", "request_id"}, "run_id": {"request_id"}, "job_id": {"request_id"}, "task_id": {"request_id"},
+	"id": {"session_id", "request_id"}, "run_id": {"request_id"}, "job_id": {"request_id"}, "task_id": {"request_id"}, "request_id": {"session_id"},
 	"domains": {"allowed_domains"}, "hosts": {"allowed_domains"}, "host": {"domain"}, "allow": {"allowed_domains"},
 	"environment": {"env"}, "argv": {"args"}, "arguments": {"args"}, "limits": {"resource_limits"},
 	"pkg": {"packages"}, "dependencies": {"packages"}, "libraries": {"packages"}, "memory": {"max_ram_mb"},
@@ -47,7 +47,7 @@ func nearest(s string, names []string) string {
 	}
 	plain := strings.ReplaceAll(s, "_", "")
 	for _, n := range names {
-		if p := strings.ReplaceAll(n, "_", ""); strings.HasPrefix(p, plain) || strings.HasPrefix(plain, p) || strings.HasSuffix(p, plain) {
+		if p := strings.ReplaceAll(n, "_", ""); len(p) >= 3 && (strings.HasPrefix(p, plain) || strings.HasPrefix(plain, p) || strings.HasSuffix(p, plain)) {
 			return n
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -68,7 +69,7 @@ func (s *Server) read(uri string) ([]mcp.ResourceContents, error) {
 		return nil, err
 	}
 	data := p.Data
-	text := strings.HasPrefix(p.MIME, "text/") || utf8.Valid(data)
+	text := !binary(p.MIME)
 	if text {
 		data = wholeRunes(data)
 		text = utf8.Valid(data)
@@ -84,6 +85,14 @@ func (s *Server) read(uri string) ([]mcp.ResourceContents, error) {
 		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: p.MIME, Text: string(data), Meta: meta}}, nil
 	}
 	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: p.MIME, Blob: base64.StdEncoding.EncodeToString(data), Meta: meta}}, nil
+}
+
+// binary reports whether no part of such a file is text, also one that looks like it: clients put the
+// parts together, and can't if some are text and some are not.
+func binary(mime string) bool {
+	kind, _, _ := strings.Cut(mime, "/")
+	return mime == "application/octet-stream" || mime == "application/pdf" || strings.HasSuffix(mime, "zip") ||
+		slices.Contains([]string{"image", "audio", "video", "font"}, kind) && !strings.Contains(mime, "xml")
 }
 
 // part reads from the shelf. namespace "" may read all.

@@ -87,7 +87,7 @@ func explain(err error) refusal {
 	case errors.Is(err, shelf.ErrUnknown):
 		return refusal{Reason: err.Error(), Denied: true,
 			Remedy: "get_artifacts with the request_id of a run lists what it left; runs are kept for a while only"}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errCancelled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return refusal{Reason: "the call was cancelled: " + err.Error(), Remedy: "call again"}
 	}
 	return refusal{Reason: err.Error(), Remedy: "try again; if it stays, tell the person who runs sandboxmcp"}

@@ -215,7 +215,10 @@ func (t *telling) egress() {
 		if i >= maxListed || d.Allowed {
 			continue
 		}
-		t.line("egress to %s was refused: %s\nwhat to do: request_egress asks a person for it, or do without", d.Name, d.Reason)
+		t.line("egress to %s was refused: %s", d.Name, d.Reason)
+		if t.all.Refused == nil { // else it is the refusal that says what to do
+			t.line("what to do: request_egress asks a person for it, or do without")
+		}
 	}
 }
 

@@ -24,6 +24,10 @@ type field struct {
 	fields            []field // of an object
 	each              *field  // entry of an array, or of an object with any names
 	any               bool    // any JSON is understood, although the schema says string
+	loose             bool    // a number is understood, where the schema says string
+	like              string  // an example of the names of an object with any names
+
+	reshape func(json.RawMessage) json.RawMessage // understands other forms of an object; may be nil
 }
 
 func text(name, about string) field { return field{name: name, kind: "string", about: about} }
@@ -52,7 +56,7 @@ func object(name, about string, fields ...field) field {
 	return field{name: name, kind: "object", about: about, fields: fields}
 }
 
-// named is an object whose names the caller chooses.
+// named is an object whose names the caller chooses. It needs an example of a name, see such.
 func named(name, about string, each field) field {
 	return field{name: name, kind: "object", about: about, each: &each}
 }
@@ -61,6 +65,12 @@ func (f field) required() field       { f.must = true; return f }
 func (f field) or(fallback any) field { f.fallback = fallback; return f }
 func (f field) upTo(most int) field   { f.most = most; return f }
 func (f field) atLeast(n int) field   { f.least = n; return f }
+
+func (f field) orNumber() field { f.loose = true; return f }
+
+// such gives an object with any names a property with one of them: Gemini refuses a tool, and with it
+// all others of the call, when one of its objects has no properties.
+func (f field) such(name string) field { f.like = name; return f }
 
 func (f field) spelling(other map[string]string) field { f.spelled = other; return f }
 
@@ -139,6 +149,9 @@ func (f field) schema() members {
 		add("maxItems", f.most, f.most > 0)
 	case "object":
 		if f.each != nil {
+			example := *f.each
+			example.about = "An example of a name; any other will do. " + example.about
+			add("properties", members{{f.like, example.schema()}}, f.like != "")
 			add("additionalProperties", f.each.schema(), true)
 			break
 		}

@@ -23,7 +23,10 @@ func TestServerTools(t *testing.T) {
 		{"list_runtimes", `{"backend":"docker"}`, true, []string{"docker", "process"}},
 		{"sandbox_stats", `{}`, false, []string{"exit 1", "of 8 slots", "p50"}},
 		{"set_resource_limits", `{"namespace":"small","max_ram_mb":64,"timeout_seconds":2.5}`, false, []string{"64 MB of memory", "2.5 s", "the most that can be asked for"}},
-		{"set_resource_limits", `{"namespace":"small","max_ram_mb":1000000}`, true, []string{"cap"}},
+		{"sandbox_stats", `{"namespace":"nobody"}`, false, []string{"exit 1", "sessions: none"}},
+		{"set_resource_limits", `{"namespace":"small","max_ram_mb":1000000}`, true, []string{"cap", "at most max_ram_mb "}},
+		{"set_resource_limits", `{"namespace":"small","timeout_seconds":80000}`, true, []string{"cap", "at most timeout_seconds "}},
+		{"create_session", `{"resource_limits":{"timeout_seconds":80000}}`, true, []string{"cap", "at most resource_limits.timeout_seconds "}},
 		{"set_resource_limits", `{"session_id":"01K00000000000000000000000","max_ram_mb":64}`, true, []string{"session"}},
 		{"execute_code", `{"namespace":"small","language":"shell","code":"sleep 20"}`, false, []string{"its time was up, after 2."}},
 		{"inspect_state", `{}`, false, []string{"0 sessions", "0 background runs", "a run in namespace default has: 512 MB"}},
@@ -168,14 +171,17 @@ func TestApprovals(t *testing.T) {
 	t.Run("answered elsewhere", func(t *testing.T) {
 		p := r.hello("2025-11-25", `{"elicitation":{}}`)
 		_, answer := p.start("tools/call", ask("j.example.com"))
-		p.wait(p.asks)
-		for _, q := range r.cfg.Approvals.Pending() {
-			if q.What == "j.example.com" {
-				r.cfg.Approvals.Answer(t.Context(), q.ID, approval.Answer{Allowed: true, By: approval.CommandLine()})
+		q := p.wait(p.asks)
+		for _, open := range r.cfg.Approvals.Pending() {
+			if open.What == "j.example.com" {
+				r.cfg.Approvals.Answer(t.Context(), open.ID, approval.Answer{Allowed: true, By: approval.CommandLine()})
 			}
 		}
 		if s := state(t, p.wait(answer), p); s != "approved" {
 			t.Errorf("got %s", s)
+		}
+		if m := p.wait(p.notes); m.Method != "notifications/cancelled" || !strings.Contains(m.line, fmt.Sprintf(`"requestId":%s`, q.ID)) {
+			t.Errorf("the dialog stays: got %s", m.line)
 		}
 	})
 	t.Run("silence", func(t *testing.T) {
@@ -253,13 +259,17 @@ func TestSessions(t *testing.T) {
 	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"d","value":"{\"a\": [1, 2]}"}`, id)).text, "d is set", "object")
 	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"e","value":{"b":[3]}}`, id)).text, "e is set", "object")
 	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"s","value":"plain"}`, id)).text, "string")
+	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"none","value":null}`, id)).text, "null")
+	contains(t, call("bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"same","from_session_id":%[1]q,"from_key":"s","value":null}`, id)).text, "same is set")
+	contains(t, cell("none is None and same == s").text, "True")
 	contains(t, cell("d['a'] + e['b'], s").text, "([1, 2, 3], 'plain')")
 	state := call("inspect_state", fmt.Sprintf(`{"session_id":%q}`, id))
 	contains(t, state.text, "- x (int): 20", "- d (dict)")
 	contains(t, call("inspect_state", `{}`).text, "1 session\n", id)
 	contains(t, call("set_resource_limits", fmt.Sprintf(`{"session_id":%q,"max_ram_mb":300}`, id)).text, "300 MB")
 	contains(t, cell("open('out.txt','w').write('kept')").text, "- out.txt, 4 bytes")
-	contains(t, call("get_artifacts", fmt.Sprintf(`{"session_id":%q}`, id)).text, "out.txt")
+	contains(t, call("get_artifacts", fmt.Sprintf(`{"session_id":%q}`, id)).text, "- out.txt", "left no files and no output")
+	contains(t, call("get_artifacts", `{"session_id":"01K00000000000000000000000"}`).text, "nothing is kept", "inspect_state")
 	contains(t, call("get_artifacts", fmt.Sprintf(`{"session_id":%q,"name":"out.txt"}`, id)).text, "kept")
 	if r := call("execute_code", fmt.Sprintf(`{"session_id":%q,"language":"node","code":"1"}`, id)); !r.IsError {
 		t.Errorf("another language: got %q", r.text)
@@ -294,6 +304,43 @@ Dot()`)))
 	}
 }
 
+// TestCellsInOrder sends cells without waiting: they run in the order in which they came.
+func TestCellsInOrder(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	one, _ := p.tool("create_session", `{"language":"shell"}`).facts["session_id"].(string)
+	two, _ := p.tool("create_session", `{"language":"shell"}`).facts["session_id"].(string)
+	run := func(id, code string) chan reply {
+		_, answer := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"session_id":%q,"code":%q}}`, id, code))
+		return answer
+	}
+	var want string
+	for i := range 20 {
+		run(one, fmt.Sprintf("sleep 0.001; all+=%d,", i))
+		want += fmt.Sprint(i, ",")
+	}
+	_, bridged := p.start("tools/call", fmt.Sprintf(`{"name":"bridge_data","arguments":{"session_id":%q,"from_session_id":%q,"key":"all"}}`, two, one))
+	last := run(two, "echo $all")
+	if m := p.wait(bridged); m.Error != nil {
+		t.Error(m.line)
+	}
+	contains(t, p.read1(p.wait(last)).text, want)
+
+	// What comes behind one that is cancelled, and what ends a session, waits for nothing more.
+	id, cancelled := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"session_id":%q,"code":"sleep 100"}}`, one))
+	behind := run(one, "echo behind")
+	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
+	contains(t, p.read1(p.wait(behind)).text, "behind")
+	if len(cancelled) > 0 {
+		t.Error("the cancelled call was answered")
+	}
+	run(two, "sleep 100")
+	behind = run(two, "echo behind")
+	contains(t, p.tool("terminate_session", fmt.Sprintf(`{"session_id":%q}`, two)).text, "has ended")
+	if r := p.read1(p.wait(behind)); !r.IsError {
+		t.Errorf("got %q", r.text)
+	}
+}
+
 func TestValidateCode(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	schemas := outputs(t, p)
@@ -302,6 +349,8 @@ func TestValidateCode(t *testing.T) {
 		{`{"code":"def f(:\n  pass"}`, "not valid: 1 problem\nline 1"},
 		{`{"code":"const = 1","language":"javascript"}`, "not valid: 1 problem\nline 1"},
 		{`{"code":"echo 1","language":"bash"}`, "valid shell"},
+		{`{"code":"echo 1\r\n","language":"bash"}`, "no pattern"},
+		{`{"code":"const x: number = 1","language":"ts"}`, "valid typescript"},
 		{`{"code":"print(np.zeros(3))","auto_fix":true}`, "import numpy as np"},
 		{`{"code":"import os\nos.system('x')"}`, "line 2"},
 	} {

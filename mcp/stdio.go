@@ -49,6 +49,7 @@ type conn struct {
 	out   chan []byte   // whole lines, for the one that writes
 	dead  chan struct{} // closed when nobody writes any more
 	calls sync.WaitGroup
+	turns turns
 
 	mu    sync.Mutex
 	under map[string]*underway // requests under way, by their ids as they were written
@@ -182,9 +183,11 @@ func (c *conn) request(ctx context.Context, m *message) {
 		c.refuse(ctx, bad)
 		return
 	}
+	ctx, leave := c.turns.take(ctx, m)
 	finish := func(answer []byte) {
 		defer c.calls.Done()
 		defer u.cancel(nil)
+		leave()
 		if !c.leave(m, u) {
 			c.send(answer)
 		}

@@ -1,6 +1,11 @@
 package mcp
 
-import "strings"
+import (
+	"errors"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
 
 // Terms are what tools call what the command line has flags for: see pipeline.Config.
 func Terms() map[string]string {
@@ -20,4 +25,21 @@ func Terms() map[string]string {
 // forTools says in arguments of tools what is in flags of the command line even so.
 func forTools(text string) string { return flagNames.Replace(text) }
 
-var flagNames = strings.NewReplacer("--env NAME=VALUE", `"env": {"NAME": "VALUE"}`, "--secret", "secrets", "--env", "env")
+var flagNames = strings.NewReplacer("--env NAME=VALUE", `"env": {"NAME": "VALUE"}`, "--secret", "secrets", "--env", "env",
+	"--input", "files", "--disk", "limits.disk_mb in the operator's configuration")
+
+// inOwnTerms names arguments in a remedy as another tool than execute_code calls them.
+func inOwnTerms(err error, names *strings.Replacer) error {
+	var e *pipeline.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	own := *e
+	own.Remedy = names.Replace(own.Remedy)
+	return &own
+}
+
+var (
+	limitNames   = strings.NewReplacer("resource_limits.", "", "at most timeout ", "at most timeout_seconds ")
+	sessionNames = strings.NewReplacer("at most timeout ", "at most resource_limits.timeout_seconds ")
+)

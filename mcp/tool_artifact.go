@@ -94,7 +94,9 @@ func (s *Server) runsOf(c *call) ([]shelf.Record, error) {
 	}
 	runs := s.cfg.Shelf.List(shelf.Filter{Namespace: namespace, Session: session, Limit: 200})
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("session %s: %w", clip(session, 64), shelf.ErrUnknown)
+		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
+			Reason: fmt.Sprintf("nothing is kept of runs in a session %q of namespace %s", clip(session, 64), namespace),
+			Remedy: "inspect_state without arguments lists the sessions; execute_code with one's session_id makes a run in it"}
 	}
 	return runs, nil
 }
@@ -134,7 +136,8 @@ func missing(runs []shelf.Record, name string) error {
 func listed(runs []shelf.Record) *answer {
 	f := &artifactsFacts{}
 	var text []string
-	for i, r := range runs {
+	told, bare := 0, 0
+	for _, r := range runs {
 		left := leftFacts{RequestID: r.ID, Ended: r.Ended, Time: stamp(r.Time), Stdout: int64(len(r.Stdout)), Stderr: int64(len(r.Stderr))}
 		for _, a := range r.Artifacts {
 			one := artifactFacts{Name: readable(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
@@ -144,10 +147,15 @@ func listed(runs []shelf.Record) *answer {
 			left.Artifacts = append(left.Artifacts, one)
 		}
 		f.Runs = append(f.Runs, left)
-		if i >= maxListed {
+		switch {
+		case len(runs) > 1 && len(r.Artifacts) == 0 && left.Stdout+left.Stderr == 0:
+			bare++
+			continue
+		case told == maxListed:
 			continue
 		}
-		text = append(text, fmt.Sprintf("run %s (%s): %s", r.ID, r.Ended, count(len(r.Artifacts), "file")))
+		told++
+		text = append(text, fmt.Sprintf("run %s (%s): %s, %s of output", r.ID, r.Ended, count(len(r.Artifacts), "file"), size(left.Stdout+left.Stderr)))
 		if len(runs) == 1 {
 			text = append(text, fmt.Sprintf("- stdout, %d bytes\n- stderr, %d bytes", left.Stdout, left.Stderr))
 		}
@@ -163,8 +171,11 @@ func listed(runs []shelf.Record) *answer {
 			}
 		}
 	}
-	if len(runs) > maxListed {
-		text = append(text, fmt.Sprintf("and %d older runs", len(runs)-maxListed))
+	if older := len(runs) - told - bare; older > 0 {
+		text = append(text, fmt.Sprintf("and %s", count(older, "older run")))
+	}
+	if bare > 0 {
+		text = append(text, fmt.Sprintf("%s left no files and no output", count(bare, "run")))
 	}
 	return &answer{text: strings.Join(text, "\n"), facts: f}
 }
@@ -178,6 +189,9 @@ func (s *Server) fetch(c *call, r shelf.Record, name, stored string) (*answer, e
 	p, err := s.cfg.Shelf.Read(r.ID, stored, offset, most)
 	if err != nil {
 		return nil, err
+	}
+	if offset > p.Size {
+		return nil, bad("offset", "%d is behind the end: %s has %d bytes", offset, readable(clip(name, 200)), p.Size)
 	}
 	f := &artifactsFacts{Name: name, MIME: p.MIME, Offset: offset, Total: p.Size, URI: runURI(r.ID, stored)}
 	if file, ok := strings.CutPrefix(stored, "files/"); ok {

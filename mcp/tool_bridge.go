@@ -41,6 +41,9 @@ func (s *Server) bridgeData(ctx context.Context, c *call) (*answer, error) {
 	}
 	f := &bridgeFacts{SessionID: b.Session, Key: b.As}
 	what := "variable " + cmp.Or(c.text("from_key"), b.Key) + " of session " + b.From
+	if b.From != "" && string(c.raw("value")) == "null" {
+		delete(c.args, "value") // which is how some callers leave it out
+	}
 	switch {
 	case c.has("value") && b.From != "":
 		return nil, bad("value", "there is from_session_id, too: send one of them")

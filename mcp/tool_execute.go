@@ -1,13 +1,8 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -33,14 +28,13 @@ func executeIn() form {
 		domainsField("Hosts that the code may reach, if policy agrees. Default: none, there is no network."),
 		list("secrets", "Names of secrets from the operator's vault. Each becomes an environment variable, and is taken out of all output.",
 			text("", "A secret's name.").upTo(200)).upTo(100),
-		named("env", "Environment variables.", text("", "The variable's value.")).upTo(1000),
-		list("args", "Arguments of the program.", text("", "One argument.")).upTo(10000),
+		named("env", "Environment variables.", text("", "The variable's value.").orNumber()).such("DEBUG").upTo(1000),
+		list("args", "Arguments of the program.", text("", "One argument.").orNumber()).upTo(10000),
 		text("stdin", "Text for its standard input. Default: empty."),
-		named("files", `Files to put into the working directory first: name to content, such as {"data.csv": "a,b\n1,2"}. `+
-			`Binary content is written as a data URL: "data:;base64,iVBORw0...".`, field{kind: "string", about: "The file's text, or a data URL with base64.", any: true}).upTo(1000),
+		filesField(),
 		limitsField(),
 		namespaceField(),
-		toggle("background", "Returns at once with a request_id; inspect_state tells how it goes, and terminate_session with that id ends it."),
+		toggle("background", "Returns at once with a request_id; inspect_state tells how it goes, and terminate_session with that id as session_id ends it."),
 	}
 }
 
@@ -156,7 +150,7 @@ func (s *Server) warn(ctx context.Context, text string) {
 // request makes the pipeline's request out of the arguments.
 func (s *Server) request(c *call) (pipeline.Request, error) {
 	q := pipeline.Request{
-		Language: c.text("language"), Code: []byte(c.text("code")), Session: c.text("session_id"), Backend: c.text("backend"),
+		Language: c.text("language"), Code: source(c.text("code")), Session: c.text("session_id"), Backend: c.text("backend"),
 		Args: c.texts("args"), Secrets: c.texts("secrets"), Allow: c.texts("allowed_domains"),
 	}
 	var err error
@@ -173,6 +167,9 @@ func (s *Server) request(c *call) (pipeline.Request, error) {
 	q.Limits, q.Output = b.Limits, b.Output
 	env := c.object("env")
 	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if name == "" || strings.ContainsAny(name, "=\x00") { // "A=B" would set A
+			return q, bad("env", "%q can't be the name of a variable", clip(name, 80))
+		}
 		q.Env = append(q.Env, name+"="+env.text(name))
 	}
 	if c.has("stdin") {
@@ -180,6 +177,16 @@ func (s *Server) request(c *call) (pipeline.Request, error) {
 	}
 	q.Inputs, err = inputs(c.object("files"))
 	return q, err
+}
+
+// source is code as interpreters want it: without a byte order mark, and with line ends of Unix if all
+// of them are those of Windows. Python and JavaScript read both alike; a shell takes the CR as a letter.
+func source(code string) []byte {
+	code = strings.TrimPrefix(code, "\ufeff")
+	if n := strings.Count(code, "\n"); n > 0 && n == strings.Count(code, "\r\n") {
+		code = strings.ReplaceAll(code, "\r\n", "\n")
+	}
+	return []byte(code)
 }
 
 // namespace is the one that a call belongs to: that which it names, or its session's.
@@ -217,71 +224,12 @@ func boundsOf(a args) pipeline.Bounds {
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// inputs reads files: text, data URLs, and the objects that callers of other tools know.
-func inputs(files args) ([]pipeline.Input, error) {
-	var all []pipeline.Input
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		content, err := fileContent(files.raw(name))
-		if err != nil {
-			return nil, bad("files", "%q: %v", clip(name, 80), err)
-		}
-		all = append(all, pipeline.Input{Name: name, Content: content})
-	}
-	return all, nil
-}
-
-func fileContent(raw json.RawMessage) ([]byte, error) {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		if strings.HasPrefix(s, "data:") {
-			return dataURL(s)
-		}
-		return []byte(s), nil
-	}
-	var o struct{ Text, Base64 *string }
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil || (o.Text == nil) == (o.Base64 == nil) {
-		return nil, errors.New(`must be the text, a data URL, or an object with "text" or "base64"`)
-	}
-	if o.Text != nil {
-		return []byte(*o.Text), nil
-	}
-	return fromBase64(*o.Base64)
-}
-
-// dataURL returns the content of a data URL. Text that only begins like one is text.
-func dataURL(s string) ([]byte, error) {
-	head, data, ok := strings.Cut(strings.TrimPrefix(s, "data:"), ",")
-	if !ok || strings.ContainsAny(head, "\n ") {
-		return []byte(s), nil
-	}
-	if strings.HasSuffix(head, ";base64") {
-		return fromBase64(data)
-	}
-	text, err := url.PathUnescape(data)
-	if err != nil {
-		return []byte(s), nil
-	}
-	return []byte(text), nil
-}
-
-func fromBase64(s string) ([]byte, error) {
-	s = strings.TrimRight(strings.Join(strings.Fields(s), ""), "=")
-	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		if b, err := e.DecodeString(s); err == nil {
-			return b, nil
-		}
-	}
-	return nil, errors.New("is not base64")
-}
-
 // runBehind starts a run in the background.
 func (s *Server) runBehind(q pipeline.Request) *answer {
 	id, _ := s.cfg.Pipeline.Begin(q)
 	return &answer{
 		text: "running in the background as " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
-			"terminate_session with it ends it",
+			"terminate_session with it as session_id ends it",
 		facts: &runFacts{outcome: outcome{RequestID: id, State: "running", Namespace: q.Namespace, SessionID: q.Session, Language: q.Language}},
 	}
 }

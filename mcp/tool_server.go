@@ -24,6 +24,11 @@ func limitsIn() form {
 	return append(form{sessionField("The session whose limits are set. Default: the namespace's."), namespaceField()}, limitFields()...)
 }
 
+// statsIn has an argument since Gemini refuses tools that have none.
+func statsIn() form {
+	return form{text("namespace", "Counts sessions and background runs of this namespace only. Default: of all that the caller may see.").upTo(64)}
+}
+
 type runtimesFacts struct {
 	said
 	Backend  string         `json:"backend,omitempty" about:"The backend that was asked."`
@@ -94,7 +99,7 @@ func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
 	}
 	now, err := s.cfg.Pipeline.SetLimits(ctx, f.Namespace, f.SessionID, boundsOf(c.args))
 	if err != nil {
-		return nil, err
+		return nil, inOwnTerms(err, limitNames)
 	}
 	_, most := s.cfg.Pipeline.InForce(f.Namespace)
 	limits, caps := limitListOf(now), limitListOf(most)
@@ -120,12 +125,34 @@ type statsFacts struct {
 	P99      float64          `json:"p99_ms" about:"99 of 100 of the last runs took no more milliseconds than this."`
 }
 
-func (s *Server) sandboxStats(_ context.Context, _ *call) (*answer, error) {
+func (s *Server) sandboxStats(_ context.Context, c *call) (*answer, error) {
 	n := s.cfg.Pipeline.Stats()
+	if s.cfg.Namespace != "" || c.text("namespace") != "" {
+		namespace, err := s.namespace(c.args, "")
+		if err != nil {
+			return nil, err
+		}
+		s.countOnly(&n, namespace)
+	}
 	f := statsOf(n)
 	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms",
 		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, count(n.Jobs, "run"), tallied(n.Runs), tallied(n.Sessions), n.P50, n.P90, n.P99)
 	return &answer{text: text, facts: f}, nil
+}
+
+// countOnly leaves sessions and background runs of other namespaces out.
+func (s *Server) countOnly(n *pipeline.Stats, namespace string) {
+	n.Sessions, n.Jobs = map[string]int{}, 0
+	for _, i := range s.cfg.Pipeline.Sessions(namespace) {
+		if i.State != "dead" {
+			n.Sessions[i.State]++
+		}
+	}
+	for _, j := range s.cfg.Pipeline.Jobs(namespace) {
+		if j.State == "running" {
+			n.Jobs++
+		}
+	}
 }
 
 func statsOf(n pipeline.Stats) *statsFacts {

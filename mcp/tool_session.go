@@ -120,7 +120,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 	c.progress.say("starting the session")
 	info, err := s.cfg.Pipeline.OpenSession(ctx, q)
 	if err != nil {
-		return nil, err
+		return nil, inOwnTerms(err, sessionNames)
 	}
 	f := &sessionFacts{sessionInfo: infoOf(info)}
 	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s, contained by %s (%s, %s)\n%s\nit ends after %s s without a call, and after %s s in any case",

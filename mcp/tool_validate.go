@@ -59,13 +59,13 @@ func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
 	if language == "" {
 		language = "python"
 	}
-	code := validate.Code{Language: language, Source: []byte(c.text("code"))}
+	code := validate.Code{Language: language, Source: source(c.text("code"))}
 	r, err := s.cfg.Pipeline.Analyze(ctx, code, c.flag("auto_fix"))
 	if err != nil {
 		return nil, err
 	}
-	f := &validateFacts{Valid: r.Valid, Language: r.Language, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
-	text := []string{"valid " + r.Language}
+	f := &validateFacts{Valid: r.Valid, Language: language, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
+	text := []string{"valid " + language}
 	if !r.Valid {
 		text[0] = fmt.Sprintf("not valid: %s", count(len(r.Problems), "problem"))
 	}

@@ -37,7 +37,7 @@ func (s *Server) tools() []tool {
 		{"bridge_data", "Put data into a session", s.bridgeData, aboutBridge, bridgeIn(), shape[bridgeFacts](), destroys | repeats},
 		{"list_runtimes", "List languages and layers", s.listRuntimes, aboutRuntimes, runtimesIn(), shape[runtimesFacts](), reads | repeats},
 		{"set_resource_limits", "Set limits", s.setLimits, aboutLimits, limitsIn(), shape[limitsFacts](), repeats},
-		{"sandbox_stats", "Show the server's figures", s.sandboxStats, aboutStats, nil, shape[statsFacts](), reads | repeats},
+		{"sandbox_stats", "Show the server's figures", s.sandboxStats, aboutStats, statsIn(), shape[statsFacts](), reads | repeats},
 		{"inspect_state", "Look into sessions and background runs", s.inspectState, aboutInspect, inspectIn(), shape[stateFacts](), reads | repeats},
 		{"get_artifacts", "Fetch files and output of a run", s.getArtifacts, aboutArtifacts, artifactsIn(), shape[artifactsFacts](), reads | repeats},
 		{"request_egress", "Ask a person for network access", s.requestEgress, aboutEgress, egressIn(), shape[approvalFacts](), repeats | reachesOut},

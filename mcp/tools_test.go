@@ -120,6 +120,9 @@ func strict(t *testing.T, where string, schema map[string]any, top bool) {
 		strict(t, where+"[]", items, false)
 	}
 	properties, _ := schema["properties"].(map[string]any)
+	if kind == "object" && len(properties) == 0 && strings.Contains(where, " input") {
+		t.Errorf("%s: Gemini refuses objects without properties", where)
+	}
 	for name, one := range properties {
 		strict(t, where+"."+name, one.(map[string]any), false)
 	}

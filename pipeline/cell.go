@@ -136,8 +136,12 @@ func (r *run) enterSession(ctx context.Context, s started) (started, error) {
 	return s, nil
 }
 
-// maxShown bounds what a cell's displays may take together in a result, in bytes.
-const maxShown = 32 << 20
+// maxShown bounds what a cell's displays may take together in a result, in bytes, and perShown is
+// what each takes if it is empty.
+const (
+	maxShown = 32 << 20
+	perShown = 512
+)
 
 // cell runs the code in its session.
 func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (backends.Result, error) {
@@ -151,8 +155,9 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 			if shown > maxShown {
 				return
 			}
-			for _, data := range b {
-				shown += len(data)
+			shown += perShown
+			for form, data := range b {
+				shown += len(form) + len(data)
 			}
 			if shown > maxShown {
 				b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxShown>>20)}
@@ -160,13 +165,19 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 			r.res.Displays = append(r.res.Displays, b)
 		},
 	})
+	over := s.claim.Over()
+	if err != nil && over != nil {
+		return backends.Result{}, sessionError(StageBackend, over)
+	}
 	if err != nil {
 		return backends.Result{}, err
 	}
 	r.res.Value, r.res.Error = out.Value, out.Error
 	res := ending(out, s.claim)
 	res.Contained = s.claim.Contained()
-	if out.Lost {
+	if out.Lost && over != nil {
+		r.res.StateLost = over.Error() + "; its variables and files are gone"
+	} else if out.Lost {
 		r.res.StateLost = "the session's interpreter is gone: " + s.claim.Lost() + "; its variables are lost, its files are there"
 	} else if why := s.claim.Lost(); why != "" {
 		r.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
@@ -203,11 +214,11 @@ func ending(out kernel.Outcome, claim *session.Claim) backends.Result {
 // fresh lists the files of a session's workspace that are new, or have changed since the last cell.
 func (e ended) fresh() signer.Source {
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
-		before, now := e.claim.Files(), map[string]session.Seen{}
+		before, now := e.claim.Files(), map[session.FileID]session.Seen{}
 		skipped, err := e.box.Files().Each(ctx, func(file backends.File) error {
-			is := session.Seen{Size: file.Size, Changed: file.Changed}
-			now[file.Name] = is
-			if before[file.Name] == is || strings.HasPrefix(file.Name, ".bridge/") {
+			id, is := session.IDOf(file.Name), session.Seen{Size: file.Size, Changed: file.Changed}
+			now[id] = is
+			if before[id] == is || strings.HasPrefix(file.Name, ".bridge/") {
 				return nil
 			}
 			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})

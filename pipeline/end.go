@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,8 +47,9 @@ func (r *run) scrub() {
 	}
 	res.StateLost = r.clean(res.StateLost)
 	for _, b := range append(res.Displays, res.Value) {
-		for kind, data := range b {
-			b[kind] = r.clean(data)
+		for kind, data := range maps.Clone(b) {
+			delete(b, kind) // which the program has named, such as after a secret
+			b[r.clean(kind)] = r.clean(data)
 		}
 	}
 	if e := res.Error; e != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -228,9 +229,23 @@ func (p *Pipeline) variables(ctx context.Context, s *session.Session, state *ses
 		state.Note = "the variables can't be listed: " + s.Redact(err.Error())
 	}
 	for _, v := range vars {
-		v.Name, v.Text = s.Redact(v.Name), s.Redact(v.Text)
+		for _, text := range []*string{&v.Name, &v.Type, &v.Text, &v.Unit} {
+			*text = redactBrief(s, *text)
+		}
 		state.Variables = append(state.Variables, v)
 	}
+}
+
+// briefEnd is the length, in characters, from which on a kernel may have cut a text that describes a
+// variable; it cuts nothing but the end.
+const briefEnd = 200
+
+// redactBrief takes secrets out of such a text, and what may be the beginning of one out of its end.
+func redactBrief(s *session.Session, text string) string {
+	if utf8.RuneCountInString(text) < briefEnd {
+		return s.Redact(text)
+	}
+	return s.RedactCut(text)
 }
 
 // Bridge is a value on its way into a session: from Value, or from the variable Key of From.

@@ -23,42 +23,33 @@ type Options struct {
 
 // Report is what Analyze found.
 type Report struct {
-	Language string    `json:"language"` // "" when it is not known
-	Name     string    `json:"name"`     // the file name under which it would run
-	Valid    bool      `json:"valid"`    // its interpreter will take it, as far as its syntax goes
-	Problems []Problem `json:"problems"` // why it is not valid
-	Missing  []Import  `json:"missing"`
-	Fixed    string    `json:"fixed,omitempty"` // the source with missing imports added; "" when nothing changed
-	Diff     string    `json:"diff,omitempty"`  // from the source to Fixed
-	Dangers  []Danger  `json:"dangers"`
-	Notes    []string  `json:"notes"`
+	Language string    // "" when it is not known
+	Name     string    // the file name under which it would run
+	Valid    bool      // its interpreter will take it, as far as its syntax goes
+	Problems []Problem // why it is not valid
+	Missing  []Import
+	Fixed    string // the source with missing imports added; "" when nothing changed
+	Diff     string // from the source to Fixed
+	Dangers  []Danger
+	Notes    []string
 }
 
 // Import is one that is missing.
 type Import struct {
-	Name      string `json:"name"`      // that is used and bound nowhere
-	Statement string `json:"statement"` // that would bind it
-	Line      int    `json:"line"`      // of its first use
-	Column    int    `json:"column"`
+	Name      string // that is used and bound nowhere
+	Statement string // that would bind it
+	Line      int    // of its first use
+	Column    int
 }
 
 // Danger is a pattern that a rule warns of, with its place.
 type Danger struct {
-	Rule     string `json:"rule"`
-	Severity string `json:"severity"`
-	Reason   string `json:"reason"`
-	Line     int    `json:"line"` // from 1; 0 when it is about the whole source
-	Column   int    `json:"column"`
-	Snippet  string `json:"snippet,omitempty"` // as in Problem
-}
-
-// Worst returns the highest severity of the dangers, "" if there are none.
-func (r Report) Worst() string {
-	worst := 0
-	for _, d := range r.Dangers {
-		worst = max(worst, rank(d.Severity))
-	}
-	return append([]string{""}, severities()...)[worst]
+	Rule     string
+	Severity string
+	Reason   string
+	Line     int // from 1; 0 when it is about the whole source
+	Column   int
+	Snippet  string // as in Problem
 }
 
 // AtLeast returns the dangers of this severity and above; none for a severity that is unknown.

@@ -2,7 +2,6 @@ package validate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -159,24 +158,18 @@ func TestPlaces(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	r, err := Analyze(t.Context(), Code{Name: "a.js", Source: []byte("fetch(u); eval(x)")}, Options{})
-	if err != nil || r.Worst() != Medium || len(r.AtLeast(Info)) != 2 || len(r.AtLeast(Medium)) != 1 || len(r.AtLeast(High)) != 0 || len(r.AtLeast("")) != 0 {
+	if err != nil || len(r.AtLeast(Info)) != 2 || len(r.AtLeast(Medium)) != 1 || len(r.AtLeast(High)) != 0 || len(r.AtLeast("")) != 0 {
 		t.Errorf("got %+v, %v", r, err)
-	}
-	out, _ := json.Marshal(r)
-	for _, key := range []string{`"language":"node"`, `"valid":true`, `"problems":[]`, `"missing":[]`, `"dangers":[{"rule":`, `"notes":[]`} {
-		if !strings.Contains(string(out), key) {
-			t.Errorf("no %s in %s", key, out)
-		}
 	}
 	for _, c := range []Code{{Name: "a.rb"}, {Name: "a.js"}, {Name: "a.js", Source: []byte("let let")}, {Name: "a.ts", Source: []byte("let a: = 1")},
 		{Name: "a.sh", Source: []byte("echo\ndone\n")}, {Name: "a.py", Source: []byte("\x00")}} {
 		r, err := Analyze(t.Context(), c, Options{Fix: true})
-		if err != nil || r.Valid || len(r.Problems) == 0 || r.Worst() != "" {
+		if err != nil || r.Valid || len(r.Problems) == 0 || len(r.Dangers) != 0 {
 			t.Errorf("%+v: got %+v, %v", c, r, err)
 		}
 	}
 	r, err = Analyze(t.Context(), Code{Name: "a.py", Source: []byte("1")}, Options{})
-	if err != nil || !r.Valid || len(r.Notes) == 0 || r.Worst() != Medium {
+	if err != nil || !r.Valid || len(r.Notes) == 0 || len(r.Dangers) != 1 || r.Dangers[0].Rule != unread {
 		t.Errorf("without an interpreter: got %+v, %v", r, err)
 	}
 }
@@ -225,7 +218,7 @@ func TestAnalyzeCancelled(t *testing.T) {
 	defer cancel()
 	start := time.Now()
 	_, err := Analyze(ctx, Code{Name: "a.ts", Source: []byte(forever)}, Options{})
-	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 3*time.Second {
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 10*time.Second {
 		t.Errorf("got %v after %v", err, time.Since(start))
 	}
 }

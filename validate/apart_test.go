@@ -54,7 +54,7 @@ var forever = strings.Repeat("a=>", 20_000) + "1"
 func TestApartTime(t *testing.T) {
 	start := time.Now()
 	_, err := apart(t.Context(), job{Language: Node, Name: "a.ts", TypeScript: true, Source: []byte(forever)}, 500*time.Millisecond)
-	if took := time.Since(start); !errors.Is(err, errTooMuch) || took > 5*time.Second {
+	if took := time.Since(start); !errors.Is(err, errTooMuch) || took > 10*time.Second {
 		t.Errorf("got %v after %v, want %v", err, took, errTooMuch)
 	}
 }
@@ -67,7 +67,7 @@ func TestApartCancelled(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
-	if took := time.Since(start); took > 3*time.Second {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
@@ -90,7 +90,7 @@ func TestApartEndsWithParent(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		cmd.Process.Kill()
 		t.Fatalf("the parser outlives its parent: %v", <-ended)
 	}

@@ -43,7 +43,8 @@ func (j job) lookNode(name string) findings {
 }
 
 // lower writes what goja's parser does not know in older syntax, and TypeScript as JavaScript. The
-// function that it returns finds places in the source, or -1 for what has none there.
+// function that it returns finds places in the source, or -1 for what has none there: esbuild tells
+// them by a source map alone, which go-sourcemap reads.
 func lower(source string, typescript bool) (string, func(int) int, error) {
 	o := api.TransformOptions{
 		Loader: api.LoaderJS, Target: api.ESNext, Sourcemap: api.SourceMapExternal, LegalComments: api.LegalCommentsNone,

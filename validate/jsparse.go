@@ -10,7 +10,8 @@ import (
 	"github.com/dop251/goja/parser"
 )
 
-// jsTree is a script's tree. Its parser knows no modules: import and export were replaced by blanks
+// jsTree is a script's tree, as goja's parser has it: esbuild, which checks the syntax, keeps its own
+// to itself, and others for Go know less of the language. It knows no modules: import and export were replaced by blanks
 // of the same length, and import(...) by jsImport(...), so that places stay what they were.
 type jsTree struct {
 	body    []ast.Statement
@@ -46,7 +47,7 @@ func backtracks(source []byte) bool {
 		if !plainArrow(rest[:i]) {
 			odd++
 		}
-		// What was looked at stays in sight: the parameters begin before it.
+		// Parameters that hold an arrow are cut here, so that they have no beginning and are not plain.
 		rest = rest[i+2:]
 	}
 	return odd > 6 || bytes.Count(source, []byte(":")) > 600

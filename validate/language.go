@@ -13,4 +13,4 @@ func Language(name string) (string, error) {
 }
 
 // Languages are the names that are always known, for messages.
-const Languages = "python, node or shell"
+const Languages = "python, node, shell or r"

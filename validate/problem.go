@@ -12,12 +12,12 @@ import (
 
 // Problem is one thing that is wrong with a script, or odd about it.
 type Problem struct {
-	Line   int    `json:"line"`   // from 1; 0 when it is about the whole script
-	Column int    `json:"column"` // from 1, in characters
-	Text   string `json:"text"`
+	Line   int // from 1; 0 when it is about the whole script
+	Column int // from 1, in characters
+	Text   string
 	// Snippet is the line and, below it, a caret under the place. What could drive a terminal is
 	// replaced, and long lines are cut to the part around the place. "" when Line is 0.
-	Snippet string `json:"snippet"`
+	Snippet string
 
 	unsure bool // the interpreter may not see it as a problem
 }

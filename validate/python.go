@@ -34,8 +34,7 @@ var (
 // and answers them there, each with its length before it in 4 bytes, big endian, until the other
 // side closes. It looks at code and runs none of it. Each request is worked on by a child, for 10
 // seconds and in 1 GB of addresses at most, so that no source ends the program. Requests are answered
-// one after the other. It needs its standard library,
-// and nothing else of the file system.
+// one after the other. It needs its standard library, and nothing else of the file system.
 func PythonAnalyser() string {
 	return strings.Join([]string{pythonNames, pythonValues, pythonDangers, pythonMissingNames, pythonServe}, "\n\n")
 }

@@ -109,9 +109,9 @@ func TestRefused(t *testing.T) {
 		line, column int
 		want         string
 	}{
-		{"no language", Code{Name: "a.rb", Source: []byte("1")}, 0, 0, "--language python, node or shell"},
+		{"no language", Code{Name: "a.rb", Source: []byte("1")}, 0, 0, "--language python, node, shell or r"},
 		{"no extension", Code{Name: "a", Source: []byte("1")}, 0, 0, "no extension"},
-		{"unknown language", Code{Language: "cobol", Name: "a.py", Source: []byte("1")}, 0, 0, "use python, node or shell"},
+		{"unknown language", Code{Language: "cobol", Name: "a.py", Source: []byte("1")}, 0, 0, "use python, node, shell or r"},
 		{"hostile language", Code{Language: "\x1b]0;x\a\n" + strings.Repeat("A", 1<<20), Source: []byte("1")}, 0, 0, "unknown language"},
 		{"empty", Code{Name: "a.py"}, 0, 0, "empty"},
 		{"too large", Code{Name: "a.py", Source: make([]byte, MaxSource+1)}, 0, 0, "10 MB"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"time"
 )
 
@@ -63,6 +64,8 @@ func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p patience, sh
 		case <-written:
 			written = nil
 			continue
+		case <-k.large:
+			continue
 		case r := <-k.replies:
 			a.take(r, id, show)
 			continue
@@ -97,9 +100,16 @@ func (a *answer) take(r reply, id int64, show func(Bundle)) {
 	case r.ID != id:
 	case r.Op != "display":
 		a.reply = r
+		a.Value.trim()
 	case show != nil && len(r.Data) > 0:
+		r.Data.trim()
 		show(r.Data)
 	}
+}
+
+// trim takes out forms whose names are no names of types.
+func (b Bundle) trim() {
+	maps.DeleteFunc(b, func(form, _ string) bool { return len(form) > maxFormName })
 }
 
 // poke interrupts what runs, if anything does.

@@ -12,6 +12,19 @@ import (
 // is broken, or no longer the driver.
 const maxFrame = 64 << 20
 
+// smallFrame is how many bytes a frame may have that nobody has asked for. A larger one waits in the
+// interpreter's own memory until somebody does.
+const smallFrame = 256 << 10
+
+// What a frame may hold. Each thing in it takes far more memory here than bytes there: without bounds,
+// 64 MiB of "{}," would become gigabytes.
+const (
+	maxForms     = 64      // of one thing
+	maxFormName  = 200     // bytes
+	maxVariables = 100_000 // in a list
+	maxFields    = 2 << 20 // of the languages that have no JSON
+)
+
 // request is what a driver is asked. Code, Name and Env are there in any case, if only empty.
 type request struct {
 	Op    string            `json:"op"` // "run", "set", "get" or "vars"
@@ -34,7 +47,52 @@ type reply struct {
 	Error   *Error          `json:"error"`
 	Exit    *int            `json:"exit"`
 	JSON    json.RawMessage `json:"json"`
-	Vars    []Variable      `json:"vars"`
+	Vars    variables       `json:"vars"`
+}
+
+type variables []Variable
+
+// UnmarshalJSON refuses lists that are too long.
+func (v *variables) UnmarshalJSON(b []byte) error {
+	if n := members(b); n > maxVariables {
+		return fmt.Errorf("%d variables, more than %d", n, maxVariables)
+	}
+	return json.Unmarshal(b, (*[]Variable)(v))
+}
+
+// UnmarshalJSON refuses a thing in too many forms.
+func (b *Bundle) UnmarshalJSON(text []byte) error {
+	if n := members(text); n > maxForms {
+		return fmt.Errorf("one thing in %d forms, more than %d", n, maxForms)
+	}
+	var forms map[string]string
+	err := json.Unmarshal(text, &forms)
+	*b = forms
+	return err
+}
+
+// members is how many members a JSON object or array has, or 1 if it is empty.
+func members(b []byte) int {
+	n, depth := 1, 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		case ',':
+			if depth == 1 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // codec is how a driver reads what it is asked, and what the frames of its replies hold: JSON, but for
@@ -76,8 +134,9 @@ func encodeFrame(v any) ([]byte, error) {
 	return frame, nil
 }
 
-// readFrame reads one frame. It takes memory as bytes arrive, not as the length promises them.
-func readFrame(r io.Reader, c codec) (reply, error) {
+// readFrame reads one frame. It takes memory as bytes arrive, not as the length promises them, and
+// before it reads a large one it calls wait, which may give up.
+func readFrame(r io.Reader, c codec, wait func() error) (reply, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return reply{}, err
@@ -85,6 +144,11 @@ func readFrame(r io.Reader, c codec) (reply, error) {
 	size := int64(binary.BigEndian.Uint32(head[:]))
 	if size > maxFrame {
 		return reply{}, fmt.Errorf("protocol: a frame of %d bytes, more than %d", size, maxFrame)
+	}
+	if size > smallFrame {
+		if err := wait(); err != nil {
+			return reply{}, err
+		}
 	}
 	var body bytes.Buffer
 	if _, err := io.CopyN(&body, r, size); err != nil {

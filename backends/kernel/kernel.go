@@ -25,6 +25,7 @@ type Kernel struct {
 	channel io.ReadWriteCloser
 	codec   codec
 	replies chan reply
+	large   chan struct{} // is sent to before a large frame is read: only who has asked takes it
 
 	out, err  *cutter
 	interrupt chan struct{}
@@ -55,7 +56,7 @@ func Start(ctx context.Context, box backends.Sandbox, name string, env []string)
 	// The interpreter outlives this call, and whatever ctx was about.
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	k := &Kernel{
-		turn: make(chan struct{}, 1), codec: lang.codec, replies: make(chan reply),
+		turn: make(chan struct{}, 1), codec: lang.codec, replies: make(chan reply), large: make(chan struct{}),
 		out: &cutter{}, err: &cutter{}, interrupt: make(chan struct{}, 1),
 		kill: kill, begun: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -103,7 +104,7 @@ func (k *Kernel) live(ctx context.Context, box backends.Sandbox, lang language, 
 // wrong, if that is why.
 func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
 	for {
-		answer, err := readFrame(c, k.codec)
+		answer, err := readFrame(c, k.codec, func() error { return k.awaited(ctx) })
 		if err != nil {
 			return k.deaf(ctx, err)
 		}
@@ -112,6 +113,16 @@ func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// awaited returns when somebody waits for what the driver says.
+func (k *Kernel) awaited(ctx context.Context) error {
+	select {
+	case k.large <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -89,6 +89,26 @@ func begin(t testing.TB, box backends.Sandbox, language string) session {
 	return session{k, t}
 }
 
+// between waits until programs have written a text between cells.
+func (s session) between(stream *cutter, text string) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(stream.kept(), text); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("between cells came %q, want %q in it", stream.kept(), text)
+		}
+	}
+}
+
+// marked checks that a cell's mark came, and was not given up.
+func marked(t testing.TB, stream *cutter) {
+	t.Helper()
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	if len(stream.expect) > 0 {
+		t.Errorf("%d marks have not come", len(stream.expect))
+	}
+}
+
 // told is all that a cell said.
 type told struct {
 	Outcome

@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"embed"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // language is how one interpreter becomes a kernel.
@@ -33,25 +35,28 @@ var (
 	rBoot string
 )
 
-var languages = []language{
-	// -S, because the driver does that part only before the first cell.
-	{"python", []string{"python", "-S", "-c", pythonFile("boot")}, pythonDriver(),
-		// Without a screen, matplotlib draws into memory, and says so only if it has to find out.
-		[]string{"MPLBACKEND=Agg"}, jsonCodec{}},
-	// What the driver needs of Node's inside is its parser and signals that a second thread gets;
-	// code that was terminated leaves async_hooks out of step, which Node would abort for.
-	{"node", []string{"node", "--expose-internals", "--no-force-async-hooks-checks", "-e", nodeFile("boot")}, nodeDriver(), nil, jsonCodec{}},
-	{"shell", []string{"bash", "--noprofile", "--norc", "-c", shellBoot}, shellDriver, nil, shellCodec{}},
-	{"r", []string{"bash", "--noprofile", "--norc", "-c", rBoot}, rDriver, nil, rCodec{}},
-}
+// languages are put together when the first kernel starts: most programs start none, and would
+// join 400 KB of drivers for nothing.
+var languages = sync.OnceValue(func() []language {
+	return []language{
+		// -S, because the driver does that part only before the first cell.
+		{"python", []string{"python", "-S", "-c", pythonFile("boot")}, pythonDriver(),
+			// Without a screen, matplotlib draws into memory, and says so only if it has to find out.
+			[]string{"MPLBACKEND=Agg"}, jsonCodec{}},
+		// What the driver needs of Node's inside is its parser and signals that a second thread gets;
+		// code that was terminated leaves async_hooks out of step, which Node would abort for.
+		{"node", []string{"node", "--expose-internals", "--no-force-async-hooks-checks", "-e", nodeFile("boot")}, nodeDriver(), nil, jsonCodec{}},
+		{"shell", []string{"bash", "--noprofile", "--norc", "-c", shellBoot}, shellDriver, nil, shellCodec{}},
+		{"r", []string{"bash", "--noprofile", "--norc", "-c", rBoot}, rDriver, nil, rCodec{}},
+	}
+})
 
 func languageNamed(name string) (language, bool) {
-	for _, l := range languages {
-		if l.name == name {
-			return l, true
-		}
+	i := slices.IndexFunc(languages(), func(l language) bool { return l.name == name })
+	if i < 0 {
+		return language{}, false
 	}
-	return language{}, false
+	return languages()[i], true
 }
 
 // pythonDriver is the driver in one piece, in the order in which its parts need each other.

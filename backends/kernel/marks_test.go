@@ -99,7 +99,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, '{'})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bytes.NewReader(data)
-		if _, err := readFrame(r, jsonCodec{}); err == nil && r.Len() == len(data) {
+		if _, err := readFrame(r, jsonCodec{}, func() error { return nil }); err == nil && r.Len() == len(data) {
 			t.Error("a frame out of nothing")
 		}
 	})

@@ -100,6 +100,9 @@ func shellText(value json.RawMessage) (string, error) {
 }
 
 func (shellCodec) decode(body []byte) (reply, error) {
+	if n := bytes.Count(body, []byte{0}); n > maxFields {
+		return reply{}, fmt.Errorf("a reply of %d fields, more than %d", n, maxFields)
+	}
 	fields := strings.Split(strings.TrimSuffix(string(body), "\x00"), "\x00")
 	if len(fields) == 2 && fields[0] == "ready" {
 		return reply{Op: "ready", Version: fields[1]}, nil
@@ -167,9 +170,11 @@ func (r *reply) take(kind string, fields []string) (err error) {
 	return err
 }
 
-// bundle takes MIME types and texts in turn; none are no bundle.
+// bundle takes MIME types and texts in turn; none are no bundle. What is more than a thing can have is
+// left out.
 func bundle(fields []string) Bundle {
 	var b Bundle
+	fields = fields[:min(len(fields), 2*maxForms)]
 	for pair := range slices.Chunk(fields, 2) {
 		if b == nil {
 			b = Bundle{}

@@ -151,6 +151,9 @@ __kernel_turn() {
   case $__kernel_how in begun | ended) __kernel_keep ;; esac
   builtin trap '' INT RTMAX
   builtin set -o errtrace
+  if [[ $__kernel_how == interrupted && $- == *e* ]]; then
+    __kernel_probe
+  fi
   builtin local - IFS=$' \t\n' LC_ALL=C TMOUT=0
   builtin set +e +f +u +v +x +o noclobber
   if [[ $__kernel_id ]]; then
@@ -158,6 +161,22 @@ __kernel_turn() {
   fi
   until __kernel_serve; do :; done
   builtin return 0
+}
+
+# __kernel_probe sees whether there is still a trap on ERR: an interrupt that bash answered while it began that
+# trap leaves it off for good. Without the trap, set -e would end the session.
+__kernel_probe() {
+  builtin set +e
+  builtin set -- "$(builtin trap -p ERR)"
+  __kernel_alive=
+  builtin trap __kernel_alive=1 ERR
+  builtin false
+  builtin eval "builtin $1"
+  if [[ $__kernel_alive ]]; then
+    builtin set -e
+  else
+    builtin echo 'bash: set -e is off from here on, because of the interrupt' >&$__kernel_err
+  fi
 }
 
 # __kernel_finish reports the cell. It fails if the cell has to be tried in another way.
@@ -399,6 +418,6 @@ PROMPT_COMMAND=$__kernel_prompt
 declare -A __kernel_known=()
 __kernel_names
 for __kernel_name in "${__kernel_all[@]}"; do __kernel_known[$__kernel_name]=1; done
-readonly -f __kernel_{exit,leave,interrupted,reminded,exiting,keep,errexit,begin,end,turn,finish,syntax,prepare,serve,read,run,reply} \
+readonly -f __kernel_{exit,leave,interrupted,reminded,probe,exiting,keep,errexit,begin,end,turn,finish,syntax,prepare,serve,read,run,reply} \
   __kernel_{named,set,get,names,vars,describe}
 __kernel_reply ready "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]}"

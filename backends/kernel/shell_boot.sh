@@ -4,13 +4,12 @@ exec {pipe}<> <(:)
 printf '%s\n' 'read -r -u 3 REPLY; read -r -N "$REPLY" -u 3 REPLY; eval "$REPLY"' >&$pipe
 # An interactive bash forgets a SIGINT that came while it waited for a child which did not die of it. This
 # process gets it, too, and says it in another way, unless the shell tells it that it knows.
-exec {watcher}<> <(:)
-(
+exec {watcher}> >(
   trap '' HUP QUIT TERM
-  trap 'read -r -t 0.15 -u $watcher || kill -s RTMAX $$' INT
+  trap 'read -r -t 0.05 || kill -s RTMAX $$' INT
   exec {pipe}>&- 3>&- >/dev/null 2>&1
-  while :; do read -r -u $watcher; done
-) &
+  while read -r || (($? > 128)); do :; done
+)
 # It would complain that there is no terminal, and print prompts: that is not the program's output.
 exec {errors}>&2 2>/dev/null
 export KERNEL_ERRORS=$errors KERNEL_WATCHER=$watcher

@@ -24,7 +24,7 @@ var noLandlock = &backends.Refusal{
 // what the host gives, and closes it.
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
-	for _, language := range []string{"python", "node", "shell"} {
+	for _, language := range []string{"python", "node", "shell", "r"} {
 		p.Runtimes = append(p.Runtimes, b.probeRuntime(ctx, language))
 	}
 	result, err := b.try(ctx, spec)

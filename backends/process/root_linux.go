@@ -200,7 +200,7 @@ func (r *root) device(name string) {
 var etcNames = sync.OnceValue(func() []string {
 	names := []string{
 		"alternatives", "ld.so.cache", "localtime", "timezone", "ssl/certs", "ssl/openssl.cnf", "pki/tls",
-		"crypto-policies", "mime.types", "protocols", "services", "fonts", "R",
+		"crypto-policies", "matplotlibrc", "mime.types", "protocols", "services", "fonts", "R",
 	}
 	for _, pattern := range []string{"/etc/python3.*", "/etc/java-*"} {
 		found, _ := filepath.Glob(pattern)

@@ -151,7 +151,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 // what the interpreter starts for itself. That is V8's and libuv's pools for node, and as much for
 // a shell, which is there to start other interpreters.
 func tasks(language string, processes int) uint64 {
-	own := map[string]int{"node": 20, "shell": 20, "python": 1}[language]
+	own := map[string]int{"node": 20, "shell": 20, "python": 1, "r": 8}[language]
 	return uint64(processes + own + 1)
 }
 

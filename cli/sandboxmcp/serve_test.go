@@ -121,7 +121,7 @@ func TestServerEnds(t *testing.T) {
 			a.call("execute_code", map[string]any{"session_id": shell, "code": "(exec -a " + marker + " sleep 1000) >/dev/null 2>&1 &"})
 			a.call("execute_code", map[string]any{"language": "shell", "code": "exec -a " + marker + " sleep 1000", "background": true})
 			a.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "shell", "code": "exec -a " + marker + " sleep 1000"}})
-			for range 200 {
+			for range 2000 {
 				if len(commandLines(marker)) == 4 {
 					break
 				}
@@ -141,7 +141,7 @@ func TestServerEnds(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Fatal("the server does not end")
 			}
-			for range 100 {
+			for range 500 {
 				if len(commandLines(marker)) == 0 {
 					break
 				}

@@ -31,7 +31,7 @@ const (
 
 // Client talks to one server. Its methods may be called concurrently.
 type Client struct {
-	server Server
+	server Server // as it told when we connected
 	http   http.Client
 }
 
@@ -160,9 +160,6 @@ func newClient(dir, name string) *Client {
 
 // Close ends the connection.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// Server returns what the server said of itself.
-func (c *Client) Server() Server { return c.server }
 
 // Sessions returns the server's sessions, as JSON.
 func (c *Client) Sessions(ctx context.Context) (v json.RawMessage, err error) {

@@ -77,9 +77,6 @@ func Listen(c Config) (*Listener, error) {
 	return l, nil
 }
 
-// Path returns where the socket is.
-func (l *Listener) Path() string { return l.socket.path }
-
 // Close removes the socket, and gives answers that are under way a moment.
 func (l *Listener) Close() error {
 	l.socket.remove()

@@ -10,10 +10,7 @@ import (
 	"path/filepath"
 )
 
-type socket struct {
-	listener net.Listener
-	path     string
-}
+type socket struct{ listener net.Listener }
 
 func (s *socket) remove() {}
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -17,11 +18,11 @@ const (
 // from, and so would URLs, paths and repositories, which name no version that could be asked for
 // again and have no hash that a registry vouches for: none of them is a name.
 var (
-	pythonSpec = regexp.MustCompile(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(\[ *[A-Za-z0-9._-]+(?: *, *[A-Za-z0-9._-]+)* *\])? *` +
+	pythonSpec = lazy(`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?) *(\[ *[A-Za-z0-9._-]+(?: *, *[A-Za-z0-9._-]+)* *\])? *` +
 		`((?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+(?: *, *(?:===|==|~=|!=|<=|>=|<|>) *[A-Za-z0-9.*+!_-]+)*)?$`)
-	nodeSpec = regexp.MustCompile(`^((?:@[A-Za-z0-9~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)(?:@([A-Za-z0-9^~<>=*][A-Za-z0-9.^~<>=|*+ -]*))?$`)
+	nodeSpec = lazy(`^((?:@[A-Za-z0-9~-][A-Za-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*)(?:@([A-Za-z0-9^~<>=*][A-Za-z0-9.^~<>=|*+ -]*))?$`)
 	// Package managers take a name that ends like this for a file.
-	archive = regexp.MustCompile(`(?i)\.(whl|zip|tgz|tar|tar\.[a-z0-9]+|egg)$`)
+	archive = lazy(`(?i)\.(whl|zip|tgz|tar|tar\.[a-z0-9]+|egg)$`)
 )
 
 // Check says whether packages may be asked for: names with optional versions, and for Python
@@ -52,8 +53,8 @@ func specName(language, spec string) string {
 	if language == "node" {
 		pattern = nodeSpec
 	}
-	m := pattern.FindStringSubmatch(spec)
-	if m == nil || len(spec) > maxSpec || spec[0] == '-' || archive.MatchString(spec) {
+	m := pattern().FindStringSubmatch(spec)
+	if m == nil || len(spec) > maxSpec || spec[0] == '-' || archive().MatchString(spec) {
 		return ""
 	}
 	return m[1]
@@ -61,10 +62,10 @@ func specName(language, spec string) string {
 
 // pythonName is how a Python package's name is compared: PEP 503.
 func pythonName(name string) string {
-	return separators.ReplaceAllString(strings.ToLower(name), "-")
+	return separators().ReplaceAllString(strings.ToLower(name), "-")
 }
 
-var separators = regexp.MustCompile(`[-_.]+`)
+var separators = lazy(`[-_.]+`)
 
 func shorten(s string) string {
 	const most = 80
@@ -74,12 +75,12 @@ func shorten(s string) string {
 	return s
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var plainName = lazy(`^[A-Za-z0-9._-]{1,64}$`)
 
 // folder is the name of the folder that belongs to a namespace or session. Different names have
 // different folders also where the file system does not tell A from a.
 func folder(kind, name string) (string, error) {
-	if !plainName.MatchString(name) {
+	if !plainName().MatchString(name) {
 		return "", &backends.Refusal{Reason: fmt.Sprintf("%q is not a %s", shorten(name), kind),
 			Remedy: "use up to 64 letters, digits, dots, dashes and underscores"}
 	}
@@ -93,4 +94,10 @@ func folder(kind, name string) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// lazy compiles an expression when it is first needed: every start of the program, also one that
+// installs nothing, would pay for it otherwise, 0.3 ms for all of them.
+func lazy(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

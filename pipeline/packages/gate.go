@@ -134,7 +134,7 @@ func (g *gate) refuse(w http.ResponseWriter, host, port, why string) {
 	http.Error(w, "sandboxmcp: "+u.Hostname()+" is refused: "+why, http.StatusForbidden)
 }
 
-// passed are the headers that go out, and come back.
+// Headers that go out with a request, and that come back with its answer.
 var (
 	passedOut  = []string{"Accept", "User-Agent", "Range"}
 	passedBack = []string{"Content-Type", "Content-Range", "Accept-Ranges", "Last-Modified", "X-PyPI-Last-Serial"}

@@ -228,7 +228,7 @@ func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (
 		numbers = []string{numbers[0] + "." + numbers[1]}
 	}
 	kind := language + numbers[0]
-	if !plainName.MatchString(kind) || numbers[0] == "" {
+	if !plainName().MatchString(kind) || numbers[0] == "" {
 		return "", fmt.Errorf("%s has a version that no layer can be named after: %q", r.Path, r.Version)
 	}
 	return kind, nil

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -35,13 +34,13 @@ func (h host) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = &out, &trouble
 	if err := cmd.Run(); err != nil {
 		line, _, _ := strings.Cut(strings.TrimSpace(trouble.String()), "\n")
-		return nil, fmt.Errorf("%s: %w (%s)", filepath.Base(args[0]), err, shorten(userinfo.ReplaceAllString(line, "//***@")))
+		return nil, fmt.Errorf("%s: %w (%s)", filepath.Base(args[0]), err, shorten(userinfo().ReplaceAllString(line, "//***@")))
 	}
 	return out.Bytes(), nil
 }
 
 // userinfo is where a URL has its password.
-var userinfo = regexp.MustCompile(`//[^/\s]*@`)
+var userinfo = lazy(`//[^/\s]*@`)
 
 // beside returns the first of the programs that exists: absolute names, or names on the PATH.
 func beside(names ...string) string {

@@ -165,7 +165,7 @@ func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (
 
 func tooLarge(max int64) error {
 	return &backends.Refusal{Reason: fmt.Sprintf("the packages would be larger than %d MiB together", max>>20),
-		Remedy: "ask for smaller ones, or have the operator raise the size of package layers"}
+		Remedy: "ask for smaller ones, or raise packages.max_mb in the configuration"}
 }
 
 // run is the package manager's run in a sandbox, and what it left there.

@@ -3,18 +3,15 @@ package packages
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
 // stock is what the registry of a test has.
@@ -127,22 +124,6 @@ func TestNode(t *testing.T) {
 	}
 	if got := b.run("default", "node", "console.log(require('@team/loud'), require('greet'))"); got != "FRIEND hello one, friend" {
 		t.Errorf("both: got %q", got)
-	}
-}
-
-// TestReadOnly: no run changes what others import.
-func TestReadOnly(t *testing.T) {
-	b := newBench(t, Config{})
-	stock(b.registry)
-	b.install(b.order("python", "greet"))
-	b.install(b.order("node", "greet"))
-	for language, code := range map[string]string{
-		"python": "import os\nfor f in (lambda: open('/packages/greet/__init__.py', 'a'), lambda: open('/packages/x', 'w'), lambda: os.chmod('/packages', 0o777), lambda: os.remove('/packages/tone.py')):\n  try: f(); print('done')\n  except OSError as e: print(e.errno in (30, 1, 13))",
-		"node":   "const fs = require('fs'); for (const f of [() => fs.appendFileSync('/node_modules/greet/index.js', 'x'), () => fs.writeFileSync('/node_modules/x', ''), () => fs.chmodSync('/node_modules', 0o777), () => fs.rmSync('/node_modules/tone/index.js')]) try { f(); console.log('done') } catch (e) { console.log(['EROFS', 'EPERM', 'EACCES'].includes(e.code) ? 'True' : e.code) }",
-	} {
-		if got := b.run("default", language, code); got != "True\nTrue\nTrue\nTrue" {
-			t.Errorf("%s: got %q", language, got)
-		}
 	}
 }
 
@@ -275,31 +256,6 @@ ask('publish', 'PUT', 'http://' + process.argv[3] + '/npm/eager')
 	}
 }
 
-// TestConcurrent: installs of a namespace come one after the other, and none is lost.
-func TestConcurrent(t *testing.T) {
-	dir := t.TempDir()
-	b := newBench(t, Config{Dir: dir})
-	other := benchWith(t, Config{Dir: dir}, b.registry) // as another server does
-	names := []string{"one", "two", "three", "four"}
-	for _, n := range names {
-		b.wheel(n, "1.0", map[string]string{n + ".py": "x = 1\n"})
-	}
-	var all sync.WaitGroup
-	for i, n := range names {
-		all.Go(func() {
-			s := []*bench{b, other}[i%2]
-			if r, err := s.Install(t.Context(), s.order("python", n)); err != nil || r.ExitCode != 0 {
-				t.Errorf("%s: %v %s", n, err, r.Stderr)
-			}
-		})
-	}
-	all.Wait()
-	if got := b.run("default", "python", "import one, two, three, four; print('all')"); got != "all" {
-		t.Errorf("got %q", got)
-	}
-	clean(t, dir)
-}
-
 // TestCancelled: a caller that gives up leaves nothing, and the layer as it was.
 func TestCancelled(t *testing.T) {
 	for _, session := range []string{"", "s1"} {
@@ -329,79 +285,5 @@ func TestCancelled(t *testing.T) {
 		if got := b.says(b.start("python", v), "python", v, pyHello); got != "hello one, friend" {
 			t.Errorf("got %q", got)
 		}
-	}
-}
-
-// TestNamespaces see nothing of each other.
-func TestNamespaces(t *testing.T) {
-	b := newBench(t, Config{})
-	stock(b.registry)
-	o := b.order("python", "greet==1.0")
-	o.Namespace = "team"
-	b.install(o)
-	for _, ns := range []string{"default", "Team", "tea", "team2"} {
-		if got := b.run(ns, "python", pyHello); !strings.Contains(got, "ModuleNotFoundError") {
-			t.Errorf("%s: got %q", ns, got)
-		}
-	}
-	if got := b.run("team", "python", pyHello); got != "hello one, friend" {
-		t.Errorf("got %q", got)
-	}
-	if got := b.run("team", "python", "import os; print(os.listdir('/packages'), os.path.exists('/packages/..' + '/namespaces'))"); !strings.HasSuffix(got, "False") {
-		t.Errorf("got %q", got)
-	}
-	for _, name := range []string{"", ".", "..", "../team", "a/b", "/etc", "a\x00b", strings.Repeat("x", 65), "..\\x"} {
-		o.Namespace = name
-		if _, err := b.Install(t.Context(), o); err == nil && name != "." && name != ".." {
-			t.Errorf("install into %q: no error", name)
-		}
-		if v, err := b.View(t.Context(), b.backend, name, "", "python"); len(v.Mounts) > 0 && name != "." && name != ".." {
-			t.Errorf("view of %q: %v %v", name, v, err)
-		}
-		o := o
-		o.Namespace, o.Session = "team", name
-		if name != "" {
-			if _, err := b.Install(t.Context(), o); err == nil {
-				t.Errorf("install into session %q: no error", name)
-			}
-		}
-	}
-	above, err := os.ReadDir(filepath.Dir(b.cfg.Dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range above {
-		if strings.HasPrefix(e.Name(), "python") {
-			t.Errorf("%s is beside the store", e.Name())
-		}
-	}
-}
-
-// BenchmarkView is what a run pays for its packages.
-func BenchmarkView(t *testing.B) {
-	b := process.New(process.Config{StateDir: t.TempDir()})
-	defer b.Close()
-	s, err := Open(Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	sh, err := s.shelfOf("default", "python9.9")
-	if err == nil {
-		err = os.MkdirAll(sh.join("tmp-x/content"), 0o700)
-	}
-	if err == nil {
-		_, err = sh.publish(layer{dir: sh.join("tmp-x")})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.runtimes["process python"] = backends.Runtime{Version: "9.9.9"}
-	for t.Loop() {
-		v, err := s.View(t.Context(), b, "default", "", "python")
-		if err != nil {
-			t.Fatal(err)
-		}
-		v.Release()
 	}
 }

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -95,7 +96,7 @@ func (npm) read(o Order, base layer, h harvest) (all, brought []Package, err err
 			continue
 		}
 		top := i == 0
-		p := Package{Name: first(entry.Name, place[i+len(modules)+1:]), Version: entry.Version, Hash: entry.Integrity}
+		p := Package{Name: cmp.Or(entry.Name, place[i+len(modules)+1:]), Version: entry.Version, Hash: entry.Integrity}
 		changed := !before[p]
 		p.Requested = top && wanted[p.Name] != ""
 		all = append(all, p)

@@ -2,6 +2,7 @@ package packages
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,7 +106,7 @@ func (c npmConfig) sources(set *settings) error {
 // way takes over how the registries are reached.
 func (c npmConfig) way(set *settings) error {
 	except := strings.ReplaceAll(c.text("noproxy"), "\n", ",")
-	if err := set.viaProxy("npm's proxy", c.text("proxy"), first(c.text("https-proxy"), c.text("proxy")), except); err != nil {
+	if err := set.viaProxy("npm's proxy", c.text("proxy"), cmp.Or(c.text("https-proxy"), c.text("proxy")), except); err != nil {
 		return err
 	}
 	if name := c.text("cafile"); name != "" {
@@ -216,11 +216,11 @@ func unquote(s string) string {
 	return s
 }
 
-var variable = regexp.MustCompile(`\$\{([^}?]+)\??\}`)
+var variable = lazy(`\$\{([^}?]+)\??\}`)
 
 // fromEnvironment replaces ${NAME}, as npm does in its files.
 func fromEnvironment(s string) string {
-	return variable.ReplaceAllStringFunc(s, func(ref string) string {
-		return os.Getenv(variable.FindStringSubmatch(ref)[1])
+	return variable().ReplaceAllStringFunc(s, func(ref string) string {
+		return os.Getenv(variable().FindStringSubmatch(ref)[1])
 	})
 }

@@ -8,6 +8,7 @@
 package packages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,8 @@ type Config struct {
 	MaxBytes int64
 }
 
-const defaultMaxBytes = 2 << 30
+// DefaultMaxBytes is what a zero Config means.
+const DefaultMaxBytes = 2 << 30
 
 var errClosed = errors.New("the package store is closed")
 
@@ -57,7 +59,7 @@ func Open(c Config) (*Store, error) {
 		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
 	}
 	if c.MaxBytes <= 0 {
-		c.MaxBytes = defaultMaxBytes
+		c.MaxBytes = DefaultMaxBytes
 	}
 	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}, runtimes: map[string]backends.Runtime{}}
 	for _, dir := range []string{c.Dir, s.namespaces(), s.sessionsDir()} {
@@ -185,22 +187,12 @@ type View struct {
 var installLimits = backends.Limits{RAM: 1 << 30, Wall: 5 * time.Minute, CPU: 2, Processes: 64}
 
 func (s *Store) limits(l backends.Limits) backends.Limits {
-	d := installLimits
-	// What was downloaded and what was unpacked of it are there at the same time.
-	d.Disk = 2 * s.cfg.MaxBytes
-	for _, f := range []struct{ asked, set *int64 }{{&l.RAM, &d.RAM}, {&l.Disk, &d.Disk}} {
-		if *f.asked > 0 {
-			*f.set = *f.asked
-		}
+	return backends.Limits{
+		RAM:       cmp.Or(l.RAM, installLimits.RAM),
+		Wall:      cmp.Or(l.Wall, installLimits.Wall),
+		CPU:       cmp.Or(l.CPU, installLimits.CPU),
+		Processes: cmp.Or(l.Processes, installLimits.Processes),
+		// What was downloaded and what was unpacked of it are there at the same time.
+		Disk: cmp.Or(l.Disk, 2*s.cfg.MaxBytes),
 	}
-	if l.Wall > 0 {
-		d.Wall = l.Wall
-	}
-	if l.CPU > 0 {
-		d.CPU = l.CPU
-	}
-	if l.Processes > 0 {
-		d.Processes = l.Processes
-	}
-	return d
 }

@@ -3,6 +3,7 @@ package packages
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +53,7 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 		if err != nil {
 			return settings{}, fmt.Errorf("ask pip for its index: %w", err)
 		}
-		m := defaultIndex.FindSubmatch(out)
+		m := defaultIndex().FindSubmatch(out)
 		if m == nil {
 			return settings{}, &backends.Refusal{Reason: "pip does not say which index it uses", Remedy: "pip config set global.index-url URL"}
 		}
@@ -71,7 +71,7 @@ func (p pip) settings(ctx context.Context, h host) (settings, error) {
 }
 
 // defaultIndex is in pip's own words where nobody configured another one.
-var defaultIndex = regexp.MustCompile(`(?s)--index-url <url>.*?\(default\s+(https?://[^\s)]+)\)`)
+var defaultIndex = lazy(`(?s)--index-url <url>.*?\(default\s+(https?://[^\s)]+)\)`)
 
 // options are what pip says, by section and name: "global.index-url", "install.pre", ":env:.proxy".
 type options map[string]string
@@ -115,7 +115,7 @@ func pythonString(s string) string {
 
 // get is an option as pip install would see it.
 func (c options) get(name string) string {
-	return first(c[":env:."+name], c["install."+name], c["global."+name])
+	return cmp.Or(c[":env:."+name], c["install."+name], c["global."+name])
 }
 
 func (c options) all(name string) []string { return strings.Fields(c.get(name)) }
@@ -211,12 +211,12 @@ func (c options) way(set *settings) error {
 	// An option of pip's is stronger than the environment and its exceptions.
 	proxy, except := c.get("proxy"), ""
 	if proxy == "" {
-		except = first(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))
+		except = cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))
 	}
 	if err := set.viaProxy("pip's proxy", proxy, proxy, except); err != nil {
 		return err
 	}
-	if name := first(c.get("cert"), os.Getenv("REQUESTS_CA_BUNDLE"), os.Getenv("CURL_CA_BUNDLE")); name != "" {
+	if name := cmp.Or(c.get("cert"), os.Getenv("REQUESTS_CA_BUNDLE"), os.Getenv("CURL_CA_BUNDLE")); name != "" {
 		set.roots = x509.NewCertPool()
 		if err := addRoots(set.roots, name); err != nil {
 			return fmt.Errorf("pip's cert: %w", err)

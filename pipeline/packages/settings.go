@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // settings are what the operator configured a package manager with, split in two: what the gate
@@ -83,7 +85,7 @@ func (s *settings) hide(all ...string) {
 // redact takes secrets out of a text of ours.
 func (s *settings) redact(text string) string {
 	for _, secret := range s.secret {
-		text = strings.ReplaceAll(text, secret, "***REDACTED***")
+		text = strings.ReplaceAll(text, secret, vault.Mark)
 	}
 	return text
 }
@@ -123,7 +125,7 @@ func portOf(u *url.URL) string {
 // the environment.
 func (s *settings) viaProxy(what, plain, secure, except string) error {
 	env := httpproxy.FromEnvironment()
-	c := httpproxy.Config{HTTPProxy: first(plain, env.HTTPProxy), HTTPSProxy: first(secure, env.HTTPSProxy), NoProxy: except}
+	c := httpproxy.Config{HTTPProxy: cmp.Or(plain, env.HTTPProxy), HTTPSProxy: cmp.Or(secure, env.HTTPSProxy), NoProxy: except}
 	for _, raw := range []string{c.HTTPProxy, c.HTTPSProxy} {
 		if raw == "" {
 			continue
@@ -142,13 +144,4 @@ func (s *settings) viaProxy(what, plain, secure, except string) error {
 	}
 	s.proxy = c.ProxyFunc()
 	return nil
-}
-
-func first(all ...string) string {
-	for _, s := range all {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }

@@ -100,7 +100,7 @@ func (k *Keeper) Check(idle, lifetime time.Duration) error {
 // it ends the session again.
 func (k *Keeper) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
 	s := &Session{keeper: k, build: start, env: p.Env, close: p.Close, info: p.Info, turn: make(chan struct{}, 1),
-		dead: make(chan struct{}), cells: map[string]string{}, seen: map[string]Seen{}}
+		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	if err := k.room(p.Info.Namespace); err != nil {
 		s.done()
 		return Info{}, err

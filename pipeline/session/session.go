@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,7 +33,17 @@ type Session struct {
 	dead   chan struct{}
 	leases []*vault.Lease
 	cells  map[string]string // NAME -> VALUE of the environment that cells were given
-	seen   map[string]Seen
+	seen   map[FileID]Seen
+}
+
+// FileID stands for a file's name. A program can make a quarter of a million names of 4 KiB each, which
+// are too many bytes to remember.
+type FileID [16]byte
+
+// IDOf returns the id of a name in the workspace.
+func IDOf(name string) FileID {
+	sum := sha256.Sum256([]byte(name))
+	return FileID(sum[:16])
 }
 
 // Seen is a file of the workspace as it was after the cell before.
@@ -66,6 +77,14 @@ func (s *Session) ended() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Errorf("%w: %s", ErrDead, reasons[s.info.Ended])
+}
+
+// Over says why the session has ended, nil while it lives.
+func (s *Session) Over() error {
+	if s.Info().State != "dead" {
+		return nil
+	}
+	return s.ended()
 }
 
 // reasons says in words why a session has ended.
@@ -109,13 +128,14 @@ func (c *Claim) ready(ctx context.Context) error {
 
 // mourn notes why an interpreter has died. A cell that is told of it at once needs no second notice.
 func (s *Session) mourn(k *kernel.Kernel) {
+	why := s.Redact(Death(k)) // which may quote what the program said
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kernel != k {
 		return
 	}
 	s.kernel = nil
-	s.lost = Death(k)
+	s.lost = why
 	s.info.Restarts = append(s.info.Restarts, Restart{s.keeper.now(), s.lost})
 	if n := len(s.info.Restarts); n > maxRestarts {
 		s.info.Restarts = s.info.Restarts[n-maxRestarts:]
@@ -147,8 +167,11 @@ func Death(k *kernel.Kernel) string {
 // some kernels kill all that is in a group which runs out of memory.
 func (s *Session) revive(ctx context.Context) error {
 	k, err := kernel.Start(ctx, s.Box(), s.info.Language, s.env)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && s.Over() == nil {
 		k, err = s.rebuild(ctx)
+	}
+	if err != nil && s.Over() != nil {
+		return s.Over() // somebody has closed its sandbox meanwhile
 	}
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -160,7 +183,9 @@ func (s *Session) revive(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kernel, s.cells = k, map[string]string{}
-	s.info.State = "busy"
+	if s.info.State != "dead" {
+		s.info.State = "busy"
+	}
 	return nil
 }
 
@@ -175,8 +200,14 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 		return nil, err
 	}
 	s.mu.Lock()
+	if s.info.State == "dead" { // it ended meanwhile, and whoever ends it knows the old sandbox alone
+		s.mu.Unlock()
+		box.Close()
+		k.Close()
+		return nil, s.ended()
+	}
 	old := s.box
-	s.box, s.seen = box, map[string]Seen{}
+	s.box, s.seen = box, map[FileID]Seen{}
 	s.lost += ", and its sandbox with it, so that its files are lost, too"
 	s.mu.Unlock()
 	old.Close()
@@ -250,14 +281,14 @@ func (c *Claim) Lost() string {
 }
 
 // Files are what the workspace held after the last cell.
-func (c *Claim) Files() map[string]Seen {
+func (c *Claim) Files() map[FileID]Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.seen)
 }
 
 // See remembers what the workspace holds now.
-func (c *Claim) See(files map[string]Seen) {
+func (c *Claim) See(files map[FileID]Seen) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen = files
@@ -281,6 +312,19 @@ func (s *Session) Leases() []*vault.Lease {
 func (s *Session) Redact(text string) string {
 	for _, l := range s.Leases() {
 		text = l.Redact(text)
+	}
+	return text
+}
+
+// RedactCut is Redact for text whose end was cut off: what may be the beginning of a secret there
+// is taken out, too.
+func (s *Session) RedactCut(text string) string {
+	for _, l := range s.Leases() {
+		var clean strings.Builder
+		w := l.Writer(&clean)
+		w.Write([]byte(text)) // if it fails, nothing of the text is told
+		text = clean.String() // without what is held back until Close
+		w.Close()
 	}
 	return text
 }

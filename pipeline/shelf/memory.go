@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Bounds of what is kept in memory, in bytes. A result can hold images, which no output counts.
+// Bounds of what is kept in memory. A result can hold images, which no output counts.
 const (
-	maxWeight = 256 << 10 // of one run
-	maxMemory = 64 << 20  // of all of them
+	maxRuns   = 1000
+	maxWeight = 256 << 10 // bytes of one run
+	maxMemory = 64 << 20  // bytes of all of them
 )
 
 // memory holds small runs, the oldest first.
@@ -48,7 +49,7 @@ func (s *Shelf) remember(r Record) {
 	m.runs[r.ID] = remembered{r, s.now()}
 	m.order = append(m.order, r.ID)
 	m.weight += r.weight()
-	for len(m.order) > s.c.MaxRuns || m.weight > maxMemory {
+	for len(m.order) > s.most || m.weight > maxMemory {
 		m.drop(m.order[0])
 	}
 	s.expire()

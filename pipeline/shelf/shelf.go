@@ -21,7 +21,6 @@ import (
 const (
 	DefaultMaxBytes = 1 << 30
 	DefaultMaxAge   = 24 * time.Hour
-	DefaultMaxRuns  = 1000
 )
 
 // ErrUnknown says that there is no such run, or that it was taken off the shelf.
@@ -34,13 +33,13 @@ type Config struct {
 	Dir      string        // made when missing, and closed to other users
 	MaxBytes int64         // on disk, in blocks as they are used; 0 is 1 GiB
 	MaxAge   time.Duration // since it was put there; 0 is 24 hours
-	MaxRuns  int           // in memory; 0 is 1000
 }
 
 // Shelf keeps runs. Its methods may be called concurrently.
 type Shelf struct {
-	c   Config
-	now func() time.Time
+	c    Config
+	most int // runs in memory
+	now  func() time.Time
 
 	mu     sync.Mutex
 	memory memory
@@ -61,10 +60,7 @@ func Open(c Config) (*Shelf, error) {
 	if c.MaxAge <= 0 {
 		c.MaxAge = DefaultMaxAge
 	}
-	if c.MaxRuns <= 0 {
-		c.MaxRuns = DefaultMaxRuns
-	}
-	s := &Shelf{c: c, now: time.Now, full: make(chan struct{}, 1), stop: make(chan struct{})}
+	s := &Shelf{c: c, most: maxRuns, now: time.Now, full: make(chan struct{}, 1), stop: make(chan struct{})}
 	var err error
 	if s.c.Dir, err = filepath.Abs(c.Dir); err == nil {
 		err = s.makeDir()

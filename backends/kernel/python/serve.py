@@ -26,14 +26,16 @@ def serve():
         body = head and receive(int.from_bytes(head, 'big'))
         if not body:
             return
-        frame = decode(body.decode())
-        del head, body
+        number = int(body.partition(b'"id":')[2].partition(b',')[0])  # op, before it, holds no such text
+        frame = None
         try:
+            frame = decode(body.decode())
+            del head, body
             done = answer(frame)
-        except BaseError as e:  # such as no memory, or from a signal's handler
-            done = {'op': 'done', 'id': frame['id'], 'error': {'type': type(e).__name__, 'message': short(e), 'traceback': ''}}
+        except BaseError as e:  # such as no memory, too deep a value, or from a signal's handler
+            done = {'op': 'done', 'id': number, 'error': {'type': type(e).__name__, 'message': short(e), 'traceback': ''}}
         state.cell = 0
-        del frame
+        head = body = frame = None
         send(done)
         del done
 

@@ -1,0 +1,100 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// TestStartFails is about interpreters that don't start.
+func TestStartFails(t *testing.T) {
+	for _, c := range []struct{ name, language, program, want string }{
+		{"no such language", "cobol", "", `no kernel for language "cobol"`},
+		{"no such program", "python", "/nowhere/python", "no such file"},
+		{"another program", "python", "/bin/false", "ended (exit, exit code 1)"},
+		{"silent program", "python", "/bin/cat", "context deadline exceeded"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			patience, program := 20*time.Second, c.program
+			if c.name == "silent program" {
+				patience = 200 * time.Millisecond
+				program, _ = filepath.Abs("testdata/silent")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := Start(ctx, newBare(t, map[string]string{"python": program}), c.language, nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+// rogue is a sandbox whose interpreter says what a test wants.
+type rogue struct {
+	bare
+	say func(c io.Writer)
+}
+
+func (r *rogue) Exec(ctx context.Context, _ backends.Command, streams backends.Streams) (backends.Result, error) {
+	ours, theirs := io.Pipe()
+	streams.Channel(struct {
+		io.Reader
+		io.Writer
+		io.Closer
+	}{ours, io.Discard, ours})
+	streams.Begun(backends.Containment{})
+	go r.say(theirs)
+	<-ctx.Done()
+	return backends.Result{Ended: backends.EndedCancelled}, nil
+}
+
+// TestRogue is about drivers that are no longer ours: they are killed, and that is all.
+func TestRogue(t *testing.T) {
+	frame := func(text string) []byte {
+		return append([]byte{0, 0, 0, byte(len(text))}, text...)
+	}
+	for name, said := range map[string][]byte{
+		"a frame too large": {0xff, 0xff, 0xff, 0xff},
+		"half a frame":      {0, 0, 1, 0, '{'},
+		"no JSON":           frame("hello"),
+		"wrong types":       frame(`{"op":"done","id":"x"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, err := Start(t.Context(), &rogue{say: func(c io.Writer) {
+				c.Write(frame(`{"op":"ready"}`))
+				c.Write(said)
+				c.(io.Closer).Close()
+			}}, "python", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-k.Done()
+			if _, err := k.Death(); err == nil || !strings.HasPrefix(err.Error(), "protocol: ") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("answers that nobody asked for", func(t *testing.T) {
+		k, err := Start(t.Context(), &rogue{say: func(c io.Writer) {
+			c.Write(frame(`{"op":"ready"}`))
+			for id := range 3 {
+				c.Write(frame(fmt.Sprintf(`{"op":"done","id":%d,"value":{"text/plain":"%d"}}`, id, id)))
+			}
+		}}, "python", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		out, err := k.Run(t.Context(), Cell{Code: "1", Timeout: 5 * time.Second})
+		if err != nil || out.Value["text/plain"] != "1" {
+			t.Errorf("got %+v %v", out, err)
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+func filesField() field {
+	f := named("files", `Files to put into the working directory first: name to content, such as {"data.csv": "a,b\n1,2"}. `+
+		`Binary content is written as a data URL: "data:;base64,iVBORw0...".`,
+		field{kind: "string", about: "The file's text, or a data URL with base64.", any: true}).such("notes").upTo(1000)
+	f.reshape = byName
+	return f
+}
+
+// file is what callers of other tools write for one.
+type file struct {
+	Name, Path, Filename  string
+	Text, Content, Base64 *string
+	Encoding              string
+}
+
+// byName turns a list of files that have names into an object of files. What it can't read stays as it is.
+func byName(raw json.RawMessage) json.RawMessage {
+	var list []json.RawMessage
+	if !bytes.HasPrefix(raw, []byte("[")) || json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		return raw
+	}
+	all := map[string]json.RawMessage{}
+	for _, one := range list {
+		var f file
+		if json.Unmarshal(one, &f) != nil {
+			return raw
+		}
+		name := cmp.Or(f.Name, f.Path, f.Filename)
+		if _, twice := all[name]; twice || name == "" {
+			return raw
+		}
+		all[name] = one
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return raw
+	}
+	return b
+}
+
+// inputs reads files: text, data URLs, and the objects that callers of other tools know.
+func inputs(files args) ([]pipeline.Input, error) {
+	var all []pipeline.Input
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		content, err := fileContent(files.raw(name))
+		if err != nil {
+			return nil, bad("files", "%q: %v", clip(name, 80), err)
+		}
+		all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Content: content})
+	}
+	return all, nil
+}
+
+func fileContent(raw json.RawMessage) ([]byte, error) {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		if strings.HasPrefix(s, "data:") {
+			return dataURL(s)
+		}
+		return []byte(s), nil
+	}
+	var f file
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(&f)
+	var given []*string
+	for _, one := range []*string{f.Text, f.Content, f.Base64} {
+		if one != nil {
+			given = append(given, one)
+		}
+	}
+	if err != nil || len(given) != 1 {
+		return nil, errors.New(`must be the text, a data URL, or an object with one of "text", "content" and "base64"`)
+	}
+	switch encoding := strings.ToLower(f.Encoding); {
+	case f.Base64 != nil, encoding == "base64":
+		return fromBase64(*given[0])
+	case encoding == "", encoding == "text", encoding == "utf-8", encoding == "utf8":
+		return []byte(*given[0]), nil
+	}
+	return nil, errors.New(`"encoding" must be text or base64`)
+}
+
+// dataURL returns the content of a data URL. Text that only begins like one is text.
+func dataURL(s string) ([]byte, error) {
+	head, data, ok := strings.Cut(strings.TrimPrefix(s, "data:"), ",")
+	if !ok || strings.ContainsAny(head, "\n ") {
+		return []byte(s), nil
+	}
+	if strings.HasSuffix(head, ";base64") {
+		return fromBase64(data)
+	}
+	text, err := url.PathUnescape(data)
+	if err != nil {
+		return []byte(s), nil
+	}
+	return []byte(text), nil
+}
+
+func fromBase64(s string) ([]byte, error) {
+	s = strings.TrimRight(strings.Join(strings.Fields(s), ""), "=")
+	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if b, err := e.DecodeString(s); err == nil {
+			return b, nil
+		}
+	}
+	return nil, errors.New("is not base64")
+}

@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+)
+
+// Programs choose more texts than those that they print.
+func TestNamesThatProgramsChooseAreRedacted(t *testing.T) {
+	p, _, memory := newReal(t, nil)
+	word, digits := strings.Repeat("Zq7vXw", 4), strings.Repeat("98765", 4)
+	memory.Set("default", "WORD", []byte(word))
+	memory.Set("default", "DIGITS", []byte(digits))
+	s := open(t, p, NewSession{})
+	secrets := func(q *Request) { q.Secrets = []string{"WORD", "DIGITS"} }
+	for _, test := range []struct{ name, code string }{
+		{"type of a display", "import os\nW = os.environ['WORD']\nclass A:\n    def _repr_mimebundle_(self, *a, **k): return {'text/plain': 'x', 'text/' + W: 'y'}\ndisplay(A()); A()"},
+		{"type of a variable", "obj = type(W, (), {})()"},
+		{"variable that is cut within it", "del obj; cut = 'a' * 183 + W"},
+		{"frame that can't be read", "import struct, time\nd = b'{\"op\":\"done\",\"id\":%s}' % os.environ['DIGITS'].encode()\n" +
+			"for fd in (1003, 503, 253, 103):\n    try:\n        os.write(fd, struct.pack('>I', len(d)) + d)\n    except OSError: pass\ntime.sleep(10)"},
+		{"after that", "1"},
+	} {
+		res := cell(t, p, s.ID, test.code, secrets)
+		state, err := p.Inspect(t.Context(), "", s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, err := json.Marshal([]any{res, state, p.Sessions("")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{word[:8], digits[:10]} {
+			if i := strings.Index(string(told), part); i >= 0 {
+				t.Errorf("%s: a secret is in %s", test.name, told[max(0, i-80):i+len(part)])
+			}
+		}
+	}
+	info, err := p.Session("", s.ID)
+	if err != nil || len(info.Restarts) != 1 {
+		t.Errorf("restarts %v, %v; want the one for the frame", info.Restarts, err)
+	}
+}
+
+// What a cell shows costs memory, even if there is nothing in it.
+func TestEmptyDisplaysAreBounded(t *testing.T) {
+	p, _, _ := newReal(t, nil)
+	s := open(t, p, NewSession{})
+	res := cell(t, p, s.ID, "for i in range(100_000): display({'text/plain': ''}, raw=True)", nil)
+	if n := len(res.Displays); n == 0 || n > maxShown/perShown+1 {
+		t.Errorf("%d displays are in the result, want at most %d", n, maxShown/perShown+1)
+	}
+	if last := res.Displays[len(res.Displays)-1]; len(last) != 1 || !strings.Contains(kernel.Bundle(last)["text/plain"], "not shown") {
+		t.Errorf("the last one is %v", last)
+	}
+}

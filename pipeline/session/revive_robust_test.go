@@ -1,0 +1,96 @@
+//go:build linux
+
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+)
+
+// counted is a sandbox that says once that it is closed.
+type counted struct {
+	backends.Sandbox
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Sandbox.Close()
+}
+
+// A session that is ended while its sandbox is being built again takes the new one along.
+func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
+	b := process.New(process.Config{StateDir: t.TempDir()})
+	defer b.Close()
+	if probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
+		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "sandbox") {
+			t.Fatalf("no sandbox: %v %s", err, probe.Why)
+		}
+		t.Skip("no sandbox here: ", probe.Why)
+	}
+	var open atomic.Int64
+	again, ended := make(chan struct{}), make(chan struct{})
+	start := func(ctx context.Context) (backends.Sandbox, error) {
+		box, err := b.Start(ctx, backends.Spec{ID: "session", Language: "shell", Keep: true})
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-again: // the second is built while the session is ended
+			<-ended
+		default:
+		}
+		open.Add(1)
+		return &counted{Sandbox: box, open: &open}, nil
+	}
+	k := NewKeeper(Config{})
+	defer k.Close()
+	info, err := k.Open(t.Context(), Plan{Info: Info{ID: "s", Namespace: "n", Language: "shell"}}, start, func(Info) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := k.Get(info.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Box().Close()
+	<-s.kernel.Done()
+	close(again)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for s.Info().Restarts == nil {
+			time.Sleep(time.Millisecond) // until it is noticed
+		}
+		go func() {
+			for s.Over() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			close(ended)
+		}()
+		time.Sleep(50 * time.Millisecond) // so that it is being built
+		k.End(info.ID, "closed")
+	}()
+	claim, err := s.Claim(t.Context())
+	if !errors.Is(err, ErrDead) {
+		t.Errorf("claim a session that was ended meanwhile: %v, want %v", err, ErrDead)
+	}
+	if err == nil {
+		claim.Release()
+	}
+	<-over
+	if n := open.Load(); n != 0 {
+		t.Errorf("%d sandboxes are open, want none", n)
+	}
+}
