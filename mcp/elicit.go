@@ -141,7 +141,7 @@ func told(p *approval.Pending, a approval.Answer) *answer {
 		if p.Question.CodeSHA256 != "" {
 			text += ", for the code with SHA-256 " + p.Question.CodeSHA256 + " only"
 		}
-		text += "\nwhat to do: name it in allowed_domains of the next execute_code or create_session"
+		text += "\nnote: this version records the answer and lets no name out yet; do without the network"
 	} else {
 		if a.Reason != "" {
 			text += ": " + f.Reason

@@ -30,6 +30,9 @@ func (shellCodec) encode(q request) ([]byte, error) {
 		}
 		fields = append([]string{q.Code}, q.environment()...)
 	case "set":
+		if q.Key == "IFS" { // our own reading of the next request depends on it
+			return nil, errors.New("IFS says how the shell splits words: set it in code")
+		}
 		text, err := shellText(q.Value)
 		if err != nil {
 			return nil, err

@@ -19,6 +19,7 @@ func TestShellRequest(t *testing.T) {
 		{"vars", request{Op: "vars", ID: 10}, "vars 10 -\n"},
 		{"NUL in code", request{Op: "run", ID: 7, Code: "a\x00"}, "NUL byte"},
 		{"NUL in a value", request{Op: "set", ID: 7, Key: "k", Value: []byte(`"\u0000"`)}, "NUL byte"},
+		{"IFS", request{Op: "set", ID: 7, Key: "IFS", Value: []byte(`","`)}, "IFS"},
 		{"too large", request{Op: "run", ID: 7, Code: strings.Repeat("a", maxFrame+1)}, "more than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
