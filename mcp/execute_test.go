@@ -257,7 +257,7 @@ func TestKeepAlive(t *testing.T) {
 		select {
 		case message := <-said:
 			contains(t, message, "running for 0 s")
-		case <-time.After(5 * time.Second):
+		case <-time.After(20 * time.Second):
 			t.Fatal("no sign of life")
 		}
 	}
@@ -307,7 +307,7 @@ func sleeper(t *testing.T) (code string, alive func() bool) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it did not come to pass: %s", what)
 		}

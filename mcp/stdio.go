@@ -30,7 +30,7 @@ const (
 	maxHeld = 256 << 20
 	// lastCalls is how long calls may take to end by themselves after stdin has: what was piped in
 	// with its end behind it is answered, and clients wait at least two seconds before they kill.
-	lastCalls = time.Second
+	lastCalls = 3 * time.Second
 	// lastWrite is how long a client that does not read can hold up the end.
 	lastWrite = 2 * time.Second
 )

@@ -204,7 +204,7 @@ func TestNoNewlineAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, out.String(), `"id":1,`, `"id":3,`, `42`)
-	if d := time.Since(start); d > lastCalls+time.Second {
+	if d := time.Since(start); d > lastCalls+15*time.Second {
 		t.Errorf("it took %v", d)
 	}
 }
@@ -299,7 +299,7 @@ func TestManyCalls(t *testing.T) {
 		})
 		if i%50 == 0 {
 			start := time.Now()
-			if m := p.call("ping", `{}`); m.Error != nil || time.Since(start) > 2*time.Second {
+			if m := p.call("ping", `{}`); m.Error != nil || time.Since(start) > 20*time.Second {
 				t.Errorf("ping: %v after %v", m.Error, time.Since(start))
 			}
 		}
@@ -318,7 +318,7 @@ func TestPingWhileAllRun(t *testing.T) {
 	}
 	start := time.Now()
 	p.call("ping", `{}`)
-	if d := time.Since(start); d > 3*time.Second {
+	if d := time.Since(start); d > 20*time.Second {
 		t.Errorf("ping took %v", d)
 	}
 	for _, id := range ids {
