@@ -104,21 +104,23 @@ func (p *Pipeline) limitCell(q Request, info session.Info) (Bounds, error) {
 	return limits, err
 }
 
-// sessionError says what to do about a session that can't be used.
+// sessionRemedies are what to do about a session that can't be used.
+var sessionRemedies = []struct {
+	err    error
+	remedy string
+}{
+	{session.ErrUnknown, "create one with create_session, or leave session_id out"},
+	{session.ErrDead, "create a new one with create_session; its variables and files are gone"},
+	{session.ErrFull, "end one with terminate_session, or raise sessions.per_namespace or sessions.total in the configuration"},
+}
+
 func sessionError(stage string, err error) error {
-	switch {
-	case errors.Is(err, session.ErrUnknown):
-		e := refuse(stage, err.Error(), "create one with create_session, or leave session_id out")
-		e.err = err
-		return e
-	case errors.Is(err, session.ErrDead):
-		e := refuse(stage, err.Error(), "create a new one with create_session; its variables and files are gone")
-		e.err = err
-		return e
-	case errors.Is(err, session.ErrFull):
-		e := refuse(stage, err.Error(), "end one with terminate_session, or raise sessions.per_namespace or sessions.total in the configuration")
-		e.err = err
-		return e
+	for _, r := range sessionRemedies {
+		if errors.Is(err, r.err) {
+			e := refuse(stage, err.Error(), r.remedy)
+			e.err = err
+			return e
+		}
 	}
 	return broke(stage, err)
 }
@@ -149,7 +151,7 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 	s.claim.Note(s.Env)
 	before := s.box.Usage()
 	out, err := s.claim.Run(ctx, kernel.Cell{
-		Code: string(s.code.Source), Env: slices.Concat(s.Env, s.secrets()), Timeout: s.limits.Wall,
+		Code: string(s.code.Source), Env: slices.Concat(s.Env, s.leases.Env(s.Secrets)), Timeout: s.limits.Wall,
 		Stdout: stdout, Stderr: stderr,
 		Display: func(b kernel.Bundle) {
 			if shown > maxShown {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,13 +43,7 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	if q.Session != "" {
 		return r.checkCell(ctx, c)
 	}
-	if c.backend, err = r.p.backend(q.Backend); err != nil {
-		return c, err
-	}
-	if c.profile = q.Profile; c.profile == "" {
-		c.profile = r.p.cfg.Profile
-	}
-	if c.base, c.requires, err = r.p.profile(c.profile, q.Require); err != nil {
+	if err = r.p.contain(&c, q.Backend, q.Profile, q.Require); err != nil {
 		return c, err
 	}
 	if c.limits, err = r.p.limit(q.Namespace, Bounds{q.Limits, q.Output}); err != nil {
@@ -122,6 +117,16 @@ func plainName(s string) bool {
 		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._-", c))
 	}
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
+}
+
+// contain fills in what is to contain a program: "" is the default backend or profile.
+func (p *Pipeline) contain(c *checked, backend, profile string, more []string) (err error) {
+	if c.backend, err = p.backend(backend); err != nil {
+		return err
+	}
+	c.profile = cmp.Or(profile, p.cfg.Profile)
+	c.base, c.requires, err = p.profile(c.profile, more)
+	return err
 }
 
 // backend returns the backend of this name, or the default one.

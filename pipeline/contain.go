@@ -23,8 +23,8 @@ type started struct {
 	view    packages.View     // the namespace's packages, as they are shown
 }
 
-// Close ends the sandbox, unless it is a session's, and what stands beside it. It may be called more
-// than once.
+// Close ends the sandbox, if there is one and it is not a session's, and what stands beside it. It may
+// be called more than once.
 func (s started) Close() error {
 	if s.tree != nil {
 		s.tree.Close()
@@ -32,7 +32,7 @@ func (s started) Close() error {
 	if s.view.Release != nil {
 		defer s.view.Release()
 	}
-	if s.claim != nil {
+	if s.claim != nil || s.box == nil {
 		return nil
 	}
 	return s.box.Close()
@@ -45,22 +45,14 @@ func (r *run) backend(ctx context.Context, q routed) (started, error) {
 	go func() { recorded <- r.recordStart(ctx) }()
 	s, err := r.build(ctx, q)
 	if rowErr := <-recorded; rowErr != nil {
-		s.closeIfOpen()
+		s.Close()
 		return started{}, rowErr
 	}
 	if err != nil {
-		s.closeIfOpen()
+		s.Close()
 		return started{}, err
 	}
 	return s, nil
-}
-
-func (s started) closeIfOpen() {
-	if s.box != nil {
-		s.Close()
-	} else if s.view.Release != nil {
-		s.view.Release()
-	}
 }
 
 func (r *run) build(ctx context.Context, q routed) (s started, err error) {
@@ -150,7 +142,7 @@ func (q routed) env(file string, packages []string) []string {
 	if strings.HasPrefix(file, outside) {
 		env = []string{"PYTHONPATH=/workspace"} // python looks beside the file, which is elsewhere
 	}
-	return slices.Concat(joinPaths(env, packages), q.Env, q.secrets())
+	return slices.Concat(joinPaths(env, packages), q.Env, q.leases.Env(q.Secrets))
 }
 
 // joinPaths adds variables to env. Where both have one, as only search paths may, the values follow

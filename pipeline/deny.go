@@ -23,13 +23,9 @@ func (p *Pipeline) Deny(ctx context.Context, w Wish, reason, remedy string) erro
 
 // Probe says what a backend offers to sandboxes of the default profile; "" is the default backend.
 func (p *Pipeline) Probe(ctx context.Context, backend string) (backends.Probe, error) {
-	b, err := p.backend(backend)
-	if err != nil {
+	var c checked
+	if err := p.contain(&c, backend, "", nil); err != nil {
 		return backends.Probe{}, err
 	}
-	base, requires, err := p.profile(p.cfg.Profile, nil)
-	if err != nil {
-		return backends.Probe{}, err
-	}
-	return b.Probe(ctx, backends.Spec{Profile: base, Require: requires})
+	return c.backend.Probe(ctx, backends.Spec{Profile: c.base, Require: c.requires})
 }

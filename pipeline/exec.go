@@ -24,7 +24,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	}
 	e := ended{s, newStream(s.limits.Output, s.Stdout), newStream(s.limits.Output, s.Stderr)}
 	r.outputs = [2]*stream{e.stdout, e.stderr}
-	stdout, stderr := s.cleaner(e.stdout), s.cleaner(e.stderr)
+	stdout, stderr := s.leases.Writer(e.stdout), s.leases.Writer(e.stderr)
 	var out backends.Result
 	var err error
 	if s.claim != nil {
@@ -39,7 +39,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 		return ended{}, broke(StageBackend, err)
 	}
 	r.res.addOutcome(out)
-	if gone := lacking(out.Contained, s.requires); gone != nil {
+	if gone := lacking(s.requires, out.Contained.InForce()); gone != nil {
 		return ended{}, &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
 			"backend %q ran the program without %s, which was required: this is a bug of sandboxmcp, and the result is withheld",
 			s.backend.Name(), strings.Join(gone, ", "))}
@@ -49,8 +49,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 
 // lacking returns the required layers that did not hold. Backends promise that there are none;
 // this is the second look.
-func lacking(c backends.Containment, required []string) []string {
-	held := c.InForce()
+func lacking(required, held []string) []string {
 	var gone []string
 	for _, l := range required {
 		if !slices.Contains(held, l) {

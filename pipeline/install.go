@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -80,41 +82,34 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
 		return o, err
 	}
-	profile, backend := p.cfg.Profile, ""
+	var into session.Info // the zero value is the namespace's layer
 	if q.Session != "" {
 		s, err := p.own(q.Namespace, q.Session)
 		if err != nil {
 			return o, err
 		}
-		info := s.Info()
-		if q.Language == "" {
-			q.Language = info.Language
-		}
-		profile, backend = info.Profile, info.Backend
+		into = s.Info()
 	}
-	if q.Language, err = validate.Language(q.Language); err != nil {
+	if q.Language, err = validate.Language(cmp.Or(q.Language, into.Language)); err != nil {
 		return o, refuse(StageValidate, err.Error(), "name the language that the packages are for")
 	}
-	if q.Session != "" {
-		if info, _ := p.Session(q.Namespace, q.Session); info.Language != q.Language {
-			return o, refuse(StageValidate, fmt.Sprintf("the session runs %s, and the packages are for %s", info.Language, q.Language), "")
-		}
+	if q.Session != "" && into.Language != q.Language {
+		return o, refuse(StageValidate, fmt.Sprintf("the session runs %s, and the packages are for %s", into.Language, q.Language), "")
 	}
 	if err := packages.Check(q.Language, q.Packages); err != nil {
 		return o, broke(StageValidate, err)
 	}
 	o = packages.Order{ID: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages, Progress: q.Progress}
-	if o.Backend, err = p.backend(backend); err != nil {
+	var c checked
+	if err := p.contain(&c, into.Backend, into.Profile, nil); err != nil {
 		return o, err
 	}
-	if o.Profile, o.Require, err = p.profile(profile, nil); err != nil {
-		return o, err
-	}
+	o.Backend, o.Profile, o.Require = c.backend, c.base, c.requires
 	if o.Limits, err = p.limitInstall(q.Timeout); err != nil {
 		return o, err
 	}
-	r.res.Language, r.res.Backend, r.res.Profile = q.Language, o.Backend.Name(), profile
-	r.facts = facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": profile, "require": o.Require}
+	r.res.Language, r.res.Backend, r.res.Profile = q.Language, o.Backend.Name(), c.profile
+	r.facts = facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": c.profile, "require": o.Require}
 	r.facts.add("session", q.Session, len(q.Session))
 	return o, nil
 }
@@ -158,14 +153,14 @@ func (r *run) addReceipt(x packages.Receipt) {
 	}
 }
 
-// packagesOf is what a run, or a new session, is shown of installed packages.
-func (p *Pipeline) packagesOf(ctx context.Context, c checked, session string) (packages.View, error) {
+// packagesOf is what a run, or the new session id, is shown of installed packages.
+func (p *Pipeline) packagesOf(ctx context.Context, c checked, id string) (packages.View, error) {
 	// Without a root of its own, a sandbox can't be shown a folder at another place.
 	if p.cfg.Packages == nil || c.base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, c.code.Language) {
 		return packages.View{Release: func() {}}, nil
 	}
-	if session != "" {
-		return p.cfg.Packages.OpenSession(ctx, c.backend, c.Namespace, session, c.code.Language)
+	if id != "" {
+		return p.cfg.Packages.OpenSession(ctx, c.backend, c.Namespace, id, c.code.Language)
 	}
 	return p.cfg.Packages.View(ctx, c.backend, c.Namespace, "", c.code.Language)
 }

@@ -153,15 +153,11 @@ type analyser struct {
 }
 
 func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
-	b, err := p.backend("")
-	if err != nil {
+	var c checked
+	if err := p.contain(&c, "", "", nil); err != nil {
 		return nil, err
 	}
-	base, requires, err := p.profile(p.cfg.Profile, nil)
-	if err != nil {
-		return nil, err
-	}
-	box, err := b.Start(ctx, backends.Spec{ID: newID(), Language: validate.Python, Profile: base, Require: requires, Keep: true,
+	box, err := c.backend.Start(ctx, backends.Spec{ID: newID(), Language: validate.Python, Profile: c.base, Require: c.requires, Keep: true,
 		Limits: backends.Limits{RAM: 512 << 20, CPU: 1, Processes: 4, Disk: 16 << 20}})
 	if err != nil {
 		return nil, err

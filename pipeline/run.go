@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -35,9 +33,7 @@ func (p *Pipeline) begin(q *Request) *run {
 	if q.ID == "" {
 		q.ID = newID()
 	}
-	if q.Namespace == "" {
-		q.Namespace = "default"
-	}
+	q.Namespace = orDefault(q.Namespace)
 	r := &run{p: p, began: time.Now(), facts: q.facts(), clean: func(s string) string { return s }}
 	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
 		Egress: []Decision{}, Layers: []Layer{}}
@@ -105,7 +101,7 @@ func (r *run) queueError(err error) error {
 // armed is a queued request with the secrets that it asked for.
 type armed struct {
 	queued
-	leases []*vault.Lease // of a session: all that it was ever lent
+	leases vault.Leases // of a session: all that it was ever lent
 }
 
 // disarm wipes the secrets, unless a session goes on using them.
@@ -113,58 +109,8 @@ func (a armed) disarm() {
 	if a.claim != nil {
 		return
 	}
-	for _, l := range a.leases {
-		l.Close()
-	}
+	a.leases.Close()
 }
-
-// secrets are those that were asked for, as NAME=VALUE.
-func (a armed) secrets() []string {
-	var env []string
-	for _, l := range a.leases {
-		for _, kv := range l.Env() {
-			if name, _, _ := strings.Cut(kv, "="); slices.Contains(a.Secrets, name) {
-				env = append(env, kv)
-			}
-		}
-	}
-	return env
-}
-
-// clean takes all secrets out of text.
-func (a armed) clean(text string) string {
-	for _, l := range a.leases {
-		text = l.Redact(text)
-	}
-	return text
-}
-
-// cleaner takes all secrets out of what is written to w. Closing it lets out what it held back, as
-// that might have become a secret.
-func (a armed) cleaner(w io.Writer) io.WriteCloser {
-	c := cleaner{nopCloser{w}}
-	for _, l := range a.leases {
-		c = append(c, l.Writer(c[len(c)-1]))
-	}
-	return c
-}
-
-// cleaner is a chain of writers, the last of which is written to first.
-type cleaner []io.WriteCloser
-
-func (c cleaner) Write(b []byte) (int, error) { return c[len(c)-1].Write(b) }
-
-func (c cleaner) Close() error {
-	var errs []error
-	for i := len(c) - 1; i >= 0; i-- {
-		errs = append(errs, c[i].Close())
-	}
-	return errors.Join(errs...)
-}
-
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
 
 func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	defer r.time(&r.res.Timings.Vault)()
@@ -172,10 +118,8 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	want := q.Secrets
 	if q.claim != nil {
 		a.leases = q.claim.Leases()
-		r.clean = a.clean
-		for _, l := range a.leases { // what a session was lent stays as it was
-			want = slices.DeleteFunc(slices.Clone(want), func(name string) bool { return slices.Contains(l.Names(), name) })
-		}
+		r.clean = a.leases.Redact
+		want = slices.DeleteFunc(slices.Clone(want), a.leases.Lends) // what a session was lent stays as it was
 	}
 	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, want)
 	if err != nil && ctx.Err() == nil {
@@ -191,7 +135,7 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	}
 	if len(want) > 0 {
 		a.leases = append(a.leases, lease)
-		r.clean = a.clean
+		r.clean = a.leases.Redact
 		r.note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
 		if q.claim != nil {
 			q.claim.Lend(lease)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -58,16 +57,13 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: limitsOf(c.limits),
 		},
 		Env:   view.Env,
-		Close: []func(){func() { r.p.dropPackages(r.res.ID) }},
-	}
-	if view.Release != nil {
-		plan.Close = append(plan.Close, view.Release)
+		Close: []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
 	spec := backends.Spec{ID: r.res.ID, Language: c.code.Language, Profile: c.base, Require: c.requires,
 		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true}
 	start := func(ctx context.Context) (backends.Sandbox, error) { return c.backend.Start(ctx, spec) }
 	info, err := r.p.sessions.Open(ctx, plan, start, func(info session.Info) error {
-		if gone := missingOf(c.requires, info.Layers); gone != nil {
+		if gone := lacking(c.requires, info.Layers); gone != nil {
 			return refuse(StageBackend, fmt.Sprintf("the session's interpreter started without %v, which was required: this is a bug of sandboxmcp", gone), "")
 		}
 		r.noteRun(event.SessionCreated, facts{"layers": info.Layers, "idle_seconds": info.Idle, "lifetime_seconds": info.Lifetime})
@@ -92,13 +88,7 @@ func (r *run) checkSession(q NewSession) (checked, error) {
 	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {
 		return c, refuse(StageValidate, err.Error(), "ask for less, or raise sessions in the configuration")
 	}
-	if c.backend, err = r.p.backend(q.Backend); err != nil {
-		return c, err
-	}
-	if c.profile = q.Profile; c.profile == "" {
-		c.profile = r.p.cfg.Profile
-	}
-	if c.base, c.requires, err = r.p.profile(c.profile, q.Require); err != nil {
+	if err := r.p.contain(&c, q.Backend, q.Profile, q.Require); err != nil {
 		return c, err
 	}
 	if c.limits, err = r.p.limit(c.Namespace, q.Limits); err != nil {
@@ -107,16 +97,6 @@ func (r *run) checkSession(q NewSession) (checked, error) {
 	r.res.Backend, r.res.Profile, r.res.Language = c.backend.Name(), c.profile, c.code.Language
 	r.know(c)
 	return c, nil
-}
-
-func missingOf(required, held []string) []string {
-	var gone []string
-	for _, l := range required {
-		if !slices.Contains(held, l) {
-			gone = append(gone, l)
-		}
-	}
-	return gone
 }
 
 // CloseSession ends a session of a namespace, and all that runs in it.
@@ -245,7 +225,7 @@ func redactBrief(s *session.Session, text string) string {
 	if utf8.RuneCountInString(text) < briefEnd {
 		return s.Redact(text)
 	}
-	return s.RedactCut(text)
+	return s.Leases().RedactCut(text)
 }
 
 // Bridge is a value on its way into a session: from Value, or from the variable Key of From.

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -46,43 +45,7 @@ func (p *Pipeline) scan(e ended) func(io.Reader) (bool, error) {
 	if len(e.leases) == 0 || p.cfg.Artifacts.ShowSecrets {
 		return nil
 	}
-	return e.find
-}
-
-// find looks for any of the secrets. What r gives is read once for each lease, so it is kept if
-// there are several.
-func (a armed) find(r io.Reader) (bool, error) {
-	if len(a.leases) == 1 {
-		return a.leases[0].Find(r)
-	}
-	var all []io.Writer
-	var ends []func(error)
-	found := make(chan finding, len(a.leases))
-	for _, l := range a.leases {
-		pr, pw := io.Pipe()
-		all, ends = append(all, pw), append(ends, func(err error) { pw.CloseWithError(err) })
-		go func() {
-			yes, err := l.Find(pr)
-			io.Copy(io.Discard, pr) // the others want to go on
-			found <- finding{yes, err}
-		}()
-	}
-	_, err := io.Copy(io.MultiWriter(all...), r)
-	for _, end := range ends {
-		end(err)
-	}
-	any := false
-	for range a.leases {
-		f := <-found
-		any, err = any || f.yes, errors.Join(err, f.err)
-	}
-	return any, err
-}
-
-// finding is what the search for one lease's secrets gave.
-type finding struct {
-	yes bool
-	err error
+	return e.leases.Find
 }
 
 // left lists the files that may be artifacts: all of a workspace of our own, what changed in a

@@ -22,7 +22,7 @@ type Info struct {
 	Lifetime  float64   `json:"lifetime_seconds"` // after which it is closed in any case
 	Cells     int       `json:"cells"`            // that were run
 	Restarts  []Restart `json:"restarts,omitempty"`
-	Ended     string    `json:"ended,omitempty"` // why it is dead: "closed", "idle", "lifetime", "oom", "signal", "limit", "failed"
+	Ended     string    `json:"ended,omitempty"` // why it is dead: "closed", "idle", "lifetime", "failed", "server"
 	Limits    Limits    `json:"limits"`
 	Layers    []string  `json:"layers"` // that hold it
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -47,6 +48,8 @@ var (
 	ErrUnknown = errors.New("there is no such session")
 	ErrFull    = errors.New("there are as many sessions as there may be")
 )
+
+var errClosed = errors.New("the server is shutting down")
 
 // maxGone is how many sessions that have ended are still told of.
 const maxGone = 256
@@ -122,7 +125,7 @@ func (k *Keeper) Open(ctx context.Context, p Plan, start func(context.Context) (
 	return s.Info(), nil
 }
 
-// done calls what ends with a session that has no sandbox.
+// done calls what ends with a session beside its sandbox.
 func (s *Session) done() {
 	for _, f := range s.close {
 		f()
@@ -165,7 +168,7 @@ func (k *Keeper) room(namespace string) error {
 	}
 	switch {
 	case k.closed:
-		return errors.New("the server is shutting down")
+		return errClosed
 	case own >= k.cfg.PerNamespace:
 		return fmt.Errorf("%w: namespace %q has %d", ErrFull, namespace, own)
 	case total+len(k.all) >= k.cfg.Total:
@@ -187,7 +190,7 @@ func (k *Keeper) add(s *Session) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
-		return errors.New("the server is shutting down")
+		return errClosed
 	}
 	k.all[s.info.ID] = s
 	return nil
@@ -229,10 +232,7 @@ func (k *Keeper) Info(id string) (Info, error) {
 // the last that have ended.
 func (k *Keeper) List(namespace string) []Info {
 	k.mu.Lock()
-	living := make([]*Session, 0, len(k.all))
-	for _, s := range k.all {
-		living = append(living, s)
-	}
+	living := slices.Collect(maps.Values(k.all))
 	gone := slices.Clone(k.gone)
 	k.mu.Unlock()
 	list := []Info{}
@@ -244,7 +244,7 @@ func (k *Keeper) List(namespace string) []Info {
 	return slices.DeleteFunc(append(list, gone...), func(i Info) bool { return namespace != "" && i.Namespace != namespace })
 }
 
-// End ends a session, for a reason that its Info tells then: "closed", "oom".
+// End ends a session, for a reason that its Info tells then, such as "closed".
 func (k *Keeper) End(id, why string) (Info, error) {
 	s, err := k.Get(id)
 	if err != nil {
@@ -293,10 +293,7 @@ func (k *Keeper) tend() {
 
 func (k *Keeper) expire() {
 	k.mu.Lock()
-	living := make([]*Session, 0, len(k.all))
-	for _, s := range k.all {
-		living = append(living, s)
-	}
+	living := slices.Collect(maps.Values(k.all))
 	k.mu.Unlock()
 	for _, s := range living {
 		i, now := s.Info(), k.now()
@@ -317,10 +314,7 @@ func (k *Keeper) Close() {
 		return
 	}
 	k.closed = true
-	living := make([]*Session, 0, len(k.all))
-	for _, s := range k.all {
-		living = append(living, s)
-	}
+	living := slices.Collect(maps.Values(k.all))
 	k.mu.Unlock()
 	close(k.stop)
 	k.tending.Wait()

@@ -31,7 +31,7 @@ type Session struct {
 	kernel *kernel.Kernel
 	lost   string // why the last interpreter's state is gone, until somebody was told
 	dead   chan struct{}
-	leases []*vault.Lease
+	leases vault.Leases
 	cells  map[string]string // NAME -> VALUE of the environment that cells were given
 	seen   map[FileID]Seen
 }
@@ -93,7 +93,6 @@ var reasons = map[string]string{
 	"idle":     "nobody used it for as long as it may be idle",
 	"lifetime": "it has lived as long as it may",
 	"failed":   "its interpreter could not be started again",
-	"oom":      "its sandbox ran out of memory",
 	"server":   "the server is shutting down",
 }
 
@@ -111,19 +110,25 @@ func (c *Claim) ready(ctx context.Context) error {
 		return s.ended()
 	default:
 	}
-	s.mu.Lock()
-	k := s.kernel
-	s.mu.Unlock()
-	if k != nil {
-		select {
-		case <-k.Done():
-			s.mourn(k)
-		default:
-			c.mark("busy")
-			return nil
-		}
+	c.bury()
+	if c.Kernel() == nil {
+		return s.revive(ctx)
 	}
-	return s.revive(ctx)
+	c.mark("busy")
+	return nil
+}
+
+// bury takes the interpreter away if it is dead.
+func (c *Claim) bury() {
+	k := c.Kernel()
+	if k == nil {
+		return
+	}
+	select {
+	case <-k.Done():
+		c.mourn(k)
+	default:
+	}
 }
 
 // mourn notes why an interpreter has died. A cell that is told of it at once needs no second notice.
@@ -266,13 +271,7 @@ func (c *Claim) Contained() backends.Containment { return c.Kernel().Contained()
 // Lost says why the interpreter's state is gone, once for each time that it was lost.
 func (c *Claim) Lost() string {
 	s := c.Session
-	if k := c.Kernel(); k != nil {
-		select {
-		case <-k.Done():
-			s.mourn(k)
-		default:
-		}
-	}
+	c.bury()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	why := s.lost
@@ -280,11 +279,11 @@ func (c *Claim) Lost() string {
 	return why
 }
 
-// Files are what the workspace held after the last cell.
+// Files are what the workspace held after the last cell, not to be changed.
 func (c *Claim) Files() map[FileID]Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.seen)
+	return c.seen
 }
 
 // See remembers what the workspace holds now.
@@ -302,32 +301,14 @@ func (c *Claim) Lend(l *vault.Lease) {
 }
 
 // Leases are all that the session was lent.
-func (s *Session) Leases() []*vault.Lease {
+func (s *Session) Leases() vault.Leases {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.leases)
 }
 
 // Redact takes out of text what the session was ever lent.
-func (s *Session) Redact(text string) string {
-	for _, l := range s.Leases() {
-		text = l.Redact(text)
-	}
-	return text
-}
-
-// RedactCut is Redact for text whose end was cut off: what may be the beginning of a secret there
-// is taken out, too.
-func (s *Session) RedactCut(text string) string {
-	for _, l := range s.Leases() {
-		var clean strings.Builder
-		w := l.Writer(&clean)
-		w.Write([]byte(text)) // if it fails, nothing of the text is told
-		text = clean.String() // without what is held back until Close
-		w.Close()
-	}
-	return text
-}
+func (s *Session) Redact(text string) string { return s.Leases().Redact(text) }
 
 // Env is what cells were given beside their code, secrets masked.
 func (s *Session) Env() []string {
@@ -385,11 +366,7 @@ func (s *Session) shut() error {
 	if k != nil {
 		k.Close()
 	}
-	for _, l := range leases {
-		l.Close()
-	}
-	for _, f := range s.close {
-		f()
-	}
+	leases.Close()
+	s.done()
 	return err
 }

@@ -1,0 +1,117 @@
+package vault
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Leases are several that concern the same text, such as all that a session was ever lent. The zero
+// value lets all text pass.
+type Leases []*Lease
+
+// Lends says whether a secret of this name is among them.
+func (all Leases) Lends(name string) bool {
+	return slices.ContainsFunc(all, func(l *Lease) bool { return slices.Contains(l.Names(), name) })
+}
+
+// Env returns those of the secrets that are named, as Lease.Env does.
+func (all Leases) Env(names []string) []string {
+	var env []string
+	for _, l := range all {
+		for _, kv := range l.Env() {
+			if name, _, _ := strings.Cut(kv, "="); slices.Contains(names, name) {
+				env = append(env, kv)
+			}
+		}
+	}
+	return env
+}
+
+// Redact returns text with Mark in the place of each secret.
+func (all Leases) Redact(text string) string {
+	for _, l := range all {
+		text = l.Redact(text)
+	}
+	return text
+}
+
+// RedactCut is Redact for text whose end was cut off: what may be the beginning of a secret there
+// is taken out, too.
+func (all Leases) RedactCut(text string) string {
+	for _, l := range all {
+		var clean strings.Builder
+		w := l.Writer(&clean)
+		w.Write([]byte(text)) // if it fails, nothing of the text is told
+		text = clean.String() // without what is held back until Close
+		w.Close()
+	}
+	return text
+}
+
+// Writer returns a writer that passes text on to w without the secrets. Closing it lets out what it
+// held back, as that might have become a secret, and does not close w.
+func (all Leases) Writer(w io.Writer) io.WriteCloser {
+	c := chain{nopCloser{w}}
+	for _, l := range all {
+		c = append(c, l.Writer(c[len(c)-1]))
+	}
+	return c
+}
+
+// chain is writers of which each writes to the one before it.
+type chain []io.WriteCloser
+
+func (c chain) Write(b []byte) (int, error) { return c[len(c)-1].Write(b) }
+
+func (c chain) Close() error {
+	var errs []error
+	for _, w := range slices.Backward(c) {
+		errs = append(errs, w.Close())
+	}
+	return errors.Join(errs...)
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// Find reports whether any of the secrets is in what r gives, as Lease.Find does. r is read once.
+func (all Leases) Find(r io.Reader) (bool, error) {
+	if len(all) == 1 {
+		return all[0].Find(r)
+	}
+	type finding struct {
+		yes bool
+		err error
+	}
+	found := make(chan finding, len(all))
+	var ins []io.Writer
+	for _, l := range all {
+		out, in := io.Pipe()
+		ins = append(ins, in)
+		go func() {
+			yes, err := l.Find(out)
+			io.Copy(io.Discard, out) // the others want to go on
+			found <- finding{yes, err}
+		}()
+	}
+	_, err := io.Copy(io.MultiWriter(ins...), r)
+	for _, in := range ins {
+		in.(*io.PipeWriter).CloseWithError(err)
+	}
+	yes := false
+	for range all {
+		f := <-found
+		yes, err = yes || f.yes, errors.Join(err, f.err)
+	}
+	return yes, err
+}
+
+// Close wipes the values of all.
+func (all Leases) Close() {
+	for _, l := range all {
+		l.Close()
+	}
+}

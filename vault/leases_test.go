@@ -1,0 +1,54 @@
+package vault
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLeases has secrets of two leases in one text: whatever is asked, none gets through.
+func TestLeases(t *testing.T) {
+	first, second := "first-"+"of-two-secrets", "second-"+"of-two-secrets"
+	all := Leases{
+		newLease([]secret{{name: "A", value: []byte(first)}}),
+		newLease([]secret{{name: "B", value: []byte(second)}}),
+	}
+	text := "a " + second + " b " + first + " c"
+	want := "a " + Mark + " b " + Mark + " c"
+	if got := all.Redact(text); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for size := 1; size < len(text); size++ {
+		var out strings.Builder
+		w := all.Writer(&out)
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			w.Write([]byte(rest[:n]))
+			rest = rest[n:]
+		}
+		if err := w.Close(); err != nil || out.String() != want {
+			t.Fatalf("in pieces of %d: got %q, %v", size, out.String(), err)
+		}
+	}
+	for _, s := range []string{first, second} {
+		if got := all.RedactCut("x " + s[:9]); got != "x " {
+			t.Errorf("the beginning of %q came out as %q", s, got)
+		}
+		if yes, err := all.Find(strings.NewReader("x" + s)); !yes || err != nil {
+			t.Errorf("%q was not found: %v", s, err)
+		}
+	}
+	if yes, err := all.Find(strings.NewReader("nothing")); yes || err != nil {
+		t.Errorf("found %v, %v", yes, err)
+	}
+	if got := all.Env([]string{"B"}); len(got) != 1 || got[0] != "B="+second || !all.Lends("A") || all.Lends("C") {
+		t.Errorf("got %q", got)
+	}
+	all.Close()
+	if _, err := all.Find(strings.NewReader(text)); err == nil {
+		t.Error("closed leases search")
+	}
+	var none Leases
+	if got := none.Redact(text); got != text || none.RedactCut(text) != text {
+		t.Errorf("got %q", got)
+	}
+}
