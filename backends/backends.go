@@ -46,6 +46,10 @@ type Sandbox interface {
 	// Close closes them.
 	Listeners() []net.Listener
 
+	// Gateway is where programs inside ask for names and connect to them; empty without
+	// Spec.Gateway. Close closes its sockets.
+	Gateway() Gateway
+
 	// Usage is what all processes of the sandbox use now, as far as the host can tell.
 	Usage() Usage
 
@@ -96,8 +100,25 @@ type Spec struct {
 	Workspace Mount
 	Keep      bool // a session: other processes live on when a command ends
 	// Listen are TCP ports on the sandbox's own loopback address, 127.0.0.1, on which the host
-	// answers: see Sandbox.Listeners. Nothing else leads out.
+	// answers: see Sandbox.Listeners.
 	Listen []int
+	// Gateway are TCP ports on which the host accepts what programs connect to, whatever address
+	// of 127.0.0.0/8 they take for it; and if there are any, the host answers DNS, too: see
+	// Sandbox.Gateway. But for these and Listen, nothing leads out.
+	Gateway []int
+	// Trust is a PEM certificate that programs inside are to trust beside those that the host
+	// trusts: TrustFile then has all of them, and so have the bundles of the system.
+	Trust []byte
+}
+
+// TrustFile is where a sandbox with Spec.Trust has the certificates that programs are to trust.
+const TrustFile = "/etc/ssl/sandbox.pem"
+
+// Gateway is what is open for names inside a sandbox's own network namespace, handed to the host.
+type Gateway struct {
+	DNS       net.PacketConn // UDP, port 53 of 127.0.0.1, which the sandbox's resolv.conf names
+	DNSStream net.Listener   // TCP, likewise
+	Doors     []net.Listener // one for each port of Spec.Gateway; a connection's local address is what the program asked for
 }
 
 // Mount shows a host path inside the sandbox.

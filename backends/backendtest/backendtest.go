@@ -80,6 +80,7 @@ func groups() []group {
 		{"Sessions", testSessions},
 		{"Mains", testMains},
 		{"Listeners", testListeners},
+		{"Gateway", testGateway},
 		{"Programs", testPrograms},
 		{"Leftovers", testLeftovers},
 	}

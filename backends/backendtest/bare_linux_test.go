@@ -71,6 +71,7 @@ func (s *bareSandbox) Exec(ctx context.Context, cmd backends.Command, streams ba
 func (s *bareSandbox) Files() backends.Files { return bareFiles{s.dir} }
 
 func (s *bareSandbox) Listeners() []net.Listener { return nil }
+func (s *bareSandbox) Gateway() backends.Gateway { return backends.Gateway{} }
 
 func (s *bareSandbox) Usage() backends.Usage { return backends.Usage{} }
 

@@ -3,8 +3,9 @@ package process
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
-	"strconv"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,52 +17,134 @@ import (
 // maxListen leaves room for the other descriptors that PID 1 hands over.
 const maxListen = launch.MaxFiles - 8
 
-// checkListen refuses listeners that can't be: without a network namespace they would be the host's.
+// checkListen refuses sockets that can't be: without a network namespace they would be the host's.
 func checkListen(spec backends.Spec, weak bool) error {
+	ports := slices.Concat(spec.Listen, spec.Gateway)
+	all := len(ports)
+	if len(spec.Gateway) > 0 {
+		all += 2
+	}
 	switch {
-	case len(spec.Listen) == 0:
+	case all == 0:
 		return nil
 	case weak:
 		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
-	case len(spec.Listen) > maxListen:
-		return fmt.Errorf("a sandbox can listen on %d ports, and %d are asked for", maxListen, len(spec.Listen))
+	case all > maxListen:
+		return &backends.Refusal{Reason: fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), maxListen-2), Remedy: "allow fewer ports"}
 	}
-	for _, port := range spec.Listen {
+	for i, port := range ports {
 		if port < 1 || port > 65535 {
 			return fmt.Errorf("%d is no port", port)
+		}
+		if port == dnsPort && len(spec.Gateway) > 0 || slices.Contains(ports[:i], port) {
+			return &backends.Refusal{Reason: fmt.Sprintf("port %d is taken inside", port), Remedy: "leave that port out"}
 		}
 	}
 	return nil
 }
 
-// listeners has PID 1 open sockets on the loopback of its network namespace. A socket stays in the
-// namespace in which it was made, whoever holds it: so the server can answer inside without being
-// there. PID 1 is still root of the namespace, and may take low ports.
-func listeners(p *plan, ports []int) []arg {
+const dnsPort = 53
+
+// inside is a socket to open in the sandbox's network namespace, and what becomes of it.
+type inside struct {
+	kind int // SOCK_STREAM or SOCK_DGRAM
+	at   netip.AddrPort
+	take func(*os.File) error // takes the socket, but does not close it
+}
+
+// insides are the sockets of a sandbox.
+func (s *sandbox) insides(spec backends.Spec) []inside {
+	stream := func(take func(net.Listener)) func(*os.File) error {
+		return func(f *os.File) error {
+			l, err := net.FileListener(f)
+			if err == nil {
+				take(l)
+			}
+			return err
+		}
+	}
+	local := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	var all []inside
+	for _, port := range spec.Listen {
+		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(local, uint16(port)),
+			stream(func(l net.Listener) { s.doors = append(s.doors, l) })})
+	}
+	if len(spec.Gateway) == 0 {
+		return all
+	}
+	dns := netip.AddrPortFrom(local, dnsPort)
+	all = append(all, inside{unix.SOCK_DGRAM, dns, func(f *os.File) (err error) { s.gateway.DNS, err = net.FilePacketConn(f); return err }},
+		inside{unix.SOCK_STREAM, dns, stream(func(l net.Listener) { s.gateway.DNSStream = l })})
+	for _, port := range spec.Gateway {
+		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)),
+			stream(func(l net.Listener) { s.gateway.Doors = append(s.gateway.Doors, l) })})
+	}
+	return all
+}
+
+// listeners has PID 1 open the sockets. A socket stays in the namespace in which it was made, whoever
+// holds it: so the server can answer inside without being there. PID 1 is still root of the
+// namespace, and may take low ports.
+func listeners(p *plan, sockets []inside) []arg {
+	const backlog = 1024 // as many as may ask at one moment; the kernel bounds it by net.core.somaxconn
 	var all []arg
-	for _, port := range ports {
-		name := "127.0.0.1:" + strconv.Itoa(port)
-		at := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: uint16(port>>8 | port&0xff<<8), Addr: [4]byte{127, 0, 0, 1}}
-		fd := p.get("socket "+name, unix.SYS_SOCKET, val(unix.AF_INET), val(unix.SOCK_STREAM|unix.SOCK_CLOEXEC), val(0))
+	for _, in := range sockets {
+		name := in.at.String()
+		port := in.at.Port()
+		at := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: port>>8 | port&0xff<<8, Addr: in.at.Addr().As4()}
+		fd := p.get("socket "+name, unix.SYS_SOCKET, val(unix.AF_INET), val(in.kind|unix.SOCK_CLOEXEC), val(0))
 		p.do("bind "+name, unix.SYS_BIND, fd, value(p, at), val(unsafe.Sizeof(at)))
-		p.do("listen "+name, unix.SYS_LISTEN, fd, val(128))
+		if in.kind == unix.SOCK_STREAM {
+			p.do("listen "+name, unix.SYS_LISTEN, fd, val(backlog))
+		}
 		all = append(all, fd)
 	}
 	return all
 }
 
-// open makes listeners of the sockets, and closes those.
-func (s *sandbox) open(sockets []*os.File) error {
-	for _, f := range sockets {
-		door, err := net.FileListener(f)
+// secondAddress gives the loopback device an address besides 127.0.0.1, which glibc passes over when
+// it looks whether this machine has IPv4 at all: with that one alone, getaddrinfo(3) finds no name
+// for programs that set AI_ADDRCONFIG.
+func secondAddress(p *plan) {
+	type ifreq struct {
+		name [unix.IFNAMSIZ]byte
+		addr unix.RawSockaddrInet4
+		_    [8]byte
+	}
+	r := ifreq{addr: unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: [4]byte{127, 0, 0, 2}}}
+	copy(r.name[:], "lo:1")
+	fd := p.get("socket(address)", unix.SYS_SOCKET, val(unix.AF_INET), val(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), val(0))
+	p.do("second address", unix.SYS_IOCTL, fd, val(unix.SIOCSIFADDR), value(p, r))
+	p.do("close address", unix.SYS_CLOSE, fd)
+}
+
+// open takes over the sockets that PID 1 has opened.
+func (s *sandbox) open(files []*os.File) error {
+	for i, f := range files {
+		err := s.sockets[i].take(f)
 		f.Close()
 		if err != nil {
 			return fmt.Errorf("listen inside: %w", err)
 		}
-		s.doors = append(s.doors, door)
 	}
 	return nil
 }
 
+// shut closes them.
+func (s *sandbox) shut() {
+	for _, l := range slices.Concat(s.doors, s.gateway.Doors) {
+		l.Close()
+	}
+	if s.gateway.DNSStream != nil {
+		s.gateway.DNSStream.Close()
+	}
+	if s.gateway.DNS != nil {
+		s.gateway.DNS.Close()
+	}
+}
+
 // Listeners implements [backends.Sandbox].
 func (s *sandbox) Listeners() []net.Listener { return s.doors }
+
+// Gateway implements [backends.Sandbox].
+func (s *sandbox) Gateway() backends.Gateway { return s.gateway }

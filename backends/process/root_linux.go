@@ -38,6 +38,7 @@ func furnish(p *plan) {
 func moveIn(p *plan, s *sandbox) {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned}
 	r.disk(s)
+	r.trust(s.trust)
 	for _, m := range s.mounts {
 		r.bind(m.Host, m.Inside, !m.Write)
 	}
@@ -199,8 +200,8 @@ func (r *root) device(name string) {
 // library has links.
 var etcNames = sync.OnceValue(func() []string {
 	names := []string{
-		"alternatives", "ld.so.cache", "localtime", "timezone", "ssl/certs", "ssl/openssl.cnf", "pki/tls",
-		"crypto-policies", "matplotlibrc", "mime.types", "protocols", "services", "fonts", "R",
+		"alternatives", "ld.so.cache", "localtime", "timezone", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls",
+		"pki/ca-trust/extracted", "crypto-policies", "matplotlibrc", "mime.types", "protocols", "services", "fonts", "R",
 	}
 	for _, pattern := range []string{"/etc/python3.*", "/etc/java-*"} {
 		found, _ := filepath.Glob(pattern)

@@ -29,7 +29,8 @@ type sandbox struct {
 	limits  backends.Limits // that it was started with
 	mounts  []backends.Mount
 	host    backends.Mount // the host folder that is the workspace, if any
-	listen  []int          // ports on its loopback that lead to us
+	sockets []inside       // on its loopback, that lead to us
+	trust   []byte         // of spec.Trust
 	owned   []owned        // mounts whose owner on the host is another
 	folder  string         // weak: a folder of our own on the host, with
 	dir     string         // the workspace, if that is not the host's,
@@ -47,13 +48,14 @@ type sandbox struct {
 	starting sync.Mutex // one command is between Started and Status at a time
 	starts   chan report
 	mu       sync.Mutex
-	lives    map[int32]*life // of programs, by their pids inside
-	inForce  backends.Limits // that Limit has changed
-	ram      atomic.Int64    // of them
-	doors    []net.Listener  // of spec.Listen
-	using    sync.WaitGroup  // commands, their watchers, and whoever else uses our descriptors
-	closing  bool            // nobody may begin to
-	gone     chan struct{}   // PID 1's end of control is closed: it is dead or dying
+	lives    map[int32]*life  // of programs, by their pids inside
+	inForce  backends.Limits  // that Limit has changed
+	ram      atomic.Int64     // of them
+	doors    []net.Listener   // of spec.Listen
+	gateway  backends.Gateway // of spec.Gateway
+	using    sync.WaitGroup   // commands, their watchers, and whoever else uses our descriptors
+	closing  bool             // nobody may begin to
+	gone     chan struct{}    // PID 1's end of control is closed: it is dead or dying
 	close    sync.Once
 }
 
@@ -100,7 +102,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits
-	s.listen = spec.Listen
+	s.sockets, s.trust = s.insides(spec), spec.Trust
 	switch spec.Profile {
 	case "", "hardened":
 	case "landlock":
@@ -176,7 +178,7 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 		return err
 	}
 	var work *os.File
-	sockets := make([]*os.File, len(s.listen))
+	sockets := make([]*os.File, len(s.sockets))
 	files := []**os.File{&work, &s.proc, &s.shm, &s.disk}
 	for i := range sockets {
 		files = append(files, &sockets[i])
@@ -302,9 +304,7 @@ func (s *sandbox) Close() error {
 			s.using.Wait()
 			err = s.files.close()
 		}
-		for _, door := range s.doors {
-			door.Close()
-		}
+		s.shut()
 		for _, f := range []*os.File{s.proc, s.shm, s.disk} {
 			f.Close() // of nil, too
 		}

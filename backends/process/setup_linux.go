@@ -48,7 +48,10 @@ func (b *Backend) prepare(g *cgroup) *plan {
 func (b *Backend) setup(s *sandbox) *plan {
 	p := newPlan()
 	moveIn(p, s)
-	doors := listeners(p, s.listen)
+	if len(s.sockets) > 0 {
+		secondAddress(p)
+	}
+	doors := listeners(p, s.sockets)
 	outer := 0
 	if b.root {
 		outer = s.uid

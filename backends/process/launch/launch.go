@@ -30,7 +30,7 @@ const Sock = 3
 const MaxPlan = 4 << 20
 
 // Slots is how many values (descriptors, lengths) a plan can keep between its steps.
-const Slots = 64
+const Slots = 96
 
 // Slots with a meaning.
 const (

@@ -1,0 +1,134 @@
+package backendtest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// testGateway: what programs look up and connect to by name comes to us, and nothing else leads out.
+func testGateway(t *testing.T, b *bench) {
+	spec := b.spec("python")
+	spec.Gateway = []int{80, 443, 5432}
+	spec.Trust = []byte("-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----\n")
+	if !b.promises(backends.LayerNet) {
+		if s, err := b.backend.Start(t.Context(), spec); err == nil {
+			s.Close()
+			t.Error("a sandbox without a network of its own was given a gateway")
+		}
+		return
+	}
+	s := b.start(t, spec)
+	g := s.Gateway()
+	if len(g.Doors) != len(spec.Gateway) || g.DNS == nil || g.DNSStream == nil {
+		t.Fatalf("got %d doors, DNS %v and %v", len(g.Doors), g.DNS, g.DNSStream)
+	}
+	go answerDNS(g.DNS)
+	for i, door := range g.Doors {
+		go greet(door, spec.Gateway[i])
+	}
+	const code = `
+import socket, ssl, errno
+def ask(host, port, family=socket.AF_INET, flags=0):
+    try:
+        at = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, flags)[0][4]
+        with socket.create_connection(at[:2], timeout=5) as c:
+            return c.makefile().readline().strip()
+    except OSError as e:
+        return type(e).__name__ + " " + errno.errorcode.get(e.errno, str(e.errno))
+print(ask("name.test", 80))
+print(ask("name.test", 443, socket.AF_UNSPEC, socket.AI_ADDRCONFIG))
+print(ask("name.test", 5432, socket.AF_INET, socket.AI_ADDRCONFIG))
+print(ask("127.9.9.9", 443))
+print(ask("name.test", 8081))
+print(ask("203.0.113.1", 443))
+print(ask("2001:db8::1", 443, socket.AF_INET6))
+own = socket.create_server(("127.0.0.1", 8000))
+print("own", socket.create_connection(("localhost", 8000)).fileno() > 0)
+for port in (53, 443):
+    try:
+        socket.create_server(("127.0.0.1", port))
+        print("taken over")
+    except OSError as e:
+        print("not taken", port)
+bundles = [ssl.get_default_verify_paths().openssl_cafile, "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/sandbox.pem"]
+def read(path):
+    try: return open(path).read()
+    except FileNotFoundError: return ""
+texts = [t for t in map(read, bundles) if t]
+print("trusted", len(texts) > 0 and all("ours" in t for t in texts), len(set(texts)))
+try:
+    open("/etc/ssl/sandbox.pem", "a")
+    print("writable")
+except OSError: pass
+`
+	want := strings.Join([]string{
+		"127.64.0.1 on 80", "127.64.0.1 on 443", "127.64.0.1 on 5432", "127.9.9.9 on 443",
+		"ConnectionRefusedError ECONNREFUSED", "OSError ENETUNREACH", "OSError ENETUNREACH",
+		"own True", "not taken 53", "not taken 443", "trusted True 1", "",
+	}, "\n")
+	if o := exec(t, s, "python", "-c", code).ok(t); o.Stdout != want {
+		t.Errorf("got %q, want %q; %s", o.Stdout, want, o.Stderr)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.Doors[0].Accept(); err == nil {
+		t.Error("a door outlived its sandbox")
+	}
+	if _, _, err := g.DNS.ReadFrom(make([]byte, 10)); err == nil {
+		t.Error("DNS outlived its sandbox")
+	}
+	for _, ports := range [][]int{{0}, {70000}, {53}, {80, 80}, make([]int, 1000)} {
+		spec.Gateway = ports
+		if s, err := b.backend.Start(t.Context(), spec); err == nil {
+			s.Close()
+			t.Errorf("ports %.20v were taken", ports)
+		}
+	}
+}
+
+// greet tells each connection which address it was made to.
+func greet(door net.Listener, port int) {
+	for {
+		c, err := door.Accept()
+		if err != nil {
+			return
+		}
+		host, _, _ := net.SplitHostPort(c.LocalAddr().String())
+		fmt.Fprintf(c, "%s on %d\n", host, port)
+		c.Close()
+	}
+}
+
+// answerDNS says that every name has the address 127.64.0.1, and no other.
+func answerDNS(c net.PacketConn) {
+	buf := make([]byte, 1<<10)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(bytes.Clone(buf[:n])) != nil || len(m.Questions) != 1 {
+			continue
+		}
+		q := m.Questions[0]
+		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionAvailable: true}, Questions: m.Questions}
+		if q.Type == dnsmessage.TypeA {
+			answer.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 60},
+				Body:   &dnsmessage.AResource{A: [4]byte{127, 64, 0, 1}},
+			}}
+		}
+		if packed, err := answer.Pack(); err == nil {
+			c.WriteTo(packed, from)
+		}
+	}
+}
