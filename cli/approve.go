@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -48,11 +49,12 @@ func (p *program) approveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "approve",
 		Usage:     "approve what an agent asks for",
-		UsageText: "sandboxmcp approve ID [--reason TEXT] [--server PID]",
-		Description: `It holds for exactly what was asked, and for as long as was asked. The log keeps who approved it.
+		UsageText: "sandboxmcp approve ID [--for run|session|DURATION] [--reason TEXT] [--server PID]",
+		Description: `It holds for exactly what was asked, and for as long as was asked, or less with --for. The log keeps who
+approved it.
 
 Example: sandboxmcp approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M`,
-		Flags:  answerFlags(),
+		Flags:  append(answerFlags(), forFlag()),
 		Action: func(c *cli.Context) error { return p.answer(c, true) },
 	}
 }
@@ -74,6 +76,28 @@ func answerFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, serverFlag()}
 }
 
+func forFlag() cli.Flag {
+	return &cli.StringFlag{Name: "for", Usage: "approve it for less than was asked: `run`, session, or a time such as 10m"}
+}
+
+// verdict is the answer that the command line has.
+func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
+	v := control.Verdict{Allow: allow, Reason: c.String("reason")}
+	text := c.String("for")
+	switch text {
+	case "":
+	case approval.ScopeRun, approval.ScopeSession:
+		v.Scope = text
+	default:
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return v, usage("--for 10m", "--for %s is neither run nor session, nor a time", visible(text))
+		}
+		v.Scope, v.Seconds = approval.ScopeTime, d.Seconds()
+	}
+	return v, nil
+}
+
 // withServer connects to the server that the command line means.
 func withServer(c *cli.Context, f func(context.Context, *control.Client) error) error {
 	cfg, err := load(c)
@@ -82,13 +106,16 @@ func withServer(c *cli.Context, f func(context.Context, *control.Client) error) 
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	client, err := control.Dial(ctx, control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir), c.String("server"))
+	client, err := control.Dial(ctx, door(cfg), c.String("server"))
 	if err != nil {
 		return noServer(err, c.String("server"))
 	}
 	defer client.Close()
 	return f(ctx, client)
 }
+
+// door is the folder that servers of this user answer in.
+func door(cfg config.Config) string { return control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir) }
 
 // noServer says what to do when it is not clear which server is meant, or there is none.
 func noServer(err error, name string) error {
@@ -134,17 +161,18 @@ func showQuestions(w io.Writer, list []approval.Question, now time.Time) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		showQuestion(&b, q, now)
+		showQuestion(&b, q, now, "sandboxmcp approve")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func showQuestion(b *strings.Builder, q approval.Question, now time.Time) {
+// showQuestion prints a question, and the command that approves it.
+func showQuestion(b *strings.Builder, q approval.Question, now time.Time, command string) {
 	fmt.Fprintf(b, "%s: %s %s\n", visible(q.ID), visible(q.Kind), visible(q.What))
 	for _, f := range [][2]string{
-		{"namespace", q.Namespace}, {"session", q.Session}, {"client", q.Client},
-		{"the agent says", q.Reason}, {"holds for", q.For.String()},
+		{"namespace", q.Namespace}, {"session", q.Session}, {"run", q.Run}, {"client", q.Client},
+		{why(q), q.Reason}, {"holds for", q.For.String()},
 		{"time left", max(0, q.Expires.Sub(now)).Round(time.Second).String()},
 		{"for code", cmp.Or(q.CodeSHA256, "any of the namespace")},
 	} {
@@ -157,7 +185,15 @@ func showQuestion(b *strings.Builder, q approval.Question, now time.Time) {
 			fmt.Fprintf(b, "    | %s\n", visible(line))
 		}
 	}
-	fact(b, "answer with", "sandboxmcp approve "+q.ID)
+	fact(b, "answer with", command+" "+q.ID)
+}
+
+// why is what a reason is called: what an agent says is a claim.
+func why(q approval.Question) string {
+	if q.Run != "" {
+		return "why"
+	}
+	return "the agent says"
 }
 
 // answer answers the question that the command line names.
@@ -165,18 +201,26 @@ func (p *program) answer(c *cli.Context, allow bool) error {
 	if c.NArg() != 1 {
 		return usage("sandboxmcp approvals", "%s needs the id of one question", c.Command.Name)
 	}
-	id := c.Args().First()
-	return withServer(c, func(ctx context.Context, client *control.Client) error {
-		out, err := client.Answer(ctx, id, allow, c.String("reason"))
-		switch {
-		case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
-			return fail("sandboxmcp approvals", "question %s: %v", id, err)
-		case err != nil:
-			return fail("the question still waits, if its time is not up: sandboxmcp approvals", "the answer has no effect: %v", err)
-		}
-		_, err = fmt.Fprintln(p.stdout, outcome(out))
+	v, err := verdict(c, allow)
+	if err != nil {
 		return err
+	}
+	return withServer(c, func(ctx context.Context, client *control.Client) error {
+		return p.give(ctx, client, c.Args().First(), v, "sandboxmcp approvals")
 	})
+}
+
+// give answers one question, and says what that did. list is the command that shows questions.
+func (p *program) give(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) error {
+	out, err := client.Answer(ctx, id, v)
+	switch {
+	case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
+		return fail(list, "question %s: %v", id, err)
+	case err != nil:
+		return fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
+	}
+	_, err = fmt.Fprintln(p.stdout, outcome(out))
+	return err
 }
 
 // outcome is what an answer did, on one line.
@@ -188,5 +232,17 @@ func outcome(o control.Outcome) string {
 	case !o.Allowed:
 		return "denied: " + what
 	}
-	return fmt.Sprintf("approved until %s: %s", o.Until.Local().Format(time.DateTime), what)
+	return fmt.Sprintf("approved %s: %s", holds(o.Question, o.Scope, o.Until), what)
+}
+
+// holds is for whom, and until when, an approval is.
+func holds(q approval.Question, scope string, until time.Time) string {
+	end := "until " + until.Local().Format(time.DateTime)
+	switch scope {
+	case approval.ScopeRun:
+		return fmt.Sprintf("for the run %s only, %s", visible(q.Run), end)
+	case approval.ScopeSession:
+		return fmt.Sprintf("for the session %s only, %s", visible(q.Session), end)
+	}
+	return end
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +24,7 @@ func typed(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
 	app := p.app()
-	app.Commands = []*cli.Command{p.approvalsCommand(), p.approveCommand(), p.denyCommand()}
+	app.Commands = []*cli.Command{p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand()}
 	line, err := parse(app, append([]string{"sandboxmcp"}, args...))
 	if err == nil {
 		err = app.Run(line)
@@ -142,6 +144,50 @@ func TestApproveAndDeny(t *testing.T) {
 	}
 	if _, ok := b.Granted(approval.Egress, "team", "example.com", ""); ok {
 		t.Error("what was taken back holds")
+	}
+}
+
+func TestApproveForLess(t *testing.T) {
+	home(t)
+	b := server(t, 7)
+	for i, tt := range []struct {
+		with   []string
+		code   int
+		says   string
+		scope  string
+		lasts  time.Duration
+		hasRun bool
+	}{
+		{nil, 0, "approved until ", approval.ScopeTime, time.Hour, true},
+		{[]string{"--for", "run"}, 0, "approved for the run r1 only, until ", approval.ScopeRun, time.Hour, true},
+		{[]string{"--for=session"}, 0, "approved for the session s1 only, until ", approval.ScopeSession, time.Hour, true},
+		{[]string{"--for", "10m"}, 0, "approved until ", approval.ScopeTime, 10 * time.Minute, true},
+		{[]string{"--for", "48h"}, 0, "approved until ", approval.ScopeTime, time.Hour, true},
+		{[]string{"--for", "run"}, 1, "no run waits for it", "", 0, false},
+		{[]string{"--for", "ever"}, 2, "neither run nor session, nor a time", "", 0, true},
+		{[]string{"--for", "-1h"}, 2, "neither run nor session, nor a time", "", 0, true},
+		{[]string{"--for", "0s"}, 2, "neither run nor session, nor a time", "", 0, true},
+	} {
+		for _, command := range [][]string{{"approve"}, {"egress", "approve"}} {
+			q := approval.Question{Kind: approval.Egress, What: fmt.Sprintf("h%d.%s.example", i, command[0]), Namespace: "team", Session: "s1"}
+			if tt.hasRun {
+				q.Run = "r1"
+			}
+			p := asks(t, b, q)
+			code, out, errs := typed(append(append(slices.Clone(command), p.Question.ID), tt.with...)...)
+			if code != tt.code || !strings.Contains(out+errs, tt.says) {
+				t.Errorf("%v %v: exit %d, %q, %q", command, tt.with, code, out, errs)
+			}
+			held := slices.DeleteFunc(b.Grants(), func(g approval.Grant) bool { return g.Question.ID != p.Question.ID })
+			if (len(held) == 1) != (tt.scope != "") || len(held) == 1 && (held[0].Answer.Scope != tt.scope || time.Until(held[0].Answer.Until).Round(time.Minute) != tt.lasts) {
+				t.Errorf("%v %v: got %+v", command, tt.with, held)
+			}
+			if tt.scope == "" { // leave room for the next ones
+				if code, _, errs := typed("deny", p.Question.ID); code != 0 {
+					t.Errorf("it does not wait any more: %s", errs)
+				}
+			}
+		}
 	}
 }
 

@@ -110,8 +110,28 @@ func (r report) notes() {
 	if res.ArtifactsDropped > 0 {
 		r.say("%d artifacts were left out: %s", res.ArtifactsDropped, res.ArtifactsWhy)
 	}
+	r.refused()
 	for _, h := range res.Hints {
 		r.say("hint: %s", h)
+	}
+}
+
+// refused lists the names that the script could not reach.
+func (r report) refused() {
+	const most = 5
+	var shown, more int
+	for _, d := range r.result.Egress {
+		switch {
+		case d.Allowed:
+		case shown == most:
+			more++
+		default:
+			shown++
+			r.say("egress refused: %s", visible(d.Reason))
+		}
+	}
+	if more > 0 {
+		r.say("egress refused: %s more, which --json lists", count(more, "name"))
 	}
 }
 

@@ -28,11 +28,19 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 		Args:      c.Args().Tail(),
 		Env:       c.StringSlice("env"),
 		Secrets:   c.StringSlice("secret"),
-		Allow:     c.StringSlice("allow"),
+		Typed:     true,
 		Output:    c.Int64("output"),
 		Backend:   c.String("backend"),
 		Profile:   c.String("profile"),
 		Require:   c.StringSlice("require"),
+	}
+	switch {
+	case c.Bool("no-network") && c.IsSet("allow"):
+		return r, usage("leave one of them out", "--no-network and --allow contradict each other")
+	case c.Bool("no-network"):
+		r.Allow = []string{}
+	case c.IsSet("allow"):
+		r.Allow = c.StringSlice("allow")
 	}
 	file := c.Args().First()
 	for _, step := range []func() error{

@@ -19,8 +19,9 @@ func (p *program) runCommand() *cli.Command {
 		UsageText: "sandboxmcp run [flags] FILE [flags] [-- args...]",
 		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh or .bash file, or - for standard input.
 
-The script sees nothing of this machine but its interpreters and itself, and no network. What it
-leaves in its working directory, /workspace, are its artifacts.
+The script sees nothing of this machine but its interpreters and itself, and no network but the names
+that --allow or the configuration lists. What it leaves in its working directory, /workspace, are its
+artifacts.
 
 The exit code is the script's; 124 when its time was up, 137 when it was killed for its memory, 125
 when sandboxmcp refused or could not run it, for the reason that it then gives.
@@ -50,7 +51,8 @@ func runFlags() []cli.Flag {
 		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept", DefaultText: configured},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`"},
 		&cli.StringSliceFlag{Name: "secret", Usage: "lend the secret `NAME` to it, as an environment variable"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, and nothing else"},
+		&cli.BoolFlag{Name: "no-network", Usage: "let it connect to nothing, whatever the configuration allows"},
 		&cli.StringSliceFlag{Name: "mount", Usage: "show a file or folder of the host: `HOST:PATH[:ro|rw]`, read-only unless it says rw"},
 		&cli.StringSliceFlag{Name: "input", Usage: "copy the file or folder `PATH` into the workspace"},
 		&cli.StringFlag{Name: "workspace", Usage: "show the host's folder as /workspace: `DIR[:ro|rw]`, read-only unless it says rw"},

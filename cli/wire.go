@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -47,8 +48,8 @@ type parts struct {
 	log       *openingLog
 	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
 	shelf     *shelf.Shelf     // of a server
-	approvals *approval.Broker // of a server
-	bus       *event.Bus       // of a server
+	approvals *approval.Broker // of a server, or where people are asked
+	bus       *event.Bus       // likewise
 }
 
 // purpose is what parts are wired for.
@@ -62,6 +63,10 @@ type purpose struct {
 // wire puts the parts together.
 func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	review, err := review(cfg)
+	if err != nil {
+		return nil, err
+	}
+	out, err := egressOf(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +93,8 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Profiles:  profiles(cfg),
 		Limits:    bounds(cfg.Limits),
 		Caps:      bounds(cfg.Caps),
+		Egress:    out,
+		Approvals: p.approvals,
 		Artifacts: artifacts(cfg),
 		Sessions:  sessions(cfg),
 		Packages:  p.packages,
@@ -106,11 +113,13 @@ func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 	if _, there := os.Stat(dir); why.serve || there == nil {
 		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20})
 	}
+	if err == nil && (why.serve || cfg.Network == "ask") {
+		p.bus = event.NewBus()
+		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus})
+	}
 	if err != nil || !why.serve {
 		return err
 	}
-	p.bus = event.NewBus()
-	p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus})
 	p.shelf, err = shelf.Open(shelf.Config{
 		Dir: filepath.Join(cfg.StateDir, "runs"), MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: time.Duration(cfg.Keep.Hours) * time.Hour,
 	})
@@ -149,6 +158,29 @@ func review(cfg config.Config) (pipeline.Review, error) {
 	return r, nil
 }
 
+// egressOf is what the configuration lets out. A pattern or a network that is not understood is an
+// error: it would allow less than the operator means, or deny less.
+func egressOf(cfg config.Config) (pipeline.Egress, error) {
+	e := pipeline.Egress{Deny: cfg.Egress.Deny, Ask: cfg.Network == "ask", Connections: cfg.Egress.Connections,
+		Idle: time.Duration(cfg.Egress.IdleSeconds) * time.Second, Dialer: &egress.Dialer{}}
+	const hint = "sandboxmcp config shows where it is set"
+	var err error
+	if e.Policy, err = egress.NewPolicy(cfg.Egress.Allow, cfg.Egress.Deny); err != nil {
+		return e, usage(hint, "egress: %v", err)
+	}
+	for _, text := range cfg.Egress.Networks {
+		network, err := egress.ParseNetwork(text)
+		if err != nil {
+			return e, usage(hint, "egress.networks: %v", err)
+		}
+		e.Dialer.Networks = append(e.Dialer.Networks, network)
+	}
+	if cfg.Egress.Resolver != config.System {
+		e.Dialer.Resolver = egress.NewResolver(cfg.Egress.Resolver)
+	}
+	return e, nil
+}
+
 // configFolder is where the user's own configuration is, if that can be known.
 func configFolder() []string {
 	dir, err := os.UserConfigDir()
@@ -185,6 +217,8 @@ func stores(cfg config.Config) *vault.Vault {
 		switch name {
 		case "environment":
 			all = append(all, vault.Environment())
+		case "sealed":
+			all = append(all, vault.NewSealed(cfg.StateDir, nil))
 		case "memory":
 			all = append(all, vault.NewMemory())
 		}

@@ -10,7 +10,7 @@ import (
 // Decision is the answer to "may it connect to this name on this port?".
 type Decision struct {
 	Name    string // canonical: lower case, ASCII, no final dot; quoted and cut when it is no name
-	Port    int
+	Port    int    // 0 from Lookup
 	Allowed bool
 	Reason  string // a sentence for a person or a model: which rule, or what to ask for; one line
 }
@@ -32,14 +32,44 @@ func (p Policy) Decide(name string, port int) Decision {
 		d.Reason = fmt.Sprintf("the policy denies %s", denied)
 	case pattern != "":
 		d.Allowed, d.Reason = true, fmt.Sprintf("allowed by %s", pattern)
-	case p.Empty():
-		d.Reason = fmt.Sprintf("no network is allowed here: to use %s, ask for the domain %s", host, suggest(host, port))
 	case len(others) > 0:
 		d.Reason = fmt.Sprintf("%s is allowed on %s, not on port %d: ask for the domain %s:%d", host, others, port, host, port)
 	default:
-		d.Reason = fmt.Sprintf("%s is not among the allowed domains: ask for the domain %s", host, suggest(host, port))
+		d.Reason = p.missing(host, port)
 	}
 	return d
+}
+
+// Lookup answers whether any port of name may be connected to, as DNS asks: there are no ports yet.
+func (p Policy) Lookup(name string) Decision {
+	host, err := canonical(name)
+	if err != nil {
+		return Decision{Name: quote(name), Reason: quote(name) + ": " + err.Error()}
+	}
+	d := Decision{Name: host}
+	denied, _ := p.deny.find(host, 0)
+	_, open := p.allow.find(host, 0)
+	switch {
+	case denied != "":
+		d.Reason = fmt.Sprintf("the policy denies %s", denied)
+	case len(open) == 0:
+		d.Reason = p.missing(host, webPorts[0])
+	default:
+		slices.Sort(open)
+		for i := 0; i < len(open) && !d.Allowed; i++ {
+			d = p.Decide(host, open[i])
+		}
+		d.Port = 0
+	}
+	return d
+}
+
+// missing says what to ask for when nothing is allowed of name.
+func (p Policy) missing(name string, port int) string {
+	if p.Empty() {
+		return fmt.Sprintf("no network is allowed here: to use %s, ask for the domain %s", name, suggest(name, port))
+	}
+	return fmt.Sprintf("%s is not among the allowed domains: ask for the domain %s", name, suggest(name, port))
 }
 
 // suggest returns the narrowest pattern that would allow name on port.

@@ -107,6 +107,43 @@ func (r rules) find(name string, port int) (pattern string, others ports) {
 	}
 }
 
+// Covers says whether all that a pattern would allow is allowed already. It is false when a denied
+// pattern leaves nothing of it on some port; one that only takes names out of it makes no
+// difference, since it does so wherever Decide is asked. What is no pattern is not covered.
+func (p Policy) Covers(pattern string) bool {
+	pat, err := parsePattern(pattern)
+	if err != nil {
+		return false
+	}
+	name := pat.name
+	if pat.wildcard {
+		name = "*." + name // no name of any rule: only wildcards find it, those that are as wide or wider
+	}
+	wanted := webPorts[:]
+	if pat.port != 0 {
+		wanted = []int{pat.port}
+	}
+	for _, port := range wanted {
+		allowed, _ := p.allow.find(name, port)
+		denied, _ := p.deny.find(name, port)
+		if allowed == "" || denied != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Denied returns the denied pattern that a port of name falls under; port 0 is all its ports. What
+// is no name is denied without any.
+func (p Policy) Denied(name string, port int) (pattern string, denied bool) {
+	host, err := canonical(name)
+	if err != nil {
+		return "", true
+	}
+	pattern, _ = p.deny.find(host, port)
+	return pattern, pattern != ""
+}
+
 // Empty says that the policy allows nothing at all.
 func (p Policy) Empty() bool {
 	return len(p.allow.exact)+len(p.allow.below) == 0

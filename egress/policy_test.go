@@ -233,6 +233,147 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+func TestLookup(t *testing.T) {
+	p := policy(t,
+		[]string{"example.com", "db.example.com:5432", "*.example.org", "half.test", "two.test:22", "two.test:2222", "shut.test:22", "gone.test"},
+		[]string{"bad.example.org", "half.test:80", "two.test:22", "shut.test:22", "gone.test", "other.test:443"})
+	tests := []struct {
+		name   string
+		allow  bool
+		reason string
+	}{
+		{"example.com", true, "allowed by example.com"},
+		{"EXAMPLE.com.", true, "allowed by example.com"},
+		{"db.example.com", true, "allowed by db.example.com"},
+		{"a.b.example.org", true, "allowed by *.example.org"},
+		{"example.org", false, "example.org is not among the allowed domains: ask for the domain example.org"},
+		{"bad.example.org", false, "the policy denies bad.example.org"},
+		{"half.test", true, "allowed by half.test"},
+		{"two.test", true, "allowed by two.test"},
+		{"shut.test", false, "the policy denies shut.test"},
+		{"gone.test", false, "the policy denies gone.test"},
+		{"other.test", false, "other.test is not among the allowed domains: ask for the domain other.test"},
+		{"127.0.0.1", false, "addresses can't be allowed"},
+		{"localhost", false, "localhost is the sandbox itself"},
+		{"", false, "the name is empty"},
+		{"a\x00b", false, "can't be in a host name"},
+	}
+	for _, tt := range tests {
+		d := p.Lookup(tt.name)
+		show(t, d)
+		if d.Allowed != tt.allow || !strings.Contains(d.Reason, tt.reason) || d.Port != 0 {
+			t.Errorf("%q: got %+v, want %v %q", tt.name, d, tt.allow, tt.reason)
+		}
+	}
+	var zero Policy
+	if got, want := zero.Lookup("a.test").Reason, "no network is allowed here: to use a.test, ask for the domain a.test"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if d := policy(t, []string{"a.test"}, []string{"*"}).Lookup("a.test"); d.Allowed || d.Reason != "the policy denies *" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestCovers(t *testing.T) {
+	p := policy(t,
+		[]string{"example.com", "*.example.org", "db.test:5432", "*.deep.test:22", "web.test:443", "parts.test:80", "parts.test:443",
+			"*.mixed.test:80", "a.mixed.test:443", "denied.test", "*.denied.test", "half.test", "bücher.test"},
+		[]string{"denied.test", "*.denied.test:443", "half.test:80", "bad.example.org", "*.evil.example.org"})
+	for pattern, want := range map[string]bool{
+		"example.com": true, "EXAMPLE.com.": true, "example.com:443": true, "example.com:80": true, "example.com:22": false, "*.example.com": false, "www.example.com": false,
+		"*.example.org": true, "a.example.org": true, "a.b.example.org:80": true, "*.a.example.org": true, "*.a.example.org:443": true, "*.example.org:22": false,
+		"example.org": false, "*.org": false, "*": false, "aexample.org": false,
+		"db.test": false, "db.test:5432": true, "db.test:443": false,
+		"*.deep.test:22": true, "a.deep.test:22": true, "*.deep.test": false, "*.a.deep.test:22": true, "deep.test:22": false,
+		"web.test": false, "web.test:443": true, "parts.test": true,
+		"a.mixed.test": true, "b.mixed.test": false, "*.mixed.test": false,
+		"denied.test": false, "denied.test:443": false, "*.denied.test": false, "*.denied.test:80": true, "a.denied.test:443": false,
+		"half.test": false, "half.test:443": true,
+		"bad.example.org": false, "a.evil.example.org": false, "*.evil.example.org": false, "evil.example.org": true,
+		"xn--bcher-kva.test": true, "BÜCHER.test": true,
+		"": false, "127.0.0.1": false, "https://example.com": false, "*.": false, "*:443": false, "example.com:0": false,
+	} {
+		if got := p.Covers(pattern); got != want {
+			t.Errorf("%q: got %v, want %v", pattern, got, want)
+		}
+	}
+	if (Policy{}).Covers("example.com") {
+		t.Error("the zero policy covers something")
+	}
+}
+
+func TestDenied(t *testing.T) {
+	p := policy(t, []string{"a.test"}, []string{"a.test", "*.b.test:22"})
+	tests := []struct {
+		name    string
+		port    int
+		pattern string
+		denied  bool
+	}{
+		{"a.test", 443, "a.test", true}, {"A.test.", 0, "a.test", true}, {"x.a.test", 443, "", false},
+		{"x.b.test", 22, "*.b.test", true}, {"x.b.test", 443, "", false}, {"x.b.test", 0, "", false}, {"127.0.0.1", 443, "", true}, {"", 0, "", true},
+	}
+	for _, tt := range tests {
+		if pattern, denied := p.Denied(tt.name, tt.port); pattern != tt.pattern || denied != tt.denied {
+			t.Errorf("%s %d: got %q %v", tt.name, tt.port, pattern, denied)
+		}
+	}
+}
+
+// FuzzCovers: what is covered is allowed, name by name, and nothing else is looked up.
+func FuzzCovers(f *testing.F) {
+	f.Add("example.com", "*.example.com", "www.example.com", "a")
+	f.Add("*.example.com:443", "*.example.com:80", "*.a.example.com", "b.c")
+	f.Add("a.test:80", "A.test.:443", "a.test", "")
+	f.Add("bücher.test", "*.ü.test", "*.x.xn--tda.test:443", "ä")
+	f.Fuzz(func(t *testing.T, one, two, asked, label string) {
+		p, err := NewPolicy([]string{one, two}, nil)
+		if err != nil {
+			if p.Covers(asked) || p.Lookup(asked).Allowed {
+				t.Error("a policy that was refused allows")
+			}
+			return
+		}
+		if !p.Covers(one) || !p.Covers(two) {
+			t.Errorf("%q and %q don't cover themselves", one, two)
+		}
+		d := p.Lookup(asked)
+		show(t, d)
+		some := false
+		for _, port := range p.Ports() {
+			some = some || p.Decide(asked, port).Allowed
+		}
+		if some != d.Allowed || d.Port != 0 {
+			t.Errorf("%+v, but on some port: %v", d, some)
+		}
+		if !p.Covers(asked) {
+			return
+		}
+		if _, err := NewPolicy([]string{asked}, nil); err != nil {
+			t.Errorf("%q is covered, and could not be asked for: %v", asked, err)
+		}
+		pat, err := parsePattern(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := pat.name
+		if pat.wildcard {
+			if name, err = canonical(label + "." + pat.name); err != nil || !strings.HasSuffix(name, "."+pat.name) {
+				return
+			}
+		}
+		wanted := webPorts[:]
+		if pat.port != 0 {
+			wanted = []int{pat.port}
+		}
+		for _, port := range wanted {
+			if d := p.Decide(name, port); !d.Allowed {
+				t.Errorf("%q is covered, %+v", asked, d)
+			}
+		}
+	})
+}
+
 // FuzzDecide compares with a decision by other means, and holds what must be true of every answer.
 func FuzzDecide(f *testing.F) {
 	for _, s := range []string{"example.com", "a.example.com", "127.0.0.1", "::1", "b\u00fccher.test", "xn--bcher-kva.test", "a@b", "\x00", "0x7f.1", "*.x", "\u3002"} {

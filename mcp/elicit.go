@@ -21,6 +21,7 @@ type approvalFacts struct {
 	ID        string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`
 	What      string `json:"what,omitempty" about:"What was asked for."`
 	Namespace string `json:"namespace,omitempty" about:"The namespace that it is for."`
+	Scope     string `json:"scope,omitempty" about:"For whom an approval is: time is all of the namespace, session the session only."`
 	Until     string `json:"until,omitempty" about:"When an approval ends, or when silence becomes a denial."`
 	Reason    string `json:"reason,omitempty" about:"What the person said, or why it was denied."`
 	Command   string `json:"command,omitempty" about:"What a person types to approve it."`
@@ -40,7 +41,7 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 	q.Client = s.clientName(ctx)
 	p, err := s.cfg.Approvals.Open(ctx, q)
 	if errors.Is(err, approval.ErrFull) {
-		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(), Remedy: "have a person answer them: sandboxmcp approve"}
+		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(), Remedy: "have a person answer them: sandboxmcp approvals lists them"}
 	}
 	if err != nil {
 		return nil, err
@@ -48,8 +49,8 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 	if said := answered(ctx, c, p); said != nil {
 		return s.take(ctx, p, said)
 	}
-	if a, done := already(p); done {
-		return told(p, a), nil
+	if done := outcomeOf(p); done != nil {
+		return done, nil
 	}
 	switch {
 	case !canElicit(ctx):
@@ -82,15 +83,16 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 		said, err := s.mcp.RequestElicitation(ctx, mcp.ElicitationRequest{Params: dialog(p.Question)})
 		replied <- reply{said, err}
 	}()
-	decided := make(chan approval.Answer, 1)
+	decided := make(chan *answer, 1)
 	go func() {
-		if a, err := p.Wait(ctx); err == nil {
-			decided <- a
+		_, err := p.Wait(ctx)
+		if err == nil || errors.Is(err, approval.ErrOther) {
+			decided <- outcomeOf(p)
 		}
 	}()
 	select {
 	case a := <-decided:
-		return told(p, a), nil
+		return a, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case r := <-replied:
@@ -104,32 +106,37 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 
 // take gives the broker what a client's user said.
 func (s *Server) take(ctx context.Context, p *approval.Pending, said *mcp.ElicitationResult) (*answer, error) {
-	a := approval.Answer{By: approval.Elicitation()}
-	content, _ := said.Content.(map[string]any)
-	switch {
-	case said.Action == mcp.ElicitationResponseActionAccept && content["decision"] == "allow":
-		a.Allowed = true
-	case said.Action == mcp.ElicitationResponseActionDecline, content["decision"] == "deny":
-		a.Reason = "the user said no"
-	default: // dismissed, or accepted without a word: that is no answer
+	a, ok := decision(p.Question, said)
+	if !ok { // dismissed, or accepted without a word: that is no answer
 		return pending(p), nil
 	}
 	err := s.cfg.Approvals.Answer(ctx, p.Question.ID, a)
 	if err != nil && !errors.Is(err, approval.ErrAnswered) && !errors.Is(err, approval.ErrUnknown) {
 		return nil, err
 	}
-	if a, done := already(p); done { // also when somebody else was faster
-		return told(p, a), nil
+	if done := outcomeOf(p); done != nil { // also when somebody else was faster
+		return done, nil
 	}
 	return pending(p), nil
 }
 
-// already returns the answer if there is one.
-func already(p *approval.Pending) (approval.Answer, bool) {
+// outcomeOf tells the answer, or is nil if there is none yet.
+func outcomeOf(p *approval.Pending) *answer {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	a, err := p.Wait(now)
-	return a, err == nil
+	switch {
+	case err == nil:
+		return told(p, a)
+	case !errors.Is(err, approval.ErrOther):
+		return nil
+	}
+	q := p.Question
+	return &answer{
+		facts: &approvalFacts{State: "pending", What: q.What, Namespace: q.Namespace},
+		text: fmt.Sprintf("pending: a run asked for %s, too, and was answered for itself only\n"+
+			"what to do: call this tool with the same arguments again to ask for all of the namespace", q.What),
+	}
 }
 
 func told(p *approval.Pending, a approval.Answer) *answer {
@@ -137,11 +144,15 @@ func told(p *approval.Pending, a approval.Answer) *answer {
 	text := fmt.Sprintf("denied: %s may not be reached", p.Question.What)
 	if a.Allowed {
 		f.State, f.Until = "approved", a.Until.UTC().Format(time.RFC3339)
+		f.Scope = a.Scope
 		text = fmt.Sprintf("approved: %s, for namespace %s, until %s", f.What, f.Namespace, f.Until)
+		if a.Scope == approval.ScopeSession {
+			text = fmt.Sprintf("approved: %s, for session %s only, until it ends or %s", f.What, p.Question.Session, f.Until)
+		}
 		if p.Question.CodeSHA256 != "" {
 			text += ", for the code with SHA-256 " + p.Question.CodeSHA256 + " only"
 		}
-		text += "\nnote: this version records the answer and lets no name out yet; do without the network"
+		text += "\nwhat to do: name it in allowed_domains of the next execute_code or create_session; sessions that run already can reach it at once"
 	} else {
 		if a.Reason != "" {
 			text += ": " + f.Reason
@@ -154,34 +165,9 @@ func told(p *approval.Pending, a approval.Answer) *answer {
 func pending(p *approval.Pending) *answer {
 	q := p.Question
 	f := &approvalFacts{State: "pending", ID: q.ID, What: q.What, Namespace: q.Namespace,
-		Until: q.Expires.UTC().Format(time.RFC3339), Command: "sandboxmcp approve " + q.ID}
+		Until: q.Expires.UTC().Format(time.RFC3339), Command: egressCommand(q)}
 	return &answer{facts: f, text: fmt.Sprintf("pending: nobody has answered yet whether %s may be reached; after %s that means no\n"+
 		"what to do: have a person type\n  %s\nand call this tool with the same arguments again to learn the answer", q.What, f.Until, f.Command)}
-}
-
-// dialog is what the client's user is shown. What the agent wrote is marked as that, and can't
-// pretend to be ours: it is in one line.
-func dialog(q approval.Question) mcp.ElicitationParams {
-	text := fmt.Sprintf("Code that an agent runs in sandboxmcp asks for network access.\nHost: %s\nNamespace: %s\nFor: %s",
-		q.What, q.Namespace, q.For)
-	if q.CodeSHA256 != "" {
-		text += "\nOnly for the code with SHA-256: " + q.CodeSHA256
-	}
-	if q.Reason != "" {
-		text += "\nThe agent's reason: " + strings.Join(strings.Fields(readable(q.Reason)), " ")
-	}
-	return mcp.ElicitationParams{
-		Mode:    mcp.ElicitationModeForm,
-		Message: text,
-		RequestedSchema: members{
-			{"type", "object"},
-			{"properties", members{{"decision", members{
-				{"type", "string"}, {"title", "Decision"}, {"description", "Whether the host may be reached."},
-				{"enum", []string{"deny", "allow"}}, {"enumNames", []string{"Deny", "Allow"}},
-			}}}},
-			{"required", []string{"decision"}},
-		},
-	}
 }
 
 // canElicit reports whether the client that calls shows dialogs with forms.

@@ -82,7 +82,7 @@ func TestRefusals(t *testing.T) {
 		{"above a cap", `{"code":"true","language":"shell","resource_limits":{"max_ram_mb":1000000}}`, []string{"cap", "resource_limits.max_ram_mb"}},
 		{"unknown secret", `{"code":"true","language":"shell","secrets":["NO_SUCH"]}`, []string{"NO_SUCH"}},
 		{"unknown session", `{"code":"true","session_id":"01K00000000000000000000000"}`, []string{"session", "create_session"}},
-		{"network", `{"code":"true","language":"shell","allowed_domains":["example.com"]}`, []string{"example.com", "what to do: run it without allowed_domains"}},
+		{"network", `{"code":"true","language":"shell","allowed_domains":["example.com"]}`, []string{"example.com", "what to do: ask a person for it with request_egress"}},
 		{"a URL as domain", `{"code":"true","language":"shell","allowed_domains":["https://example.com/x"]}`, []string{"example.com"}},
 		{"file outside", `{"code":"true","language":"shell","files":{"../x":"y"}}`, []string{"../x"}},
 		{"file of two contents", `{"code":"true","language":"shell","files":{"x":{"text":"a","base64":"YQ"}}}`, []string{`"files"`}},

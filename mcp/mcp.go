@@ -51,7 +51,7 @@ type Server struct {
 // instructions are given to the model by most clients, so they are short.
 const instructions = `Runs code in sandboxes that the kernel enforces. execute_code runs Python, Node, TypeScript, shell or R once; ` +
 	`with a session_id from create_session, variables, imports and files stay from call to call. ` +
-	`There is no network unless allowed_domains names hosts; where policy refuses one, request_egress asks a person. ` +
+	`Programs reach only the hosts that policy allows or allowed_domains names; where one is refused, request_egress asks a person. ` +
 	`Files come in with "files" and what a program leaves in its working directory comes out with get_artifacts. ` +
 	`A refusal says why and what to do instead: follow it, don't retry the same call.`
 

@@ -209,19 +209,6 @@ func (t *telling) image(mime, data string, room *int) string {
 	return fmt.Sprintf("[%s of %s]", mime, bytes)
 }
 
-func (t *telling) egress() {
-	for i, d := range t.res.Egress {
-		t.f.Egress = append(t.f.Egress, egressDecision(d))
-		if i >= maxListed || d.Allowed {
-			continue
-		}
-		t.line("egress to %s was refused: %s", d.Name, d.Reason)
-		if t.all.Refused == nil { // else it is the refusal that says what to do
-			t.line("what to do: request_egress asks a person for it, or do without")
-		}
-	}
-}
-
 func (t *telling) packages() {
 	for _, p := range t.res.Packages {
 		t.f.Packages = append(t.f.Packages, packageFacts(p))

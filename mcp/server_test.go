@@ -121,7 +121,7 @@ func TestApprovals(t *testing.T) {
 		got := p.read1(p.call("tools/call", ask("a.example.com")))
 		fits(t, "request_egress", schema, got.Structured)
 		id, _ := got.facts["approval_id"].(string)
-		contains(t, got.text, "pending", "sandboxmcp approve "+id)
+		contains(t, got.text, "pending", "sandboxmcp egress approve "+id)
 		if err := r.cfg.Approvals.Answer(t.Context(), id, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestApprovals(t *testing.T) {
 		}
 	})
 	for domain, test := range map[string]struct{ answer, want string }{
-		"b.example.com": {`{"action":"accept","content":{"decision":"allow"}}`, "approved"},
+		"b.example.com": {`{"action":"accept","content":{"decision":"allow_time"}}`, "approved"},
 		"c.example.com": {`{"action":"accept","content":{"decision":"deny"}}`, "denied"},
 		"d.example.com": {`{"action":"decline"}`, "denied"},
 		"e.example.com": {`{"action":"cancel"}`, "pending"},
@@ -149,7 +149,7 @@ func TestApprovals(t *testing.T) {
 			if err := json.Unmarshal(q.Params, &params); err != nil || q.Method != "elicitation/create" || params.RequestedSchema.Properties["decision"] == nil {
 				t.Fatalf("%v: %s", err, q.line)
 			}
-			contains(t, params.Message, domain, "Namespace: n", "1h0m0s")
+			contains(t, params.Message, domain, "Namespace: n", "\nFor: 1h")
 			if strings.Contains(params.Message, "\x1b") || strings.Contains(params.Message, "\nHost: other") {
 				t.Errorf("the agent's reason can pretend to be ours: %q", params.Message)
 			}
@@ -204,7 +204,7 @@ func TestApprovals(t *testing.T) {
 		if err := json.Unmarshal(with("l.example.com", "").Result, &got); err != nil || got.ResultType != "input_required" || got.InputRequests["approval"].Method != "elicitation/create" {
 			t.Fatalf("%v, %+v", err, got)
 		}
-		allow := `,"inputResponses":{"approval":{"action":"accept","content":{"decision":"allow"}}},"requestState":%q`
+		allow := `,"inputResponses":{"approval":{"action":"accept","content":{"decision":"allow_time"}}},"requestState":%q`
 		// An answer to another question is none to this one.
 		if m := with("m.example.com", fmt.Sprintf(allow, got.RequestState)); !strings.Contains(m.line, "input_required") || granted("m.example.com") {
 			t.Errorf("got %s", m.line)

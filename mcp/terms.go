@@ -19,6 +19,8 @@ func Terms() map[string]string {
 		"--input":     "files",
 		"--allow":     "allowed_domains",
 		"install":     ": install it with install_package",
+		// What an agent can do about it is to ask.
+		"have it added to egress.allow in the configuration": "ask a person for it with request_egress, or do without it",
 	}
 }
 

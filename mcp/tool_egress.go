@@ -9,22 +9,30 @@ import (
 )
 
 const aboutEgress = `Asks a person whether code may reach a host that policy refuses. The answer is approved, denied or pending; ` +
-	`an approval covers exactly this host or pattern, this namespace and this long. Name the host in allowed_domains afterwards.`
+	`an approval covers exactly this host or pattern, for this namespace (or session, if the person says so) and this long. ` +
+	`Name the host in allowed_domains of the next call afterwards; sessions that run already can reach it at once.`
 
 func egressIn() form {
 	return form{
 		text("domain", `The host, as in allowed_domains: "example.com", "*.example.com" or "example.com:5432".`).required().atLeast(1).upTo(300),
 		text("reason", "Why it is needed, in a sentence for the person who decides.").upTo(1000),
 		namespaceField(),
+		sessionField("The session that needs it: the person can then approve it for that only. Default: all of the namespace."),
 		integer("duration_seconds", "How long the approval is to hold.", 60, 86400).or(3600),
 		text("code_sha256", "Asks for this code only: the SHA-256 of its bytes in hex. Default: all code of the namespace.").upTo(64),
 	}
 }
 
 func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
-	namespace, err := s.namespace(c.args, "")
+	session := c.text("session_id")
+	namespace, err := s.namespace(c.args, session)
 	if err != nil {
 		return nil, err
+	}
+	if session != "" {
+		if _, err := s.cfg.Pipeline.Session(namespace, session); err != nil {
+			return nil, err
+		}
 	}
 	host := strings.ToLower(strings.TrimSpace(c.text("domain")))
 	if _, err := egress.NewPolicy([]string{host}, nil); err != nil {
@@ -34,7 +42,7 @@ func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 	if code != "" && (len(code) != 64 || strings.Trim(code, "0123456789abcdef") != "") {
 		return nil, bad("code_sha256", "must be 64 hexadecimal digits")
 	}
-	q := approval.Question{Kind: approval.Egress, What: host, Namespace: namespace, Reason: c.text("reason"), CodeSHA256: code, For: approval.DefaultFor}
+	q := approval.Question{Kind: approval.Egress, What: host, Namespace: namespace, Session: session, Reason: c.text("reason"), CodeSHA256: code, For: approval.DefaultFor}
 	if d := c.number("duration_seconds"); d > 0 {
 		q.For = seconds(d)
 	}

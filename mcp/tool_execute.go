@@ -16,7 +16,7 @@ import (
 const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
 	`Without session_id each call starts clean; with one, variables, imports and files of earlier calls are there, ` +
 	`and the value of the last expression is returned as in a notebook. The working directory is /workspace; files left there are artifacts. ` +
-	`There is no network unless allowed_domains names hosts that policy lets through.`
+	`It reaches only the hosts that the operator's configuration allows, or those of allowed_domains, if policy or a person agrees; addresses are never reachable.`
 
 func executeIn() form {
 	return form{
@@ -25,7 +25,7 @@ func executeIn() form {
 		sessionField("A session from create_session to run in. Default: a sandbox of its own that is gone afterwards."),
 		backendField(),
 		number("timeout", "Seconds after which it is ended; the same as resource_limits.timeout_seconds. Default: what the operator or set_resource_limits has set.", 0.001, 86400),
-		domainsField("Hosts that the code may reach, if policy agrees. Default: none, there is no network."),
+		domainsField("Hosts that the code may reach, and no others, if policy or a person agrees. Default: what the operator's configuration allows, or the session may reach. [] means no network."),
 		list("secrets", "Names of secrets from the operator's vault. Each becomes an environment variable, and is taken out of all output.",
 			text("", "A secret's name.").upTo(200)).upTo(100),
 		named("env", "Environment variables.", text("", "The variable's value.").orNumber()).such("DEBUG").upTo(1000),
@@ -71,7 +71,7 @@ type outcome struct {
 	StateLost    string           `json:"state_lost,omitempty" about:"Why the session's variables are gone."`
 	Packages     []packageFacts   `json:"packages,omitempty" about:"What was installed."`
 	Artifacts    []artifactFacts  `json:"artifacts,omitempty" about:"Files that it left in its working directory."`
-	Egress       []egressDecision `json:"egress,omitempty" about:"Decisions about hosts that it was to reach."`
+	Egress       []egressDecision `json:"egress,omitempty" about:"Hosts that it tried to reach, each once."`
 	Layers       []string         `json:"layers,omitempty" about:"Layers of containment that held it."`
 	Missing      []string         `json:"missing_layers,omitempty" about:"Layers that did not hold it."`
 	WallMS       float64          `json:"wall_ms" about:"Milliseconds that the program took."`
@@ -113,10 +113,13 @@ type artifactFacts struct {
 }
 
 type egressDecision struct {
-	Name    string `json:"name" about:"The host."`
-	Port    int    `json:"port" about:"The port; 0 is any."`
-	Allowed bool   `json:"allowed" about:"Whether it may be reached."`
-	Reason  string `json:"reason" about:"Why."`
+	Name     string `json:"name" about:"The host."`
+	Port     int    `json:"port" about:"The port; 0 where only its name was looked up."`
+	Allowed  bool   `json:"allowed" about:"Whether it may be reached."`
+	Reason   string `json:"reason" about:"Why."`
+	Count    int64  `json:"count" about:"How often: connections, or look-ups where port is 0."`
+	Sent     int64  `json:"sent" about:"Bytes sent to it."`
+	Received int64  `json:"received" about:"Bytes received from it."`
 }
 
 func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
@@ -133,6 +136,7 @@ func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
 	if w := c.progress.lines(); w != nil {
 		q.Stdout, q.Stderr = w, c.progress.lines()
 	}
+	q.Ask = s.asker(ctx, c)
 	res, err := s.cfg.Pipeline.Do(ctx, q)
 	for _, w := range res.Warnings {
 		s.warn(ctx, w)
@@ -151,7 +155,7 @@ func (s *Server) warn(ctx context.Context, text string) {
 func (s *Server) request(c *call) (pipeline.Request, error) {
 	q := pipeline.Request{
 		Language: c.text("language"), Code: source(c.text("code")), Session: c.text("session_id"), Backend: c.text("backend"),
-		Args: c.texts("args"), Secrets: c.texts("secrets"), Allow: c.texts("allowed_domains"),
+		Args: c.texts("args"), Secrets: c.texts("secrets"), Allow: domains(c.args),
 	}
 	var err error
 	if q.Namespace, err = s.namespace(c.args, q.Session); err != nil {
@@ -177,6 +181,14 @@ func (s *Server) request(c *call) (pipeline.Request, error) {
 	}
 	q.Inputs, err = inputs(c.object("files"))
 	return q, err
+}
+
+// domains are the hosts that a call names: nil says nothing about them, an empty list none.
+func domains(a args) []string {
+	if !a.has("allowed_domains") {
+		return nil
+	}
+	return a.texts("allowed_domains")
 }
 
 // source is code as interpreters want it: without a byte order mark, and with line ends of Unix if all

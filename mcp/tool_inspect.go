@@ -142,6 +142,9 @@ func (s *Server) inspectJob(namespace, id string) (*answer, error) {
 	f := &stateFacts{Namespace: namespace, Jobs: []jobFacts{jobOf(j)}}
 	if j.Result == nil {
 		text := fmt.Sprintf("running for %s", time.Since(j.Began).Round(100*time.Millisecond))
+		for _, q := range s.waitingFor(id) {
+			text += "\n" + waitingText(q)
+		}
 		if f.Jobs[0].Stdout == "" && f.Jobs[0].Stderr == "" {
 			text += "\nit has written nothing yet"
 		}

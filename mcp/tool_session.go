@@ -22,7 +22,7 @@ func createIn() form {
 		backendField(),
 		namespaceField(),
 		list("packages", `Packages to install first, such as "numpy==2.1.0" or "left-pad@1.3.0".`, text("", "One package, with a version if that matters.").upTo(300)).upTo(100),
-		domainsField("Hosts that its code may reach, if policy agrees. Default: none, there is no network."),
+		domainsField("Hosts that its code may reach, and no others, if policy or a person agrees. Default: what the operator's configuration allows. [] means no network."),
 		number("idle_seconds", "Seconds without a call after which it ends. Default: the operator's.", 1, 604800),
 		number("lifetime_seconds", "Seconds after which it ends in any case. Default: the operator's.", 1, 604800),
 		limitsField(),
@@ -111,7 +111,7 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 		return nil, err
 	}
 	q := pipeline.NewSession{
-		Namespace: namespace, Language: c.text("language"), Backend: c.text("backend"), Allow: c.texts("allowed_domains"),
+		Namespace: namespace, Language: c.text("language"), Backend: c.text("backend"), Allow: domains(c.args),
 		Limits: boundsOf(c.object("resource_limits")), Idle: seconds(c.number("idle_seconds")), Lifetime: seconds(c.number("lifetime_seconds")),
 	}
 	if q.Language == "" {

@@ -62,13 +62,12 @@ func fitsSession(q Request, info session.Info) error {
 		return sessionError(StageValidate, fmt.Errorf("%w: %.40q", session.ErrUnknown, q.Session))
 	}
 	for what, asked := range map[string]bool{
-		"another backend":       q.Backend != "" && q.Backend != info.Backend,
-		"another profile":       q.Profile != "" && q.Profile != info.Profile,
-		"mounts":                len(q.Mounts) > 0,
-		"a host's workspace":    q.Workspace.Host != "",
-		"other allowed domains": len(q.Allow) > 0,
-		"arguments":             len(q.Args) > 0,
-		"standard input":        q.Stdin != nil,
+		"another backend":    q.Backend != "" && q.Backend != info.Backend,
+		"another profile":    q.Profile != "" && q.Profile != info.Profile,
+		"mounts":             len(q.Mounts) > 0,
+		"a host's workspace": q.Workspace.Host != "",
+		"arguments":          len(q.Args) > 0,
+		"standard input":     q.Stdin != nil,
 	} {
 		if asked {
 			return refuse(StageValidate, "code in a session can't have "+what, "name it when the session is created, or leave session_id out; data can come in as files, env or bridge_data")

@@ -73,6 +73,7 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 		Mounts:    slices.Concat(q.Mounts, s.view.Mounts),
 		Workspace: q.Workspace,
 	}
+	q.outlet.Shape(&spec)
 	file, remove, err := q.bring(&spec, r.p.cfg.Temp)
 	if err != nil {
 		return s, err
@@ -81,10 +82,13 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	if s.box, err = q.backend.Start(ctx, spec); err != nil {
 		return s, err
 	}
+	if s.box, err = q.outlet.Open(s.box); err != nil {
+		return s, err
+	}
 	if s.inputs, err = r.place(ctx, s); err != nil {
 		return s, err
 	}
-	s.command = backends.Command{Args: q.argv(file), Env: q.env(file, s.view.Env)}
+	s.command = backends.Command{Args: q.argv(file), Env: q.env(file, slices.Concat(s.view.Env, q.outlet.Env()))}
 	if q.Workspace.Write {
 		s.tree, err = look(ctx, q.Workspace.Host)
 	}

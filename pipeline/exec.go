@@ -27,11 +27,13 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	stdout, stderr := s.leases.Writer(e.stdout), s.leases.Writer(e.stderr)
 	var out backends.Result
 	var err error
+	s.outlet.Enter(s.turn(r))
 	if s.claim != nil {
 		out, err = r.cell(ctx, s, stdout, stderr)
 	} else {
 		out, err = s.box.Exec(ctx, s.command, backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr})
 	}
+	r.leave(s.routed)
 	err = errors.Join(err, stdout.Close(), stderr.Close())
 	e.stdout.Close()
 	e.stderr.Close()

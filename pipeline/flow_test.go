@@ -224,9 +224,9 @@ func TestSecretsThatStayInTheOutputAreNamed(t *testing.T) {
 // blockingStore lends nothing before its caller gives up.
 type blockingStore struct{}
 
-func (blockingStore) Get(ctx context.Context, _, _ string) ([]byte, error) {
+func (blockingStore) Get(ctx context.Context, _, _ string) ([]byte, vault.Binding, error) {
 	<-ctx.Done()
-	return nil, ctx.Err()
+	return nil, vault.Binding{}, ctx.Err()
 }
 
 func TestCancelNamesItsStage(t *testing.T) {

@@ -48,8 +48,20 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 	if e.Workspace.Host != "" && !e.Workspace.Write && strings.Contains(said, "Read-only file system") {
 		add("the workspace is read-only: --workspace %s:rw lets the program change it", e.Workspace.Host)
 	}
-	if noNetwork(said) {
-		add("the sandbox has no network: what the program needs can come in with %s", p.term("--input", " or --mount"))
+	return append(list, p.ways(said, res, e)...)
+}
+
+// ways say how a program gets to where it could not.
+func (p *Pipeline) ways(said string, res Result, e ended) (list []string) {
+	refused := slices.ContainsFunc(res.Egress, func(d Decision) bool { return !d.Allowed }) // whose reasons say it
+	switch {
+	case refused:
+	case noNetwork(said) && e.outlet == nil:
+		list = append(list, "the sandbox has no network: let it reach a name with "+p.term("--allow", " DOMAIN")+", or bring in what it needs with "+p.term("--input", " or --mount"))
+	case noNetwork(said):
+		list = append(list, "names that are allowed can be reached, but no addresses")
+	case e.outlet != nil && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
+		list = append(list, "a name without a port is allowed on ports 80 and 443: another port has to be named, as in "+p.term("--allow", " example.com:5432"))
 	}
 	return list
 }

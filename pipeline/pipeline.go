@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -44,6 +45,9 @@ type Config struct {
 	Profiles map[string]Profile // nil: those that the backends know, with all that they promise
 	Limits   Bounds             // of a run that asks for none; zero fields are DefaultBounds
 	Caps     Bounds             // what a run can ask for at most; zero fields are DefaultCaps
+
+	Egress    Egress
+	Approvals *approval.Broker // asks people; nil: nobody can be asked
 
 	Artifacts ArtifactPolicy
 	Protected []string // files and folders of ours that no program may write: the log, the configuration
@@ -133,6 +137,7 @@ func (p *Pipeline) Close() {
 func (p *Pipeline) Do(ctx context.Context, request Request) (Result, error) {
 	r := p.begin(&request)
 	defer r.show(ctx)
+	defer p.forget(r.res.ID)
 
 	checked, err := r.validate(ctx, request)
 	if err != nil {

@@ -171,6 +171,8 @@ func (r *run) outcome(inputs map[string]string) facts {
 	f.add("signal", res.Signal, len(res.Signal))
 	f.add("limit", res.Limit, len(res.Limit))
 	f.add("hit", res.Hit, len(res.Hit))
+	f.add("egress", listed(res.Egress), len(res.Egress))
+	f.add("egress_decisions", len(res.Egress), len(res.Egress))
 	f.add("missing_layers", res.missing(), len(res.missing()))
 	f.add("artifact_list", r.listArtifacts(), len(res.Artifacts))
 	f.add("artifacts_sha256", hashSums(res.Artifacts), len(res.Artifacts))
@@ -199,6 +201,15 @@ func (r *run) listArtifacts() []Artifact {
 		}
 		a.Name = r.clean(a.Name)
 		list = append(list, a)
+	}
+	return list
+}
+
+// listed are the first decisions. Their text is clean already, and cut here.
+func listed(all []Decision) []Decision {
+	list := slices.Clone(all[:min(len(all), maxListed)])
+	for i := range list {
+		list[i].Name, list[i].Reason = clip(list[i].Name, maxText), clip(list[i].Reason, maxText)
 	}
 	return list
 }

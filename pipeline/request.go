@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"context"
 	"io"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
 // Request asks for one run. Its zero value, with code and a name, is a run with the default
@@ -28,7 +30,17 @@ type Request struct {
 	Mounts []backends.Mount
 
 	Secrets []string // keys to lease, which are also the names of the variables
-	Allow   []string // names that the program may reach: "example.com", "*.example.com:443"
+
+	// Allow are names that the program may reach, such as "example.com", "*.example.com" or
+	// "example.com:5432": nil is what the operator allows, an empty list nothing.
+	Allow []string
+	// Typed says that a person has typed Allow, and so granted it. Whatever an agent may fill in
+	// must not set it.
+	Typed bool
+	// Ask is called in a goroutine of its own when a person is asked something for this run, such
+	// as whether its connection to a name may be made. It may show the question to the caller's
+	// user, answers through the broker, and returns when its context ends. May be nil.
+	Ask func(context.Context, *approval.Pending)
 
 	Limits  backends.Limits // zero fields are the operator's defaults
 	Output  int64           // bytes of each of stdout and stderr that are kept; 0 is the default

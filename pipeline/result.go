@@ -65,12 +65,15 @@ type Artifact struct {
 	Withheld string `json:"withheld,omitempty"` // why it is not handed out
 }
 
-// Decision is what egress said about one name.
+// Decision is what egress said about one name, and how often.
 type Decision struct {
-	Name    string `json:"name"`
-	Port    int    `json:"port,omitempty"` // 0 is any
-	Allowed bool   `json:"allowed"`
-	Reason  string `json:"reason"`
+	Name     string `json:"name"`
+	Port     int    `json:"port,omitempty"` // 0 is any
+	Allowed  bool   `json:"allowed"`
+	Reason   string `json:"reason"`
+	Count    int64  `json:"count,omitempty"`    // connections; of port 0, look-ups
+	Sent     int64  `json:"sent,omitempty"`     // bytes to it
+	Received int64  `json:"received,omitempty"` // bytes from it
 }
 
 // Layer is one wall around the program, as the kernel confirmed it.

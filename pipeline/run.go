@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -142,28 +140,4 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 		}
 	}
 	return a, nil
-}
-
-// routed is an armed request for whose names egress has decided. None are let out yet: a sandbox's
-// network is empty, and a run that needs more is refused instead of being started without it.
-type routed struct{ armed }
-
-func (r *run) egress(a armed) (routed, error) {
-	defer r.time(&r.res.Timings.Egress)()
-	policy, err := egress.NewPolicy(a.Allow, nil)
-	if err != nil {
-		return routed{}, refuse(StageEgress, err.Error(), "name hosts like example.com, *.example.com or example.com:5432")
-	}
-	if policy.Empty() {
-		return routed{a}, nil
-	}
-	const reason = "no backend can let single names out, and all or nothing is not on offer"
-	for _, name := range a.Allow {
-		d := Decision{Name: r.clean(name), Reason: reason}
-		r.res.Egress = append(r.res.Egress, d)
-		r.note(event.EgressDenied, map[string]any{"name": d.Name, "reason": d.Reason})
-	}
-	return routed{}, refuse(StageEgress,
-		fmt.Sprintf("the run asks for the network, and backend %q has no way out to it", a.backend.Name()),
-		fmt.Sprintf("run it without %s: files can come in with %s", r.p.term("--allow", ""), r.p.term("--input", "")))
 }

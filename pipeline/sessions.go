@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -12,13 +13,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // NewSession asks for a session. Zero fields are the operator's defaults.
 type NewSession struct {
 	Namespace, Language, Backend, Profile string
 	Require                               []string
-	Allow                                 []string // names that its cells may reach
+	Allow                                 []string // names that its cells may reach; nil and empty as in Request
 	Limits                                Bounds   // Wall and Output are those of each cell that asks for none
 	Idle, Lifetime                        time.Duration
 }
@@ -39,7 +41,12 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	if err != nil {
 		return session.Info{}, err
 	}
-	if _, err := r.egress(armed{queued: queued{checked: c}}); err != nil {
+	policy, err := r.policy(armed{queued: queued{checked: c}})
+	if err != nil {
+		return session.Info{}, err
+	}
+	way, err := r.outlet(c, policy, r.p.lent(r.res.ID), r.res.ID)
+	if err != nil {
 		return session.Info{}, err
 	}
 	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), func(int) {})
@@ -56,12 +63,24 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 			ID: r.res.ID, Namespace: c.Namespace, Language: c.code.Language, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: limitsOf(c.limits),
 		},
-		Env:   view.Env,
-		Close: []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
+		Env:    slices.Concat(view.Env, way.Env()),
+		Outlet: way,
+		Close:  []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
 	spec := backends.Spec{ID: r.res.ID, Language: c.code.Language, Profile: c.base, Require: c.requires,
 		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true}
-	start := func(ctx context.Context) (backends.Sandbox, error) { return c.backend.Start(ctx, spec) }
+	way.Shape(&spec)
+	start := func(ctx context.Context) (backends.Sandbox, error) {
+		box, err := c.backend.Start(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		gated, err := way.Open(box)
+		if err != nil {
+			box.Close()
+		}
+		return gated, err
+	}
 	info, err := r.p.sessions.Open(ctx, plan, start, func(info session.Info) error {
 		if gone := lacking(c.requires, info.Layers); gone != nil {
 			return refuse(StageBackend, fmt.Sprintf("the session's interpreter started without %v, which was required: this is a bug of sandboxmcp", gone), "")
@@ -73,6 +92,17 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 		return session.Info{}, sessionError(StageBackend, err)
 	}
 	return info, nil
+}
+
+// lent returns what says which secrets a session was lent.
+func (p *Pipeline) lent(id string) func() vault.Leases {
+	return func() vault.Leases {
+		s, err := p.sessions.Get(id)
+		if err != nil { // it is not there yet, or no more
+			return nil
+		}
+		return s.Leases()
+	}
 }
 
 // checkSession is what validate does for a session.
@@ -132,6 +162,7 @@ func orDefault(namespace string) string {
 
 // sessionEnded records the end of a session, however it came.
 func (p *Pipeline) sessionEnded(info session.Info) {
+	p.forget(info.ID)
 	data := facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells, "restarts": len(info.Restarts)}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -10,20 +10,20 @@ type environment struct{}
 
 // Environment returns a store that reads the environment of this process; Variable says which
 // variable is which secret. A variable that is set but empty counts as not set: more often than
-// not, a CI system made it so because it did not find the secret.
+// not, a CI system made it so because it did not find the secret. Its secrets are bound to nothing.
 func Environment() Store { return environment{} }
 
-// Get fails for names that Variable refuses.
-func (environment) Get(_ context.Context, namespace, key string) ([]byte, error) {
+// Get finds nothing under names that Variable refuses: another store may have them.
+func (environment) Get(_ context.Context, namespace, key string) ([]byte, Binding, error) {
 	name, err := Variable(namespace, key)
 	if err != nil {
-		return nil, err
+		return nil, Binding{}, ErrNotFound
 	}
 	value := os.Getenv(name)
 	if value == "" {
-		return nil, ErrNotFound
+		return nil, Binding{}, ErrNotFound
 	}
-	return []byte(value), nil
+	return []byte(value), Binding{}, nil
 }
 
 func (environment) remedy(namespace, key string) string {

@@ -13,7 +13,9 @@ var ErrClosed = errors.New("the lease of the secrets is closed")
 // Lease is the secrets of one run. A nil or empty Lease has none, lets all text pass, and costs
 // nothing. Many goroutines may use it at once.
 //
-// Values that would shred ordinary text are lent but not redacted: see Unredacted.
+// Values that would shred ordinary text are lent but not redacted: see Unredacted. The value of a
+// bound secret is redacted like any other, as it may come back in an answer; its placeholder is not,
+// since it is worth nothing outside the run.
 type Lease struct {
 	// inner returns what is lent; nil if that is nothing. It is a function because no printer,
 	// logger or dumper looks into one, whether or not it follows pointers.
@@ -29,15 +31,20 @@ type lent struct {
 }
 
 type secret struct {
-	name  string
-	value []byte
+	name        string
+	value       []byte
+	to          Binding
+	placeholder string // of a bound one
 }
 
 // newLease takes over the values.
 func newLease(secrets []secret) *Lease {
 	in := &lent{secrets: secrets}
 	var parts [][]byte
-	for _, s := range secrets {
+	for i, s := range secrets {
+		if s.to.bound() {
+			secrets[i].placeholder = newPlaceholder()
+		}
 		p := partsOf(s.value)
 		if len(p) == 0 {
 			in.plain = append(in.plain, s.name)
@@ -70,8 +77,9 @@ func (l *Lease) Unredacted() []string {
 	return slices.Clone(l.inner().plain)
 }
 
-// Env returns the secrets as KEY=VALUE, for the environment of the program. These strings are
-// copies, which Close can't wipe: hand them on at once, and keep them nowhere.
+// Env returns the secrets as KEY=VALUE, for the environment of the program; a bound one has its
+// placeholder in the place of the value. These strings are copies, which Close can't wipe: hand them
+// on at once, and keep them nowhere.
 func (l *Lease) Env() []string {
 	if l.empty() {
 		return nil
@@ -84,7 +92,11 @@ func (l *Lease) Env() []string {
 	}
 	var env []string
 	for _, s := range in.secrets {
-		env = append(env, s.name+"="+string(s.value))
+		shown := s.placeholder
+		if !s.to.bound() {
+			shown = string(s.value)
+		}
+		env = append(env, s.name+"="+shown)
 	}
 	return env
 }

@@ -147,12 +147,12 @@ type keeper struct {
 	last []byte
 }
 
-func (k *keeper) Get(ctx context.Context, namespace, key string) ([]byte, error) {
-	value, err := k.Memory.Get(ctx, namespace, key)
+func (k *keeper) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
+	value, to, err := k.Memory.Get(ctx, namespace, key)
 	if err == nil {
 		k.last = value
 	}
-	return value, err
+	return value, to, err
 }
 
 func TestManyAtOnce(t *testing.T) {
@@ -178,8 +178,20 @@ func TestNothingShowsAValue(t *testing.T) {
 	const value = "Zq9-hunter2"
 	m := NewMemory()
 	m.Set("a", "KEY", []byte(value))
-	v := New(m, Environment())
-	l, err := v.Lease(context.Background(), "a", []string{"KEY"})
+	sealed, bound := NewSealed(t.TempDir(), nil), Entry{Namespace: "a", Key: "BOUND", Binding: Binding{Hosts: []string{"a.example"}}}
+	if err := sealed.Add(t.Context(), bound, []byte(value), false); err != nil {
+		t.Fatal(err)
+	}
+	entries, _, err := sealed.List(t.Context(), "")
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	id, err := readIdentity(sealed.keyFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := New(m, Environment(), sealed)
+	l, err := v.Lease(context.Background(), "a", []string{"KEY", "BOUND"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +200,8 @@ func TestNothingShowsAValue(t *testing.T) {
 	io.WriteString(w, "x "+value+" "+value[:9])
 	var log bytes.Buffer
 	text, structured := slog.New(slog.NewTextHandler(&log, nil)), slog.New(slog.NewJSONHandler(&log, nil))
-	for _, x := range []any{v, *v, m, l, *l, w, *w, []any{l}, map[string]any{"x": w}, struct{ L *Lease }{l}} {
+	for _, x := range []any{v, *v, m, l, *l, w, *w, []any{l}, map[string]any{"x": w}, struct{ L *Lease }{l}, Leases{l},
+		sealed, *sealed, entries, Change{Added, entries[0]}, l.Bound(), l.Bound()[0], id} {
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X"} {
 			fmt.Fprintf(&log, format+"\n", x)
 		}
@@ -202,7 +215,14 @@ func TestNothingShowsAValue(t *testing.T) {
 		m.Set("a", "KEY="+value, nil), m.Set("a", value, nil))
 	_, err = v.Lease(context.Background(), "a", []string{"KEY=" + value})
 	fmt.Fprintln(&log, err)
+	fmt.Fprintln(&log, sealed.Add(t.Context(), bound, []byte(value), false))
 	got := log.String()
+	if key := id.key().String(); strings.Contains(got, key[20:]) {
+		t.Error("the key of the vault shows")
+	}
+	if !strings.Contains(got, l.Bound()[0].Placeholder) {
+		t.Error("the placeholder does not show, which it may: a bound secret was not tried")
+	}
 	for _, form := range []string{"%s", "%x", "%X", "%d", "%#v"} {
 		shown := strings.Trim(fmt.Sprintf(form, []byte(value[:6])), "[]")
 		shown = strings.TrimSuffix(strings.TrimPrefix(shown, "[]byte{"), "}")

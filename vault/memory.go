@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Memory is a store that lives as long as the process. Many goroutines may use it at once.
+// Memory is a store that lives as long as the process. Its secrets are bound to nothing. Many
+// goroutines may use it at once.
 type Memory struct {
 	mu     sync.RWMutex
 	values map[place]func() []byte // functions, as in Lease
@@ -23,10 +24,7 @@ func NewMemory() *Memory {
 // Set keeps a copy of value, in the place of what was there. It fails for names that can't be
 // lent, and for values that no environment variable can hold.
 func (m *Memory) Set(namespace, key string, value []byte) error {
-	if err := checkNamespace(namespace); err != nil {
-		return err
-	}
-	if err := checkKey(key); err != nil {
+	if err := CheckName(namespace, key); err != nil {
 		return err
 	}
 	if err := checkValue(value); err != nil {
@@ -44,12 +42,12 @@ func (m *Memory) Set(namespace, key string, value []byte) error {
 }
 
 // Get returns a copy of the value.
-func (m *Memory) Get(_ context.Context, namespace, key string) ([]byte, error) {
+func (m *Memory) Get(_ context.Context, namespace, key string) ([]byte, Binding, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	value, ok := m.values[place{namespace, key}]
 	if !ok {
-		return nil, ErrNotFound
+		return nil, Binding{}, ErrNotFound
 	}
-	return bytes.Clone(value()), nil
+	return bytes.Clone(value()), Binding{}, nil
 }

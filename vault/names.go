@@ -40,6 +40,14 @@ func checkNamespace(namespace string) error {
 	return nil
 }
 
+// CheckName reports why no secret can have these names, if that is so.
+func CheckName(namespace, key string) error {
+	if err := checkNamespace(namespace); err != nil {
+		return err
+	}
+	return checkKey(key)
+}
+
 // checkValue refuses what no environment variable can hold, without showing it.
 func checkValue(value []byte) error {
 	switch {

@@ -42,6 +42,29 @@ func TestNothingIsDelayedWithoutNeed(t *testing.T) {
 	}
 }
 
+// Streams pause between messages. What a message ends with is out before the pause, however many
+// secrets there are.
+func TestMessagesGoOutWhole(t *testing.T) {
+	l := lend(t, append(hundred(), "data: "+"secret", "\n\n"+"secret", "{\"secret"+"\": 1}")...)
+	for name, message := range map[string]string{
+		"server-sent event": "event: message\ndata: {\"delta\":\"the \"}\n\n",
+		"its end":           "data: [DONE]\r\n\r\n",
+		"a line of JSON":    "{\"delta\":\"aHVudGVy\"}\n",
+		"a comment":         ": keep-alive\n\n",
+		"JSON-RPC":          "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}",
+		"a length and text": "\x00\x00\x00\x00\x05\x0a\x03abc.",
+	} {
+		var out bytes.Buffer
+		w := l.Writer(&out)
+		for i := range 3 {
+			io.WriteString(w, message)
+			if got, want := out.String(), strings.Repeat(message, i+1); got != want {
+				t.Errorf("%s: got %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
 // Each beginning of each spelling is held, and let go by the first byte that does not belong.
 func TestHoldsNoMoreThanTheBeginning(t *testing.T) {
 	const value = "a+b/c d\"e\\\U0001F511é?"

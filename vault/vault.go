@@ -5,6 +5,9 @@
 // thinking: JSON, percent, hex and base64. No type of this package shows a value when it is
 // printed, logged or encoded.
 //
+// Of a secret that is bound to hosts, the program has a placeholder only, and can give no value away.
+// All that follows is about the others, and about what a host sends back.
+//
 // This is against accidents. A program that wants to give a secret away can: reversed, encoded
 // twice, compressed, in upper case, a letter a line. Of what happens by accident, these are not found:
 //
@@ -18,10 +21,12 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // ErrNotFound is what a Store returns for a secret that it does not hold, and what Lease wraps when
@@ -32,13 +37,14 @@ var ErrNotFound = errors.New("not in the vault")
 // environment string.
 const MaxValue = 64 << 10
 
-// Store holds secrets. Get returns a copy, which the caller may wipe, or ErrNotFound. Its errors
-// never hold a value. Many goroutines may call it at once.
+// Store holds secrets. Get returns a copy of a value, which the caller may wipe, and where it may
+// go; or ErrNotFound, also for a name that the store could not hold. Its errors never hold a value.
+// Many goroutines may call it at once.
 type Store interface {
-	Get(ctx context.Context, namespace, key string) ([]byte, error)
+	Get(ctx context.Context, namespace, key string) (value []byte, to Binding, err error)
 }
 
-// remedy is what a Store has that can say how to put a secret there.
+// remedy is what a Store has that can say how to put a secret there, or why that can't be.
 type remedy interface {
 	remedy(namespace, key string) string
 }
@@ -68,53 +74,57 @@ func (v *Vault) Lease(ctx context.Context, namespace string, keys []string) (*Le
 		if slices.ContainsFunc(secrets, func(s secret) bool { return s.name == key }) {
 			continue
 		}
-		value, err := v.find(ctx, namespace, key)
+		s, err := v.find(ctx, namespace, key)
 		if err != nil {
 			wipe(secrets)
 			return nil, err
 		}
-		secrets = append(secrets, secret{key, value})
+		secrets = append(secrets, s)
 	}
 	return newLease(secrets), nil
 }
 
-// find returns the value of one secret, and makes sure that a program can be given it.
-func (v *Vault) find(ctx context.Context, namespace, key string) ([]byte, error) {
+// find returns one secret, and makes sure that a program can be given it.
+func (v *Vault) find(ctx context.Context, namespace, key string) (secret, error) {
 	if err := checkKey(key); err != nil {
-		return nil, err
+		return secret{}, err
 	}
-	value, err := v.get(ctx, namespace, key)
+	value, to, err := v.get(ctx, namespace, key)
 	if err != nil {
-		return nil, err
+		return secret{}, err
 	}
-	if err := checkValue(value); err != nil {
+	if err := cmp.Or(checkValue(value), to.check(value)); err != nil {
 		clear(value)
-		return nil, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
+		return secret{}, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
 	}
-	return value, nil
+	return secret{name: key, value: value, to: to.clone()}, nil
 }
 
 // get asks one store after the other.
-func (v *Vault) get(ctx context.Context, namespace, key string) ([]byte, error) {
+func (v *Vault) get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	var stores []Store
 	if v != nil {
 		stores = v.stores
 	}
-	hint := ""
+	var remedies []string
 	for _, s := range stores {
-		value, err := s.Get(ctx, namespace, key)
+		value, to, err := s.Get(ctx, namespace, key)
 		if err == nil {
-			return value, nil
+			return value, to, nil
 		}
 		if !errors.Is(err, ErrNotFound) {
-			return nil, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
+			return nil, Binding{}, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
 		}
-		if r, ok := s.(remedy); ok && hint == "" {
-			hint = ": " + r.remedy(namespace, key)
+		if r, ok := s.(remedy); ok {
+			remedies = append(remedies, r.remedy(namespace, key))
 		}
 	}
-	if len(stores) == 0 {
+	hint := ""
+	switch {
+	case len(stores) == 0:
 		hint = ": it has no store; configure one"
+	case len(remedies) > 0:
+		hint = ": " + strings.Join(remedies, "; or ")
 	}
-	return nil, fmt.Errorf("secret %s of namespace %s is %w%s", key, namespace, ErrNotFound, hint)
+	return nil, Binding{}, fmt.Errorf("secret %s of namespace %s is %w%s", key, namespace, ErrNotFound, hint)
 }

@@ -15,13 +15,14 @@ type Config struct {
 	Backend       string   // "process", "podman" or "docker"
 	MaxConcurrent int      // runs at the same time; default: the cores of the machine
 	MaxQueue      int      // runs that may wait for their turn; the next one is told "busy"
-	Network       string   // what runs may reach when they name nothing: "deny"
-	Vault         []string // stores that lend secrets, the first one first: "environment", "memory"
+	Network       string   // what becomes of a name that is not allowed: "deny", or "ask" a person
+	Vault         []string // stores that lend secrets, the first one first: "environment", "sealed", "memory"
 	Audit         bool     // always true: no setting may end "no row, no result"
 	StateDir      string   // absolute
 	SQLitePath    string   // absolute; the state database
 	Profile       string   // a key of Profiles
 
+	Egress    Egress
 	Limits    Limits // for runs that name none
 	Caps      Limits // no run gets more
 	Artifacts Artifacts
@@ -35,6 +36,16 @@ type Config struct {
 	Profiles map[string]Profile
 
 	origins map[string]string // key -> where its value came from, unless from nowhere
+}
+
+// Egress says what runs may reach. Patterns are checked by whoever uses them.
+type Egress struct {
+	Allow       []string // what runs may reach that name nothing, and callers may name
+	Deny        []string // what nobody may reach, whoever allows it
+	Networks    []string // private networks and addresses that names may lead to
+	Resolver    string   // ADDRESS or ADDRESS:PORT of the DNS server that is asked, or System
+	IdleSeconds int      // after which a connection on which nothing moves is ended
+	Connections int      // of one sandbox at once
 }
 
 // Artifacts bounds what is kept of the files that a run leaves behind.
@@ -78,7 +89,7 @@ func defaults(cores int) Config {
 		MaxConcurrent: cores,
 		MaxQueue:      256,
 		Network:       "deny",
-		Vault:         []string{"environment"},
+		Vault:         []string{"environment", "sealed"},
 		Audit:         true,
 		Profile:       Hardened,
 		Limits: Limits{
@@ -92,6 +103,7 @@ func defaults(cores int) Config {
 			OutputBytes:    64 << 20, // a run's output is in our memory as a whole
 			DiskMB:         8192,     // a tmpfs: this is RAM, too
 		},
+		Egress:    Egress{Resolver: System, IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{MaxCount: 1000, MaxMB: 512, Withhold: true},
 		Sessions:  Sessions{PerNamespace: 64, Total: 1024, IdleSeconds: 30 * 60, LifetimeSeconds: 24 * 60 * 60},
 		Packages:  Packages{MaxMB: 2048},

@@ -37,10 +37,11 @@ func TestDefaults(t *testing.T) {
 	}
 	cores := runtime.GOMAXPROCS(0)
 	want := Config{
-		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment"}, Audit: true,
+		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: true,
 		StateDir: "/home/x/.local/state/sandboxmcp", SQLitePath: "/home/x/.local/state/sandboxmcp/sandboxmcp.db", Profile: "hardened",
 		Limits:    Limits{512, 60, 1, 10, 1 << 20, 512},
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
+		Egress:    Egress{Resolver: "system", IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{1000, 512, true},
 		Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{false, 2048}, Validate: Validate{Reject: "never"}, Keep: Keep{1024, 24},
 		Profiles: map[string]Profile{
@@ -65,7 +66,7 @@ const everything = `# all of it
 backend: podman
 max_concurrent: 3
 max_queue: 0
-network: deny
+network: ask
 vault: [memory, environment]
 audit: on
 state_dir: ~/state
@@ -90,6 +91,7 @@ sessions: {per_namespace: 8, total: 9, idle_seconds: 10, lifetime_seconds: 11}
 packages: {scripts: true, max_mb: 12}
 validate: {reject_dangerous: high, rules_off: [python-eval]}
 keep: {max_mb: 13, hours: 14}
+egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
 profiles:
   mine:
     require: [landlock, cgroup]
@@ -104,10 +106,11 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		Backend: "podman", MaxConcurrent: 3, Network: "deny", Vault: []string{"memory", "environment"}, Audit: true,
+		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: true,
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", Profile: "mine",
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
 		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12}, Validate: Validate{"high", []string{"python-eval"}}, Keep: Keep{13, 14},
+		Egress:   Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, "10.0.0.2:53", 15, 16},
 		Profiles: builtin(),
 	}
 	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}

@@ -45,7 +45,7 @@ func TestBadFiles(t *testing.T) {
 		{"audit off", "audit: off\n", ":1: audit: the audit log can't be switched off"},
 		{"audit false", "audit: false\n", ":1: audit: the audit log can't be switched off"},
 		{"audit maybe", "audit: maybe\n", `:1: audit: "maybe" is neither true nor false`},
-		{"unknown store", "vault: [environment, keychain]\n", `:1: vault: "keychain" is no store of secrets: use "environment" or "memory"`},
+		{"unknown store", "vault: [environment, keychain]\n", `:1: vault: "keychain" is no store of secrets: use "environment" or "sealed" or "memory"`},
 		{"store twice", "vault: [memory, memory]\n", ":1: vault: store memory is listed twice"},
 		{"store of a wrong type", "vault:\n- memory\n- 5\n", ":2: vault: the list in line 3 holds a number"},
 		{"relative path", "state_dir: state\n", `:1: state_dir: "state" is relative`},

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,7 +33,7 @@ func settings() []setting {
 		word("backend", "BACKEND", []string{"process", "podman", "docker"}, func(c *Config) *string { return &c.Backend }),
 		count("max_concurrent", "MAX_CONCURRENT", 1, 10_000, func(c *Config) *int { return &c.MaxConcurrent }),
 		count("max_queue", "", 0, 1_000_000, func(c *Config) *int { return &c.MaxQueue }),
-		word("network", "NETWORK", []string{"deny"}, func(c *Config) *string { return &c.Network }),
+		word("network", "NETWORK", []string{"deny", "ask"}, func(c *Config) *string { return &c.Network }),
 		stores(),
 		audit(),
 		path("state_dir", "", func(c *Config) *string { return &c.StateDir }),
@@ -47,6 +48,12 @@ func settings() []setting {
 		all = append(all, bound("caps."+l.name, env["caps."+l.name], func(c *Config) limit { return c.Caps.all()[i] }))
 	}
 	return append(all,
+		list("egress.allow", func(c *Config) *[]string { return &c.Egress.Allow }),
+		list("egress.deny", func(c *Config) *[]string { return &c.Egress.Deny }),
+		list("egress.networks", func(c *Config) *[]string { return &c.Egress.Networks }),
+		resolver("egress.resolver", func(c *Config) *string { return &c.Egress.Resolver }),
+		count("egress.idle_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Egress.IdleSeconds }),
+		count("egress.connections", "", 1, 100_000, func(c *Config) *int { return &c.Egress.Connections }),
 		count("artifacts.max_count", "", 1, 1_000_000, func(c *Config) *int { return &c.Artifacts.MaxCount }),
 		count("artifacts.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Artifacts.MaxMB }),
 		yesNo("artifacts.withhold", func(c *Config) *bool { return &c.Artifacts.Withhold }),
@@ -123,6 +130,26 @@ func list(key string, of func(*Config) *[]string) setting {
 	}, func(c *Config) string { return flow(*of(c)) }}
 }
 
+// System is the resolver of this machine.
+const System = "system"
+
+// resolver is a DNS server, by its address: what asks for names can't depend on one.
+func resolver(key string, of func(*Config) *string) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		text, err := v.text()
+		if err != nil {
+			return err
+		}
+		_, plain := netip.ParseAddr(text)
+		_, port := netip.ParseAddrPort(text)
+		if text != System && plain != nil && port != nil {
+			return fmt.Errorf("%q is no address: write one like 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53, or %s", text, System)
+		}
+		*of(c) = text
+		return nil
+	}, func(c *Config) string { return *of(c) }}
+}
+
 func audit() setting {
 	return setting{"audit", "AUDIT", func(c *Config, v value) error {
 		on, err := v.truth()
@@ -134,7 +161,7 @@ func audit() setting {
 }
 
 func stores() setting {
-	known := []string{"environment", "memory"}
+	known := []string{"environment", "sealed", "memory"}
 	return setting{"vault", "VAULT", func(c *Config, v value) error {
 		names, err := v.names()
 		if err != nil {

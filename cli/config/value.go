@@ -89,7 +89,17 @@ func kind(tag string) string {
 }
 
 // flow writes a list as YAML does on one line.
-func flow(words []string) string { return "[" + strings.Join(words, ", ") + "]" }
+// flow writes a list as YAML has it.
+func flow(words []string) string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = w
+		if strings.ContainsAny(w, `*:,[]{}#&!|>'"%@`+"`") {
+			list[i] = strconv.Quote(w)
+		}
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
 
 func either(words []string) string {
 	quoted := make([]string, len(words))

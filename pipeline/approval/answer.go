@@ -2,6 +2,8 @@ package approval
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -9,6 +11,15 @@ import (
 var (
 	ErrUnknown  = errors.New("there is no such question, or nobody waits for its answer any more")
 	ErrAnswered = errors.New("it was answered already")
+	ErrOther    = errors.New("the answer is for another run or session: ask again")
+	ErrScope    = errors.New("it can't be approved for that")
+)
+
+// Scopes are whom an approval is for, the narrowest first. Each ends when its time is over, too.
+const (
+	ScopeRun     = "run"     // the run that the question was opened for
+	ScopeSession = "session" // the session that the question was opened for
+	ScopeTime    = "time"    // all of the namespace
 )
 
 // Channel is how an answer came. Only code can make one: whatever an agent sends, no decoder turns
@@ -36,5 +47,38 @@ type Answer struct {
 	By      Channel   `json:"by"`
 	User    string    `json:"user,omitempty"` // who it was, as far as the channel knows
 	Reason  string    `json:"reason,omitempty"`
-	Until   time.Time `json:"until,omitzero"` // the end of an approval; Answer makes it no later than what was asked for
+	Scope   string    `json:"scope,omitempty"` // of an approval; "" is all that was asked for, which is ScopeTime
+	Until   time.Time `json:"until,omitzero"`  // the end of an approval; Answer makes it no later than what was asked for
+}
+
+// bounded is an answer as it will hold. People may say less than what was asked for, not more.
+func bounded(a Answer, q Question, now time.Time) (Answer, error) {
+	a.User, a.Reason = clip(a.User), clip(a.Reason)
+	if !a.Allowed {
+		a.Scope, a.Until = "", time.Time{}
+		return a, nil
+	}
+	switch {
+	case a.Scope == "":
+		a.Scope = ScopeTime
+	case a.Scope == ScopeRun && q.Run == "", a.Scope == ScopeSession && q.Session == "":
+		return a, fmt.Errorf("%w: no %s waits for it", ErrScope, a.Scope)
+	case !slices.Contains([]string{ScopeRun, ScopeSession, ScopeTime}, a.Scope):
+		return a, fmt.Errorf("%w: %.40q is no scope", ErrScope, a.Scope)
+	}
+	if end := now.Add(q.For); a.Until.IsZero() || a.Until.After(end) {
+		a.Until = end
+	}
+	return a, nil
+}
+
+// covers says whether an answer to one question is one to another that asks for the same.
+func (a Answer) covers(asked, own Question) bool {
+	switch a.Scope {
+	case ScopeRun:
+		return own.Run == asked.Run
+	case ScopeSession:
+		return own.Session == asked.Session
+	}
+	return true
 }

@@ -4,8 +4,10 @@
 //   - A question is in the audit log before it can be answered, an answer before it has an effect. A
 //     log that fails means no.
 //   - Silence means no. So does the end of the server.
-//   - The first answer counts. It covers exactly what was asked, until the time that was asked for;
+//   - The first answer counts. It covers exactly what was asked, for whom the person said (the run, the
+//     session, or all of the namespace) and until the time that was asked for, or less if they said so;
 //     nothing is remembered longer than this process lives.
+//   - Whoever waits with others for an answer that turns out to be for those asks again.
 //
 // What does not: a person at the same machine and a program that runs as the same user outside of
 // any sandbox look alike. Whoever lets an agent run commands on the host lets it run this one, too.
@@ -58,8 +60,8 @@ type Broker struct {
 	mu     sync.Mutex
 	open   map[string]*asked // by id
 	same   map[key]*asked    // those that wait, by what they ask
-	given  map[key]grant     // approvals that hold
-	denied map[key]grant     // people's denials of a moment ago
+	given  map[bound]grant   // approvals that hold
+	denied map[bound]grant   // denials that answer the same question for a while
 	past   []string          // ids that people answered, the newest last
 	closed bool
 
@@ -77,7 +79,7 @@ func New(c Config) *Broker {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, given: map[key]grant{}, denied: map[key]grant{}}
+	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, given: map[bound]grant{}, denied: map[bound]grant{}}
 }
 
 // Pending returns the questions that wait for an answer, the oldest first.
@@ -95,8 +97,9 @@ func (b *Broker) Pending() []Question {
 }
 
 // Answer answers a question. The first answer wins: a later one is ErrAnswered, and one to a question
-// that there is not, or whose time is up, ErrUnknown. An error means that the answer has no effect,
-// because it can't be recorded for instance, and that the question still waits if it did before.
+// that there is not, or whose time is up, ErrUnknown. An approval for a run or a session that the
+// question does not have is ErrScope. An error means that the answer has no effect, because it can't
+// be recorded for instance, and that the question still waits if it did before.
 func (b *Broker) Answer(ctx context.Context, id string, a Answer) error {
 	if err := b.answer(ctx, strings.ToUpper(id), a); err != nil {
 		return fmt.Errorf("answer question %.40q: %w", id, err)
@@ -128,20 +131,11 @@ func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
 	if w.over() || !now.Before(w.q.Expires) {
 		return ErrUnknown
 	}
-	return b.decide(ctx, w, bounded(a, w.q, now))
-}
-
-// bounded is an answer as it will hold.
-func bounded(a Answer, q Question, now time.Time) Answer {
-	a.User, a.Reason = clip(a.User), clip(a.Reason)
-	if !a.Allowed {
-		a.Until = time.Time{}
-		return a
+	a, err := bounded(a, w.q, now)
+	if err != nil {
+		return err
 	}
-	if end := now.Add(q.For); a.Until.IsZero() || a.Until.After(end) {
-		a.Until = end
-	}
-	return a
+	return b.decide(ctx, w, a)
 }
 
 // decide records an answer, and then makes it one. The caller has claimed the question.
@@ -165,17 +159,9 @@ func (b *Broker) settle(w *asked, a Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tidy()
-	k := w.q.key()
-	switch {
-	case a.Allowed:
-		b.given[k] = grant{w.q, a}
-	case a.By != nobody():
-		a.Until = b.c.Now().Add(quiet)
-		b.denied[k] = grant{w.q, a}
-		a.Until = time.Time{}
-	}
+	b.keep(w, a)
 	delete(b.open, w.q.ID)
-	delete(b.same, k)
+	delete(b.same, w.q.key())
 	if a.By != nobody() {
 		b.past = append(b.past, w.q.ID)
 	}
@@ -200,7 +186,7 @@ func (b *Broker) Close() error {
 	}
 	b.mu.Unlock()
 	for _, w := range waiting {
-		b.writing.Go(func() { b.deny(w, "the server ended before anybody answered") })
+		b.writing.Go(func() { b.deny(w, Answer{Reason: "the server ended before anybody answered"}) })
 	}
 	b.writing.Wait()
 	return nil

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// quiet is how long a person's no answers the same question when it is asked again.
+// quiet is how long a no answers the same question when it is asked again.
 const quiet = time.Minute
 
 // grant is an answer that is remembered, until answer.Until.
@@ -19,40 +19,81 @@ type grant struct {
 	answer Answer
 }
 
+// bound is what an answer is bound to: what was asked for, and for whom.
+type bound struct {
+	key
+	scope, id string // the run's or the session's, which is never "" for those
+}
+
+func (q Question) bound(scope string) bound {
+	ids := map[string]string{ScopeRun: q.Run, ScopeSession: q.Session}
+	return bound{q.key(), scope, ids[scope]}
+}
+
 // again is the question as if it had been asked and answered just now.
 func (g grant) again() *asked {
-	w := &asked{q: g.q, recorded: make(chan struct{}), done: make(chan struct{}), answer: g.answer}
+	w := newAsked(g.q)
+	w.answer = g.answer
 	close(w.recorded)
 	close(w.done)
 	return w
 }
 
+// keep remembers an answer. A person's no stands for as long as the run that it was told, and for a
+// moment for all, so that nobody is asked until they give in; silence stands for a moment for the run,
+// so that a program which tries again fails at once. The caller holds the lock.
+func (b *Broker) keep(w *asked, a Answer) {
+	no := func(scope string, long time.Duration) {
+		a := a
+		a.Until = b.c.Now().Add(long)
+		b.denied[w.q.bound(scope)] = grant{w.q, a}
+	}
+	switch {
+	case a.Allowed:
+		if !w.gone || a.Scope != ScopeRun {
+			b.given[w.q.bound(a.Scope)] = grant{w.q, a}
+		}
+		return
+	case a.By != nobody():
+		no(ScopeTime, quiet)
+	}
+	switch {
+	case w.q.Run == "" || w.gone:
+	case a.By == nobody():
+		no(ScopeRun, quiet)
+	default:
+		no(ScopeRun, MaxFor)
+	}
+}
+
 // tidy forgets what has ended. The caller holds the lock.
 func (b *Broker) tidy() {
 	now := b.c.Now()
-	ended := func(_ key, g grant) bool { return !now.Before(g.answer.Until) }
+	ended := func(_ bound, g grant) bool { return !now.Before(g.answer.Until) }
 	maps.DeleteFunc(b.given, ended)
 	maps.DeleteFunc(b.denied, ended)
 }
 
-// lookup finds the approval that covers k. The caller holds the lock.
-func (b *Broker) lookup(k key) (grant, bool) {
-	all := k
-	all.code = ""
-	for _, k := range []key{k, all} {
-		if g, ok := b.given[k]; ok && b.c.Now().Before(g.answer.Until) {
-			return g, true
+// find returns the answer among those in m that covers q, which may be about one of these codes. The
+// caller holds the lock.
+func (b *Broker) find(m map[bound]grant, q Question, codes ...string) (grant, bool) {
+	for _, q.CodeSHA256 = range codes {
+		for _, scope := range []string{ScopeTime, ScopeSession, ScopeRun} {
+			if g, ok := m[q.bound(scope)]; ok && b.c.Now().Before(g.answer.Until) {
+				return g, true
+			}
 		}
 	}
 	return grant{}, false
 }
 
 // Granted says whether somebody has approved exactly this, for this code or for all code of the
-// namespace, and returns what they said.
+// namespace, whatever run and session it is in, and returns what they said.
 func (b *Broker) Granted(kind, namespace, what, codeSHA256 string) (Answer, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	g, ok := b.lookup(key{kind, namespace, what, codeSHA256})
+	q := Question{Kind: kind, Namespace: namespace, What: what}
+	g, ok := b.find(b.given, q, codeSHA256, "")
 	return g.answer, ok
 }
 
@@ -64,12 +105,26 @@ type Grant struct {
 
 // Grants returns the approvals that hold, the oldest question first.
 func (b *Broker) Grants() []Grant {
+	return b.grants(func(bound, grant) bool { return true })
+}
+
+// Held returns the approvals of a kind that hold for whoever would ask q: for its namespace, session,
+// run and code. What else is in q does not count.
+func (b *Broker) Held(kind string, q Question) []Grant {
+	return b.grants(func(k bound, g grant) bool {
+		return k.kind == kind && k.namespace == q.Namespace && (k.code == "" || k.code == q.CodeSHA256) && g.answer.covers(g.q, q)
+	})
+}
+
+func (b *Broker) grants(which func(bound, grant) bool) []Grant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tidy()
 	list := make([]Grant, 0, len(b.given))
-	for _, g := range b.given {
-		list = append(list, Grant{g.q, g.answer})
+	for k, g := range b.given {
+		if which(k, g) {
+			list = append(list, Grant{g.q, g.answer})
+		}
 	}
 	slices.SortFunc(list, func(x, y Grant) int { return x.Question.Asked.Compare(y.Question.Asked) })
 	return list
@@ -86,8 +141,7 @@ func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
 	if !ok {
 		return fmt.Errorf("revoke approval %.40q: %w", id, ErrUnknown)
 	}
-	by.Allowed, by.Until = false, time.Time{}
-	by.User, by.Reason = clip(by.User), clip(by.Reason)
+	by = Answer{By: by.By, User: clip(by.User), Reason: clip(by.Reason)}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := b.record(ctx, g.q, revoked, by.facts()); err != nil {

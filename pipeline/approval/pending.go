@@ -20,6 +20,13 @@ type asked struct {
 
 	done   chan struct{} // closed when there is an answer
 	answer Answer
+
+	screen chan struct{} // has room for one: whoever shows it to a person
+	gone   bool          // the run that asked has ended; the broker's lock is its
+}
+
+func newAsked(q Question) *asked {
+	return &asked{q: q, turn: make(chan struct{}, 1), screen: make(chan struct{}, 1), recorded: make(chan struct{}), done: make(chan struct{})}
 }
 
 func (w *asked) claim(ctx context.Context) error {
@@ -44,14 +51,15 @@ func (w *asked) over() bool {
 
 // Pending is a question that was asked.
 type Pending struct {
-	Question Question
+	Question Question // as a person sees it: that of whoever asked first
+	own      Question
 	w        *asked
 }
 
 // Open asks q. It returns once the question is in the audit log and can be answered. A question that
 // asks the same as one that waits is that one; and one that was answered, for as long as the
-// approval holds, or a minute ago with no, has that answer at once, so that nobody is asked until
-// they give in.
+// approval holds, or a minute ago or to the same run with no, has that answer at once, so that nobody
+// is asked until they give in.
 func (b *Broker) Open(ctx context.Context, q Question) (*Pending, error) {
 	q, err := q.checked()
 	if err != nil {
@@ -72,7 +80,7 @@ func (b *Broker) Open(ctx context.Context, q Question) (*Pending, error) {
 		}
 		switch {
 		case w.err == nil:
-			return &Pending{w.q, w}, nil
+			return &Pending{w.q, q, w}, nil
 		case first:
 			return nil, fmt.Errorf("ask for approval: %w", w.err)
 		} // whoever asked it first may have given up: that is not our failure
@@ -88,25 +96,46 @@ func (b *Broker) reserve(q Question) (w *asked, first bool, err error) {
 	if b.closed {
 		return nil, false, errClosed
 	}
-	if g, ok := b.lookup(k); ok {
+	if g, ok := b.find(b.given, q, q.CodeSHA256, ""); ok {
 		return g.again(), false, nil
 	}
-	if g, ok := b.denied[k]; ok {
+	if g, ok := b.find(b.denied, q, q.CodeSHA256); ok {
 		g.answer.Until = time.Time{}
 		return g.again(), false, nil
 	}
 	if w, ok := b.same[k]; ok {
 		return w, false, nil
 	}
-	if len(b.same) >= b.c.Room {
-		return nil, false, ErrFull
+	if err := b.room(q.Run); err != nil {
+		return nil, false, err
 	}
 	q.Asked = b.c.Now()
 	q.ID = ulid.MustNew(ulid.Timestamp(q.Asked), rand.Reader).String()
 	q.Expires = q.Asked.Add(b.c.Timeout)
-	w = &asked{q: q, turn: make(chan struct{}, 1), recorded: make(chan struct{}), done: make(chan struct{})}
+	w = newAsked(q)
 	b.same[k] = w
 	return w, true, nil
+}
+
+// maxOfRun is how many questions of one run may wait at once: a program that connects to whatever it
+// can make up must not leave others without room, nor people with more than they can read.
+const maxOfRun = 8
+
+// room says whether one more question may wait, of this run. The caller holds the lock.
+func (b *Broker) room(run string) error {
+	if len(b.same) >= b.c.Room {
+		return ErrFull
+	}
+	own := 0
+	for _, w := range b.same {
+		if run != "" && w.q.Run == run {
+			own++
+		}
+	}
+	if own >= maxOfRun {
+		return fmt.Errorf("%w: %d of this run alone", ErrFull, own)
+	}
+	return nil
 }
 
 // publish records a new question, and from then on it can be answered.
@@ -132,6 +161,9 @@ func (b *Broker) admit(w *asked) {
 		return
 	}
 	b.open[w.q.ID] = w
+	if w.gone {
+		b.writing.Go(func() { b.withdraw(w) })
+	}
 	w.timer = time.AfterFunc(w.q.Expires.Sub(b.c.Now()), func() { b.expire(w) })
 }
 
@@ -145,12 +177,12 @@ func (b *Broker) expire(w *asked) {
 	b.writing.Add(1)
 	b.mu.Unlock()
 	defer b.writing.Done()
-	b.deny(w, fmt.Sprintf("nobody answered within %v", b.c.Timeout))
+	b.deny(w, Answer{Reason: fmt.Sprintf("nobody answered within %v", b.c.Timeout)})
 }
 
-// deny denies what nobody has answered. It does so also if that can't be recorded: then the log has
-// a question without an answer.
-func (b *Broker) deny(w *asked, why string) {
+// deny denies what nobody has answered, in the broker's own name. It does so also if that can't be
+// recorded: then the log has a question without an answer.
+func (b *Broker) deny(w *asked, a Answer) {
 	if w.claim(context.Background()) != nil {
 		return
 	}
@@ -158,25 +190,33 @@ func (b *Broker) deny(w *asked, why string) {
 	if w.over() {
 		return
 	}
-	a := Answer{By: nobody(), Reason: why}
+	a.By = nobody()
 	if err := b.decide(context.Background(), w, a); err != nil {
 		a.Reason += "; and this can't be written to the audit log: " + err.Error()
 		b.settle(w, a)
 	}
 }
 
-// Wait returns the answer. It is a denial if nobody answers in time. An error means that ctx ended;
-// the question waits on.
+// Wait returns the answer. It is a denial if nobody answers in time. ErrOther means that the question
+// was somebody else's, and so the answer; any other error that ctx ended, and that the question waits
+// on.
 func (p *Pending) Wait(ctx context.Context) (Answer, error) {
 	select {
 	case <-p.w.done:
-		return p.w.answer, nil
+		return p.said()
 	default:
 	}
 	select {
 	case <-p.w.done:
-		return p.w.answer, nil
+		return p.said()
 	case <-ctx.Done():
 		return Answer{}, context.Cause(ctx)
 	}
+}
+
+func (p *Pending) said() (Answer, error) {
+	if a := p.w.answer; a.covers(p.w.q, p.own) {
+		return a, nil
+	}
+	return Answer{}, ErrOther
 }

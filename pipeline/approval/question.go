@@ -29,10 +29,11 @@ type Question struct {
 	What       string        `json:"what"` // the name or pattern, the command, the package; any text but NUL
 	Namespace  string        `json:"namespace"`
 	Session    string        `json:"session,omitempty"`
+	Run        string        `json:"run,omitempty"`         // the id of the run that waits for the answer, if one does
 	Client     string        `json:"client,omitempty"`      // whose agent asks
 	Reason     string        `json:"reason,omitempty"`      // as the agent gives it: a claim, nothing more
 	CodeSHA256 string        `json:"code_sha256,omitempty"` // "" asks for all code of the namespace
-	CodeHead   string        `json:"code_head,omitempty"`   // the beginning of that code, for people to look at
+	CodeHead   string        `json:"code_head,omitempty"`   // the beginning of the code that asks, for people to look at
 	For        time.Duration `json:"for"`                   // how long an approval holds: nanoseconds; 0 is an hour, a day the longest
 	Asked      time.Time     `json:"asked"`                 // set by Open
 	Expires    time.Time     `json:"expires"`               // set by Open: when silence becomes a no
@@ -45,7 +46,8 @@ const (
 	maxClaim = 1 << 10
 )
 
-// key is what an answer is bound to.
+// key is what a question asks for. Who asks is not in it: what two runs wait for is one question to
+// a person.
 type key struct{ kind, namespace, what, code string }
 
 func (q Question) key() key { return key{q.Kind, q.Namespace, q.What, q.CodeSHA256} }
@@ -64,7 +66,7 @@ func (q Question) checked() (Question, error) {
 	case q.For < 0:
 		return q, errors.New("it asks for a negative time")
 	}
-	for _, s := range []string{q.Namespace, q.CodeSHA256, q.Session, q.Client} {
+	for _, s := range []string{q.Namespace, q.CodeSHA256, q.Session, q.Run, q.Client} {
 		if len(s) > maxWord || !utf8.ValidString(s) {
 			return q, fmt.Errorf("%.40q is too long, or no text", s)
 		}

@@ -83,11 +83,16 @@ func FuzzBroker(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		now := time.Unix(1e9, 0)
 		b, _ := newBroker(t, Config{Now: func() time.Time { return now }, Timeout: time.Hour, Room: 100})
-		type held struct{ until time.Time }
-		model := map[key]held{}
+		type held struct {
+			q     Question
+			scope string
+			until time.Time
+		}
+		var model []held
 		var asked []*Pending
-		for _, op := range ops[:min(len(ops), 200)] {
-			q := web
+		runs := []Question{of("", ""), of("r1", "s1"), of("r2", "s1"), of("r3", "")}
+		for i, op := range ops[:min(len(ops), 200)] {
+			q := runs[i%len(runs)]
 			q.What, q.CodeSHA256 = fmt.Sprint(op%3), []string{"", "a", "b"}[op/3%3]
 			q.For = time.Duration(op%5+1) * time.Minute
 			switch op >> 6 {
@@ -100,25 +105,35 @@ func FuzzBroker(f *testing.F) {
 				p := asked[int(op&63)%len(asked)]
 				a := no
 				if op>>6 == 1 {
-					a = yes
+					a = scoped([]string{"", ScopeTime, ScopeSession, ScopeRun}[i/3%4])
 				}
 				waits := slices.ContainsFunc(b.Pending(), func(q Question) bool { return q.ID == p.Question.ID })
+				fits := a.Scope == "" || a.Scope == ScopeTime || a.Scope == ScopeSession && p.Question.Session != "" || a.Scope == ScopeRun && p.Question.Run != ""
 				err := b.Answer(t.Context(), p.Question.ID, a)
-				if (err == nil) != waits {
-					t.Fatalf("it waits: %v, and an answer says %v", waits, err)
+				if (err == nil) != (waits && fits) {
+					t.Fatalf("it waits: %v, its scope fits: %v, and an answer says %v", waits, fits, err)
 				}
 				if err == nil && a.Allowed {
-					model[p.Question.key()] = held{now.Add(p.Question.For)}
+					model = append(model, held{p.Question, a.Scope, now.Add(p.Question.For)})
 				}
 			case 3:
 				now = now.Add(time.Duration(op&63) * time.Second * 10)
+				if op&7 == 7 {
+					b.Forget("s1")
+					model = slices.DeleteFunc(model, func(h held) bool { return h.scope == ScopeSession })
+				}
 			}
-			for _, what := range []string{"0", "1", "2"} {
-				for _, code := range []string{"", "a", "b"} {
-					exact, all := model[key{Egress, "team", what, code}], model[key{Egress, "team", what, ""}]
-					want := now.Before(exact.until) || now.Before(all.until)
-					if _, got := b.Granted(Egress, "team", what, code); got != want {
-						t.Fatalf("granted %q for code %q: %v, want %v", what, code, got, want)
+			for _, who := range runs {
+				for _, who.What = range []string{"0", "1", "2"} {
+					for _, who.CodeSHA256 = range []string{"", "a", "b"} {
+						want := slices.ContainsFunc(model, func(h held) bool {
+							return now.Before(h.until) && h.q.What == who.What && (h.q.CodeSHA256 == "" || h.q.CodeSHA256 == who.CodeSHA256) &&
+								(h.scope == "" || h.scope == ScopeTime || h.scope == ScopeSession && h.q.Session == who.Session || h.scope == ScopeRun && h.q.Run == who.Run)
+						})
+						got := slices.ContainsFunc(b.Held(Egress, who), func(g Grant) bool { return g.Question.What == who.What })
+						if got != want {
+							t.Fatalf("held %q for code %q of %q in %q: %v, want %v", who.What, who.CodeSHA256, who.Run, who.Session, got, want)
+						}
 					}
 				}
 			}

@@ -57,13 +57,13 @@ func (b *Broker) tell(q Question, what string, facts map[string]any) {
 
 // facts are what the log has of a question: never code.
 func (q Question) facts() map[string]any {
-	return facts(map[string]string{"session": q.Session, "client": q.Client, "reason": q.Reason}, map[string]any{
+	return facts(map[string]string{"session": q.Session, "run": q.Run, "client": q.Client, "reason": q.Reason}, map[string]any{
 		"for_seconds": q.For.Seconds(), "expires": q.Expires.UTC().Format(time.RFC3339),
 	})
 }
 
 func (a Answer) facts() map[string]any {
-	f := facts(map[string]string{"user": a.User, "reason": a.Reason}, map[string]any{"by": a.By.String()})
+	f := facts(map[string]string{"user": a.User, "reason": a.Reason, "scope": a.Scope}, map[string]any{"by": a.By.String()})
 	if !a.Until.IsZero() {
 		f["until"] = a.Until.UTC().Format(time.RFC3339)
 	}

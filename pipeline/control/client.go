@@ -180,13 +180,23 @@ func (c *Client) Approvals(ctx context.Context) ([]approval.Question, error) {
 	return v.Approvals, err
 }
 
+// Grants returns the approvals that hold, the oldest question first.
+func (c *Client) Grants(ctx context.Context) ([]Grant, error) {
+	var v grants
+	err := c.do(ctx, http.MethodGet, "/v1/grants", nil, &v)
+	return v.Grants, err
+}
+
 // Answer answers a question, or takes back what was approved. It returns approval.ErrUnknown and
 // approval.ErrAnswered as the server's broker does.
-func (c *Client) Answer(ctx context.Context, id string, allow bool, reason string) (Outcome, error) {
+func (c *Client) Answer(ctx context.Context, id string, v Verdict) (Outcome, error) {
 	var out Outcome
-	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), verdict{allow, reason}, &out)
+	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), v, &out)
 	return out, err
 }
+
+// Server is what the server said of itself when we connected.
+func (c *Client) Server() Server { return c.server }
 
 func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
 	var b []byte

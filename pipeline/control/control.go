@@ -3,6 +3,21 @@
 // A server listens on a Unix socket in a folder that only its user can enter, and speaks HTTP/1.1
 // with JSON. Each connection's other end must be the same user, or root, as the kernel says it.
 // Nothing of this is reachable from inside of a sandbox, nor through a browser.
+//
+// Whatever lets people look and decide, such as a dashboard, speaks it, too:
+//
+//	GET  /v1/server          [Server]
+//	GET  /v1/sessions        the sessions
+//	GET  /v1/stats           figures
+//	GET  /v1/approvals       {"approvals": [approval.Question...]}, those that wait for an answer
+//	GET  /v1/grants          {"grants": [Grant...]}, the approvals that hold
+//	POST /v1/approvals/{id}  {"allow": bool, "reason": text, "scope": "run", "session" or "time", "seconds": n}
+//	                         answered with an [Outcome]
+//
+// Only "allow" must be there. A no to an approval that holds takes it back; scope and seconds are of a
+// yes, and say less than what was asked for or what was asked for: never more. An error is
+// {"error": text}, with the status 400 for what can't be understood or was not asked for, 404 where
+// nobody waits for the answer, and 409 where there is one.
 package control
 
 import (
@@ -75,10 +90,22 @@ type message struct {
 	Error string `json:"error"`
 }
 
-// verdict is the body of an answer.
-type verdict struct {
-	Allow  bool   `json:"allow"`
-	Reason string `json:"reason"`
+// Verdict is what a person says to a question.
+type Verdict struct {
+	Allow   bool    `json:"allow"`
+	Reason  string  `json:"reason,omitempty"`
+	Scope   string  `json:"scope,omitempty"`   // of a yes: a scope of package approval; "" is all that was asked for
+	Seconds float64 `json:"seconds,omitempty"` // how long a yes holds; 0 is as long as was asked for, which is the most
+}
+
+// Grant is an approval that holds.
+type Grant struct {
+	Question approval.Question `json:"question"`
+	Scope    string            `json:"scope"`
+	Until    time.Time         `json:"until"`
+	By       string            `json:"by"` // the way that the answer came
+	User     string            `json:"user,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
 }
 
 // Outcome says what an answer did.
@@ -86,9 +113,14 @@ type Outcome struct {
 	Question approval.Question `json:"question"`
 	Allowed  bool              `json:"allowed"`
 	Revoked  bool              `json:"revoked,omitempty"` // an approval that held was taken back
+	Scope    string            `json:"scope,omitempty"`   // of an approval
 	Until    time.Time         `json:"until,omitzero"`    // the end of an approval
 }
 
 type questions struct {
 	Approvals []approval.Question `json:"approvals"`
+}
+
+type grants struct {
+	Grants []Grant `json:"grants"`
 }

@@ -120,7 +120,7 @@ func TestShow(t *testing.T) {
 	if got, err := c.Approvals(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("approvals: %v, %v", got, err)
 	}
-	if _, err := c.Answer(t.Context(), "x", true, ""); !errors.Is(err, approval.ErrUnknown) {
+	if _, err := c.Answer(t.Context(), "x", Verdict{Allow: true}); !errors.Is(err, approval.ErrUnknown) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -134,13 +134,13 @@ func TestAnswers(t *testing.T) {
 	if got, err := c.Approvals(t.Context()); err != nil || len(got) != 2 || got[0].What != "a.example" || got[0].For != approval.DefaultFor {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	out, err := c.Answer(t.Context(), strings.ToLower(yes.Question.ID), true, "fine")
+	out, err := c.Answer(t.Context(), strings.ToLower(yes.Question.ID), Verdict{Allow: true, Reason: "fine"})
 	if a, _ := yes.Wait(t.Context()); err != nil || !a.Allowed || a.User != me.Username || a.By != approval.CommandLine() || a.Reason != "fine" {
 		t.Errorf("got %+v, %v", a, err)
 	} else if !out.Allowed || !out.Until.Equal(a.Until) || out.Question.What != "a.example" {
 		t.Errorf("the client is told %+v", out)
 	}
-	out, err = c.Answer(t.Context(), no.Question.ID, false, "")
+	out, err = c.Answer(t.Context(), no.Question.ID, Verdict{Allow: false})
 	if a, _ := no.Wait(t.Context()); err != nil || a.Allowed || a.User != me.Username || out.Allowed || !out.Until.IsZero() {
 		t.Errorf("got %+v, %v, and the client is told %+v", a, err, out)
 	}
@@ -156,20 +156,20 @@ func TestAnswers(t *testing.T) {
 		"no id":          {"../../v1/server", true, approval.ErrUnknown},
 		"a strange id":   {"a b\n?x=%00", false, approval.ErrUnknown},
 	} {
-		if _, err := c.Answer(t.Context(), tt.id, tt.allow, ""); !errors.Is(err, tt.want) {
+		if _, err := c.Answer(t.Context(), tt.id, Verdict{Allow: tt.allow}); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tt.want)
 		}
 	}
-	out, err = c.Answer(t.Context(), yes.Question.ID, false, "changed my mind")
+	out, err = c.Answer(t.Context(), yes.Question.ID, Verdict{Allow: false, Reason: "changed my mind"})
 	if _, ok := b.Granted(approval.Egress, "team", "a.example", ""); ok || err != nil || !out.Revoked || out.Question.What != "a.example" {
 		t.Errorf("no to the yes: granted %v, %v, %+v", ok, err, out)
 	}
-	if _, err := c.Answer(t.Context(), yes.Question.ID, false, ""); !errors.Is(err, approval.ErrAnswered) {
+	if _, err := c.Answer(t.Context(), yes.Question.ID, Verdict{Allow: false}); !errors.Is(err, approval.ErrAnswered) {
 		t.Errorf("a second no to the yes: %v", err)
 	}
 	last := ask(t, b, "c.example")
 	must(t, log.Close())
-	if _, err := c.Answer(t.Context(), last.Question.ID, true, ""); err == nil || !strings.Contains(err.Error(), "closed") {
+	if _, err := c.Answer(t.Context(), last.Question.ID, Verdict{Allow: true}); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("an answer that can't be recorded: %v", err)
 	}
 }

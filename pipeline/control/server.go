@@ -34,6 +34,7 @@ type Config struct {
 const (
 	maxClients = 64
 	maxBody    = 64 << 10 // bytes; so the head
+	maxSeconds = 1e6      // of an approval: more than any holds, and less than a Duration can't have
 	readTime   = 5 * time.Second
 	workTime   = 15 * time.Second // more than an answer's record takes at most
 	writeTime  = 20 * time.Second
@@ -98,6 +99,9 @@ func (l *Listener) routes() http.Handler {
 	mux.HandleFunc("GET /v1/approvals", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, questions{l.pending()})
 	})
+	mux.HandleFunc("GET /v1/grants", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, grants{l.grants()})
+	})
 	mux.HandleFunc("POST /v1/approvals/{id}", l.answer)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, fmt.Errorf("this server has no %s %.100s", r.Method, r.URL.Path))
@@ -122,6 +126,17 @@ func (l *Listener) pending() []approval.Question {
 	return l.c.Approvals.Pending()
 }
 
+func (l *Listener) grants() []Grant {
+	list := []Grant{}
+	if l.c.Approvals == nil {
+		return list
+	}
+	for _, g := range l.c.Approvals.Grants() {
+		list = append(list, Grant{g.Question, g.Answer.Scope, g.Answer.Until, g.Answer.By.String(), g.Answer.User, g.Answer.Reason})
+	}
+	return list
+}
+
 // answer answers a question in the name of the user at the other end. A no to what was approved
 // takes that back.
 func (l *Listener) answer(w http.ResponseWriter, r *http.Request) {
@@ -135,13 +150,18 @@ func (l *Listener) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := strings.ToUpper(r.PathValue("id"))
-	a := approval.Answer{Allowed: v.Allow, By: approval.CommandLine(), User: userName(r.Context()), Reason: v.Reason}
+	a := approval.Answer{Allowed: v.Allow, By: approval.CommandLine(), User: userName(r.Context()), Reason: v.Reason, Scope: v.Scope}
+	if v.Seconds > 0 {
+		a.Until = time.Now().Add(time.Duration(min(v.Seconds, maxSeconds) * float64(time.Second)))
+	}
 	out, err := l.settle(r.Context(), id, a)
 	switch {
 	case errors.Is(err, approval.ErrUnknown):
 		refuse(w, http.StatusNotFound, approval.ErrUnknown)
 	case errors.Is(err, approval.ErrAnswered):
 		refuse(w, http.StatusConflict, approval.ErrAnswered)
+	case errors.Is(err, approval.ErrScope):
+		refuse(w, http.StatusBadRequest, err)
 	case err != nil:
 		l.c.Log.Error("control: an answer had no effect", "question", id, "error", err)
 		refuse(w, http.StatusInternalServerError, err)
@@ -166,7 +186,7 @@ func (l *Listener) settle(ctx context.Context, id string, a approval.Answer) (Ou
 		}
 	}
 	if held = heldBy(b, id); err == nil && held != nil {
-		out.Until = held.Answer.Until
+		out.Scope, out.Until = held.Answer.Scope, held.Answer.Until
 	}
 	return out, err
 }
@@ -181,30 +201,37 @@ func heldBy(b *approval.Broker, id string) *approval.Grant {
 }
 
 // readVerdict is strict: {} must not be a no, nor a typing error a yes.
-func readVerdict(body io.Reader) (verdict, error) {
+func readVerdict(body io.Reader) (Verdict, error) {
 	var v struct {
-		Allow  *bool  `json:"allow"`
-		Reason string `json:"reason"`
+		Allow *bool `json:"allow"`
+		Verdict
 	}
 	data, err := io.ReadAll(io.LimitReader(body, maxBody+1))
 	switch {
 	case err != nil:
-		return verdict{}, err
+		return Verdict{}, err
 	case len(data) > maxBody:
-		return verdict{}, fmt.Errorf("an answer has at most %d bytes", maxBody)
+		return Verdict{}, fmt.Errorf("an answer has at most %d bytes", maxBody)
 	}
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
-		return verdict{}, fmt.Errorf("read the answer: %w", err)
+		return Verdict{}, fmt.Errorf("read the answer: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return verdict{}, errors.New("there is something after the answer")
+		return Verdict{}, errors.New("there is something after the answer")
 	}
 	if v.Allow == nil {
-		return verdict{}, errors.New(`the answer has no "allow"`)
+		return Verdict{}, errors.New(`the answer has no "allow"`)
 	}
-	return verdict{*v.Allow, v.Reason}, nil
+	v.Verdict.Allow = *v.Allow
+	switch {
+	case v.Seconds < 0:
+		return Verdict{}, errors.New("an approval can't hold for less than no time")
+	case !v.Verdict.Allow && (v.Scope != "" || v.Seconds != 0):
+		return Verdict{}, errors.New("a no has no scope and no end")
+	}
+	return v.Verdict, nil
 }
 
 func refuse(w http.ResponseWriter, status int, err error) { reply(w, status, message{err.Error()}) }

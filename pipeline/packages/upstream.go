@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
 // upstream makes the requests of a gate outside: through the operator's proxy, with the
@@ -82,7 +84,7 @@ func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, erro
 		if err != nil {
 			return err
 		}
-		local := owned(ap.Addr())
+		local := egress.Owned(ap.Addr())
 		if source && local {
 			u.private.Store(true)
 		}
@@ -96,8 +98,11 @@ func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, erro
 
 // may says whether what a page links to may be at an address.
 func (u *upstream) may(a netip.Addr) bool {
-	return public(a) || u.private.Load() && owned(a)
+	return public(a) || u.private.Load() && egress.Owned(a)
 }
+
+// public says whether an address is one of the internet's.
+func public(a netip.Addr) bool { return egress.Public(a) }
 
 // check is for addresses that a link names itself, which a proxy would connect to for us.
 func (u *upstream) check(to *url.URL) error {
@@ -106,31 +111,6 @@ func (u *upstream) check(to *url.URL) error {
 		return nil
 	}
 	return wrongAddress{a}
-}
-
-// owned says whether an address is of the kind that the machines of one owner have.
-func owned(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsLoopback() || a.IsPrivate() || shared.Contains(a)
-}
-
-var shared = netip.MustParsePrefix("100.64.0.0/10") // RFC 6598
-
-// translated are ranges of IPv6 that stand for addresses of IPv4, of whatever kind.
-var translated = []netip.Prefix{
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96"),
-}
-
-// public says whether an address is one of the internet's.
-func public(a netip.Addr) bool {
-	a = a.Unmap()
-	for _, p := range translated {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return a.IsGlobalUnicast() && !owned(a)
 }
 
 // RoundTrip implements [http.RoundTripper]: one request to one host, counted. A redirect is

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outlet"
 )
 
 // Keeper keeps sessions, and ends those that nobody uses. Its methods may be called concurrently.
@@ -81,9 +82,10 @@ func (k *Keeper) now() time.Time { return k.cfg.Now().UTC() }
 
 // Plan is what a new session will be.
 type Plan struct {
-	Info  Info // without times and state; Idle and Lifetime 0 are the defaults
-	Env   []string
-	Close []func() // is called when the session has ended, or could not be started
+	Info   Info // without times and state; Idle and Lifetime 0 are the defaults
+	Env    []string
+	Outlet *outlet.Outlet // nil: nothing leaves
+	Close  []func()       // is called when the session has ended, or could not be started
 }
 
 // Check says whether the limits of a session that is asked for are allowed.
@@ -102,7 +104,7 @@ func (k *Keeper) Check(idle, lifetime time.Duration) error {
 // Open starts a session in the sandbox that start makes. ready is called when it stands; an error of
 // it ends the session again.
 func (k *Keeper) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
-	s := &Session{keeper: k, build: start, env: p.Env, close: p.Close, info: p.Info, turn: make(chan struct{}, 1),
+	s := &Session{keeper: k, build: start, env: p.Env, outlet: p.Outlet, close: p.Close, info: p.Info, turn: make(chan struct{}, 1),
 		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}
 	if err := k.room(p.Info.Namespace); err != nil {
 		s.done()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outlet"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -22,6 +23,7 @@ type Session struct {
 	build  func(context.Context) (backends.Sandbox, error)
 	env    []string // of the interpreter, on top of the sandbox's own
 	close  []func() // what else ends with it
+	outlet *outlet.Outlet
 
 	turn chan struct{} // holds a token while nobody uses the session
 
@@ -325,6 +327,9 @@ func (s *Session) Env() []string {
 	}
 	return env
 }
+
+// Outlet is the session's way out, nil if it has none.
+func (s *Session) Outlet() *outlet.Outlet { return s.outlet }
 
 // Box is the sandbox that the session lives in.
 func (s *Session) Box() backends.Sandbox {

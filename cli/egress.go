@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p *program) egressCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "egress",
+		Usage:     "list, approve and deny what programs want to connect to",
+		UsageText: "sandboxmcp egress list|approve|deny ...",
+		Description: `With network: ask in the configuration, the first connection to a name that is neither allowed nor denied
+waits for a person. Where several servers run, the commands mean all of them.
+
+Example: sandboxmcp egress list`,
+		Subcommands: []*cli.Command{{
+			Name:        "list",
+			Usage:       "list the names that programs wait for, and those that were approved",
+			UsageText:   "sandboxmcp egress list [--json] [--server PID]",
+			Description: "Example: sandboxmcp egress list --json",
+			Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}, serverFlag()},
+			Action:      p.egressList,
+		}, {
+			Name:      "approve",
+			Usage:     "let a program connect to the name that it waits for",
+			UsageText: "sandboxmcp egress approve ID [--for run|session|DURATION] [--reason TEXT] [--server PID]",
+			Description: `It holds for all of the namespace and for as long as was asked, or with --for for less: the run or the
+session that asked, or a shorter time.
+
+Example: sandboxmcp egress approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --for session`,
+			Flags:  append(answerFlags(), forFlag()),
+			Action: p.egressApprove,
+		}, {
+			Name:      "deny",
+			Usage:     "deny what a program waits for, or take approvals back",
+			UsageText: "sandboxmcp egress deny ID|NAME ... [--reason TEXT] [--server PID]",
+			Description: `A NAME is all that waits for it, or was approved for it: example.com is also example.com:5432. Connections
+that stand already go on.
+
+Example: sandboxmcp egress deny example.com`,
+			Flags:  answerFlags(),
+			Action: p.egressDeny,
+		}},
+		Action: func(c *cli.Context) error {
+			return usage("sandboxmcp egress list", "egress needs to know what to do: list, approve or deny")
+		},
+	}
+}
+
+func (p *program) egressList(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	return withEgress(c, func(_ context.Context, all known) error {
+		if c.Bool("json") {
+			return writeJSON(p.stdout, all)
+		}
+		return showEgress(p.stdout, all, time.Now())
+	})
+}
+
+func showEgress(w io.Writer, all known, now time.Time) error {
+	var b strings.Builder
+	if len(all.Waiting) == 0 {
+		b.WriteString("nothing waits for an answer\n")
+	}
+	for _, q := range all.Waiting {
+		showQuestion(&b, q.Question, now, "sandboxmcp egress approve")
+		b.WriteByte('\n')
+	}
+	if len(all.Approved) == 0 {
+		b.WriteString("nothing is approved\n")
+	}
+	for _, g := range all.Approved {
+		q := g.Question
+		fmt.Fprintf(&b, "%s: %s is approved\n", visible(q.ID), visible(q.What))
+		fact(&b, "namespace", q.Namespace)
+		fact(&b, "holds", holds(q, g.Scope, g.Until))
+		if q.CodeSHA256 != "" {
+			fact(&b, "for code", q.CodeSHA256)
+		}
+		fact(&b, "approved by", strings.TrimSpace(g.User+" ("+g.By+") "+g.Reason))
+		fact(&b, "take back with", "sandboxmcp egress deny "+q.ID)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// egressApprove looks the question up first: an id that somebody was told is of a name to connect to
+// must not turn out to be of a command on the host.
+func (p *program) egressApprove(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return usage("sandboxmcp egress list", "approve needs the id of one question")
+	}
+	v, err := verdict(c, true)
+	if err != nil {
+		return err
+	}
+	id := c.Args().First()
+	return withEgress(c, func(ctx context.Context, all known) error {
+		for _, q := range all.Waiting {
+			if strings.EqualFold(q.ID, id) {
+				return p.give(ctx, q.client, q.ID, v, "sandboxmcp egress list")
+			}
+		}
+		return fail("sandboxmcp egress list", "no connection waits for an answer under %s, or not any more", visible(id))
+	})
+}
+
+func (p *program) egressDeny(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usage("sandboxmcp egress list", "deny needs ids or names")
+	}
+	v := control.Verdict{Reason: c.String("reason")}
+	return withEgress(c, func(ctx context.Context, all known) error {
+		for _, word := range c.Args().Slice() {
+			n := 0
+			for _, q := range all.Waiting {
+				if meant(word, q.Question) {
+					n++
+					if err := p.give(ctx, q.client, q.ID, v, "sandboxmcp egress list"); err != nil {
+						return err
+					}
+				}
+			}
+			for _, g := range all.Approved {
+				if meant(word, g.Question) {
+					n++
+					if err := p.give(ctx, g.client, g.Question.ID, v, "sandboxmcp egress list"); err != nil {
+						return err
+					}
+				}
+			}
+			if n == 0 {
+				return fail("sandboxmcp egress list", "nothing waits for %s, and nothing of that id or name is approved", visible(word))
+			}
+		}
+		return nil
+	})
+}
+
+// meant says whether a word is the id of a question, or a name that it asks for, on any port.
+func meant(word string, q approval.Question) bool {
+	host, _, _ := strings.Cut(q.What, ":")
+	return strings.EqualFold(word, q.ID) || strings.EqualFold(word, q.What) || strings.EqualFold(word, host)
+}

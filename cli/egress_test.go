@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+func TestEgressList(t *testing.T) {
+	home(t)
+	for _, words := range [][]string{{"egress", "list"}, {"egress", "approve", "X"}, {"egress", "deny", "X"}} {
+		if code, _, errs := typed(words...); code != 1 || !strings.Contains(errs, "no server runs") {
+			t.Errorf("%v: exit %d, %q", words, code, errs)
+		}
+	}
+	one, other := server(t, 7), server(t, 123)
+	if code, out, errs := typed("egress", "list"); code != 0 || out != "nothing waits for an answer\nnothing is approved\n" {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	waits := asks(t, one, approval.Question{Kind: approval.Egress, What: "a.example\x1b[2J", Namespace: "team", Run: "r1", Reason: "it connects"})
+	holds := asks(t, other, approval.Question{Kind: approval.Egress, What: "b.example:22", Namespace: "team", Session: "s1"})
+	asks(t, other, approval.Question{Kind: approval.Host, What: "git push"})
+	if err := other.Answer(t.Context(), holds.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine(), User: "ada", Scope: approval.ScopeSession}); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ := typed("egress", "list")
+	for _, want := range []string{
+		waits.Question.ID + `: egress a.example\x1b[2J` + "\n", "run               r1\n", "why               it connects\n",
+		"answer with       sandboxmcp egress approve " + waits.Question.ID + "\n",
+		holds.Question.ID + ": b.example:22 is approved\n", "holds             for the session s1 only, until 2", "approved by       ada (cli)\n",
+		"take back with    sandboxmcp egress deny " + holds.Question.ID + "\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got\n%s, want %q", out, want)
+		}
+	}
+	if strings.Contains(out, "git push") {
+		t.Errorf("a command on the host is no egress:\n%s", out)
+	}
+	_, out, _ = typed("egress", "list", "--json")
+	var got struct {
+		Waiting  []struct{ ID, Server, Run string }
+		Approved []struct {
+			Question      approval.Question
+			Server, Scope string
+			Until         string
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Waiting) != 1 || len(got.Approved) != 1 ||
+		got.Waiting[0].Server != "7" || got.Waiting[0].ID != waits.Question.ID || got.Waiting[0].Run != "r1" ||
+		got.Approved[0].Server != "123" || got.Approved[0].Scope != "session" || got.Approved[0].Question.ID != holds.Question.ID || got.Approved[0].Until == "" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, out, _ := typed("egress", "list", "--server", "123"); strings.Contains(out, waits.Question.ID) || !strings.Contains(out, holds.Question.ID) {
+		t.Errorf("one server's: %s", out)
+	}
+}
+
+func TestEgressApproveAndDeny(t *testing.T) {
+	home(t)
+	one, other := server(t, 7), server(t, 123)
+	ask := func(b *approval.Broker, what string) string {
+		return asks(t, b, approval.Question{Kind: approval.Egress, What: what, Namespace: "team"}).Question.ID
+	}
+	a, b, c, d := ask(one, "a.example"), ask(other, "a.example:22"), ask(other, "sub.a.example"), ask(one, "d.example")
+	command := asks(t, one, approval.Question{Kind: approval.Host, What: "rm -rf /"}).Question.ID
+	for _, tt := range []struct {
+		words     []string
+		code      int
+		out, errs string
+	}{
+		{[]string{"egress"}, 2, "", "list, approve or deny"},
+		{[]string{"egress", "approve"}, 2, "", "needs the id of one question"},
+		{[]string{"egress", "approve", a, b}, 2, "", "needs the id of one question"},
+		{[]string{"egress", "deny"}, 2, "", "needs ids or names"},
+		{[]string{"egress", "approve", command}, 1, "", "no connection waits"}, // whatever an agent called it
+		{[]string{"egress", "deny", command}, 1, "", "nothing waits for"},
+		{[]string{"egress", "approve", "a.example"}, 1, "", "no connection waits"},
+		{[]string{"egress", "approve", "\x1b[2J"}, 1, "", `\x1b[2J`},
+		{[]string{"egress", "approve", strings.ToLower(b), "--reason", "go on"}, 0, "approved until ", ""},
+		{[]string{"egress", "approve", b}, 1, "", "no connection waits"},
+		{[]string{"egress", "deny", "A.example", d}, 0, "denied: egress a.example for the namespace team\ntaken back: egress a.example:22 for the namespace team\ndenied: egress d.example", ""},
+		{[]string{"egress", "deny", "a.example"}, 1, "", "nothing waits for a.example"},
+		{[]string{"egress", "approve", c, "--server", "7"}, 1, "", "no connection waits"},
+		{[]string{"egress", "approve", c, "--server", "123"}, 0, "approved until ", ""},
+	} {
+		code, out, errs := typed(tt.words...)
+		if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(errs, tt.errs) || (tt.errs == "") != (errs == "") {
+			t.Errorf("%q: exit %d, %q, %q, want %+v", tt.words, code, out, errs, tt)
+		}
+	}
+	if len(one.Grants()) != 0 || len(other.Grants()) != 1 || len(one.Pending()) != 1 || one.Pending()[0].ID != command {
+		t.Errorf("%+v, %+v, %+v", one.Grants(), other.Grants(), one.Pending())
+	}
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// secretValue is the value of the secret key: from the command line, a file, standard input or, if
+// the command line names none of these, from the terminal.
+func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
+	file, typed := c.String("from-file"), c.NArg() > 1
+	sources := 0
+	for _, given := range []bool{typed, c.IsSet("from-file"), c.Bool("stdin")} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case sources > 1:
+		return nil, usage("sandboxmcp vault add "+key, "say once where the value is: as VALUE, with --from-file or with --stdin")
+	case typed:
+		p.say("warning: the value is in the history of this shell now, and others on this machine could see it; " +
+			"without VALUE, it is asked for")
+		return []byte(c.Args().Get(1)), nil
+	case c.Bool("stdin"):
+		return readValue(p.stdin, "standard input")
+	case c.IsSet("from-file"):
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, usage("the path starts at the current folder", "%v", err)
+		}
+		defer f.Close()
+		return readValue(f, file)
+	}
+	return p.askValue(c, key)
+}
+
+// readValue reads a whole value, without one line end after it: editors and echo(1) put one there.
+func readValue(r io.Reader, from string) ([]byte, error) {
+	value, err := io.ReadAll(io.LimitReader(r, vault.MaxValue+3))
+	if err != nil {
+		clear(value)
+		return nil, fail("", "read the value from %s: %v", from, err)
+	}
+	if line, cut := bytes.CutSuffix(value, []byte("\n")); cut {
+		value = bytes.TrimSuffix(line, []byte("\r"))
+	}
+	if len(value) == 0 {
+		return nil, usage("", "the value is empty: nothing came from %s", from)
+	}
+	return value, nil
+}
+
+// askValue asks on the terminal, which does not show what is typed.
+func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
+	in, ok := p.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return nil, usage("sandboxmcp vault add "+key+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
+	}
+	before, err := term.GetState(int(in.Fd()))
+	if err != nil {
+		return nil, fail("--stdin or --from-file", "the terminal can't hide what is typed: %v", err)
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	fmt.Fprintf(p.stderr, "value of %s, which is not shown: ", key)
+	type answer struct {
+		value []byte
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := term.ReadPassword(int(in.Fd()))
+		answers <- answer{value, err}
+	}()
+	select {
+	case a := <-answers:
+		fmt.Fprintln(p.stderr)
+		switch {
+		case a.err != nil:
+			return nil, fail("--stdin or --from-file", "read the value from the terminal: %v", a.err)
+		case len(a.value) == 0:
+			return nil, usage("", "the value is empty: nothing was added")
+		}
+		return a.value, nil
+	case <-ctx.Done(): // the goroutine can't be ended; the process is about to
+		term.Restore(int(in.Fd()), before)
+		fmt.Fprintln(p.stderr)
+		return nil, fail("", "interrupted: nothing was added")
+	}
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal opens a pseudo-terminal: what is written to keyboard is typed.
+func terminal(t *testing.T) (keyboard, tty *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("needs a pseudo-terminal:", err)
+	}
+	t.Cleanup(func() { keyboard.Close() })
+	var number int
+	if number, err = unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN); err == nil {
+		err = unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skip("needs a pseudo-terminal:", err)
+	}
+	t.Cleanup(func() { tty.Close() })
+	return keyboard, tty
+}
+
+func echoes(t *testing.T, tty *os.File) bool {
+	t.Helper()
+	mode, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mode.Lflag&unix.ECHO != 0
+}
+
+// locked is a writer that is read while it is written to.
+type locked struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestAskValue types a value, and interrupts the question: neither time does the terminal show it,
+// and afterwards it shows again what is typed.
+func TestAskValue(t *testing.T) {
+	const value = "correct" + "-horse"
+	for name, c := range map[string]struct {
+		answer func(keyboard io.Writer)
+		code   int
+		says   string
+	}{
+		"typed":       {func(w io.Writer) { io.WriteString(w, value+"\n") }, 0, "added KEY"},
+		"empty":       {func(w io.Writer) { io.WriteString(w, "\n") }, exitUsage, "the value is empty"},
+		"interrupted": {func(io.Writer) { syscall.Kill(os.Getpid(), syscall.SIGINT) }, exitFailed, "interrupted: nothing was added"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			t.Setenv("HOME", home)
+			t.Setenv("XDG_STATE_HOME", home)
+			t.Setenv("XDG_CONFIG_HOME", home)
+			keyboard, tty := terminal(t)
+			var said locked
+			code := make(chan int, 1)
+			go func() { code <- Main([]string{"sandboxmcp", "vault", "add", "KEY"}, tty, &said, &said) }()
+			for end := time.Now().Add(10 * time.Second); echoes(t, tty); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("it does not ask, or shows what is typed: %s", said.String())
+				}
+			}
+			c.answer(keyboard)
+			select {
+			case got := <-code:
+				if got != c.code || !strings.Contains(said.String(), c.says) {
+					t.Errorf("exit code %d, want %d: %s", got, c.code, said.String())
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("it hangs")
+			}
+			if !echoes(t, tty) {
+				t.Error("the terminal does not show any more what is typed")
+			}
+			tty.Write([]byte("end"))
+			shown := make([]byte, 1000)
+			n, err := keyboard.Read(shown)
+			if err != nil || strings.Contains(string(shown[:n]), value) || strings.Contains(said.String(), value) {
+				t.Errorf("shown: %q, %v", shown[:n], err)
+			}
+		})
+	}
+}

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// console is the terminal that a person sits at, where questions are asked while a script runs. It
+// keeps the two apart: the script's output waits while a question stands, so that nothing can be
+// written over it, and what is typed goes to either the one or the other. nil is no terminal.
+type console struct {
+	tty   *os.File    // whose Read ends at its deadline
+	front func() bool // whether we may read from it: a job in the background is stopped if it tries
+
+	// Each has room for one.
+	asking  chan struct{} // whoever asks
+	screen  chan struct{} // whoever writes
+	reading chan struct{} // whoever reads, and has early
+
+	early []byte // what was typed before a question could be read
+	lent  bool   // the script reads from it, too
+}
+
+// glance is how long nobody can have read a question. What is typed until then was meant for
+// something else.
+const glance = 500 * time.Millisecond
+
+// aside ends whatever state a program may have left the terminal in, or try to hide a question
+// with: an unfinished escape sequence, colours, margins, another character set.
+const aside = "\x18\x1b\\\x1b[!p\x1b[0m\n"
+
+func newConsole(tty *os.File, front func() bool) *console {
+	return &console{tty: tty, front: front,
+		asking: make(chan struct{}, 1), screen: make(chan struct{}, 1), reading: make(chan struct{}, 1)}
+}
+
+// Close closes the terminal. What the script reads from it ends.
+func (t *console) Close() {
+	if t != nil {
+		t.tty.Close()
+	}
+}
+
+// askOnTerminal returns what asks a person at the terminal, and answers by the broker: see
+// pipeline.Request. It is nil without a terminal, since then nobody can be asked.
+func (t *console) askOnTerminal(b *approval.Broker) func(context.Context, *approval.Pending) {
+	if t == nil {
+		return nil
+	}
+	return func(ctx context.Context, p *approval.Pending) {
+		for _, turn := range []chan struct{}{t.asking, t.screen} { // one question after the other
+			select {
+			case turn <- struct{}{}:
+				defer func() { <-turn }()
+			case <-ctx.Done():
+				return
+			}
+		}
+		if t.front() && t.take(ctx) {
+			defer t.give()
+			t.ask(ctx, b, p)
+		}
+	}
+}
+
+// take makes us the one who reads, until give.
+func (t *console) take(ctx context.Context) bool {
+	_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // whoever reads for the script makes room
+	select {
+	case t.reading <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		_ = t.tty.SetReadDeadline(time.Time{})
+		return false
+	}
+}
+
+func (t *console) give() {
+	_ = t.tty.SetDeadline(time.Time{})
+	<-t.reading
+}
+
+// ask shows a question until it has an answer, or ctx ends.
+func (t *console) ask(ctx context.Context, b *approval.Broker, p *approval.Pending) {
+	if !t.put(ctx, aside+block(p.Question)) {
+		return
+	}
+	t.collect(ctx)
+	for {
+		line, err := t.line(ctx)
+		a := approval.Answer{By: approval.CommandLine(), User: whoami()}
+		switch word := strings.ToLower(strings.TrimSpace(line)); {
+		case ctx.Err() != nil:
+			_ = t.tty.SetWriteDeadline(time.Now().Add(time.Second))
+			fmt.Fprint(t.tty, "\nsandboxmcp: nobody waits for an answer any more\n")
+			return
+		case err != nil && !errors.Is(err, io.EOF):
+			return // the terminal is gone: silence means no
+		case word == "y" || word == "yes":
+			a.Allowed, a.Scope = true, scopeOf(p.Question)
+		case word == "" || word == "n" || word == "no":
+			a.Reason = "no at the terminal"
+		default:
+			if !t.put(ctx, "y or n? [y/N] ") {
+				return
+			}
+			continue
+		}
+		if err := b.Answer(ctx, p.Question.ID, a); err != nil {
+			t.put(ctx, "sandboxmcp: the answer has no effect: "+visible(err.Error())+"\n")
+		}
+		return
+	}
+}
+
+// scopeOf is what a yes is for: the run, since nothing is remembered longer than this process lives.
+func scopeOf(q approval.Question) string {
+	if q.Run == "" {
+		return ""
+	}
+	return approval.ScopeRun
+}
+
+func (t *console) put(ctx context.Context, text string) bool {
+	defer t.until(ctx)()
+	_, err := io.WriteString(t.tty, text)
+	return err == nil
+}
+
+// until ends reads and writes with ctx, until the returned function is called.
+func (t *console) until(ctx context.Context) func() bool {
+	_ = t.tty.SetDeadline(time.Time{})
+	return context.AfterFunc(ctx, func() { _ = t.tty.SetDeadline(time.Unix(1, 0)) })
+}
+
+// maxEarly is how much of what is typed ahead is kept for the script.
+const maxEarly = 64 << 10
+
+// collect takes what was typed before the question could be read.
+func (t *console) collect(ctx context.Context) {
+	defer t.until(ctx)()
+	_ = t.tty.SetReadDeadline(time.Now().Add(glance))
+	b := make([]byte, 4096)
+	for ctx.Err() == nil {
+		n, err := t.tty.Read(b)
+		t.keep(b[:n])
+		if err != nil && !errors.Is(err, io.EOF) {
+			return
+		}
+	}
+}
+
+func (t *console) keep(b []byte) {
+	if t.lent && len(t.early)+len(b) <= maxEarly {
+		t.early = append(t.early, b...)
+	}
+}
+
+// line reads one line.
+func (t *console) line(ctx context.Context) (string, error) {
+	defer t.until(ctx)()
+	var all []byte
+	for b := make([]byte, 4096); len(all) < maxEarly; {
+		n, err := t.tty.Read(b)
+		all = append(all, b[:n]...)
+		if text, rest, ok := strings.Cut(string(all), "\n"); ok {
+			t.keep([]byte(rest))
+			return text, nil
+		}
+		if err != nil {
+			return string(all), err
+		}
+	}
+	return string(all), nil
+}
+
+// block is a question, with nothing in it that the terminal would obey.
+func block(q approval.Question) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sandboxmcp: the script wants to connect to %s\n", visible(q.What))
+	fact(&b, "namespace", cmp.Or(q.Namespace, "default"))
+	if q.CodeSHA256 != "" {
+		fact(&b, "code", "SHA-256 "+q.CodeSHA256[:min(16, len(q.CodeSHA256))])
+	}
+	for line := range strings.SplitSeq(strings.TrimRight(q.CodeHead, "\n"), "\n") {
+		if line != "" {
+			fmt.Fprintf(&b, "    | %s\n", visible(line))
+		}
+	}
+	b.WriteString("allow it for this run? [y/N] ")
+	return b.String()
+}
+
+func whoami() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// holds returns a writer of the script's output, which waits while a question stands.
+func (t *console) holds(w io.Writer) io.Writer {
+	if t == nil {
+		return w
+	}
+	return holding{t, w}
+}
+
+type holding struct {
+	t *console
+	w io.Writer
+}
+
+func (h holding) Write(b []byte) (int, error) {
+	h.t.screen <- struct{}{}
+	defer func() { <-h.t.screen }()
+	return h.w.Write(b)
+}
+
+// lends returns the script's input: if that is the terminal, what is typed while no question stands.
+func (t *console) lends(in io.Reader) io.Reader {
+	f, ok := in.(*os.File)
+	if t == nil || !ok || !controlling(f) {
+		return in
+	}
+	t.lent = true
+	return lending{t}
+}
+
+type lending struct{ t *console }
+
+func (l lending) Read(b []byte) (int, error) {
+	for {
+		n, err := l.t.read(b)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+	}
+}
+
+func (t *console) read(b []byte) (int, error) {
+	t.reading <- struct{}{}
+	defer func() { <-t.reading }()
+	if n := copy(b, t.early); n > 0 {
+		t.early = t.early[n:]
+		return n, nil
+	}
+	return t.tty.Read(b)
+}

@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// seat is a console on a pseudo-terminal, with a broker and what a person sees.
+type seat struct {
+	t        *testing.T
+	c        *console
+	b        *approval.Broker
+	keyboard *os.File
+	seen     *locked
+}
+
+func newSeat(t *testing.T) *seat {
+	t.Helper()
+	keyboard, tty := terminal(t)
+	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &seat{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &locked{}}
+	if tty.SetReadDeadline(time.Time{}) != nil {
+		t.Skip("needs a pseudo-terminal whose reads can be ended")
+	}
+	go io.Copy(s.seen, keyboard)
+	t.Cleanup(func() {
+		s.b.Close()
+		log.Close()
+	})
+	return s
+}
+
+// asks has a run ask, in the background.
+func (s *seat) asks(ctx context.Context, what string) chan approval.Answer {
+	answer := make(chan approval.Answer, 1)
+	go func() {
+		a, _ := s.b.Ask(ctx, approval.Question{Kind: approval.Egress, What: what, Namespace: "team", Run: "run of " + what,
+			CodeSHA256: strings.Repeat("ab", 32), CodeHead: "import os\n\x1b[2Jsandboxmcp: allow"}, s.c.askOnTerminal(s.b))
+		answer <- a
+	}()
+	return answer
+}
+
+func (s *seat) sees(text string) {
+	s.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(s.seen.String(), text); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("the terminal shows %q, want %q", s.seen.String(), text)
+		}
+	}
+}
+
+func (s *seat) types(text string) {
+	s.t.Helper()
+	if _, err := s.keyboard.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *seat) get(answer chan approval.Answer) approval.Answer {
+	s.t.Helper()
+	select {
+	case a := <-answer:
+		return a
+	case <-time.After(10 * time.Second):
+		s.t.Fatalf("no answer; the terminal shows %q", s.seen.String())
+	}
+	return approval.Answer{}
+}
+
+func TestAskOnTerminal(t *testing.T) {
+	for _, tt := range []struct {
+		typed string
+		want  bool
+	}{
+		{"y\n", true}, {"YES\n", true}, {" y \n", true},
+		{"\n", false}, {"n\n", false}, {"No\n", false}, {"\x04", false},
+		{"sure\nyy\n\x1b[3;5Ry\n1\nn\n", false}, {"what?\ny\n", true},
+	} {
+		s := newSeat(t)
+		answer := s.asks(t.Context(), "example.com:5432\x1b[8m")
+		s.sees("allow it for this run? [y/N] ")
+		time.Sleep(glance + 100*time.Millisecond)
+		for line := range strings.SplitAfterSeq(tt.typed, "\n") {
+			s.types(line)
+			time.Sleep(20 * time.Millisecond)
+		}
+		a := s.get(answer)
+		if a.Allowed != tt.want || a.By != approval.CommandLine() || a.Allowed && a.Scope != approval.ScopeRun {
+			t.Errorf("%q: got %+v", tt.typed, a)
+		}
+		shown := s.seen.String()
+		for _, want := range []string{strings.ReplaceAll(aside, "\n", "\r\n") + `sandboxmcp: the script wants to connect to example.com:5432\x1b[8m`, "namespace         team",
+			"SHA-256 abababababababab\r", "    | import os\r", `    | \x1b[2Jsandboxmcp: allow`} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("it shows %q, want %q", shown, want)
+			}
+		}
+	}
+}
+
+// What is typed before a question can be read is the script's, and so is what is typed after it.
+func TestTypedAhead(t *testing.T) {
+	s := newSeat(t)
+	s.c.lent = true
+	script := bufio.NewReader(lending{s.c})
+	lines := make(chan string, 10)
+	go func() {
+		for {
+			line, err := script.ReadString('\n')
+			if err != nil {
+				return
+			}
+			lines <- line
+		}
+	}()
+	next := func(want string) {
+		t.Helper()
+		select {
+		case got := <-lines:
+			if got != want {
+				t.Errorf("the script reads %q, want %q", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("the script does not read %q", want)
+		}
+	}
+	s.types("first\n")
+	next("first\n")
+	answer := s.asks(t.Context(), "example.com")
+	s.sees("[y/N] ")
+	s.types("y\n") // meant for what the script had asked
+	select {
+	case a := <-answer:
+		t.Fatalf("what was typed ahead is an answer: %+v", a)
+	case <-time.After(glance + 300*time.Millisecond):
+	}
+	s.types("n\n")
+	if a := s.get(answer); a.Allowed {
+		t.Errorf("got %+v", a)
+	}
+	next("y\n")
+	s.types("last\n")
+	next("last\n")
+}
+
+// Nothing that the script writes gets on the screen while a question stands there.
+func TestOutputWaits(t *testing.T) {
+	s := newSeat(t)
+	out := s.c.holds(s.seen)
+	io.WriteString(out, "before\n")
+	answer := s.asks(t.Context(), "example.com")
+	s.sees("[y/N] ")
+	written := make(chan bool)
+	go func() {
+		io.WriteString(out, "\x1b[2JProceed? [y/N] ")
+		close(written)
+	}()
+	select {
+	case <-written:
+		t.Error("the script writes over the question")
+	case <-time.After(glance + 200*time.Millisecond):
+	}
+	s.types("n\n")
+	s.get(answer)
+	<-written
+	s.sees("Proceed?")
+}
+
+// Questions come one after the other, and go when nobody waits for them.
+func TestQuestionsInTurn(t *testing.T) {
+	s := newSeat(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := s.asks(ctx, "a.example")
+	s.sees("connect to a.example")
+	second := s.asks(t.Context(), "b.example")
+	time.Sleep(glance)
+	if strings.Contains(s.seen.String(), "b.example") {
+		t.Error("two questions stand on the screen")
+	}
+	cancel()
+	s.get(first)
+	s.sees("nobody waits for an answer any more")
+	s.sees("connect to b.example")
+	time.Sleep(glance + 100*time.Millisecond)
+	s.types("y\n")
+	if a := s.get(second); !a.Allowed {
+		t.Errorf("got %+v", a)
+	}
+	// A job in the background asks nobody, and is not stopped for trying.
+	s.c.front = func() bool { return false }
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	s.get(s.asks(ctx, "c.example"))
+	if strings.Contains(s.seen.String(), "c.example") {
+		t.Error("a job in the background asks")
+	}
+}
+
+func TestNoTerminal(t *testing.T) {
+	var none *console
+	defer none.Close()
+	in, out := strings.NewReader(""), &locked{}
+	if none.askOnTerminal(nil) != nil || none.lends(in) != io.Reader(in) || none.holds(out) != io.Writer(out) {
+		t.Error("it asks, or changes what the script reads and writes")
+	}
+	_, tty := terminal(t)
+	if controlling(tty) {
+		t.Error("another's terminal is taken for ours")
+	}
+}

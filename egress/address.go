@@ -1,0 +1,106 @@
+package egress
+
+import "net/netip"
+
+// kind is a part of the address space of which the public internet is not.
+type kind struct {
+	prefix netip.Prefix
+	is     string // "it is at 10.1.2.3, ...": in words
+	owned  bool   // networks of one owner use it
+	tells  bool   // a service there tells secrets to whoever asks: it is opened by its own address only
+	within int    // the byte at which an address of IPv4 begins that it stands for; 0 if none does
+}
+
+const (
+	private   = "a private network (RFC 1918)"
+	metadata  = "where machines tell about themselves (cloud metadata)"
+	linkLocal = "an address of one cable only (link-local)"
+	standIn   = "an address that stands for one of IPv4"
+	unused    = "an address that is not given out to anyone"
+)
+
+// kinds follows the registries of special addresses of IANA, except for those that are meant to be
+// reached by everybody (AS112, AMT). The narrowest that fits is what counts.
+// https://www.iana.org/assignments/iana-ipv4-special-registry
+// https://www.iana.org/assignments/iana-ipv6-special-registry
+//
+// What is for documentation (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32,
+// 3fff::/20) is not here: nothing is there that could be harmed, and private test networks use it.
+//
+// A network that translates to IPv4 under a prefix of its own (RFC 6052) can't be told from the
+// outside: where there is one, it has to keep private addresses from being reached through it.
+var kinds = []kind{
+	{prefix: cidr("0.0.0.0/8"), is: "this machine (0.0.0.0/8)"},
+	{prefix: cidr("10.0.0.0/8"), is: private, owned: true},
+	{prefix: cidr("100.64.0.0/10"), is: "a network of a provider's own (RFC 6598)", owned: true},
+	{prefix: cidr("127.0.0.0/8"), is: "this machine (loopback)", owned: true},
+	{prefix: cidr("169.254.0.0/16"), is: linkLocal},
+	{prefix: cidr("172.16.0.0/12"), is: private, owned: true},
+	{prefix: cidr("192.0.0.0/24"), is: "set aside for protocols (RFC 6890)"},
+	{prefix: cidr("192.88.99.0/24"), is: "a relay to IPv6 (RFC 7526)"},
+	{prefix: cidr("192.168.0.0/16"), is: private, owned: true},
+	{prefix: cidr("198.18.0.0/15"), is: "a network for measurements (RFC 2544)"},
+	{prefix: cidr("224.0.0.0/4"), is: "a group of machines (multicast)"},
+	{prefix: cidr("240.0.0.0/4"), is: "reserved, or all machines (broadcast)"},
+
+	{prefix: cidr("100.100.100.200/32"), is: metadata, tells: true}, // Alibaba
+	{prefix: cidr("168.63.129.16/32"), is: metadata, tells: true},   // Azure's wire server
+	{prefix: cidr("169.254.0.23/32"), is: metadata, tells: true},    // Tencent
+	{prefix: cidr("169.254.42.42/32"), is: metadata, tells: true},   // Scaleway
+	{prefix: cidr("169.254.169.0/24"), is: metadata, tells: true},   // nearly all: .254 is the one
+	{prefix: cidr("169.254.170.0/24"), is: metadata, tells: true},   // credentials of containers, AWS
+	{prefix: cidr("192.0.0.192/32"), is: metadata, tells: true},     // Oracle
+
+	// Of IPv6 the internet has 2000::/3.
+	{prefix: cidr("::/3"), is: unused},
+	{prefix: cidr("4000::/2"), is: unused},
+	{prefix: cidr("8000::/1"), is: unused},
+	{prefix: cidr("::/96"), is: standIn + " (RFC 4291)", within: 12},
+	{prefix: cidr("::/127"), is: "this machine (loopback)"}, // ::1, and :: is taken for it
+	{prefix: cidr("::1/128"), is: "this machine (loopback)", owned: true},
+	{prefix: cidr("64:ff9b::/96"), is: standIn + " (NAT64)", within: 12},
+	{prefix: cidr("64:ff9b:1::/48"), is: standIn + " (NAT64)", within: 12},
+	{prefix: cidr("100::/64"), is: "where nothing is (RFC 6666)"},
+	{prefix: cidr("2001::/23"), is: "set aside for protocols (RFC 2928)"},
+	{prefix: cidr("2001::/32"), is: standIn + " (Teredo)"},
+	{prefix: cidr("2002::/16"), is: standIn + " (6to4)", within: 2},
+	{prefix: cidr("5f00::/16"), is: "inside a provider's network (RFC 9602)"},
+	{prefix: cidr("fc00::/7"), is: "a private network (RFC 4193)", owned: true},
+	{prefix: cidr("fe80::/10"), is: linkLocal},
+	{prefix: cidr("fec0::/10"), is: "a private network (RFC 3879)"},
+	{prefix: cidr("ff00::/8"), is: "a group of machines (multicast)"},
+
+	{prefix: cidr("fd00:42::42/128"), is: metadata, tells: true},     // Scaleway
+	{prefix: cidr("fd00:ec2::/32"), is: metadata, tells: true},       // AWS
+	{prefix: cidr("fd20:ce::254/128"), is: metadata, tells: true},    // Google
+	{prefix: cidr("fe80::a9fe:a9fe/128"), is: metadata, tells: true}, // OpenStack
+}
+
+func cidr(text string) netip.Prefix { return netip.MustParsePrefix(text) }
+
+// special returns the narrowest kind that an address is of, or nil for one of the internet's. An
+// address of IPv4 in IPv6's clothes (::ffff:10.0.0.1) is what it is in IPv4.
+func special(a netip.Addr) *kind {
+	a = a.Unmap().WithZone("")
+	var found *kind
+	for i := range kinds {
+		k := &kinds[i]
+		if k.prefix.Contains(a) && (found == nil || k.prefix.Bits() > found.prefix.Bits()) {
+			found = k
+		}
+	}
+	return found
+}
+
+// Public says whether an address is the internet's, or for documentation. An address that is not
+// valid, or that has a zone, is not.
+func Public(a netip.Addr) bool {
+	return a.IsValid() && a.Zone() == "" && special(a) == nil
+}
+
+// Owned says whether an address is of a kind that the networks of one owner use: private ones, and
+// the machine itself. Where machines tell about themselves is not.
+func Owned(a netip.Addr) bool {
+	k := special(a)
+	return k != nil && k.owned && a.Zone() == ""
+}

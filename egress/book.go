@@ -1,0 +1,75 @@
+package egress
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"sync"
+)
+
+const (
+	// bookBase is 127.64.0.0, where the addresses of names begin. They stay below 127.128.0.0, and away
+	// from what programs use themselves: 127.0.0.1, 127.0.1.1, 127.0.0.53.
+	bookBase = 127<<24 | 64<<16
+	// maxNames bounds what a program can make us remember by asking for ever new names below a *.example.com:
+	// 20 MiB of the longest names.
+	maxNames = 1 << 16
+)
+
+// book gives each name an address of its own in 127.64.0.0/10, so that a connection's address says
+// which name was meant. A name keeps its address as long as the book lives: programs keep addresses
+// for longer than any TTL says. The zero value is empty. It may be used concurrently.
+type book struct {
+	mu    sync.RWMutex
+	names []string          // names[i] has the address bookBase+1+i
+	at    map[string]uint32 // the address of each
+}
+
+// address returns the address of a canonical name, a new one when it has none yet. The error is a
+// reason for a person: the book is full.
+func (b *book) address(name string) (netip.Addr, error) {
+	b.mu.RLock()
+	at, known := b.at[name]
+	b.mu.RUnlock()
+	if !known {
+		var err error
+		if at, err = b.enter(name); err != nil {
+			return netip.Addr{}, err
+		}
+	}
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, at))), nil
+}
+
+func (b *book) enter(name string) (uint32, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at, known := b.at[name]; known {
+		return at, nil
+	}
+	if len(b.names) >= maxNames {
+		return 0, fmt.Errorf("%d names were looked up in this sandbox, which is as many as it can have: use a new one", maxNames)
+	}
+	if b.at == nil {
+		b.at = map[string]uint32{}
+	}
+	b.names = append(b.names, name)
+	at := bookBase + uint32(len(b.names))
+	b.at[name] = at
+	return at, nil
+}
+
+// name returns the name that has this address.
+func (b *book) name(address netip.Addr) (string, bool) {
+	address = address.Unmap()
+	if !address.Is4() {
+		return "", false
+	}
+	four := address.As4()
+	i := int64(binary.BigEndian.Uint32(four[:])) - bookBase - 1
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if i < 0 || i >= int64(len(b.names)) {
+		return "", false
+	}
+	return b.names[i], true
+}

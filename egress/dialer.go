@@ -1,0 +1,222 @@
+package egress
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	dialTimeout = 15 * time.Second       // less than what most programs wait for, so that they learn why
+	stagger     = 250 * time.Millisecond // between attempts, RFC 8305 section 5
+	maxAttempts = 16                     // addresses of a name that are tried
+)
+
+// Dialer connects to names. It finds their addresses itself, refuses those that are not on the
+// public internet, and connects to what it checked: a name that has another address by then gains
+// nothing. The zero value is ready, and the strictest. It may be used by many goroutines, and must
+// not be copied or changed after that.
+type Dialer struct {
+	Resolver Resolver       // nil is this machine's
+	Networks []netip.Prefix // that names may resolve to besides the internet, see ParseNetwork
+	Timeout  time.Duration  // of Dial: finding the address and connecting; 0 is 15 seconds
+
+	lookups lookups
+	own     own
+}
+
+// Blocked is the error for a name all of whose addresses are refused.
+type Blocked struct {
+	Name string
+	Addr netip.Addr // the first of them
+	Why  string     // what is there, in words
+}
+
+func (b *Blocked) Error() string {
+	entry := "the network"
+	if k := special(b.Addr); k == nil || k.tells {
+		entry = "this very address" // a wider network does not open it
+	}
+	return fmt.Sprintf("%s is at %s, %s: name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
+}
+
+// Resolve returns the addresses of name that may be connected to, at least one. What it finds is
+// kept for up to 5 seconds. If there are addresses, but none that may be, the error is a *Blocked.
+func (d *Dialer) Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
+	host, err := canonical(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", quote(name), err)
+	}
+	return d.resolve(ctx, host)
+}
+
+func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	all, err := d.addresses(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var good []netip.Addr
+	var blocked *Blocked
+	for _, a := range all {
+		if why := d.refuses(a); why == "" {
+			good = append(good, a)
+		} else if blocked == nil {
+			blocked = &Blocked{Name: host, Addr: a, Why: why}
+		}
+	}
+	if len(good) == 0 {
+		return nil, blocked
+	}
+	return good, nil
+}
+
+// Dial connects to a port of name by TCP. Its errors are one line that says what happened, and that
+// can be shown to whoever asked.
+func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
+	if port < 1 || port > 65535 {
+		return nil, fmt.Errorf("%d is no TCP port: ports are 1 to 65535", port)
+	}
+	host, err := canonical(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", quote(name), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, dialTimeout))
+	defer cancel()
+	addrs, err := d.resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	addrs = interleave(addrs)
+	if len(addrs) > maxAttempts {
+		addrs = addrs[:maxAttempts]
+	}
+	conn, failures := d.race(ctx, addrs, uint16(port))
+	if conn == nil {
+		return nil, sum(ctx, host, failures)
+	}
+	return conn, nil
+}
+
+// interleave puts addresses of IPv4 and IPv6 in turns, and keeps their order otherwise: a network
+// on which one of the two does not work should cost one attempt.
+func interleave(addrs []netip.Addr) []netip.Addr {
+	first := addrs[0].Is4()
+	var same, other, turns []netip.Addr
+	for _, a := range addrs {
+		if a.Is4() == first {
+			same = append(same, a)
+		} else {
+			other = append(other, a)
+		}
+	}
+	for i := range max(len(same), len(other)) {
+		turns = append(turns, same[min(i, len(same)):min(i+1, len(same))]...)
+		turns = append(turns, other[min(i, len(other)):min(i+1, len(other))]...)
+	}
+	return turns
+}
+
+// attempt is how one address was tried.
+type attempt struct {
+	to   netip.AddrPort
+	conn net.Conn
+	err  error
+}
+
+// race connects to the first address that answers, in the manner of RFC 8305: the next one is
+// tried when one fails, or has not answered for a while. No attempt is left when it returns.
+func (d *Dialer) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, []attempt) {
+	if len(addrs) == 1 {
+		a := d.connect(ctx, netip.AddrPortFrom(addrs[0], port))
+		return a.conn, []attempt{a}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan attempt)
+	var won net.Conn
+	var failures []attempt
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for running := 0; running > 0 || won == nil && len(addrs) > 0; {
+		select {
+		case <-next.C:
+			if won == nil && len(addrs) > 0 {
+				to := netip.AddrPortFrom(addrs[0], port)
+				go func() { results <- d.connect(ctx, to) }()
+				addrs = addrs[1:]
+				running++
+				next.Reset(stagger)
+			}
+		case a := <-results:
+			running--
+			switch {
+			case a.err != nil:
+				failures = append(failures, a)
+				next.Reset(0)
+			case won == nil:
+				won = a.conn
+				cancel()
+			default:
+				a.conn.Close()
+			}
+		}
+	}
+	return won, failures
+}
+
+// connect checks the address once more at the last moment: the kernel is about to get it.
+func (d *Dialer) connect(ctx context.Context, to netip.AddrPort) attempt {
+	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if why := d.refuses(at.Addr()); why != "" {
+			return &Blocked{Addr: at.Addr(), Why: why}
+		}
+		return nil
+	}}
+	dialer.SetMultipathTCP(false) // it could add other addresses to the connection
+	conn, err := dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, to)
+	if err != nil {
+		return attempt{to: to, err: err} // a nil *net.TCPConn would be a net.Conn that is not nil
+	}
+	return attempt{to: to, conn: conn}
+}
+
+// sum makes one error of failed attempts: of the one that says most.
+func sum(ctx context.Context, name string, failures []attempt) error {
+	worth := func(a attempt) int {
+		switch {
+		case errors.As(a.err, new(*Blocked)):
+			return 3
+		case errors.Is(a.err, syscall.ECONNREFUSED):
+			return 2
+		case errors.Is(a.err, syscall.ENETUNREACH), errors.Is(a.err, syscall.EADDRNOTAVAIL):
+			return 0 // of IPv6 where there is none, most of the time
+		}
+		return 1
+	}
+	a := slices.MaxFunc(failures, func(a, b attempt) int { return cmp.Compare(worth(a), worth(b)) })
+	var blocked *Blocked
+	var number syscall.Errno
+	var timeout net.Error // the socket may notice the end of ctx before ctx does
+	switch {
+	case errors.As(a.err, &blocked):
+		blocked.Name = name
+		return blocked
+	case errors.As(a.err, &number):
+		return fmt.Errorf("%s: %w at %s", name, number, a.to)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fmt.Errorf("connect to %s: %w", name, ctx.Err())
+	case ctx.Err() != nil, errors.As(a.err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("%s: no answer from %s in time", name, a.to)
+	}
+	return fmt.Errorf("%s: %w", name, a.err)
+}

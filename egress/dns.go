@@ -1,0 +1,248 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+const (
+	maxMessage  = 1<<16 - 1        // bytes: what the length before a message on TCP can say
+	maxQuery    = 4 << 10          // bytes of a query by UDP: there may be a thousand sandboxes that wait for one
+	maxDatagram = 512              // bytes of an answer on UDP for who does not ask for more, RFC 1035 section 4.2.1
+	ednsSize    = 1232             // bytes that we say we read from UDP, https://dnsflagday.net/2020
+	maxStreams  = 32               // TCP connections at once; nearly all queries come by UDP
+	streamIdle  = 10 * time.Second // for one query and its answer on TCP, RFC 7766 section 6.2.3
+	nameTTL     = 60               // seconds; the address never changes, but the policy may
+	maxReason   = 200              // bytes of a reason in an answer
+)
+
+// namer is all the DNS that a sandbox has. It answers from the policy and its book, and asks
+// nobody: whatever a program writes into a query, it does not leave this machine.
+//
+// A refused name does not exist (NXDOMAIN), because every client takes that as final. REFUSED
+// would be the word for it, but musl takes no notice of it and waits for its timeout, and glibc, c-ares
+// and Go ask again and then report a fault that may pass. The reason goes along as an extended error.
+//
+// An allowed name has an address (A) and nothing else: the answer to all other types is empty
+// (NODATA), and never NXDOMAIN. musl asks for A and AAAA at once, and one NXDOMAIN makes it drop the
+// address it was given; glibc, c-ares and Go join what they got of both, without a second try. All of
+// them need both answers before they go on.
+type namer struct {
+	// decide says whether name may be reached on any port, for which it is given port 0. It must not wait.
+	decide func(ctx context.Context, name string, port int) Decision
+	// decided is told of each decision each time. It may be called concurrently.
+	decided func(ctx context.Context, d Decision)
+	book    *book
+}
+
+// packet answers on UDP until conn is closed.
+func (n *namer) packet(ctx context.Context, conn net.PacketConn) {
+	in := make([]byte, maxQuery)
+	var out []byte
+	for {
+		size, from, err := conn.ReadFrom(in)
+		if ended(ctx, err) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		if out = n.reply(ctx, out[:0], in[:size], maxDatagram); len(out) > 0 {
+			_, _ = conn.WriteTo(out, from) // a client that does not hear it asks again
+		}
+	}
+}
+
+// stream answers on TCP until l is closed. Then it ends its connections and waits for them.
+func (n *namer) stream(ctx context.Context, l net.Listener) {
+	var open sync.WaitGroup
+	defer open.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	places := make(chan struct{}, maxStreams)
+	for {
+		conn, err := l.Accept()
+		if ended(ctx, err) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		select {
+		case places <- struct{}{}:
+			open.Go(func() {
+				n.converse(ctx, conn)
+				<-places
+			})
+		default:
+			_ = conn.Close() // at once, rather than to let it wait for one that may be idle
+		}
+	}
+}
+
+// ended says whether err means that a socket is closed. After other errors, such as a lack of
+// memory or descriptors, it waits a moment, so that trying again costs no processor.
+func ended(ctx context.Context, err error) bool {
+	if err == nil {
+		return false
+	}
+	if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	time.Sleep(10 * time.Millisecond)
+	return false
+}
+
+// converse answers the queries of one TCP connection in their order, and closes it.
+func (n *namer) converse(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	r := bufio.NewReader(conn)
+	var in, out []byte
+	for {
+		if conn.SetDeadline(time.Now().Add(streamIdle)) != nil {
+			return
+		}
+		var length [2]byte
+		if _, err := io.ReadFull(r, length[:]); err != nil {
+			return
+		}
+		size := int(binary.BigEndian.Uint16(length[:]))
+		in = slices.Grow(in[:0], size)[:size]
+		if _, err := io.ReadFull(r, in); err != nil {
+			return
+		}
+		out = n.reply(ctx, append(out[:0], 0, 0), in, maxMessage)
+		if len(out) == 0 {
+			continue
+		}
+		binary.BigEndian.PutUint16(out, uint16(len(out)-2))
+		if _, err := conn.Write(out); err != nil {
+			return
+		}
+	}
+}
+
+// reply appends the answer to one message to out, in at most most bytes or what the message
+// itself allows. It returns nil when there must be no answer: to what is too short to be a query, and
+// to answers, or two servers could be made to talk to each other for ever.
+func (n *namer) reply(ctx context.Context, out, message []byte, most int) []byte {
+	var p dnsmessage.Parser
+	h, err := p.Start(message)
+	if err != nil || h.Response {
+		return nil
+	}
+	q := query{header: h}
+	a := answer{rcode: dnsmessage.RCodeNotImplemented}
+	if h.OpCode == 0 {
+		if !q.parse(&p, message) {
+			a.rcode = dnsmessage.RCodeFormatError
+		} else {
+			a = n.answer(ctx, q)
+		}
+	}
+	full := a.pack(out, q)
+	if a.reason != "" && len(full)-len(out) > max(most, q.size) {
+		a.reason = "" // all the rest fits into 512 bytes, whatever the name
+		full = a.pack(out, q)
+	}
+	return full
+}
+
+// answer follows the rules for names.
+func (n *namer) answer(ctx context.Context, q query) answer {
+	name := text(q.question.Name)
+	switch {
+	case q.version != 0:
+		return answer{rcode: badVersion}
+	case q.question.Class != dnsmessage.ClassINET:
+		return answer{rcode: dnsmessage.RCodeRefused}
+	case name == "": // the root is there, with nothing in it
+		return answer{}
+	case name == "localhost", strings.HasSuffix(name, ".localhost"): // RFC 6761 section 6.3
+		return q.addresses(loopback4, loopback6)
+	case name == "sandbox": // the host name inside, which programs look up to find their own address
+		return q.addresses(loopback4)
+	case below(name, "in-addr.arpa"), below(name, "ip6.arpa"):
+		return n.reverse(q, name)
+	}
+	d := n.decide(ctx, name, 0)
+	var address netip.Addr
+	if d.Allowed && q.wants(dnsmessage.TypeA) {
+		var err error
+		if address, err = n.book.address(d.Name); err != nil {
+			d.Allowed, d.Reason = false, err.Error()
+		}
+	}
+	n.decided(ctx, d)
+	if !d.Allowed {
+		return answer{rcode: dnsmessage.RCodeNameError, reason: d.Reason}
+	}
+	return q.addresses(address)
+}
+
+// reverse answers for the name of an address. Programs ask such questions by themselves, so they
+// are no decision.
+func (n *namer) reverse(q query, name string) answer {
+	host := "localhost"
+	if name != loopback6Name {
+		labels := strings.Split(strings.TrimSuffix(name, ".in-addr.arpa"), ".")
+		slices.Reverse(labels)
+		address, err := netip.ParseAddr(strings.Join(labels, "."))
+		known := err == nil && address == loopback4
+		if err == nil && !known {
+			host, known = n.book.name(address)
+		}
+		if !known {
+			return answer{rcode: dnsmessage.RCodeNameError}
+		}
+	}
+	target, err := dnsmessage.NewName(host + ".")
+	if err != nil || !q.wants(dnsmessage.TypePTR) {
+		return answer{}
+	}
+	return answer{records: []dnsmessage.ResourceBody{&dnsmessage.PTRResource{PTR: target}}}
+}
+
+var (
+	loopback4     = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	loopback6     = netip.IPv6Loopback()
+	loopback6Name = "1." + strings.Repeat("0.", 31) + "ip6.arpa"
+)
+
+func below(name, parent string) bool {
+	return name == parent || strings.HasSuffix(name, "."+parent)
+}
+
+// text writes a name as people do, in lower case (RFC 4343) and without the final dot. Bytes that
+// are no printable ASCII, and backslashes, are escaped as in RFC 1035 section 5.1, which no policy
+// allows: so Unicode in a query is never mapped to another name, and a NUL ends nothing. A dot inside
+// a label needs no escape, since dnsmessage takes no such name.
+func text(name dnsmessage.Name) string {
+	raw := name.Data[:name.Length]
+	b := make([]byte, 0, len(raw))
+	for _, c := range raw[:max(len(raw)-1, 0)] {
+		switch {
+		case 'A' <= c && c <= 'Z':
+			b = append(b, c+'a'-'A')
+		case c == '\\':
+			b = append(b, '\\', '\\')
+		case c <= ' ' || c > '~':
+			b = append(b, '\\', '0'+c/100, '0'+c/10%10, '0'+c%10)
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,171 @@
+package egresstest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// attempt is a line that attacks.py prints.
+type attempt struct {
+	Name       string
+	Start, End float64 // Unix time
+	Saw        string
+	Reached    bool
+	Stray      string // something else that is not as it should be
+}
+
+func attempts(t *testing.T, stdout string) (all []attempt) {
+	t.Helper()
+	for line := range strings.Lines(stdout) {
+		var a attempt
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// during returns what arrived while an attack ran, and just after.
+func during(a attempt, events []event) (some []event) {
+	for _, e := range events {
+		at := float64(e.at.UnixMicro()) / 1e6
+		if at >= a.Start && at <= a.End+0.02 {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+// attackable are the names that are allowed while attacks run: of some sites, and of all those
+// that lead elsewhere.
+func attackable() (flags []string) {
+	for _, name := range append([]string{"example.test", "front.test", "exact.example", "echo.test:7000"}, namesOf(bad)...) {
+		flags = append(flags, "--allow", name)
+	}
+	return flags
+}
+
+// slow are attacks that consist of many; the others must have ended after two seconds.
+var slow = []string{"dns_", "other_loopback_addresses", "resolver_settings", "rebind", "many_", "slow_many", "tls_slowly", "http_slowly"}
+
+// TestRefused runs attacks, as root and as an ordinary user, and looks what arrived outside.
+func TestRefused(t *testing.T) {
+	need(t, "curl")
+	w := newWorld(t, nil)
+	for who, called := range map[string]string{"": "root", ordinary: "an ordinary user"} {
+		t.Run(called, func(t *testing.T) {
+			w.take()
+			r := w.run(who, "attacks.py", attackable()...)
+			os.WriteFile("/tmp/e2e/out."+called, []byte(r.Stdout), 0o644)
+			if r.Ended != "ok" {
+				t.Fatalf("ended %s, %+v, stderr %s, stdout %.300s", r.Ended, r.Refused, r.Stderr, r.Stdout)
+			}
+			time.Sleep(100 * time.Millisecond)
+			events := w.take()
+			all := attempts(t, r.Stdout)
+			for _, a := range all {
+				checkAttempt(t, a, during(a, events))
+			}
+			if last := all[len(all)-1]; last.Saw != "well" {
+				t.Errorf("after the attacks: %+v", last)
+			}
+			w.stays(t, events, attackable())
+			checkRecords(t, r)
+			t.Logf("%d attacks, %d events, %d records", len(all), len(events), len(r.Egress))
+		})
+	}
+}
+
+func checkAttempt(t *testing.T, a attempt, events []event) {
+	t.Helper()
+	if a.Stray != "" {
+		t.Error(a.Stray)
+		return
+	}
+	for _, c := range strays(events, attackable()) {
+		t.Errorf("%s: %s", a.Name, c)
+	}
+	for _, s := range slow {
+		if strings.HasPrefix(a.Name, s) {
+			return
+		}
+	}
+	if took := a.End - a.Start; took > 2 {
+		t.Errorf("%s: took %.1f s, and saw %s", a.Name, took, a.Saw)
+	}
+}
+
+// checkRecords looks whether the result says what was refused, and why.
+func checkRecords(t *testing.T, r result) {
+	t.Helper()
+	for _, want := range []struct {
+		name string
+		port int
+		why  string
+	}{
+		{"other.example", 0, "ask for the domain other.example"},
+		{"sub.example.test", 0, "ask for the domain sub.example.test"},
+		{"private.example", 80, "10.9.0.9"},
+		{"metadata.example", 80, "169.254.169.254"},
+		{"loopback.example", 443, "127.0.0.1"},
+		{"ula.example", 80, "fd00:9::9"},
+		{"mapped.example", 80, "10.9.0.9"},
+		{"front.test", 80, "hidden.test"},
+		{"front.test", 443, "hidden.test"},
+	} {
+		ok := false
+		for _, d := range r.Egress {
+			ok = ok || d.Name == want.name && (want.port == d.Port) && !d.Allowed && strings.Contains(d.Reason, want.why)
+		}
+		if !ok {
+			t.Errorf("no record says that %s:%d was refused because of %q", want.name, want.port, want.why)
+		}
+	}
+	for _, d := range r.Egress {
+		if d.Reason == "" || strings.Contains(d.Reason, "\n") {
+			t.Errorf("no reason: %+v", d)
+		}
+	}
+	if n := len(r.Egress); n > 2000 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// TestAttacksWork runs the attacks on the host, without a sandbox: those that reach nothing there,
+// either, show nothing.
+func TestAttacksWork(t *testing.T) {
+	need(t, "curl")
+	w := newWorld(t, nil)
+	file, err := filepath.Abs("testdata/attacks.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.take()
+	kinds := []string{"name_by", "name_looked", "wrong_port", "literal", "dns_elsewhere", "dns_tunnel 'evil", "udp_443", "unix_socket", "tls ", "http ", "smuggle", "redirect 'http' 'http:", "leads_elsewhere", "rebind"}
+	out, errs, err := w.say(w.onHost("", append([]string{"/usr/bin/env", "python3", file}, kinds...)...))
+	if err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	events := w.take()
+	hits, tried := map[string]int{}, map[string]int{}
+	for _, a := range attempts(t, out) {
+		kind, _, _ := strings.Cut(a.Name, " ")
+		tried[kind]++
+		if len(strays(during(a, events), attackable())) > 0 {
+			hits[kind]++
+		} else if os.Getenv("EGRESSTEST_VERBOSE") != "" {
+			t.Logf("%s: nothing: %s", a.Name, a.Saw)
+		}
+	}
+	for kind, n := range tried {
+		if hits[kind]*2 < n {
+			t.Errorf("%s: only %d of %d reach anything without a sandbox", kind, hits[kind], n)
+		}
+	}
+	t.Logf("of %v %v reach something", tried, hits)
+}

@@ -1,0 +1,52 @@
+package egresstest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// event is something that arrived outside of the sandbox.
+type event struct {
+	at   time.Time
+	kind string // "query", "packet", "tls", "request" or "bytes"
+	host string // name of the server, or what the packet was sent to
+	text string
+}
+
+func (e event) String() string { return fmt.Sprintf("%s at %s: %s", e.kind, e.host, e.text) }
+
+// journal is what all servers and taps of a world saw.
+type journal struct {
+	mu     sync.Mutex
+	events []event
+}
+
+func (j *journal) add(kind, host, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.events = append(j.events, event{time.Now(), kind, host, text})
+}
+
+// take returns the events since the last call.
+func (j *journal) take() []event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	events := j.events
+	j.events = nil
+	return events
+}
+
+// bytesLog keeps what a connection received, up to a few KB, and says it when the connection ends.
+type bytesLog struct {
+	strings.Builder
+	once sync.Once
+}
+
+func (b *bytesLog) keep(p []byte) {
+	if room := 8<<10 - b.Len(); room > 0 {
+		b.Write(p[:min(room, len(p))])
+	}
+}

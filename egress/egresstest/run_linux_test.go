@@ -1,0 +1,64 @@
+package egresstest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+)
+
+// result is what sandboxmcp run --json prints, as far as it counts here.
+type result struct {
+	Ended   string
+	Code    int `json:"exit_code"`
+	Stdout  string
+	Stderr  string
+	Egress  []decision
+	Refused *struct{ Reason, Remedy string }
+}
+
+type decision struct {
+	Name     string
+	Port     int
+	Allowed  bool
+	Reason   string
+	Count    int64
+	Sent     int64
+	Received int64
+}
+
+// run runs a script of testdata in a sandbox.
+func (w *world) run(who, script string, flags ...string) result {
+	w.Helper()
+	file, err := filepath.Abs(filepath.Join("testdata", script))
+	if err != nil {
+		w.Fatal(err)
+	}
+	code := w.copyOf(file)
+	args := append([]string{w.program, "run", "--json", "--processes", "100", "--ram", "1500", "--timeout", "50", code}, flags...)
+	out, errs, err := w.say(w.onHost(who, args...))
+	var r result
+	if bad := json.Unmarshal([]byte(out), &r); bad != nil {
+		w.Fatalf("%s: %v: %v: %s%s", script, err, bad, out, errs)
+	}
+	return r
+}
+
+// decided finds what was said about a name and port.
+func (r result) decided(name string, port int) *decision {
+	for i, d := range r.Egress {
+		if d.Name == name && d.Port == port {
+			return &r.Egress[i]
+		}
+	}
+	return nil
+}
+
+// copyOf puts a script where everyone may read it.
+func (w *world) copyOf(file string) string {
+	w.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return w.write(filepath.Base(file), string(text))
+}

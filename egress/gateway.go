@@ -1,0 +1,166 @@
+package egress
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/relay"
+)
+
+const (
+	// DefaultIdle is longer than servers and databases take for what is worth waiting for, and shorter
+	// than what a forgotten connection may hold two sockets for.
+	DefaultIdle = 10 * time.Minute
+	// DefaultConnections is more than browsers and crawlers use. Each costs two descriptors.
+	DefaultConnections = 4096
+	// share is the part of this process's descriptors that the connections of one sandbox may have.
+	share = 4
+)
+
+// Config says what a gateway lets out.
+type Config struct {
+	// Decide says whether port of name may be connected to now, each time that it is asked. It may
+	// wait, for a person, until ctx ends. Port 0 is DNS asking whether any port may be: then it must
+	// not wait.
+	Decide func(ctx context.Context, name string, port int) Decision
+	// Decided is told of each decision when it is made for the first time since Take, before anything
+	// leaves. An error refuses what was allowed, and it is told again the next time. It may be called
+	// concurrently, and its ctx outlives the connection: what was decided is to be written down.
+	Decided func(ctx context.Context, d Decision) error
+
+	Dialer *Dialer      // connects to names; nil is one with the machine's resolver and public addresses only
+	Relay  *relay.Relay // passes HTTP on; nil is one without secrets
+
+	Idle        time.Duration // a connection on which nothing moves for so long is ended; 0 is DefaultIdle
+	Connections int           // at once; 0 is DefaultConnections; never more than a quarter of the process's descriptors allow
+}
+
+// Sockets are open inside a sandbox's network namespace, where they are all that is there.
+type Sockets struct {
+	DNS       net.PacketConn // UDP
+	DNSStream net.Listener   // TCP
+	Doors     []net.Listener // TCP, each on one port of all of 127/8
+}
+
+// Gateway is the only way out of one sandbox.
+type Gateway struct {
+	config  Config
+	dial    dialFunc
+	sockets Sockets
+	book    book
+	tally   tally
+	pipes   pipes
+	buffers sync.Pool
+
+	open atomic.Int64 // connections
+	stop context.CancelFunc
+	work sync.WaitGroup
+}
+
+// dialFunc is Dialer.Dial: it resolves a name, and connects to an address that it may have.
+type dialFunc func(ctx context.Context, name string, port int) (net.Conn, error)
+
+// Open answers on the sockets, which it takes over, until Close.
+func Open(c Config, s Sockets) *Gateway {
+	if c.Dialer == nil {
+		c.Dialer = &Dialer{}
+	}
+	return openVia(c, s, c.Dialer.Dial)
+}
+
+func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
+	if c.Relay == nil {
+		c.Relay = &relay.Relay{}
+		if r, err := relay.New(relay.Config{}); err == nil { // without secrets there is nothing that fails
+			c.Relay = r
+		}
+	}
+	if c.Idle <= 0 {
+		c.Idle = DefaultIdle
+	}
+	if c.Connections <= 0 {
+		c.Connections = DefaultConnections
+	}
+	if most := descriptors() / (2 * share); most > 0 {
+		c.Connections = min(c.Connections, most)
+	}
+	g := &Gateway{config: c, dial: dial, sockets: s}
+	g.tally.decided = c.Decided
+	g.buffers.New = func() any { return new([bufferSize]byte) }
+	ctx, stop := context.WithCancel(context.Background())
+	g.stop = stop
+	g.answer(ctx)
+	for _, door := range s.Doors {
+		g.work.Go(func() { g.accept(ctx, door) })
+	}
+	return g
+}
+
+// answer starts the DNS.
+func (g *Gateway) answer(ctx context.Context) {
+	n := &namer{
+		decide: g.config.Decide,
+		decided: func(ctx context.Context, d Decision) {
+			// Whether it could be written down does not matter here: nothing leaves. The connection
+			// that follows asks again.
+			e, _ := g.tally.note(ctx, d)
+			g.tally.release(e)
+		},
+		book: &g.book,
+	}
+	if g.sockets.DNS != nil {
+		g.work.Go(func() { n.packet(ctx, g.sockets.DNS) })
+	}
+	if g.sockets.DNSStream != nil {
+		g.work.Go(func() { n.stream(ctx, g.sockets.DNSStream) })
+	}
+}
+
+// accept serves the connections of one door until it is closed.
+func (g *Gateway) accept(ctx context.Context, door net.Listener) {
+	for {
+		client, err := door.Accept()
+		if ended(ctx, err) {
+			return
+		}
+		if err != nil { // no descriptors, for instance: clients wait in the door's queue meanwhile
+			continue
+		}
+		full := g.open.Add(1) > int64(g.config.Connections)
+		g.work.Go(func() {
+			defer g.open.Add(-1)
+			g.serve(ctx, client, full)
+		})
+	}
+}
+
+// Take returns what was decided since the last call, in the order of the first of each, and the bytes
+// that moved since then. Connections that last are in it each time that bytes moved, with a Count of 0
+// when they were made before. It may be called while the gateway is open, and after Close.
+func (g *Gateway) Take() []Record { return g.tally.take() }
+
+// Close ends all connections and waits for them.
+func (g *Gateway) Close() {
+	g.stop()
+	if g.sockets.DNS != nil {
+		_ = g.sockets.DNS.Close()
+	}
+	if g.sockets.DNSStream != nil {
+		_ = g.sockets.DNSStream.Close()
+	}
+	for _, door := range g.sockets.Doors {
+		_ = door.Close()
+	}
+	g.work.Wait()
+	g.pipes.close()
+}
+
+// Record is one decision and how often it was made.
+type Record struct {
+	Decision
+	Count          int64 // connections, or for Port 0 DNS queries
+	Sent, Received int64 // bytes to and from the name
+}

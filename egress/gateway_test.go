@@ -1,0 +1,592 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// world is a gateway with one door, and the servers of names. The sandbox's side are clients of this
+// process: all of 127/8 is local.
+type world struct {
+	*Gateway
+	t       testing.TB
+	door    int // the port that clients connect to
+	mu      sync.Mutex
+	servers map[string]string // the address of each name's server
+	dials   atomic.Int64
+}
+
+// in makes a world. port is what the gateway takes the door's port for; 0 is the real one.
+func in(t testing.TB, port int, c Config) *world {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has all of 127.0.0.0/8")
+	}
+	l, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, door: l.Addr().(*net.TCPAddr).Port, servers: map[string]string{}}
+	if port != 0 {
+		l = portListener{l, port}
+	}
+	if c.Decide == nil {
+		c.Decide = func(_ context.Context, name string, port int) Decision {
+			if strings.HasSuffix(name, ".test") {
+				return Decision{Name: name, Port: port, Allowed: true, Reason: "allowed by *.test"}
+			}
+			return Decision{Name: name, Port: port, Reason: "not among the allowed domains"}
+		}
+	}
+	w.Gateway = openVia(c, Sockets{Doors: []net.Listener{l}}, w.dial)
+	t.Cleanup(w.Close)
+	return w
+}
+
+// portListener makes its connections look as if they came to another port, such as 443.
+type portListener struct {
+	net.Listener
+	port int
+}
+
+type portConn struct {
+	*net.TCPConn
+	local net.Addr
+}
+
+func (c portConn) LocalAddr() net.Addr { return c.local }
+
+func (l portListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	at := *conn.LocalAddr().(*net.TCPAddr)
+	at.Port = l.port
+	return portConn{conn.(*net.TCPConn), &at}, nil
+}
+
+func (w *world) dial(ctx context.Context, name string, port int) (net.Conn, error) {
+	w.dials.Add(1)
+	w.mu.Lock()
+	at := w.servers[name]
+	w.mu.Unlock()
+	if at == "" {
+		return nil, fmt.Errorf("%s: no such host", name)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", at)
+}
+
+// server has name's connections served by f, one after the other in its own goroutine, and closed.
+func (w *world) server(name string, f func(*net.TCPConn)) {
+	w.t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			work.Go(func() {
+				defer conn.Close()
+				f(conn.(*net.TCPConn))
+			})
+		}
+	})
+	w.t.Cleanup(func() { l.Close(); w.Close(); work.Wait() })
+	w.mu.Lock()
+	w.servers[name] = l.Addr().String()
+	w.mu.Unlock()
+}
+
+// connect connects to name as the program in the sandbox does.
+func (w *world) connect(name string) *net.TCPConn {
+	w.t.Helper()
+	conn, err := w.try(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func (w *world) try(name string) (*net.TCPConn, error) {
+	at, err := w.book.address(name)
+	if err != nil {
+		return nil, err
+	}
+	return w.tryAt(at.String())
+}
+
+func (w *world) tryAt(address string) (*net.TCPConn, error) {
+	conn, err := net.Dial("tcp4", net.JoinHostPort(address, strconv.Itoa(w.door)))
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn.(*net.TCPConn), nil
+}
+
+// refused fails unless there is one record of a refusal with these words, since the last look.
+func (w *world) refused(words string) {
+	w.t.Helper()
+	var all []Record
+	for range 200 {
+		all = append(all, w.Take()...)
+		for _, r := range all {
+			if !r.Allowed && strings.Contains(r.Reason, words) {
+				return
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	w.t.Errorf("no refusal with %q: %+v", words, all)
+}
+
+// mustReset fails unless conn is reset, soon.
+func mustReset(t testing.TB, conn net.Conn) {
+	t.Helper()
+	b, err := io.ReadAll(conn)
+	if !errors.Is(err, syscall.ECONNRESET) || len(b) > 0 {
+		t.Errorf("got %q and %v, want a reset", b, err)
+	}
+}
+
+// mustRefuse fails unless a connection to name is reset at once.
+func (w *world) mustRefuse(name string) {
+	w.t.Helper()
+	w.mustReset(w.try(name))
+}
+
+// mustReset takes what try returned: the reset may come before connect(2) returns.
+func (w *world) mustReset(conn *net.TCPConn, err error) {
+	w.t.Helper()
+	switch {
+	case err == nil:
+		mustReset(w.t, conn)
+		_ = conn.Close()
+	case !errors.Is(err, syscall.ECONNRESET):
+		w.t.Error(err)
+	}
+}
+
+// echo leaves no pipes behind, as io.Copy between connections does until the next collection.
+func echo(conn *net.TCPConn) {
+	_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn})
+}
+
+// sink notes all that servers get.
+type sink struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *sink) serve(conn *net.TCPConn) {
+	b := make([]byte, 4096)
+	for {
+		n, err := conn.Read(b)
+		s.mu.Lock()
+		s.b.Write(b[:n])
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *sink) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestEcho(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("a.test", echo)
+	conn := w.connect("a.test")
+	message := bytes.Repeat([]byte("\x01 message "), 100_000) // a megabyte: by buffer and by pipe
+	go func() {
+		_, _ = conn.Write(message)
+		_ = conn.CloseWrite()
+	}()
+	got, err := io.ReadAll(conn)
+	if err != nil || !bytes.Equal(got, message) {
+		t.Fatalf("%d bytes came back of %d, and %v", len(got), len(message), err)
+	}
+	w.Close()
+	records := w.Take()
+	want := Record{Decision: Decision{Name: "a.test", Port: w.door, Allowed: true, Reason: "allowed by *.test"},
+		Count: 1, Sent: int64(len(message)), Received: int64(len(message))}
+	if len(records) != 1 || records[0] != want {
+		t.Errorf("got %+v, want %+v", records, want)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	var told atomic.Int64
+	w := in(t, 0, Config{Decided: func(_ context.Context, d Decision) error { told.Add(1); return nil }})
+	for range 3 {
+		w.mustRefuse("evil.example")
+	}
+	w.refused("not among")
+	if told.Load() != 1 {
+		t.Errorf("told %d times, want once", told.Load())
+	}
+	for i := range 50 {
+		w.mustReset(w.tryAt(fmt.Sprintf("127.64.9.%d", i)))
+	}
+	w.refused("an address that no name stands for")
+	if w.dials.Load() > 0 {
+		t.Errorf("%d names were dialed", w.dials.Load())
+	}
+}
+
+func TestManyRefusals(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("a.test", echo)
+	for i := range maxRefused + 25 {
+		w.tally.release(w.tally.hold(Decision{Name: fmt.Sprint(i)}))
+	}
+	ping(t, w.connect("a.test")) // what is allowed has its own bound
+	records := w.Take()
+	last := records[len(records)-1]
+	if len(records) != maxRefused+2 || last.Count != 25 || last.Reason != "and 25 more" || last.Name != "" {
+		t.Errorf("%d records, the last is %+v", len(records), last)
+	}
+	w.tally.release(w.tally.hold(Decision{Name: "again"}))
+	if records = w.Take(); len(records) != 1 || records[0].Name != "again" {
+		t.Errorf("after Take: %+v", records)
+	}
+}
+
+func TestManyAllowed(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("a.test", echo)
+	for i := range maxAllowed {
+		w.tally.release(w.tally.hold(Decision{Name: fmt.Sprint(i), Allowed: true}))
+	}
+	w.mustRefuse("a.test")
+	w.refused("different destinations")
+}
+
+// ping has four bytes echoed, and the gateway count them.
+func ping(t testing.TB, conn net.Conn) {
+	t.Helper()
+	if _, err := conn.Write([]byte("\x01\x02\x03\x04")); err != nil {
+		t.Fatal(err)
+	}
+	var b [4]byte
+	if _, err := io.ReadFull(conn, b[:]); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Millisecond)
+}
+
+// TestTake takes in the middle of a connection.
+func TestTake(t *testing.T) {
+	var told atomic.Int64
+	w := in(t, 0, Config{Decided: func(context.Context, Decision) error { told.Add(1); return nil }})
+	w.server("a.test", echo)
+	conn := w.connect("a.test")
+	for i, count := range []int64{1, 0, 0} {
+		ping(t, conn)
+		if r := w.Take(); len(r) != 1 || r[0].Count != count || r[0].Sent != 4 || r[0].Received != 4 {
+			t.Errorf("take %d: %+v", i, r)
+		}
+	}
+	if r := w.Take(); len(r) != 0 {
+		t.Errorf("nothing moved, and there is %+v", r)
+	}
+	again := w.connect("a.test")
+	ping(t, again)
+	ping(t, conn)
+	if r := w.Take(); len(r) != 1 || r[0].Count != 1 || r[0].Sent != 8 {
+		t.Errorf("both at once: %+v", r)
+	}
+	if told.Load() != 2 { // once in each period with a connection
+		t.Errorf("told %d times, want 2", told.Load())
+	}
+}
+
+// TestDecided holds that nothing leaves before the decision was told, and nothing if that fails.
+func TestDecided(t *testing.T) {
+	var w *world
+	var fail atomic.Bool
+	w = in(t, 0, Config{Decided: func(context.Context, Decision) error {
+		if w.dials.Load() != 0 {
+			t.Error("dialed before the decision was told")
+		}
+		time.Sleep(20 * time.Millisecond)
+		if fail.Load() {
+			return errors.New("disk full")
+		}
+		return nil
+	}})
+	w.server("a.test", echo)
+	fail.Store(true)
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() { w.mustRefuse("a.test") })
+	}
+	all.Wait()
+	if w.dials.Load() > 0 {
+		t.Error("dialed although the decision can't be recorded")
+	}
+	w.refused("can't be recorded")
+	fail.Store(false)
+	ping(t, w.connect("a.test"))
+}
+
+func TestUnreachable(t *testing.T) {
+	w := in(t, 0, Config{})
+	conn := w.connect("nowhere.test")
+	_, _ = conn.Write([]byte("\x01\x02\x03"))
+	mustReset(t, conn)
+	r := w.Take()
+	if len(r) != 2 || !r[1].Allowed || !strings.Contains(r[1].Reason, "no such host") {
+		t.Errorf("%+v", r)
+	}
+	silent := w.connect("nowhere.test") // waits for the server to speak first
+	start := time.Now()
+	mustReset(t, silent)
+	if d := time.Since(start); d > 2*missing {
+		t.Errorf("it took %s", d)
+	}
+}
+
+// TestGone has the client go while a person decides.
+func TestGone(t *testing.T) {
+	for _, how := range []string{"close", "reset", "close after bytes"} {
+		t.Run(how, func(t *testing.T) {
+			asked, ended := make(chan struct{}), make(chan struct{})
+			w := in(t, 0, Config{Decide: func(ctx context.Context, name string, port int) Decision {
+				close(asked)
+				<-ctx.Done()
+				close(ended)
+				return Decision{Name: name, Port: port, Reason: "nobody decided"}
+			}})
+			conn := w.connect("a.test")
+			<-asked
+			time.Sleep(2 * patience)
+			switch how {
+			case "reset":
+				_ = conn.SetLinger(0)
+			case "close after bytes":
+				_, _ = conn.Write([]byte("hello"))
+				time.Sleep(patience)
+			}
+			_ = conn.Close()
+			select {
+			case <-ended:
+			case <-time.After(5 * time.Second):
+				t.Error("still asked")
+			}
+		})
+	}
+}
+
+// TestHeld has a client wait for a person, who allows it.
+func TestHeld(t *testing.T) {
+	answer := make(chan struct{})
+	w := in(t, 0, Config{Decide: func(ctx context.Context, name string, port int) Decision {
+		<-answer
+		return Decision{Name: name, Port: port, Allowed: ctx.Err() == nil, Reason: "a person said so"}
+	}})
+	w.server("a.test", echo)
+	conn := w.connect("a.test")
+	time.AfterFunc(10*patience, func() { close(answer) })
+	ping(t, conn)
+}
+
+func TestTooMany(t *testing.T) {
+	w := in(t, 0, Config{Connections: 3})
+	w.server("a.test", echo)
+	var held []*net.TCPConn
+	for range 3 {
+		conn := w.connect("a.test")
+		ping(t, conn)
+		held = append(held, conn)
+	}
+	w.mustRefuse("a.test")
+	w.refused("3 connections at once")
+	_ = held[0].Close()
+	for i := 0; ; i++ {
+		if conn, err := w.try("a.test"); err == nil {
+			_, _ = conn.Write([]byte("\x01"))
+			_, err = io.ReadFull(conn, make([]byte, 1))
+			_ = conn.Close()
+			if err == nil {
+				break
+			}
+		}
+		if i > 100 {
+			t.Fatal("there is no room again")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestIdle(t *testing.T) {
+	const idle = 200 * time.Millisecond
+	w := in(t, 0, Config{Idle: idle})
+	w.server("a.test", echo)
+	silent, half, busy := w.connect("a.test"), w.connect("a.test"), w.connect("a.test")
+	w.server("hold.test", func(conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn); time.Sleep(3 * idle) })
+	held := w.connect("hold.test")
+	_ = held.CloseWrite()
+	ping(t, half)
+	start := time.Now()
+	for time.Since(start) < 3*idle {
+		ping(t, busy)
+		time.Sleep(idle / 8)
+	}
+	for _, conn := range []net.Conn{silent, half, held} {
+		mustReset(t, conn)
+	}
+}
+
+func TestServerFirst(t *testing.T) {
+	for name, greeting := range map[string]string{
+		"ssh": "SSH-2.0-OpenSSH_9.9\r\n", "smtp": "220 mail ESMTP\r\n", "ftp": "220 ready\r\n", "mysql": "J\x00\x00\x00\x0a8.4.0\x00",
+		"one byte": "\x01", "telnet": "\xff\xfd\x18",
+	} {
+		for _, port := range []int{0, 80, 443} {
+			w := in(t, port, Config{})
+			w.server("a.test", func(conn *net.TCPConn) {
+				_, _ = io.WriteString(conn, greeting)
+				echo(conn)
+			})
+			conn := w.connect("a.test")
+			b := make([]byte, len(greeting))
+			if _, err := io.ReadFull(conn, b); err != nil || string(b) != greeting {
+				t.Errorf("%s on %d: got %q and %v", name, port, b, err)
+				continue
+			}
+			_, _ = io.WriteString(conn, "a1 LOGIN") // not even a whole line
+			if _, err := io.ReadFull(conn, make([]byte, 8)); err != nil {
+				t.Errorf("%s on %d: %v", name, port, err)
+			}
+			w.Close()
+			if r := w.Take(); len(r) != 1 || r[0].Received != int64(len(greeting)+8) || r[0].Sent != 8 {
+				t.Errorf("%s on %d: %+v", name, port, r)
+			}
+		}
+	}
+}
+
+// TestServerEnds has servers close or reset before the client says anything.
+func TestServerEnds(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("close.test", func(*net.TCPConn) {})
+	w.server("reset.test", func(conn *net.TCPConn) { time.Sleep(10 * time.Millisecond); _ = conn.SetLinger(0) })
+	if b, err := io.ReadAll(w.connect("close.test")); err != nil || len(b) > 0 {
+		t.Errorf("close: %q, %v", b, err)
+	}
+	mustReset(t, w.connect("reset.test"))
+}
+
+// TestClose closes in the middle of everything, and looks for what is left.
+func TestClose(t *testing.T) {
+	descriptors, goroutines := openFiles(t), runtime.NumGoroutine()
+	w := in(t, 0, Config{Decide: func(ctx context.Context, name string, port int) Decision {
+		if name == "ask.test" {
+			<-ctx.Done()
+		}
+		return Decision{Name: name, Port: port, Allowed: ctx.Err() == nil, Reason: "fine"}
+	}})
+	w.server("a.test", echo)
+	w.server("full.test", func(conn *net.TCPConn) { time.Sleep(300 * time.Millisecond) })
+	w.server("web.test", func(conn *net.TCPConn) {
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	w.mu.Lock()
+	w.servers["far.test"] = "203.0.113.1:9" // no answer, or no route
+	w.mu.Unlock()
+	var clients []*net.TCPConn
+	open := func(name, text string) {
+		conn := w.connect(name)
+		_, _ = io.WriteString(conn, text)
+		clients = append(clients, conn)
+	}
+	for range 20 {
+		open("a.test", "\x01\x02")
+		open("a.test", "GET / HT")
+		open("a.test", "\x16\x03\x01\x02\x00\x01")
+		open("a.test", "\x00\x00\x00\x08\x04\xd2\x16\x2f")
+		open("a.test", "")
+		open("ask.test", "GET / HTTP/1.1\r\n")
+		open("far.test", "\x01")
+		open("web.test", "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n")
+		conn := w.connect("full.test")
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Millisecond))
+		_, _ = conn.Write(make([]byte, 16<<20))
+		_ = conn.SetDeadline(time.Time{})
+		clients = append(clients, conn)
+	}
+	closed := make(chan struct{})
+	go func() { w.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		var all [1 << 20]byte
+		t.Fatalf("Close does not return\n%s", all[:runtime.Stack(all[:], true)])
+	}
+	for _, conn := range clients {
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("a client was left")
+		}
+		_ = conn.Close()
+	}
+	w.Close() // again
+	for range 100 {
+		if openFiles(t) <= descriptors+4 && runtime.NumGoroutine() <= goroutines+4 { // the servers' listeners are closed later
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > goroutines+4 {
+		var all [1 << 20]byte
+		t.Errorf("%d goroutines, %d before\n%s", n, goroutines, all[:runtime.Stack(all[:], true)])
+	}
+	if n := openFiles(t); n > descriptors+4 {
+		t.Errorf("%d descriptors, %d before", n, descriptors)
+	}
+}
+
+func openFiles(t testing.TB) int {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc/self/fd")
+	}
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}

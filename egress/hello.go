@@ -1,0 +1,184 @@
+package egress
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+)
+
+// Types of TLS records and of handshake messages, RFC 8446 sections 4 and 5.1.
+const (
+	recordSpec      = 20 // ChangeCipherSpec
+	recordAlert     = 21
+	recordHandshake = 22
+	recordData      = 23
+	clientHello     = 1
+	serverHello     = 2
+
+	recordHead = 5       // bytes: type, version, length
+	maxRecord  = 1 << 14 // bytes in the clear
+	maxSealed  = maxRecord + 256
+	maxRecords = 512 // that a hello is split into; one is usual, and some have a few on purpose
+)
+
+// Alerts, RFC 8446 section 6.
+const (
+	alertAccessDenied     = 49
+	alertDecodeError      = 50
+	alertUnrecognizedName = 112
+)
+
+// encryptedHellos are the extensions by which a ClientHello has another one inside: ECH and its
+// drafts, and the encrypted SNI before them.
+var encryptedHellos = [...]uint16{0xfe0d, 0xfe0c, 0xfe0b, 0xfe0a, 0xfe09, 0xfe08, 0xffce}
+
+// stopped is why a client's TLS goes no further.
+type stopped struct {
+	reason string
+	alert  byte
+}
+
+func (s *stopped) Error() string { return s.reason }
+
+// helloEnd returns how many bytes the records take that a ClientHello is in, from the beginning of b;
+// 0 if it is not whole yet. It is stricter than servers are: no other records between, none that is
+// empty, and nothing behind the hello in its last record.
+func helloEnd(b []byte) (int, error) {
+	var head []byte // of the message: its type and three bytes of length
+	length := 0     // bytes of the message, with its head, as far as records said
+	for at, n := 0, 0; ; n++ {
+		switch {
+		case n >= maxRecords || at > maxHello:
+			return 0, errors.New("it is too long")
+		case len(b) > at && b[at] != recordHandshake:
+			return 0, errors.New("something else comes before its end")
+		case len(b) < at+recordHead:
+			return 0, nil
+		}
+		size := int(binary.BigEndian.Uint16(b[at+3:]))
+		if b[at+1] != 3 || size == 0 || size > maxRecord {
+			return 0, errors.New("its records are malformed")
+		}
+		at += recordHead
+		body := b[at:min(at+size, len(b))]
+		head = append(head, body[:min(4-len(head), len(body))]...)
+		if len(head) > 0 && head[0] != clientHello {
+			return 0, errors.New("it is another message")
+		}
+		length += size
+		if len(head) == 4 {
+			want := 4 + (int(head[1])<<16 | int(head[2])<<8 | int(head[3]))
+			switch {
+			case want > maxHello:
+				return 0, errors.New("it is too long")
+			case length > want:
+				return 0, errors.New("something else is in its last record")
+			case length == want && len(body) == size:
+				return at + size, nil
+			}
+		}
+		if len(body) < size {
+			return 0, nil
+		}
+		at += size
+	}
+}
+
+// checkHello returns why a ClientHello is not one for name. It is read by crypto/tls, which refuses
+// extensions and names that are there twice.
+//
+// A hello without SNI is refused unless nameless: on an address that several names share, the server
+// would choose. Hellos that only look encrypted (GREASE), as browsers send them to everybody, can't be
+// told from those that are.
+//
+// What is inside the TLS is not seen here: a server that serves several names may be asked for
+// another one in the Host, behind an SNI that is right.
+func checkHello(b []byte, name string, nameless bool) *stopped {
+	hello, err := readHello(b)
+	switch {
+	case err != nil:
+		return &stopped{fmt.Sprintf("the TLS ClientHello is not understood: %s", err), alertDecodeError}
+	case slices.ContainsFunc(hello.Extensions, func(e uint16) bool { return slices.Contains(encryptedHellos[:], e) }):
+		return &stopped{"an encrypted ClientHello (ECH) may be for another name: turn it off " +
+			"(in Chromium with --disable-features=EncryptedClientHello)", alertAccessDenied}
+	case hello.ServerName == "" && nameless:
+		return nil
+	case hello.ServerName == "":
+		return &stopped{"the TLS ClientHello does not say which name it is for: have the client send SNI, " +
+			"by connecting to the name and not to its address", alertUnrecognizedName}
+	case len(hello.ServerName) != len(name) || !strings.EqualFold(hello.ServerName, name): // of the same length, so only ASCII is folded
+		return &stopped{fmt.Sprintf("this connection was made to %s, and its TLS asks for %s (SNI): "+
+			"make a new connection to each name", name, quote(hello.ServerName)), alertUnrecognizedName}
+	}
+	return nil
+}
+
+var errRead = errors.New("read, and that is all")
+
+func readHello(b []byte) (*tls.ClientHelloInfo, error) {
+	if _, err := helloEnd(b); err != nil {
+		return nil, err
+	}
+	var hello *tls.ClientHelloInfo
+	err := tls.Server(&played{r: bytes.NewReader(b)}, &tls.Config{
+		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			hello = h
+			return nil, errRead
+		},
+	}).Handshake()
+	if hello != nil {
+		return hello, nil
+	}
+	return nil, fmt.Errorf("it is malformed (%.100q)", err)
+}
+
+// played is a connection on which what was recorded comes in, and nothing goes out.
+type played struct {
+	net.Conn
+	r io.Reader
+}
+
+func (p *played) Read(b []byte) (int, error)  { return p.r.Read(b) }
+func (p *played) Write(b []byte) (int, error) { return len(b), nil }
+
+// helloAgain is the random of a ServerHello that is a HelloRetryRequest, RFC 8446 section 4.1.3.
+var helloAgain = [...]byte{
+	0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+	0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+}
+
+// asksAgain says whether a server's first bytes ask for a second ClientHello, or that it can't be told
+// yet.
+func asksAgain(b []byte) (again, unknown bool) {
+	const before = 4 + 2 // the message's head and a version
+	var message []byte
+	for len(message) < before+len(helloAgain) {
+		if len(b) == 0 {
+			return false, true
+		}
+		if b[0] != recordHandshake {
+			return false, false
+		}
+		if len(b) < recordHead {
+			return false, true
+		}
+		size := int(binary.BigEndian.Uint16(b[3:]))
+		if size == 0 {
+			return false, false
+		}
+		b = b[recordHead:]
+		n := min(size, len(b))
+		message = append(message, b[:n]...)
+		b = b[n:]
+		if n < size && len(message) < before+len(helloAgain) {
+			return false, true
+		}
+	}
+	return message[0] == serverHello && bytes.HasPrefix(message[before:], helloAgain[:]), false
+}

@@ -1,0 +1,456 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// certificate is one that is good for any name to clients that do not look.
+var certificate = sync.OnceValue(func() tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"a.test"}}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+})
+
+// tlsServer echoes, and says which names it was asked for.
+func (w *world) tlsServer(name string, c *tls.Config) <-chan string {
+	names := make(chan string, 100)
+	if c == nil {
+		c = &tls.Config{}
+	}
+	c.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		names <- h.ServerName
+		cert := certificate()
+		return &cert, nil
+	}
+	w.server(name, func(conn *net.TCPConn) {
+		s := tls.Server(conn, c)
+		_, _ = io.Copy(s, s)
+		_ = s.Close()
+	})
+	return names
+}
+
+// hello returns the ClientHello that a client with this configuration sends.
+func hello(t testing.TB, c *tls.Config) []byte {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = tls.Client(theirs, c).HandshakeContext(ctx) }()
+	var b []byte
+	chunk := make([]byte, 4096)
+	for {
+		n, err := ours.Read(chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(b, chunk[:n]...)
+		if end, err := helloEnd(b); err != nil {
+			t.Fatal(err)
+		} else if end > 0 {
+			cancel()
+			ours.Close()
+			<-done
+			return b[:end]
+		}
+	}
+}
+
+func plainHello(t testing.TB, name string) []byte {
+	return hello(t, &tls.Config{ServerName: name, InsecureSkipVerify: true})
+}
+
+// inRecords cuts the message of one record into records of at most n bytes.
+func inRecords(b []byte, n int) []byte {
+	var out []byte
+	for m := b[recordHead:]; len(m) > 0; {
+		part := m[:min(n, len(m))]
+		out = append(out, b[0], b[1], b[2])
+		out = binary.BigEndian.AppendUint16(out, uint16(len(part)))
+		out = append(out, part...)
+		m = m[len(part):]
+	}
+	return out
+}
+
+// extend adds an extension to a ClientHello in one record.
+func extend(b []byte, kind uint16, data []byte) []byte {
+	m := bytes.Clone(b[recordHead:])
+	at := 4 + 2 + 32
+	at += 1 + int(m[at])
+	at += 2 + int(binary.BigEndian.Uint16(m[at:]))
+	at += 1 + int(m[at])
+	size := binary.BigEndian.Uint16(m[at:])
+	binary.BigEndian.PutUint16(m[at:], size+4+uint16(len(data)))
+	m = binary.BigEndian.AppendUint16(m, kind)
+	m = binary.BigEndian.AppendUint16(m, uint16(len(data)))
+	m = append(m, data...)
+	length := len(m) - 4
+	m[1], m[2], m[3] = byte(length>>16), byte(length>>8), byte(length)
+	out := append(bytes.Clone(b[:3]), byte(len(m)>>8), byte(len(m)))
+	return append(out, m...)
+}
+
+// nameList is the data of an SNI extension.
+func nameList(names ...string) []byte {
+	var list []byte
+	for _, name := range names {
+		list = append(list, 0)
+		list = binary.BigEndian.AppendUint16(list, uint16(len(name)))
+		list = append(list, name...)
+	}
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(list))), list...)
+}
+
+func TestCheckHello(t *testing.T) {
+	good, bare := plainHello(t, "a.test"), hello(t, &tls.Config{InsecureSkipVerify: true})
+	long := extend(good, 0x7777, make([]byte, 15_000))
+	tests := []struct {
+		name   string
+		hello  []byte
+		reason string // "" is that it passes
+	}{
+		{"right", good, ""},
+		{"case", plainHello(t, "A.tESt"), ""},
+		{"in small records", inRecords(good, 5), ""},
+		{"long", long, ""},
+		{"unknown extension", extend(good, 0x7777, []byte("x")), ""},
+		{"another name", plainHello(t, "evil.test"), `asks for "evil.test" (SNI)`},
+		{"below", plainHello(t, "b.a.test"), "SNI"},
+		{"above", plainHello(t, "test"), "SNI"},
+		{"prefix", plainHello(t, "a.test.evil.test"), "SNI"},
+		{"none", bare, "does not say which name"},
+		{"other letters", extend(bare, 0, nameList("a.te\u017ft")), "SNI"},
+		{"NUL", extend(bare, 0, nameList("a.test\x00.evil.test")), "SNI"},
+		{"NUL at the end", extend(bare, 0, nameList("a.test\x00")), "SNI"},
+		{"final dot", extend(bare, 0, nameList("a.test.")), "malformed"},
+		{"two names", extend(bare, 0, nameList("a.test", "evil.test")), "malformed"},
+		{"no name in the list", extend(bare, 0, nameList()), "malformed"},
+		{"empty name", extend(bare, 0, nameList("")), "malformed"},
+		{"twice", extend(good, 0, nameList("evil.test")), "malformed"},
+		{"ECH", extend(good, 0xfe0d, []byte("\x00\x00\x01\x00\x01\x07\x00\x01x\x00\x01y")), "ECH"},
+		{"ECH, inner", extend(good, 0xfe0d, []byte{1}), "ECH"},
+		{"ECH, junk", extend(good, 0xfe0d, []byte("junk")), ""},
+		{"ECH, a draft", extend(good, 0xfe08, nil), "ECH"},
+		{"ESNI", extend(good, 0xffce, []byte("x")), "ECH"},
+		{"trailing in the record", func() []byte {
+			b := append(bytes.Clone(good), "GET"...)
+			binary.BigEndian.PutUint16(b[3:], uint16(len(b)-recordHead))
+			return b
+		}(), "last record"},
+		{"another record between", append(inRecords(good, 100)[:105], "\x15\x03\x01\x00\x02\x01\x00"...), "before its end"},
+		{"empty record between", append(inRecords(good, 100)[:105], "\x16\x03\x01\x00\x00"...), "records are malformed"},
+		{"too many records", inRecords(long, 1), "too long"},
+		{"endless", []byte("\x16\x03\x01\x00\x04\x01\xff\xff\xff"), "too long"},
+		{"another message", []byte("\x16\x03\x01\x00\x04\x02\x00\x00\x00"), "another message"},
+		{"empty hello", []byte("\x16\x03\x01\x00\x04\x01\x00\x00\x00"), "malformed"},
+		{"cut", good[:len(good)-1], "malformed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			no := checkHello(tt.hello, "a.test", false)
+			if tt.name == "ECH, junk" { // understood or not, it does not pass
+				if no == nil {
+					t.Error("it passes")
+				}
+				return
+			}
+			switch {
+			case no == nil && tt.reason != "":
+				t.Errorf("it passes, want %q", tt.reason)
+			case no != nil && (tt.reason == "" || !strings.Contains(no.reason, tt.reason)):
+				t.Errorf("got %q, want %q", no.reason, tt.reason)
+			case no != nil:
+				show(t, Decision{Name: "a.test", Reason: no.reason})
+			}
+			if s, _ := look(tt.hello, 443, false); s != sawTLS && tt.name != "cut" {
+				t.Errorf("looks like %d", s)
+			}
+		})
+	}
+	if no := checkHello(bare, "a.test", true); no != nil {
+		t.Errorf("for PostgreSQL: %v", no)
+	}
+	if no := checkHello(plainHello(t, "evil.test"), "a.test", true); no == nil {
+		t.Error("for PostgreSQL, another name passes")
+	}
+}
+
+func FuzzCheckHello(f *testing.F) {
+	good := plainHello(f, "a.test")
+	for _, b := range [][]byte{good, inRecords(good, 7), plainHello(f, "evil.test"), extend(good, 0xfe0d, []byte{1}), extend(good, 0, nameList("b.test"))} {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		end, err := helloEnd(b)
+		if end < 0 || end > len(b) || end > 0 && err != nil {
+			t.Fatal(end, err)
+		}
+		for cut := range min(end, 200) {
+			if n, err := helloEnd(b[:cut]); n != 0 || err != nil {
+				t.Fatalf("%d bytes: %d, %v", cut, n, err)
+			}
+		}
+		if no := checkHello(b, "a.test", false); no != nil {
+			show(t, Decision{Name: "a.test", Reason: no.reason})
+			return
+		}
+		if end == 0 || !bytes.Contains(bytes.ToLower(joined(b[:end])), []byte("a.test")) {
+			t.Error("a hello without the name passes")
+		}
+	})
+}
+
+// joined is what is in records.
+func joined(b []byte) (m []byte) {
+	for len(b) > 0 {
+		n := recordHead + int(binary.BigEndian.Uint16(b[3:]))
+		m, b = append(m, b[recordHead:n]...), b[n:]
+	}
+	return m
+}
+
+func FuzzAsksAgain(f *testing.F) {
+	f.Add([]byte("\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03"))
+	f.Add([]byte("\x15\x03\x03\x00\x02\x02\x28"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if again, unknown := asksAgain(b); again && unknown {
+			t.Error("both")
+		} else if again && !bytes.Contains(b, helloAgain[:4]) && len(b) < 60 {
+			t.Error("again, without the random")
+		}
+	})
+}
+
+func TestTLS(t *testing.T) {
+	for name, c := range map[string]*tls.Config{
+		"1.3":              {},
+		"1.2":              {MaxVersion: tls.VersionTLS12},
+		"1.3, asked again": {CurvePreferences: []tls.CurveID{tls.CurveP384}},
+	} {
+		for _, port := range []int{443, 0} {
+			w := in(t, port, Config{})
+			names := w.tlsServer("a.test", c)
+			client := tls.Client(w.connect("a.test"), &tls.Config{ServerName: "A.test", InsecureSkipVerify: true})
+			message := bytes.Repeat([]byte("hello, world "), 50_000)
+			go func() { _, _ = client.Write(message); _ = client.CloseWrite() }()
+			got, err := io.ReadAll(client)
+			if err != nil || !bytes.Equal(got, message) {
+				t.Errorf("%s: %d bytes, %v", name, len(got), err)
+			}
+			if asked := <-names; asked != "A.test" {
+				t.Errorf("%s: the server was asked for %q", name, asked)
+			}
+			if again := client.ConnectionState().HelloRetryRequest; again != (name == "1.3, asked again") {
+				t.Errorf("%s: asked again: %v", name, again)
+			}
+		}
+	}
+}
+
+// TestHelloSlowly sends a good hello in pieces of every kind.
+func TestHelloSlowly(t *testing.T) {
+	w := in(t, 443, Config{})
+	var got sink
+	w.server("a.test", got.serve)
+	good := plainHello(t, "a.test")
+	for _, b := range [][]byte{good, inRecords(good, 3), inRecords(good, 100)} {
+		conn := w.connect("a.test")
+		_ = conn.SetNoDelay(true)
+		for i := range b {
+			if _, err := conn.Write(b[i : i+1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 200 {
+			if strings.HasSuffix(got.String(), string(b)) {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if !strings.HasSuffix(got.String(), string(b)) {
+			t.Error("the server did not get the hello")
+		}
+	}
+}
+
+// TestTLSRefused holds that refused clients fail at once, with an alert, and that no byte of theirs
+// leaves.
+func TestTLSRefused(t *testing.T) {
+	var got sink
+	w := in(t, 443, Config{})
+	w.server("a.test", got.serve)
+	good := plainHello(t, "a.test")
+	tests := []struct {
+		name   string
+		bytes  []byte
+		alert  byte
+		reason string
+	}{
+		{"another name", plainHello(t, "evil.test"), alertUnrecognizedName, "asks for"},
+		{"another name, in pieces", inRecords(plainHello(t, "evil.test"), 1), alertUnrecognizedName, "asks for"},
+		{"no name", hello(t, &tls.Config{InsecureSkipVerify: true}), alertUnrecognizedName, "does not say"},
+		{"ECH", extend(good, 0xfe0d, []byte{1}), alertAccessDenied, "ECH"},
+		{"malformed", append(good[:20:20], 0xff), alertDecodeError, "not understood"},
+		{"garbage behind it", append(plainHello(t, "evil.test"), make([]byte, 5000)...), alertUnrecognizedName, "asks for"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			conn := w.connect("a.test")
+			start := time.Now()
+			_, _ = conn.Write(tt.bytes)
+			if tt.name == "malformed" {
+				_ = conn.CloseWrite()
+			}
+			said, err := io.ReadAll(conn)
+			if want := []byte{recordAlert, 3, 3, 0, 2, 2, tt.alert}; err != nil || !bytes.Equal(said, want) {
+				t.Errorf("got %x and %v, want %x", said, err, want)
+			}
+			conn.Close()
+			if d := time.Since(start); d > 2*time.Second {
+				t.Errorf("it took %s", d)
+			}
+			w.refused(tt.reason)
+		})
+	}
+	if s := got.String(); s != "" {
+		t.Errorf("the server got %q", s)
+	}
+	client := tls.Client(w.connect("a.test"), &tls.Config{ServerName: "evil.test"})
+	var alert tls.AlertError
+	if err := client.Handshake(); !errors.As(err, &alert) && !strings.Contains(err.Error(), "unrecognized name") {
+		t.Errorf("a real client says %v", err)
+	}
+}
+
+// TestSecondHello has the server ask for another hello, and sends one for another name. It comes
+// both after the server asked, and at once.
+func TestSecondHello(t *testing.T) {
+	for _, early := range []string{"", "at once", "after early data"} {
+		t.Run(early, func(t *testing.T) {
+			w := in(t, 443, Config{})
+			var got sink
+			w.server("a.test", func(conn *net.TCPConn) {
+				_, _ = conn.Read(make([]byte, 4096)) // the first hello
+				answer := append([]byte{recordHandshake, 3, 3, 0, 60, serverHello, 0, 0, 56, 3, 3}, helloAgain[:]...)
+				answer = append(answer, make([]byte, 60-6-32)...)
+				for i := range answer { // slowly, too
+					_, _ = conn.Write(answer[i : i+1])
+				}
+				got.serve(conn)
+			})
+			conn := w.connect("a.test")
+			first, second := plainHello(t, "a.test"), inRecords(plainHello(t, "evil.test"), 60)
+			data := []byte("\x14\x03\x03\x00\x01\x01\x17\x03\x03\x00\x04data")
+			switch early {
+			case "at once":
+				first = append(first, second...)
+			case "after early data":
+				first = append(first, data...)
+			}
+			_, _ = conn.Write(first)
+			if _, err := io.ReadFull(conn, make([]byte, 65)); err != nil {
+				t.Fatal(err)
+			}
+			if early != "at once" {
+				_, _ = conn.Write(second)
+			}
+			said, err := io.ReadAll(conn)
+			if want := []byte{recordAlert, 3, 3, 0, 2, 2, alertUnrecognizedName}; err != nil || !bytes.Equal(said, want) {
+				t.Errorf("got %x and %v, want %x", said, err, want)
+			}
+			w.refused("evil.test")
+			if s := got.String(); strings.Contains(s, "evil.test") || early == "after early data" && s != string(data) {
+				t.Errorf("the server got %q", s)
+			}
+		})
+	}
+}
+
+func TestPostgres(t *testing.T) {
+	ssl, gss := string(postgresRequests[0]), string(postgresRequests[1])
+	serve := func(answers string) func(*net.TCPConn) {
+		return func(conn *net.TCPConn) {
+			for _, answer := range []byte(answers) {
+				if _, err := io.ReadFull(conn, make([]byte, 8)); err != nil {
+					return
+				}
+				_, _ = conn.Write([]byte{answer})
+				if answer == 'S' {
+					s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate()}})
+					_, _ = io.Copy(s, s)
+					return
+				}
+			}
+			echo(conn)
+		}
+	}
+	for _, tt := range []struct {
+		name, requests, answers, sni, reason string
+	}{
+		{"sni", ssl, "S", "a.test", ""},
+		{"no sni", ssl, "S", "", ""},
+		{"another sni", ssl, "S", "evil.test", "evil.test"},
+		{"gss first", gss + ssl, "NS", "a.test", ""},
+		{"gss first, another sni", gss + ssl, "NS", "evil.test", "evil.test"},
+		{"no encryption", ssl, "N", "-", ""},
+		{"gss", gss, "G", "-", ""},
+		{"stuffed", ssl, "S", "\x00\x00\x00\x08\x00\x03\x00\x00", "no PostgreSQL"},
+		{"http", ssl, "N", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "no PostgreSQL"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := in(t, 0, Config{})
+			w.server("a.test", serve(tt.answers))
+			conn := w.connect("a.test")
+			for i, answer := range []byte(tt.answers) {
+				_, _ = io.WriteString(conn, tt.requests[8*i:8*i+8])
+				var b [1]byte
+				if _, err := io.ReadFull(conn, b[:]); err != nil || b[0] != answer {
+					t.Fatalf("got %q and %v", b, err)
+				}
+			}
+			switch {
+			case tt.sni == "-":
+				ping(t, conn)
+				return
+			case len(tt.sni) > 0 && strings.Contains(tt.sni, "\x00") || strings.Contains(tt.sni, "HTTP"):
+				_, _ = io.WriteString(conn, tt.sni)
+				mustReset(t, conn)
+			default:
+				client := tls.Client(conn, &tls.Config{ServerName: tt.sni, InsecureSkipVerify: true})
+				_, err := client.Write([]byte("query"))
+				if err == nil {
+					_, err = io.ReadFull(client, make([]byte, 5))
+				}
+				if (err == nil) != (tt.reason == "") {
+					t.Errorf("got %v", err)
+				}
+			}
+			if tt.reason != "" {
+				w.refused(tt.reason)
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package egress
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+)
+
+// kinds of first bytes.
+type sight int
+
+const (
+	sawLittle   sight = iota // not to be told yet
+	sawOther                 // nothing in which another name could be asked for, as far as we know
+	sawTLS                   // TLS: its ClientHello is whole, or can't become one
+	sawHTTP                  // HTTP, or so like it that an HTTP server may take it for that
+	sawPostgres              // PostgreSQL asking whether it may go on with TLS
+	sawDoubt                 // to be refused
+)
+
+const (
+	maxLine  = 16 << 10 // bytes of a first line; servers take 8 KiB or less unless told otherwise
+	maxHello = 64 << 10 // bytes of a ClientHello with its records; crypto/tls takes no more either
+)
+
+// likeWeb are the ports on which what is not known is refused: HTTP servers listen there, and each is
+// lenient in its own way.
+var likeWeb = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
+
+// look says what the first bytes of a client are, and why it is in doubt. ended is that no others come.
+//
+// The danger is a request that names another host than the one that was decided about, and that goes
+// by as bytes of some other protocol. So anything that a lenient HTTP server may take for a request line
+// is HTTP: with blank lines or blanks before it, with any token for a method, with any white space
+// in it, with bytes that we know nothing of, and of any length. The relay's server then reads
+// it strictly. What remains, on ports that are not likeWeb only:
+//   - a method with bytes that no method may have ("G\x01T / HTTP/1.1"): old Apache, before 2.4.25, took
+//     such ones. Binary protocols can't wait for a line that never ends.
+//   - a made-up method and a target with a NUL ("FOO /\x00 HTTP/1.1"), if the rest comes later.
+//   - memcached's "get /key" is refused, since it is HTTP/0.9.
+//   - names inside of other protocols: FastCGI, AJP, SOCKS, Redis, and what follows a STARTTLS other than
+//     PostgreSQL's.
+func look(b []byte, port int, ended bool) (sight, string) {
+	if len(b) == 0 {
+		if ended {
+			return sawOther, ""
+		}
+		return sawLittle, ""
+	}
+	switch s, why := lookTLS(b); {
+	case s == sawLittle && ended && b[0] == recordHandshake:
+		return sawTLS, "" // which it can't be any more
+	case s == sawOther, s == sawLittle && ended:
+		return lookText(b, port, ended)
+	default:
+		return s, why
+	}
+}
+
+// lookTLS knows the protocols that begin with bytes which no text has. It returns sawOther for the rest.
+func lookTLS(b []byte) (sight, string) {
+	switch {
+	case b[0] == recordHandshake && (len(b) == 1 || b[1] == 3):
+		if n, err := helloEnd(b); n == 0 && err == nil {
+			return sawLittle, ""
+		}
+		return sawTLS, ""
+	case b[0] >= 0x80 && b[0] < 0x84: // the first byte of the length of an SSLv2 record, which is short
+		switch {
+		case len(b) < 5 && (len(b) < 3 || b[2] == 1):
+			return sawLittle, ""
+		case len(b) >= 5 && b[2] == 1 && (b[3] == 3 || b[3] == 0 && b[4] == 2):
+			return sawDoubt, "a hello in the form of SSLv2 can't say which name it is for: use TLS 1.2 or newer"
+		}
+	case b[0] == 0:
+		for _, request := range postgresRequests {
+			if bytes.HasPrefix(b, request) {
+				return sawPostgres, ""
+			}
+			if bytes.HasPrefix(request, b) {
+				return sawLittle, ""
+			}
+		}
+	}
+	return sawOther, ""
+}
+
+// postgresRequests are SSLRequest and GSSENCRequest.
+// https://www.postgresql.org/docs/current/protocol-message-formats.html
+var postgresRequests = [...][]byte{
+	binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), 80877103),
+	binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), 80877104),
+}
+
+const (
+	whyUnknown = "what was sent is neither TLS nor HTTP, and on this port nothing else is let through"
+	whyOld     = "a request without an HTTP version (HTTP/0.9) can't say which name it is for: use HTTP/1.1"
+	whyProxy   = "a PROXY header claims to come from another address: connect without one"
+)
+
+// lookText tells HTTP from other text and from binary protocols by the first line.
+func lookText(b []byte, port int, ended bool) (sight, string) {
+	other, why := sawOther, ""
+	if slices.Contains(likeWeb[:], port) {
+		other, why = sawDoubt, whyUnknown
+	}
+	text := bytes.TrimLeft(b, " \t\r\n\v\f") // servers skip lines that are empty; some skip blanks, too
+	whole := ended || len(b) >= maxLine
+	if len(text) == 0 {
+		if whole {
+			return other, why
+		}
+		return sawLittle, ""
+	}
+	line, _, lineEnded := bytes.Cut(text, []byte("\n"))
+	if bytes.Contains(bytes.ToUpper(line), []byte("HTTP/")) {
+		return sawHTTP, ""
+	}
+	n := len(line) - len(bytes.TrimLeft(line, tokenBytes))
+	method, rest := string(line[:n]), line[n:]
+	known := slices.Contains(methods[:], strings.ToUpper(method))
+	switch {
+	case n == 0 && len(text) < len(b) && (text[0] < ' ' || text[0] > '~'):
+		return sawDoubt, whyProxy // the second version of it is blank lines and a NUL
+	case n == 0:
+		return other, why
+	case len(rest) > 0 && !strings.ContainsRune(separators, rune(rest[0])) && rest[0] != '\r' && !known:
+		return other, why // no method
+	case !lineEnded && !whole && bytes.IndexByte(rest, 0) >= 0 && !known:
+		return other, why // git's protocol, for one, sends text with a NUL in it, and no line end
+	case !lineEnded && !whole:
+		return sawLittle, ""
+	case !lineEnded && !ended:
+		return sawHTTP, "" // too long: the relay's server says so, or reads it
+	case method == "PROXY":
+		return sawDoubt, whyProxy
+	case oldRequest(method, rest):
+		return sawDoubt, whyOld
+	case strings.HasPrefix(method, "SSH-"): // ssh may be had on 443, for who can't use 22
+		return sawOther, ""
+	}
+	return other, why
+}
+
+// tokenBytes may be in a method, RFC 9110 section 5.6.2.
+const tokenBytes = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// separators may stand between a method and what follows, for some server: Python's splits at
+// whatever is white space in Latin-1.
+const separators = " \t\v\f\x1c\x1d\x1e\x1f\u0085\u00a0"
+
+// methods are waited for until their line ends, whatever is in it.
+var methods = [...]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "PRI", "PROXY"}
+
+// oldRequest says whether a line without a version may be taken for a request: if what is asked for is
+// a path, or a URL, in which there may be another name.
+func oldRequest(method string, rest []byte) bool {
+	target := strings.ToLower(strings.TrimLeft(latin(rest), separators))
+	switch strings.ToUpper(method) {
+	case "GET", "HEAD", "POST":
+		if strings.Contains(target, "://") {
+			return true
+		}
+	}
+	return strings.HasPrefix(target, "/") || strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://")
+}
+
+// latin reads bytes as Latin-1, as separators are meant.
+func latin(b []byte) string {
+	runes := make([]rune, len(b))
+	for i, c := range b {
+		runes[i] = rune(c)
+	}
+	return string(runes)
+}
+
+// saysHTTP says whether the first bytes of a server may be HTTP's: an answer to a client that was too
+// slow (408), or the SETTINGS with which some HTTP/2 servers begin before they were sent anything.
+func saysHTTP(b []byte) bool {
+	const answer = "HTTP/"
+	n := min(len(b), len(answer))
+	if string(b[:n]) == answer[:n] {
+		return true
+	}
+	settings := [...]byte{0: 0, 1: 0, 3: 4} // a frame's length is three bytes, then comes its type
+	for i, want := range settings[:min(len(b), len(settings))] {
+		if i != 2 && b[i] != want {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,181 @@
+package egress
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLook(t *testing.T) {
+	const any, web = 7777, 80
+	long := strings.Repeat("a", maxLine)
+	tests := []struct {
+		name  string
+		bytes string
+		port  int
+		want  sight
+	}{
+		{"nothing yet", "", any, sawLittle},
+		{"request", "GET / HTTP/1.1\r\n", any, sawHTTP},
+		{"request on 80", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", web, sawHTTP},
+		{"a letter", "G", any, sawLittle},
+		{"a method", "GET", any, sawLittle},
+		{"a method and a blank", "GET ", any, sawLittle},
+		{"half a line", "GET /x HT", any, sawLittle},
+		{"half a version", "GET /x HTTP", any, sawLittle},
+		{"half a version and a line end", "GET /x HTTP\n", any, sawDoubt},
+		{"version 1.0", "HEAD / HTTP/1.0\n", any, sawHTTP},
+		{"version 9.9", "GET / HTTP/9.9\r\n", any, sawHTTP},
+		{"lower case", "get / http/1.1\r\n", any, sawHTTP},
+		{"mixed case", "gEt / hTtP/1.1\r\n", any, sawHTTP},
+		{"made-up method", "JEFF / HTTP/1.1\r\n", any, sawHTTP},
+		{"odd method", "!#$%&'*+-.^_`|~0 / HTTP/1.1\r\n", any, sawHTTP},
+		{"odd method comes slowly", "!#$%&'*+-.^_`|~0", any, sawLittle},
+		{"long method", strings.Repeat("A", 5000), any, sawLittle},
+		{"longer than any line", "GET /" + long, any, sawHTTP},
+		{"a method longer than any line", long, any, sawHTTP},
+		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", any, sawHTTP},
+		{"CONNECT", "CONNECT evil.test:443 HTTP/1.1\r\n", any, sawHTTP},
+		{"absolute", "GET http://evil.test/ HTTP/1.1\r\n", any, sawHTTP},
+		{"blank lines before", "\r\n\r\n\n\nGET / HTTP/1.1\r\n", any, sawHTTP},
+		{"only blank lines yet", "\r\n\r\n", any, sawLittle},
+		{"blanks before", " \t\v\fGET / HTTP/1.1\r\n", any, sawHTTP},
+		{"endless blank lines", strings.Repeat("\r\n", maxLine), web, sawDoubt},
+		{"tabs between", "GET\t/\tHTTP/1.1\r\n", any, sawHTTP},
+		{"tab, slowly", "GET\t", any, sawLittle},
+		{"white space of Latin-1, slowly", "FOO\xa0/\xa0", any, sawLittle},
+		{"white space of Latin-1", "FOO\x1c/\x1cHTTP/1.1\r\n", any, sawHTTP},
+		{"several blanks", "GET    /     HTTP/1.1   \r\n", any, sawHTTP},
+		{"blanks in the target", "GET /a b c HTTP/1.1\r\n", any, sawHTTP},
+		{"bare CR", "GET / HTTP/1.1\rHost: evil.test\r\r", any, sawHTTP},
+		{"bare CR, slowly", "GET /\r", any, sawLittle},
+		{"no target", "GET HTTP/1.1\r\n", any, sawHTTP},
+		{"no blank", "GET/HTTP/1.1\r\n", any, sawHTTP},
+		{"no blank, slowly", "GET/", any, sawLittle},
+		{"NUL in the target", "GET /\x00", any, sawLittle},
+		{"NUL in the target, whole", "GET /\x00 HTTP/1.1\r\n", any, sawHTTP},
+		{"high bytes in the target", "FOO /\xff\xfe", any, sawLittle},
+		{"HTTP behind junk", "\x01\x02 HTTP/1.1\r\n", any, sawHTTP},
+		{"HTTP/0.9", "GET /\r\n", any, sawDoubt},
+		{"HTTP/0.9, lower case", "get /\n", any, sawDoubt},
+		{"HTTP/0.9, absolute", "GET http://evil.test/\r\n", any, sawDoubt},
+		{"HTTP/0.9, another scheme", "GET gopher://evil.test/\r\n", any, sawDoubt},
+		{"HTTP/0.9 and junk", "GET / RTSP/1.0\r\n", any, sawDoubt},
+		{"HTTP/0.9 of any method", "FOO /bar\r\n", any, sawDoubt},
+		{"PROXY", "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n", any, sawDoubt},
+		{"PROXY v2", "\r\n\r\n\x00\r\nQUIT\n", any, sawDoubt},
+		{"other text on 80", "HELO a.test\r\n", web, sawDoubt},
+		{"a word on 80", "QUIT\r\n", web, sawDoubt},
+		{"binary on 80", "\x01", web, sawDoubt},
+		{"binary on 443", "\x38\x01", 443, sawDoubt},
+		{"brace on 8080", "{", 8080, sawDoubt},
+		{"method with a bad byte on 80", "G\x01T / HTT", web, sawDoubt},
+
+		{"ssh", "SSH-2.0-OpenSSH_9.9p1 Debian-3\r\n", 22, sawOther},
+		{"ssh on 443", "SSH-2.0-OpenSSH_9.9p1 Debian-3\r\n", 443, sawOther},
+		{"ssh that is HTTP", "SSH-2.0-x / HTTP/1.1\r\n", 443, sawHTTP},
+		{"ssh that is old HTTP", "SSH-2.0-x /\r\n", 443, sawDoubt},
+		{"half of ssh", "SSH-2.0", 443, sawLittle},
+		{"smtp", "EHLO a.test\r\n", 25, sawOther},
+		{"ftp", "USER anonymous\r\n", 21, sawOther},
+		{"imap", "a1 LOGIN a b\r\n", 143, sawOther},
+		{"redis", "*1\r\n$4\r\nPING\r\n", 6379, sawOther},
+		{"redis, inline", "SET a b\r\n", 6379, sawOther},
+		{"redis, one word", "PING\r\n", 6379, sawOther},
+		{"memcached", "get key\r\n", 11211, sawOther},
+		{"nats", "CONNECT {\"verbose\":false}\r\n", 4222, sawOther},
+		{"stomp", "CONNECT\naccept-version:1.2\n\n\x00", 61613, sawOther},
+		{"irc", "NICK me\r\nUSER me 0 * :me\r\n", 6667, sawOther},
+		{"xmpp waits without a line end", "<?xml version='1.0'?><stream:stream to='a.test'>", 5222, sawOther},
+		{"git waits without a line end", "0033git-upload-pack /project.git\x00host=a.test\x00", 9418, sawOther},
+		{"rtsp", "OPTIONS rtsp://a.test/ RTSP/1.0\r\n", 554, sawOther},
+		{"whois", "example.com\r\n", 43, sawOther},
+		{"gopher", "/path\r\n", 70, sawOther},
+		{"rsync", "@RSYNCD: 31.0\n", 873, sawOther},
+		{"json", "{\"id\":1}", any, sawOther},
+		{"mongodb", "\x3a\x00\x00\x00\x01\x00\x00\x00", 27017, sawOther},
+		{"mongodb, printable length", "AB\x00\x00", 27017, sawOther},
+		{"amqp", "AMQP\x00\x00\x09\x01", 5672, sawOther},
+		{"mqtt", "\x10\x0e\x00\x04MQTT", 1883, sawOther},
+		{"telnet", "\xff\xfb\x01", 23, sawOther},
+		{"postgres in the clear", "\x00\x00\x00\x08\x00\x03\x00\x00", 5432, sawOther},
+		{"postgres, begun", "\x00\x00\x00\x08\x04", 5432, sawLittle},
+		{"postgres, SSLRequest", "\x00\x00\x00\x08\x04\xd2\x16\x2f", 5432, sawPostgres},
+		{"postgres, GSSENCRequest", "\x00\x00\x00\x08\x04\xd2\x16\x30", 5432, sawPostgres},
+
+		{"tls, a byte", "\x16", 443, sawLittle},
+		{"tls, half a record", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc", any, sawLittle},
+		{"no tls", "\x16\x04\x01", any, sawOther},
+		{"tls, a record of another type", "\x16\x03\x01\x00\x02\x02\x00", any, sawTLS},
+		{"tls, malformed", "\x16\x03\x01\xff\xff", any, sawTLS},
+		{"SSLv2", "\x80\x2e\x01\x00\x02", any, sawDoubt},
+		{"SSLv2, hello of SSLv3", "\x80\x2e\x01\x03\x01", any, sawDoubt},
+		{"SSLv2, slowly", "\x80\x2e\x01", any, sawLittle},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, why := look([]byte(tt.bytes), tt.port, false)
+			if got != tt.want || (got == sawDoubt) != (why != "") {
+				t.Errorf("got %d %q, want %d", got, why, tt.want)
+			}
+			if got, _ := look([]byte(tt.bytes), tt.port, true); got == sawLittle {
+				t.Error("nothing more comes, and it waits")
+			}
+		})
+	}
+}
+
+// FuzzLook holds what attackers would break: a request line is never passed as something else,
+// however it is cut into pieces, and what was decided does not wait.
+func FuzzLook(f *testing.F) {
+	for _, s := range []string{"GET / HTTP/1.1\r\n", "\r\n\tget /x http/1.0\n", "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "\x00\x00\x00\x08\x04\xd2\x16\x2f", "SET a b\r\n"} {
+		f.Add([]byte(s), uint16(80))
+		f.Add([]byte(s), uint16(7777))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, port uint16) {
+		first := sawLittle
+		at := 0
+		for ; at <= len(b) && first == sawLittle; at++ {
+			first, _ = look(b[:at], int(port), false)
+		}
+		if first == sawLittle {
+			if len(b) > maxHello+maxLine {
+				t.Error("it waits without end")
+			}
+			return
+		}
+		if first == sawOther && slices.Contains(likeWeb[:], int(port)) && !bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n\v\f"), []byte("SSH-")) {
+			t.Errorf("passed on %d", port)
+		}
+		if first == sawOther && strictRequest(b) {
+			t.Errorf("a request passed when %d bytes were there", at-1)
+		}
+	})
+}
+
+// strictRequest says whether b begins with a request line as RFC 9112 has it, or nearly.
+func strictRequest(b []byte) bool {
+	line, _, ok := bytes.Cut(bytes.TrimLeft(b, "\r\n"), []byte("\n"))
+	words := bytes.Split(bytes.TrimSuffix(line, []byte("\r")), []byte(" "))
+	return ok && bytes.IndexByte(line, 0) < 0 && len(words) == 3 && len(words[0]) > 0 && len(bytes.Trim(words[0], tokenBytes)) == 0 && bytes.HasPrefix(words[2], []byte("HTTP/"))
+}
+
+func TestSaysHTTP(t *testing.T) {
+	for said, want := range map[string]bool{
+		"HTTP/1.1 408 Request Timeout\r\n": true,
+		"HT":                               true,
+		"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03": true,
+		"\x00":                   true,
+		"220 mail ESMTP\r\n":     false,
+		"SSH-2.0-x\r\n":          false,
+		"J\x00\x00\x00\x0a8.4.0": false,
+		"\x00\x00\x12\x00":       false,
+		"HELLO":                  false,
+		"\x01":                   false,
+	} {
+		if got := saysHTTP([]byte(said)); got != want {
+			t.Errorf("%q: got %v, want %v", said, got, want)
+		}
+	}
+}

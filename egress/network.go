@@ -1,0 +1,151 @@
+package egress
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ParseNetwork reads a network that names may resolve to although it is not the public internet:
+// "10.0.0.0/8", "192.168.1.0/24", "fd12:3456::/32", or one address. It must be all of one kind: a
+// network that has public addresses in it, too, is an error, since they need no permission. One
+// public address may be named, for when it is this machine's own.
+func ParseNetwork(text string) (netip.Prefix, error) {
+	n, err := netip.ParsePrefix(text)
+	if err != nil {
+		a, err := netip.ParseAddr(text)
+		switch {
+		case err != nil || strings.Contains(text, "/"):
+			return netip.Prefix{}, fmt.Errorf("%s is no network: write an address, or one as in 10.0.0.0/8", quote(text))
+		case a.Zone() != "":
+			return netip.Prefix{}, fmt.Errorf("%s has a zone: leave out what follows the %%", quote(text))
+		}
+		n = netip.PrefixFrom(a, a.BitLen())
+	}
+	if n.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%s is a network of IPv4: write it as one", text)
+	}
+	if n != n.Masked() {
+		return netip.Prefix{}, fmt.Errorf("%s is no network: write %s, or only the address", text, n.Masked())
+	}
+	return n, oneKind(n)
+}
+
+// documentation is what special leaves out, and what a test network may have that a machine is
+// part of.
+var documentation = []netip.Prefix{
+	cidr("192.0.2.0/24"), cidr("198.51.100.0/24"), cidr("203.0.113.0/24"), cidr("2001:db8::/32"), cidr("3fff::/20"),
+}
+
+func oneKind(n netip.Prefix) error {
+	inside := func(of netip.Prefix) bool { return of.Bits() <= n.Bits() && of.Contains(n.Addr()) }
+	if n.IsSingleIP() || slices.ContainsFunc(documentation, inside) {
+		return nil
+	}
+	if !slices.ContainsFunc(kinds, func(k kind) bool { return inside(k.prefix) }) {
+		return fmt.Errorf("%s has public addresses in it, and public addresses need no entry: name the private networks", n)
+	}
+	for _, k := range kinds {
+		if k.prefix.Bits() > n.Bits() && n.Contains(k.prefix.Addr()) && !k.tells {
+			return fmt.Errorf("%s is more than one network: name each that is meant", n)
+		}
+	}
+	return nil
+}
+
+// refuses returns why the dialer does not connect to an address, in words, or "".
+func (d *Dialer) refuses(a netip.Addr) string {
+	if a.Zone() != "" || !a.IsValid() {
+		return linkLocal
+	}
+	a = a.Unmap()
+	k := special(a)
+	named := slices.ContainsFunc(d.Networks, func(n netip.Prefix) bool {
+		return n.Contains(a) && (k == nil || !k.tells || n.Bits() >= k.prefix.Bits())
+	})
+	switch {
+	case named && k != nil && k.within != 0:
+		b := a.As16()
+		old := netip.AddrFrom4([4]byte(b[k.within:]))
+		if why := d.refuses(old); why != "" {
+			return fmt.Sprintf("which stands for %s, %s", old, why)
+		}
+		return ""
+	case named:
+		return ""
+	case k != nil:
+		return k.is
+	}
+	switch mine, err := d.own.has(a); {
+	case err != nil:
+		return "which may be this machine's own: its interfaces can't be read"
+	case mine:
+		return "an address of this machine"
+	}
+	return ""
+}
+
+// ownAge is how long the list of this machine's addresses is good for.
+const ownAge = 3 * time.Second
+
+// own knows the addresses of this machine: a service that listens on all of them must not be
+// reached by a public one when it can't be by 127.0.0.1. A public address that some router
+// translates to this machine is not known here.
+type own struct {
+	mu   sync.Mutex
+	read time.Time
+	list []netip.Prefix
+	err  error
+}
+
+func (o *own) has(a netip.Addr) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := time.Now(); o.read.IsZero() || now.Sub(o.read) > ownAge {
+		o.list, o.err = interfaces()
+		o.read = now
+	}
+	return slices.ContainsFunc(o.list, func(n netip.Prefix) bool { return n.Contains(a) }), o.err
+}
+
+// interfaces returns this machine's addresses. On a loopback interface Linux takes the whole of
+// an address's network for this machine.
+func interfaces() ([]netip.Prefix, error) {
+	links, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	all, err := net.InterfaceAddrs() // of all links at once: there may be hundreds
+	if err != nil {
+		return nil, err
+	}
+	var list []netip.Prefix
+	for _, addr := range all {
+		n, err := netip.ParsePrefix(addr.String())
+		if err != nil {
+			return nil, fmt.Errorf("an interface has the address %s: %w", addr, err)
+		}
+		list = append(list, netip.PrefixFrom(n.Addr(), n.Addr().BitLen()))
+	}
+	for _, link := range links {
+		if link.Flags&net.FlagLoopback == 0 {
+			continue
+		}
+		all, err := link.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		for _, addr := range all {
+			n, err := netip.ParsePrefix(addr.String())
+			if err != nil {
+				return nil, fmt.Errorf("%s has the address %s: %w", link.Name, addr, err)
+			}
+			list = append(list, n)
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,149 @@
+package egress
+
+import (
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// query is what a message asks.
+type query struct {
+	header   dnsmessage.Header
+	question dnsmessage.Question // no name at all when it was not understood
+	edns     bool                // RFC 6891; the rest is said by it
+	size     int                 // bytes of an answer on UDP
+	version  byte
+	dnssec   bool
+}
+
+// parse reads a message whose header was read. It says whether it understood it: one question,
+// with a name that is written out, and at most one OPT.
+func (q *query) parse(p *dnsmessage.Parser, message []byte) bool {
+	question, err := p.Question()
+	if err != nil || p.SkipQuestion() != dnsmessage.ErrSectionDone || !writtenOut(message) {
+		return false
+	}
+	q.question = question
+	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
+		return false
+	}
+	for {
+		h, err := p.AdditionalHeader()
+		if err == dnsmessage.ErrSectionDone {
+			return true
+		}
+		if err != nil || p.SkipAdditional() != nil {
+			return false
+		}
+		if h.Type != dnsmessage.TypeOPT {
+			continue
+		}
+		if q.edns || h.Name.Length != 1 {
+			return false
+		}
+		q.edns, q.size, q.version, q.dnssec = true, int(h.Class), byte(h.TTL>>16), h.DNSSECAllowed()
+	}
+}
+
+// writtenOut says whether the question's name, which was parsed before, has no pointer. There is
+// nothing to point to before the first name, but dnsmessage would follow a pointer into the header, and
+// then the question could not be repeated byte for byte.
+func writtenOut(message []byte) bool {
+	const header = 12
+	for at := header; message[at] != 0; at += 1 + int(message[at]) {
+		if message[at] >= 0xc0 {
+			return false
+		}
+	}
+	return true
+}
+
+// wants says whether records of type t are among what is asked for.
+func (q query) wants(t dnsmessage.Type) bool {
+	return q.question.Type == t || q.question.Type == dnsmessage.TypeALL
+}
+
+// addresses is the answer for a name that has these, and nothing of another type.
+func (q query) addresses(all ...netip.Addr) answer {
+	var a answer
+	for _, address := range all {
+		switch {
+		case address.Is4() && q.wants(dnsmessage.TypeA):
+			a.records = append(a.records, &dnsmessage.AResource{A: address.As4()})
+		case address.Is6() && q.wants(dnsmessage.TypeAAAA):
+			a.records = append(a.records, &dnsmessage.AAAAResource{AAAA: address.As16()})
+		}
+	}
+	return a
+}
+
+// answer is what a query is answered with. The zero value says: the name is there, but not this type.
+type answer struct {
+	rcode   dnsmessage.RCode
+	records []dnsmessage.ResourceBody
+	reason  string // why the name is refused
+}
+
+const (
+	badVersion  = 16 // an RCode, RFC 6891 section 9
+	extendedErr = 15 // an OPT option, RFC 8914
+	prohibited  = 18 // an info-code of it: "unable to respond because the client is not authorized"
+)
+
+// pack appends the message to out. It returns nil for what can't be a message, which is our bug.
+func (a answer) pack(out []byte, q query) []byte {
+	m := dnsmessage.Message{Header: dnsmessage.Header{
+		ID: q.header.ID, Response: true, OpCode: q.header.OpCode, RCode: a.rcode & 0xf,
+		RecursionDesired: q.header.RecursionDesired, CheckingDisabled: q.header.CheckingDisabled,
+		// Without these two, glibc and Go take an empty answer for a referral to other servers, and ask again.
+		Authoritative: true, RecursionAvailable: true,
+	}}
+	if q.question.Name.Length > 0 {
+		m.Questions = []dnsmessage.Question{q.question}
+	}
+	for _, body := range a.records {
+		h := dnsmessage.ResourceHeader{Name: q.question.Name, Class: dnsmessage.ClassINET, TTL: nameTTL}
+		m.Answers = append(m.Answers, dnsmessage.Resource{Header: h, Body: body})
+	}
+	if len(a.records) == 0 && (a.rcode == dnsmessage.RCodeSuccess || a.rcode == dnsmessage.RCodeNameError) {
+		m.Authorities = []dnsmessage.Resource{a.authority()}
+	}
+	if q.edns {
+		m.Additionals = []dnsmessage.Resource{a.extension(q)}
+	}
+	full, err := m.AppendPack(out)
+	if err != nil {
+		return nil
+	}
+	return full
+}
+
+// authority is the SOA record that says how long an empty answer may be kept (RFC 2308): as long as an
+// address where the name is allowed. A refusal may not be kept at all: a person may allow the name
+// next, and names below it may be allowed, while a cache would take them for absent, too (RFC 8020).
+func (a answer) authority() dnsmessage.Resource {
+	var ttl uint32 = nameTTL
+	if a.rcode != dnsmessage.RCodeSuccess {
+		ttl = 0
+	}
+	root := dnsmessage.Name{Data: [255]byte{'.'}, Length: 1} // the zone that we have authority for is all names
+	return dnsmessage.Resource{
+		Header: dnsmessage.ResourceHeader{Name: root, Class: dnsmessage.ClassINET, TTL: ttl},
+		Body:   &dnsmessage.SOAResource{NS: root, MBox: root, Serial: 1, Refresh: nameTTL, Retry: nameTTL, Expire: nameTTL, MinTTL: ttl},
+	}
+}
+
+// extension is the OPT record for who sent one, with the reason of a refusal.
+func (a answer) extension(q query) dnsmessage.Resource {
+	var r dnsmessage.Resource
+	_ = r.Header.SetEDNS0(ednsSize, a.rcode, q.dnssec) // has no errors
+	opt := &dnsmessage.OPTResource{}
+	if a.reason != "" {
+		reason := strings.ToValidUTF8(a.reason[:min(len(a.reason), maxReason)], "")
+		data := append([]byte{0, prohibited}, reason...)
+		opt.Options = []dnsmessage.Option{{Code: extendedErr, Data: data}}
+	}
+	r.Body = opt
+	return r
+}

@@ -1,0 +1,172 @@
+package relay
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// answer makes res fit to be passed on, or returns why it can't be.
+func (x *exchange) answer(res *http.Response) error {
+	x.release()
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		if err := checkUpgrade(x.key, res.Header); err != nil {
+			return err
+		}
+	}
+	if !x.redacts() {
+		return nil
+	}
+	x.redact(res.Header)
+	res.Status = x.text(res.Status)
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return x.alive()
+	}
+	var body io.Reader = res.Body
+	if hasBody(res) {
+		var err error
+		if body, err = decoded(res); err != nil {
+			return err
+		}
+		// What a Mark changes is not known before the end.
+		res.Header.Del("Content-Length")
+		res.ContentLength = -1
+	}
+	res.Body = x.redacted(res, body)
+	return x.alive()
+}
+
+func hasBody(res *http.Response) bool {
+	return res.Request.Method != http.MethodHead && res.StatusCode != http.StatusNoContent &&
+		res.StatusCode != http.StatusNotModified && res.ContentLength != 0
+}
+
+func (x *exchange) text(s string) string {
+	if x.relay.cfg.Redact == nil {
+		return s
+	}
+	return x.relay.cfg.Redact(s)
+}
+
+// redact takes values out of headers or trailers, and what would lead the program past this relay.
+func (x *exchange) redact(h http.Header) {
+	h.Del("Alt-Svc") // there is no QUIC inside
+	if x.requires() {
+		// Coming back, a cookie would be a credential of the program's own. It may also be worth as much
+		// as the secret.
+		h.Del("Set-Cookie")
+	}
+	for name, values := range h {
+		if x.names(name) {
+			delete(h, name)
+			continue
+		}
+		for i, v := range values {
+			values[i] = x.text(v)
+		}
+	}
+}
+
+// names says whether a value stands in a header's name, which has lost its case.
+func (x *exchange) names(name string) bool {
+	name = strings.ToLower(name)
+	for _, s := range x.filled {
+		if v := s.Value(); v != "" && strings.Contains(name, strings.ToLower(v)) {
+			return true
+		}
+	}
+	return x.text(name) != name
+}
+
+// interim redacts the headers of 1xx answers, which ReverseProxy passes on by itself.
+type interim struct {
+	http.ResponseWriter
+	x *exchange
+}
+
+func (w interim) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w interim) WriteHeader(status int) {
+	if status < 200 {
+		w.x.redact(w.Header())
+		if w.x.alive() != nil {
+			clear(w.Header())
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// redactedBody is an answer's body without secrets. Each Read returns as soon as there is something
+// that can be told, so what comes in events is passed on in events.
+type redactedBody struct {
+	x      *exchange
+	res    *http.Response
+	source io.Reader // of closer, decoded
+	closer io.Closer
+	ready  bytes.Buffer
+	filter io.WriteCloser // writes to ready
+	buf    []byte
+	err    error // of source; behind what is ready
+}
+
+func (x *exchange) redacted(res *http.Response, source io.Reader) io.ReadCloser {
+	b := &redactedBody{x: x, res: res, source: source, closer: res.Body}
+	b.filter = whole{&b.ready}
+	if x.relay.cfg.Redactor != nil {
+		b.filter = x.relay.cfg.Redactor(&b.ready)
+	}
+	return b
+}
+
+func (b *redactedBody) Read(p []byte) (int, error) {
+	if b.buf == nil {
+		b.buf = make([]byte, bufferSize)
+	}
+	for b.ready.Len() == 0 && b.err == nil {
+		b.fill()
+	}
+	if b.ready.Len() > 0 {
+		return b.ready.Read(p)
+	}
+	return 0, b.err
+}
+
+func (b *redactedBody) fill() {
+	n, err := b.source.Read(b.buf)
+	if n > 0 {
+		if _, failed := b.filter.Write(b.buf[:n]); failed != nil {
+			err = failed
+		}
+	}
+	if err == io.EOF {
+		// Only a whole answer ends what was held back; the beginning of a value is not told.
+		if failed := b.filter.Close(); failed != nil {
+			err = failed
+		}
+		b.x.redact(b.res.Trailer)
+	}
+	if gone := b.x.alive(); gone != nil {
+		b.ready.Reset()
+		err = gone
+	}
+	b.err = err
+}
+
+func (b *redactedBody) Close() error {
+	err := b.closer.Close()
+	if b.err != io.EOF {
+		b.filter.Close() // it wipes what it holds
+		b.ready.Reset()
+	}
+	b.x.redact(b.res.Trailer) // it may come with Close
+	if b.x.alive() != nil {
+		clear(b.res.Trailer)
+	}
+	return err
+}
+
+// whole passes all text on.
+type whole struct{ io.Writer }
+
+func (whole) Close() error { return nil }

@@ -1,0 +1,149 @@
+package relay
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// lifetime is longer than any session. It is that of the names' certificates, too.
+	lifetime = 30 * 24 * time.Hour
+	// clockSkew is how far a clock inside may be behind.
+	clockSkew = time.Hour
+	// maxLeaves is how many names' certificates are kept: a program may make up names below a wildcard.
+	maxLeaves = 1000
+	// handshakeTimeout is how long either side's TLS handshake may take.
+	handshakeTimeout = 30 * time.Second
+	// maxCommonName is the upper bound of RFC 5280, appendix A.1.
+	maxCommonName = 64
+)
+
+// authority makes certificates that only the programs of one sandbox trust. Its key never leaves
+// memory.
+type authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+	pem  []byte
+
+	mu     sync.Mutex
+	leaves map[string]*tls.Config // by name; a config keeps the keys of its session tickets
+}
+
+func newAuthority() (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{ // the serial is random, the subject's key identifier a hash
+		Subject:               pkix.Name{CommonName: "sandboxmcp run CA"},
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.Add(lifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return &authority{cert: cert, key: key, pem: text, leaves: map[string]*tls.Config{}}, nil
+}
+
+// handshake ends the TLS of a program that means the route's name. It closes nothing.
+func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
+	config, err := a.config(t.Name)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate for %s: %w", t.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	conn := tls.Server(t.Client, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("end TLS for %s: %w", t.Name, err)
+	}
+	// A resumed session needs no certificate, so this is the check for all of them.
+	if sni := conn.ConnectionState().ServerName; !sameName(sni, t.Name) {
+		return nil, fmt.Errorf("end TLS for %s: the client asked for %.80q", t.Name, sni)
+	}
+	return conn, nil
+}
+
+// config returns the TLS configuration for name, always the same while its certificate is kept.
+func (a *authority) config(name string) (*tls.Config, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c := a.leaves[name]; c != nil {
+		return c, nil
+	}
+	leaf, err := a.leaf(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.leaves) >= maxLeaves {
+		clear(a.leaves)
+	}
+	a.leaves[name] = &tls.Config{
+		NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if !sameName(hello.ServerName, name) {
+				return nil, fmt.Errorf("the client asked for %.80q", hello.ServerName)
+			}
+			return leaf, nil
+		},
+	}
+	return a.leaves[name], nil
+}
+
+// leaf makes a certificate that passes the strict rules of OpenSSL, which Python turns on: key
+// identifiers of subject and authority, and an alternative name that is critical if there is no subject.
+func (a *authority) leaf(name string) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	public, err := key.PublicKey.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	id := sha256.Sum256(public)
+	template := &x509.Certificate{
+		NotBefore:             a.cert.NotBefore,
+		NotAfter:              a.cert.NotAfter,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		SubjectKeyId:          id[:20],
+		DNSNames:              []string{name},
+	}
+	if len(name) <= maxCommonName {
+		template.Subject.CommonName = name
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: cert}, nil
+}

@@ -1,0 +1,91 @@
+package relay
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	maxBody   = 10 << 20 // bytes of a body that secrets are put into, and again of what they add
+	maxBodies = 4        // of them at once; further requests wait
+)
+
+var errTooLarge = refusal{http.StatusRequestEntityTooLarge, "secrets are put into bodies of at most 10 MiB"}
+
+// body puts secrets into the body of r, if there are any that are put into bodies. For that the whole
+// of it is read first, so it can't be one half of a conversation. gRPC's is left as it is: its messages
+// say their length, which would be wrong then.
+func (x *exchange) body(f *filling, r *http.Request) error {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if r.ContentLength == 0 || strings.HasPrefix(kind, "application/grpc") ||
+		!slices.ContainsFunc(f.secrets, func(s Secret) bool { return s.Body }) {
+		return nil
+	}
+	for _, e := range r.Header["Content-Encoding"] {
+		if !strings.EqualFold(e, "identity") {
+			return refuse("secrets can't be put into a body with Content-Encoding %s: send it as it is", short(e))
+		}
+	}
+	if r.ContentLength > maxBody {
+		return errTooLarge
+	}
+	if err := x.hold(r); err != nil {
+		return err
+	}
+	var text strings.Builder
+	if n, err := io.Copy(&text, io.LimitReader(r.Body, maxBody+1)); err != nil {
+		return refusal{http.StatusBadRequest, "the request's body could not be read"}
+	} else if n > maxBody {
+		return errTooLarge
+	}
+	filled, err := f.inBody(text.String(), kind)
+	if err != nil {
+		return err
+	}
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(filled)), nil }
+	r.Body, _ = r.GetBody()
+	r.ContentLength, r.TransferEncoding = int64(len(filled)), nil
+	r.Header.Del("Expect") // reading it was the agreement
+	return nil
+}
+
+// inBody is replace for those secrets only that are put into bodies.
+func (f *filling) inBody(text, kind string) (string, error) {
+	s := inText
+	switch {
+	case strings.Contains(kind, "json"): // application/json, application/problem+json, application/x-ndjson
+		s = inJSON
+	case kind == "application/x-www-form-urlencoded":
+		s = inForm
+	}
+	in := *f
+	in.secrets, in.room = slices.Clone(f.secrets), maxBody
+	for i := range in.secrets {
+		if !in.secrets[i].Body {
+			in.secrets[i].Placeholder = "" // which is found nowhere
+		}
+	}
+	return in.replace(text, s)
+}
+
+// hold waits until there is a place for one more body in memory.
+func (x *exchange) hold(r *http.Request) error {
+	select {
+	case x.relay.bodies <- struct{}{}:
+		x.holds = true
+		return nil
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
+}
+
+// release gives the place back, if there is one.
+func (x *exchange) release() {
+	if x.holds {
+		x.holds = false
+		<-x.relay.bodies
+	}
+}

@@ -1,0 +1,154 @@
+package relay
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// checkCredentials refuses requests that bring credentials of the program's own to a name that
+// requires a secret. Otherwise whoever talked the program into it could have it send what it knows to
+// an account of theirs, at a host that is allowed.
+//
+// Credentials are recognized by the names of headers and of parameters in the query. This does not see
+// those in the path, in bodies, in headers with innocent names, in the frames of a WebSocket, and what
+// can be left at the name by anybody. So it makes this way out narrow; it does not close it.
+func checkCredentials(r *http.Request, bound []Secret) error {
+	if !slices.ContainsFunc(bound, func(s Secret) bool { return s.Require }) {
+		return nil
+	}
+	own := func(what, name string) error {
+		return refuse("the %s %s has a credential that is not the secret of this name: "+
+			"send the placeholder that the program was given, alone", what, short(name))
+	}
+	for name, values := range r.Header {
+		for _, v := range values {
+			if carriesCredentials(name) && !isPlaceholder(name, v, bound) {
+				return own("header", name)
+			}
+		}
+	}
+	for name := range r.Trailer {
+		if carriesCredentials(name) {
+			return own("trailer", name)
+		}
+	}
+	// Some servers take a semicolon for an ampersand, some do not: what either reads is checked.
+	for _, separators := range []string{"&", "&;"} {
+		for pair := range strings.FieldsFuncSeq(r.URL.RawQuery, func(c rune) bool { return strings.ContainsRune(separators, c) }) {
+			name, value, _ := strings.Cut(pair, "=")
+			name, value = unescaped(name), unescaped(value)
+			if carriesCredentials(name) && value != "" && !isPlaceholder("", value, bound) {
+				return own("parameter", name)
+			}
+		}
+	}
+	return nil
+}
+
+func unescaped(s string) string {
+	if u, err := url.QueryUnescape(s); err == nil {
+		return u
+	}
+	return s
+}
+
+// innocent are names that only look as if they carried credentials.
+var innocent = []string{
+	"sec-websocket-key", "idempotency-key", "x-idempotency-key", "sort-key", "partition-key", "cache-key",
+	"page-token", "next-page-token", "next-token", "continuation-token", "sync-token",
+}
+
+// credentials are parts of names that carry them, in lower case and with hyphens between words.
+var credentials = []string{
+	"token", "secret", "passw", "passphrase", "signature", "credential", "api-key", "access-key", "authoriz", "authent", "jwt", "bearer",
+}
+
+// counts are words that have nothing to do with tokens of that kind.
+var counts = strings.NewReplacer("tokens", "", "tokeniz", "")
+
+// carriesCredentials says whether a header or a parameter of this name, in any case, does.
+func carriesCredentials(name string) bool {
+	name = hyphenated(name)
+	if slices.Contains(innocent, name) {
+		return false
+	}
+	if name == "cookie" || strings.HasPrefix(name, "x-amz-") { // presigned requests
+		return true
+	}
+	counted := counts.Replace(name)
+	for _, c := range credentials {
+		if strings.Contains(counted, c) {
+			return true
+		}
+	}
+	words := strings.Split(name, "-")
+	switch words[len(words)-1] {
+	case "sig", "hmac", "pwd", "pass", "pat", "otp", "appid":
+		return true
+	}
+	return strings.HasSuffix(name, "key") || slices.Contains(words, "auth")
+}
+
+// hyphenated turns apiKey, api_key, api.key and api[key] into api-key.
+func hyphenated(name string) string {
+	var b strings.Builder
+	lower := false // the last one was
+	for _, c := range []byte(name) {
+		upper := c >= 'A' && c <= 'Z'
+		switch {
+		case upper:
+			if lower {
+				b.WriteByte('-')
+			}
+			c += 'a' - 'A'
+		case c == '_', c == '.', c == '[', c == ' ', c == ':':
+			c = '-'
+		case c == ']':
+			continue
+		}
+		lower = c >= 'a' && c <= 'z' && !upper
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// around is what may stand around a placeholder: a scheme, such as Bearer, and the name of one parameter.
+var around = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,23} +)?(?:[A-Za-z_]{1,24}=)?("?)\*("?)$`)
+
+// isPlaceholder says whether value, of a header that carries credentials, is the placeholder of a
+// secret that is bound here, with nothing beside it that could be another credential. In Basic, user or
+// password may be something else: they are worth nothing without the other.
+func isPlaceholder(header, value string, bound []Secret) bool {
+	if header == "Cookie" {
+		for pair := range strings.SplitSeq(value, ";") {
+			if _, v, ok := strings.Cut(pair, "="); !ok || !isOne(v, bound) {
+				return false
+			}
+		}
+		return true
+	}
+	if header == "Authorization" {
+		if text, ok := basic(value); ok {
+			user, password, _ := strings.Cut(text, ":")
+			return isOne(user, bound) || isOne(password, bound)
+		}
+	}
+	return isOne(value, bound)
+}
+
+func isOne(value string, bound []Secret) bool {
+	value = strings.TrimSpace(value)
+	for _, s := range bound {
+		if s.Placeholder == "" {
+			continue
+		}
+		before, after, found := strings.Cut(value, s.Placeholder)
+		if m := around.FindStringSubmatch(before + "*" + after); found && m != nil && m[1] == m[2] {
+			return true
+		}
+	}
+	return false
+}

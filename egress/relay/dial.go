@@ -1,0 +1,116 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	continueTimeout = 5 * time.Second // that a name has to agree to a body, RFC 9110 section 10.1.1
+	bufferSize      = 64 << 10        // bytes, of each connection to a name in each direction
+	resumed         = 64              // TLS sessions with names that can be resumed
+)
+
+// upstream is the connections to the name that one client's requests need.
+type upstream struct {
+	ctx    context.Context // ends with the client's connection
+	dial   func(context.Context) (net.Conn, error)
+	dials  crew
+	first  *http.Transport        // HTTP/1.1, or what ALPN says
+	second func() *http.Transport // HTTP/2 by prior knowledge, for clients that speak it
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+func newUpstream(ctx context.Context, c *passage) *upstream {
+	u := &upstream{ctx: ctx, dial: c.route.Dial, conns: map[*conn]struct{}{}}
+	var one, two http.Protocols
+	one.SetHTTP1(true)
+	one.SetHTTP2(c.secure)
+	two.SetUnencryptedHTTP2(true)
+	u.first = u.transport(&one)
+	u.first.TLSClientConfig = &tls.Config{
+		ServerName: c.route.Name, RootCAs: c.relay.cfg.Roots, ClientSessionCache: c.relay.sessions,
+	}
+	u.second = sync.OnceValue(func() *http.Transport { return u.transport(&two) })
+	return u
+}
+
+// transport has no proxy, not even from the environment: all that it does goes through dial.
+func (u *upstream) transport(p *http.Protocols) *http.Transport {
+	return &http.Transport{
+		Protocols:             p,
+		DialContext:           u.connect,
+		DisableCompression:    true, // what the program did not ask for, it may not understand
+		TLSHandshakeTimeout:   handshakeTimeout,
+		IdleConnTimeout:       idleTimeout,
+		ExpectContinueTimeout: continueTimeout,
+		ReadBufferSize:        bufferSize,
+		WriteBufferSize:       bufferSize,
+	}
+}
+
+func (u *upstream) of(r *http.Request, secure bool) *http.Transport {
+	if r.ProtoMajor == 2 && !secure {
+		return u.second()
+	}
+	return u.first
+}
+
+// connect is waited for by close, although net/http goes on with a dial whose request was given up.
+func (u *upstream) connect(ctx context.Context, _, _ string) (net.Conn, error) {
+	if !u.dials.begin() {
+		return nil, net.ErrClosed
+	}
+	defer u.dials.done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(u.ctx, cancel)()
+	nc, err := u.dial(ctx)
+	if err != nil {
+		return nil, dialError{err}
+	}
+	made := &conn{Conn: nc, of: u}
+	u.mu.Lock()
+	u.conns[made] = struct{}{}
+	u.mu.Unlock()
+	return made, nil
+}
+
+// close ends all connections. u.ctx must have ended.
+func (u *upstream) close() {
+	u.dials.end()
+	u.mu.Lock()
+	left := u.conns
+	u.conns = nil
+	u.mu.Unlock()
+	for c := range left {
+		c.Conn.Close()
+	}
+}
+
+// conn is a connection to a name.
+type conn struct {
+	net.Conn
+	of *upstream
+}
+
+func (c *conn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.conns, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// CloseWrite lets a WebSocket end one half first.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Conn.Close()
+}

@@ -1,0 +1,113 @@
+package relay
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+)
+
+// exchange is one request, and its answer.
+type exchange struct {
+	*passage
+	key    string   // of the WebSocket that is asked for
+	filled []Secret // that may be put in, whether or not they were
+	holds  bool     // a place for a body
+}
+
+// fill puts the secrets into r that are bound to the name.
+func (x *exchange) fill(r *http.Request) error {
+	bound := x.relay.bound(x.route.Name, x.route.Port)
+	if len(bound) == 0 {
+		return nil
+	}
+	if err := checkCredentials(r, bound); err != nil {
+		return err
+	}
+	dropHopByHop(r.Header)
+	r.Trailer = nil // they come too late to be looked at
+	var closed []Secret
+	for _, s := range bound {
+		if x.secure || s.Clear != nil && s.Clear(x.route.Name, x.route.Port) {
+			x.filled = append(x.filled, s)
+		} else {
+			closed = append(closed, s)
+		}
+	}
+	if err := x.keepBack(r, closed); err != nil {
+		return err
+	}
+	if len(x.filled) == 0 {
+		return nil
+	}
+	f, err := newFilling(x.filled)
+	if err != nil {
+		return err
+	}
+	if err := f.head(r); err != nil {
+		return err
+	}
+	if err := x.body(f, r); err != nil {
+		return err
+	}
+	// Redaction needs answers that it can read.
+	r.Header.Set("Accept-Encoding", "identity")
+	if r.Header["Grpc-Accept-Encoding"] != nil {
+		r.Header.Set("Grpc-Accept-Encoding", "identity")
+	}
+	return f.required(x.route.Name)
+}
+
+// keepBack refuses what would need secrets that must not travel in the clear.
+func (x *exchange) keepBack(r *http.Request, closed []Secret) error {
+	f := filling{secrets: closed, values: make([]string, len(closed)), found: make([]bool, len(closed)), room: maxHead}
+	u := *r.URL
+	if err := f.head(&http.Request{URL: &u, Header: r.Header.Clone()}); err != nil {
+		return err
+	}
+	for i, s := range closed {
+		if f.found[i] || s.Require {
+			return refuse("the secret %s is sent to %s over TLS only: use https", s.Name, x.route.Name)
+		}
+	}
+	return nil
+}
+
+// alive returns an error if a secret that may have been put in can't be recognized any more, because
+// its lease was closed. It is asked after redacting: then it was alive before.
+func (x *exchange) alive() error {
+	for _, s := range x.filled {
+		if s.Value() == "" {
+			return badAnswer("the secret " + s.Name + " is not lent any more")
+		}
+	}
+	return nil
+}
+
+// redacts says whether a value may come back.
+func (x *exchange) redacts() bool { return len(x.filled) > 0 }
+
+// requires says whether only those may speak to the name who have a secret for it.
+func (x *exchange) requires() bool {
+	return slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require })
+}
+
+// dropHopByHop takes out what ReverseProxy will, except for an upgrade. It is done before secrets are
+// looked for, so that one that is found is also sent.
+func dropHopByHop(h http.Header) {
+	upgrade := h.Get("Upgrade")
+	for _, list := range h["Connection"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = textproto.TrimString(name); !strings.EqualFold(name, "Upgrade") && !strings.EqualFold(name, "Te") {
+				h.Del(name)
+			}
+		}
+	}
+	for _, name := range []string{"Proxy-Authorization", "Proxy-Authenticate", "Proxy-Connection", "Keep-Alive", "Trailer"} {
+		h.Del(name)
+	}
+	h.Del("Connection")
+	if upgrade != "" {
+		h.Set("Connection", "Upgrade")
+	}
+}

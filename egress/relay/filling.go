@@ -1,0 +1,140 @@
+package relay
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// maxHead is how many bytes values may add to a request's headers and query: a program can repeat a
+// placeholder as often as it likes.
+const maxHead = 1 << 20
+
+// filling puts secrets into one request, and remembers which.
+type filling struct {
+	secrets []Secret
+	values  []string
+	found   []bool
+	room    int // bytes that may still be added
+}
+
+// newFilling fails if a secret is not lent any more.
+func newFilling(secrets []Secret) (*filling, error) {
+	f := &filling{secrets: secrets, values: make([]string, len(secrets)), found: make([]bool, len(secrets)), room: maxHead}
+	for i, s := range secrets {
+		if f.values[i] = s.Value(); f.values[i] == "" {
+			return nil, refuse("the secret %s is not lent any more", s.Name)
+		}
+	}
+	return f, nil
+}
+
+// head puts the secrets into the headers and the query. Host, path, method and header names stay.
+func (f *filling) head(r *http.Request) error {
+	var err error
+	if r.URL.RawQuery, err = f.replace(r.URL.RawQuery, inQuery); err != nil {
+		return err
+	}
+	for name, values := range r.Header {
+		for i, v := range values {
+			if name == "Authorization" {
+				v, err = f.authorization(v)
+			} else {
+				v, err = f.replace(v, inHeader)
+			}
+			if err != nil {
+				return err
+			}
+			values[i] = v
+		}
+	}
+	return nil
+}
+
+// authorization looks into Basic credentials, too, which are base64 of user:password (RFC 7617).
+func (f *filling) authorization(v string) (string, error) {
+	text, ok := basic(v)
+	if !ok {
+		return f.replace(v, inHeader)
+	}
+	filled, err := f.replace(text, inHeader)
+	if err != nil || filled == text {
+		return v, err
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(filled)), nil
+}
+
+// basic returns the user and password in the value of an Authorization header.
+func basic(v string) (text string, ok bool) {
+	scheme, encoded, _ := strings.Cut(strings.Trim(v, " \t"), " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return "", false
+	}
+	encoded = strings.TrimRight(strings.Trim(encoded, " \t"), "=")
+	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if b, err := e.DecodeString(encoded); err == nil {
+			return string(b), true
+		}
+	}
+	return "", false
+}
+
+// replace returns text with the values in the place of their placeholders.
+func (f *filling) replace(text string, s spelling) (string, error) {
+	var out strings.Builder
+	done := 0
+	for i := 0; i < len(text); {
+		k, n := f.match(text[i:], s)
+		if n == 0 {
+			i++
+			continue
+		}
+		value := f.values[k]
+		f.found[k] = true
+		if s.line && (!httpguts.ValidHeaderFieldValue(value) || strings.ContainsAny(value, "\r\n\x00")) {
+			return "", refuse("the value of the secret %s has characters that can't stand in a request's header or address", f.secrets[k].Name)
+		}
+		value = s.write(value)
+		if f.room -= len(value); f.room < 0 {
+			return "", refusal{http.StatusRequestEntityTooLarge, "the request is too large once its secrets are in it"}
+		}
+		out.WriteString(text[done:i])
+		out.WriteString(value)
+		i += n
+		done = i
+	}
+	if done == 0 {
+		return text, nil
+	}
+	out.WriteString(text[done:])
+	return out.String(), nil
+}
+
+// match returns which secret's placeholder text begins with, and how long it is there; 0 is none.
+func (f *filling) match(text string, s spelling) (secret, n int) {
+	for k := range f.secrets {
+		if m := s.prefix(text, f.secrets[k].Placeholder); m > n {
+			secret, n = k, m
+		}
+	}
+	return secret, n
+}
+
+// required returns an error if there are secrets that a request must have one of, and it has none.
+func (f *filling) required(name string) error {
+	missing := ""
+	for i, s := range f.secrets {
+		if s.Require && f.found[i] {
+			return nil
+		}
+		if s.Require && missing == "" {
+			missing = s.Name
+		}
+	}
+	if missing == "" {
+		return nil
+	}
+	return refuse("a request to %s has to carry the secret %s: send what the program has in the place of its value", name, missing)
+}

@@ -1,0 +1,64 @@
+package relay
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+)
+
+// handle answers one request.
+func (c *passage) handle(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		// Without it, net/http reads the body to its end before an answer begins.
+		http.NewResponseController(w).EnableFullDuplex()
+	}
+	if err := c.check(r); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	x := &exchange{passage: c, key: keepUpgrade(r)}
+	defer x.release()
+	if err := x.fill(r); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	trail(r)
+	if x.redacts() {
+		w = interim{w, x}
+	}
+	proxy := httputil.ReverseProxy{
+		Rewrite:        c.rewrite,
+		Transport:      c.up.of(r, c.secure),
+		FlushInterval:  -1, // all that comes is passed on at once
+		BufferPool:     buffers{},
+		ErrorLog:       log.New(io.Discard, "", 0), // its errors may quote answers
+		ModifyResponse: x.answer,
+		ErrorHandler:   c.fail,
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// rewrite makes the request that goes to the name. ReverseProxy has taken out what belongs to the
+// client's connection only, and X-Forwarded-Host and its like, which some servers take for Host.
+func (c *passage) rewrite(p *httputil.ProxyRequest) {
+	out := p.Out
+	out.URL.Scheme, out.URL.Host, out.URL.User = c.scheme(), c.route.address(), nil
+	out.Host = c.route.authority(p.In.Host)
+	// HTTP/2 may bring spaces, which would end the address in an HTTP/1.1 request line. Nothing else is
+	// done about parameters that are not well-formed: programs sign what they sent.
+	out.URL.RawQuery = strings.ReplaceAll(p.In.URL.RawQuery, " ", "%20")
+	out.Trailer = p.In.Trailer // the same map, as it is filled when the body has ended
+}
+
+// buffers are those that bodies are copied through.
+type buffers struct{}
+
+const copySize = 256 << 10
+
+var pool = sync.Pool{New: func() any { return new([copySize]byte) }}
+
+func (buffers) Get() []byte  { return pool.Get().(*[copySize]byte)[:] }
+func (buffers) Put(b []byte) { pool.Put((*[copySize]byte)(b)) }

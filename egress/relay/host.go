@@ -1,0 +1,83 @@
+package relay
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// check returns why r is not a request to the route's name, or nil.
+func (c *passage) check(r *http.Request) error {
+	name := c.route.Name
+	switch {
+	case r.Method == http.MethodConnect:
+		return refuse("%s may not be used as a proxy (CONNECT)", name)
+	case r.Method == http.MethodTrace:
+		return refuse("TRACE is not passed on") // it sends the headers back, as they are
+	case r.URL.User != nil:
+		return refuse("a user name in the request's address is not passed on")
+	case r.URL.Opaque != "": // x:http://other/ would be sent on as http://other/
+		return refuse("%s is no address of something at %s", short(r.RequestURI), name)
+	case r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, c.scheme()):
+		return refuse("a request for %s came in over %s", short(r.URL.Scheme), c.scheme())
+	case r.URL.Path != "" && r.URL.Path[0] != '/' && (r.URL.Path != "*" || r.Method != http.MethodOptions):
+		return refuse("%s is no address of something at %s", short(r.RequestURI), name)
+	}
+	if r.Host == "" && !r.ProtoAtLeast(1, 1) {
+		return nil // in HTTP/1.0 it may be left out; the name is sent on
+	}
+	hosts := append([]string{r.Host}, r.Header["Host"]...) // in HTTP/2, beside :authority
+	if r.URL.Host != "" {
+		hosts = append(hosts, r.URL.Host)
+	}
+	for _, host := range hosts {
+		if _, ok := c.route.means(host); !ok {
+			return refuse("this connection was made to %s, and the request asks for %s: "+
+				"make a new connection to each name", name, short(host))
+		}
+	}
+	return nil
+}
+
+// means says whether host, of a request, is the route's name, and whether with the port.
+func (t Route) means(host string) (withPort, ok bool) {
+	name, port, withPort := strings.Cut(host, ":")
+	if withPort && port != strconv.Itoa(t.Port) {
+		return false, false
+	}
+	return withPort, sameName(name, t.Name)
+}
+
+// authority is what is sent on as Host: always the canonical name, since what the client wrote was
+// only found to mean the same. The port is there if the client wrote it, as some sign it.
+func (t Route) authority(host string) string {
+	if withPort, _ := t.means(host); withPort {
+		return t.address()
+	}
+	return t.Name
+}
+
+func (t Route) address() string { return t.Name + ":" + strconv.Itoa(t.Port) }
+
+// sameName compares a name to a canonical one. Only ASCII letters have case in names: in Unicode there
+// are others that become the same letter.
+func sameName(name, canonical string) bool {
+	name = strings.TrimSuffix(name, ".")
+	if len(name) != len(canonical) || name == "" {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != canonical[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// short makes what a client wrote fit to be shown.
+func short(s string) string { return fmt.Sprintf("%+.80q", s) }

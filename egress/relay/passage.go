@@ -1,0 +1,123 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	headerTimeout = 30 * time.Second // for a request's headers to come
+	idleTimeout   = 2 * time.Minute  // between two requests
+	maxHeader     = 256 << 10        // bytes of a request's headers
+)
+
+// passage is one client connection, and the connections to the name that its requests need.
+type passage struct {
+	relay  *Relay
+	route  Route
+	secure bool // TLS was ended, and there is TLS to the name
+	up     *upstream
+}
+
+func newPassage(r *Relay, t Route, secure bool) *passage {
+	return &passage{relay: r, route: t, secure: secure}
+}
+
+func (c *passage) scheme() string {
+	if c.secure {
+		return "https"
+	}
+	return "http"
+}
+
+// serve has conn, in which the requests are in the clear, served to its end.
+func (c *passage) serve(ctx context.Context, conn net.Conn) error {
+	defer c.route.Client.Close()
+	defer context.AfterFunc(ctx, func() { c.route.Client.Close() })()
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.up = newUpstream(inner, c)
+	var handlers crew
+	ended := make(chan struct{})
+	end := sync.OnceFunc(func() { close(ended) })
+
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(c.secure)
+	protocols.SetUnencryptedHTTP2(!c.secure)
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if handlers.begin() {
+				defer handlers.done()
+				c.handle(w, r)
+			}
+		}),
+		Protocols:                    &protocols,
+		DisableGeneralOptionsHandler: true, // OPTIONS * is for the name
+		ReadHeaderTimeout:            headerTimeout,
+		IdleTimeout:                  idleTimeout,
+		MaxHeaderBytes:               maxHeader,
+		BaseContext:                  func(net.Listener) context.Context { return inner },
+		ErrorLog:                     slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		ConnState: func(_ net.Conn, s http.ConnState) {
+			if s == http.StateClosed || s == http.StateHijacked {
+				end()
+			}
+		},
+	}
+	server.Serve(&single{conn: conn, ended: ended}) // its only error is that of single
+	handlers.end()                                  // that of a WebSocket goes on for long
+	cancel()
+	c.up.close()
+	return ctx.Err()
+}
+
+// single is a listener of one connection.
+type single struct {
+	conn  net.Conn
+	taken bool
+	ended <-chan struct{}
+}
+
+// Accept returns the connection first, and then waits until it is the server's no more.
+func (l *single) Accept() (net.Conn, error) {
+	if !l.taken {
+		l.taken = true
+		return l.conn, nil
+	}
+	<-l.ended
+	return nil, errors.New("there was one connection only")
+}
+
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// crew is work that is waited for, and that can't begin any more from then on.
+type crew struct {
+	mu    sync.Mutex
+	ended bool
+	work  sync.WaitGroup
+}
+
+func (c *crew) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.work.Add(1)
+	}
+	return !c.ended
+}
+
+func (c *crew) done() { c.work.Done() }
+
+func (c *crew) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.work.Wait()
+}

@@ -1,0 +1,142 @@
+// Package relay passes HTTP on to one name, and puts secrets in on the way, so that the program that
+// sends the requests never has them.
+//
+// Requests are read by a real HTTP server and written anew by a real HTTP client. So what the program
+// wrote and what the name's server reads can't be split in two different ways (request smuggling), and
+// the Host that was checked is the Host that is sent.
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// Config is what a relay is made of. Its functions may be called concurrently.
+type Config struct {
+	// Secrets returns the bound secrets that are lent now; TLS to their names is ended here. It is
+	// asked for each request, as a session is lent more over time. Nil is none.
+	Secrets func() []Secret
+	// Redact and Redactor take the secrets out of what comes back. Nil where there are no Secrets.
+	// Closing a Redactor lets out what it held back.
+	Redact   func(string) string
+	Redactor func(io.Writer) io.WriteCloser
+
+	Opening bool           // there may be Secrets later, so there has to be an Authority from the beginning
+	Roots   *x509.CertPool // that names' real certificates are verified with; nil are the machine's
+}
+
+// Secret is put in on the way to its names, and nowhere else: in header values, in the query, in
+// Basic credentials, and in bodies if Body says so.
+type Secret struct {
+	Name        string
+	Placeholder string                           // what the program has instead
+	Value       func() string                    // "" once its lease is closed
+	Bound       func(name string, port int) bool // whether name is one of its names
+	Clear       func(name string, port int) bool // whether it may go there without TLS; nil is no
+	Require     bool                             // requests to its names without it are refused; see credential.go
+	Body        bool                             // it is put into request bodies, too
+}
+
+// Route is one connection that a program made to a name.
+type Route struct {
+	Name   string // canonical: lower case, ASCII, no final dot
+	Port   int
+	Client net.Conn // all that the program sent is still to be read; it is closed in the end
+	// Dial connects to the name, at an address that was checked; it counts bytes. If it must not be
+	// connected to, ErrRefused is in the error's chain. It may be called concurrently.
+	Dial func(ctx context.Context) (net.Conn, error)
+	// Refused is told of each request that was refused. It may be called concurrently.
+	Refused func(reason string)
+}
+
+// ErrRefused says that Dial failed because of a rule. The program is told the error's text as a
+// refusal, 403, instead of as a failure, 502.
+var ErrRefused = errors.New("refused")
+
+// Relay passes HTTP on for one sandbox. Its methods may be called concurrently.
+type Relay struct {
+	cfg       Config
+	authority *authority             // nil if no TLS is ended
+	bodies    chan struct{}          // a place for each body that is in memory
+	sessions  tls.ClientSessionCache // saves later connections to a name a round trip
+}
+
+// New returns a relay; if there are or may be secrets, with a certificate authority of its own.
+func New(c Config) (*Relay, error) {
+	r := &Relay{cfg: c, bodies: make(chan struct{}, maxBodies), sessions: tls.NewLRUClientSessionCache(resumed)}
+	if !c.Opening && len(r.secrets()) == 0 {
+		return r, nil
+	}
+	var err error
+	if r.authority, err = newAuthority(); err != nil {
+		return nil, fmt.Errorf("make a certificate authority: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Relay) secrets() []Secret {
+	if r.cfg.Secrets == nil {
+		return nil
+	}
+	return r.cfg.Secrets()
+}
+
+// bound returns the secrets that are bound to name.
+func (r *Relay) bound(name string, port int) []Secret {
+	var bound []Secret
+	for _, s := range r.secrets() {
+		if s.Bound != nil && s.Bound(name, port) {
+			bound = append(bound, s)
+		}
+	}
+	return bound
+}
+
+// Authority is the PEM certificate that the sandbox must trust; nil if no TLS is ended.
+func (r *Relay) Authority() []byte {
+	if r == nil || r.authority == nil {
+		return nil
+	}
+	return r.authority.pem
+}
+
+// Opens says whether TLS to name is to be ended here.
+func (r *Relay) Opens(name string, port int) bool {
+	return r != nil && r.authority != nil && len(r.bound(name, port)) > 0
+}
+
+// Plain serves HTTP in the clear (HTTP/1.x, and HTTP/2 by prior knowledge) until the connection ends,
+// or ctx, whose error it then returns. When it returns, all that it began has ended.
+//
+// A secret is put in only if it says that it may travel in the clear here. A request that carries the
+// placeholder of another one is refused, and so is each request where such a one is required.
+//
+// A program that closes its sending half is taken for one that went away, as net/http does.
+func (r *Relay) Plain(ctx context.Context, t Route) error {
+	return newPassage(r, t, false).serve(ctx, t.Client)
+}
+
+// Secure ends TLS and serves the HTTP inside until the connection ends, or ctx. It returns an error if
+// the program's handshake fails, which it does when SNI is not the name. Towards the name there is TLS
+// again, with the real certificate verified: if that fails, each request is answered 502.
+//
+// What it does not see: frames of WebSockets (secrets are put into the handshake only, and nothing is
+// redacted behind it), messages that gRPC compressed, and a value that the name's server gives back
+// in a form that the Redactor does not know, for instance in pieces over several answers.
+func (r *Relay) Secure(ctx context.Context, t Route) error {
+	if r.authority == nil {
+		t.Client.Close()
+		return errors.New("end TLS: this relay was made without an authority")
+	}
+	conn, err := r.authority.handshake(ctx, t)
+	if err != nil {
+		t.Client.Close()
+		return err
+	}
+	return newPassage(r, t, true).serve(ctx, conn)
+}

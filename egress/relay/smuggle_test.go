@@ -1,0 +1,270 @@
+package relay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// witness is a server that believes what it reads, and keeps it.
+type witness struct {
+	net.Listener
+	mu   sync.Mutex
+	seen bytes.Buffer
+	asks []*http.Request
+}
+
+func newWitness(t testing.TB) *witness {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &witness{Listener: l}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.read(conn)
+		}
+	}()
+	return w
+}
+
+func (w *witness) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen.Write(p)
+}
+
+func (w *witness) read(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(io.TeeReader(conn, w))
+	for {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		w.mu.Lock()
+		w.asks = append(w.asks, r)
+		w.mu.Unlock()
+		io.Copy(io.Discard, r.Body)
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	}
+}
+
+func (w *witness) dial(ctx context.Context) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", w.Addr().String())
+}
+
+// take returns the requests since the last call, and the bytes.
+func (w *witness) take() ([]*http.Request, string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	asks, seen := w.asks, w.seen.String()
+	w.asks = nil
+	w.seen.Reset()
+	return asks, seen
+}
+
+// wrong says what in a request is not as it should be.
+func wrong(asks []*http.Request, seen string) string {
+	for _, r := range asks {
+		if r.Host != host && r.Host != host+":80" {
+			return fmt.Sprintf("Host %q", r.Host)
+		}
+		if r.RequestURI != "*" && !strings.HasPrefix(r.RequestURI, "/") {
+			return fmt.Sprintf("request for %q", r.RequestURI)
+		}
+		if len(r.TransferEncoding) > 0 && r.Header.Get("Content-Length") != "" || len(r.Header["Content-Length"]) > 1 {
+			return "two lengths"
+		}
+	}
+	return ""
+}
+
+func TestSmuggling(t *testing.T) {
+	const evil = "GET /evil HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+	h := "Host: " + host + "\r\n"
+	for name, c := range map[string]struct {
+		text  string
+		want  int    // requests that reach the name, at most
+		exact bool   // exactly so many
+		body  string // what the name sees has it
+	}{
+		"fine":                              {"GET / HTTP/1.1\r\n" + h + "\r\n", 1, true, ""},
+		"CL and TE, TE wins":                {"POST / HTTP/1.1\r\n" + h + "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + evil, 1, false, ""},
+		"CL and TE, CL wins":                {"POST / HTTP/1.1\r\n" + h + fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 5+len(evil)) + evil, 1, false, ""},
+		"two CL":                            {"POST / HTTP/1.1\r\n" + h + "Content-Length: 0\r\nContent-Length: 44\r\n\r\n" + evil, 0, true, ""},
+		"two CL in one line":                {"POST / HTTP/1.1\r\n" + h + "Content-Length: 0, 44\r\n\r\n" + evil, 0, true, ""},
+		"CL with a sign":                    {"POST / HTTP/1.1\r\n" + h + "Content-Length: +44\r\n\r\n" + evil, 0, true, ""},
+		"negative CL":                       {"POST / HTTP/1.1\r\n" + h + "Content-Length: -1\r\n\r\n" + evil, 0, true, ""},
+		"CL in hex":                         {"POST / HTTP/1.1\r\n" + h + "Content-Length: 0x2c\r\n\r\n" + evil, 0, true, ""},
+		"CL of a GET":                       {"GET / HTTP/1.1\r\n" + h + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(evil)) + evil, 1, true, evil},
+		"unknown TE":                        {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: xchunked\r\n\r\n" + evil, 0, true, ""},
+		"two TE":                            {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + evil, 0, true, ""},
+		"TE list":                           {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + evil, 0, true, ""},
+		"TE with a tab":                     {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding:\tchunked\r\n\r\n0\r\n\r\n" + evil, 1, false, ""},
+		"TE in quotes":                      {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n" + evil, 0, true, ""},
+		"TE with a vertical tab":            {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n" + evil, 0, true, ""},
+		"TE in HTTP/1.0":                    {"POST / HTTP/1.0\r\n" + h + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + evil, 1, false, ""},
+		"space before the colon":            {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + evil, 0, true, ""},
+		"space before the Host's colon":     {"GET / HTTP/1.1\r\nHost : evil.example\r\n" + h + "\r\n", 0, true, ""},
+		"folded TE":                         {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + evil, 1, false, ""},
+		"folded Host":                       {"GET / HTTP/1.1\r\n" + "X: y\r\n Host: evil.example\r\n" + h + "\r\n", 1, false, ""},
+		"Host continued":                    {"GET / HTTP/1.1\r\nHost: " + host + "\r\n .evil.example\r\n\r\n", 0, true, ""},
+		"first line is a continuation":      {"GET / HTTP/1.1\r\n Host: evil.example\r\n" + h + "\r\n", 0, true, ""},
+		"bare LF":                           {"GET / HTTP/1.1\n" + strings.ReplaceAll(h, "\r", "") + "X: a\n\n" + evil, 1, false, ""},
+		"bare CR":                           {"GET / HTTP/1.1\r\n" + h + "X: a\rHost: evil.example\r\n\r\n", 0, true, ""},
+		"NUL":                               {"GET / HTTP/1.1\r\n" + h + "X: a\x00b\r\n\r\n", 0, true, ""},
+		"chunk extension":                   {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: chunked\r\n\r\n1;a=\"\n\"\r\nx\r\n0\r\n\r\n" + evil, 1, false, ""},
+		"chunk extension with LF":           {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: chunked\r\n\r\n2;\nxx\r\n2c\r\n0\r\n\r\n" + evil, 1, false, ""},
+		"chunk size too large":              {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: chunked\r\n\r\n10000000000000002\r\nxx\r\n0\r\n\r\n" + evil, 1, false, ""},
+		"chunk without its line end":        {"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: chunked\r\n\r\n1\r\nx0\r\n\r\n" + evil, 1, false, ""},
+		"trailers":                          {"POST / HTTP/1.1\r\n" + h + "Trailer: X-T, Host\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-T: 1\r\nHost: evil.example\r\nContent-Length: 44\r\n\r\n", 1, false, ""},
+		"absolute, this host":               {"GET http://" + host + "/x HTTP/1.1\r\n" + h + "\r\n", 1, true, "GET /x "},
+		"absolute, this host, other Host":   {"GET http://" + host + "/x HTTP/1.1\r\nHost: evil.example\r\n\r\n", 1, false, ""},
+		"absolute, other host":              {"GET http://evil.example/ HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"absolute, user":                    {"GET http://" + host + "@evil.example/ HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"absolute, user and this host":      {"GET http://evil.example@" + host + "/ HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"absolute, other scheme":            {"GET https://" + host + "/ HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"absolute in a scheme":              {"GET x:http://evil.example/ HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"absolute in our scheme":            {"GET http:http://evil.example/ HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"absolute without a host":           {"GET http:///x HTTP/1.1\r\n" + h + "\r\n", 1, false, ""},
+		"two slashes":                       {"GET //evil.example/x HTTP/1.1\r\n" + h + "\r\n", 1, true, "GET //evil.example/x "},
+		"authority as the address":          {"GET evil.example:80 HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"asterisk":                          {"GET * HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"two Hosts, this one first":         {"GET / HTTP/1.1\r\n" + h + "Host: evil.example\r\n\r\n", 0, true, ""},
+		"two Hosts, this one last":          {"GET / HTTP/1.1\r\nHost: evil.example\r\n" + h + "\r\n", 0, true, ""},
+		"the same Host twice":               {"GET / HTTP/1.1\r\n" + h + h + "\r\n", 0, true, ""},
+		"Host with a user":                  {"GET / HTTP/1.1\r\nHost: " + host + "@evil.example\r\n\r\n", 0, true, ""},
+		"no Host in HTTP/1.0":               {"GET / HTTP/1.0\r\n\r\n", 1, true, ""},
+		"no Host in HTTP/1.1":               {"GET / HTTP/1.1\r\n\r\n", 0, true, ""},
+		"empty Host":                        {"GET / HTTP/1.1\r\nHost:\r\n\r\n", 0, true, ""},
+		"HTTP/0.9":                          {"GET /\r\n" + evil, 0, true, ""},
+		"no version that is known":          {"GET / HTTP/1.9\r\n" + h + "\r\n" + evil, 1, false, ""},
+		"space in the address":              {"GET /a HTTP/1.1\r\nHost: evil.example HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"second request for another host":   {"GET / HTTP/1.1\r\n" + h + "\r\n" + evil, 1, true, ""},
+		"CONNECT":                           {"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n" + evil, 0, true, ""},
+		"CONNECT to this host":              {"CONNECT " + host + ":80 HTTP/1.1\r\nHost: " + host + ":80\r\n\r\n" + evil, 0, true, ""},
+		"CONNECT with a path":               {"CONNECT /x HTTP/1.1\r\n" + h + "\r\n" + evil, 0, true, ""},
+		"TRACE":                             {"TRACE / HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"PRI":                               {"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n" + evil, 0, true, ""},
+		"change to HTTP/2":                  {"GET / HTTP/1.1\r\n" + h + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n", 1, true, ""},
+		"Host taken away by Connection":     {"GET / HTTP/1.1\r\n" + h + "Connection: close, Host\r\n\r\n", 1, true, ""},
+		"length taken away by Connection":   {"POST / HTTP/1.1\r\n" + h + "Connection: Content-Length\r\nContent-Length: 44\r\n\r\n" + evil, 1, false, evil},
+		"method with a line":                {"GET\r\nX / HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+		"Expect and no body, then another":  {"POST / HTTP/1.1\r\n" + h + "Expect: 100-continue\r\nContent-Length: 44\r\n\r\n" + evil, 1, false, ""},
+		"Expect something else":             {"POST / HTTP/1.1\r\n" + h + "Expect: 100-continue, x\r\nContent-Length: 44\r\n\r\n" + evil, 1, false, ""},
+		"more headers than fit":             {"GET / HTTP/1.1\r\n" + h + "X: " + strings.Repeat("a", 300<<10) + "\r\n\r\n", 0, true, ""},
+		"a refused body is no next request": {"POST http://evil.example/ HTTP/1.1\r\n" + h + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(h)+18) + "GET / HTTP/1.1\r\n" + h + "\r\n", 0, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWitness(t)
+			g := newRig(t, setup{dial: w.dial})
+			conn := g.dial()
+			conn.SetDeadline(time.Now().Add(2 * time.Second))
+			raw(conn, c.text, "POST", "GET", "GET")
+			conn.Close()
+			asks, seen := w.take()
+			if bad := wrong(asks, seen); bad != "" {
+				t.Errorf("%s reached the name:\n%s", bad, seen)
+			}
+			if len(asks) > c.want || c.exact && len(asks) != c.want {
+				t.Errorf("%d requests reached the name, want %d:\n%s", len(asks), c.want, seen)
+			}
+			if lower := strings.ToLower(seen); c.body == "" && strings.Contains(lower, "evil.example") && strings.Contains(lower, "\nhost: evil") ||
+				strings.Contains(lower, "upgrade") || strings.Contains(lower, "http2-settings") {
+				t.Errorf("this reached the name:\n%s", seen)
+			}
+			if !strings.Contains(seen, c.body) {
+				t.Errorf("%q did not reach the name:\n%s", c.body, seen)
+			}
+		})
+	}
+}
+
+// In HTTP/2, too, there are two places for the host, and texts that mean something in HTTP/1.1.
+func TestSmugglingInHTTP2(t *testing.T) {
+	g := newRig(t, setup{server: clearServer(echo)})
+	for name, change := range map[string]func(*http.Request){
+		"another authority":   func(r *http.Request) { r.Host = "evil.example" },
+		"authority and port":  func(r *http.Request) { r.Host = host + ":81" },
+		"authority with user": func(r *http.Request) { r.Host = "evil@" + host },
+		"absolute path":       func(r *http.Request) { r.URL.Opaque = "http://evil.example/" },
+		"path in a scheme":    func(r *http.Request) { r.URL.Opaque = "x:http://evil.example/" },
+		"CONNECT":             func(r *http.Request) { r.Method = "CONNECT" },
+		"TRACE":               func(r *http.Request) { r.Method = "TRACE" },
+	} {
+		r := g.request("GET", "/", nil)
+		change(r)
+		res, err := g.client(2).Do(r)
+		if err != nil {
+			continue // the server part of the relay, or the client, knows better
+		}
+		if res.StatusCode != 403 {
+			t.Errorf("%s: %s", name, res.Status)
+		}
+		res.Body.Close()
+	}
+}
+
+// A request line of HTTP/1.1 is made of what came in HTTP/2, where spaces end nothing.
+func TestSpacesFromHTTP2(t *testing.T) {
+	l := lend(nil)
+	g := newRig(t, setup{server: secureServer(t, false, echo), config: l.config(), secure: true})
+	r := g.request("GET", "/x", nil)
+	r.URL.RawQuery = "a HTTP/1.1&b= c"
+	if res, body := g.do(2, r); !strings.HasPrefix(body, "GET /x?a%20HTTP/1.1&b=%20c\n") {
+		t.Errorf("%s %q", res.Status, body)
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	h := "Host: " + host + "\r\n"
+	for _, seed := range []string{
+		"GET / HTTP/1.1\r\n" + h + "\r\n",
+		"POST /a?b HTTP/1.1\r\n" + h + "Content-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\n" + h + "\r\n",
+		"POST / HTTP/1.1\r\n" + h + "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n3;a\r\nabc\r\n0\r\nX: y\r\n\r\nGET http://" + host + "/ HTTP/1.1\r\n\r\n",
+		"GET x:http://evil/ HTTP/1.1\r\n" + h + "\r\n",
+		"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET //x HTTP/1.1\nHost: x\n\n",
+		"OPTIONS * HTTP/1.1\r\n" + h + "Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+	} {
+		f.Add([]byte(seed))
+	}
+	w := newWitness(f)
+	relay, err := New(Config{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		client, conn := net.Pipe()
+		defer client.Close()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			relay.Plain(context.Background(), Route{Name: host, Port: 80, Client: conn, Dial: w.dial})
+		}()
+		client.SetDeadline(time.Now().Add(20 * time.Millisecond))
+		go client.Write(text)
+		io.Copy(io.Discard, client)
+		client.Close()
+		<-ended
+		if bad := wrong(w.take()); bad != "" {
+			t.Errorf("%s reached the name after %q", bad, text)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package relay
+
+import (
+	"io"
+	"net/http"
+	"slices"
+)
+
+// trailed is a request's body, behind which trailers come. net/http takes whatever comes there as soon
+// as one was announced; what was not announced, and what would be read as part of the head by a server
+// that merges the two, is not passed on.
+type trailed struct {
+	io.ReadCloser
+	trailer   http.Header
+	announced []string
+}
+
+// neverTrailing are fields that decide how a request is read, and for whom it is.
+var neverTrailing = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Upgrade", "Te", "Expect"}
+
+func trail(r *http.Request) {
+	if len(r.Trailer) == 0 {
+		return
+	}
+	for _, name := range neverTrailing {
+		delete(r.Trailer, name)
+	}
+	t := trailed{ReadCloser: r.Body, trailer: r.Trailer}
+	for name := range r.Trailer {
+		t.announced = append(t.announced, name)
+	}
+	r.Body = t
+}
+
+func (t trailed) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if err != nil {
+		for name := range t.trailer {
+			if !slices.Contains(t.announced, name) {
+				delete(t.trailer, name)
+			}
+		}
+	}
+	return n, err
+}

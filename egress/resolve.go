@@ -1,0 +1,179 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Resolver finds the addresses of names, as *net.Resolver does. It is called concurrently, with
+// names that end with a dot, and must return when ctx ends.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// NewResolver returns one that asks the DNS server at an address ("10.0.0.2", "[fd00::2]:5353";
+// port 53 if it has none) about all that is not in this machine's hosts file.
+func NewResolver(address string) *net.Resolver {
+	if a, err := netip.ParseAddr(address); err == nil {
+		address = netip.AddrPortFrom(a, 53).String()
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
+const (
+	goodFor      = 5 * time.Second  // for how long the addresses of a name are kept, whatever their TTL is
+	badFor       = time.Second      // likewise, that there are none
+	resolveTime  = 10 * time.Second // for an answer; more than the five seconds after which a resolver tries the next server
+	maxLookups   = 1024             // names that are kept
+	maxAddresses = 64               // of a name; a message of DNS can have thousands
+)
+
+// lookups keeps what was found for a while, and asks only once for what many want to know now.
+type lookups struct {
+	mu     sync.Mutex
+	byName map[string]*lookup
+}
+
+// lookup is one question. The rest is set when done is closed.
+type lookup struct {
+	done  chan struct{}
+	left  bool // by who asked, without an answer
+	addrs []netip.Addr
+	err   error
+	until time.Time // guarded by lookups.mu; zero as long as there is no answer
+}
+
+// addresses returns all addresses of a name, good and bad. Who comes first asks for the others,
+// too; if its ctx ends before the answer, another of them asks again.
+func (d *Dialer) addresses(ctx context.Context, name string) ([]netip.Addr, error) {
+	for ctx.Err() == nil {
+		l, first := d.lookups.find(name)
+		if first {
+			l.addrs, l.err = d.ask(ctx, name)
+			l.left = l.err != nil && ctx.Err() != nil
+			d.lookups.finish(name, l)
+		}
+		select {
+		case <-l.done:
+			if first || !l.left {
+				return l.addrs, l.err
+			}
+		case <-ctx.Done():
+		}
+	}
+	return nil, late(ctx, name)
+}
+
+// find returns the look-up of name, and whether the caller is to make it.
+func (s *lookups) find(name string) (l *lookup, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if l := s.byName[name]; l != nil && !l.over(now) {
+		return l, false
+	}
+	l = &lookup{done: make(chan struct{})}
+	if s.byName == nil {
+		s.byName = map[string]*lookup{}
+	}
+	if len(s.byName) >= maxLookups {
+		s.shrink(now)
+	}
+	if len(s.byName) < maxLookups || s.byName[name] != nil {
+		s.byName[name] = l
+	}
+	return l, true
+}
+
+func (l *lookup) over(now time.Time) bool { return !l.until.IsZero() && now.After(l.until) }
+
+// shrink forgets what is over, or if nothing is, any one that is done.
+func (s *lookups) shrink(now time.Time) {
+	before, other := len(s.byName), ""
+	for name, l := range s.byName {
+		if l.over(now) {
+			delete(s.byName, name)
+		} else if !l.until.IsZero() {
+			other = name
+		}
+	}
+	if len(s.byName) == before {
+		delete(s.byName, other)
+	}
+}
+
+func (s *lookups) finish(name string, l *lookup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keep := goodFor
+	if l.err != nil {
+		keep = badFor
+	}
+	l.until = time.Now().Add(keep)
+	if l.left && s.byName[name] == l {
+		delete(s.byName, name)
+	}
+	close(l.done)
+}
+
+// hosts knows only what is in this machine's hosts file. There, net finds a name of one part only
+// without the final dot.
+var hosts = net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.ErrUnsupported
+}}
+
+// ask asks the resolver. The final dot makes the name a whole one: the machine's search list would
+// make other names of it.
+func (d *Dialer) ask(ctx context.Context, name string) ([]netip.Addr, error) {
+	var r Resolver = net.DefaultResolver
+	if d.Resolver != nil {
+		r = d.Resolver
+	}
+	short, cancel := context.WithTimeout(ctx, resolveTime)
+	defer cancel()
+	var all []netip.Addr
+	var err error
+	if _, system := r.(*net.Resolver); system && !strings.Contains(name, ".") {
+		all, _ = hosts.LookupNetIP(short, "ip", name)
+	}
+	if len(all) == 0 {
+		all, err = r.LookupNetIP(short, "ip", name+".")
+	}
+	var addrs []netip.Addr
+	for _, a := range all {
+		if a = a.Unmap(); a.IsValid() && len(addrs) < maxAddresses && !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	var dns *net.DNSError
+	switch {
+	case err == nil && len(addrs) > 0:
+		return addrs, nil
+	case ctx.Err() != nil:
+		return nil, late(ctx, name)
+	case err == nil, errors.As(err, &dns) && dns.IsNotFound:
+		return nil, fmt.Errorf("%s does not exist, or has no address", name)
+	case short.Err() != nil, dns != nil && dns.IsTimeout:
+		return nil, fmt.Errorf("%s: the resolver did not answer", name)
+	case dns != nil:
+		return nil, fmt.Errorf("%s: the resolver failed: %s", name, printable(dns.Err))
+	}
+	return nil, fmt.Errorf("%s: the resolver failed: %s", name, printable(err.Error()))
+}
+
+// late says that ctx ended before there was an answer.
+func late(ctx context.Context, name string) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%s: the resolver did not answer in time", name)
+	}
+	return fmt.Errorf("look up %s: %w", name, ctx.Err())
+}

@@ -1,0 +1,129 @@
+package egress
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// bufferSize is in bytes. What comes in pieces of less is not worth a pipe.
+const bufferSize = 32 << 10
+
+// tap is a connection with what was read from it before put back, on which what moves is noted.
+type tap struct {
+	net.Conn
+	c       *connection
+	held    []byte
+	in, out *atomic.Int64 // bytes; nil on the client's side
+}
+
+// tap returns the client's connection from its first byte on.
+func (o *opening) tap() *tap { return &tap{Conn: o.c.client, c: o.c, held: o.held} }
+
+// tapped returns a connection to the name, on which bytes are counted.
+func (c *connection) tapped(server net.Conn, held []byte) *tap {
+	t := &tap{Conn: server, c: c, held: held, in: &c.counts.received, out: &c.counts.sent}
+	t.in.Add(int64(len(held)))
+	return t
+}
+
+func (t *tap) Read(b []byte) (int, error) {
+	if len(t.held) > 0 {
+		n := copy(b, t.held)
+		t.held = t.held[n:]
+		return n, nil
+	}
+	n, err := t.Conn.Read(b)
+	t.note(n, t.in)
+	return n, err
+}
+
+func (t *tap) Write(b []byte) (int, error) {
+	n, err := t.Conn.Write(b)
+	t.note(n, t.out)
+	return n, err
+}
+
+func (t *tap) note(n int, count *atomic.Int64) {
+	if n > 0 {
+		t.c.touch()
+		if count != nil {
+			count.Add(int64(n))
+		}
+	}
+}
+
+// CloseWrite ends what is sent.
+func (t *tap) CloseWrite() error { return closeWrite(t.Conn) }
+
+func closeWrite(conn net.Conn) error {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// splice passes bytes both ways until both sides have ended, and closes the connection. The end of one
+// side is passed on as an end, and a reset as a reset.
+func (c *connection) splice(server, client *tap) {
+	var both sync.WaitGroup
+	var ended atomic.Int32
+	carry := func(to, from *tap, count *atomic.Int64) {
+		err := c.carry(to, from, count)
+		switch {
+		case err != nil:
+			c.end()
+		case ended.Add(1) == 2:
+			c.finish()
+		case isReset(from.Conn):
+			c.end()
+		}
+	}
+	both.Go(func() { carry(client, server, server.in) })
+	carry(server, client, server.out)
+	both.Wait()
+}
+
+// carry passes bytes one way, to the end and with it.
+func (c *connection) carry(to, from *tap, count *atomic.Int64) error {
+	if len(from.held) > 0 {
+		n, err := to.Conn.Write(from.held)
+		if count == to.out {
+			to.note(n, count) // what the server said was counted when it was read
+		}
+		if from.held = nil; err != nil {
+			return err
+		}
+	}
+	moved := func(n int) {
+		count.Add(int64(n))
+		c.touch()
+	}
+	if err := c.g.move(to.Conn, from.Conn, moved); err != nil {
+		return err
+	}
+	return closeWrite(to.Conn)
+}
+
+// copied passes bytes through a buffer. It is for what no pipe can be had for.
+func (g *Gateway) copied(to, from net.Conn, moved func(int)) error {
+	b := g.buffers.Get().(*[bufferSize]byte)
+	defer g.buffers.Put(b)
+	for {
+		n, err := from.Read(b[:])
+		if n > 0 {
+			if _, err := to.Write(b[:n]); err != nil {
+				return err
+			}
+			moved(n)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,390 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestHalfClose ends each direction first, and sends on in the other.
+func TestHalfClose(t *testing.T) {
+	message := make([]byte, 3<<20)
+	_, _ = rand.Read(message)
+	message[0] = 1 // no text
+	t.Run("the client first", func(t *testing.T) {
+		w := in(t, 0, Config{})
+		w.server("a.test", func(conn *net.TCPConn) {
+			all, err := io.ReadAll(conn)
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+			_, _ = conn.Write(all)
+		})
+		conn := w.connect("a.test")
+		_, _ = conn.Write(message)
+		_ = conn.CloseWrite()
+		if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, message) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+	t.Run("the server first", func(t *testing.T) {
+		w := in(t, 0, Config{})
+		got := make(chan []byte, 1)
+		w.server("a.test", func(conn *net.TCPConn) {
+			_, _ = conn.Write(message)
+			_ = conn.CloseWrite()
+			all, err := io.ReadAll(conn)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- all
+		})
+		conn := w.connect("a.test")
+		if all, err := io.ReadAll(conn); err != nil || !bytes.Equal(all, message) {
+			t.Errorf("%d bytes, %v", len(all), err)
+		}
+		_, _ = conn.Write(message)
+		_ = conn.Close()
+		if all := <-got; !bytes.Equal(all, message) {
+			t.Errorf("the server got %d bytes", len(all))
+		}
+	})
+	t.Run("nothing is said", func(t *testing.T) {
+		w := in(t, 0, Config{})
+		w.server("a.test", func(conn *net.TCPConn) {
+			_, _ = io.ReadAll(conn)
+			_, _ = io.WriteString(conn, "the time")
+		})
+		conn := w.connect("a.test")
+		_ = conn.CloseWrite()
+		if got, err := io.ReadAll(conn); err != nil || string(got) != "the time" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// TestReset resets each side, in each state.
+func TestReset(t *testing.T) {
+	for _, state := range []string{"open", "the other side ended", "this side ended"} {
+		for _, side := range []string{"client", "server"} {
+			t.Run(side+", "+state, func(t *testing.T) {
+				w := in(t, 0, Config{})
+				accepted := make(chan *net.TCPConn)
+				done := make(chan struct{})
+				defer close(done)
+				w.server("a.test", func(conn *net.TCPConn) {
+					_, _ = io.ReadFull(conn, make([]byte, 4))
+					_, _ = conn.Write([]byte("\x01\x02\x03\x04"))
+					accepted <- conn
+					<-done
+				})
+				this := w.connect("a.test")
+				_, _ = this.Write([]byte("\x01\x02\x03\x04"))
+				other := <-accepted
+				_, _ = io.ReadFull(this, make([]byte, 4))
+				if side == "server" {
+					this, other = other, this
+				}
+				switch state {
+				case "this side ended":
+					_ = this.CloseWrite()
+					if _, err := other.Read(make([]byte, 1)); err != io.EOF {
+						t.Errorf("got %v, want the end", err)
+					}
+				case "the other side ended":
+					_ = other.CloseWrite()
+					_, _ = this.Read(make([]byte, 1))
+				}
+				time.Sleep(20 * time.Millisecond)
+				_ = this.SetLinger(0)
+				_ = this.Close()
+				_ = other.SetDeadline(time.Now().Add(5 * time.Second))
+				if state == "this side ended" { // then only waiting tells, and reading would not
+					if !isReset(other) {
+						t.Error("no reset came")
+					}
+					return
+				}
+				if _, err := other.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("got %v, want a reset", err)
+				}
+			})
+		}
+	}
+}
+
+// TestSlowReader has clients that read nothing, and one beside them that must not notice.
+func TestSlowReader(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("flood.test", func(conn *net.TCPConn) {
+		b := make([]byte, 1<<20)
+		for {
+			if _, err := conn.Write(b); err != nil {
+				return
+			}
+		}
+	})
+	w.server("a.test", echo)
+	for range 30 {
+		conn := w.connect("flood.test")
+		_, _ = conn.Write([]byte{1})
+	}
+	time.Sleep(200 * time.Millisecond)
+	start := time.Now()
+	ping(t, w.connect("a.test"))
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("it took %s", d)
+	}
+}
+
+// TestWithoutPipes takes all descriptors away when a transfer needs pipes.
+func TestWithoutPipes(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("a.test", echo)
+	conn := w.connect("a.test")
+	ping(t, conn)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	none := before
+	none.Cur = 3
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Skip(err)
+	}
+	message := bytes.Repeat([]byte("\x01\x02"), 1<<20)
+	go func() { _, _ = conn.Write(message); _ = conn.CloseWrite() }()
+	got, err := io.ReadAll(conn)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || !bytes.Equal(got, message) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// TestNoDescriptors has the doors wait, and serve again after.
+func TestNoDescriptors(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("a.test", echo)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0) // the client's socket is there before
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "client")
+	defer file.Close()
+	at, err := w.book.address("a.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, none syscall.Rlimit
+	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before)
+	none = before
+	none.Cur = 3
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Skip(err)
+	}
+	err = syscall.Connect(fd, &syscall.SockaddrInet4{Port: w.door, Addr: at.As4()})
+	var use, after syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &use)
+	time.Sleep(300 * time.Millisecond)
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spent := time.Duration(after.Utime.Nano() + after.Stime.Nano() - use.Utime.Nano() - use.Stime.Nano()); spent > 150*time.Millisecond {
+		t.Errorf("waiting took %s of a processor", spent)
+	}
+	_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: 5})
+	if _, err := syscall.Write(fd, []byte("\x01\x02")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := syscall.Read(fd, make([]byte, 2)); n <= 0 {
+		t.Errorf("no answer: %v", err)
+	}
+}
+
+// TestTenThousand has 10,000 connections at once, or as many as there are descriptors for: four
+// each, since both ends are in this process.
+func TestTenThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	n := min(10_000, (descriptors()-500)/4)
+	w := in(t, 0, Config{Connections: 10_000})
+	w.config.Connections = 10_000                // more than a quarter of the descriptors
+	w.server("a.test", func(conn *net.TCPConn) { // without a buffer for each, which would be measured, too
+		var b [4]byte
+		for {
+			n, err := conn.Read(b[:])
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write(b[:n])
+		}
+	})
+	var before, during runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	conns := make([]*net.TCPConn, n)
+	var all sync.WaitGroup
+	work := make(chan int)
+	talk := func(i int) {
+		if _, err := conns[i].Write([]byte("\x01\x02\x03\x04")); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.ReadFull(conns[i], make([]byte, 4)); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 16 {
+		all.Go(func() {
+			for i := range work {
+				conn, err := w.try("a.test")
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				_ = conn.SetDeadline(time.Now().Add(time.Minute))
+				conns[i] = conn
+				talk(i)
+			}
+		})
+	}
+	start := time.Now()
+	for i := range conns {
+		work <- i
+	}
+	close(work)
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	opened := time.Since(start)
+	runtime.GC()
+	runtime.ReadMemStats(&during)
+	start = time.Now()
+	for i := range conns {
+		talk(i)
+	}
+	spoke := time.Since(start)
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	each := int64(during.HeapInuse+during.StackInuse-before.HeapInuse-before.StackInuse) / int64(n)
+	t.Logf("%d connections: opened in %s, each used again in %s, %d bytes each with both ends", n, opened, spoke, each)
+	if each > 40<<10 {
+		t.Errorf("an idle connection takes %d bytes", each)
+	}
+	w.Close()
+	if r := w.Take(); len(r) != 1 || r[0].Count != int64(n) || r[0].Sent != int64(n)*8 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// BenchmarkConnect compares connecting and one exchange through a gateway with doing so directly.
+func BenchmarkConnect(b *testing.B) {
+	w := in(b, 0, Config{})
+	w.server("a.test", echo)
+	round := func(conn net.Conn, err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := conn.Write([]byte{1}); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			b.Fatal(err)
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0) // or ports run out
+		_ = conn.Close()
+	}
+	at, err := w.book.address("a.test")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var direct, through time.Duration
+	for b.Loop() {
+		start := time.Now()
+		round(net.Dial("tcp4", w.servers["a.test"]))
+		between := time.Now()
+		round(w.tryAt(at.String()))
+		direct += between.Sub(start)
+		through += time.Since(between)
+	}
+	b.ReportMetric(float64(direct.Microseconds())/float64(b.N), "direct-µs")
+	b.ReportMetric(float64(through.Microseconds())/float64(b.N), "through-µs")
+}
+
+// BenchmarkBulk compares a transfer through a gateway with one through the plainest proxy.
+func BenchmarkBulk(b *testing.B) {
+	const size = 256 << 20
+	w := in(b, 0, Config{})
+	w.server("a.test", func(conn *net.TCPConn) {
+		chunk := make([]byte, 1<<20)
+		_, _ = conn.Read(chunk[:1])
+		for range size / len(chunk) {
+			if _, err := conn.Write(chunk); err != nil {
+				return
+			}
+		}
+	})
+	proxy, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer proxy.Close()
+	go func() {
+		for {
+			client, err := proxy.Accept()
+			if err != nil {
+				return
+			}
+			server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp4", w.servers["a.test"])
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(server, client) }()
+			go func() { _, _ = io.Copy(client, server); client.Close(); server.Close() }()
+		}
+	}()
+	chunk := make([]byte, 1<<20)
+	fetch := func(conn net.Conn, err error) time.Duration {
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer conn.Close()
+		start := time.Now()
+		_, _ = conn.Write([]byte{1})
+		for got := 0; got < size; {
+			n, err := conn.Read(chunk)
+			if err != nil {
+				b.Fatal(err)
+			}
+			got += n
+		}
+		return time.Since(start)
+	}
+	at, err := w.book.address("a.test")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var plain, through time.Duration
+	for b.Loop() {
+		plain += fetch(net.Dial("tcp4", proxy.Addr().String()))
+		through += fetch(w.tryAt(at.String()))
+	}
+	b.ReportMetric(float64(plain)/float64(through), "ratio")
+	b.ReportMetric(size*float64(b.N)/through.Seconds()/1e9, "GB/s")
+}

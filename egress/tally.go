@@ -1,0 +1,146 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// A program may try any number of names. What is remembered of that is bounded, and what was refused
+// does not take the place of what was allowed.
+const (
+	maxRefused = 1000
+	maxAllowed = 10_000
+)
+
+var (
+	errUnrecorded = errors.New("the decision can't be recorded, and nothing leaves without a record")
+	errTooMany    = fmt.Errorf("%d different destinations are allowed at most, until the run ends", maxAllowed)
+)
+
+// tally counts decisions, and bytes under them.
+type tally struct {
+	decided func(ctx context.Context, d Decision) error
+
+	period atomic.Int64 // how often it was taken
+	mu     sync.Mutex
+	of     map[Decision]*entry
+	order  []*entry
+	kept   [2]int // entries that refuse, and that allow
+	more   int64  // refusals that no entry was made for
+}
+
+// entry is what is counted of one decision.
+type entry struct {
+	Decision
+	sent, received atomic.Int64
+
+	count   int64 // under the tally's lock
+	holders int   // connections that may still count bytes; under the tally's lock
+
+	telling sync.Mutex   // so that nothing leaves while decided is still at it for another connection
+	told    atomic.Int64 // 1 + the period in which decided was told
+}
+
+// note counts d, and tells decided of it if this is the first time. An allowed decision may be acted
+// on only if there is no error, which is a reason for a person. The entry, which may be nil, must be
+// released.
+func (t *tally) note(ctx context.Context, d Decision) (*entry, error) {
+	e := t.hold(d)
+	if e == nil {
+		return nil, errTooMany
+	}
+	err := e.tell(context.WithoutCancel(ctx), t)
+	if err == nil || !d.Allowed {
+		return e, nil
+	}
+	t.mu.Lock()
+	e.count--
+	t.mu.Unlock()
+	t.release(e)
+	return nil, errUnrecorded
+}
+
+// hold counts d without telling anybody. It returns nil when there are too many.
+func (t *tally) hold(d Decision) *entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.of[d]
+	if e == nil {
+		which, most := 0, maxRefused
+		if d.Allowed {
+			which, most = 1, maxAllowed
+		}
+		if t.kept[which] >= most {
+			t.more++
+			return nil
+		}
+		if t.of == nil {
+			t.of = map[Decision]*entry{}
+		}
+		e = &entry{Decision: d}
+		t.of[d] = e
+		t.order = append(t.order, e)
+		t.kept[which]++
+	}
+	e.count++
+	e.holders++
+	return e
+}
+
+func (t *tally) release(e *entry) {
+	if e == nil {
+		return
+	}
+	t.mu.Lock()
+	e.holders--
+	t.mu.Unlock()
+}
+
+func (e *entry) tell(ctx context.Context, t *tally) error {
+	e.telling.Lock()
+	defer e.telling.Unlock()
+	now := t.period.Load() + 1
+	if e.told.Load() == now || t.decided == nil {
+		return nil
+	}
+	if err := t.decided(ctx, e.Decision); err != nil {
+		return err
+	}
+	e.told.Store(now)
+	return nil
+}
+
+// take returns what was counted since the last time. It keeps what connections still count under.
+func (t *tally) take() []Record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.period.Add(1)
+	var records []Record
+	before := t.order
+	t.order, t.kept = nil, [2]int{}
+	for _, e := range before {
+		r := Record{Decision: e.Decision, Count: e.count, Sent: e.sent.Swap(0), Received: e.received.Swap(0)}
+		e.count = 0
+		if r.Count > 0 || r.Sent > 0 || r.Received > 0 {
+			records = append(records, r)
+		}
+		if e.holders == 0 {
+			delete(t.of, e.Decision)
+			continue
+		}
+		t.order = append(t.order, e)
+		if e.Allowed {
+			t.kept[1]++
+		} else {
+			t.kept[0]++
+		}
+	}
+	if t.more > 0 {
+		records = append(records, Record{Decision: Decision{Reason: fmt.Sprintf("and %d more", t.more)}, Count: t.more})
+		t.more = 0
+	}
+	return records
+}

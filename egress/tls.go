@@ -1,0 +1,192 @@
+package egress
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"slices"
+	"time"
+)
+
+// farewell is how long a client may take to read why it is refused.
+const farewell = time.Second
+
+// secure passes TLS on whose ClientHello was held.
+func (c *connection) secure(ctx context.Context, o *opening, opens bool) {
+	if no := checkHello(o.held, c.name, false); no != nil {
+		c.stop(ctx, no)
+		return
+	}
+	if opens {
+		c.relay(ctx, o, c.g.config.Relay.Secure)
+		return
+	}
+	server, err := o.settle()
+	if err != nil {
+		return
+	}
+	c.greet(ctx, server, o.tap(), false)
+}
+
+// greet sends the ClientHello that the client's first bytes are, and was checked, and passes on the
+// rest, if the rest is no second one for another name: a server may ask for a second one
+// (HelloRetryRequest), and some, OpenSSL among them, then go by the name in that.
+func (c *connection) greet(ctx context.Context, server, client *tap, nameless bool) {
+	n, err := helloEnd(client.held)
+	if err != nil || n == 0 { // it was checked, so this is our bug
+		return
+	}
+	hello := client.held[:n:n]
+	client.held = client.held[n:]
+	if _, err := server.Write(hello); err != nil {
+		return
+	}
+	// What the client sends meanwhile waits: it can be early data, or a second hello that nobody asked for yet.
+	again, err := c.answered(server, client)
+	for again && err == nil {
+		again, err = c.retry(ctx, server, client, nameless)
+	}
+	if err == nil {
+		c.splice(server, client)
+	}
+}
+
+// answered passes the beginning of the server's answer on, and says whether it asks for another hello.
+func (c *connection) answered(server, client *tap) (again bool, err error) {
+	var said []byte
+	b := make([]byte, 4<<10)
+	for unknown := true; unknown && len(said) < maxHello; again, unknown = asksAgain(said) {
+		n, err := server.Read(b)
+		said = append(said, b[:n]...)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	_, err = client.Write(said)
+	return again, err
+}
+
+// retry passes on one record of a client that was asked for another hello, or all those that the hello
+// is in, once it was checked. It says whether the hello is still to come.
+func (c *connection) retry(ctx context.Context, server, client *tap, nameless bool) (again bool, err error) {
+	var sent []byte
+	for {
+		if sent, err = readRecord(client, sent); err != nil {
+			return false, err
+		}
+		switch sent[0] {
+		case recordSpec, recordData: // sent for the sake of middle boxes, or early data that the server skips
+			_, err = server.Write(sent)
+			return true, err
+		case recordAlert:
+			_, err = server.Write(sent)
+			return false, err
+		}
+		n, err := helloEnd(sent)
+		if n == 0 && err == nil {
+			continue
+		}
+		if no := checkHello(sent, c.name, nameless); no != nil {
+			c.stop(ctx, no)
+			return false, no
+		}
+		_, err = server.Write(sent)
+		return false, err
+	}
+}
+
+// readRecord appends a whole record to b.
+func readRecord(r io.Reader, b []byte) ([]byte, error) {
+	at := len(b)
+	b = append(b, make([]byte, recordHead)...)
+	if _, err := io.ReadFull(r, b[at:]); err != nil {
+		return nil, err
+	}
+	size := int(binary.BigEndian.Uint16(b[at+3:]))
+	if size > maxSealed {
+		return nil, &stopped{reason: "a TLS record is too long"}
+	}
+	b = slices.Grow(b, size)[:at+recordHead+size]
+	_, err := io.ReadFull(r, b[at+recordHead:])
+	return b, err
+}
+
+// stop tells a TLS client why it is refused: with an alert, after which it fails at once and can say so.
+func (c *connection) stop(ctx context.Context, no *stopped) {
+	c.record(ctx, no.reason, false)
+	_ = c.client.SetDeadline(time.Now().Add(farewell))
+	if _, err := c.client.Write([]byte{recordAlert, 3, 3, 0, 2, 2, no.alert}); err == nil {
+		c.leave()
+	}
+}
+
+// leave waits until the client closes: to close before it was read would reset the connection, and
+// take away from the client what it was told.
+func (c *connection) leave() {
+	_ = closeWrite(c.client)
+	_, _ = io.CopyN(io.Discard, c.client, maxHello)
+	c.finish()
+}
+
+// postgres passes PostgreSQL's requests for encryption on, one byte of answer for each, and then TLS.
+//
+// A hello without SNI passes: these servers need none, and clients before libpq 14 send none. Where
+// many databases are behind one address, the server then goes by what is said inside the TLS. What
+// follows a refusal of encryption is in the clear, and names no host.
+func (c *connection) postgres(ctx context.Context, o *opening) {
+	server, err := o.settle()
+	if err != nil {
+		return
+	}
+	client := o.tap()
+	for s := sawPostgres; s == sawPostgres; {
+		n := len(postgresRequests[0])
+		request := client.held[:n:n]
+		client.held = client.held[n:]
+		var answer [1]byte
+		if _, err := server.Write(request); err != nil {
+			return
+		}
+		if _, err := io.ReadFull(server, answer[:]); err != nil {
+			c.splice(server, client)
+			return
+		}
+		if _, err := client.Write(answer[:]); err != nil {
+			return
+		}
+		if answer[0] != 'S' && answer[0] != 'N' { // GSSAPI's encryption, or an error
+			c.splice(server, client)
+			return
+		}
+		var why string
+		if s, why, err = c.lookAgain(client); err != nil {
+			return
+		}
+		switch {
+		case s == sawTLS:
+			if no := checkHello(client.held, c.name, true); no != nil {
+				c.stop(ctx, no)
+				return
+			}
+			c.greet(ctx, server, client, true)
+		case s == sawDoubt, s == sawHTTP, answer[0] == 'S':
+			if why == "" {
+				why = "what followed PostgreSQL's request for encryption is no PostgreSQL"
+			}
+			c.refuse(ctx, why)
+		case s == sawOther:
+			c.splice(server, client)
+		}
+	}
+}
+
+// lookAgain looks at what a client says after the beginning.
+func (c *connection) lookAgain(client *tap) (sight, string, error) {
+	o := &opening{c: c, held: client.held, hurry: hurry{conn: c.client, done: make(chan struct{})}}
+	s, why, err := o.look()
+	client.held = o.held
+	return s, why, err
+}

@@ -1,0 +1,76 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// asker returns what shows the user of a call's client the questions of the run that the call has
+// started: see pipeline.Request. A client that can show dialogs only between calls, as those of the
+// 2026-07-28 protocol, or none at all, is told the command that a person can type; so is every client
+// that wants to know how the call goes on.
+func (s *Server) asker(call context.Context, c *call) func(context.Context, *approval.Pending) {
+	if s.cfg.Approvals == nil {
+		return nil
+	}
+	turn := make(chan struct{}, 1) // one dialog after the other
+	return func(ctx context.Context, p *approval.Pending) {
+		c.progress.say(waitingText(p.Question))
+		if !canElicit(call) || server.IsModernRequest(call) {
+			return
+		}
+		// The client is known to the call's context; either one's end is the dialog's.
+		call, cancel := context.WithCancel(call)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-call.Done():
+			return
+		}
+		s.askUser(call, p)
+	}
+}
+
+// askUser asks in a dialog, and answers p if there is an answer.
+func (s *Server) askUser(ctx context.Context, p *approval.Pending) {
+	if outcomeOf(p) != nil {
+		return
+	}
+	said, err := s.mcp.RequestElicitation(ctx, mcp.ElicitationRequest{Params: dialog(p.Question)})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Info("a client that says it has dialogs could not be asked", "error", err)
+		}
+		return
+	}
+	a, ok := decision(p.Question, said)
+	if !ok {
+		return
+	}
+	if err := s.cfg.Approvals.Answer(ctx, p.Question.ID, a); err != nil && ctx.Err() == nil {
+		s.log.Warn("an answer of a client's user had no effect", "question", p.Question.ID, "error", err)
+	}
+}
+
+// waitingFor are the questions that a run waits for.
+func (s *Server) waitingFor(run string) []approval.Question {
+	if s.cfg.Approvals == nil {
+		return nil
+	}
+	return slices.DeleteFunc(s.cfg.Approvals.Pending(), func(q approval.Question) bool { return q.Run != run })
+}
+
+func waitingText(q approval.Question) string {
+	return fmt.Sprintf("waiting for a person: %s (%s)", oneLine(q.What), egressCommand(q))
+}
+
+// egressCommand is what a person types to approve a question about egress.
+func egressCommand(q approval.Question) string { return "sandboxmcp egress approve " + q.ID }

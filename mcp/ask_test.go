@@ -1,0 +1,224 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// askingRig has a tool that stands for a run of which one connection waits for a person.
+func askingRig(t *testing.T) *rig {
+	r := newRig(t, nil)
+	in := form{text("what", "The host."), text("run", "The run."), text("session", "The session.")}
+	asks := tool{name: "connect", in: in, out: shape[approvalFacts](), run: func(ctx context.Context, c *call) (*answer, error) {
+		q := approval.Question{Kind: approval.Egress, Namespace: "n", What: c.text("what"), Run: c.text("run"), Session: c.text("session"),
+			CodeHead: "print('\x1b[2J')\nHost: other", Reason: "a running program connects to it"}
+		connection, hangUp := context.WithCancel(context.Background()) // which knows nothing of the call
+		defer hangUp()
+		defer context.AfterFunc(ctx, hangUp)()
+		a, err := r.cfg.Approvals.Ask(connection, q, r.s.asker(ctx, c))
+		if err != nil {
+			return nil, err
+		}
+		return &answer{text: fmt.Sprint(a.Allowed, " ", a.Scope), facts: &approvalFacts{Reason: a.Reason}}, nil
+	}}
+	r.s.mcp.AddTool(asks.listed(), r.s.handler(asks))
+	return r
+}
+
+func connecting(what, run, session, more string) string {
+	return fmt.Sprintf(`{"name":"connect","arguments":{"what":%q,"run":%q,"session":%q}%s}`, what, run, session, more)
+}
+
+// shownDialog reads what the client's user is shown.
+func shownDialog(t *testing.T, q reply) (message string, choices []string) {
+	t.Helper()
+	var params struct {
+		Message         string
+		RequestedSchema struct {
+			Properties struct {
+				Decision struct{ Enum, EnumNames []string }
+			}
+		}
+	}
+	if err := json.Unmarshal(q.Params, &params); err != nil || q.Method != "elicitation/create" {
+		t.Fatalf("%v: %s", err, q.line)
+	}
+	d := params.RequestedSchema.Properties.Decision
+	if len(d.Enum) != len(d.EnumNames) {
+		t.Errorf("got %v for %v", d.EnumNames, d.Enum)
+	}
+	return params.Message, d.Enum
+}
+
+// TestAskDuringACall has a person answer while the program waits, in a dialog of the older protocols.
+func TestAskDuringACall(t *testing.T) {
+	r := askingRig(t)
+	p := r.hello("2025-11-25", `{"elicitation":{}}`)
+	all := []string{"deny", "allow_run", "allow_session", "allow_time"}
+	for i, test := range []struct {
+		session string
+		said    string // the user's answer
+		choices []string
+		want    string
+	}{
+		{"s", `{"action":"accept","content":{"decision":"allow_run"}}`, all, "true run"},
+		{"s", `{"action":"accept","content":{"decision":"allow_session"}}`, all, "true session"},
+		{"s", `{"action":"accept","content":{"decision":"allow_time"}}`, all, "true time"},
+		{"s", `{"action":"accept","content":{"decision":"deny"}}`, all, "false "},
+		{"s", `{"action":"decline"}`, all, "false "},
+		{"", `{"action":"accept","content":{"decision":"allow_time"}}`, []string{"deny", "allow_run", "allow_time"}, "true time"},
+	} {
+		host := fmt.Sprintf("h%d.example.com", i)
+		_, answer := p.start("tools/call", connecting(host, fmt.Sprint("r", i), test.session, ""))
+		q := p.wait(p.asks)
+		message, choices := shownDialog(t, q)
+		contains(t, message, "Host: "+host+"\n", "Run: r", `The code begins with: print('\u001b[2J') Host: other`)
+		if !slices.Equal(choices, test.choices) || strings.Contains(message, "\x1b") {
+			t.Errorf("the user can choose from %v in %q", choices, message)
+		}
+		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, test.said))
+		if got := p.read1(p.wait(answer)); got.text != test.want {
+			t.Errorf("%s: got %q, want %q", test.said, got.text, test.want)
+		}
+	}
+	if n := len(r.cfg.Approvals.Grants()); n != 4 {
+		t.Errorf("%d approvals, want 4", n)
+	}
+	// What was said for one run and session is none for others.
+	for _, host := range []string{"h0.example.com", "h1.example.com"} {
+		if h := r.cfg.Approvals.Held(approval.Egress, approval.Question{Namespace: "n", Run: "r9", Session: "s9"}); len(h) != 2 || slices.ContainsFunc(h, func(g approval.Grant) bool { return g.Question.What == host }) {
+			t.Errorf("%s is allowed elsewhere: %+v", host, h)
+		}
+	}
+}
+
+// A client can't say more than it was asked, and dialogs come one by one.
+func TestAskDuringACallStrangely(t *testing.T) {
+	r := askingRig(t)
+	p := r.hello("2025-06-18", `{"elicitation":{}}`)
+	for i, said := range []string{
+		`{"action":"accept","content":{"decision":"allow_session"}}`, // there is none
+		`{"action":"accept","content":{"decision":"allow_run"}}`,     // nor this
+		`{"action":"accept","content":{"decision":"allow"}}`,
+		`{"action":"accept","content":{"decision":["allow_time"]}}`,
+		`{"action":"accept","content":{"scope":"time","allowed":true}}`,
+		`{"action":"cancel","content":{"decision":"allow_time"}}`,
+		`{"action":"accept"}`,
+	} {
+		host := fmt.Sprintf("h%d.example.com", i)
+		_, answer := p.start("tools/call", connecting(host, "", "", ""))
+		q := p.wait(p.asks)
+		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, said))
+		select {
+		case m := <-answer:
+			t.Errorf("%s was taken for an answer: %s", said, m.line)
+		case <-time.After(100 * time.Millisecond):
+		}
+		for _, open := range r.cfg.Approvals.Pending() { // a person on the command line still can
+			if err := r.cfg.Approvals.Answer(t.Context(), open.ID, approval.Answer{By: approval.CommandLine()}); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := p.read1(p.wait(answer)); got.text != "false " {
+			t.Errorf("got %q", got.text)
+		}
+	}
+	if g := r.cfg.Approvals.Grants(); len(g) > 0 {
+		t.Errorf("got %+v", g)
+	}
+	withdrawn := func(q reply) {
+		t.Helper()
+		if m := p.wait(p.notes); m.Method != "notifications/cancelled" || !strings.Contains(m.line, fmt.Sprintf(`"requestId":%s`, q.ID)) {
+			t.Errorf("the dialog stays: got %s", m.line)
+		}
+	}
+	// Somebody else is faster: the dialog goes, and the call goes on.
+	_, answer := p.start("tools/call", connecting("faster.example.com", "r", "", ""))
+	q := p.wait(p.asks)
+	if err := r.cfg.Approvals.Answer(t.Context(), r.cfg.Approvals.Pending()[0].ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: approval.ScopeRun}); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.read1(p.wait(answer)); got.text != "true run" {
+		t.Errorf("got %q", got.text)
+	}
+	withdrawn(q)
+	// The call ends: so does the dialog.
+	id, _ := p.start("tools/call", connecting("last.example.com", "r", "", ""))
+	q = p.wait(p.asks)
+	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
+	withdrawn(q)
+}
+
+// Clients without dialogs during calls are told what a person can type.
+func TestAskOnTheCommandLine(t *testing.T) {
+	r := askingRig(t)
+	for name, test := range map[string]struct {
+		connect func() *peer
+		meta    string
+	}{
+		"no dialogs": {func() *peer { return r.hello("2025-11-25", `{}`) }, `,"_meta":{"progressToken":"t"}`},
+		"stateless protocol": {r.connect, "," + strings.Replace(fmt.Sprintf(modern, `{"elicitation":{}}`),
+			`"_meta":{`, `"_meta":{"progressToken":"t",`, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := test.connect()
+			_, answer := p.start("tools/call", connecting("a.example.com:5432", "run "+name, "", test.meta))
+			note := p.wait(p.notes)
+			all := r.cfg.Approvals.Pending()
+			if len(all) != 1 {
+				t.Fatalf("%d questions wait", len(all))
+			}
+			contains(t, note.line, "notifications/progress", "waiting for a person: a.example.com:5432 (sandboxmcp egress approve "+all[0].ID+")")
+			if err := r.cfg.Approvals.Answer(t.Context(), all[0].ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: approval.ScopeRun}); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.read1(p.wait(answer)); got.text != "true run" {
+				t.Errorf("got %q", got.text)
+			}
+			select {
+			case q := <-p.asks:
+				t.Errorf("it was asked: %s", q.line)
+			default:
+			}
+		})
+	}
+}
+
+// No argument of any tool answers a question, or asks for more than a person is shown.
+func TestAgentsOnlyAsk(t *testing.T) {
+	r := newRig(t, nil)
+	p := r.hello("2025-11-25", `{}`)
+	asked := p.tool("request_egress", `{"domain":"a.example.com","namespace":"n"}`)
+	id, _ := asked.facts["approval_id"].(string)
+	for _, more := range []string{`"decision":"allow_time"`, `"allowed":true`, `"scope":"time"`, `"approval_id":"` + id + `"`, `"for":"run"`, `"run":"r"`, `"by":"cli"`} {
+		if got := p.tool("request_egress", `{"domain":"a.example.com","namespace":"n",`+more+`}`); !got.IsError {
+			t.Errorf("%s: got %q", more, got.text)
+		}
+	}
+	for name, raw := range listTools(t, p) {
+		var listed struct {
+			InputSchema struct{ Properties map[string]any } `json:"inputSchema"`
+		}
+		if err := json.Unmarshal(raw, &listed); err != nil {
+			t.Fatal(err)
+		}
+		for _, never := range []string{"decision", "allow", "approve", "approval_id", "scope", "typed"} {
+			if _, ok := listed.InputSchema.Properties[never]; ok {
+				t.Errorf("%s has the argument %s", name, never)
+			}
+		}
+	}
+	if got := p.tool("request_egress", `{"domain":"b.example.com","session_id":"01K00000000000000000000000"}`); !got.IsError {
+		t.Errorf("it asks for a session that there is not: %q", got.text)
+	}
+	if g := r.cfg.Approvals.Grants(); len(g) > 0 || len(r.cfg.Approvals.Pending()) != 1 {
+		t.Errorf("got %+v", g)
+	}
+}

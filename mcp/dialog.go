@@ -1,0 +1,95 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// decided is a button of a dialog. Clients show the label, or the value where they know no labels.
+type decided struct{ value, label, scope string }
+
+const deny = "deny"
+
+// decisions are what a person can say to q: no, or yes to what was asked or to less.
+func decisions(q approval.Question) []decided {
+	all := []decided{{deny, "Deny", ""}}
+	if q.Run != "" {
+		all = append(all, decided{"allow_run", "Allow for this run", approval.ScopeRun})
+	}
+	if q.Session != "" {
+		all = append(all, decided{"allow_session", "Allow for this session", approval.ScopeSession})
+	}
+	return append(all, decided{"allow_time", fmt.Sprintf("Allow for %s in namespace %s", duration(q.For), q.Namespace), approval.ScopeTime})
+}
+
+// decision is what a client's user said to q, if that is an answer.
+func decision(q approval.Question, said *mcp.ElicitationResult) (approval.Answer, bool) {
+	a := approval.Answer{By: approval.Elicitation()}
+	content, _ := said.Content.(map[string]any)
+	switch {
+	case said.Action == mcp.ElicitationResponseActionDecline, content["decision"] == deny:
+		a.Reason = "the user said no"
+		return a, true
+	case said.Action != mcp.ElicitationResponseActionAccept:
+		return a, false
+	}
+	for _, d := range decisions(q)[1:] {
+		if content["decision"] == d.value {
+			a.Allowed, a.Scope = true, d.scope
+			return a, true
+		}
+	}
+	return a, false
+}
+
+// dialog is what the client's user is shown. What the agent or its program wrote is marked as that,
+// and can't pretend to be ours: it is in one line.
+func dialog(q approval.Question) mcp.ElicitationParams {
+	text := fmt.Sprintf("Code that an agent runs in sandboxmcp asks for network access.\nHost: %s\nNamespace: %s", oneLine(q.What), oneLine(q.Namespace))
+	for _, f := range [][2]string{
+		{"Session", q.Session}, {"Run", q.Run}, {"Only for the code with SHA-256", q.CodeSHA256}, {"The code begins with", q.CodeHead},
+	} {
+		if f[1] != "" {
+			text += "\n" + f[0] + ": " + oneLine(f[1])
+		}
+	}
+	if q.Run == "" && q.Reason != "" { // of a run, the question says it all
+		text += "\nThe agent's reason: " + oneLine(q.Reason)
+	}
+	text += "\nFor: " + duration(q.For)
+	var values, labels []string
+	for _, d := range decisions(q) {
+		values, labels = append(values, d.value), append(labels, d.label)
+	}
+	return mcp.ElicitationParams{
+		Mode:    mcp.ElicitationModeForm,
+		Message: text,
+		RequestedSchema: members{
+			{"type", "object"},
+			{"properties", members{{"decision", members{
+				{"type", "string"}, {"title", "Decision"}, {"description", "Whether the host may be reached, and for how long at most."},
+				{"enum", values}, {"enumNames", labels},
+			}}}},
+			{"required", []string{"decision"}},
+		},
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(readable(s)), " ") }
+
+// duration leaves out what is zero at the end: 1h, not 1h0m0s.
+func duration(d time.Duration) string {
+	s := d.Round(time.Second).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

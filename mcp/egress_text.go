@@ -1,0 +1,59 @@
+package mcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// egress tells what a run was refused, and how to ask for it. What it was allowed is in the facts.
+func (t *telling) egress() {
+	var ask []string
+	told, left := 0, 0
+	for _, d := range t.res.Egress {
+		t.f.Egress = append(t.f.Egress, egressDecision(d))
+		switch {
+		case d.Allowed:
+			continue
+		case told == maxListed:
+			left++
+			continue
+		}
+		told++
+		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
+		if domain := domainOf(d); !slices.Contains(ask, domain) {
+			ask = append(ask, domain)
+		}
+	}
+	if left > 0 {
+		t.line("egress was refused to %s", count(left, "more host"))
+	}
+	if len(ask) > 0 && t.all.Refused == nil { // else it is the refusal that says what to do
+		t.line("what to do: request_egress asks a person for %s; once approved, name it in allowed_domains of the next call; or do without", strings.Join(ask, ", "))
+	}
+}
+
+// hostOf is the host with its port, where one was connected to.
+func hostOf(d pipeline.Decision) string {
+	if d.Port == 0 {
+		return oneLine(d.Name)
+	}
+	return fmt.Sprintf("%s:%d", oneLine(d.Name), d.Port)
+}
+
+// domainOf is the host as allowed_domains has it: web ports are left out.
+func domainOf(d pipeline.Decision) string {
+	if d.Port == 80 || d.Port == 443 {
+		d.Port = 0
+	}
+	return hostOf(d)
+}
+
+func times(n int64) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d times)", n)
+}

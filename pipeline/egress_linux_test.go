@@ -1,0 +1,394 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// town has names that lead to servers on this machine's loopback addresses.
+type town struct {
+	mu    sync.Mutex
+	names map[string]netip.Addr
+	asked []string
+}
+
+func (w *town) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	host = strings.TrimSuffix(host, ".")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked = append(w.asked, host)
+	if a, ok := w.names[host]; ok {
+		return []netip.Addr{a}, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+func (w *town) looked(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.asked, host)
+}
+
+// serve has name lead to a web server, whose port it returns. The server says which Host it was asked for.
+func (w *town) serve(t *testing.T, name string, h http.Handler) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.9:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
+	s.Start()
+	t.Cleanup(s.Close)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names[name] = netip.MustParseAddr("127.0.0.9")
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// newTown is a pipeline whose operator allows what is given.
+func newTown(t *testing.T, allow []string, change func(*Config)) (*Pipeline, *flakyLog, *vault.Memory, *town) {
+	t.Helper()
+	w := &town{names: map[string]netip.Addr{}}
+	p, log, memory := newReal(t, func(c *Config) {
+		policy, err := egress.NewPolicy(allow, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Egress = Egress{Policy: policy, Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+		if change != nil {
+			change(c)
+		}
+	})
+	return p, log, memory, w
+}
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello from %s", r.Host) })
+
+// fetch is a program that fetches a page and says how that went.
+func fetch(urls ...string) []byte {
+	list, _ := json.Marshal(urls)
+	return []byte(`
+import urllib.request, time, sys
+for url in ` + string(list) + `:
+    began = time.time()
+    try:
+        print(urllib.request.urlopen(url, timeout=20).read().decode())
+    except Exception as e:
+        print(type(e).__name__, e)
+    if time.time() - began > 5: print("that took long")
+`)
+}
+
+func python(code []byte, change func(*Request)) Request {
+	q := Request{Language: "python", Code: code}
+	if change != nil {
+		change(&q)
+	}
+	return q
+}
+
+func TestEgressByName(t *testing.T) {
+	p, log, _, w := newTown(t, nil, nil)
+	port := w.serve(t, "web.test", hello)
+	w.serve(t, "other.test", hello)
+	web := fmt.Sprintf("web.test:%d", port)
+	res, err := p.Do(t.Context(), python(fetch("http://"+web, "http://"+web, "http://other.test", "http://127.0.0.9:"+fmt.Sprint(port)), func(q *Request) {
+		q.Allow, q.Typed = []string{web}, true
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(res.Stdout), "\n")
+	if len(lines) != 4 || lines[0] != "hello from "+web || lines[1] != lines[0] || !strings.Contains(lines[2], "Name or service not known") || strings.Contains(lines[3], "hello") {
+		t.Errorf("got %q", res.Stdout)
+	}
+	if w.looked("other.test") {
+		t.Error("a name that is not allowed was looked up outside")
+	}
+	var allowed, denied Decision
+	for _, d := range res.Egress {
+		switch d.Name {
+		case "web.test":
+			if d.Port == port {
+				allowed = d
+			}
+		case "other.test":
+			denied = d
+		}
+	}
+	if !allowed.Allowed || allowed.Count != 2 || allowed.Sent < 50 || allowed.Received < 50 || allowed.Reason != "allowed by web.test" {
+		t.Errorf("allowed: %+v", allowed)
+	}
+	if denied.Allowed || denied.Count < 1 || !strings.Contains(denied.Reason, "ask for the domain other.test") {
+		t.Errorf("denied: %+v", denied)
+	}
+	all := kinds(t, log)
+	start, end := slices.Index(all, event.ExecutionStarted), slices.Index(all, event.ExecutionCompleted)
+	if a, d := slices.Index(all, event.EgressApproved), slices.Index(all, event.EgressDenied); a < start || a > end || d < start || d > end {
+		t.Errorf("rows %v", all)
+	}
+	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil || row.Kind == event.ExecutionCompleted && !strings.Contains(string(row.Data), "other.test") {
+			t.Errorf("%v, %s", err, row.Data)
+		}
+	}
+}
+
+// A decision that can't be recorded lets nothing out.
+func TestEgressNeedsTheLog(t *testing.T) {
+	p, log, _, w := newTown(t, nil, nil)
+	var reached bool
+	port := w.serve(t, "web.test", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	web := fmt.Sprintf("web.test:%d", port)
+	log.failAt(event.EgressApproved)
+	res, err := p.Do(t.Context(), python(fetch("http://"+web), func(q *Request) { q.Allow, q.Typed = []string{web}, true }))
+	if err != nil || reached || len(res.Egress) == 0 || !strings.Contains(fmt.Sprint(res.Egress), "recorded") {
+		t.Errorf("%v, reached %v, %+v", err, reached, res.Egress)
+	}
+}
+
+func TestWhatMayBeNamed(t *testing.T) {
+	p, _, _, _ := newTown(t, []string{"*.ok.test"}, nil)
+	for name, tt := range map[string]struct {
+		allow []string
+		typed bool
+		want  string // "" runs
+	}{
+		"covered":               {[]string{"a.ok.test"}, false, ""},
+		"narrower port":         {[]string{"a.ok.test:443"}, false, ""},
+		"another port":          {[]string{"a.ok.test:22"}, false, "may not be reached"},
+		"another name":          {[]string{"a.ok.test", "evil.test"}, false, "evil.test may not be reached"},
+		"wider":                 {[]string{"*.test.example"}, false, "may not be reached"},
+		"typed by a person":     {[]string{"evil.test"}, true, ""},
+		"nothing":               {[]string{}, false, ""},
+		"no pattern":            {[]string{"10.0.0.1"}, true, "addresses can't be allowed"},
+		"not even for a person": {[]string{"*"}, true, "would allow every name"},
+	} {
+		_, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Allow: tt.allow, Typed: tt.typed})
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+	// Without a network of its own, a sandbox has no way out: refused when asked for, else not there.
+	_, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Profile: "landlock", Allow: []string{"a.ok.test"}})
+	if err == nil || !strings.Contains(err.Error(), backends.LayerNet) {
+		t.Errorf("landlock: %v", err)
+	}
+	if _, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Profile: "landlock"}); err != nil {
+		t.Errorf("landlock, nothing asked for: %v", err)
+	}
+}
+
+func newAsking(t *testing.T, ask bool) (*Pipeline, *flakyLog, *town, *approval.Broker) {
+	var broker *approval.Broker
+	p, log, _, w := newTown(t, nil, func(c *Config) {
+		broker = approval.New(approval.Config{Audit: c.Audit, Timeout: 5 * time.Second})
+		c.Approvals, c.Egress.Ask = broker, ask
+	})
+	t.Cleanup(func() { broker.Close() })
+	return p, log, w, broker
+}
+
+// The doors of a sandbox in which a person is asked are on port 80, so the server must be there.
+func (w *town) serve80(t *testing.T, name string, h http.Handler) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.9:80")
+	if err != nil {
+		t.Skip("port 80 is not ours: ", err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
+	s.Start()
+	t.Cleanup(s.Close)
+	w.names[name] = netip.MustParseAddr("127.0.0.9")
+}
+
+func TestAPersonIsAsked(t *testing.T) {
+	p, _, w, broker := newAsking(t, true)
+	w.serve80(t, "web.test", hello)
+	var questions []string
+	answer := func(a approval.Answer) func(context.Context, *approval.Pending) {
+		return func(ctx context.Context, q *approval.Pending) {
+			questions = append(questions, q.Question.What)
+			a.By = approval.CommandLine()
+			if err := broker.Answer(ctx, q.Question.ID, a); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	run := func(a approval.Answer) Result {
+		t.Helper()
+		res, err := p.Do(t.Context(), python(fetch("http://web.test", "http://web.test"), func(q *Request) { q.Ask = answer(a) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	res := run(approval.Answer{Reason: "not today"})
+	if strings.Contains(res.Stdout, "hello") || len(questions) != 1 || !strings.Contains(fmt.Sprint(res.Egress), "not today") || w.looked("web.test") {
+		t.Errorf("denied: %q, %v, %+v", res.Stdout, questions, res.Egress)
+	}
+}
+
+func TestApprovalOfARunIsThatRuns(t *testing.T) {
+	p, _, w, broker := newAsking(t, true)
+	w.serve80(t, "web.test", hello)
+	asked := 0
+	run := func(scope string) Result {
+		t.Helper()
+		res, err := p.Do(t.Context(), python(fetch("http://web.test", "http://web.test"), func(q *Request) {
+			q.Ask = func(ctx context.Context, pending *approval.Pending) {
+				asked++
+				if err := broker.Answer(ctx, pending.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: scope}); err != nil {
+					t.Error(err)
+				}
+			}
+		}))
+		if err != nil || strings.Count(res.Stdout, "hello from web.test") != 2 {
+			t.Errorf("%v, %q, %+v", err, res.Stdout, res.Egress)
+		}
+		return res
+	}
+	run(approval.ScopeRun)
+	if asked != 1 {
+		t.Errorf("asked %d times, want once for both connections", asked)
+	}
+	run(approval.ScopeTime)
+	run(approval.ScopeTime)
+	if asked != 2 {
+		t.Errorf("asked %d times, want twice: the first approval was for its run alone, the second for a time", asked)
+	}
+}
+
+func TestApprovalReachesASession(t *testing.T) {
+	p, _, w, broker := newAsking(t, false)
+	w.serve80(t, "web.test", hello)
+	s := open(t, p, NewSession{})
+	if res := cell(t, p, s.ID, string(fetch("http://web.test")), nil); strings.Contains(res.Stdout, "hello") || len(res.Egress) == 0 {
+		t.Fatalf("before: %q %+v", res.Stdout, res.Egress)
+	}
+	pending, err := broker.Open(t.Context(), approval.Question{Kind: approval.Egress, What: "web.test", Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Answer(t.Context(), pending.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+		t.Fatal(err)
+	}
+	res := cell(t, p, s.ID, string(fetch("http://web.test")), nil)
+	if !strings.Contains(res.Stdout, "hello from web.test") || len(res.Egress) != 1 || !strings.Contains(res.Egress[0].Reason, "approved") {
+		t.Errorf("approved: %q %+v", res.Stdout, res.Egress)
+	}
+	// What the cell before decided is not told again, and one cell may have less.
+	if res := cell(t, p, s.ID, string(fetch("http://web.test")), func(q *Request) { q.Allow = []string{} }); strings.Contains(res.Stdout, "hello") {
+		t.Errorf("a cell that may reach nothing: %q", res.Stdout)
+	}
+	if err := broker.Revoke(t.Context(), pending.Question.ID, approval.Answer{By: approval.CommandLine()}); err != nil {
+		t.Fatal(err)
+	}
+	if res := cell(t, p, s.ID, string(fetch("http://web.test")), nil); strings.Contains(res.Stdout, "hello") {
+		t.Errorf("revoked: %q", res.Stdout)
+	}
+}
+
+// boundStore has one secret that is bound.
+type boundStore struct {
+	value string
+	to    vault.Binding
+}
+
+func (s boundStore) Get(_ context.Context, _, key string) ([]byte, vault.Binding, error) {
+	if key != "API_KEY" {
+		return nil, vault.Binding{}, vault.ErrNotFound
+	}
+	return []byte(s.value), s.to, nil
+}
+
+func TestBoundSecretNeverGetsIn(t *testing.T) {
+	const value = "correct-horse-battery"
+	var got []string
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		fmt.Fprintf(w, "you sent %s", r.Header.Get("Authorization"))
+	}))
+	l, err := net.Listen("tcp", "127.0.0.9:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Listener.Close()
+	server.Listener = l
+	server.StartTLS() // its certificate is for example.com
+	t.Cleanup(server.Close)
+	port := l.Addr().(*net.TCPAddr).Port
+	api := fmt.Sprintf("example.com:%d", port)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	p, log, _, w := newTown(t, []string{api}, func(c *Config) {
+		c.Vault = vault.New(boundStore{value, vault.Binding{Hosts: []string{api}, Require: true}})
+		c.Egress.Roots = roots
+	})
+	w.names["example.com"] = netip.MustParseAddr("127.0.0.9")
+	code := `
+import os, urllib.request, ssl, subprocess
+key = os.environ["API_KEY"]
+def get(auth):
+    try:
+        return urllib.request.urlopen(urllib.request.Request("https://` + api + `/", headers={"Authorization": auth}), timeout=20).read().decode()
+    except Exception as e:
+        return type(e).__name__ + " " + str(e)
+print(get("Bearer " + key))
+print(get("Bearer of-my-own"))
+open("/workspace/env", "w").write(repr(dict(os.environ)))
+`
+	check := func(res Result, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, []string{"Bearer " + value}) {
+			t.Errorf("the server got %q", got)
+		}
+		if !strings.Contains(res.Stdout, "you sent Bearer "+vault.Mark) || !strings.Contains(res.Stdout, "403") {
+			t.Errorf("got %q %q", res.Stdout, res.Stderr)
+		}
+		everything := fmt.Sprintf("%+v", res)
+		for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			everything += string(row.Data)
+		}
+		if strings.Contains(everything, value) {
+			t.Errorf("the value got out: %s", everything)
+		}
+		if len(res.Artifacts) != 1 || res.Artifacts[0].Withheld != "" {
+			t.Errorf("the value was inside: %+v", res.Artifacts)
+		}
+		got = nil
+	}
+	check(p.Do(t.Context(), python([]byte(code), func(q *Request) { q.Secrets = []string{"API_KEY"} })))
+	s := open(t, p, NewSession{})
+	check(cell(t, p, s.ID, code, func(q *Request) { q.Secrets = []string{"API_KEY"} }), nil)
+
+	// Without a way to its name, the secret is of no use, and the result says so.
+	res, err := p.Do(t.Context(), python([]byte("print(1)"), func(q *Request) { q.Secrets, q.Allow = []string{"API_KEY"}, []string{} }))
+	if err != nil || !strings.Contains(strings.Join(res.Warnings, ""), "API_KEY is only ever sent to "+api) {
+		t.Errorf("%v, warnings %q", err, res.Warnings)
+	}
+}

@@ -1,0 +1,167 @@
+// Package outlet is one sandbox's way out: what it may reach by name, who is asked about the rest,
+// and the gateway that obeys.
+package outlet
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/relay"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Config is what an outlet is made of.
+type Config struct {
+	Policy      egress.Policy // what may be reached without a person
+	Ask         bool          // a person is asked about names that the policy neither allows nor denies
+	Approvals   *approval.Broker
+	Dialer      *egress.Dialer
+	Idle        time.Duration // of a connection; 0 is the gateway's default
+	Connections int           // at once; likewise
+
+	Roots *x509.CertPool // that names with bound secrets are verified with; nil are the machine's
+
+	Namespace, Session string
+	Leases             func() vault.Leases // what the sandbox was lent so far
+	Trusting           bool                // secrets may be bound to names, so programs have to trust our certificates
+	Later              bool                // names may be approved while the sandbox stands: it is a session's
+	Record             Record              // of what is decided while no Turn is under way
+}
+
+// Record makes a decision durable, before anything leaves. An error refuses what was allowed.
+type Record func(ctx context.Context, d egress.Decision) error
+
+// Turn is one run's use of a sandbox.
+type Turn struct {
+	Run    string
+	Code   string         // SHA-256 of the code in hex: an approval may be for that alone
+	Policy *egress.Policy // instead of the sandbox's; nil is that
+	Closed bool           // nothing may be reached, whatever people have approved
+	Ask    func(context.Context, *approval.Pending)
+	Record Record
+}
+
+// Outlet is one sandbox's way out. A nil one lets nothing out. Its methods may be called concurrently.
+type Outlet struct {
+	cfg   Config
+	relay *relay.Relay
+
+	mu      sync.Mutex
+	turn    Turn
+	written int // rows of this turn
+	gate    *egress.Gateway
+}
+
+// New returns an outlet that is not open yet.
+func New(c Config) (*Outlet, error) {
+	o := &Outlet{cfg: c, turn: Turn{Run: c.Session, Record: c.Record}}
+	var err error
+	if o.relay, err = relay.New(o.relayed()); err != nil {
+		return nil, fmt.Errorf("make the sandbox's certificate authority: %w", err)
+	}
+	return o, nil
+}
+
+// ports are those on which the sandbox needs doors.
+func (o *Outlet) ports() []int {
+	ports := slices.Concat(o.cfg.Policy.Ports(), o.approved(Turn{}).Ports())
+	if o.cfg.Ask || o.cfg.Later {
+		ports = append(ports, 80, 443)
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// Shape asks for what the sandbox must have for Open.
+func (o *Outlet) Shape(spec *backends.Spec) {
+	if o != nil {
+		spec.Gateway, spec.Trust = o.ports(), o.relay.Authority()
+	}
+}
+
+// Open answers inside the sandbox. Closing the sandbox that is returned ends that, too; with an error it
+// is the one that was given.
+func (o *Outlet) Open(box backends.Sandbox) (backends.Sandbox, error) {
+	if o == nil {
+		return box, nil
+	}
+	g := box.Gateway()
+	if g.DNS == nil || g.DNSStream == nil {
+		return box, errors.New("the backend's sandbox has no way out")
+	}
+	gate := egress.Open(egress.Config{
+		Decide: o.decide, Decided: o.decided, Dialer: o.cfg.Dialer, Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections,
+	}, egress.Sockets(g))
+	o.mu.Lock()
+	o.gate = gate
+	o.mu.Unlock()
+	return gated{box, gate}, nil
+}
+
+// gated is a sandbox that is closed together with its gateway.
+type gated struct {
+	backends.Sandbox
+	gate *egress.Gateway
+}
+
+func (g gated) Close() error {
+	g.gate.Close()
+	return g.Sandbox.Close()
+}
+
+// Enter has decisions made and recorded for t, until Leave.
+func (o *Outlet) Enter(t Turn) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.turn, o.written = t, 0
+}
+
+// Leave ends the turn, and returns what was decided since the one before it.
+func (o *Outlet) Leave() []egress.Record {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	gate := o.gate
+	o.turn, o.written = Turn{Run: o.cfg.Session, Record: o.cfg.Record}, 0
+	o.mu.Unlock()
+	if gate == nil {
+		return nil
+	}
+	return gate.Take()
+}
+
+func (o *Outlet) now() Turn {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.turn
+}
+
+// maxRows is how many decisions of one turn are rows of their own: a program that looks a million
+// names up must not fill the log. The rest is in the row of the run's end, as a number.
+const maxRows = 200
+
+func (o *Outlet) decided(ctx context.Context, d egress.Decision) error {
+	o.mu.Lock()
+	o.written++
+	record := o.turn.Record
+	if o.written > maxRows && !d.Allowed {
+		record = nil
+	}
+	o.mu.Unlock()
+	if record == nil {
+		return nil
+	}
+	return record(ctx, d)
+}

@@ -1,0 +1,164 @@
+package vault
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+//go:embed sealed.sql
+var schema string
+
+// What sealed.sql sets as application_id and user_version.
+const (
+	schemaID      = 0x73626d76
+	schemaVersion = 1
+	pageSize      = 4096
+)
+
+// lockWait is how long a call waits for other processes, which hold the lock for milliseconds.
+const lockWait = 10 * time.Second
+
+// create makes the database, if there is none.
+func (s *Sealed) create(ctx context.Context) error {
+	if _, err := os.Stat(s.database()); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what else is wrong with it will show
+	}
+	err := makeFile(s.dir, s.database(), func(fresh string) error {
+		if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would give it 0644
+			return err
+		}
+		db, err := sql.Open("sqlite", dsn(fresh))
+		if err != nil {
+			return err
+		}
+		_, err = db.ExecContext(ctx, schema)
+		return errors.Join(err, db.Close())
+	})
+	return s.explain(err)
+}
+
+// read calls f with the database, or returns ErrNotFound if there is none.
+func (s *Sealed) read(ctx context.Context, f func(*sql.DB) error) error {
+	if _, err := os.Stat(s.database()); errors.Is(err, fs.ErrNotExist) {
+		return ErrNotFound
+	}
+	db, err := sql.Open("sqlite", dsn(s.database()))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	err = cmp.Or(s.checkSchema(ctx, db), s.checkSize())
+	if err == nil {
+		err = f(db)
+	}
+	return s.explain(err)
+}
+
+// checkSize finds a file that was cut off within a page, of which SQLite would read the rest as zeros.
+func (s *Sealed) checkSize() error {
+	info, err := os.Stat(s.database())
+	if err == nil && info.Size()%pageSize != 0 {
+		err = fmt.Errorf("%q was cut off: put a backup back", s.database())
+	}
+	return err
+}
+
+// change calls f with the database locked for other writers, and makes f's changes durable unless it
+// fails. Nothing is changed in a database that is damaged anywhere. It returns ErrNotFound if there
+// is none.
+func (s *Sealed) change(ctx context.Context, f func(*sql.Tx) error) error {
+	return s.read(ctx, func(db *sql.DB) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		var verdict string
+		if err := tx.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
+			return err
+		}
+		if verdict != "ok" {
+			return fmt.Errorf("%q is damaged, %s: put a backup back, or move it away and add the secrets again", s.database(), verdict)
+		}
+		if err := f(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// checkSchema refuses a database that this program does not know. For an empty file, SQLite says 0.
+func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
+	var id, version int64
+	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return err
+	}
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	switch {
+	case id != schemaID:
+		return fmt.Errorf("%q is no vault: put a backup back, or move it away", s.database())
+	case version != schemaVersion:
+		return fmt.Errorf("the format of %q is version %d, and this program knows version %d: use the newer sandboxmcp",
+			s.database(), version, schemaVersion)
+	}
+	return nil
+}
+
+// dsn names the database for the driver. There is no write-ahead log: it would have readers make
+// files. EXTRA, as FULL without one does not keep a commit through a power failure. mode=rw keeps SQLite
+// from making a database, and what was deleted is overwritten.
+func dsn(path string) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") { // C:/...
+		path = "/" + path
+	}
+	u := url.URL{Scheme: "file", Path: path}
+	return fmt.Sprintf("%s?mode=rw&_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=synchronous(extra)&_pragma=secure_delete(on)",
+		u.String(), lockWait.Milliseconds())
+}
+
+// explain adds to an error of SQLite or of the file system which file it is about, and what to do.
+func (s *Sealed) explain(err error) error {
+	var e *sqlite.Error
+	advice := ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC):
+		advice = "free some disk space; nothing was changed"
+	case !errors.As(err, &e):
+		return err
+	default:
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_BUSY:
+			advice = fmt.Sprintf("another process has held its lock for %v: end it", lockWait)
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR:
+			advice = "the file is damaged, or no vault: put a backup back, or move it away and add the secrets again"
+		case sqlite3.SQLITE_FULL:
+			advice = "free some disk space; nothing was changed"
+		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+			advice = "make the file and its folder writable"
+		case sqlite3.SQLITE_IOERR:
+			advice = "the disk or its file system failed: see the system's log"
+		default:
+			return err
+		}
+	}
+	return fmt.Errorf("%q: %w: %s", s.database(), err, advice)
+}

@@ -1,0 +1,53 @@
+package vault
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+)
+
+// TestMain makes the test binary a process that adds secrets, if it is asked to: it prints the name
+// of each as soon as that is promised to be kept.
+func TestMain(m *testing.M) {
+	if len(os.Args) != 5 || os.Args[1] != "add" {
+		os.Exit(m.Run())
+	}
+	s, n := NewSealed(os.Args[2], nil), number(os.Args[4])
+	for i := range n {
+		key := os.Args[3]
+		if n > 1 {
+			key += strconv.Itoa(i)
+		}
+		if err := s.Add(context.Background(), Entry{Namespace: "default", Key: key}, valueOf(key), false); err != nil {
+			fmt.Println("error:", err)
+		} else {
+			fmt.Println(key) // one write(2), so no half lines
+		}
+	}
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// adder is a process that adds n secrets whose names begin with prefix; if n is 1, it is the name.
+func adder(t *testing.T, dir, prefix string, n int) *exec.Cmd {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "add", dir, prefix, strconv.Itoa(n))
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// valueOf is the value of a secret in these tests.
+func valueOf(key string) []byte { return []byte("the value" + " that is " + key + "'s") }

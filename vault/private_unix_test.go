@@ -1,0 +1,49 @@
+//go:build unix
+
+package vault
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestKeyThatOthersMayRead(t *testing.T) {
+	s := seal(t, "KEY")
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o602, 0o644, 0o660, 0o666, 0o777} {
+		if err := os.Chmod(s.keyFile(), mode); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := s.Get(t.Context(), "default", "KEY")
+		added := s.Add(t.Context(), Entry{Namespace: "default", Key: "NEXT"}, []byte("value"), false)
+		for _, err := range []error{err, added} {
+			if err == nil || !strings.Contains(err.Error(), "chmod 600") {
+				t.Errorf("%v: %v", mode, err)
+			}
+		}
+	}
+	for _, mode := range []os.FileMode{0o400, 0o600} {
+		if err := os.Chmod(s.keyFile(), mode); err != nil {
+			t.Fatal(err)
+		}
+		wantValue(t, s, "KEY")
+	}
+}
+
+// A FIFO or a folder in the key's place is an error, not a wait.
+func TestKeyThatIsNoFile(t *testing.T) {
+	s := seal(t, "KEY")
+	for name, make := range map[string]func() error{
+		"fifo":   func() error { return syscall.Mkfifo(s.keyFile(), 0o600) },
+		"folder": func() error { return os.Mkdir(s.keyFile(), 0o700) },
+	} {
+		os.Remove(s.keyFile())
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Get(t.Context(), "default", "KEY"); err == nil || !strings.Contains(err.Error(), "is no file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

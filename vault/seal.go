@@ -1,0 +1,68 @@
+package vault
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"filippo.io/age"
+)
+
+// content is what is sealed. The names and the binding are in there with the value, so that a row
+// which was given other names does not open, and nobody without the key can bind it anew.
+type content struct {
+	Namespace string    `json:"namespace"`
+	Key       string    `json:"key"`
+	Hosts     []string  `json:"hosts"`
+	Require   bool      `json:"require"`
+	Body      bool      `json:"body"`
+	Added     time.Time `json:"added"`
+	Value     []byte    `json:"value"`
+}
+
+// maxContent bounds what is read of a row that somebody else may have written.
+const maxContent = 2*MaxValue + maxHosts*2*maxHost
+
+var errDamaged = errors.New("its row in the vault was changed or is damaged: add it again with --replace, or put a backup back")
+
+// seal returns value and what e says as an age file.
+func (id identity) seal(e Entry, value []byte) ([]byte, error) {
+	text, err := json.Marshal(content{e.Namespace, e.Key, e.Hosts, e.Require, e.Body, e.Added, value})
+	if err != nil {
+		return nil, err
+	}
+	defer clear(text)
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, id.key().Recipient())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(text); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return sealed.Bytes(), nil
+}
+
+// open returns what a row holds, if it was sealed under the row's names.
+func (id identity) open(r row) (Entry, []byte, error) {
+	in, err := age.Decrypt(bytes.NewReader(r.sealed), id.key())
+	if err != nil {
+		return Entry{}, nil, errDamaged
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxContent))
+	defer clear(text)
+	if err != nil {
+		return Entry{}, nil, errDamaged
+	}
+	var c content
+	if err := json.Unmarshal(text, &c); err != nil || c.Namespace != r.namespace || c.Key != r.key {
+		clear(c.Value)
+		return Entry{}, nil, errDamaged
+	}
+	return Entry{c.Namespace, c.Key, Binding{c.Hosts, c.Require, c.Body}, c.Added}, c.Value, nil
+}
