@@ -41,7 +41,7 @@ type program struct {
 
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
-		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.vaultCommand(),
+		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.vaultCommand(),
 		p.auditCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand(),
 	}
 	for _, c := range commands {

@@ -105,7 +105,12 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	if err != nil {
 		return pipeline.Result{}, err
 	}
-	parts, err := wire(ctx, cfg, purpose{delegate: slices.Contains(required(c, cfg), backends.LayerCgroup)})
+	var terminal *console // nobody is asked who could not answer
+	if cfg.Network == "ask" {
+		terminal = openConsole()
+		defer terminal.Close()
+	}
+	parts, err := wire(ctx, cfg, purpose{delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: terminal != nil})
 	if err != nil {
 		return pipeline.Result{}, err
 	}
@@ -119,6 +124,9 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	}
 	if !c.Bool("json") {
 		request.Stdout, request.Stderr = stdout, stderr
+	}
+	if terminal != nil {
+		terminal.attend(&request, parts.approvals)
 	}
 	return parts.pipeline.Do(ctx, request)
 }

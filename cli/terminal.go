@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -68,6 +69,19 @@ func (t *console) askOnTerminal(b *approval.Broker) func(context.Context, *appro
 		if t.front() && t.take(ctx) {
 			defer t.give()
 			t.ask(ctx, b, p)
+		}
+	}
+}
+
+// attend has the questions of a run asked here, and keeps its output and input apart from them.
+func (t *console) attend(q *pipeline.Request, b *approval.Broker) {
+	q.Ask = t.askOnTerminal(b)
+	if q.Stdin != nil {
+		q.Stdin = t.lends(q.Stdin)
+	}
+	for _, w := range []*io.Writer{&q.Stdout, &q.Stderr} {
+		if *w != nil {
+			*w = t.holds(*w)
 		}
 	}
 }

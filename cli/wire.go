@@ -58,6 +58,8 @@ type purpose struct {
 	delegate bool
 	// serve is for many runs, sessions and callers who come back.
 	serve bool
+	// ask says that there is a person who can be asked about a single run.
+	ask bool
 }
 
 // wire puts the parts together.
@@ -113,7 +115,7 @@ func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 	if _, there := os.Stat(dir); why.serve || there == nil {
 		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20})
 	}
-	if err == nil && (why.serve || cfg.Network == "ask") {
+	if err == nil && (why.serve || why.ask) {
 		p.bus = event.NewBus()
 		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus})
 	}

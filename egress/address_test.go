@@ -73,7 +73,7 @@ func TestSpecial(t *testing.T) {
 	if n < 250 {
 		t.Errorf("only %d addresses", n)
 	}
-	if (&Dialer{}).refuses(netip.Addr{}) == "" || Public(netip.Addr{}) || Public(netip.MustParseAddr("2600::1%eth0")) {
+	if (&Dialer{}).refuses(netip.Addr{}) == "" || (&Dialer{}).refuses(netip.MustParseAddr("2600::1%eth0")) == "" || Public(netip.Addr{}) || Public(netip.MustParseAddr("2600::1%eth0")) {
 		t.Error("what is no address is public")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/relay"
 )
 
-// patience is how long Decide may take before we begin to look whether the client still waits.
+// patience is how long something may take before we begin to look whether the client still waits.
 const patience = 20 * time.Millisecond
 
 // connection is one that a program made to a name, and that was allowed.
@@ -61,7 +61,7 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn, full bool) {
 		return
 	}
 	defer g.tally.release(counts)
-	c := &connection{g: g, client: client, name: d.Name, port: port, counts: counts, born: time.Now()}
+	c := &connection{g: g, client: client, name: name, port: port, counts: counts, born: time.Now()}
 	c.pass(ctx)
 }
 
@@ -80,22 +80,31 @@ func (g *Gateway) meant(local net.Addr) (name string, port int, known bool) {
 func (g *Gateway) ask(ctx context.Context, client net.Conn, name string, port int) (d Decision, gone bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var left atomic.Bool
+	unwatch := watch(client, cancel)
+	d = g.config.Decide(ctx, name, port)
+	return d, unwatch()
+}
+
+// watch calls gone if the client closes, or closes its sending half. The function that it returns ends
+// that, and says whether gone was called. Until then nobody may read from the client.
+func watch(client net.Conn, gone func()) func() bool {
+	var left bool
 	watched := make(chan struct{})
-	watch := time.AfterFunc(patience, func() {
+	later := time.AfterFunc(patience, func() { // for nearly all it is over before
 		defer close(watched)
-		if wait(client, hungUp) == nil {
-			left.Store(true)
-			cancel()
+		if left = wait(client, hungUp) == nil; left {
+			gone()
 		}
 	})
-	d = g.config.Decide(ctx, name, port)
-	if !watch.Stop() {
+	return func() bool {
+		if later.Stop() {
+			return false
+		}
 		_ = client.SetReadDeadline(longAgo)
 		<-watched
 		_ = client.SetReadDeadline(time.Time{})
+		return left
 	}
-	return d, left.Load()
 }
 
 // pass dials, looks at what the client says, and passes it on accordingly. It closes everything.

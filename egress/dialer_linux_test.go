@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -182,6 +181,20 @@ func TestHappyEyeballs(t *testing.T) {
 	}
 	conn.Close()
 
+	// What is refused costs no time.
+	list = nil
+	for i := range 6 {
+		list = append(list, netip.AddrFrom4([4]byte{127, 0, 1, byte(i)}))
+	}
+	list = append(list, netip.MustParseAddr("127.0.0.2"))
+	d.lookups = lookups{}
+	start = time.Now()
+	conn, err = d.Dial(t.Context(), "a.example", port)
+	if took := time.Since(start); err != nil || took > 3*stagger {
+		t.Fatalf("%v after %v", err, took)
+	}
+	conn.Close()
+
 	late := z.dialer(t, "127.0.0.1")
 	late.Timeout = 300 * time.Millisecond
 	_, err = late.Dial(t.Context(), "deaf.example", port)
@@ -194,7 +207,7 @@ func TestHappyEyeballs(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// An attempt that was given up does not count against the one that works, and leaves nothing.
-	list = slices.Concat(list[:1], list[:1], list[1:])
+	list = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.1.1"), netip.MustParseAddr("127.0.0.2")}
 	for range 3 {
 		d.lookups = lookups{}
 		if conn, err := d.Dial(t.Context(), "a.example", port); err != nil {

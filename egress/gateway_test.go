@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
@@ -100,6 +101,7 @@ func (w *world) server(name string, f func(*net.TCPConn)) {
 		w.t.Fatal(err)
 	}
 	var work sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
 	work.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -112,11 +114,12 @@ func (w *world) server(name string, f func(*net.TCPConn)) {
 			}
 			work.Go(func() {
 				defer conn.Close()
+				defer context.AfterFunc(ctx, func() { conn.Close() })()
 				f(conn.(*net.TCPConn))
 			})
 		}
 	})
-	w.t.Cleanup(func() { l.Close(); w.Close(); work.Wait() })
+	w.t.Cleanup(func() { l.Close(); cancel(); work.Wait() })
 	w.mu.Lock()
 	w.servers[name] = l.Addr().String()
 	w.mu.Unlock()
@@ -335,7 +338,11 @@ func TestTake(t *testing.T) {
 func TestDecided(t *testing.T) {
 	var w *world
 	var fail atomic.Bool
-	w = in(t, 0, Config{Decided: func(context.Context, Decision) error {
+	var told atomic.Int64
+	w = in(t, 0, Config{Decided: func(_ context.Context, d Decision) error {
+		if d.Allowed {
+			told.Add(1)
+		}
 		if w.dials.Load() != 0 {
 			t.Error("dialed before the decision was told")
 		}
@@ -357,7 +364,14 @@ func TestDecided(t *testing.T) {
 	}
 	w.refused("can't be recorded")
 	fail.Store(false)
-	ping(t, w.connect("a.test"))
+	told.Store(0)
+	for range 5 {
+		all.Go(func() { ping(t, w.connect("a.test")) })
+	}
+	all.Wait()
+	if told.Load() != 1 {
+		t.Errorf("told %d times, want once", told.Load())
+	}
 }
 
 func TestUnreachable(t *testing.T) {
@@ -375,6 +389,43 @@ func TestUnreachable(t *testing.T) {
 	if d := time.Since(start); d > 2*missing {
 		t.Errorf("it took %s", d)
 	}
+}
+
+// TestBlocked has a name at an address that may not be connected to.
+func TestBlocked(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.Gateway.dial = func(context.Context, string, int) (net.Conn, error) {
+		return nil, fmt.Errorf("dial: %w", &Blocked{Name: "a.test", Addr: netip.MustParseAddr("10.0.0.1"), Why: "private"})
+	}
+	conn := w.connect("a.test")
+	_, _ = conn.Write([]byte("\x01\x02"))
+	mustReset(t, conn)
+	w.refused("10.0.0.1")
+	conn = w.connect("a.test")
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+	if said, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 403") {
+		t.Errorf("got %q and %v", said, err)
+	}
+}
+
+// TestTooSlow has clients that begin something and never end it.
+func TestTooSlow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes ten seconds")
+	}
+	t.Parallel()
+	w := in(t, 0, Config{})
+	w.server("a.test", echo)
+	var all sync.WaitGroup
+	for _, begun := range []string{"GET / HT", "\x16\x03\x01\x02\x00\x01", "\r\n"} {
+		all.Go(func() {
+			conn := w.connect("a.test")
+			_, _ = io.WriteString(conn, begun)
+			mustReset(t, conn)
+		})
+	}
+	all.Wait()
+	w.refused("too long")
 }
 
 // TestGone has the client go while a person decides.

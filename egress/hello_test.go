@@ -126,7 +126,7 @@ func nameList(names ...string) []byte {
 
 func TestCheckHello(t *testing.T) {
 	good, bare := plainHello(t, "a.test"), hello(t, &tls.Config{InsecureSkipVerify: true})
-	long := extend(good, 0x7777, make([]byte, 15_000))
+	long := extend(good, 0x7777, make([]byte, 14_000))
 	tests := []struct {
 		name   string
 		hello  []byte
@@ -310,7 +310,7 @@ func TestTLSRefused(t *testing.T) {
 		reason string
 	}{
 		{"another name", plainHello(t, "evil.test"), alertUnrecognizedName, "asks for"},
-		{"another name, in pieces", inRecords(plainHello(t, "evil.test"), 1), alertUnrecognizedName, "asks for"},
+		{"another name, in pieces", inRecords(plainHello(t, "evil.test"), 4), alertUnrecognizedName, "asks for"},
 		{"no name", hello(t, &tls.Config{InsecureSkipVerify: true}), alertUnrecognizedName, "does not say"},
 		{"ECH", extend(good, 0xfe0d, []byte{1}), alertAccessDenied, "ECH"},
 		{"malformed", append(good[:20:20], 0xff), alertDecodeError, "not understood"},
@@ -452,5 +452,24 @@ func TestPostgres(t *testing.T) {
 				w.refused(tt.reason)
 			}
 		})
+	}
+}
+
+// TestTLSGone has the client give up while the server does not answer its hello.
+func TestTLSGone(t *testing.T) {
+	w := in(t, 443, Config{})
+	ended := make(chan error, 1)
+	w.server("a.test", func(conn *net.TCPConn) {
+		_, err := io.Copy(io.Discard, conn)
+		ended <- err
+	})
+	conn := w.connect("a.test")
+	_, _ = conn.Write(plainHello(t, "a.test"))
+	time.Sleep(2 * patience)
+	_ = conn.Close()
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("the server still waits")
 	}
 }

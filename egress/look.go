@@ -96,6 +96,7 @@ var postgresRequests = [...][]byte{
 const (
 	whyUnknown = "what was sent is neither TLS nor HTTP, and on this port nothing else is let through"
 	whyOld     = "a request without an HTTP version (HTTP/0.9) can't say which name it is for: use HTTP/1.1"
+	whyBlank   = "blank lines without an end are no protocol"
 	whyProxy   = "a PROXY header claims to come from another address: connect without one"
 )
 
@@ -107,10 +108,12 @@ func lookText(b []byte, port int, ended bool) (sight, string) {
 	}
 	text := bytes.TrimLeft(b, " \t\r\n\v\f") // servers skip lines that are empty; some skip blanks, too
 	whole := ended || len(b) >= maxLine
-	if len(text) == 0 {
-		if whole {
-			return other, why
-		}
+	switch {
+	case len(text) == 0 && ended:
+		return other, why
+	case len(text) == 0 && whole:
+		return sawDoubt, whyBlank
+	case len(text) == 0:
 		return sawLittle, ""
 	}
 	line, _, lineEnded := bytes.Cut(text, []byte("\n"))

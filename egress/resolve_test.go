@@ -413,6 +413,9 @@ func TestManyNames(t *testing.T) {
 		if n := len(d.lookups.byName); n > maxLookups {
 			t.Fatalf("%d names are kept", n)
 		}
+		if d.lookups.byName[fmt.Sprintf("n%d.example", i)] == nil {
+			t.Fatalf("name %d is not kept", i)
+		}
 	}
 	if n := len(d.lookups.byName); n < maxLookups/2 {
 		t.Errorf("only %d names are kept", n)

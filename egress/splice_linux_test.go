@@ -147,6 +147,34 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
+// TestPipes holds that pipes are used, used again, and closed in the end.
+func TestPipes(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("a.test", echo)
+	for range 3 {
+		conn := w.connect("a.test")
+		go func() { _, _ = conn.Write(make([]byte, 8<<20)); _ = conn.CloseWrite() }()
+		if n, err := io.Copy(io.Discard, conn); n != 8<<20 || err != nil {
+			t.Error(n, err)
+		}
+	}
+	kept := func() int {
+		w.pipes.mu.Lock()
+		defer w.pipes.mu.Unlock()
+		return len(w.pipes.kept)
+	}
+	for i := 0; kept() == 0 && i < 100; i++ {
+		time.Sleep(time.Millisecond)
+	}
+	if n := kept(); n == 0 || n > 6 {
+		t.Errorf("%d pipes are kept", n)
+	}
+	w.Close()
+	if n := kept(); n > 0 {
+		t.Errorf("%d pipes are left", n)
+	}
+}
+
 // TestWithoutPipes takes all descriptors away when a transfer needs pipes.
 func TestWithoutPipes(t *testing.T) {
 	w := in(t, 0, Config{})

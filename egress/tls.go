@@ -42,7 +42,9 @@ func (c *connection) greet(ctx context.Context, server, client *tap, nameless bo
 		return
 	}
 	// What the client sends meanwhile waits: it can be early data, or a second hello that nobody asked for yet.
+	unwatch := watch(c.client, c.end) // nobody closes one half before there was a handshake
 	again, err := c.answered(server, client)
+	unwatch()
 	for again && err == nil {
 		again, err = c.retry(ctx, server, client, nameless)
 	}

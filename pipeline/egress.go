@@ -85,7 +85,7 @@ func (r *run) policy(a armed) (egress.Policy, error) {
 	if len(missing) == 0 {
 		return policy, nil
 	}
-	if e.Ask { // those are asked about when they are connected to
+	if e.Ask && r.p.cfg.Approvals != nil { // those are asked about when they are connected to
 		held := slices.DeleteFunc(slices.Clone(a.Allow), func(pattern string) bool { return slices.Contains(missing, pattern) })
 		return egress.NewPolicy(held, e.Deny)
 	}
@@ -95,7 +95,7 @@ func (r *run) policy(a armed) (egress.Policy, error) {
 		r.note(event.EgressDenied, facts{"name": d.Name, "reason": d.Reason})
 	}
 	return policy, refuse(StageEgress, fmt.Sprintf("%s may not be reached: the operator does not allow it, and nobody has approved it", strings.Join(missing, ", ")),
-		r.p.term("have it added to egress.allow in the configuration", "ask a person with request_egress, or do without"))
+		r.p.term("have it added to egress.allow in the configuration", ""))
 }
 
 // granted is what people have approved for the run.

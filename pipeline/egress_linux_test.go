@@ -63,16 +63,22 @@ func (w *town) serve(t *testing.T, name string, h http.Handler) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
+// egress lets names out to the town.
+func (w *town) egress(tb testing.TB, allow []string) Egress {
+	tb.Helper()
+	policy, err := egress.NewPolicy(allow, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return Egress{Policy: policy, Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+}
+
 // newTown is a pipeline whose operator allows what is given.
 func newTown(t *testing.T, allow []string, change func(*Config)) (*Pipeline, *flakyLog, *vault.Memory, *town) {
 	t.Helper()
 	w := &town{names: map[string]netip.Addr{}}
 	p, log, memory := newReal(t, func(c *Config) {
-		policy, err := egress.NewPolicy(allow, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Egress = Egress{Policy: policy, Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+		c.Egress = w.egress(t, allow)
 		if change != nil {
 			change(c)
 		}

@@ -3,10 +3,12 @@ package pipeline
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -57,7 +59,7 @@ func (p *Pipeline) ways(said string, res Result, e ended) (list []string) {
 	switch {
 	case refused:
 	case noNetwork(said) && e.outlet == nil:
-		list = append(list, "the sandbox has no network: let it reach a name with "+p.term("--allow", " DOMAIN")+", or bring in what it needs with "+p.term("--input", " or --mount"))
+		list = append(list, "the sandbox has no network: let it reach a name with "+p.term("--allow", " "+wanted(said))+", or bring in what it needs with "+p.term("--input", " or --mount"))
 	case noNetwork(said):
 		list = append(list, "names that are allowed can be reached, but no addresses")
 	case e.outlet != nil && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
@@ -123,4 +125,20 @@ func noNetwork(stderr string) bool {
 		"Temporary failure in name resolution", "Could not resolve host", "Name or service not known",
 		"Network is unreachable", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND",
 	}, func(words string) bool { return strings.Contains(stderr, words) })
+}
+
+// lookups are how curl, git, Node, Python's requests and wget name what they could not find.
+var lookups = regexp.MustCompile(`(?:Could not resolve host: |getaddrinfo E[A-Z_]+ |host='|unable to resolve host address ['"‘])([A-Za-z0-9_.-]+)`)
+
+// wanted returns the name that a program has looked for last, or what stands for one.
+func wanted(stderr string) string {
+	found := lookups.FindAllStringSubmatch(stderr[max(0, len(stderr)-4096):], -1)
+	if len(found) == 0 {
+		return "DOMAIN"
+	}
+	name := strings.TrimRight(found[len(found)-1][1], ".")
+	if _, err := egress.NewPolicy([]string{name}, nil); err != nil {
+		return "DOMAIN"
+	}
+	return name
 }

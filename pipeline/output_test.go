@@ -219,3 +219,20 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+func TestHintNamesWhatWasLookedFor(t *testing.T) {
+	for stderr, want := range map[string]string{
+		"curl: (6) Could not resolve host: example.com\n":                                     "example.com",
+		"Error: getaddrinfo EAI_AGAIN api.example.com\n at x":                                 "api.example.com",
+		"HTTPSConnectionPool(host='pypi.org', port=443): Max retries":                         "pypi.org",
+		"wget: unable to resolve host address \u2018example.org\u2019":                        "example.org",
+		"fatal: unable to access 'https://a.test/': Could not resolve host: a.test":           "a.test",
+		"socket.gaierror: [Errno -3] Temporary failure in name resolution":                    "DOMAIN",
+		"Could not resolve host: 10.0.0.1":                                                    "DOMAIN",
+		"Could not resolve host: first.test\nCould not resolve host: second.test.\nand so on": "second.test",
+	} {
+		if got := wanted(stderr); got != want {
+			t.Errorf("%q: got %q, want %q", stderr, got, want)
+		}
+	}
+}

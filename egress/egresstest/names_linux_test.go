@@ -79,7 +79,7 @@ var bad = []site{
 	{name: "cname.example", alias: "private.example"},
 	{name: "hostsfile.example", addrs: nil}, // in the host's hosts file
 	{name: "mixed.example", addrs: []string{"203.0.113.30", "10.9.0.9"}},
-	{name: "mixed2.example", addrs: []string{"10.9.0.9", "203.0.113.30"}},
+	{name: "mixed2.example", addrs: []string{"10.9.0.9", "203.0.113.32"}},
 	{name: "rebind.example", addrs: []string{"203.0.113.31", "10.9.0.9", "169.254.169.254", "127.0.0.1"}, turns: true},
 }
 

@@ -43,10 +43,11 @@ func (w *world) run(who, script string, flags ...string) result {
 	return r
 }
 
-// decided finds what was said about a name and port.
-func (r result) decided(name string, port int) *decision {
+// decided finds what was said about a name and port: that it was allowed, or that it was not. Both can
+// be, where the name is allowed and what it leads to is not.
+func (r result) decided(name string, port int, allowed bool) *decision {
 	for i, d := range r.Egress {
-		if d.Name == name && d.Port == port {
+		if d.Name == name && d.Port == port && d.Allowed == allowed {
 			return &r.Egress[i]
 		}
 	}

@@ -53,8 +53,10 @@ func newWorld(t *testing.T, pages map[string]http.Handler) *world {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	os.Chmod(dir, 0o755)
-	w := &world{T: t, journal: &journal{}, dir: dir, program: filepath.Join(dir, "sandboxmcp")}
-	command(t, "go", "build", "-o", w.program, "../../cli/sandboxmcp")
+	w := &world{T: t, journal: &journal{}, dir: dir}
+	if w.program, err = program(); err != nil {
+		t.Fatal(err)
+	}
 	w.cert = authority(t, w.path("certs"))
 	w.write("resolv.conf", "nameserver "+nameServer+"\noptions timeout:1 attempts:2\n")
 	w.write("hosts", "127.0.0.1 localhost\n10.9.0.9 hostsfile.example\n")

@@ -144,7 +144,6 @@ func (b *redactedBody) fill() {
 		if failed := b.filter.Close(); failed != nil {
 			err = failed
 		}
-		b.x.redact(b.res.Trailer)
 	}
 	if gone := b.x.alive(); gone != nil {
 		b.ready.Reset()
@@ -159,7 +158,7 @@ func (b *redactedBody) Close() error {
 		b.filter.Close() // it wipes what it holds
 		b.ready.Reset()
 	}
-	b.x.redact(b.res.Trailer) // it may come with Close
+	b.x.redact(b.res.Trailer) // which ReverseProxy reads after this
 	if b.x.alive() != nil {
 		clear(b.res.Trailer)
 	}

@@ -25,7 +25,6 @@ func (x *exchange) fill(r *http.Request) error {
 		return err
 	}
 	dropHopByHop(r.Header)
-	r.Trailer = nil // they come too late to be looked at
 	var closed []Secret
 	for _, s := range bound {
 		if x.secure || s.Clear != nil && s.Clear(x.route.Name, x.route.Port) {

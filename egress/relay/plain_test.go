@@ -261,9 +261,7 @@ func speak(t *testing.T, g *rig, major int) {
 	r := g.request("POST", "/service/Method", pr)
 	r.Header.Set("Te", "trailers")
 	r.Header.Set("Content-Type", "application/grpc")
-	if !g.secure {
-		r.Trailer = http.Header{"X-End": {"!"}}
-	}
+	r.Trailer = http.Header{"X-End": {"!"}}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	res, err := g.client(major).Do(r.WithContext(ctx))
@@ -280,11 +278,7 @@ func speak(t *testing.T, g *rig, major int) {
 	}
 	pw.Close()
 	rest, err := io.ReadAll(in)
-	want := "0"
-	if !g.secure {
-		want = "0!"
-	}
-	if len(rest) > 0 || err != nil || res.Trailer.Get("Grpc-Status") != want || res.Trailer.Get("Grpc-Message") != "unannounced" {
+	if len(rest) > 0 || err != nil || res.Trailer.Get("Grpc-Status") != "0!" || res.Trailer.Get("Grpc-Message") != "unannounced" {
 		t.Errorf("rest %q, %v, trailer %v", rest, err, res.Trailer)
 	}
 }
@@ -392,12 +386,14 @@ func TestNameFails(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	s := clearServer(func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
-		<-r.Context().Done()
+		if r.URL.Path != "/idle" {
+			<-r.Context().Done()
+		}
 	})
 	defer s.Close()
-	relay, _ := New(Config{})
+	var relay *Relay // which has no secrets
 	before := runtime.NumGoroutine()
-	for _, end := range []string{"client", "context"} {
+	for _, end := range []string{"client", "context", "idle"} {
 		client, conn := net.Pipe()
 		ctx, cancel := context.WithCancel(context.Background())
 		returned := make(chan error)
@@ -406,13 +402,18 @@ func TestNothingIsLeft(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
 			}})
 		}()
-		io.WriteString(client, "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
-		if _, err := bufio.NewReader(client).ReadString('\n'); err != nil {
+		io.WriteString(client, "GET /"+end+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if end == "client" {
+		switch end {
+		case "idle": // with a connection to the name that could be used again
+			io.Copy(io.Discard, res.Body)
 			client.Close()
-		} else {
+		case "client":
+			client.Close()
+		case "context":
 			cancel()
 		}
 		select {

@@ -58,7 +58,8 @@ type Route struct {
 // refusal, 403, instead of as a failure, 502.
 var ErrRefused = errors.New("refused")
 
-// Relay passes HTTP on for one sandbox. Its methods may be called concurrently.
+// Relay passes HTTP on for one sandbox. Its methods may be called concurrently. A nil one has no
+// secrets.
 type Relay struct {
 	cfg       Config
 	authority *authority             // nil if no TLS is ended
@@ -118,6 +119,9 @@ func (r *Relay) Opens(name string, port int) bool {
 //
 // A program that closes its sending half is taken for one that went away, as net/http does.
 func (r *Relay) Plain(ctx context.Context, t Route) error {
+	if r == nil {
+		r = &Relay{}
+	}
 	return newPassage(r, t, false).serve(ctx, t.Client)
 }
 
@@ -129,7 +133,7 @@ func (r *Relay) Plain(ctx context.Context, t Route) error {
 // redacted behind it), messages that gRPC compressed, and a value that the name's server gives back
 // in a form that the Redactor does not know, for instance in pieces over several answers.
 func (r *Relay) Secure(ctx context.Context, t Route) error {
-	if r.authority == nil {
+	if r == nil || r.authority == nil {
 		t.Client.Close()
 		return errors.New("end TLS: this relay was made without an authority")
 	}

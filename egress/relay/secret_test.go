@@ -56,6 +56,7 @@ func TestPutIn(t *testing.T) {
 		r.Header.Set("X-Name-It", "x") // names of headers stay
 		r.Header.Set("X-"+placeholder, "1")
 		r.Header["X-Two"] = []string{placeholder, "a " + placeholder + placeholder + " b"}
+		r.Header.Set("Grpc-Accept-Encoding", "gzip")
 		r.AddCookie(&http.Cookie{Name: "session", Value: placeholder})
 		res, body := g.do(major, r)
 		q := percent(value)
@@ -68,7 +69,7 @@ func TestPutIn(t *testing.T) {
 		}
 		for name, want := range map[string][]string{
 			"Authorization": {"Bearer " + value}, "X-Two": {value, "a " + value + value + " b"}, "Cookie": {"session=" + value},
-			"Accept-Encoding": {"identity"},
+			"Accept-Encoding": {"identity"}, "Grpc-Accept-Encoding": {"identity"},
 		} {
 			if got := h.header[name]; fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("%s: got %q, want %q", name, got, want)
@@ -116,6 +117,9 @@ func TestBodies(t *testing.T) {
 				}
 				r.Header.Set("Content-Type", c.kind)
 				r.Header.Set("Expect", "100-continue")
+				if !known && c.sent != "" {
+					r.Trailer = http.Header{"X-End": {"!"}}
+				}
 				res, body := g.do(major, r)
 				if h.body != c.want || leaked(dump(res, body)) || res.StatusCode != 200 {
 					t.Errorf("%s %s: got %q, want %q", res.Status, c.kind, h.body, c.want)

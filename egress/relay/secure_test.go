@@ -43,6 +43,10 @@ func TestSecureEvents(t *testing.T) {
 }
 
 func TestAuthority(t *testing.T) {
+	var nobody *Relay
+	if nobody.Authority() != nil || nobody.Opens(host, 443) {
+		t.Error("a nil relay opens TLS")
+	}
 	none, err := New(Config{})
 	if err != nil || none.Authority() != nil || none.Opens(host, 443) {
 		t.Errorf("without secrets: %v, %q", err, none.Authority())

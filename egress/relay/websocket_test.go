@@ -114,7 +114,7 @@ func TestWebSocketWithoutProof(t *testing.T) {
 		}
 	}
 	g := newRig(t, setup{server: clearServer(socket(t, acceptKey))})
-	for _, change := range []string{"websocket -> h2c", "Connection: -> Connect:", "13 -> 8"} {
+	for _, change := range []string{"websocket -> h2c", "Connection: -> Connect:", "13 -> 8", "Key: " + socketKey + " -> Kex: x"} {
 		if res, _, err := shake(g.dial(), "/force", change); err != nil || res.StatusCode != 502 {
 			t.Errorf("%s, and yet an upgrade: %v, %v", change, res, err)
 		}
