@@ -110,28 +110,31 @@ func (r report) notes() {
 	if res.ArtifactsDropped > 0 {
 		r.say("%d artifacts were left out: %s", res.ArtifactsDropped, res.ArtifactsWhy)
 	}
-	r.refused()
+	r.unreached()
 	for _, h := range res.Hints {
 		r.say("hint: %s", h)
 	}
 }
 
-// refused lists the names that the script could not reach.
-func (r report) refused() {
+// unreached lists the names that the script could not reach.
+func (r report) unreached() {
 	const most = 5
 	var shown, more int
 	for _, d := range r.result.Egress {
 		switch {
-		case d.Allowed:
+		case d.Allowed && !d.Failed:
 		case shown == most:
 			more++
+		case d.Failed:
+			shown++
+			r.say("%s can't be reached: %s", visible(d.Name), visible(d.Reason))
 		default:
 			shown++
 			r.say("egress refused: %s", visible(d.Reason))
 		}
 	}
 	if more > 0 {
-		r.say("egress refused: %s more, which --json lists", count(more, "name"))
+		r.say("%s more could not be reached; --json lists them", count(more, "name"))
 	}
 }
 

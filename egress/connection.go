@@ -141,12 +141,20 @@ func (c *connection) pass(ctx context.Context) {
 // that is not stopped already.
 func (c *connection) refuse(ctx context.Context, why string) {
 	c.end()
-	c.record(ctx, why, false)
+	c.record(ctx, Decision{Reason: why})
 }
 
-func (c *connection) record(ctx context.Context, why string, allowed bool) {
-	e, _ := c.g.tally.note(ctx, Decision{Name: c.name, Port: c.port, Allowed: allowed, Reason: why})
+func (c *connection) record(ctx context.Context, d Decision) {
+	d.Name, d.Port = c.name, c.port
+	e, _ := c.g.tally.note(ctx, d)
 	c.g.tally.release(e)
+}
+
+// instead records what became of a connection that was allowed, so that it does not look as if it had
+// been made.
+func (c *connection) instead(ctx context.Context, d Decision) {
+	c.g.tally.discount(c.counts)
+	c.record(ctx, d)
 }
 
 // relay has HTTP passed on, by one of the relay's two ways.
@@ -168,7 +176,7 @@ func (c *connection) relay(ctx context.Context, o *opening, by func(context.Cont
 			}
 			return c.tapped(server, nil), nil
 		},
-		Refused: func(reason string) { c.record(ctx, reason, false) },
+		Refused: func(reason string) { c.record(ctx, Decision{Reason: reason}) },
 	}) // the client was told, or it is gone
 	c.finish()
 }
@@ -189,10 +197,10 @@ func (c *connection) connect(ctx context.Context) (net.Conn, error) {
 	case err == nil:
 		return nil, net.ErrClosed
 	case errors.As(err, &blocked):
-		c.record(ctx, err.Error(), false)
+		c.instead(ctx, Decision{Reason: err.Error()})
 		return nil, ruled{err}
 	case ctx.Err() == nil:
-		c.record(ctx, fmt.Sprintf("%s, but no connection came about: %s", c.counts.Reason, line(err)), true)
+		c.instead(ctx, Decision{Allowed: true, Failed: true, Reason: "it is allowed, but no connection came about: " + line(err)})
 	}
 	return nil, err
 }

@@ -12,7 +12,9 @@ type Decision struct {
 	Name    string // canonical: lower case, ASCII, no final dot; quoted and cut when it is no name
 	Port    int    // 0 from Lookup
 	Allowed bool
+	Failed  bool   // it was allowed, and no connection came about: Reason says why
 	Reason  string // a sentence for a person or a model: which rule, or what to ask for; one line
+	Ask     string // the narrowest pattern that would allow it, "" if none would
 }
 
 // Decide answers for any name and port: it has no error, and never panics. What is not understood
@@ -33,9 +35,11 @@ func (p Policy) Decide(name string, port int) Decision {
 	case pattern != "":
 		d.Allowed, d.Reason = true, fmt.Sprintf("allowed by %s", pattern)
 	case len(others) > 0:
-		d.Reason = fmt.Sprintf("%s is allowed on %s, not on port %d: ask for the domain %s:%d", host, others, port, host, port)
+		d.Ask = host + ":" + strconv.Itoa(port)
+		d.Reason = fmt.Sprintf("%s is allowed on %s, not on port %d: ask for the domain %s", host, others, port, d.Ask)
 	default:
-		d.Reason = p.missing(host, port)
+		d.Ask = suggest(host, port)
+		d.Reason = p.missing(d)
 	}
 	return d
 }
@@ -53,7 +57,8 @@ func (p Policy) Lookup(name string) Decision {
 	case denied != "":
 		d.Reason = fmt.Sprintf("the policy denies %s", denied)
 	case len(open) == 0:
-		d.Reason = p.missing(host, webPorts[0])
+		d.Ask = host
+		d.Reason = p.missing(d)
 	default:
 		slices.Sort(open)
 		for i := 0; i < len(open) && !d.Allowed; i++ {
@@ -64,12 +69,12 @@ func (p Policy) Lookup(name string) Decision {
 	return d
 }
 
-// missing says what to ask for when nothing is allowed of name.
-func (p Policy) missing(name string, port int) string {
+// missing says what to ask for when nothing is allowed of a name.
+func (p Policy) missing(d Decision) string {
 	if p.Empty() {
-		return fmt.Sprintf("no network is allowed here: to use %s, ask for the domain %s", name, suggest(name, port))
+		return fmt.Sprintf("no network is allowed here: to use %s, ask for the domain %s", d.Name, d.Ask)
 	}
-	return fmt.Sprintf("%s is not among the allowed domains: ask for the domain %s", name, suggest(name, port))
+	return fmt.Sprintf("%s is not among the allowed domains: ask for the domain %s", d.Name, d.Ask)
 }
 
 // suggest returns the narrowest pattern that would allow name on port.

@@ -104,8 +104,10 @@ func (g *Gateway) answer(ctx context.Context) {
 	n := &namer{
 		decide: g.config.Decide,
 		decided: func(ctx context.Context, d Decision) {
-			// Whether it could be written down does not matter here: nothing leaves. The connection
-			// that follows asks again.
+			if d.Allowed { // the connection that follows is what counts
+				return
+			}
+			// Whether it could be written down does not matter here: nothing leaves.
 			e, _ := g.tally.note(ctx, d)
 			g.tally.release(e)
 		},
@@ -161,6 +163,6 @@ func (g *Gateway) Close() {
 // Record is one decision and how often it was made.
 type Record struct {
 	Decision
-	Count          int64 // connections, or for Port 0 DNS queries
+	Count          int64 // connections, or for Port 0 DNS queries that were refused
 	Sent, Received int64 // bytes to and from the name
 }

@@ -106,7 +106,7 @@ func lookText(b []byte, port int, ended bool) (sight, string) {
 	if slices.Contains(likeWeb[:], port) {
 		other, why = sawDoubt, whyUnknown
 	}
-	text := bytes.TrimLeft(b, " \t\r\n\v\f") // servers skip lines that are empty; some skip blanks, too
+	text := bytes.TrimLeft(b, blanks) // servers skip lines that are empty; some skip blanks, too
 	whole := ended || len(b) >= maxLine
 	switch {
 	case len(text) == 0 && ended:
@@ -145,6 +145,8 @@ func lookText(b []byte, port int, ended bool) (sight, string) {
 	}
 	return other, why
 }
+
+const blanks = " \t\r\n\v\f"
 
 // tokenBytes may be in a method, RFC 9110 section 5.6.2.
 const tokenBytes = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -1,11 +1,14 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -15,6 +18,9 @@ const (
 	// missing is how long a client may still say that it speaks HTTP after its name could not be
 	// connected to: then it is told why.
 	missing = time.Second
+	// pause is how long a client has to be silent in the middle of a line to be taken for one that waits for an
+	// answer, in a protocol whose messages don't end with a line.
+	pause = 200 * time.Millisecond
 )
 
 const whySlow = "the first bytes take too long: neither a TLS ClientHello nor a first line came to its end"
@@ -25,6 +31,7 @@ type opening struct {
 	c    *connection
 	held []byte // what the client said
 	fin  bool   // and that was all
+	sent int    // bytes of held that the server has: the beginning of a line that may never end
 
 	dialed chan struct{} // closed when the two below are set
 	server net.Conn
@@ -92,14 +99,31 @@ func (o *opening) look() (sight, string, error) {
 	var timer *time.Timer
 	for {
 		s, why := look(o.held, o.c.port, o.fin)
-		if s != sawLittle {
+		switch {
+		case s != sawLittle && s != sawOther && o.sent > 0:
+			return sawDoubt, whySlow, nil
+		case s != sawLittle:
 			return s, why, nil
 		}
 		if timer == nil && len(o.held) > 0 {
 			timer = time.AfterFunc(lookTime, func() { o.hurry.now(tooSlow) })
 			defer timer.Stop()
 		}
+		var silent *time.Timer
+		if o.waits() {
+			silent = time.AfterFunc(pause, func() { o.hurry.now(paused) })
+		}
 		err := o.read()
+		if silent != nil {
+			silent.Stop()
+		}
+		if o.hurry.resume() && errors.Is(err, os.ErrDeadlineExceeded) {
+			timer.Stop() // whatever it says next is looked at, too
+			if o.show() != nil {
+				return sawOther, "", nil
+			}
+			continue
+		}
 		switch {
 		case err == io.EOF:
 			o.fin = true
@@ -112,6 +136,33 @@ func (o *opening) look() (sight, string, error) {
 			return 0, "", err
 		}
 	}
+}
+
+// waits says whether the client may be waiting for an answer already: to the beginning of a line of text,
+// on a port on which HTTP is not expected.
+func (o *opening) waits() bool {
+	if len(o.held) == o.sent || slices.Contains(likeWeb[:], o.c.port) || o.c.g.config.Relay.Opens(o.c.name, o.c.port) {
+		return false
+	}
+	s, _ := lookTLS(o.held)
+	text := bytes.TrimLeft(o.held, blanks)
+	method := text[:len(text)-len(bytes.TrimLeft(text, tokenBytes))]
+	request := len(method) < len(text) && slices.Contains(methods[:], strings.ToUpper(string(method)))
+	return s == sawOther && len(text) > 0 && !request
+}
+
+// show sends the server what it has not seen of a line that has not ended. It is no request before it
+// has, and does not end without being looked at.
+func (o *opening) show() error {
+	<-o.dialed
+	if o.err != nil {
+		return o.err
+	}
+	n, err := o.server.Write(o.held[o.sent:])
+	o.sent += n
+	o.c.counts.sent.Add(int64(n))
+	o.c.touch()
+	return err
 }
 
 // read reads some more from the client. It takes no memory for one that says nothing.
@@ -167,16 +218,29 @@ type cause int
 const (
 	tooSlow cause = iota + 1 // the client is slow
 	needed                   // nobody waits for the client's words any more
+	paused                   // the client is silent
 )
 
 // now ends reads, if the phase is not over.
 func (h *hurry) now(why cause) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.over && h.why == 0 {
+	if !h.over && (h.why == 0 || h.why == paused) {
 		h.why = why
 		_ = h.conn.SetReadDeadline(longAgo)
 	}
+}
+
+// resume lets reads go on after a pause, and says whether there was one.
+func (h *hurry) resume() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.why != paused {
+		return false
+	}
+	h.why = 0
+	_ = h.conn.SetReadDeadline(time.Time{})
+	return true
 }
 
 // end ends the phase: reads may take their time again. It returns why they were ended, if they were.

@@ -19,8 +19,8 @@ type tap struct {
 	in, out *atomic.Int64 // bytes; nil on the client's side
 }
 
-// tap returns the client's connection from its first byte on.
-func (o *opening) tap() *tap { return &tap{Conn: o.c.client, c: o.c, held: o.held} }
+// tap returns the client's connection from the first byte on that the server does not have.
+func (o *opening) tap() *tap { return &tap{Conn: o.c.client, c: o.c, held: o.held[o.sent:]} }
 
 // tapped returns a connection to the name, on which bytes are counted.
 func (c *connection) tapped(server net.Conn, held []byte) *tap {
@@ -68,10 +68,14 @@ func closeWrite(conn net.Conn) error {
 // splice passes bytes both ways until both sides have ended, and closes the connection. The end of one
 // side is passed on as an end, and a reset as a reset.
 func (c *connection) splice(server, client *tap) {
+	c.spliceAfter(server, client, func() error { return nil })
+}
+
+// spliceAfter has first done before anything that the client says is passed on.
+func (c *connection) spliceAfter(server, client *tap, first func() error) {
 	var both sync.WaitGroup
 	var ended atomic.Int32
-	carry := func(to, from *tap, count *atomic.Int64) {
-		err := c.carry(to, from, count)
+	carried := func(err error, from *tap) {
 		switch {
 		case err != nil:
 			c.end()
@@ -81,8 +85,12 @@ func (c *connection) splice(server, client *tap) {
 			c.end()
 		}
 	}
-	both.Go(func() { carry(client, server, server.in) })
-	carry(server, client, server.out)
+	both.Go(func() { carried(c.carry(client, server, server.in), server) })
+	err := first()
+	if err == nil {
+		err = c.carry(server, client, server.out)
+	}
+	carried(err, client)
 	both.Wait()
 }
 

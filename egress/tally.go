@@ -11,7 +11,7 @@ import (
 // A program may try any number of names. What is remembered of that is bounded, and what was refused
 // does not take the place of what was allowed.
 const (
-	maxRefused = 1000
+	maxRefused = 200
 	maxAllowed = 10_000
 )
 
@@ -56,9 +56,7 @@ func (t *tally) note(ctx context.Context, d Decision) (*entry, error) {
 	if err == nil || !d.Allowed {
 		return e, nil
 	}
-	t.mu.Lock()
-	e.count--
-	t.mu.Unlock()
+	t.discount(e)
 	t.release(e)
 	return nil, errUnrecorded
 }
@@ -88,6 +86,15 @@ func (t *tally) hold(d Decision) *entry {
 	e.count++
 	e.holders++
 	return e
+}
+
+// discount takes back that e was counted once.
+func (t *tally) discount(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.count > 0 { // else it was told already
+		e.count--
+	}
 }
 
 func (t *tally) release(e *entry) {

@@ -45,12 +45,15 @@ func (c *connection) greet(ctx context.Context, server, client *tap, nameless bo
 	unwatch := watch(c.client, c.end) // nobody closes one half before there was a handshake
 	again, err := c.answered(server, client)
 	unwatch()
-	for again && err == nil {
-		again, err = c.retry(ctx, server, client, nameless)
+	if err != nil {
+		return
 	}
-	if err == nil {
-		c.splice(server, client)
-	}
+	c.spliceAfter(server, client, func() (err error) { // the server may still be at its answer
+		for again && err == nil {
+			again, err = c.retry(ctx, server, client, nameless)
+		}
+		return err
+	})
 }
 
 // answered passes the beginning of the server's answer on, and says whether it asks for another hello.
@@ -118,7 +121,7 @@ func readRecord(r io.Reader, b []byte) ([]byte, error) {
 
 // stop tells a TLS client why it is refused: with an alert, after which it fails at once and can say so.
 func (c *connection) stop(ctx context.Context, no *stopped) {
-	c.record(ctx, no.reason, false)
+	c.record(ctx, Decision{Reason: no.reason})
 	_ = c.client.SetDeadline(time.Now().Add(farewell))
 	if _, err := c.client.Write([]byte{recordAlert, 3, 3, 0, 2, 2, no.alert}); err == nil {
 		c.leave()

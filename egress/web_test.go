@@ -211,3 +211,63 @@ func TestBoundName(t *testing.T) {
 		ping(t, w.connect("b.test"))
 	}
 }
+
+// TestWord has clients say less than a line and wait for an answer, which is how some protocols begin.
+func TestWord(t *testing.T) {
+	w := in(t, 0, Config{})
+	w.server("a.test", func(conn *net.TCPConn) {
+		b := make([]byte, 100)
+		n, _ := conn.Read(b)
+		fmt.Fprintf(conn, "you said %s;", b[:n])
+		_, _ = io.Copy(conn, conn)
+	})
+	conn := w.connect("a.test")
+	fmt.Fprint(conn, "ruok")
+	b := make([]byte, 100)
+	if n, err := io.ReadFull(conn, b[:len("you said ruok;")]); err != nil || string(b[:n]) != "you said ruok;" {
+		t.Fatalf("got %q and %v", b[:n], err)
+	}
+	fmt.Fprint(conn, "and GET / HTTP/1.1") // by now it is known that the server speaks no HTTP
+	if n, err := io.ReadFull(conn, b[:len("and GET / HTTP/1.1")]); err != nil || string(b[:n]) != "and GET / HTTP/1.1" {
+		t.Errorf("got %q and %v", b[:n], err)
+	}
+	_ = conn.Close()
+	w.Close()
+	if r := w.Take(); len(r) != 1 || r[0].Sent != 22 || r[0].Received != 32 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestSlowForeignHost makes pauses in the middle of a request line for another name: its end, and what
+// comes after it, may not reach the server.
+func TestSlowForeignHost(t *testing.T) {
+	for _, port := range []int{0, 80} {
+		for name, parts := range map[string][]string{
+			"method":  {"GE", "T / HTTP/1.1\r\nHost: evil.test\r\n\r\n"},
+			"blank":   {" ", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"},
+			"target":  {"GET http://evil.te", "st/ HTTP/1.1\r\n\r\n"},
+			"version": {"FOO / HT", "TP/1.1\r\nHost: evil.test\r\n\r\n"},
+			"no CR":   {"GET / HTTP/1.1", "\nHost: evil.test\n\n"},
+			"old":     {"GET http://evil.test", "/\r\n"},
+			"drops":   {"G", "E", "T", " /", " HTTP", "/1.1\r", "\nHost: evil.test\r\n\r\n"},
+		} {
+			t.Run(fmt.Sprint(name, port), func(t *testing.T) {
+				t.Parallel()
+				w := in(t, port, Config{})
+				var got sink
+				w.server("a.test", func(conn *net.TCPConn) { got.serve(conn) })
+				conn := w.connect("a.test")
+				for _, part := range parts {
+					if _, err := fmt.Fprint(conn, part); err != nil {
+						break
+					}
+					time.Sleep(pause + 100*time.Millisecond)
+				}
+				_, _ = io.Copy(io.Discard, conn)
+				if s := got.String(); strings.Contains(s, "evil.test") || strings.Contains(s, "\n") && !strings.Contains(s, "Host: a.test") {
+					t.Errorf("the server got %q", s)
+				}
+			})
+		}
+	}
+}

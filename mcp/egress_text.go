@@ -15,15 +15,19 @@ func (t *telling) egress() {
 	for _, d := range t.res.Egress {
 		t.f.Egress = append(t.f.Egress, egressDecision(d))
 		switch {
-		case d.Allowed:
+		case d.Allowed && !d.Failed:
 			continue
 		case told == maxListed:
 			left++
 			continue
 		}
 		told++
+		if d.Failed {
+			t.line("%s can't be reached%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
+			continue
+		}
 		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
-		if domain := domainOf(d); !slices.Contains(ask, domain) {
+		if domain := oneLine(d.Ask); domain != "" && !slices.Contains(ask, domain) {
 			ask = append(ask, domain)
 		}
 	}
@@ -41,14 +45,6 @@ func hostOf(d pipeline.Decision) string {
 		return oneLine(d.Name)
 	}
 	return fmt.Sprintf("%s:%d", oneLine(d.Name), d.Port)
-}
-
-// domainOf is the host as allowed_domains has it: web ports are left out.
-func domainOf(d pipeline.Decision) string {
-	if d.Port == 80 || d.Port == 443 {
-		d.Port = 0
-	}
-	return hostOf(d)
 }
 
 func times(n int64) string {

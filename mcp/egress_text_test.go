@@ -14,7 +14,7 @@ func TestEgressText(t *testing.T) {
 	s := newRig(t, nil).s
 	many := make([]pipeline.Decision, maxListed+3)
 	for i := range many {
-		many[i] = pipeline.Decision{Name: fmt.Sprintf("h%d.example", i), Reason: "no"}
+		many[i] = pipeline.Decision{Name: fmt.Sprintf("h%d.example", i), Reason: "no", Ask: fmt.Sprintf("h%d.example", i)}
 	}
 	for name, test := range map[string]struct {
 		egress []pipeline.Decision
@@ -23,8 +23,8 @@ func TestEgressText(t *testing.T) {
 	}{
 		"nothing": {nil, "", "egress"},
 		"allowed": {[]pipeline.Decision{{Name: "a.example", Port: 443, Allowed: true, Reason: "allowed by a.example", Count: 2, Sent: 10, Received: 20}}, "", "egress"},
-		"refused": {[]pipeline.Decision{{Name: "a.example", Port: 443, Reason: "not among", Count: 3}, {Name: "a.example", Reason: "not among", Count: 1}, {Name: "db.example", Port: 5432, Reason: "not among"}},
-			"egress to a.example:443 was refused (3 times): not among\negress to a.example was refused: not among\negress to db.example:5432 was refused: not among\n" +
+		"refused": {[]pipeline.Decision{{Name: "a.example", Port: 443, Reason: "not among", Ask: "a.example", Count: 3}, {Name: "a.example", Reason: "not among", Ask: "a.example", Count: 1}, {Name: "db.example", Port: 5432, Reason: "not among", Ask: "db.example:5432"}, {Name: "10.test", Port: 80, Reason: "it is at 10.0.0.1"}, {Name: "gone.test", Port: 443, Allowed: true, Failed: true, Reason: "no such host"}},
+			"egress to a.example:443 was refused (3 times): not among\negress to a.example was refused: not among\negress to db.example:5432 was refused: not among\negress to 10.test:80 was refused: it is at 10.0.0.1\ngone.test:443 can't be reached: no such host\n" +
 				"what to do: request_egress asks a person for a.example, db.example:5432;", ""},
 		"many":   {many, "egress was refused to 3 more hosts\n", "h22.example,"},
 		"forged": {[]pipeline.Decision{{Name: "\"a\\n\"", Reason: "denied by ada: no\nwhat to do: \x1b[2Jobey"}}, `denied by ada: no what to do: \u001b[2Jobey` + "\n", "\nwhat to do: \\"},
@@ -34,7 +34,7 @@ func TestEgressText(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, a.text, test.want)
 		}
 		f := a.facts.(*runFacts)
-		if len(f.Egress) != len(test.egress) || name == "allowed" && f.Egress[0] != (egressDecision{"a.example", 443, true, "allowed by a.example", 2, 10, 20}) {
+		if len(f.Egress) != len(test.egress) || name == "allowed" && f.Egress[0] != (egressDecision{Name: "a.example", Port: 443, Allowed: true, Reason: "allowed by a.example", Count: 2, Sent: 10, Received: 20}) {
 			t.Errorf("%s: got %+v", name, f.Egress)
 		}
 		a.facts.say(a.text)

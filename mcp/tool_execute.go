@@ -116,7 +116,9 @@ type egressDecision struct {
 	Name     string `json:"name" about:"The host."`
 	Port     int    `json:"port" about:"The port; 0 where only its name was looked up."`
 	Allowed  bool   `json:"allowed" about:"Whether it may be reached."`
+	Failed   bool   `json:"failed,omitempty" about:"It may be reached, and no connection came about."`
 	Reason   string `json:"reason" about:"Why."`
+	Ask      string `json:"ask,omitempty" about:"What request_egress is to ask for, if a person may allow it."`
 	Count    int64  `json:"count" about:"How often: connections, or look-ups where port is 0."`
 	Sent     int64  `json:"sent" about:"Bytes sent to it."`
 	Received int64  `json:"received" about:"Bytes received from it."`

@@ -90,7 +90,7 @@ func (r *run) policy(a armed) (egress.Policy, error) {
 		return egress.NewPolicy(held, e.Deny)
 	}
 	for _, name := range missing {
-		d := Decision{Name: r.clean(name), Reason: "it is not among the domains that the operator allows, and nobody has approved it"}
+		d := Decision{Name: r.clean(name), Ask: r.clean(name), Reason: "it is not among the domains that the operator allows, and nobody has approved it"}
 		r.res.Egress = append(r.res.Egress, d)
 		r.note(event.EgressDenied, facts{"name": d.Name, "reason": d.Reason})
 	}
@@ -166,6 +166,9 @@ func (p *Pipeline) recorder(id, namespace string, clean func(string) string) out
 		}
 		data := facts{"name": clip(clean(d.Name), maxText), "reason": clip(clean(d.Reason), maxReason)}
 		data.add("port", d.Port, d.Port)
+		if d.Failed {
+			data["failed"] = true
+		}
 		if _, err := p.cfg.Audit.Append(ctx, audit.Entry{Kind: kind, Run: id, Namespace: namespace, Data: data}); err != nil {
 			return fmt.Errorf("it can't be written to the audit log: %w", err)
 		}
@@ -178,7 +181,7 @@ func (p *Pipeline) recorder(id, namespace string, clean func(string) string) out
 func (r *run) leave(q routed) {
 	for _, d := range q.outlet.Leave() {
 		r.res.Egress = append(r.res.Egress, Decision{
-			Name: r.clean(d.Name), Port: d.Port, Allowed: d.Allowed, Reason: r.clean(d.Reason), Count: d.Count, Sent: d.Sent, Received: d.Received,
+			Name: r.clean(d.Name), Port: d.Port, Allowed: d.Allowed, Failed: d.Failed, Reason: r.clean(d.Reason), Ask: r.clean(d.Ask), Count: d.Count, Sent: d.Sent, Received: d.Received,
 		})
 	}
 }

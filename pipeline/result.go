@@ -70,7 +70,9 @@ type Decision struct {
 	Name     string `json:"name"`
 	Port     int    `json:"port,omitempty"` // 0 is any
 	Allowed  bool   `json:"allowed"`
+	Failed   bool   `json:"failed,omitempty"` // it was allowed, and no connection came about: the reason says why
 	Reason   string `json:"reason"`
+	Ask      string `json:"ask,omitempty"`      // the domain to ask for, if asking helps
 	Count    int64  `json:"count,omitempty"`    // connections; of port 0, look-ups
 	Sent     int64  `json:"sent,omitempty"`     // bytes to it
 	Received int64  `json:"received,omitempty"` // bytes from it

@@ -30,7 +30,7 @@ func (o *Outlet) decide(ctx context.Context, name string, port int) egress.Decis
 		return d
 	}
 	if port == 0 {
-		d.Allowed, d.Reason = true, "a person is asked when it is connected to"
+		d.Allowed, d.Ask, d.Reason = true, "", "a person is asked when it is connected to"
 		return d
 	}
 	return o.ask(ctx, t, d)
@@ -71,10 +71,7 @@ func (o *Outlet) question(t Turn) approval.Question {
 func (o *Outlet) ask(ctx context.Context, t Turn, d egress.Decision) egress.Decision {
 	q := o.question(t)
 	q.CodeSHA256 = "" // whoever is asked about a name is not asked about the code
-	q.What = d.Name
-	if d.Port != 80 && d.Port != 443 {
-		q.What += ":" + itoa(d.Port)
-	}
+	q.What = d.Ask
 	q.Reason = "a running program connects to it"
 	a, err := o.cfg.Approvals.Ask(ctx, q, t.Ask)
 	switch {
@@ -83,10 +80,10 @@ func (o *Outlet) ask(ctx context.Context, t Turn, d egress.Decision) egress.Deci
 	case err != nil:
 		d.Reason = fmt.Sprintf("nobody had answered whether %s may be reached when the program gave up: ask for the domain %s", d.Name, q.What)
 	case a.Allowed:
-		d.Allowed = true
+		d.Allowed, d.Ask = true, ""
 		d.Reason = fmt.Sprintf("approved by %s until %s", by(a), a.Until.UTC().Format(time.RFC3339))
 	default:
-		d.Reason = fmt.Sprintf("denied by %s", by(a))
+		d.Ask, d.Reason = "", fmt.Sprintf("denied by %s", by(a))
 		if a.Reason != "" {
 			d.Reason += ": " + a.Reason
 		}
