@@ -151,9 +151,14 @@ func (c *connection) record(ctx context.Context, d Decision) {
 }
 
 // instead records what became of a connection that was allowed, so that it does not look as if it had
-// been made.
+// been made, unless it was and this is another one to the same name.
 func (c *connection) instead(ctx context.Context, d Decision) {
-	c.g.tally.discount(c.counts)
+	c.mu.Lock()
+	made := len(c.server) > 0
+	c.mu.Unlock()
+	if !made {
+		c.g.tally.discount(c.counts)
+	}
 	c.record(ctx, d)
 }
 

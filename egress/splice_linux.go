@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -62,6 +63,7 @@ func descriptors() int {
 const (
 	pipeSize  = 1 << 20 // bytes; what /proc/sys/fs/pipe-max-size allows everybody
 	keptPipes = 16      // for the next that need one
+	maxPipes  = 64      // of one sandbox: whoever reads slowly keeps one full, in memory that is nobody's but the server's
 )
 
 // pipe is what splice(2) puts bytes into between two sockets.
@@ -76,31 +78,39 @@ func (p *pipe) close() {
 type pipes struct {
 	mu   sync.Mutex
 	kept []*pipe
+	used int
 	over bool
 }
 
+var errPipes = errors.New("as many pipes as there may be are in use")
+
 func (s *pipes) take() (*pipe, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used >= maxPipes {
+		return nil, errPipes
+	}
 	if n := len(s.kept); n > 0 {
 		p := s.kept[n-1]
 		s.kept = s.kept[:n-1]
-		s.mu.Unlock()
+		s.used++
 		return p, nil
 	}
-	s.mu.Unlock()
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
 	}
+	s.used++
 	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeSize) // or it stays at 64 KiB
 	return &pipe{r: fds[0], w: fds[1]}, nil
 }
 
-// give takes back a pipe, which must be empty.
-func (s *pipes) give(p *pipe) {
+// give takes back a pipe, which is of use to others only if it is empty.
+func (s *pipes) give(p *pipe, empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || len(s.kept) >= keptPipes {
+	s.used--
+	if !empty || s.over || len(s.kept) >= keptPipes {
 		p.close()
 		return
 	}
@@ -267,19 +277,16 @@ func (m *mover) putBuffer() {
 }
 
 func (m *mover) putPipe() {
-	m.g.pipes.give(m.pipe)
+	m.g.pipes.give(m.pipe, m.inPipe == 0)
 	m.pipe = nil
 }
 
-// drop gives back what is still held. A pipe that is not empty is no use to others.
+// drop gives back what is still held.
 func (m *mover) drop() {
 	if m.buffer != nil {
 		m.putBuffer()
 	}
-	switch {
-	case m.pipe != nil && m.inPipe > 0:
-		m.pipe.close()
-	case m.pipe != nil:
+	if m.pipe != nil {
 		m.putPipe()
 	}
 }
