@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -30,12 +29,22 @@ type connection struct {
 	mu     sync.Mutex
 	over   bool
 	server []net.Conn // those that are open
+	more   []*entry   // of connections to the name after the first
 	timer  *time.Timer
 	work   sync.WaitGroup
 }
 
-// serve has one connection decided about and passed on. full is that there are too many.
-func (g *Gateway) serve(ctx context.Context, client net.Conn, full bool) {
+// full ends a connection for which there is no room.
+func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
+	reset(client)
+	d := Decision{Reason: why}
+	d.Name, d.Port, _ = g.meant(client.LocalAddr())
+	e, _ := g.tally.note(ctx, d)
+	g.tally.release(e)
+}
+
+// serve has one connection decided about and passed on.
+func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 	name, port, known := g.meant(client.LocalAddr())
 	d := Decision{Name: name, Port: port}
 	var gone bool
@@ -43,8 +52,6 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn, full bool) {
 	case !known:
 		d.Name = "127.0.0.0/8" // one record for all of them: a program can try millions
 		d.Reason = "an address that no name stands for: connect to names"
-	case full:
-		d.Reason = fmt.Sprintf("%d connections at once are as many as there may be: close some", g.config.Connections)
 	default:
 		d, gone = g.ask(ctx, client, name, port)
 	}
@@ -60,8 +67,8 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn, full bool) {
 		g.tally.release(g.tally.hold(Decision{Name: d.Name, Port: d.Port, Reason: err.Error()}))
 		return
 	}
-	defer g.tally.release(counts)
 	c := &connection{g: g, client: client, name: name, port: port, counts: counts, born: time.Now()}
+	defer c.release()
 	c.pass(ctx)
 }
 
@@ -150,40 +157,58 @@ func (c *connection) record(ctx context.Context, d Decision) {
 	c.g.tally.release(e)
 }
 
-// instead records what became of a connection that was allowed, so that it does not look as if it had
-// been made, unless it was and this is another one to the same name.
-func (c *connection) instead(ctx context.Context, d Decision) {
-	c.mu.Lock()
-	made := len(c.server) > 0
-	c.mu.Unlock()
-	if !made {
-		c.g.tally.discount(c.counts)
-	}
-	c.record(ctx, d)
-}
-
 // relay has HTTP passed on, by one of the relay's two ways.
 func (c *connection) relay(ctx context.Context, o *opening, by func(context.Context, relay.Route) error) {
 	var first atomic.Bool
-	_ = by(ctx, relay.Route{
+	err := by(ctx, relay.Route{
 		Name: c.name, Port: c.port, Client: o.tap(),
 		Dial: func(ctx context.Context) (net.Conn, error) {
-			if first.CompareAndSwap(false, true) {
-				server, err := o.settle()
-				if err != nil {
-					return nil, err
-				}
-				return server, nil
+			if !first.CompareAndSwap(false, true) {
+				return c.further(ctx)
 			}
-			server, err := c.connect(ctx)
+			server, err := o.settle()
 			if err != nil {
 				return nil, err
 			}
-			return c.tapped(server, nil), nil
+			return server, nil
 		},
 		Refused: func(reason string) { c.record(ctx, Decision{Reason: reason}) },
-	}) // the client was told, or it is gone
+	})
+	if errors.Is(err, relay.ErrHandshake) && ctx.Err() == nil {
+		c.record(ctx, Decision{Allowed: true, Failed: true, Reason: "TLS with the program failed: it has to trust the certificate of this sandbox (SSL_CERT_FILE): " + line(err)})
+	}
 	c.finish()
+}
+
+// further connects to the name once more, for a client whose connection stands: that is decided and
+// recorded like any other. The client waits meanwhile, as its requests do.
+func (c *connection) further(ctx context.Context) (net.Conn, error) {
+	d := c.g.config.Decide(ctx, c.name, c.port)
+	counts, err := c.g.tally.note(ctx, d)
+	switch {
+	case err != nil:
+		return nil, ruled{err}
+	case !d.Allowed:
+		c.g.tally.release(counts)
+		return nil, ruled{errors.New(d.Reason)}
+	}
+	c.mu.Lock()
+	c.more = append(c.more, counts)
+	c.mu.Unlock()
+	server, err := c.dial(ctx, counts)
+	if err != nil {
+		return nil, err
+	}
+	return &tap{Conn: server, c: c, in: &counts.received, out: &counts.sent}, nil
+}
+
+// release gives back what was counted under.
+func (c *connection) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range append(c.more, c.counts) {
+		c.g.tally.release(e)
+	}
 }
 
 // ruled is an error of the dialer that is a refusal.
@@ -191,22 +216,28 @@ type ruled struct{ error }
 
 func (ruled) Is(target error) bool { return target == relay.ErrRefused }
 
-// connect dials the name. It records why that is refused, or fails: the program sees a
-// connection that is reset, from which nobody could tell.
-func (c *connection) connect(ctx context.Context) (net.Conn, error) {
+// connect dials the name for the first time.
+func (c *connection) connect(ctx context.Context) (net.Conn, error) { return c.dial(ctx, c.counts) }
+
+// dial connects to the name. That this is refused, or fails, is recorded instead of the connection that it
+// was to be: the program sees one that is reset, from which nobody could tell.
+func (c *connection) dial(ctx context.Context, counts *entry) (net.Conn, error) {
 	server, err := c.g.dial(ctx, c.name, c.port)
-	var blocked *Blocked
-	switch {
-	case err == nil && c.adopt(server):
+	if err == nil && c.adopt(server) {
 		return server, nil
-	case err == nil:
-		return nil, net.ErrClosed
-	case errors.As(err, &blocked):
-		c.instead(ctx, Decision{Reason: err.Error()})
-		return nil, ruled{err}
-	case ctx.Err() == nil:
-		c.instead(ctx, Decision{Allowed: true, Failed: true, Reason: "it is allowed, but no connection came about: " + line(err)})
 	}
+	if err == nil {
+		return nil, net.ErrClosed
+	}
+	d := Decision{Allowed: true, Failed: true, Reason: "it is allowed, but no connection came about: " + line(err)}
+	var blocked *Blocked
+	if errors.As(err, &blocked) {
+		d, err = Decision{Reason: err.Error()}, ruled{err}
+	} else if ctx.Err() != nil {
+		return nil, err
+	}
+	c.g.tally.discount(counts)
+	c.record(ctx, d)
 	return nil, err
 }
 

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,10 +15,8 @@ const (
 	// DefaultIdle is longer than servers and databases take for what is worth waiting for, and shorter
 	// than what a forgotten connection may hold two sockets for.
 	DefaultIdle = 10 * time.Minute
-	// DefaultConnections is more than browsers and crawlers use. Each costs two descriptors.
+	// DefaultConnections is more than browsers and crawlers use.
 	DefaultConnections = 4096
-	// share is the part of this process's descriptors that the connections of one sandbox may have.
-	share = 4
 )
 
 // Config says what a gateway lets out.
@@ -35,7 +34,8 @@ type Config struct {
 	Relay  *relay.Relay // passes HTTP on; nil is one without secrets
 
 	Idle        time.Duration // a connection on which nothing moves for so long is ended; 0 is DefaultIdle
-	Connections int           // at once; 0 is DefaultConnections; never more than a quarter of the process's descriptors allow
+	Connections int           // at once; 0 is DefaultConnections
+	Budget      *Budget       // bounds the descriptors of all gateways that have it: each connection takes two
 }
 
 // Sockets are open inside a sandbox's network namespace, where they are all that is there.
@@ -72,23 +72,15 @@ func Open(c Config, s Sockets) *Gateway {
 }
 
 func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
-	if c.Relay == nil {
-		c.Relay = &relay.Relay{}
-		if r, err := relay.New(relay.Config{}); err == nil { // without secrets there is nothing that fails
-			c.Relay = r
-		}
-	}
 	if c.Idle <= 0 {
 		c.Idle = DefaultIdle
 	}
 	if c.Connections <= 0 {
 		c.Connections = DefaultConnections
 	}
-	if most := descriptors() / (2 * share); most > 0 {
-		c.Connections = min(c.Connections, most)
-	}
 	g := &Gateway{config: c, dial: dial, sockets: s}
 	g.tally.decided = c.Decided
+	g.pipes.budget = c.Budget
 	g.buffers.New = func() any { return new([bufferSize]byte) }
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop = stop
@@ -131,13 +123,25 @@ func (g *Gateway) accept(ctx context.Context, door net.Listener) {
 		if err != nil { // no descriptors, for instance: clients wait in the door's queue meanwhile
 			continue
 		}
-		full := g.open.Add(1) > int64(g.config.Connections)
+		n := g.open.Add(1)
 		g.work.Go(func() {
 			defer g.open.Add(-1)
-			g.serve(ctx, client, full)
+			if n > int64(g.config.Connections) {
+				g.full(ctx, client, fmt.Sprintf("%d connections at once are as many as there may be: close some", g.config.Connections))
+				return
+			}
+			if !g.config.Budget.take(descriptorsEach) {
+				g.full(ctx, client, "the server has as many connections as it can have: try again later")
+				return
+			}
+			defer g.config.Budget.give(descriptorsEach)
+			g.serve(ctx, client)
 		})
 	}
 }
+
+// descriptorsEach is what a connection takes: its two ends. A bulk transfer's pipe comes on top.
+const descriptorsEach = 2
 
 // Take returns what was decided since the last call, in the order of the first of each, and the bytes
 // that moved since then. Connections that last are in it each time that bytes moved, with a Count of 0

@@ -54,6 +54,9 @@ func in(t testing.TB, port int, c Config) *world {
 			return Decision{Name: name, Port: port, Reason: "not among the allowed domains"}
 		}
 	}
+	if c.Decided == nil {
+		c.Decided = func(context.Context, Decision) error { return nil }
+	}
 	w.Gateway = openVia(c, Sockets{Doors: []net.Listener{l}}, w.dial)
 	t.Cleanup(w.Close)
 	return w
@@ -640,4 +643,76 @@ func openFiles(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return len(all)
+}
+
+// TestEachConnectionIsDecided has a client whose connection stands, and a server that ends its own after
+// each answer: the next one needs another yes.
+func TestEachConnectionIsDecided(t *testing.T) {
+	var asked, served atomic.Int64
+	w := in(t, 0, Config{Decide: func(_ context.Context, name string, port int) Decision {
+		d := Decision{Name: name, Port: port, Allowed: asked.Add(1) < 3, Reason: "allowed twice"}
+		if !d.Allowed {
+			d.Reason = "not any more"
+		}
+		return d
+	}})
+	w.server("a.test", func(conn *net.TCPConn) {
+		served.Add(1)
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	conn := w.connect("a.test")
+	r := bufio.NewReader(conn)
+	for i, want := range []int{200, 200, 403} {
+		fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+		answer, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(answer.Body)
+		if answer.StatusCode != want || want == 403 && !strings.Contains(string(body), "not any more") {
+			t.Errorf("request %d: %s %q", i, answer.Status, body)
+		}
+	}
+	_ = conn.Close()
+	w.Close()
+	if n := served.Load(); n != 2 {
+		t.Errorf("%d connections were made, want 2", n)
+	}
+	for _, r := range w.Take() {
+		if r.Allowed && (r.Count != 2 || r.Sent == 0 || r.Received == 0) || !r.Allowed && r.Reason != "not any more" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestBudget has two gateways that share what there is.
+func TestBudget(t *testing.T) {
+	b := &Budget{}
+	b.left.Store(3 * descriptorsEach)
+	one, two := in(t, 0, Config{Budget: b}), in(t, 0, Config{Budget: b})
+	for _, w := range []*world{one, two} {
+		w.server("a.test", func(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) })
+	}
+	echo := func(w *world) *net.TCPConn {
+		conn := w.connect("a.test")
+		fmt.Fprint(conn, "\x01")
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	first := echo(one)
+	echo(two)
+	echo(two)
+	mustReset(t, one.connect("a.test"))
+	_ = first.Close()
+	one.Close() // gives all back
+	echo(two)
+	one.Take()
+	two.Close()
+	if left := b.left.Load(); left != 3*descriptorsEach {
+		t.Errorf("%d left", left)
+	}
 }

@@ -36,6 +36,9 @@ type ports []int
 // webPorts are what a pattern without a port allows: a bare domain means "the web site".
 var webPorts = [...]int{80, 443}
 
+// WebPorts are the ports that a pattern without one opens.
+func WebPorts() []int { return slices.Clone(webPorts[:]) }
+
 // maxPatterns bounds the memory of a policy that a caller may have written.
 const maxPatterns = 10_000
 

@@ -76,6 +76,8 @@ func (p *pipe) close() {
 
 // pipes keeps some that are empty.
 type pipes struct {
+	budget *Budget // for those in use; the few that are kept are not worth counting
+
 	mu   sync.Mutex
 	kept []*pipe
 	used int
@@ -87,7 +89,7 @@ var errPipes = errors.New("as many pipes as there may be are in use")
 func (s *pipes) take() (*pipe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used >= maxPipes {
+	if s.used >= maxPipes || !s.budget.take(2) {
 		return nil, errPipes
 	}
 	if n := len(s.kept); n > 0 {
@@ -98,6 +100,7 @@ func (s *pipes) take() (*pipe, error) {
 	}
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		s.budget.give(2)
 		return nil, os.NewSyscallError("pipe2", err)
 	}
 	s.used++
@@ -110,6 +113,7 @@ func (s *pipes) give(p *pipe, empty bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used--
+	s.budget.give(2)
 	if !empty || s.over || len(s.kept) >= keptPipes {
 		p.close()
 		return

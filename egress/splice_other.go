@@ -25,7 +25,7 @@ func isReset(net.Conn) bool { return false }
 func descriptors() int { return 0 }
 
 // pipes are what Linux has splice(2) for.
-type pipes struct{}
+type pipes struct{ budget *Budget }
 
 func (*pipes) close() {}
 

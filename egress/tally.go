@@ -110,8 +110,11 @@ func (e *entry) tell(ctx context.Context, t *tally) error {
 	e.telling.Lock()
 	defer e.telling.Unlock()
 	now := t.period.Load() + 1
-	if e.told.Load() == now || t.decided == nil {
+	if e.told.Load() == now {
 		return nil
+	}
+	if t.decided == nil {
+		return errUnrecorded
 	}
 	if err := t.decided(ctx, e.Decision); err != nil {
 		return err

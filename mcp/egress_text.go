@@ -12,8 +12,8 @@ import (
 func (t *telling) egress() {
 	var ask []string
 	told, left := 0, 0
+	t.f.Egress, t.f.EgressMore = egressFacts(t.res.Egress)
 	for _, d := range t.res.Egress {
-		t.f.Egress = append(t.f.Egress, egressDecision(d))
 		switch {
 		case d.Allowed && !d.Failed:
 			continue
@@ -37,6 +37,26 @@ func (t *telling) egress() {
 	if len(ask) > 0 && t.all.Refused == nil { // else it is the refusal that says what to do
 		t.line("what to do: request_egress asks a person for %s; once approved, name it in allowed_domains of the next call; or do without", strings.Join(ask, ", "))
 	}
+}
+
+// maxHosts bounds the list of hosts for clients: a crawler can reach ten thousand.
+const maxHosts = 100
+
+// egressFacts are the decisions for clients, and how many were left out. What was not reached goes
+// before what was.
+func egressFacts(all []pipeline.Decision) (told []egressDecision, more int) {
+	for _, reached := range []bool{false, true} {
+		for _, d := range all {
+			switch {
+			case len(all) > maxHosts && reached != (d.Allowed && !d.Failed), len(all) <= maxHosts && reached:
+			case len(told) == maxHosts:
+				more++
+			default:
+				told = append(told, egressDecision(d))
+			}
+		}
+	}
+	return told, more
 }
 
 // hostOf is the host with its port, where one was connected to.

@@ -72,6 +72,7 @@ type outcome struct {
 	Packages     []packageFacts   `json:"packages,omitempty" about:"What was installed."`
 	Artifacts    []artifactFacts  `json:"artifacts,omitempty" about:"Files that it left in its working directory."`
 	Egress       []egressDecision `json:"egress,omitempty" about:"Hosts that it tried to reach, each once."`
+	EgressMore   int              `json:"egress_more,omitempty" about:"How many more hosts than these it tried to reach; audit_execution lists them."`
 	Layers       []string         `json:"layers,omitempty" about:"Layers of containment that held it."`
 	Missing      []string         `json:"missing_layers,omitempty" about:"Layers that did not hold it."`
 	WallMS       float64          `json:"wall_ms" about:"Milliseconds that the program took."`

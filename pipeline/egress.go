@@ -32,97 +32,101 @@ type Egress struct {
 type routed struct {
 	armed
 	outlet *outlet.Outlet // nil: nothing leaves
-	policy *egress.Policy // of a cell that names names of its own
+	within *egress.Policy // what a cell has named
 }
 
 // egress decides what the run may reach. Most may reach nothing, and get no way out at all.
 func (r *run) egress(a armed) (routed, error) {
 	defer r.time(&r.res.Timings.Egress)()
-	policy, err := r.policy(a)
+	way, err := r.way(a)
 	if err != nil {
 		return routed{}, err
 	}
 	routed := routed{armed: a}
-	if a.claim != nil {
-		routed.outlet = a.claim.Outlet()
-		if a.Allow != nil {
-			routed.policy = &policy
-		}
-		if routed.outlet == nil && !policy.Empty() && a.Allow != nil {
-			return routed, refuse(StageEgress, "the session was created without a network", "create another session, with "+r.p.term("--allow", ""))
-		}
-	} else if routed.outlet, err = r.outlet(a.checked, policy, a.lent, ""); err != nil {
-		return routed, err
+	if a.claim == nil {
+		routed.outlet, err = r.outlet(a.checked, way, a.lent, "")
+	} else {
+		routed.outlet, routed.within = a.claim.Outlet(), way.within
+		err = r.fits(a, routed)
 	}
-	if routed.outlet != nil && !routed.outlet.Opens() && slices.ContainsFunc(a.leases.Bound(), func(b vault.Bound) bool { return slices.Contains(a.Secrets, b.Name) }) {
-		return routed, refuse(StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", "create another session")
-	}
-	r.unreachable(a, policy, routed.outlet)
-	return routed, nil
+	r.unreachable(a, way)
+	return routed, err
 }
 
 func (a armed) lent() vault.Leases { return a.leases }
 
-// policy is what a request may reach. What it names must be within what the operator allows, or have
-// been granted by a person.
-func (r *run) policy(a armed) (egress.Policy, error) {
+// way is what a request may reach.
+type way struct {
+	policy  egress.Policy  // without a person
+	within  *egress.Policy // at all; nil is no narrower
+	granted egress.Policy  // by people, so far
+}
+
+// none says that nothing can ever be reached on it.
+func (w way) none() bool { return w.within != nil && w.within.Empty() }
+
+func (w way) ports() []int {
+	if w.within != nil {
+		return w.within.Ports()
+	}
+	return slices.Concat(w.policy.Ports(), w.granted.Ports())
+}
+
+// way is what the operator allows and people have granted, and if the request names names, no more than
+// these. What it names must be among that, unless a person has typed it, or is asked about it later.
+func (r *run) way(a armed) (way, error) {
 	e := r.p.cfg.Egress
+	w := way{policy: e.Policy, granted: outlet.Approved(r.p.cfg.Approvals, r.question(a))}
 	if a.Allow == nil {
-		return e.Policy, nil
+		return w, nil
 	}
-	policy, err := egress.NewPolicy(a.Allow, e.Deny)
+	within, err := egress.NewPolicy(a.Allow, e.Deny)
 	if err != nil {
-		return policy, refuse(StageEgress, err.Error(), "name hosts like example.com, *.example.com or example.com:5432")
+		return w, refuse(StageEgress, err.Error(), "name hosts like example.com, *.example.com or example.com:5432")
 	}
-	if a.Typed || policy.Empty() {
-		return policy, nil
+	w.within = &within
+	if a.Typed {
+		w.policy = within
 	}
-	granted, err := r.granted()
-	if err != nil {
-		return policy, err
+	if a.Typed || e.Ask && r.p.cfg.Approvals != nil {
+		return w, nil
 	}
-	missing := slices.DeleteFunc(slices.Clone(a.Allow), func(pattern string) bool { return e.Policy.Covers(pattern) || granted.Covers(pattern) })
-	if len(missing) == 0 {
-		return policy, nil
-	}
-	if e.Ask && r.p.cfg.Approvals != nil { // those are asked about when they are connected to
-		held := slices.DeleteFunc(slices.Clone(a.Allow), func(pattern string) bool { return slices.Contains(missing, pattern) })
-		return egress.NewPolicy(held, e.Deny)
-	}
-	for _, name := range missing {
+	var missing []string
+	for _, name := range a.Allow {
+		if e.Policy.Covers(name) || w.granted.Covers(name) {
+			continue
+		}
+		missing = append(missing, name)
 		d := Decision{Name: r.clean(name), Ask: r.clean(name), Reason: "it is not among the domains that the operator allows, and nobody has approved it"}
 		r.res.Egress = append(r.res.Egress, d)
 		r.note(event.EgressDenied, facts{"name": d.Name, "reason": d.Reason})
 	}
-	return policy, refuse(StageEgress, fmt.Sprintf("%s may not be reached: the operator does not allow it, and nobody has approved it", strings.Join(missing, ", ")),
+	if len(missing) == 0 {
+		return w, nil
+	}
+	return w, refuse(StageEgress, fmt.Sprintf("%s may not be reached: the operator does not allow it, and nobody has approved it", strings.Join(missing, ", ")),
 		r.p.term("have it added to egress.allow in the configuration", ""))
 }
 
-// granted is what people have approved for the run.
-func (r *run) granted() (egress.Policy, error) {
-	if r.p.cfg.Approvals == nil {
-		return egress.Policy{}, nil
-	}
-	code, _ := r.facts["code_sha256"].(string)
-	var patterns []string
-	for _, g := range r.p.cfg.Approvals.Held(approval.Egress, approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: code}) {
-		patterns = append(patterns, g.Question.What)
-	}
-	return egress.NewPolicy(patterns, nil)
+// question is what stands for the run where people have approved something.
+func (r *run) question(a armed) approval.Question {
+	return approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: hash(a.Code)}
 }
 
 // outlet makes the way out of a sandbox that needs one. Of a session it does when somebody could
 // approve a name later: its doors can't be opened then.
-func (r *run) outlet(c checked, policy egress.Policy, leases func() vault.Leases, session string) (*outlet.Outlet, error) {
+func (r *run) outlet(c checked, w way, leases func() vault.Leases, session string) (*outlet.Outlet, error) {
 	e := r.p.cfg.Egress
-	granted, err := r.granted()
-	if err != nil {
-		return nil, err
-	}
 	later := session != "" && r.p.cfg.Approvals != nil
 	ask := e.Ask && r.p.cfg.Approvals != nil
-	switch nothing := policy.Empty() && granted.Empty() && !ask && !later; {
-	case nothing, c.Allow != nil && len(c.Allow) == 0:
+	ports := w.ports()
+	if later || ask {
+		ports = append(ports, egress.WebPorts()...)
+	}
+	slices.Sort(ports)
+	ports = slices.Compact(ports)
+	switch {
+	case w.none() || len(ports) == 0:
 		return nil, nil
 	case c.base == "landlock" && c.Allow == nil:
 		return nil, nil // the default is not worth a refusal, and less is let out
@@ -131,20 +135,42 @@ func (r *run) outlet(c checked, policy egress.Policy, leases func() vault.Leases
 			Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
 	}
 	return outlet.New(outlet.Config{
-		Policy: policy, Ask: ask, Approvals: r.p.cfg.Approvals, Dialer: e.Dialer, Roots: e.Roots, Idle: e.Idle, Connections: e.Connections,
-		Namespace: r.res.Namespace, Session: session, Leases: leases, Later: later,
+		Policy: w.policy, Within: w.within, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
+		Dialer: e.Dialer, Roots: e.Roots, Idle: e.Idle, Connections: e.Connections, Budget: r.p.budget,
+		Namespace: r.res.Namespace, Session: session, Leases: leases,
 		Trusting: session != "" && r.p.cfg.Vault.MayBind() || len(leases().Bound()) > 0,
 		Record:   r.p.recorder(r.res.ID, r.res.Namespace, func(s string) string { return leases().Redact(s) }),
 	})
 }
 
+// fits refuses what the way out of a session that stands already does not have.
+func (r *run) fits(a armed, q routed) error {
+	const another = "create another session"
+	named := q.within != nil && !q.within.Empty()
+	binds := slices.ContainsFunc(a.leases.Bound(), func(b vault.Bound) bool { return slices.Contains(a.Secrets, b.Name) })
+	switch {
+	case q.outlet == nil && named:
+		return refuse(StageEgress, "the session was created without a network", another+", with "+r.p.term("--allow", ""))
+	case q.outlet == nil:
+		return nil
+	case named && len(q.outlet.Lacks(*q.within)) > 0:
+		return refuse(StageEgress, fmt.Sprintf("the session was created without a way out on port %d", q.outlet.Lacks(*q.within)[0]),
+			another+", with "+r.p.term("--allow", ""))
+	case binds && !q.outlet.Opens():
+		return refuse(StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", another)
+	}
+	return nil
+}
+
 // unreachable warns of bound secrets that can't get to where they are bound.
-func (r *run) unreachable(a armed, policy egress.Policy, way *outlet.Outlet) {
-	if r.p.cfg.Egress.Ask && way != nil {
-		return
+func (r *run) unreachable(a armed, w way) {
+	reach := w.policy
+	if w.within != nil {
+		reach = *w.within
 	}
 	for _, b := range a.leases.Bound() {
-		if !slices.Contains(a.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, policy.Covers) {
+		covered := func(host string) bool { return reach.Covers(host) || w.granted.Covers(host) }
+		if !slices.Contains(a.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || r.p.cfg.Egress.Ask && w.within == nil {
 			continue
 		}
 		r.warn(fmt.Sprintf("secret %s is only ever sent to %s, which the run may not reach: allow it with %s",
@@ -154,7 +180,7 @@ func (r *run) unreachable(a armed, policy egress.Policy, way *outlet.Outlet) {
 
 // turn is what the outlet has to know of the run.
 func (q routed) turn(r *run) outlet.Turn {
-	return outlet.Turn{Run: r.res.ID, Code: hash(q.Code), Policy: q.policy, Closed: q.Allow != nil && len(q.Allow) == 0, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
+	return outlet.Turn{Run: r.res.ID, Code: hash(q.Code), Within: q.within, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
 }
 
 // recorder writes decisions to the log as they are made.

@@ -301,6 +301,18 @@ func TestApprovalReachesASession(t *testing.T) {
 	if !strings.Contains(res.Stdout, "hello from web.test") || len(res.Egress) != 1 || !strings.Contains(res.Egress[0].Reason, "approved") {
 		t.Errorf("approved: %q %+v", res.Stdout, res.Egress)
 	}
+	// A list is these only, whatever people have approved.
+	if res := cell(t, p, s.ID, string(fetch("http://web.test")), func(q *Request) { q.Allow = []string{"web.test"} }); !strings.Contains(res.Stdout, "hello") {
+		t.Errorf("named: %q", res.Stdout)
+	}
+	_, err = p.Do(t.Context(), Request{Session: s.ID, Code: []byte("1"), Allow: []string{"other.test"}})
+	if err == nil || !strings.Contains(err.Error(), "other.test may not be reached") {
+		t.Errorf("another name: %v", err)
+	}
+	_, err = p.Do(t.Context(), Request{Session: s.ID, Code: []byte("1"), Allow: []string{"web.test:22"}})
+	if err == nil || !strings.Contains(err.Error(), "may not be reached") {
+		t.Errorf("another port: %v", err)
+	}
 	// What the cell before decided is not told again, and one cell may have less.
 	if res := cell(t, p, s.ID, string(fetch("http://web.test")), func(q *Request) { q.Allow = []string{} }); strings.Contains(res.Stdout, "hello") {
 		t.Errorf("a cell that may reach nothing: %q", res.Stdout)
@@ -396,5 +408,26 @@ open("/workspace/env", "w").write(repr(dict(os.environ)))
 	res, err := p.Do(t.Context(), python([]byte("print(1)"), func(q *Request) { q.Secrets, q.Allow = []string{"API_KEY"}, []string{} }))
 	if err != nil || !strings.Contains(strings.Join(res.Warnings, ""), "API_KEY is only ever sent to "+api) {
 		t.Errorf("%v, warnings %q", err, res.Warnings)
+	}
+}
+
+func TestApprovalOfACode(t *testing.T) {
+	p, _, w, broker := newAsking(t, false)
+	w.serve80(t, "web.test", hello)
+	code := fetch("http://web.test")
+	pending, err := broker.Open(t.Context(), approval.Question{Kind: approval.Egress, What: "web.test", Namespace: "default", CodeSHA256: hash(code)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Answer(t.Context(), pending.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+		t.Fatal(err)
+	}
+	res, err := p.Do(t.Context(), python(code, nil))
+	if err != nil || !strings.Contains(res.Stdout, "hello from web.test") {
+		t.Errorf("the code: %v %q %+v", err, res.Stdout, res.Egress)
+	}
+	res, err = p.Do(t.Context(), python(append(code, '\n'), nil))
+	if err != nil || strings.Contains(res.Stdout, "hello") {
+		t.Errorf("other code: %v %q", err, res.Stdout)
 	}
 }

@@ -63,7 +63,7 @@ func (p *Pipeline) ways(said string, res Result, e ended) (list []string) {
 	case noNetwork(said):
 		list = append(list, "names that are allowed can be reached, but no addresses")
 	case e.outlet != nil && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
-		list = append(list, "a name without a port is allowed on ports 80 and 443: another port has to be named, as in "+p.term("--allow", " example.com:5432"))
+		list = append(list, "if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in "+p.term("--allow", " example.com:5432"))
 	}
 	return list
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
@@ -29,6 +30,7 @@ type Pipeline struct {
 	spaces   spaces
 	jobs     jobs
 	tally    *tally
+	budget   *egress.Budget
 
 	analysers analysers
 }
@@ -117,7 +119,7 @@ func New(cfg Config) *Pipeline {
 	if cfg.Artifacts.MaxBytes <= 0 {
 		cfg.Artifacts.MaxBytes = DefaultArtifacts.MaxBytes
 	}
-	p := &Pipeline{cfg: cfg, tally: newTally()}
+	p := &Pipeline{cfg: cfg, tally: newTally(), budget: egress.NewBudget()}
 	cfg.Sessions.Ended = p.sessionEnded
 	p.sessions = session.NewKeeper(cfg.Sessions)
 	return p

@@ -41,11 +41,11 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	if err != nil {
 		return session.Info{}, err
 	}
-	policy, err := r.policy(armed{queued: queued{checked: c}})
+	way, err := r.way(armed{queued: queued{checked: c}})
 	if err != nil {
 		return session.Info{}, err
 	}
-	way, err := r.outlet(c, policy, r.p.lent(r.res.ID), r.res.ID)
+	out, err := r.outlet(c, way, r.p.lent(r.res.ID), r.res.ID)
 	if err != nil {
 		return session.Info{}, err
 	}
@@ -63,19 +63,19 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 			ID: r.res.ID, Namespace: c.Namespace, Language: c.code.Language, Backend: c.backend.Name(), Profile: c.profile,
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: limitsOf(c.limits),
 		},
-		Env:    slices.Concat(view.Env, way.Env()),
-		Outlet: way,
+		Env:    slices.Concat(view.Env, out.Env()),
+		Outlet: out,
 		Close:  []func(){func() { r.p.dropPackages(r.res.ID) }, view.Release},
 	}
 	spec := backends.Spec{ID: r.res.ID, Language: c.code.Language, Profile: c.base, Require: c.requires,
 		Limits: c.limits.Limits, Mounts: view.Mounts, Keep: true}
-	way.Shape(&spec)
+	out.Shape(&spec)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
 		box, err := c.backend.Start(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
-		gated, err := way.Open(box)
+		gated, err := out.Open(box)
 		if err != nil {
 			box.Close()
 		}

@@ -31,10 +31,15 @@ type heard struct {
 	name, proto, method, uri, host string
 	header, trailer                http.Header
 	body                           string
+	tls                            bool
 }
 
+// all is the whole of a request, with what is encoded in it.
 func (h heard) all() string {
-	return fmt.Sprint(h.method, " ", h.uri, " ", h.host, " ", h.header, " ", h.body, " ", h.trailer)
+	user, password, _ := (&http.Request{Header: h.header}).BasicAuth()
+	_, query, _ := strings.Cut(h.uri, "?")
+	query, _ = url.QueryUnescape(query)
+	return user + " " + password + " " + query + " " + fmt.Sprint(h.method, " ", h.uri, " ", h.host, " ", h.header, " ", h.body, " ", h.trailer)
 }
 
 // take returns the requests since the last call.
@@ -54,7 +59,7 @@ func (a *api) listen(name string, h http.Handler) http.Handler {
 			io.Copy(&body, io.LimitReader(r.Body, 1<<20))
 		}
 		a.mu.Lock()
-		a.seen = append(a.seen, heard{name, r.Proto, r.Method, r.RequestURI, r.Host, r.Header.Clone(), r.Trailer.Clone(), body.String()})
+		a.seen = append(a.seen, heard{name, r.Proto, r.Method, r.RequestURI, r.Host, r.Header.Clone(), r.Trailer.Clone(), body.String(), r.TLS != nil})
 		a.mu.Unlock()
 		h.ServeHTTP(w, r)
 	})

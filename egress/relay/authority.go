@@ -78,11 +78,11 @@ func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
 	defer cancel()
 	conn := tls.Server(t.Client, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("end TLS for %s: %w", t.Name, err)
+		return nil, fmt.Errorf("%w for %s: %w", ErrHandshake, t.Name, err)
 	}
 	// A resumed session needs no certificate, so this is the check for all of them.
 	if sni := conn.ConnectionState().ServerName; !sameName(sni, t.Name) {
-		return nil, fmt.Errorf("end TLS for %s: the client asked for %.80q", t.Name, sni)
+		return nil, fmt.Errorf("%w for %s: the client asked for %.80q", ErrHandshake, t.Name, sni)
 	}
 	return conn, nil
 }

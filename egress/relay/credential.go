@@ -25,7 +25,12 @@ func checkCredentials(r *http.Request, bound []Secret) error {
 	}
 	for name, values := range r.Header {
 		for _, v := range values {
-			if carriesCredentials(name) && !isPlaceholder(name, v, bound) {
+			switch {
+			case name == "Authorization" && besideAnother(v, bound):
+				return refuse("beside the placeholder in the basic authentication is what looks like another credential: " +
+					"if it is needed, it has to be a secret of this name, too")
+			case carriesCredentials(name) && !isPlaceholder(name, v, bound),
+				name == "Sec-Websocket-Protocol" && !areProtocols(v, bound):
 				return own("header", name)
 			}
 		}
@@ -120,7 +125,7 @@ var around = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,23} +)?(?:[A-Za-z_]{1,2
 
 // isPlaceholder says whether value, of a header that carries credentials, is the placeholder of a
 // secret that is bound here, with nothing beside it that could be another credential. In Basic, user or
-// password may be something else: they are worth nothing without the other.
+// password may be something else, but see besideAnother.
 func isPlaceholder(header, value string, bound []Secret) bool {
 	if header == "Cookie" {
 		for pair := range strings.SplitSeq(value, ";") {

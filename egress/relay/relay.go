@@ -58,6 +58,10 @@ type Route struct {
 // refusal, 403, instead of as a failure, 502.
 var ErrRefused = errors.New("refused")
 
+// ErrHandshake is in the chain of what Secure returns when the program's handshake fails: it does not
+// trust the Authority, for instance.
+var ErrHandshake = errors.New("end TLS")
+
 // Relay passes HTTP on for one sandbox. Its methods may be called concurrently. A nil one has no
 // secrets.
 type Relay struct {

@@ -2,6 +2,7 @@ package outlet
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -31,29 +32,35 @@ func (o *Outlet) leases() vault.Leases {
 func (o *Outlet) secrets() []relay.Secret {
 	var all []relay.Secret
 	for _, b := range o.leases().Bound() {
-		names, err := egress.NewPolicy(b.Hosts, nil)
-		if err != nil { // they were checked when they were bound; what is not understood gets no value
-			continue
+		known, ok := o.names.Load(b.Placeholder)
+		if !ok {
+			known, _ = o.names.LoadOrStore(b.Placeholder, namesOf(b.Hosts))
 		}
-		all = append(all, relay.Secret{
-			Name: b.Name, Placeholder: b.Placeholder, Value: b.Value, Require: b.Require, Body: b.Body,
-			Bound: func(name string, port int) bool { return names.Decide(name, port).Allowed },
-			Clear: func(name string, port int) bool { return inClear(b.Hosts, port) && names.Decide(name, port).Allowed },
-		})
+		to := known.(names)
+		all = append(all, relay.Secret{Name: b.Name, Placeholder: b.Placeholder, Value: b.Value, Require: b.Require, Body: b.Body,
+			Bound: to.allows, Clear: to.allowsClear})
 	}
 	return all
 }
 
-// inClear says whether a port is named by whoever bound the secret: only then may its value travel
-// unencrypted, to a service inside one's own network for instance.
-func inClear(hosts []string, port int) bool {
-	for _, h := range hosts {
-		if _, named, ok := strings.Cut(h, ":"); ok && named == itoa(port) {
-			return true
-		}
-	}
-	return false
+// names are where a secret may go. What was bound without a port goes there over TLS only; whoever names a
+// port knows what speaks there, such as a service inside one's own network. On the ports of TLS that is TLS:
+// a program that says http there would have the value travel unencrypted, which nobody meant.
+type names struct{ all, ports egress.Policy }
+
+// namesOf reads patterns, which were checked when the secret was bound: what is not understood gets
+// no value.
+func namesOf(hosts []string) (n names) {
+	n.all, _ = egress.NewPolicy(hosts, nil)
+	n.ports, _ = egress.NewPolicy(slices.DeleteFunc(slices.Clone(hosts), func(h string) bool {
+		_, port, named := strings.Cut(h, ":")
+		return !named || port == "443" || port == "8443"
+	}), nil)
+	return n
 }
+
+func (n names) allows(name string, port int) bool      { return n.all.Decide(name, port).Allowed }
+func (n names) allowsClear(name string, port int) bool { return n.ports.Decide(name, port).Allowed }
 
 // Opens says whether TLS can be ended on the way, as bound secrets need it.
 func (o *Outlet) Opens() bool { return o.relay.Authority() != nil }

@@ -3,7 +3,6 @@ package outlet
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,18 +10,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// decide implements egress.Config.Decide: the policy, then what people have approved, then a person.
+// decide implements egress.Config.Decide: what the run has named, then the policy, then what people
+// have approved, then a person.
 func (o *Outlet) decide(ctx context.Context, name string, port int) egress.Decision {
 	t := o.now()
-	policy := o.cfg.Policy
-	if t.Policy != nil {
-		policy = *t.Policy
+	within := o.cfg.Within
+	if t.Within != nil {
+		within = t.Within
 	}
-	d := of(policy, name, port)
-	if _, denied := policy.Denied(name, port); d.Allowed || denied || t.Closed { // denied is also what is no name
+	if within != nil {
+		if d := of(*within, name, port); !d.Allowed {
+			return d
+		}
+	}
+	d := of(o.cfg.Policy, name, port)
+	if _, denied := o.cfg.Policy.Denied(name, port); d.Allowed || denied { // denied is also what is no name
 		return d
 	}
-	if granted := of(o.approved(t), name, port); granted.Allowed {
+	if granted := of(Approved(o.cfg.Approvals, o.question(t)), name, port); granted.Allowed {
 		granted.Reason = "a person approved " + strings.TrimPrefix(granted.Reason, "allowed by ")
 		return granted
 	}
@@ -44,20 +49,17 @@ func of(p egress.Policy, name string, port int) egress.Decision {
 	return p.Decide(name, port)
 }
 
-// approved is the policy of what people have approved for a turn.
-func (o *Outlet) approved(t Turn) egress.Policy {
-	if o.cfg.Approvals == nil {
+// Approved is the policy of what people have approved for whoever would ask q: see approval.Broker.Held.
+func Approved(b *approval.Broker, q approval.Question) egress.Policy {
+	if b == nil {
 		return egress.Policy{}
 	}
 	var patterns []string
-	for _, g := range o.cfg.Approvals.Held(approval.Egress, o.question(t)) {
+	for _, g := range b.Held(approval.Egress, q) {
 		patterns = append(patterns, g.Question.What)
 	}
-	if len(patterns) == 0 {
-		return egress.Policy{}
-	}
 	p, err := egress.NewPolicy(patterns, nil)
-	if err != nil { // nobody can ask for what is no pattern
+	if err != nil { // an approval of what is no pattern allows nothing
 		return egress.Policy{}
 	}
 	return p
@@ -90,8 +92,6 @@ func (o *Outlet) ask(ctx context.Context, t Turn, d egress.Decision) egress.Deci
 	}
 	return d
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // by says who answered, and how.
 func by(a approval.Answer) string {

@@ -20,31 +20,32 @@ import (
 
 // Config is what an outlet is made of.
 type Config struct {
-	Policy      egress.Policy // what may be reached without a person
-	Ask         bool          // a person is asked about names that the policy neither allows nor denies
+	Policy      egress.Policy  // what may be reached without a person
+	Within      *egress.Policy // what may be reached at all: nil is whatever Policy and people allow
+	Ports       []int          // on which there are doors
+	Ask         bool           // a person is asked about names that the policy neither allows nor denies
 	Approvals   *approval.Broker
 	Dialer      *egress.Dialer
 	Idle        time.Duration // of a connection; 0 is the gateway's default
 	Connections int           // at once; likewise
+	Budget      *egress.Budget
 
 	Roots *x509.CertPool // that names with bound secrets are verified with; nil are the machine's
 
 	Namespace, Session string
 	Leases             func() vault.Leases // what the sandbox was lent so far
 	Trusting           bool                // secrets may be bound to names, so programs have to trust our certificates
-	Later              bool                // names may be approved while the sandbox stands: it is a session's
 	Record             Record              // of what is decided while no Turn is under way
 }
 
 // Record makes a decision durable, before anything leaves. An error refuses what was allowed.
 type Record func(ctx context.Context, d egress.Decision) error
 
-// Turn is one run's use of a sandbox.
+// Turn is one run's use of a sandbox. What the run leaves behind has the sandbox's own rules again.
 type Turn struct {
 	Run    string
 	Code   string         // SHA-256 of the code in hex: an approval may be for that alone
-	Policy *egress.Policy // instead of the sandbox's; nil is that
-	Closed bool           // nothing may be reached, whatever people have approved
+	Within *egress.Policy // instead of the sandbox's; nil is that
 	Ask    func(context.Context, *approval.Pending)
 	Record Record
 }
@@ -53,6 +54,8 @@ type Turn struct {
 type Outlet struct {
 	cfg   Config
 	relay *relay.Relay
+
+	names sync.Map // placeholder of a bound secret -> bound, which says where it may go
 
 	mu      sync.Mutex
 	turn    Turn
@@ -70,21 +73,16 @@ func New(c Config) (*Outlet, error) {
 	return o, nil
 }
 
-// ports are those on which the sandbox needs doors.
-func (o *Outlet) ports() []int {
-	ports := slices.Concat(o.cfg.Policy.Ports(), o.approved(Turn{}).Ports())
-	if o.cfg.Ask || o.cfg.Later {
-		ports = append(ports, 80, 443)
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
-}
-
 // Shape asks for what the sandbox must have for Open.
 func (o *Outlet) Shape(spec *backends.Spec) {
 	if o != nil {
-		spec.Gateway, spec.Trust = o.ports(), o.relay.Authority()
+		spec.Gateway, spec.Trust = o.cfg.Ports, o.relay.Authority()
 	}
+}
+
+// Lacks returns the ports that a policy opens and that have no door.
+func (o *Outlet) Lacks(p egress.Policy) []int {
+	return slices.DeleteFunc(p.Ports(), func(port int) bool { return slices.Contains(o.cfg.Ports, port) })
 }
 
 // Open answers inside the sandbox. Closing the sandbox that is returned ends that, too; with an error it
@@ -98,7 +96,7 @@ func (o *Outlet) Open(box backends.Sandbox) (backends.Sandbox, error) {
 		return box, errors.New("the backend's sandbox has no way out")
 	}
 	gate := egress.Open(egress.Config{
-		Decide: o.decide, Decided: o.decided, Dialer: o.cfg.Dialer, Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections,
+		Decide: o.decide, Decided: o.decided, Dialer: o.cfg.Dialer, Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
 	}, egress.Sockets(g))
 	o.mu.Lock()
 	o.gate = gate
@@ -160,8 +158,11 @@ func (o *Outlet) decided(ctx context.Context, d egress.Decision) error {
 		record = nil
 	}
 	o.mu.Unlock()
-	if record == nil {
-		return nil
+	switch {
+	case record != nil:
+		return record(ctx, d)
+	case d.Allowed:
+		return errors.New("there is nowhere to record it")
 	}
-	return record(ctx, d)
+	return nil
 }

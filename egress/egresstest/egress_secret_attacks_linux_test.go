@@ -1,0 +1,77 @@
+package egresstest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestSecretGoesNowhereElse has a program send a placeholder in many places, and its own credentials where
+// a secret is required. The servers say what came.
+func TestSecretGoesNowhereElse(t *testing.T) {
+	need(t, "curl")
+	const strict = "both.test"
+	a, required := &api{value: newValue()}, newValue()
+	ownKey := "own" + "key"
+	w := newWorld(t, map[string]http.Handler{
+		bound: a.listen(bound, a.own()), "front.test": a.listen("front.test", http.NotFoundHandler()),
+		strict: a.listen(strict, (&api{value: required}).own()),
+	})
+	w.bind(t, "", "API_KEY", a.value, "--host", bound)
+	w.bind(t, "", "REQUIRED_KEY", required, "--host", strict, "--require")
+	first := w.run("", "secret_first.py", "--secret", "API_KEY", "--allow", bound)
+	old := strings.TrimSpace(first.Stdout)
+	if !strings.HasPrefix(old, "sandboxmcp_") {
+		t.Fatalf("%+v", first)
+	}
+	a.take()
+	w.take()
+	r := w.run("", "secret_attacks.py", "--secret", "API_KEY", "--secret", "REQUIRED_KEY", "--allow", bound, "--allow", "front.test", "--allow", strict, "--", old)
+	if r.Ended != "ok" {
+		t.Fatalf("%+v", r)
+	}
+	known := 0
+	for line := range strings.Lines(r.Stdout) {
+		var s saw
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %q", s.Name, s.Saw)
+		if strings.HasPrefix(s.Name, "good: ") && !strings.Contains(s.Saw, " 200") {
+			t.Errorf("%s: %s", s.Name, s.Saw)
+		}
+		if s.Seconds > 4 {
+			t.Errorf("%s took %.1f s", s.Name, s.Seconds)
+		}
+	}
+	for _, h := range a.take() {
+		elsewhere := h
+		if h.tls && h.name == bound {
+			// Here it may be, in these places.
+			elsewhere.header, elsewhere.uri = http.Header{}, strings.Split(h.uri, "?")[0]
+			if strings.Contains(h.all(), a.value) {
+				known++
+			}
+		}
+		if strings.Contains(elsewhere.all(), a.value) || strings.Contains(h.all(), required) && h.name != strict {
+			t.Errorf("%s has a value: %.400q", h.name, h.all())
+		}
+		if h.name == strict && (!strings.Contains(h.all(), required) || strings.Contains(strings.ToLower(h.all()), ownKey) || strings.Contains(h.uri, "own") || !h.tls) {
+			t.Errorf("%s was asked without what it requires: %.400q", h.name, h.all())
+		}
+		if h.host != h.name && h.host != h.name+":443" && h.host != "" && h.name != "front.test" {
+			t.Errorf("%s was asked for %s", h.name, h.host)
+		}
+	}
+	if known < 10 {
+		t.Errorf("only %d requests brought the value", known)
+	}
+	for _, e := range w.take() { // what goes in the clear
+		if strings.Contains(e.text, a.value) || strings.Contains(e.text, required) {
+			t.Errorf("unencrypted: %.300v", e)
+		}
+	}
+	w.cleanRun(t, "", r, a.value)
+	w.cleanRun(t, "", r, required)
+}
