@@ -48,7 +48,7 @@ type Sandbox interface {
 
 	// Gateway is where programs inside ask for names and connect to them; empty without
 	// Spec.Gateway. Close closes its sockets.
-	Gateway() Gateway
+	Gateway() Sockets
 
 	// Usage is what all processes of the sandbox use now, as far as the host can tell.
 	Usage() Usage
@@ -114,8 +114,8 @@ type Spec struct {
 // TrustFile is where a sandbox with Spec.Trust has the certificates that programs are to trust.
 const TrustFile = "/etc/ssl/sandbox.pem"
 
-// Gateway is what is open for names inside a sandbox's own network namespace, handed to the host.
-type Gateway struct {
+// Sockets are open for names inside a sandbox's own network namespace, and handed to the host.
+type Sockets struct {
 	DNS       net.PacketConn // UDP, port 53 of 127.0.0.1, which the sandbox's resolv.conf names
 	DNSStream net.Listener   // TCP, likewise
 	Doors     []net.Listener // one for each port of Spec.Gateway; a connection's local address is what the program asked for

@@ -36,8 +36,13 @@ type console struct {
 const glance = 500 * time.Millisecond
 
 // aside ends whatever state a program may have left the terminal in, or try to hide a question
-// with: an unfinished escape sequence, colours, margins, another character set.
-const aside = "\x18\x1b\\\x1b[!p\x1b[0m\n"
+// with: an unfinished escape sequence, colours, margins, another character set, lines that don't wrap.
+// It clears the rest of the screen, so that nothing which stands there already reads on after our words: a
+// name would seem to have another end.
+const aside = "\x18\x1b\\\x1b[!p\x1b[0m\x1b[?7h\n\x1b[J"
+
+// again is asked after words that are no answer.
+const again = "y or n? [y/N] "
 
 func newConsole(tty *os.File, front func() bool) *console {
 	return &console{tty: tty, front: front,
@@ -108,7 +113,9 @@ func (t *console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 	if !t.put(ctx, aside+block(p.Question)) {
 		return
 	}
-	t.collect(ctx)
+	if t.collect(ctx) && ctx.Err() == nil {
+		t.put(ctx, again) // or whoever was too early would think that they have answered
+	}
 	for {
 		line, err := t.line(ctx)
 		a := approval.Answer{By: approval.CommandLine(), User: whoami()}
@@ -124,7 +131,7 @@ func (t *console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 		case word == "" || word == "n" || word == "no":
 			a.Reason = "no at the terminal"
 		default:
-			if !t.put(ctx, "y or n? [y/N] ") {
+			if !t.put(ctx, again) {
 				return
 			}
 			continue
@@ -159,18 +166,20 @@ func (t *console) until(ctx context.Context) func() bool {
 // maxEarly is how much of what is typed ahead is kept for the script.
 const maxEarly = 64 << 10
 
-// collect takes what was typed before the question could be read.
-func (t *console) collect(ctx context.Context) {
+// collect takes what was typed before the question could be read, and says whether that was anything.
+func (t *console) collect(ctx context.Context) (typed bool) {
 	defer t.until(ctx)()
 	_ = t.tty.SetReadDeadline(time.Now().Add(glance))
 	b := make([]byte, 4096)
 	for ctx.Err() == nil {
 		n, err := t.tty.Read(b)
 		t.keep(b[:n])
+		typed = typed || n > 0
 		if err != nil && !errors.Is(err, io.EOF) {
-			return
+			return typed
 		}
 	}
+	return typed
 }
 
 func (t *console) keep(b []byte) {

@@ -147,6 +147,7 @@ func TestTypedAhead(t *testing.T) {
 		t.Fatalf("what was typed ahead is an answer: %+v", a)
 	case <-time.After(glance + 300*time.Millisecond):
 	}
+	s.sees("[y/N] y\r\ny or n? [y/N] ") // it is asked once more
 	s.types("n\n")
 	if a := s.get(answer); a.Allowed {
 		t.Errorf("got %+v", a)

@@ -92,12 +92,6 @@ func special(a netip.Addr) *kind {
 	return found
 }
 
-// Public says whether an address is the internet's, or for documentation. An address that is not
-// valid, or that has a zone, is not.
-func Public(a netip.Addr) bool {
-	return a.IsValid() && a.Zone() == "" && special(a) == nil
-}
-
 // Owned says whether an address is of a kind that the networks of one owner use: private ones, and
 // the machine itself. Where machines tell about themselves is not.
 func Owned(a netip.Addr) bool {

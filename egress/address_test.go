@@ -58,11 +58,11 @@ func TestSpecial(t *testing.T) {
 			if (is == "") != (tt.is == "") || !strings.Contains(is, tt.is) {
 				t.Errorf("%s: got %q, want %q", text, is, tt.is)
 			}
-			if Public(a) != (tt.is == "") {
-				t.Errorf("%s: public: %v", text, Public(a))
+			if public(a) != (tt.is == "") {
+				t.Errorf("%s: public: %v", text, public(a))
 			}
 			zero := &Dialer{}
-			if why := zero.refuses(a); (why == "") != (tt.is == "") {
+			if why := zero.Refuses(a); (why == "") != (tt.is == "") {
 				// This machine may have one of the documentation's addresses.
 				if mine, _ := zero.own.has(a); !mine {
 					t.Errorf("%s: the dialer says %q", text, why)
@@ -73,7 +73,7 @@ func TestSpecial(t *testing.T) {
 	if n < 250 {
 		t.Errorf("only %d addresses", n)
 	}
-	if (&Dialer{}).refuses(netip.Addr{}) == "" || (&Dialer{}).refuses(netip.MustParseAddr("2600::1%eth0")) == "" || Public(netip.Addr{}) || Public(netip.MustParseAddr("2600::1%eth0")) {
+	if (&Dialer{}).Refuses(netip.Addr{}) == "" || (&Dialer{}).Refuses(netip.MustParseAddr("2600::1%eth0")) == "" || public(netip.Addr{}) || public(netip.MustParseAddr("2600::1%eth0")) {
 		t.Error("what is no address is public")
 	}
 }
@@ -87,8 +87,8 @@ func TestEveryAddress(t *testing.T) {
 				!(hi == 100 && lo >= 64 && lo < 128) && !(hi == 169 && lo == 254) && !(hi == 172 && lo >= 16 && lo < 32) &&
 				!(hi == 192 && lo == 168) && !(hi == 198 && (lo == 18 || lo == 19))
 			mapped := netip.AddrFrom16(a.As16())
-			if Public(a) != want || Public(mapped) != want {
-				t.Errorf("%s: got %v, and %v mapped; want %v", a, Public(a), Public(mapped), want)
+			if public(a) != want || public(mapped) != want {
+				t.Errorf("%s: got %v, and %v mapped; want %v", a, public(a), public(mapped), want)
 			}
 			if Owned(a) && want {
 				t.Errorf("%s is both", a)
@@ -120,14 +120,17 @@ func FuzzAddress(f *testing.F) {
 		}
 		u := a.Unmap()
 		local := u.IsLoopback() || u.IsPrivate() || u.IsMulticast() || u.IsLinkLocalUnicast() || u.IsUnspecified() || u == netip.AddrFrom4([4]byte{255, 255, 255, 255})
-		if Public(a) && (local || !u.IsGlobalUnicast()) {
+		if public(a) && (local || !u.IsGlobalUnicast()) {
 			t.Errorf("%s is public", a)
 		}
-		if Public(a) && u.Is6() && b[0]>>5 != 1 {
+		if public(a) && u.Is6() && b[0]>>5 != 1 {
 			t.Errorf("%s is public, outside of 2000::/3", a)
 		}
-		if Public(a) != Public(u) || Public(a) && Owned(a) {
+		if public(a) != public(u) || public(a) && Owned(a) {
 			t.Errorf("%s is two things", a)
 		}
 	})
 }
+
+// public says whether an address is the internet's, or for documentation.
+func public(a netip.Addr) bool { return a.IsValid() && a.Zone() == "" && special(a) == nil }

@@ -122,9 +122,9 @@ func (c *connection) pass(ctx context.Context) {
 	defer c.end()
 	defer context.AfterFunc(ctx, c.end)()
 	c.limit(c.g.config.Idle)
-	o := c.start(ctx)
-	s, why, err := o.look()
 	opens := c.g.config.Relay.Opens(c.name, c.port)
+	o := c.start(ctx, opens)
+	s, why, err := o.look()
 	switch {
 	case err != nil: // the client is gone
 	case s == sawDoubt:

@@ -64,7 +64,7 @@ func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	var good []netip.Addr
 	var blocked *Blocked
 	for _, a := range all {
-		if why := d.refuses(a); why == "" {
+		if why := d.Refuses(a); why == "" {
 			good = append(good, a)
 		} else if blocked == nil {
 			blocked = &Blocked{Name: host, Addr: a, Why: why}
@@ -177,7 +177,7 @@ func (d *Dialer) connect(ctx context.Context, to netip.AddrPort) attempt {
 		if err != nil {
 			return err
 		}
-		if why := d.refuses(at.Addr()); why != "" {
+		if why := d.Refuses(at.Addr()); why != "" {
 			return &Blocked{Addr: at.Addr(), Why: why}
 		}
 		return nil

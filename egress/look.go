@@ -39,6 +39,8 @@ var likeWeb = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 //     such ones. Binary protocols can't wait for a line that never ends.
 //   - a made-up method and a target with a NUL ("FOO /\x00 HTTP/1.1"), if the rest comes later.
 //   - memcached's "get /key" is refused, since it is HTTP/0.9.
+//   - records of other types before a hello ("\x18\x03\x01"): OpenSSL before 1.1.0, where it was told to speak
+//     TLS 1.0 or 1.1 only, skips those.
 //   - names inside of other protocols: FastCGI, AJP, SOCKS, Redis, and what follows a STARTTLS other than
 //     PostgreSQL's.
 func look(b []byte, port int, ended bool) (sight, string) {
@@ -61,11 +63,8 @@ func look(b []byte, port int, ended bool) (sight, string) {
 // lookTLS knows the protocols that begin with bytes which no text has. It returns sawOther for the rest.
 func lookTLS(b []byte) (sight, string) {
 	switch {
-	case b[0] == recordHandshake && (len(b) == 1 || b[1] == 3):
-		if n, err := helloEnd(b); n == 0 && err == nil {
-			return sawLittle, ""
-		}
-		return sawTLS, ""
+	case b[0] >= recordSpec && b[0] <= recordData:
+		return lookRecord(b), ""
 	case b[0] >= 0x80 && b[0] < 0x84: // the first byte of the length of an SSLv2 record, which is short
 		switch {
 		case len(b) < 5 && (len(b) < 3 || b[2] == 1):
@@ -84,6 +83,40 @@ func lookTLS(b []byte) (sight, string) {
 		}
 	}
 	return sawOther, ""
+}
+
+// lookRecord looks at first bytes whose first one is the type of a TLS record. What it calls TLS is
+// refused unless it is a hello as helloEnd wants it.
+//
+// Servers are lenient here, too: OpenSSL and Go's skip warnings before the hello, and Go's reads a first
+// record of any version below 16.0. But a length may come first in other protocols, as in MongoDB's, where
+// it is that of a greeting with some 300 bytes ("\x16\x01\x00\x00"). So with a version that no TLS ever had,
+// the first byte inside the record must be a 1, too: it is the whole of a ChangeCipherSpec, what makes an alert
+// a warning, and the type of a ClientHello.
+//
+// Refused by mistake are messages with the length 788 to 791, if it comes first and is little-endian, or 5123 and
+// so on, if it is two bytes; those with a 1 there; and, after lookTime, those that are shorter.
+func lookRecord(b []byte) sight {
+	switch {
+	case len(b) == 1:
+		return sawLittle
+	case b[1] == 3 && b[0] == recordHandshake:
+		if n, err := helloEnd(b); n == 0 && err == nil {
+			return sawLittle
+		}
+		return sawTLS
+	case b[1] == 3:
+		return sawTLS
+	case b[1] >= 0x10:
+		return sawOther
+	case len(b) <= recordHead:
+		return sawLittle
+	}
+	inside, empty := b[recordHead], b[3] == 0 && b[4] == 0
+	if inside == 1 && !empty || empty && inside >= recordSpec && inside <= recordData {
+		return sawTLS
+	}
+	return sawOther
 }
 
 // postgresRequests are SSLRequest and GSSENCRequest.

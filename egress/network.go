@@ -57,8 +57,8 @@ func oneKind(n netip.Prefix) error {
 	return nil
 }
 
-// refuses returns why the dialer does not connect to an address, in words, or "".
-func (d *Dialer) refuses(a netip.Addr) string {
+// Refuses returns why the dialer does not connect to an address, in words, or "".
+func (d *Dialer) Refuses(a netip.Addr) string {
 	if a.Zone() != "" || !a.IsValid() {
 		return linkLocal
 	}
@@ -71,7 +71,7 @@ func (d *Dialer) refuses(a netip.Addr) string {
 	case named && k != nil && k.within != 0:
 		b := a.As16()
 		old := netip.AddrFrom4([4]byte(b[k.within:]))
-		if why := d.refuses(old); why != "" {
+		if why := d.Refuses(old); why != "" {
 			return fmt.Sprintf("which stands for %s, %s", old, why)
 		}
 		return ""

@@ -74,18 +74,18 @@ func TestNetworks(t *testing.T) {
 	for _, tt := range tests {
 		d := &Dialer{Networks: networks(t, strings.Fields(tt.networks)...)}
 		for _, text := range strings.Fields(tt.open) {
-			if why := d.refuses(netip.MustParseAddr(text)); why != "" {
+			if why := d.Refuses(netip.MustParseAddr(text)); why != "" {
 				t.Errorf("%q: %s is refused: %s", tt.networks, text, why)
 			}
 		}
 		for _, text := range strings.Fields(tt.shut) {
-			if d.refuses(netip.MustParseAddr(text)) == "" {
+			if d.Refuses(netip.MustParseAddr(text)) == "" {
 				t.Errorf("%q: %s is open", tt.networks, text)
 			}
 		}
 	}
 	d := &Dialer{Networks: networks(t, "64:ff9b::/96")}
-	if got, want := d.refuses(netip.MustParseAddr("64:ff9b::a00:1")), "which stands for 10.0.0.1, a private network (RFC 1918)"; got != want {
+	if got, want := d.Refuses(netip.MustParseAddr("64:ff9b::a00:1")), "which stands for 10.0.0.1, a private network (RFC 1918)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -97,21 +97,21 @@ func TestOwn(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	for _, n := range list {
-		if (&Dialer{}).refuses(n.Addr()) == "" {
+		if (&Dialer{}).Refuses(n.Addr()) == "" {
 			t.Errorf("%s is open", n)
 		}
 	}
 	mine := netip.MustParseAddr("192.0.32.7")
 	d := &Dialer{}
-	if why := d.refuses(mine); why != "" {
+	if why := d.Refuses(mine); why != "" {
 		t.Fatal(why)
 	}
 	d.own.list = append(d.own.list, netip.PrefixFrom(mine, 32))
-	if got, want := d.refuses(mine), "an address of this machine"; got != want {
+	if got, want := d.Refuses(mine), "an address of this machine"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	d.Networks = networks(t, mine.String())
-	if why := d.refuses(mine); why != "" {
+	if why := d.Refuses(mine); why != "" {
 		t.Error(why)
 	}
 }
@@ -138,7 +138,7 @@ func FuzzParseNetwork(f *testing.F) {
 		for _, doc := range documentation {
 			documents = documents || doc.Overlaps(n)
 		}
-		if Public(n.Addr()) != documents {
+		if public(n.Addr()) != documents {
 			t.Errorf("%s has public addresses in it", n)
 		}
 	})

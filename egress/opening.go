@@ -1,15 +1,12 @@
 package egress
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -18,9 +15,6 @@ const (
 	// missing is how long a client may still say that it speaks HTTP after its name could not be
 	// connected to: then it is told why.
 	missing = time.Second
-	// pause is how long a client has to be silent in the middle of a line to be taken for one that waits for an
-	// answer, in a protocol whose messages don't end with a line.
-	pause = 200 * time.Millisecond
 )
 
 const whySlow = "the first bytes take too long: neither a TLS ClientHello nor a first line came to its end"
@@ -31,23 +25,26 @@ type opening struct {
 	c    *connection
 	held []byte // what the client said
 	fin  bool   // and that was all
-	sent int    // bytes of held that the server has: the beginning of a line that may never end
+
+	words bool // the server may be shown the beginning of a line
+	sent  int  // bytes of held that it was shown
 
 	dialed chan struct{} // closed when the two below are set
 	server net.Conn
 	err    error
 
-	quiet chan struct{} // closed when the three below are set, and nobody reads from server
+	quiet chan struct{} // closed when the two below are set, and nobody reads from server
 	said  []byte        // what the server said before the client
-	spoke bool          // it was no HTTP
 	reset bool
 
 	hurry hurry // ends look
 }
 
-// start begins to dial.
-func (c *connection) start(ctx context.Context) *opening {
+// start begins to dial. opens is that TLS to the name is opened by the relay, for the sake of a secret:
+// then nothing is sent that the relay has not read.
+func (c *connection) start(ctx context.Context, opens bool) *opening {
 	o := &opening{c: c, dialed: make(chan struct{}), quiet: make(chan struct{})}
+	o.words = !opens && !slices.Contains(likeWeb[:], c.port)
 	o.hurry = hurry{conn: c.client, done: make(chan struct{})}
 	c.work.Go(func() {
 		defer close(o.quiet)
@@ -70,6 +67,9 @@ func (c *connection) start(ctx context.Context) *opening {
 
 // listen hears whether the server speaks first. No HTTP server says anything else than HTTP, so the
 // client's bytes need not be looked at after other words, in whatever way it was made to say them.
+//
+// A server that ends without a word said nothing about itself, and may listen still: its end is passed on,
+// since the client may be waiting for it to speak first, and the client is looked at as before.
 func (o *opening) listen() {
 	select {
 	case <-o.hurry.done:
@@ -84,10 +84,12 @@ func (o *opening) listen() {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
-	o.said = b[:n]
-	o.reset = err != nil && err != io.EOF
-	o.spoke = n == 0 || !saysHTTP(o.said)
-	if o.reset || o.spoke {
+	if err == io.EOF {
+		_ = closeWrite(o.c.client)
+		return
+	}
+	o.said, o.reset = b[:n], err != nil
+	if o.reset || !saysHTTP(o.said) {
 		o.hurry.now(needed)
 	}
 }
@@ -100,8 +102,8 @@ func (o *opening) look() (sight, string, error) {
 	for {
 		s, why := look(o.held, o.c.port, o.fin)
 		switch {
-		case s != sawLittle && s != sawOther && o.sent > 0:
-			return sawDoubt, whySlow, nil
+		case s != sawLittle && s != sawOther && s != sawDoubt && o.sent > 0:
+			return sawDoubt, whyLate, nil
 		case s != sawLittle:
 			return s, why, nil
 		}
@@ -118,7 +120,9 @@ func (o *opening) look() (sight, string, error) {
 			silent.Stop()
 		}
 		if o.hurry.resume() && errors.Is(err, os.ErrDeadlineExceeded) {
-			timer.Stop() // whatever it says next is looked at, too
+			// From here on the client may take its time between its words, like one that is passed on: the
+			// idle limit ends it when it says nothing. It can't say more than maxLine bytes before look knows.
+			timer.Stop()
 			if o.show() != nil {
 				return sawOther, "", nil
 			}
@@ -136,33 +140,6 @@ func (o *opening) look() (sight, string, error) {
 			return 0, "", err
 		}
 	}
-}
-
-// waits says whether the client may be waiting for an answer already: to the beginning of a line of text,
-// on a port on which HTTP is not expected.
-func (o *opening) waits() bool {
-	if len(o.held) == o.sent || slices.Contains(likeWeb[:], o.c.port) || o.c.g.config.Relay.Opens(o.c.name, o.c.port) {
-		return false
-	}
-	s, _ := lookTLS(o.held)
-	text := bytes.TrimLeft(o.held, blanks)
-	method := text[:len(text)-len(bytes.TrimLeft(text, tokenBytes))]
-	request := len(method) < len(text) && slices.Contains(methods[:], strings.ToUpper(string(method)))
-	return s == sawOther && len(text) > 0 && !request
-}
-
-// show sends the server what it has not seen of a line that has not ended. It is no request before it
-// has, and does not end without being looked at.
-func (o *opening) show() error {
-	<-o.dialed
-	if o.err != nil {
-		return o.err
-	}
-	n, err := o.server.Write(o.held[o.sent:])
-	o.sent += n
-	o.c.counts.sent.Add(int64(n))
-	o.c.touch()
-	return err
 }
 
 // read reads some more from the client. It takes no memory for one that says nothing.
@@ -198,59 +175,4 @@ func (o *opening) settle() (*tap, error) {
 		return nil, errors.New("the server reset the connection")
 	}
 	return o.c.tapped(o.server, o.said), nil
-}
-
-var longAgo = time.Unix(1, 0)
-
-// hurry lets others end the reads of one phase, and nothing later.
-type hurry struct {
-	conn net.Conn
-	done chan struct{} // closed when the phase is over
-
-	mu   sync.Mutex
-	over bool
-	why  cause
-}
-
-// cause is why reads are ended.
-type cause int
-
-const (
-	tooSlow cause = iota + 1 // the client is slow
-	needed                   // nobody waits for the client's words any more
-	paused                   // the client is silent
-)
-
-// now ends reads, if the phase is not over.
-func (h *hurry) now(why cause) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.over && (h.why == 0 || h.why == paused) {
-		h.why = why
-		_ = h.conn.SetReadDeadline(longAgo)
-	}
-}
-
-// resume lets reads go on after a pause, and says whether there was one.
-func (h *hurry) resume() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.why != paused {
-		return false
-	}
-	h.why = 0
-	_ = h.conn.SetReadDeadline(time.Time{})
-	return true
-}
-
-// end ends the phase: reads may take their time again. It returns why they were ended, if they were.
-func (h *hurry) end() cause {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.over {
-		h.over = true
-		_ = h.conn.SetReadDeadline(time.Time{})
-		close(h.done)
-	}
-	return h.why
 }

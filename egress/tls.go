@@ -83,12 +83,11 @@ func (c *connection) retry(ctx context.Context, server, client *tap, nameless bo
 			return false, err
 		}
 		switch sent[0] {
-		case recordSpec, recordData: // sent for the sake of middle boxes, or early data that the server skips
+		// Sent for the sake of middle boxes, a warning or "user canceled", or early data: servers skip these, and
+		// after an alert that ends it all there is no harm in a hello that was checked.
+		case recordSpec, recordAlert, recordData:
 			_, err = server.Write(sent)
 			return true, err
-		case recordAlert:
-			_, err = server.Write(sent)
-			return false, err
 		}
 		n, err := helloEnd(sent)
 		if n == 0 && err == nil {
@@ -147,48 +146,80 @@ func (c *connection) postgres(ctx context.Context, o *opening) {
 		return
 	}
 	client := o.tap()
-	for s := sawPostgres; s == sawPostgres; {
+	for more := true; more; {
 		n := len(postgresRequests[0])
 		request := client.held[:n:n]
 		client.held = client.held[n:]
-		var answer [1]byte
 		if _, err := server.Write(request); err != nil {
 			return
 		}
-		if _, err := io.ReadFull(server, answer[:]); err != nil {
-			c.splice(server, client)
+		var answer [1]byte
+		switch _, err := io.ReadFull(server, answer[:]); {
+		case err == io.EOF:
+			c.finish()
+			return
+		case err != nil:
 			return
 		}
-		if _, err := client.Write(answer[:]); err != nil {
+		if more, err = c.encrypted(ctx, server, client, answer[0]); err != nil {
 			return
-		}
-		if answer[0] != 'S' && answer[0] != 'N' { // GSSAPI's encryption, or an error
-			c.splice(server, client)
-			return
-		}
-		var why string
-		if s, why, err = c.lookAgain(client); err != nil {
-			return
-		}
-		switch {
-		case s == sawTLS:
-			if no := checkHello(client.held, c.name, true); no != nil {
-				c.stop(ctx, no)
-				return
-			}
-			c.greet(ctx, server, client, true)
-		case s == sawDoubt, s == sawHTTP, answer[0] == 'S':
-			if why == "" {
-				why = "what followed PostgreSQL's request for encryption is no PostgreSQL"
-			}
-			c.refuse(ctx, why)
-		case s == sawOther:
-			c.splice(server, client)
 		}
 	}
 }
 
-// lookAgain looks at what a client says after the beginning.
+// The answers to a request for encryption.
+// https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-SSL
+const (
+	answerTLS   = 'S'
+	answerGSS   = 'G'
+	answerNo    = 'N'
+	answerError = 'E' // the first byte of a message, after which the server closes
+)
+
+// encrypted passes on a server's answer and what follows it, and says whether that is another request.
+func (c *connection) encrypted(ctx context.Context, server, client *tap, answer byte) (more bool, err error) {
+	switch answer {
+	case answerTLS, answerGSS, answerNo, answerError:
+	default:
+		c.refuse(ctx, "the server's answer to PostgreSQL's request for encryption is not PostgreSQL's")
+		return false, nil
+	}
+	if _, err := client.Write([]byte{answer}); err != nil {
+		return false, err
+	}
+	if answer == answerError { // no server goes on with the client then
+		err := c.carry(client, server, server.in)
+		if err == nil {
+			c.finish()
+		}
+		return false, err
+	}
+	s, why, err := c.lookAgain(client)
+	if err != nil {
+		return false, err
+	}
+	// What follows GSSAPI's acceptance are tokens with their length before them, and so nothing that is known here.
+	switch {
+	case s == sawTLS && answer != answerGSS:
+		if no := checkHello(client.held, c.name, true); no != nil {
+			c.stop(ctx, no)
+			return false, nil
+		}
+		c.greet(ctx, server, client, true)
+	case s == sawPostgres && answer == answerNo:
+		return true, nil
+	case s == sawOther && answer != answerTLS:
+		c.splice(server, client)
+	case why == "":
+		c.refuse(ctx, "what followed PostgreSQL's request for encryption is no PostgreSQL")
+	default:
+		c.refuse(ctx, why)
+	}
+	return false, nil
+}
+
+// lookAgain looks at what a client says after the beginning. It is no protocol in which the server is shown half
+// a line.
 func (c *connection) lookAgain(client *tap) (sight, string, error) {
 	o := &opening{c: c, held: client.held, hurry: hurry{conn: c.client, done: make(chan struct{})}}
 	s, why, err := o.look()

@@ -218,6 +218,10 @@ func TestAgentsOnlyAsk(t *testing.T) {
 	if got := p.tool("request_egress", `{"domain":"b.example.com","session_id":"01K00000000000000000000000"}`); !got.IsError {
 		t.Errorf("it asks for a session that there is not: %q", got.text)
 	}
+	// No sandbox could start while an approval for this one held.
+	if got := p.tool("request_egress", `{"domain":"b.example.com:53","namespace":"n"}`); !got.IsError || !strings.Contains(got.text, "port 53") {
+		t.Errorf("it asks for a port that no sandbox can have: %q", got.text)
+	}
 	if g := r.cfg.Approvals.Grants(); len(g) > 0 || len(r.cfg.Approvals.Pending()) != 1 {
 		t.Errorf("got %+v", g)
 	}

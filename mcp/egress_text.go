@@ -42,21 +42,22 @@ func (t *telling) egress() {
 // maxHosts bounds the list of hosts for clients: a crawler can reach ten thousand.
 const maxHosts = 100
 
-// egressFacts are the decisions for clients, and how many were left out. What was not reached goes
-// before what was.
+// egressFacts are the decisions for clients, and how many were left out. Where there are too many, what
+// was not reached goes before what was.
 func egressFacts(all []pipeline.Decision) (told []egressDecision, more int) {
-	for _, reached := range []bool{false, true} {
-		for _, d := range all {
-			switch {
-			case len(all) > maxHosts && reached != (d.Allowed && !d.Failed), len(all) <= maxHosts && reached:
-			case len(told) == maxHosts:
-				more++
-			default:
-				told = append(told, egressDecision(d))
+	if more = len(all) - maxHosts; more > 0 {
+		reached := func(d pipeline.Decision) int {
+			if d.Allowed && !d.Failed {
+				return 1
 			}
+			return 0
 		}
+		all = slices.SortedStableFunc(slices.Values(all), func(a, b pipeline.Decision) int { return reached(a) - reached(b) })[:maxHosts]
 	}
-	return told, more
+	for _, d := range all {
+		told = append(told, egressDecision(d))
+	}
+	return told, max(more, 0)
 }
 
 // hostOf is the host with its port, where one was connected to.

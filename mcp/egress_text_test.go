@@ -45,3 +45,29 @@ func TestEgressText(t *testing.T) {
 		fits(t, name, schema, raw)
 	}
 }
+
+// A program that reaches thousands of hosts fills no model's context with them.
+func TestEgressIsBounded(t *testing.T) {
+	s := newRig(t, nil).s
+	var all []pipeline.Decision
+	for i := range 3000 {
+		all = append(all, pipeline.Decision{Name: fmt.Sprintf("h%d.example", i), Port: 443, Allowed: true, Failed: i == 2000, Count: 1})
+	}
+	all = append(all, pipeline.Decision{Name: "last.example", Port: 443, Reason: "no"})
+	f := s.ran(pipeline.Result{Egress: all}, nil).facts.(*runFacts)
+	if len(f.Egress) != maxHosts || f.EgressMore != len(all)-maxHosts {
+		t.Fatalf("%d hosts, and %d more", len(f.Egress), f.EgressMore)
+	}
+	for i, want := range []string{"h2000.example", "last.example", "h0.example", "h1.example"} {
+		if f.Egress[i].Name != want {
+			t.Errorf("host %d is %s, want %s", i, f.Egress[i].Name, want)
+		}
+	}
+	if all[0].Name != "h0.example" || all[2000].Name != "h2000.example" {
+		t.Error("the result itself was put in another order")
+	}
+	few := s.ran(pipeline.Result{Egress: all[:maxHosts]}, nil).facts.(*runFacts)
+	if len(few.Egress) != maxHosts || few.EgressMore != 0 {
+		t.Errorf("%d hosts, and %d more", len(few.Egress), few.EgressMore)
+	}
+}

@@ -152,7 +152,7 @@ func told(p *approval.Pending, a approval.Answer) *answer {
 		if p.Question.CodeSHA256 != "" {
 			text += ", for the code with SHA-256 " + p.Question.CodeSHA256 + " only"
 		}
-		text += "\nwhat to do: name it in allowed_domains of the next execute_code or create_session; sessions that run already can reach it at once"
+		text += "\nwhat to do: name it in allowed_domains of the next execute_code or create_session; sessions that run already can reach it, too, if they were created with a way out on its port"
 	} else {
 		if a.Reason != "" {
 			text += ": " + f.Reason

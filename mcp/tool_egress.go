@@ -2,15 +2,20 @@ package mcp
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
+// nameService is the port that no sandbox can have a door on. An approval of it would be in the way of all
+// that run afterwards.
+const nameService = 53
+
 const aboutEgress = `Asks a person whether code may reach a host that policy refuses. The answer is approved, denied or pending; ` +
 	`an approval covers exactly this host or pattern, for this namespace (or session, if the person says so) and this long. ` +
-	`Name the host in allowed_domains of the next call afterwards; sessions that run already can reach it at once.`
+	`Name the host in allowed_domains of the next call afterwards; sessions that run already can reach it, too, if they have a way out on its port: 80 and 443, and those that were allowed when they were created.`
 
 func egressIn() form {
 	return form{
@@ -35,8 +40,12 @@ func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 		}
 	}
 	host := strings.ToLower(strings.TrimSpace(c.text("domain")))
-	if _, err := egress.NewPolicy([]string{host}, nil); err != nil {
+	policy, err := egress.NewPolicy([]string{host}, nil)
+	if err != nil {
 		return nil, bad("domain", "%v", err)
+	}
+	if slices.Contains(policy.Ports(), nameService) {
+		return nil, bad("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", nameService)
 	}
 	code := strings.ToLower(c.text("code_sha256"))
 	if code != "" && (len(code) != 64 || strings.Trim(code, "0123456789abcdef") != "") {

@@ -70,7 +70,7 @@ type box struct {
 }
 
 func (b *box) Listeners() []net.Listener                        { return nil }
-func (b *box) Gateway() backends.Gateway                        { return backends.Gateway{} }
+func (b *box) Gateway() backends.Sockets                        { return backends.Sockets{} }
 func (b *box) Usage() backends.Usage                            { return backends.Usage{} }
 func (b *box) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }
 

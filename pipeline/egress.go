@@ -138,8 +138,8 @@ func (r *run) outlet(c checked, w way, leases func() vault.Leases, session strin
 		Policy: w.policy, Within: w.within, Ports: ports, Ask: ask, Approvals: r.p.cfg.Approvals,
 		Dialer: e.Dialer, Roots: e.Roots, Idle: e.Idle, Connections: e.Connections, Budget: r.p.budget,
 		Namespace: r.res.Namespace, Session: session, Leases: leases,
-		Trusting: session != "" && r.p.cfg.Vault.MayBind() || len(leases().Bound()) > 0,
-		Record:   r.p.recorder(r.res.ID, r.res.Namespace, func(s string) string { return leases().Redact(s) }),
+		Opening: session != "" && r.p.cfg.Vault.MayBind() || len(leases().Bound()) > 0,
+		Record:  r.p.recorder(r.res.ID, r.res.Namespace, func(s string) string { return leases().Redact(s) }),
 	})
 }
 

@@ -107,10 +107,10 @@ func (in *lent) value(i int) string {
 	return string(in.secrets[i].value)
 }
 
-// Bound returns the bound secrets of all.
-func (all Leases) Bound() []Bound {
+// Bound returns the bound secrets of all leases.
+func (ls Leases) Bound() []Bound {
 	var bound []Bound
-	for _, l := range all {
+	for _, l := range ls {
 		bound = append(bound, l.Bound()...)
 	}
 	return bound
@@ -123,12 +123,13 @@ func (v *Vault) MayBind() bool {
 		return false
 	}
 	return slices.ContainsFunc(v.stores, func(s Store) bool {
-		switch s := s.(type) {
-		case environment, *Memory:
-			return false
-		case *Sealed:
-			return s.exists()
-		}
-		return true
+		b, tells := s.(binder)
+		return !tells || b.mayBind()
 	})
 }
+
+// binder is what a Store has that can say whether it holds a bound secret at all.
+type binder interface{ mayBind() bool }
+
+func (environment) mayBind() bool { return false }
+func (*Memory) mayBind() bool     { return false }

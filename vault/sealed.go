@@ -185,8 +185,8 @@ func (s *Sealed) tell(ctx context.Context, c Change) error {
 	return s.record(ctx, c)
 }
 
-// exists says whether anything was ever added.
-func (s *Sealed) exists() bool {
+// mayBind says whether anything was ever added.
+func (s *Sealed) mayBind() bool {
 	_, err := os.Stat(s.database())
 	return err == nil
 }

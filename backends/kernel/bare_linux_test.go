@@ -88,7 +88,7 @@ func (b *bare) result(c *exec.Cmd, err error) (backends.Result, error) {
 
 func (b *bare) Files() backends.Files                            { return nil }
 func (b *bare) Listeners() []net.Listener                        { return nil }
-func (b *bare) Gateway() backends.Gateway                        { return backends.Gateway{} }
+func (b *bare) Gateway() backends.Sockets                        { return backends.Sockets{} }
 func (b *bare) Usage() backends.Usage                            { return backends.Usage{} }
 func (b *bare) Close() error                                     { return nil }
 func (b *bare) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }

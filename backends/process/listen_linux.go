@@ -67,7 +67,7 @@ func (s *sandbox) insides(spec backends.Spec) []inside {
 	var all []inside
 	for _, port := range spec.Listen {
 		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(local, uint16(port)),
-			stream(func(l net.Listener) { s.doors = append(s.doors, l) })})
+			stream(func(l net.Listener) { s.listeners = append(s.listeners, l) })})
 	}
 	if len(spec.Gateway) == 0 {
 		return all
@@ -132,7 +132,7 @@ func (s *sandbox) open(files []*os.File) error {
 
 // shut closes them.
 func (s *sandbox) shut() {
-	for _, l := range slices.Concat(s.doors, s.gateway.Doors) {
+	for _, l := range slices.Concat(s.listeners, s.gateway.Doors) {
 		l.Close()
 	}
 	if s.gateway.DNSStream != nil {
@@ -144,7 +144,7 @@ func (s *sandbox) shut() {
 }
 
 // Listeners implements [backends.Sandbox].
-func (s *sandbox) Listeners() []net.Listener { return s.doors }
+func (s *sandbox) Listeners() []net.Listener { return s.listeners }
 
 // Gateway implements [backends.Sandbox].
-func (s *sandbox) Gateway() backends.Gateway { return s.gateway }
+func (s *sandbox) Gateway() backends.Sockets { return s.gateway }

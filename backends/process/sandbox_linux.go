@@ -45,18 +45,18 @@ type sandbox struct {
 	shm   *os.File // /proc/sysvipc/shm, likewise
 	disk  *os.File // its /tmp, on the file system that bounds what it writes
 
-	starting sync.Mutex // one command is between Started and Status at a time
-	starts   chan report
-	mu       sync.Mutex
-	lives    map[int32]*life  // of programs, by their pids inside
-	inForce  backends.Limits  // that Limit has changed
-	ram      atomic.Int64     // of them
-	doors    []net.Listener   // of spec.Listen
-	gateway  backends.Gateway // of spec.Gateway
-	using    sync.WaitGroup   // commands, their watchers, and whoever else uses our descriptors
-	closing  bool             // nobody may begin to
-	gone     chan struct{}    // PID 1's end of control is closed: it is dead or dying
-	close    sync.Once
+	starting  sync.Mutex // one command is between Started and Status at a time
+	starts    chan report
+	mu        sync.Mutex
+	lives     map[int32]*life  // of programs, by their pids inside
+	inForce   backends.Limits  // that Limit has changed
+	ram       atomic.Int64     // of them
+	listeners []net.Listener   // of spec.Listen
+	gateway   backends.Sockets // of spec.Gateway
+	using     sync.WaitGroup   // commands, their watchers, and whoever else uses our descriptors
+	closing   bool             // nobody may begin to
+	gone      chan struct{}    // PID 1's end of control is closed: it is dead or dying
+	close     sync.Once
 }
 
 // life is what is told of one program after it was ready.

@@ -17,7 +17,7 @@ func (o *Outlet) relayed() relay.Config {
 		Secrets:  o.secrets,
 		Redact:   func(text string) string { return o.leases().Redact(text) },
 		Redactor: func(w io.Writer) io.WriteCloser { return o.leases().Writer(w) },
-		Opening:  o.cfg.Trusting,
+		Opening:  o.cfg.Opening,
 		Roots:    o.cfg.Roots,
 	}
 }

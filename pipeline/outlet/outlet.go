@@ -34,7 +34,7 @@ type Config struct {
 
 	Namespace, Session string
 	Leases             func() vault.Leases // what the sandbox was lent so far
-	Trusting           bool                // secrets may be bound to names, so programs have to trust our certificates
+	Opening            bool                // secrets may be bound to names, so programs have to trust our certificates
 	Record             Record              // of what is decided while no Turn is under way
 }
 

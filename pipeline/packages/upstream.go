@@ -30,6 +30,7 @@ type upstream struct {
 
 	named   map[string]bool // addresses that may be anywhere, because the operator named them
 	proxies sync.Map        // likewise
+	outside egress.Dialer   // knows what is the internet
 	private atomic.Bool     // a source is on a private address, so what it links to may be, too
 }
 
@@ -98,11 +99,8 @@ func (u *upstream) dial(ctx context.Context, network, to string) (net.Conn, erro
 
 // may says whether what a page links to may be at an address.
 func (u *upstream) may(a netip.Addr) bool {
-	return public(a) || u.private.Load() && egress.Owned(a)
+	return u.outside.Refuses(a) == "" || u.private.Load() && egress.Owned(a)
 }
-
-// public says whether an address is one of the internet's.
-func public(a netip.Addr) bool { return egress.Public(a) }
 
 // check is for addresses that a link names itself, which a proxy would connect to for us.
 func (u *upstream) check(to *url.URL) error {

@@ -1,0 +1,154 @@
+package egresstest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// signed returns a certificate of a new authority, which the world's machines trust if trusted says so.
+func (w *world) signed(trusted bool, name string, until time.Time) tls.Certificate {
+	w.Helper()
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		w.Fatal(err)
+	}
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "another authority " + name}, NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter: time.Now().Add(48 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(4), Subject: pkix.Name{CommonName: name}, NotBefore: ca.NotBefore, NotAfter: until,
+		DNSNames: []string{name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &caKey.PublicKey, caKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if trusted {
+		f, err := os.OpenFile(w.path("certs/ca-certificates.crt"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer f.Close()
+		pem.Encode(f, &pem.Block{Type: "CERTIFICATE", Bytes: caDER})
+	}
+	return tls.Certificate{Certificate: [][]byte{der, caDER}, PrivateKey: caKey}
+}
+
+// TestSecretNeedsTheRealServer has the bound name answered by servers that can't prove who they are.
+func TestSecretNeedsTheRealServer(t *testing.T) {
+	need(t, "curl")
+	a := &api{value: newValue()}
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own())})
+	day := 24 * time.Hour
+	serve := func(port string, c *tls.Config) { w.serveTLS(c, port, a.listen("port "+port, a.own())) }
+	with := func(c tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{c}} }
+	serve("9443", with(w.signed(true, bound, time.Now().Add(day)))) // this one can
+	serve("8443", with(w.signed(true, bound, time.Now().Add(-day/2))))
+	serve("8444", with(w.signed(true, "wrong.test", time.Now().Add(day))))
+	serve("8445", with(w.signed(false, bound, time.Now().Add(day))))
+	serve("8446", &tls.Config{Certificates: []tls.Certificate{w.signed(true, bound, time.Now().Add(day))}, MaxVersion: tls.VersionTLS11})
+	serve("8447", &tls.Config{Certificates: []tls.Certificate{w.signed(true, bound, time.Now().Add(day))}, ClientAuth: tls.RequireAnyClientCert})
+	for port, says := range map[string]string{"8448": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain", "8449": ""} {
+		l := w.internet.listen(t, "tcp", ":"+port)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					b := make([]byte, 4096)
+					n, _ := c.Read(b)
+					a.mu.Lock()
+					a.seen = append(a.seen, heard{name: "port " + port, body: string(b[:n])})
+					a.mu.Unlock()
+					c.Write([]byte(says))
+				}()
+			}
+		}()
+	}
+	flags := []string{"--secret", "API_KEY", "--allow", bound, "--allow", bound + ":8450"}
+	hosts := []string{"--host", bound, "--host", bound + ":443", "--host", bound + ":8450"}
+	for _, port := range []string{"9443", "8443", "8444", "8445", "8446", "8447", "8448", "8449"} {
+		flags = append(flags, "--allow", bound+":"+port)
+		hosts = append(hosts, "--host", bound+":"+port)
+	}
+	for _, who := range []string{""} {
+		w.bind(t, who, "API_KEY", a.value, hosts...)
+		r := w.run(who, "secret_certificates.sh", flags...)
+		want := map[string]string{
+			"9443": "200 ok known", "8443": "502 expired", "8444": "502 not " + bound, "8445": "502 unknown authority", "8446": "502 protocol version",
+			"8447": "502 certificate required", "8448": "502", "8449": "502", "8450": "502 refused", "plain-443": "403 over TLS only", "plain-8443": "403 over TLS only",
+		}
+		seen := map[string]bool{}
+		for line := range strings.Lines(r.Stdout) {
+			name, said, _ := strings.Cut(strings.TrimSpace(line), " ")
+			status, reason, _ := strings.Cut(want[name], " ")
+			if want[name] == "" || !strings.HasPrefix(said, status) || !strings.Contains(said, reason) {
+				t.Errorf("%s: %s, want %s", name, said, want[name])
+			}
+			seen[name] = true
+		}
+		if len(seen) != len(want) {
+			t.Errorf("%d lines: %s%s", len(seen), r.Stdout, r.Stderr)
+		}
+		for _, h := range a.take() {
+			if good := h.name == "port 9443"; strings.Contains(h.all(), a.value) != good {
+				t.Errorf("%s: %.300q", h.name, h.all())
+			}
+		}
+		for _, e := range w.take() {
+			if strings.Contains(e.text, a.value) {
+				t.Errorf("unencrypted: %.300v", e)
+			}
+		}
+		w.cleanRun(t, who, r, a.value)
+	}
+}
+
+// TestSecretAuthorityIsOfOneRun takes what one sandbox trusts into another one.
+func TestSecretAuthorityIsOfOneRun(t *testing.T) {
+	need(t, "curl")
+	a := &api{value: newValue()}
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own())})
+	w.bind(t, "", "API_KEY", a.value, "--host", bound)
+	w.bind(t, "", "FREE_KEY", newValue())
+	script := func(flags ...string) result {
+		return w.run("", "secret_authority.sh", append([]string{"--allow", bound, "--allow", "example.test"}, flags...)...)
+	}
+	first := script("--secret", "API_KEY")
+	_, ca, ok := strings.Cut(first.Stdout, "-----BEGIN")
+	if !ok || !strings.Contains(first.Stdout, "bound: sandboxmcp run CA") || !strings.Contains(first.Stdout, "free: test authority") {
+		t.Fatalf("%+v", first)
+	}
+	w.write("first.pem", "-----BEGIN"+ca)
+	second := script("--secret", "API_KEY", "--input", w.path("first.pem"))
+	if !strings.Contains(second.Stdout, "bound: sandboxmcp run CA") || !strings.Contains(second.Stdout, "with the first's: 60") || strings.Contains(second.Stdout, ca) {
+		t.Errorf("the second sandbox: %s%s", second.Stdout, second.Stderr)
+	}
+	for _, flags := range [][]string{nil, {"--secret", "FREE_KEY"}} {
+		if r := script(flags...); !strings.Contains(r.Stdout, "bound: test authority") || strings.Contains(r.Stdout, "BEGIN") {
+			t.Errorf("without the secret: %s%s", r.Stdout, r.Stderr)
+		}
+	}
+	if text, err := os.ReadFile(w.path("certs/ca-certificates.crt")); err != nil || strings.Contains(string(text), ca) {
+		t.Errorf("the machine trusts it: %v", err)
+	}
+}

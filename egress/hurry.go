@@ -1,0 +1,63 @@
+package egress
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// longAgo as a deadline ends reads at once.
+var longAgo = time.Unix(1, 0)
+
+// hurry lets others end the reads of one phase, and nothing later.
+type hurry struct {
+	conn net.Conn
+	done chan struct{} // closed when the phase is over
+
+	mu   sync.Mutex
+	over bool
+	why  cause
+}
+
+// cause is why reads are ended.
+type cause int
+
+const (
+	tooSlow cause = iota + 1 // the client is slow
+	needed                   // nobody waits for the client's words any more
+	paused                   // the client is silent
+)
+
+// now ends reads, if the phase is not over.
+func (h *hurry) now(why cause) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over && (h.why == 0 || h.why == paused) {
+		h.why = why
+		_ = h.conn.SetReadDeadline(longAgo)
+	}
+}
+
+// resume lets reads go on after a pause, and says whether there was one.
+func (h *hurry) resume() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.why != paused {
+		return false
+	}
+	h.why = 0
+	_ = h.conn.SetReadDeadline(time.Time{})
+	return true
+}
+
+// end ends the phase: reads may take their time again. It returns why they were ended, if they were.
+func (h *hurry) end() cause {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.over = true
+		_ = h.conn.SetReadDeadline(time.Time{})
+		close(h.done)
+	}
+	return h.why
+}
