@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -345,45 +346,159 @@ func TestTLSRefused(t *testing.T) {
 	}
 }
 
-// TestSecondHello has the server ask for another hello, and sends one for another name. It comes
-// both after the server asked, and at once.
-func TestSecondHello(t *testing.T) {
-	for _, early := range []string{"", "at once", "after early data"} {
-		t.Run(early, func(t *testing.T) {
-			w := in(t, 443, Config{})
-			var got sink
-			w.server("a.test", func(conn *net.TCPConn) {
-				_, _ = conn.Read(make([]byte, 4096)) // the first hello
-				answer := append([]byte{recordHandshake, 3, 3, 0, 60, serverHello, 0, 0, 56, 3, 3}, helloAgain[:]...)
-				answer = append(answer, make([]byte, 60-6-32)...)
-				for i := range answer { // slowly, too
-					_, _ = conn.Write(answer[i : i+1])
+// TestOddTLS has TLS on a port on which other protocols may be spoken, with something about it by which it is not
+// TLS for a strict reader. crypto/tls shows that there are servers that would take it.
+func TestOddTLS(t *testing.T) {
+	version := func(b []byte, v string) []byte { b = bytes.Clone(b); copy(b[1:], v); return b }
+	evil := plainHello(t, "evil.test")
+	tests := []struct {
+		name   string
+		bytes  []byte
+		reason string
+	}{
+		{"version 2.1", version(evil, "\x02\x01"), "malformed"},
+		{"version 5.1", version(evil, "\x05\x01"), "malformed"},
+		{"version 0", version(evil, "\x00\x00"), "malformed"},
+		{"version 15", version(evil, "\x0f\xff"), "malformed"},
+		{"version 2.1, in pieces", inRecords(version(evil, "\x02\x01"), 1), "malformed"},
+		{"a warning before", append([]byte("\x15\x03\x01\x00\x02\x01\x5a"), evil...), "before its end"},
+		{"warnings before", append(bytes.Repeat([]byte("\x15\x03\x03\x00\x02\x01\x5a"), 5), evil...), "before its end"},
+		{"a warning of another version before", append([]byte("\x15\x02\x01\x00\x02\x01\x5a"), evil...), "before its end"},
+		{"a warning of version 0 before", append([]byte("\x15\x00\x00\x00\x02\x01\xff"), evil...), "before its end"},
+	}
+	for _, tt := range tests {
+		for _, slow := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.name, slow), func(t *testing.T) {
+				w := in(t, 0, Config{})
+				names := w.tlsServer("a.test", nil)
+				say := func(conn net.Conn) {
+					if slow {
+						for i := range 8 {
+							_, _ = conn.Write(tt.bytes[i : i+1])
+							time.Sleep(200 * time.Microsecond)
+						}
+						_, _ = conn.Write(tt.bytes[8:])
+						return
+					}
+					_, _ = conn.Write(tt.bytes)
 				}
-				got.serve(conn)
-			})
-			conn := w.connect("a.test")
-			first, second := plainHello(t, "a.test"), inRecords(plainHello(t, "evil.test"), 60)
-			data := []byte("\x14\x03\x03\x00\x01\x01\x17\x03\x03\x00\x04data")
-			switch early {
-			case "at once":
-				first = append(first, second...)
-			case "after early data":
-				first = append(first, data...)
-			}
-			_, _ = conn.Write(first)
-			if early != "at once" { // there it may be refused before the whole answer came
-				if _, err := io.ReadFull(conn, make([]byte, 65)); err != nil {
+				direct, err := net.Dial("tcp4", w.servers["a.test"])
+				if err != nil {
 					t.Fatal(err)
 				}
-				_, _ = conn.Write(second)
+				defer direct.Close()
+				say(direct)
+				select {
+				case name := <-names:
+					if name != "evil.test" {
+						t.Fatalf("a server on its own is asked for %q", name)
+					}
+				case <-time.After(5 * time.Second):
+					t.Fatal("no server takes this: it tests nothing")
+				}
+				conn := w.connect("a.test")
+				_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+				say(conn)
+				said, err := io.ReadAll(conn)
+				if want := []byte{recordAlert, 3, 3, 0, 2, 2, alertDecodeError}; err != nil || !bytes.Equal(said, want) {
+					t.Errorf("got %x and %v, want %x", said, err, want)
+				}
+				conn.Close()
+				w.refused(tt.reason)
+				select {
+				case name := <-names:
+					t.Errorf("the server is asked for %q", name)
+				default:
+				}
+			})
+		}
+	}
+}
+
+// TestSecondHello has the server ask for another hello, and the client send one, after other things that servers
+// skip. The server may get what is said and no more.
+func TestSecondHello(t *testing.T) {
+	const (
+		spec    = "\x14\x03\x03\x00\x01\x01"
+		data    = "\x17\x03\x03\x00\x04data"
+		warning = "\x15\x03\x03\x00\x02\x01\x5a"
+		fatal   = "\x15\x03\x03\x00\x02\x02\x28"
+	)
+	first := string(plainHello(t, "a.test"))
+	good := string(inRecords(plainHello(t, "a.test"), 60))
+	evil := string(inRecords(plainHello(t, "evil.test"), 60))
+	alert := string([]byte{recordAlert, 3, 3, 0, 2, 2, alertUnrecognizedName})
+	again := append([]byte{recordHandshake, 3, 3, 0, 60, serverHello, 0, 0, 56, 3, 3}, helloAgain[:]...)
+	again = append(again, make([]byte, 60-6-32)...)
+	tests := []struct {
+		name        string
+		early, late string // what the client sends behind its first hello: at once, and when it was asked for another one
+		got         string // what of that the server gets
+		told        string // what the client is told behind what the server says
+	}{
+		{"another name", "", evil, "", alert},
+		{"after early data", spec + data, evil, spec + data, alert},
+		{"after a warning", "", warning + evil, warning, alert},
+		{"after an early warning", warning, evil, warning, alert},
+		{"after a fatal alert", "", fatal + evil, fatal, alert},
+		{"after all of them", data + warning, spec + warning + warning + data + evil, data + warning + spec + warning + warning + data, alert},
+		{"the right name", "", spec + good + "rest", spec + good + "rest", "bye"},
+		{"the right name after a warning", warning, good + "rest", warning + good + "rest", "bye"},
+		{"nothing", "", "", "", "bye"},
+		{"only an alert", "", fatal, fatal, "bye"},
+		{"at once", evil, "", "", alert},
+		{"after a warning, at once", warning + evil, "", warning, alert},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := in(t, 443, Config{})
+			heard := make(chan string, 1)
+			w.server("a.test", func(conn *net.TCPConn) {
+				b := make([]byte, len(first))
+				_, _ = io.ReadFull(conn, b)
+				for i := range again { // slowly, too
+					_, _ = conn.Write(again[i : i+1])
+				}
+				rest, err := io.ReadAll(conn)
+				if tt.told == "bye" && err != nil {
+					t.Errorf("the server sees %v", err)
+				}
+				_, _ = io.WriteString(conn, "bye")
+				heard <- string(b) + string(rest)
+			})
+			conn := w.connect("a.test")
+			_, _ = io.WriteString(conn, first+tt.early)
+			atOnce := strings.Contains(tt.early, evil)
+			if !atOnce {
+				asked := make([]byte, len(again))
+				if _, err := io.ReadFull(conn, asked); err != nil || !bytes.Equal(asked, again) {
+					t.Fatalf("got %x and %v", asked, err)
+				}
+				_, _ = io.WriteString(conn, tt.late)
+			}
+			if tt.told == "bye" {
+				_ = conn.CloseWrite()
 			}
 			said, err := io.ReadAll(conn)
-			if want := []byte{recordAlert, 3, 3, 0, 2, 2, alertUnrecognizedName}; err != nil || !bytes.Contains(said, want) {
-				t.Errorf("got %x and %v, want %x", said, err, want)
+			switch {
+			case err != nil:
+				t.Errorf("after %x: %v", said, err)
+			case !atOnce && string(said) != tt.told:
+				t.Errorf("the client is told %q, want %q", said, tt.told)
+			case atOnce && !strings.Contains(string(said), tt.told): // perhaps amid the server's answer, which is still on its way
+				t.Errorf("the client is told %q, without %q", said, tt.told)
 			}
-			w.refused("evil.test")
-			if s := got.String(); !strings.HasPrefix(string(data), s) {
-				t.Errorf("the server got %q", s)
+			conn.Close()
+			select {
+			case got := <-heard:
+				if got != first+tt.got {
+					t.Errorf("the server got %q, want the first hello and %q", got, tt.got)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the server still waits")
+			}
+			if tt.told == alert {
+				w.refused("evil.test")
 			}
 		})
 	}
@@ -417,6 +532,9 @@ func TestPostgres(t *testing.T) {
 		{"gss first, another sni", gss + ssl, "NS", "evil.test", "evil.test"},
 		{"no encryption", ssl, "N", "-", ""},
 		{"gss", gss, "G", "-", ""},
+		{"gss, then TLS", gss, "G", "a.test", "no PostgreSQL"},
+		{"gss, then TLS for another name", gss, "G", "evil.test", "no PostgreSQL"},
+		{"gss, then http", gss, "G", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "no PostgreSQL"},
 		{"stuffed", ssl, "S", "\x00\x00\x00\x08\x00\x03\x00\x00", "no PostgreSQL"},
 		{"http", ssl, "N", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "no PostgreSQL"},
 	} {
@@ -452,6 +570,94 @@ func TestPostgres(t *testing.T) {
 				w.refused(tt.reason)
 			}
 		})
+	}
+}
+
+// TestPostgresAnswers has servers give answers behind which no TLS comes, and clients that go on with it, for
+// another name, or with HTTP.
+func TestPostgresAnswers(t *testing.T) {
+	request, evil := string(postgresRequests[0]), string(plainHello(t, "evil.test"))
+	const failure = "ERROR: no more\n\x00"
+	for _, tt := range []struct {
+		name, answer string
+		told, reason string
+	}{
+		{"an error", failure, failure, ""},
+		{"HTTP's", "HTTP/1.1 400 Bad Request\r\n\r\n", "", "not PostgreSQL's"},
+		{"another", "\x15\x03\x01\x00\x02\x02\x28", "", "not PostgreSQL's"},
+		{"none", "", "", ""},
+	} {
+		for _, more := range []string{evil, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"} {
+			for _, atOnce := range []bool{false, true} {
+				t.Run(fmt.Sprint(tt.name, len(more), atOnce), func(t *testing.T) {
+					w := in(t, 0, Config{})
+					heard := make(chan string, 1)
+					answered := make(chan struct{})
+					w.server("a.test", func(conn *net.TCPConn) {
+						b := make([]byte, len(request))
+						_, _ = io.ReadFull(conn, b)
+						_, _ = io.WriteString(conn, tt.answer)
+						_ = conn.CloseWrite() // and it goes on listening
+						close(answered)
+						rest, _ := io.ReadAll(conn)
+						heard <- string(b) + string(rest)
+					})
+					conn := w.connect("a.test")
+					if atOnce {
+						_, _ = io.WriteString(conn, request+more)
+					} else {
+						_, _ = io.WriteString(conn, request)
+						<-answered
+						time.Sleep(patience)
+						_, _ = io.WriteString(conn, more)
+					}
+					said, _ := io.ReadAll(conn) // and perhaps a reset, for what it said too much
+					if string(said) != tt.told && !(atOnce && tt.told != "" && strings.HasPrefix(tt.told, string(said))) {
+						t.Errorf("the client is told %q, want %q", said, tt.told)
+					}
+					conn.Close()
+					select {
+					case got := <-heard:
+						if got != request {
+							t.Errorf("the server got %q", got)
+						}
+					case <-time.After(10 * time.Second):
+						t.Error("the server still waits")
+					}
+					if tt.reason != "" {
+						w.refused(tt.reason)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestPostgresSilence has a client fall silent in the middle of something that is no PostgreSQL.
+func TestPostgresSilence(t *testing.T) {
+	w := in(t, 0, Config{})
+	var got sink
+	w.server("a.test", func(conn *net.TCPConn) {
+		_, _ = io.ReadFull(conn, make([]byte, 8))
+		_, _ = io.WriteString(conn, "N")
+		got.serve(conn)
+	})
+	conn := w.connect("a.test")
+	_, _ = conn.Write(postgresRequests[0])
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, "word")
+	time.Sleep(2 * pause)
+	closed := make(chan struct{})
+	go func() { w.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second):
+		t.Fatal("Close does not return")
+	}
+	if s := got.String(); s != "" {
+		t.Errorf("the server got %q", s)
 	}
 }
 

@@ -107,7 +107,24 @@ func TestLook(t *testing.T) {
 
 		{"tls, a byte", "\x16", 443, sawLittle},
 		{"tls, half a record", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc", any, sawLittle},
-		{"no tls", "\x16\x04\x01", any, sawOther},
+		{"tls, an alert's byte", "\x15", any, sawLittle},
+		{"tls, a warning", "\x15\x03", any, sawTLS},
+		{"tls, ChangeCipherSpec", "\x14\x03\x03\x00\x01\x01", any, sawTLS},
+		{"tls, early data", "\x17\x03\x03\x00\x09\x99", any, sawTLS},
+		{"tls of no version", "\x16\x05\x01\x02\x00\x01", any, sawTLS},
+		{"tls of no version, slowly", "\x16\x05\x01\x02\x00", any, sawLittle},
+		{"tls of no version, another message", "\x16\x05\x01\x02\x00\x02", any, sawOther},
+		{"tls of version 0", "\x16\x00\x00\x02\x00\x01", any, sawTLS},
+		{"tls of version 15", "\x16\x0f\xff\x02\x00\x01", any, sawTLS},
+		{"no tls: version 16", "\x16\x10", any, sawOther},
+		{"a warning of no version", "\x15\x02\x01\x00\x02\x01\x5a", any, sawTLS},
+		{"an alert of no version that ends it", "\x15\x02\x01\x00\x02\x02\x28", any, sawOther},
+		{"ChangeCipherSpec of no version", "\x14\x01\x01\x00\x01\x01", any, sawTLS},
+		{"an empty record of no version", "\x15\x02\x01\x00\x00\x16", any, sawTLS},
+		{"mongodb with the length of a ChangeCipherSpec's type", "\x14\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xd4\x07\x00\x00", 27017, sawOther},
+		{"mongodb with that of an alert's", "\x15\x01\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\xdd\x07\x00\x00", 27017, sawOther},
+		{"mongodb with that of a hello's", "\x16\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xd4\x07\x00\x00", 27017, sawOther},
+		{"a length in one byte", "\x16\x00\xf6\x05\x0e" + "mine.a.test", 25565, sawOther},
 		{"tls, a record of another type", "\x16\x03\x01\x00\x02\x02\x00", any, sawTLS},
 		{"tls, malformed", "\x16\x03\x01\xff\xff", any, sawTLS},
 		{"SSLv2", "\x80\x2e\x01\x00\x02", any, sawDoubt},
@@ -130,7 +147,7 @@ func TestLook(t *testing.T) {
 // FuzzLook holds what attackers would break: a request line is never passed as something else,
 // however it is cut into pieces, and what was decided does not wait.
 func FuzzLook(f *testing.F) {
-	for _, s := range []string{"GET / HTTP/1.1\r\n", "\r\n\tget /x http/1.0\n", "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "\x00\x00\x00\x08\x04\xd2\x16\x2f", "SET a b\r\n"} {
+	for _, s := range []string{"GET / HTTP/1.1\r\n", "\r\n\tget /x http/1.0\n", "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "\x15\x02\x01\x00\x02\x01\x5a", "\x00\x00\x00\x08\x04\xd2\x16\x2f", "SET a b\r\n"} {
 		f.Add([]byte(s), uint16(80))
 		f.Add([]byte(s), uint16(7777))
 	}

@@ -181,6 +181,38 @@ func TestServerSpeaksHTTPFirst(t *testing.T) {
 	}
 }
 
+// TestServerEndsSilently has servers end without a word, which says nothing about what they speak, and listen.
+func TestServerEndsSilently(t *testing.T) {
+	w := in(t, 0, Config{})
+	heard := make(chan string, 1)
+	w.server("a.test", func(conn *net.TCPConn) {
+		_ = conn.CloseWrite()
+		b, _ := io.ReadAll(conn)
+		heard <- string(b)
+	})
+	for said, want := range map[string]string{
+		"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n": "",
+		string(plainHello(t, "evil.test")):          "",
+		"\x01\x02 of another protocol":              "\x01\x02 of another protocol",
+		"a line of another protocol\n":              "a line of another protocol\n",
+	} {
+		conn := w.connect("a.test")
+		if b, err := io.ReadAll(conn); err != nil || len(b) > 0 { // its end is told to who waits for it to speak first
+			t.Errorf("got %q and %v", b, err)
+		}
+		_, _ = io.WriteString(conn, said)
+		_ = conn.CloseWrite()
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Errorf("the server got %q, want %q", got, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("after %q the server still waits", said)
+		}
+	}
+}
+
 // TestUnreachableWeb holds that programs that speak HTTP are told why there is no connection.
 func TestUnreachableWeb(t *testing.T) {
 	w := in(t, 80, Config{})
@@ -269,5 +301,21 @@ func TestSlowForeignHost(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLateForeignHost has a first word become a request when the server has it already: the reason says so.
+func TestLateForeignHost(t *testing.T) {
+	w := in(t, 0, Config{})
+	var got sink
+	w.server("a.test", got.serve)
+	conn := w.connect("a.test")
+	fmt.Fprint(conn, "FOO / HT")
+	time.Sleep(2 * pause)
+	fmt.Fprint(conn, "TP/1.1\r\nHost: evil.test\r\n\r\n")
+	mustReset(t, conn)
+	w.refused("now it is a request")
+	if s := got.String(); s != "FOO / HT" {
+		t.Errorf("the server got %q", s)
 	}
 }

@@ -57,6 +57,7 @@ func (a *api) listen(name string, h http.Handler) http.Handler {
 		var body strings.Builder
 		if !strings.HasPrefix(r.URL.Path, "/repo.git") && r.Header.Get("Upgrade") == "" {
 			io.Copy(&body, io.LimitReader(r.Body, 1<<20))
+			io.Copy(io.Discard, r.Body) // what is left unread is a failure to curl
 		}
 		a.mu.Lock()
 		a.seen = append(a.seen, heard{name, r.Proto, r.Method, r.RequestURI, r.Host, r.Header.Clone(), r.Trailer.Clone(), body.String(), r.TLS != nil})

@@ -95,7 +95,7 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 		r := w.run(who, "secret_certificates.sh", flags...)
 		want := map[string]string{
 			"9443": "200 ok known", "8443": "502 expired", "8444": "502 not " + bound, "8445": "502 unknown authority", "8446": "502 protocol version",
-			"8447": "502 certificate required", "8448": "502", "8449": "502", "8450": "502 refused", "plain-443": "403 over TLS only", "plain-8443": "403 over TLS only",
+			"8447": "502", "8448": "502", "8449": "502", "8450": "502 refused", "plain-443": "403 over TLS only", "plain-8443": "403 over TLS only",
 		}
 		seen := map[string]bool{}
 		for line := range strings.Lines(r.Stdout) {

@@ -1,0 +1,98 @@
+package egress
+
+import (
+	"context"
+	"io"
+)
+
+// postgres passes PostgreSQL's requests for encryption on, one byte of answer for each, and then TLS.
+//
+// A hello without SNI passes: these servers need none, and clients before libpq 14 send none. Where
+// many databases are behind one address, the server then goes by what is said inside the TLS. What
+// follows a refusal of encryption is in the clear, and names no host.
+func (c *connection) postgres(ctx context.Context, o *opening) {
+	server, err := o.settle()
+	if err != nil {
+		return
+	}
+	client := o.tap()
+	for more := true; more; {
+		n := len(postgresRequests[0])
+		request := client.held[:n:n]
+		client.held = client.held[n:]
+		if _, err := server.Write(request); err != nil {
+			return
+		}
+		var answer [1]byte
+		switch _, err := io.ReadFull(server, answer[:]); {
+		case err == io.EOF:
+			c.finish()
+			return
+		case err != nil:
+			return
+		}
+		if more, err = c.encrypted(ctx, server, client, answer[0]); err != nil {
+			return
+		}
+	}
+}
+
+// The answers to a request for encryption.
+// https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-SSL
+const (
+	answerTLS   = 'S'
+	answerGSS   = 'G'
+	answerNo    = 'N'
+	answerError = 'E' // the first byte of a message, after which the server closes
+)
+
+// encrypted passes on a server's answer and what follows it, and says whether that is another request.
+func (c *connection) encrypted(ctx context.Context, server, client *tap, answer byte) (more bool, err error) {
+	switch answer {
+	case answerTLS, answerGSS, answerNo, answerError:
+	default:
+		c.refuse(ctx, "the server's answer to PostgreSQL's request for encryption is not PostgreSQL's")
+		return false, nil
+	}
+	if _, err := client.Write([]byte{answer}); err != nil {
+		return false, err
+	}
+	if answer == answerError { // no server goes on with the client then
+		err := c.carry(client, server, server.in)
+		if err == nil {
+			c.finish()
+		}
+		return false, err
+	}
+	s, why, err := c.lookAgain(client)
+	if err != nil {
+		return false, err
+	}
+	// What follows GSSAPI's acceptance are tokens with their length before them, and so nothing that is known here.
+	switch {
+	case s == sawTLS && answer != answerGSS:
+		if no := checkHello(client.held, c.name, true); no != nil {
+			c.stop(ctx, no)
+			return false, nil
+		}
+		c.greet(ctx, server, client, true)
+	case s == sawPostgres && answer == answerNo:
+		return true, nil
+	case s == sawOther && answer != answerTLS:
+		c.splice(server, client)
+	case why == "":
+		c.refuse(ctx, "what followed PostgreSQL's request for encryption is no PostgreSQL")
+	default:
+		c.refuse(ctx, why)
+	}
+	return false, nil
+}
+
+// lookAgain looks at what a client says after the beginning. It is no protocol in which the server is shown half
+// a line.
+func (c *connection) lookAgain(client *tap) (sight, string, error) {
+	o := &opening{c: c, held: client.held, hurry: hurry{conn: c.client, done: make(chan struct{})}}
+	s, why, err := o.look()
+	client.held = o.held
+	return s, why, err
+}
