@@ -16,12 +16,13 @@ func NewBudget() *Budget {
 	return b
 }
 
-// take says whether there are n more, and takes them. What was taken has to be given back.
-func (b *Budget) take(n int64) bool {
+// take says whether there are n more for a gateway that has held of them, and takes them. Nobody may have
+// more than what is left for the others. What was taken has to be given back.
+func (b *Budget) take(n, held int64) bool {
 	if b == nil {
 		return true
 	}
-	if b.left.Add(-n) >= 0 {
+	if b.left.Add(-n) >= held {
 		return true
 	}
 	b.left.Add(n)

@@ -69,6 +69,9 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 	}
 	c := &connection{g: g, client: client, name: name, port: port, counts: counts, born: time.Now()}
 	defer c.release()
+	g.fit(client)
+	g.add(c)
+	defer g.remove(c)
 	c.pass(ctx)
 }
 
@@ -255,6 +258,7 @@ func (c *connection) adopt(server net.Conn) bool {
 		reset(server)
 		return false
 	}
+	c.g.fit(server)
 	c.server = append(c.server, server)
 	return true
 }

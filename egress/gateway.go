@@ -3,7 +3,9 @@ package egress
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +58,10 @@ type Gateway struct {
 	buffers sync.Pool
 
 	open atomic.Int64 // connections
+
+	mu  sync.Mutex
+	all map[*connection]struct{} // those that were allowed
+
 	stop context.CancelFunc
 	work sync.WaitGroup
 }
@@ -130,7 +136,7 @@ func (g *Gateway) accept(ctx context.Context, door net.Listener) {
 				g.full(ctx, client, fmt.Sprintf("%d connections at once are as many as there may be: close some", g.config.Connections))
 				return
 			}
-			if !g.config.Budget.take(descriptorsEach) {
+			if !g.config.Budget.take(descriptorsEach, (n-1)*descriptorsEach) {
 				g.full(ctx, client, "the server has as many connections as it can have: try again later")
 				return
 			}
@@ -142,6 +148,49 @@ func (g *Gateway) accept(ctx context.Context, door net.Listener) {
 
 // descriptorsEach is what a connection takes: its two ends. A bulk transfer's pipe comes on top.
 const descriptorsEach = 2
+
+// End ends the connections to names that may is false for.
+func (g *Gateway) End(may func(name string, port int) bool) {
+	g.mu.Lock()
+	standing := slices.Collect(maps.Keys(g.all))
+	g.mu.Unlock()
+	for _, c := range standing {
+		if !may(c.name, c.port) {
+			c.end()
+		}
+	}
+}
+
+func (g *Gateway) add(c *connection) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.all == nil {
+		g.all = map[*connection]struct{}{}
+	}
+	g.all[c] = struct{}{}
+}
+
+func (g *Gateway) remove(c *connection) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.all, c)
+}
+
+// crowd is how many connections a sandbox may have before each of them gets less of the kernel's memory
+// for what its reader has not taken yet. That memory is the whole machine's (tcp_mem): a thousand slow
+// readers of an endless source took all of it.
+const (
+	crowd       = 64
+	crowdBuffer = 128 << 10 // bytes, each way; of 50 ms that still is 2.5 MB/s
+)
+
+// fit gives a connection less room in a crowd.
+func (g *Gateway) fit(conn net.Conn) {
+	if t, ok := conn.(*net.TCPConn); ok && g.open.Load() > crowd {
+		_ = t.SetReadBuffer(crowdBuffer)
+		_ = t.SetWriteBuffer(crowdBuffer)
+	}
+}
 
 // Take returns what was decided since the last call, in the order of the first of each, and the bytes
 // that moved since then. Connections that last are in it each time that bytes moved, with a Count of 0

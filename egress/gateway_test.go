@@ -690,29 +690,54 @@ func TestEachConnectionIsDecided(t *testing.T) {
 // TestBudget has two gateways that share what there is.
 func TestBudget(t *testing.T) {
 	b := &Budget{}
-	b.left.Store(3 * descriptorsEach)
+	const all = 5 * descriptorsEach
+	b.left.Store(all)
 	one, two := in(t, 0, Config{Budget: b}), in(t, 0, Config{Budget: b})
 	for _, w := range []*world{one, two} {
 		w.server("a.test", func(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) })
 	}
-	echo := func(w *world) *net.TCPConn {
-		conn := w.connect("a.test")
-		fmt.Fprint(conn, "\x01")
-		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-		return conn
+	one.echo("a.test")
+	two.echo("a.test")
+	two.echo("a.test")
+	at, err := two.book.address("a.test")
+	if err != nil {
+		t.Fatal(err)
 	}
-	first := echo(one)
-	echo(two)
-	echo(two)
-	mustReset(t, one.connect("a.test"))
-	_ = first.Close()
+	if conn, err := net.Dial("tcp4", netip.AddrPortFrom(at, uint16(two.door)).String()); err == nil { // it has more than what would be left
+		mustReset(t, conn.(*net.TCPConn))
+	}
+	one.echo("a.test")
 	one.Close() // gives all back
-	echo(two)
+	two.echo("a.test")
 	one.Take()
 	two.Close()
-	if left := b.left.Load(); left != 3*descriptorsEach {
+	if left := b.left.Load(); left != all {
 		t.Errorf("%d left", left)
+	}
+}
+
+// echo connects to a server that says what it hears, and sees that it does.
+func (w *world) echo(name string) *net.TCPConn {
+	w.t.Helper()
+	conn := w.connect(name)
+	said := make([]byte, 1)
+	fmt.Fprint(conn, "\x01")
+	if _, err := io.ReadFull(conn, said); err != nil || said[0] != 1 {
+		w.t.Fatalf("%s: %v %v", name, said, err)
+	}
+	return conn
+}
+
+func TestEnd(t *testing.T) {
+	w := in(t, 0, Config{})
+	for _, name := range []string{"a.test", "b.test"} {
+		w.server(name, func(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) })
+	}
+	a, b := w.echo("a.test"), w.echo("b.test")
+	w.End(func(name string, port int) bool { return name == "b.test" && port == w.door })
+	mustReset(t, a)
+	fmt.Fprint(b, "\x02")
+	if _, err := io.ReadFull(b, make([]byte, 1)); err != nil {
+		t.Error(err)
 	}
 }

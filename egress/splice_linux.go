@@ -89,7 +89,7 @@ var errPipes = errors.New("as many pipes as there may be are in use")
 func (s *pipes) take() (*pipe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used >= maxPipes || !s.budget.take(2) {
+	if s.used >= maxPipes || !s.budget.take(2, 0) {
 		return nil, errPipes
 	}
 	if n := len(s.kept); n > 0 {

@@ -47,6 +47,9 @@ func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 	if slices.Contains(policy.Ports(), nameService) {
 		return nil, bad("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", nameService)
 	}
+	if err := s.cfg.Pipeline.AskFor(host); err != nil {
+		return nil, err
+	}
 	code := strings.ToLower(c.text("code_sha256"))
 	if code != "" && (len(code) != 64 || strings.Trim(code, "0123456789abcdef") != "") {
 		return nil, bad("code_sha256", "must be 64 hexadecimal digits")

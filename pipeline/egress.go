@@ -212,6 +212,22 @@ func (r *run) leave(q routed) {
 	}
 }
 
+// AskFor refuses what no person can allow: a domain, as in Request.Allow, that the operator denies.
+func (p *Pipeline) AskFor(domain string) error {
+	asked, err := egress.NewPolicy([]string{domain}, nil)
+	if err != nil {
+		return refuse(StageEgress, err.Error(), "")
+	}
+	name := strings.TrimPrefix(domain, "*.")
+	name, _, _ = strings.Cut(name, ":")
+	for _, port := range asked.Ports() {
+		if pattern, denied := p.cfg.Egress.Policy.Denied(name, port); denied {
+			return refuse(StageEgress, fmt.Sprintf("the operator denies %s, and nobody can approve it", pattern), "do without it")
+		}
+	}
+	return nil
+}
+
 // forget drops what people have approved for a run or a session that has ended.
 func (p *Pipeline) forget(id string) {
 	if p.cfg.Approvals != nil {

@@ -411,6 +411,30 @@ open("/workspace/env", "w").write(repr(dict(os.environ)))
 	}
 }
 
+// A cell that names less than its session has the connections ended that earlier cells have left.
+func TestCellEndsWhatItMayNotHave(t *testing.T) {
+	p, _, _, w := newTown(t, nil, nil)
+	port := w.serve(t, "web.test", hello)
+	web := fmt.Sprintf("web.test:%d", port)
+	policy, err := egress.NewPolicy([]string{web}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cfg.Egress.Policy = policy
+	s := open(t, p, NewSession{})
+	const request = "c.send(b'HEAD / HTTP/1.1\\r\\nHost: web.test\\r\\n\\r\\n'); print(c.recv(1000)[:15])"
+	res := cell(t, p, s.ID, fmt.Sprintf("import socket; c = socket.create_connection(('web.test', %d)); %s", port, request), nil)
+	if !strings.Contains(res.Stdout, "200 OK") {
+		t.Fatalf("%q %+v", res.Stdout, res.Egress)
+	}
+	if res := cell(t, p, s.ID, request, func(q *Request) { q.Allow = []string{web} }); !strings.Contains(res.Stdout, "200 OK") {
+		t.Errorf("named: %q %+v", res.Stdout, res.Error)
+	}
+	if res := cell(t, p, s.ID, request, func(q *Request) { q.Allow = []string{} }); res.Error == nil || strings.Contains(res.Stdout, "OK") {
+		t.Errorf("nothing named: %q", res.Stdout)
+	}
+}
+
 func TestApprovalOfACode(t *testing.T) {
 	p, _, w, broker := newAsking(t, false)
 	w.serve80(t, "web.test", hello)
@@ -429,5 +453,22 @@ func TestApprovalOfACode(t *testing.T) {
 	res, err = p.Do(t.Context(), python(append(code, '\n'), nil))
 	if err != nil || strings.Contains(res.Stdout, "hello") {
 		t.Errorf("other code: %v %q", err, res.Stdout)
+	}
+}
+
+func TestAskFor(t *testing.T) {
+	denying, err := egress.NewPolicy(nil, []string{"*.corp.test", "db.test:5432"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(Config{Egress: Egress{Policy: denying}})
+	defer p.Close()
+	for domain, want := range map[string]bool{
+		"web.test": true, "db.test": true, "db.test:22": true, "*.web.test": true,
+		"a.corp.test": false, "a.corp.test:22": false, "*.a.corp.test": false, "db.test:5432": false, "10.0.0.1": false,
+	} {
+		if err := p.AskFor(domain); (err == nil) != want {
+			t.Errorf("%s: %v", domain, err)
+		}
 	}
 }

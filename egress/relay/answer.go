@@ -46,7 +46,7 @@ func (x *exchange) text(s string) string {
 	if x.relay.cfg.Redact == nil {
 		return s
 	}
-	return x.relay.cfg.Redact(s)
+	return x.others().redact(x.relay.cfg.Redact(s))
 }
 
 // redact takes values out of headers or trailers, and what would lead the program past this relay.
@@ -115,6 +115,9 @@ func (x *exchange) redacted(res *http.Response, source io.Reader) io.ReadCloser 
 	b.filter = whole{&b.ready}
 	if x.relay.cfg.Redactor != nil {
 		b.filter = x.relay.cfg.Redactor(&b.ready)
+	}
+	if o := x.others(); len(o.texts) > 0 {
+		b.filter = &respeller{rewritings: o, next: b.filter}
 	}
 	return b
 }

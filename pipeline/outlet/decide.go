@@ -85,7 +85,7 @@ func (o *Outlet) ask(ctx context.Context, t Turn, d egress.Decision) egress.Deci
 		d.Allowed, d.Ask = true, ""
 		d.Reason = fmt.Sprintf("approved by %s until %s", by(a), a.Until.UTC().Format(time.RFC3339))
 	default:
-		d.Ask, d.Reason = "", fmt.Sprintf("denied by %s", by(a))
+		d.Ask, d.Reason = "", fmt.Sprintf("%s was denied by %s", d.Name, by(a))
 		if a.Reason != "" {
 			d.Reason += ": " + a.Reason
 		}

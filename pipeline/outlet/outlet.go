@@ -115,14 +115,19 @@ func (g gated) Close() error {
 	return g.Sandbox.Close()
 }
 
-// Enter has decisions made and recorded for t, until Leave.
+// Enter has decisions made and recorded for t, until Leave. Connections that stand and that t may not
+// make are ended.
 func (o *Outlet) Enter(t Turn) {
 	if o == nil {
 		return
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.turn, o.written = t, 0
+	gate := o.gate
+	o.mu.Unlock()
+	if t.Within != nil && gate != nil {
+		gate.End(func(name string, port int) bool { return t.Within.Decide(name, port).Allowed })
+	}
 }
 
 // Leave ends the turn, and returns what was decided since the one before it.
