@@ -39,8 +39,8 @@ var likeWeb = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 //     such ones. Binary protocols can't wait for a line that never ends.
 //   - a made-up method and a target with a NUL ("FOO /\x00 HTTP/1.1"), if the rest comes later.
 //   - memcached's "get /key" is refused, since it is HTTP/0.9.
-//   - records of types that no TLS has, before a hello ("\x63\x03\x01"): the OpenSSL of ten years ago skipped them,
-//     where it was told to speak nothing newer than TLS 1.1.
+//   - records of types that no TLS has, before a hello ("\x63\x03\x01"): TLS 1.1 has them ignored, and the
+//     OpenSSL of its time does that, where it may speak nothing newer.
 //   - names inside of other protocols: FastCGI, AJP, SOCKS, Redis, and what follows a STARTTLS other than
 //     PostgreSQL's.
 func look(b []byte, port int, ended bool) (sight, string) {
@@ -88,15 +88,15 @@ func lookTLS(b []byte) (sight, string) {
 // lookRecord looks at first bytes whose first one is the type of a TLS record. What it calls TLS is
 // refused unless it is a hello as helloEnd wants it.
 //
-// Servers are lenient here, too: OpenSSL and Go's skip warnings before the hello, and Go's reads a first
-// record of any version below 16.0. But a length may come first in other protocols, as in MongoDB's, where
-// it is that of a greeting of 278 bytes ("\x16\x01\x00\x00"). So with a version that no TLS ever had,
-// the first byte inside the record must be a 1, too: it is the whole of a ChangeCipherSpec, what makes an alert
-// a warning, and the type of a ClientHello.
+// Servers are lenient here, too: crypto/tls skips warnings before the hello, and reads a first record
+// of any version below 16.0. But in other protocols a length comes first, as in MongoDB's, where
+// "\x16\x01\x00\x00" begins a greeting of 278 bytes. So with a version that no TLS ever had, the first
+// byte inside the record must be a 1, too: it is the whole of a ChangeCipherSpec, what makes an alert a
+// warning, and the type of a ClientHello.
 //
-// Refused by mistake are messages with the length 788 to 791, if it comes first and is little-endian, or 5123,
-// 5379, 5635 or 5891, if it is big-endian and two bytes; those with a 1 there; and, after lookTime, those that are
-// too short to tell.
+// Refused by mistake are first messages with a length of 788 to 791, if it is little-endian, or of 5123,
+// 5379, 5635 or 5891, if it is big-endian and two bytes; those that have a 1 there; and, after
+// lookTime, those that are too short to tell.
 func lookRecord(b []byte) sight {
 	switch {
 	case len(b) == 1:

@@ -169,12 +169,14 @@ func (r *run) unreachable(a armed, w way) {
 		reach = *w.within
 	}
 	for _, b := range a.leases.Bound() {
-		covered := func(host string) bool { return reach.Covers(host) || w.granted.Covers(host) }
+		covered := func(host string) bool {
+			return strings.HasPrefix(host, "*.") || reach.Covers(host) || w.granted.Covers(host) // of many names some may be allowed
+		}
 		if !slices.Contains(a.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || r.p.cfg.Egress.Ask && w.within == nil {
 			continue
 		}
 		r.warn(fmt.Sprintf("secret %s is only ever sent to %s, which the run may not reach: allow it with %s",
-			b.Name, strings.Join(b.Hosts, ", "), r.p.term("--allow", "")))
+			b.Name, strings.Join(b.Hosts, ", "), r.p.term("--allow", " "+b.Hosts[0])))
 	}
 }
 

@@ -25,46 +25,45 @@ func TestSecretStaysOutside(t *testing.T) {
 	a := &api{value: newValue()}
 	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own()), "front.test": a.listen("front.test", http.NotFoundHandler())})
 	w.serveTLS(&tls.Config{Certificates: []tls.Certificate{w.cert}, NextProtos: []string{"http/1.1"}}, "8443", a.listen(bound, a.own()))
-	for _, who := range []string{ordinary} {
-		w.bind(t, who, "API_KEY", a.value, "--host", bound, "--host", bound+":8443")
-		out := filepath.Join(w.dir, "out"+who)
-		os.Mkdir(out, 0o777)
-		os.Chmod(out, 0o777)
-		r := w.run(who, "secret_answers.py", "--secret", "API_KEY", "--allow", bound, "--allow", bound+":8443", "--allow", "front.test", "--input", w.needles(a.value), "--artifacts", out)
-		lines := 0
-		for line := range strings.Lines(r.Stdout) {
-			var s saw
-			if err := json.Unmarshal([]byte(line), &s); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			lines++
-			if s.Seconds > 2 {
-				t.Errorf("%s took %.1f s: %q", s.Name, s.Seconds, s.Saw)
-			}
-			if len(s.Found) > 0 {
-				t.Errorf("%s: the value is inside: %v %q", s.Name, s.Found, s.Saw)
-			}
-			if s.Name == "memory" && s.Bytes < 1<<20 {
-				t.Errorf("only %d bytes of memory were looked at", s.Bytes)
-			}
+	const who = ordinary
+	w.bind(t, who, "API_KEY", a.value, "--host", bound, "--host", bound+":8443")
+	out := filepath.Join(w.dir, "out"+who)
+	os.Mkdir(out, 0o777)
+	os.Chmod(out, 0o777)
+	r := w.run(who, "secret_answers.py", "--secret", "API_KEY", "--allow", bound, "--allow", bound+":8443", "--allow", "front.test", "--input", w.needles(a.value), "--artifacts", out)
+	lines := 0
+	for line := range strings.Lines(r.Stdout) {
+		var s saw
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatalf("%s: %v", line, err)
 		}
-		if r.Ended != "ok" || lines < 350 {
-			t.Errorf("%d lines, ended %s, %+v, %s", lines, r.Ended, r.Refused, r.Stderr)
+		lines++
+		if s.Seconds > 2 {
+			t.Errorf("%s took %.1f s: %q", s.Name, s.Seconds, s.Saw)
 		}
-		got := a.take()
-		for _, h := range got {
-			if has := strings.Contains(h.all(), a.value); has != (h.name == bound) {
-				t.Errorf("%s has the value: %v: %.300q", h.name, has, h.all())
-			}
+		if len(s.Found) > 0 {
+			t.Errorf("%s: the value is inside: %v %q", s.Name, s.Found, s.Saw)
 		}
-		if len(got) < 300 {
-			t.Errorf("%d requests", len(got))
+		if s.Name == "memory" && s.Bytes < 1<<20 {
+			t.Errorf("only %d bytes of memory were looked at", s.Bytes)
 		}
-		left, err := os.ReadFile(filepath.Join(out, "artifact.bin"))
-		if err != nil {
-			t.Error(err)
-		}
-		clean(t, "the artifact", string(left), a.value)
-		w.cleanRun(t, who, r, a.value)
 	}
+	if r.Ended != "ok" || lines < 350 {
+		t.Errorf("%d lines, ended %s, %+v, %s", lines, r.Ended, r.Refused, r.Stderr)
+	}
+	got := a.take()
+	for _, h := range got {
+		if has := strings.Contains(h.all(), a.value); has != (h.name == bound) {
+			t.Errorf("%s has the value: %v: %.300q", h.name, has, h.all())
+		}
+	}
+	if len(got) < 300 {
+		t.Errorf("%d requests", len(got))
+	}
+	left, err := os.ReadFile(filepath.Join(out, "artifact.bin"))
+	if err != nil {
+		t.Error(err)
+	}
+	clean(t, "the artifact", string(left), a.value)
+	w.cleanRun(t, who, r, a.value)
 }

@@ -123,8 +123,10 @@ func spell(how, v string) string {
 		return percent(v, `\u%04x`)
 	case "twice":
 		return v + v
-	case "html":
-		return html.EscapeString(v)
+	case "page":
+		return strings.NewReplacer("+", "&#43;").Replace(html.EscapeString(v))
+	case "address":
+		return "/login?next=" + url.QueryEscape("/ok?key="+url.QueryEscape(v))
 	}
 	return v
 }

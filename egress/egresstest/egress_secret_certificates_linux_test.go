@@ -90,37 +90,35 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 		flags = append(flags, "--allow", bound+":"+port)
 		hosts = append(hosts, "--host", bound+":"+port)
 	}
-	for _, who := range []string{""} {
-		w.bind(t, who, "API_KEY", a.value, hosts...)
-		r := w.run(who, "secret_certificates.sh", flags...)
-		want := map[string]string{
-			"9443": "200 ok known", "8443": "502 expired", "8444": "502 not " + bound, "8445": "502 unknown authority", "8446": "502 protocol version",
-			"8447": "502", "8448": "502", "8449": "502", "8450": "502 refused", "plain-443": "403 over TLS only", "plain-8443": "403 over TLS only",
-		}
-		seen := map[string]bool{}
-		for line := range strings.Lines(r.Stdout) {
-			name, said, _ := strings.Cut(strings.TrimSpace(line), " ")
-			status, reason, _ := strings.Cut(want[name], " ")
-			if want[name] == "" || !strings.HasPrefix(said, status) || !strings.Contains(said, reason) {
-				t.Errorf("%s: %s, want %s", name, said, want[name])
-			}
-			seen[name] = true
-		}
-		if len(seen) != len(want) {
-			t.Errorf("%d lines: %s%s", len(seen), r.Stdout, r.Stderr)
-		}
-		for _, h := range a.take() {
-			if good := h.name == "port 9443"; strings.Contains(h.all(), a.value) != good {
-				t.Errorf("%s: %.300q", h.name, h.all())
-			}
-		}
-		for _, e := range w.take() {
-			if strings.Contains(e.text, a.value) {
-				t.Errorf("unencrypted: %.300v", e)
-			}
-		}
-		w.cleanRun(t, who, r, a.value)
+	w.bind(t, "", "API_KEY", a.value, hosts...)
+	r := w.run("", "secret_certificates.sh", flags...)
+	want := map[string]string{
+		"9443": "200 ok known", "8443": "502 expired", "8444": "502 not " + bound, "8445": "502 unknown authority", "8446": "502 protocol version",
+		"8447": "502", "8448": "502", "8449": "502", "8450": "502 refused", "plain-443": "403 over TLS only", "plain-8443": "403 over TLS only",
 	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(r.Stdout) {
+		name, said, _ := strings.Cut(strings.TrimSpace(line), " ")
+		status, reason, _ := strings.Cut(want[name], " ")
+		if want[name] == "" || !strings.HasPrefix(said, status) || !strings.Contains(said, reason) {
+			t.Errorf("%s: %s, want %s", name, said, want[name])
+		}
+		seen[name] = true
+	}
+	if len(seen) != len(want) {
+		t.Errorf("%d lines: %s%s", len(seen), r.Stdout, r.Stderr)
+	}
+	for _, h := range a.take() {
+		if good := h.name == "port 9443"; strings.Contains(h.all(), a.value) != good {
+			t.Errorf("%s: %.300q", h.name, h.all())
+		}
+	}
+	for _, e := range w.take() {
+		if strings.Contains(e.text, a.value) {
+			t.Errorf("unencrypted: %.300v", e)
+		}
+	}
+	w.cleanRun(t, "", r, a.value)
 }
 
 // TestSecretAuthorityIsOfOneRun takes what one sandbox trusts into another one.

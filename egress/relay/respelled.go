@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -32,22 +33,14 @@ func respelled(value string) []string {
 	}
 	for _, once := range []string{url.QueryEscape(value), percent(value), url.PathEscape(value)} {
 		twice := url.QueryEscape(once)
-		all = append(all, twice, lowerEscapes(twice))
+		all = append(all, twice, escapes.ReplaceAllStringFunc(twice, strings.ToLower))
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return s == value })
 }
 
-// lowerEscapes writes %252F as %252f.
-func lowerEscapes(s string) string {
-	b := []byte(s)
-	for i := 0; i+4 < len(b); i++ {
-		if string(b[i:i+3]) == "%25" {
-			copy(b[i+3:], bytes.ToLower(b[i+3:i+5]))
-		}
-	}
-	return string(b)
-}
+// escapes are those of an address within an address. Some write their digits with small letters.
+var escapes = regexp.MustCompile(`%(?:25)?[0-9A-F]{2}`)
 
 // rewritings are what else than values is taken out of answers.
 type rewritings struct {
@@ -55,8 +48,13 @@ type rewritings struct {
 	mark  string // what stands there instead
 }
 
-// others returns the spellings of the secrets that may have been put in.
-func (x *exchange) others() (o rewritings) {
+// others returns the spellings of the secrets that may have been put in, for as long as the exchange lasts.
+func (x *exchange) others() rewritings {
+	x.once.Do(func() { x.also = x.respell() })
+	return x.also
+}
+
+func (x *exchange) respell() (o rewritings) {
 	if x.relay.cfg.Redact == nil {
 		return o
 	}

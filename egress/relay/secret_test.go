@@ -57,8 +57,13 @@ func TestPutIn(t *testing.T) {
 		r.Header.Set("X-"+placeholder, "1")
 		r.Header["X-Two"] = []string{placeholder, "a " + placeholder + placeholder + " b"}
 		r.Header.Set("Grpc-Accept-Encoding", "gzip")
+		r.Header.Set("Range", "bytes=0-3")
+		r.Header.Set("If-Range", `"v1"`)
 		r.AddCookie(&http.Cookie{Name: "session", Value: placeholder})
 		res, body := g.do(major, r)
+		if h.header["Range"] != nil || h.header["If-Range"] != nil {
+			t.Errorf("a part was asked for, in which no value is found: %v", h.header)
+		}
 		q := percent(value)
 		want := "/path/" + placeholder + "?key=" + q + "&again=x" + q + "&" + q + "=1&other=%zz;a"
 		if h.uri != want || h.host != host || h.body != placeholder {

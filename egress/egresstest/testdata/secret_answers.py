@@ -7,7 +7,7 @@ import json, os, re, socket, ssl, subprocess, sys, time
 
 MASK = bytes(b ^ 0x5A for b in range(256))
 HOST = "exact.example"
-HOWS = ["raw", "base64", "base64url", "mime", "hex", "HEX", "percent", "query", "unicode", "twice"]
+HOWS = ["raw", "base64", "base64url", "mime", "hex", "HEX", "percent", "query", "unicode", "twice", "page", "address"]
 WHERES = ["body", "sized", "error", "chunks", "event", "header", "header name", "type", "cookie", "location", "elsewhere", "authenticate", "trailer",
           "sudden trailer", "early", "gzip", "deflate", "br", "range", "cut"]
 RAW = ["status", "no HTTP", "bad header", "bad length", "bad chunk", "chunk extension", "until the end", "folded", "behind", "switch"]
