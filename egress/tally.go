@@ -11,7 +11,7 @@ import (
 // A program may try any number of names. What is remembered of that is bounded, and what was refused
 // does not take the place of what was allowed.
 const (
-	maxRefused = 200
+	maxRefused = 1000
 	maxAllowed = 10_000
 )
 

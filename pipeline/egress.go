@@ -170,7 +170,9 @@ func (r *run) unreachable(a armed, w way) {
 	}
 	for _, b := range a.leases.Bound() {
 		covered := func(host string) bool {
-			return strings.HasPrefix(host, "*.") || reach.Covers(host) || w.granted.Covers(host) // of many names some may be allowed
+			to, err := egress.NewPolicy([]string{host}, nil)
+			return err == nil && (reach.Covers(host) || w.granted.Covers(host) || slices.ContainsFunc(a.Allow, to.Covers)) ||
+				a.Allow == nil && !reach.Empty() && strings.HasPrefix(host, "*.") // of many names some may be allowed
 		}
 		if !slices.Contains(a.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || r.p.cfg.Egress.Ask && w.within == nil {
 			continue
