@@ -1,18 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"strings"
 	"time"
-
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
 // console is the terminal that a person sits at, where questions are asked while a script runs. It
@@ -56,41 +50,6 @@ func (t *console) Close() {
 	}
 }
 
-// askOnTerminal returns what asks a person at the terminal, and answers by the broker: see
-// pipeline.Request. It is nil without a terminal, since then nobody can be asked.
-func (t *console) askOnTerminal(b *approval.Broker) func(context.Context, *approval.Pending) {
-	if t == nil {
-		return nil
-	}
-	return func(ctx context.Context, p *approval.Pending) {
-		for _, turn := range []chan struct{}{t.asking, t.screen} { // one question after the other
-			select {
-			case turn <- struct{}{}:
-				defer func() { <-turn }()
-			case <-ctx.Done():
-				return
-			}
-		}
-		if t.front() && t.take(ctx) {
-			defer t.give()
-			t.ask(ctx, b, p)
-		}
-	}
-}
-
-// attend has the questions of a run asked here, and keeps its output and input apart from them.
-func (t *console) attend(q *pipeline.Request, b *approval.Broker) {
-	q.Ask = t.askOnTerminal(b)
-	if q.Stdin != nil {
-		q.Stdin = t.lends(q.Stdin)
-	}
-	for _, w := range []*io.Writer{&q.Stdout, &q.Stderr} {
-		if *w != nil {
-			*w = t.holds(*w)
-		}
-	}
-}
-
 // take makes us the one who reads, until give.
 func (t *console) take(ctx context.Context) bool {
 	_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // whoever reads for the script makes room
@@ -106,49 +65,6 @@ func (t *console) take(ctx context.Context) bool {
 func (t *console) give() {
 	_ = t.tty.SetDeadline(time.Time{})
 	<-t.reading
-}
-
-// ask shows a question until it has an answer, or ctx ends.
-func (t *console) ask(ctx context.Context, b *approval.Broker, p *approval.Pending) {
-	if !t.put(ctx, aside+block(p.Question)) {
-		return
-	}
-	if t.collect(ctx) && ctx.Err() == nil {
-		t.put(ctx, again) // or whoever was too early would think that they have answered
-	}
-	for {
-		line, err := t.line(ctx)
-		a := approval.Answer{By: approval.CommandLine(), User: whoami()}
-		switch word := strings.ToLower(strings.TrimSpace(line)); {
-		case ctx.Err() != nil:
-			_ = t.tty.SetWriteDeadline(time.Now().Add(time.Second))
-			fmt.Fprint(t.tty, "\nsandboxmcp: nobody waits for an answer any more\n")
-			return
-		case err != nil && !errors.Is(err, io.EOF):
-			return // the terminal is gone: silence means no
-		case word == "y" || word == "yes":
-			a.Allowed, a.Scope = true, scopeOf(p.Question)
-		case word == "" || word == "n" || word == "no":
-			a.Reason = "no at the terminal"
-		default:
-			if !t.put(ctx, again) {
-				return
-			}
-			continue
-		}
-		if err := b.Answer(ctx, p.Question.ID, a); err != nil {
-			t.put(ctx, "sandboxmcp: the answer has no effect: "+visible(err.Error())+"\n")
-		}
-		return
-	}
-}
-
-// scopeOf is what a yes is for: the run, since nothing is remembered longer than this process lives.
-func scopeOf(q approval.Question) string {
-	if q.Run == "" {
-		return ""
-	}
-	return approval.ScopeRun
 }
 
 func (t *console) put(ctx context.Context, text string) bool {
@@ -204,31 +120,6 @@ func (t *console) line(ctx context.Context) (string, error) {
 		}
 	}
 	return string(all), nil
-}
-
-// block is a question, with nothing in it that the terminal would obey.
-func block(q approval.Question) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "sandboxmcp: the script wants to connect to %s\n", visible(q.What))
-	fact(&b, "namespace", cmp.Or(q.Namespace, "default"))
-	if q.CodeSHA256 != "" {
-		fact(&b, "code", "SHA-256 "+q.CodeSHA256[:min(16, len(q.CodeSHA256))])
-	}
-	for line := range strings.SplitSeq(strings.TrimRight(q.CodeHead, "\n"), "\n") {
-		if line != "" {
-			fmt.Fprintf(&b, "    | %s\n", visible(line))
-		}
-	}
-	b.WriteString("allow it for this run? [y/N] ")
-	return b.String()
-}
-
-func whoami() string {
-	u, err := user.Current()
-	if err != nil {
-		return ""
-	}
-	return u.Username
 }
 
 // holds returns a writer of the script's output, which waits while a question stands.

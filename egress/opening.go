@@ -48,7 +48,7 @@ func (c *connection) start(ctx context.Context, opens bool) *opening {
 	o.hurry = hurry{conn: c.client, done: make(chan struct{})}
 	c.work.Go(func() {
 		defer close(o.quiet)
-		o.server, o.err = c.connect(ctx)
+		o.server, o.err = c.dial(ctx, c.counts)
 		close(o.dialed)
 		if o.err == nil {
 			o.listen()
