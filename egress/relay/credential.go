@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // checkCredentials refuses requests that bring credentials of the program's own to a name that
@@ -121,7 +122,9 @@ func hyphenated(name string) string {
 }
 
 // around is what may stand around a placeholder: a scheme, such as Bearer, and the name of one parameter.
-var around = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,23} +)?(?:[A-Za-z_]{1,24}=)?("?)\*("?)$`)
+var around = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,23} +)?(?:[A-Za-z_]{1,24}=)?("?)\*("?)$`)
+})
 
 // isPlaceholder says whether value, of a header that carries credentials, is the placeholder of a
 // secret that is bound here, with nothing beside it that could be another credential. In Basic, user or
@@ -151,7 +154,7 @@ func isOne(value string, bound []Secret) bool {
 			continue
 		}
 		before, after, found := strings.Cut(value, s.Placeholder)
-		if m := around.FindStringSubmatch(before + "*" + after); found && m != nil && m[1] == m[2] {
+		if m := around().FindStringSubmatch(before + "*" + after); found && m != nil && m[1] == m[2] {
 			return true
 		}
 	}
