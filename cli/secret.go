@@ -66,7 +66,8 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil, usage("sandboxmcp vault add "+key+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
 	}
-	before, err := term.GetState(int(in.Fd()))
+	terminal := int(in.Fd())
+	before, err := term.GetState(terminal)
 	if err != nil {
 		return nil, fail("--stdin or --from-file", "the terminal can't hide what is typed: %v", err)
 	}
@@ -79,7 +80,7 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		value, err := term.ReadPassword(int(in.Fd()))
+		value, err := term.ReadPassword(terminal)
 		answers <- answer{value, err}
 	}()
 	select {
@@ -93,7 +94,7 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 		}
 		return a.value, nil
 	case <-ctx.Done(): // the goroutine can't be ended; the process is about to
-		term.Restore(int(in.Fd()), before)
+		term.Restore(terminal, before)
 		fmt.Fprintln(p.stderr)
 		return nil, fail("", "interrupted: nothing was added")
 	}
