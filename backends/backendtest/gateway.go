@@ -73,8 +73,14 @@ except OSError: pass
 		"ConnectionRefusedError ECONNREFUSED", "OSError ENETUNREACH", "OSError ENETUNREACH",
 		"own True", "not taken 53", "not taken 443", "trusted True 1", "",
 	}, "\n")
-	if o := exec(t, s, "python", "-c", code).ok(t); o.Stdout != want {
+	o := exec(t, s, "python", "-c", code).ok(t)
+	if o.Stdout != want {
 		t.Errorf("got %q, want %q; %s", o.Stdout, want, o.Stderr)
+	}
+	for _, l := range o.Contained.Layers {
+		if l.Name == backends.LayerNet && !strings.Contains(l.Detail, "5432") {
+			t.Errorf("the result does not say that there are doors: %+v", l)
+		}
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -70,6 +70,8 @@ func (s *sandbox) detail(layer string, held bool) string {
 		return "shared with the host in this profile"
 	case layer == backends.LayerUser:
 		return fmt.Sprintf("host uid %d", s.backend.uid())
+	case layer == backends.LayerNet && len(s.gates) > 0:
+		return fmt.Sprintf("loopback only, with a gateway on ports %v", s.gates)
 	case layer == backends.LayerNet:
 		return "empty, loopback only"
 	}

@@ -30,6 +30,7 @@ type sandbox struct {
 	mounts  []backends.Mount
 	host    backends.Mount // the host folder that is the workspace, if any
 	sockets []inside       // on its loopback, that lead to us
+	gates   []int          // of spec.Gateway
 	trust   []byte         // of spec.Trust
 	owned   []owned        // mounts whose owner on the host is another
 	folder  string         // weak: a folder of our own on the host, with
@@ -102,7 +103,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits
-	s.sockets, s.trust = s.insides(spec), spec.Trust
+	s.sockets, s.gates, s.trust = s.insides(spec), spec.Gateway, spec.Trust
 	switch spec.Profile {
 	case "", "hardened":
 	case "landlock":
