@@ -114,9 +114,12 @@ type Spec struct {
 // TrustFile is where a sandbox with Spec.Trust has the certificates that programs are to trust.
 const TrustFile = "/etc/ssl/sandbox.pem"
 
+// DNSPort is taken inside of a sandbox with Spec.Gateway: no door can be there.
+const DNSPort = 53
+
 // Sockets are open for names inside a sandbox's own network namespace, and handed to the host.
 type Sockets struct {
-	DNS       net.PacketConn // UDP, port 53 of 127.0.0.1, which the sandbox's resolv.conf names
+	DNS       net.PacketConn // UDP, DNSPort of 127.0.0.1, which the sandbox's resolv.conf names
 	DNSStream net.Listener   // TCP, likewise
 	Doors     []net.Listener // one for each port of Spec.Gateway; a connection's local address is what the program asked for
 }

@@ -170,8 +170,8 @@ func egressOf(cfg config.Config) (pipeline.Egress, error) {
 	if e.Policy, err = egress.NewPolicy(cfg.Egress.Allow, cfg.Egress.Deny); err != nil {
 		return e, usage(hint, "egress: %v", err)
 	}
-	if slices.Contains(e.Policy.Ports(), 53) {
-		return e, usage(hint, "egress.allow: port 53 is where each sandbox looks names up: nothing else can be reached on it")
+	if slices.Contains(e.Policy.Ports(), backends.DNSPort) {
+		return e, usage(hint, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
 	for _, text := range cfg.Egress.Networks {
 		network, err := egress.ParseNetwork(text)

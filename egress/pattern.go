@@ -37,6 +37,19 @@ func parsePattern(text string) (pattern, error) {
 	return p, err
 }
 
+// asks returns what rules are searched for to find out whether they have all of p: the name of a wildcard is
+// none of any rule, so only wildcards find it, those that are as wide or wider.
+func (p pattern) asks() (name string, wanted []int) {
+	name, wanted = p.name, webPorts[:]
+	if p.wildcard {
+		name = "*." + name
+	}
+	if p.port != 0 {
+		wanted = []int{p.port}
+	}
+	return name, wanted
+}
+
 // cutPort cuts a decimal port off. What is left may still be anything.
 func cutPort(text string) (host string, port int, err error) {
 	if strings.Contains(text, "://") {

@@ -118,14 +118,7 @@ func (p Policy) Covers(pattern string) bool {
 	if err != nil {
 		return false
 	}
-	name := pat.name
-	if pat.wildcard {
-		name = "*." + name // no name of any rule: only wildcards find it, those that are as wide or wider
-	}
-	wanted := webPorts[:]
-	if pat.port != 0 {
-		wanted = []int{pat.port}
-	}
+	name, wanted := pat.asks()
 	for _, port := range wanted {
 		allowed, _ := p.allow.find(name, port)
 		denied, _ := p.deny.find(name, port)
@@ -134,6 +127,22 @@ func (p Policy) Covers(pattern string) bool {
 		}
 	}
 	return true
+}
+
+// Denies returns the denied pattern that leaves nothing of a pattern on some port that it would allow. What
+// is no pattern is denied without any.
+func (p Policy) Denies(pattern string) (by string, denied bool) {
+	pat, err := parsePattern(pattern)
+	if err != nil {
+		return "", true
+	}
+	name, wanted := pat.asks()
+	for _, port := range wanted {
+		if by, _ = p.deny.find(name, port); by != "" {
+			return by, true
+		}
+	}
+	return "", false
 }
 
 // Denied returns the denied pattern that a port of name falls under; port 0 is all its ports. What

@@ -5,13 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
-
-// nameService is the port that no sandbox can have a door on. An approval of it would be in the way of all
-// that run afterwards.
-const nameService = 53
 
 const aboutEgress = `Asks a person whether code may reach a host that policy refuses. The answer is approved, denied or pending; ` +
 	`an approval covers exactly this host or pattern, for this namespace (or session, if the person says so) and this long. ` +
@@ -44,8 +41,8 @@ func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, bad("domain", "%v", err)
 	}
-	if slices.Contains(policy.Ports(), nameService) {
-		return nil, bad("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", nameService)
+	if slices.Contains(policy.Ports(), backends.DNSPort) { // an approval would be in the way of all that run afterwards
+		return nil, bad("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
 	if err := s.cfg.Pipeline.AskFor(host); err != nil {
 		return nil, err

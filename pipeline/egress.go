@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -76,7 +75,7 @@ func (w way) ports() []int {
 // these. What it names must be among that, unless a person has typed it, or is asked about it later.
 func (r *run) way(a armed) (way, error) {
 	e := r.p.cfg.Egress
-	w := way{policy: e.Policy, granted: outlet.Approved(r.p.cfg.Approvals, r.question(a))}
+	w := way{policy: e.Policy, granted: outlet.Approved(r.p.cfg.Approvals, r.question())}
 	if a.Allow == nil {
 		return w, nil
 	}
@@ -109,8 +108,8 @@ func (r *run) way(a armed) (way, error) {
 }
 
 // question is what stands for the run where people have approved something.
-func (r *run) question(a armed) approval.Question {
-	return approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: hash(a.Code)}
+func (r *run) question() approval.Question {
+	return approval.Question{Kind: approval.Egress, Namespace: r.res.Namespace, Session: r.res.Session, Run: r.res.ID, CodeSHA256: r.code}
 }
 
 // outlet makes the way out of a sandbox that needs one. Of a session it does when somebody could
@@ -147,14 +146,18 @@ func (r *run) outlet(c checked, w way, leases func() vault.Leases, session strin
 func (r *run) fits(a armed, q routed) error {
 	const another = "create another session"
 	named := q.within != nil && !q.within.Empty()
+	var lacks []int
+	if named && q.outlet != nil {
+		lacks = q.outlet.Lacks(*q.within)
+	}
 	binds := slices.ContainsFunc(a.leases.Bound(), func(b vault.Bound) bool { return slices.Contains(a.Secrets, b.Name) })
 	switch {
 	case q.outlet == nil && named:
 		return refuse(StageEgress, "the session was created without a network", another+", with "+r.p.term("--allow", ""))
 	case q.outlet == nil:
 		return nil
-	case named && len(q.outlet.Lacks(*q.within)) > 0:
-		return refuse(StageEgress, fmt.Sprintf("the session was created without a way out on port %d", q.outlet.Lacks(*q.within)[0]),
+	case len(lacks) > 0:
+		return refuse(StageEgress, fmt.Sprintf("the session was created without a way out on port %d", lacks[0]),
 			another+", with "+r.p.term("--allow", ""))
 	case binds && !q.outlet.Opens():
 		return refuse(StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", another)
@@ -184,27 +187,27 @@ func (r *run) unreachable(a armed, w way) {
 
 // turn is what the outlet has to know of the run.
 func (q routed) turn(r *run) outlet.Turn {
-	return outlet.Turn{Run: r.res.ID, Code: hash(q.Code), Within: q.within, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
+	return outlet.Turn{Run: r.res.ID, Code: r.code, Within: q.within, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
 }
 
 // recorder writes decisions to the log as they are made.
 func (p *Pipeline) recorder(id, namespace string, clean func(string) string) outlet.Record {
 	return func(ctx context.Context, d egress.Decision) error {
-		kind := event.EgressDenied
-		if d.Allowed {
-			kind = event.EgressApproved
-		}
 		data := facts{"name": clip(clean(d.Name), maxText), "reason": clip(clean(d.Reason), maxReason)}
 		data.add("port", d.Port, d.Port)
 		if d.Failed {
 			data["failed"] = true
 		}
-		if _, err := p.cfg.Audit.Append(ctx, audit.Entry{Kind: kind, Run: id, Namespace: namespace, Data: data}); err != nil {
-			return fmt.Errorf("it can't be written to the audit log: %w", err)
-		}
-		p.cfg.Bus.Publish(event.Event{Name: kind, Time: time.Now(), Run: id, Namespace: namespace, Data: data})
-		return nil
+		return p.record(ctx, egressKind(d.Allowed), id, namespace, data)
 	}
+}
+
+// egressKind is under which kind a decision is recorded.
+func egressKind(allowed bool) string {
+	if allowed {
+		return event.EgressApproved
+	}
+	return event.EgressDenied
 }
 
 // leave ends the run's use of its way out, and lists what was decided.
@@ -218,16 +221,11 @@ func (r *run) leave(q routed) {
 
 // AskFor refuses what no person can allow: a domain, as in Request.Allow, that the operator denies.
 func (p *Pipeline) AskFor(domain string) error {
-	asked, err := egress.NewPolicy([]string{domain}, nil)
-	if err != nil {
+	if _, err := egress.NewPolicy([]string{domain}, nil); err != nil {
 		return refuse(StageEgress, err.Error(), "")
 	}
-	name := strings.TrimPrefix(domain, "*.")
-	name, _, _ = strings.Cut(name, ":")
-	for _, port := range asked.Ports() {
-		if pattern, denied := p.cfg.Egress.Policy.Denied(name, port); denied {
-			return refuse(StageEgress, fmt.Sprintf("the operator denies %s, and nobody can approve it", pattern), "do without it")
-		}
+	if by, denied := p.cfg.Egress.Policy.Denies(domain); denied {
+		return refuse(StageEgress, fmt.Sprintf("the operator denies %s, and nobody can approve it", by), "do without it")
 	}
 	return nil
 }

@@ -464,8 +464,8 @@ func TestAskFor(t *testing.T) {
 	p := New(Config{Egress: Egress{Policy: denying}})
 	defer p.Close()
 	for domain, want := range map[string]bool{
-		"web.test": true, "db.test": true, "db.test:22": true, "*.web.test": true,
-		"a.corp.test": false, "a.corp.test:22": false, "*.a.corp.test": false, "db.test:5432": false, "10.0.0.1": false,
+		"web.test": true, "db.test": true, "db.test:22": true, "*.web.test": true, "*.db.test:5432": true,
+		"a.corp.test": false, "a.corp.test:22": false, "*.a.corp.test": false, "*.corp.test": false, "db.test:5432": false, "10.0.0.1": false,
 	} {
 		if err := p.AskFor(domain); (err == nil) != want {
 			t.Errorf("%s: %v", domain, err)

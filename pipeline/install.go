@@ -145,11 +145,7 @@ func (r *run) addReceipt(x packages.Receipt) {
 	for _, h := range x.Hosts {
 		d := Decision{Name: h.Name, Port: h.Port, Allowed: h.Allowed, Reason: h.Reason}
 		r.res.Egress = append(r.res.Egress, d)
-		kind := event.EgressDenied
-		if d.Allowed {
-			kind = event.EgressApproved
-		}
-		r.note(kind, facts{"name": d.Name, "port": d.Port, "reason": d.Reason, "bytes": h.Bytes, "count": h.Count})
+		r.note(egressKind(d.Allowed), facts{"name": d.Name, "port": d.Port, "reason": d.Reason, "bytes": h.Bytes, "count": h.Count})
 	}
 }
 

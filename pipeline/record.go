@@ -30,9 +30,9 @@ const (
 // facts describe a run in each of its rows: names, sizes and hashes, never code, values or output.
 type facts map[string]any
 
-// facts returns what is known of a request before anybody has looked at it.
-func (q *Request) facts() facts {
-	f := facts{"code_sha256": hash(q.Code), "code_bytes": len(q.Code), "name": q.Name, "language": q.Language}
+// facts returns what is known of a request before anybody has looked at it. code is the code's SHA-256.
+func (q *Request) facts(code string) facts {
+	f := facts{"code_sha256": code, "code_bytes": len(q.Code), "name": q.Name, "language": q.Language}
 	f.add("session", q.Session, len(q.Session))
 	f.add("args", len(q.Args), len(q.Args))
 	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
@@ -129,7 +129,20 @@ func (r *run) flush(ctx context.Context) error {
 }
 
 func (r *run) publish(name string, data map[string]any) {
-	r.p.cfg.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: r.res.ID, Namespace: r.res.Namespace, Data: data})
+	r.p.publish(name, r.res.ID, r.res.Namespace, data)
+}
+
+func (p *Pipeline) publish(name, run, namespace string, data map[string]any) {
+	p.cfg.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: run, Namespace: namespace, Data: data})
+}
+
+// record makes one entry durable that does not wait for the next of a run, and then tells the listeners.
+func (p *Pipeline) record(ctx context.Context, kind, run, namespace string, data facts) error {
+	if _, err := p.cfg.Audit.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: namespace, Data: data}); err != nil {
+		return err
+	}
+	p.publish(kind, run, namespace, data)
+	return nil
 }
 
 // recordStart makes the run's start durable. Until then its program must not begin.

@@ -20,6 +20,7 @@ type run struct {
 	p       *Pipeline
 	began   time.Time
 	res     Result
+	code    string              // SHA-256 of its code in hex
 	facts   facts               // what every row about the run says
 	clean   func(string) string // takes the leased secrets out of text
 	entries []audit.Entry       // not yet in the log
@@ -32,7 +33,8 @@ func (p *Pipeline) begin(q *Request) *run {
 		q.ID = newID()
 	}
 	q.Namespace = orDefault(q.Namespace)
-	r := &run{p: p, began: time.Now(), facts: q.facts(), clean: func(s string) string { return s }}
+	r := &run{p: p, began: time.Now(), code: hash(q.Code), clean: func(s string) string { return s }}
+	r.facts = q.facts(r.code)
 	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
 		Egress: []Decision{}, Layers: []Layer{}}
 	return r

@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -170,9 +169,7 @@ func (p *Pipeline) sessionEnded(info session.Info) {
 		return
 	}
 	// Nobody waits for an answer that could be withheld: if this fails, the log has the start alone.
-	if _, err := p.cfg.Audit.Append(ctx, audit.Entry{Kind: event.SessionKilled, Run: info.ID, Namespace: info.Namespace, Data: data}); err == nil {
-		p.cfg.Bus.Publish(event.Event{Name: event.SessionKilled, Time: time.Now(), Run: info.ID, Namespace: info.Namespace, Data: data})
-	}
+	_ = p.record(ctx, event.SessionKilled, info.ID, info.Namespace, data)
 }
 
 // Sessions lists those of a namespace, or of all for "": the living, and the last that have ended.

@@ -36,14 +36,12 @@ func checkListen(spec backends.Spec, weak bool) error {
 		if port < 1 || port > 65535 {
 			return fmt.Errorf("%d is no port", port)
 		}
-		if port == dnsPort && len(spec.Gateway) > 0 || slices.Contains(ports[:i], port) {
+		if port == backends.DNSPort && len(spec.Gateway) > 0 || slices.Contains(ports[:i], port) {
 			return &backends.Refusal{Reason: fmt.Sprintf("port %d is taken inside", port), Remedy: "leave that port out"}
 		}
 	}
 	return nil
 }
-
-const dnsPort = 53
 
 // inside is a socket to open in the sandbox's network namespace, and what becomes of it.
 type inside struct {
@@ -72,7 +70,7 @@ func (s *sandbox) insides(spec backends.Spec) []inside {
 	if len(spec.Gateway) == 0 {
 		return all
 	}
-	dns := netip.AddrPortFrom(local, dnsPort)
+	dns := netip.AddrPortFrom(local, backends.DNSPort)
 	all = append(all, inside{unix.SOCK_DGRAM, dns, func(f *os.File) (err error) { s.gateway.DNS, err = net.FilePacketConn(f); return err }},
 		inside{unix.SOCK_STREAM, dns, stream(func(l net.Listener) { s.gateway.DNSStream = l })})
 	for _, port := range spec.Gateway {

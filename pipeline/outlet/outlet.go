@@ -55,7 +55,7 @@ type Outlet struct {
 	cfg   Config
 	relay *relay.Relay
 
-	names sync.Map // placeholder of a bound secret -> bound, which says where it may go
+	names sync.Map // placeholder of a bound secret -> names, where it may go
 
 	mu      sync.Mutex
 	turn    Turn
