@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 // bufferSize is in bytes. What comes in pieces of less is not worth a pipe.
@@ -58,11 +59,17 @@ func (t *tap) note(n int, count *atomic.Int64) {
 // CloseWrite ends what is sent.
 func (t *tap) CloseWrite() error { return closeWrite(t.Conn) }
 
+// closeWrite ends what is sent. That both sides of a TCP connection have ended already is no error: what
+// came before the end can be read still.
 func closeWrite(conn net.Conn) error {
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
 	}
-	return errors.ErrUnsupported
+	if err := half.CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) {
+		return err
+	}
+	return nil
 }
 
 // splice passes bytes both ways until both sides have ended, and closes the connection. The end of one
