@@ -18,6 +18,10 @@ type Backend interface {
 	// Name is what --backend and SANDBOXMCP_BACKEND call it: "process", "podman" or "docker".
 	Name() string
 
+	// Promises are the layers that its sandboxes of a profile have wherever they start: what
+	// the built-in profiles require of it. It is nil for a profile that it does not have.
+	Promises(profile string) []string
+
 	// Probe says which layers and runtimes this host offers to a sandbox of spec's profile, and
 	// whether those that spec requires can be had. It leaves nothing behind.
 	Probe(ctx context.Context, spec Spec) (Probe, error)
@@ -109,10 +113,14 @@ type Spec struct {
 	// Trust is a PEM certificate that programs inside are to trust beside those that the host
 	// trusts: TrustFile then has all of them, and so have the bundles of the system.
 	Trust []byte
+	// GPUs are the graphics processors to show: their indices, or "all". The process backend has none.
+	GPUs []string
+	// Labels are put on what the backend makes, where that can carry any: containers do.
+	Labels map[string]string
 }
 
 // TrustFile is where a sandbox with Spec.Trust has the certificates that programs are to trust.
-const TrustFile = "/etc/ssl/sandbox.pem"
+const TrustFile = "/run/sandbox/trust.pem"
 
 // DNSPort is taken inside of a sandbox with Spec.Gateway: no door can be there.
 const DNSPort = 53
@@ -138,6 +146,13 @@ type Limits struct {
 	CPU       float64       // cores
 	Processes int           // on top of what the interpreter itself needs to start
 	Disk      int64         // bytes, for /workspace, /tmp and /dev/shm together
+}
+
+// EngineLayers are the containment layers that every container engine gives. The others a container
+// has where the host does: a user namespace where the engine is rootless or maps users, Landlock where
+// the kernel has it, a time namespace never.
+var EngineLayers = []string{
+	LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerSeccomp, LayerCaps, LayerNNP,
 }
 
 // DefaultLimits are the limits of a sandbox that names none.

@@ -35,6 +35,7 @@ var mayImport = []struct {
 	{"backends", nil},
 	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
 	{"backends/docker/...", []string{"backends", "backends/docker/...", "backends/container/..."}},
+	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}}, // PID 1 runs the one in the other
 	{"backends/container/...", []string{"backends", "backends/container/..."}},
 	{"backends/process/launch", nil}, // what the child starts with before all else stays light
 	{"backends/process/...", []string{"backends", "backends/process/..."}},
@@ -44,7 +45,7 @@ var mayImport = []struct {
 	{"pipeline/...", []string{"validate", "vault", "egress", "egress/relay", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "backends", "backends/kernel", "signer", "audit"}},
 	{"cli/config", nil},
-	{"cli/sandboxmcp", []string{"cli", "backends/process/..."}},
+	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},
 	{"cli", []string{"..."}},
 }
 
@@ -56,6 +57,9 @@ var inTests = []struct {
 }{
 	{"backends/...", []string{"backends/backendtest/..."}},
 	{"backends/kernel/...", []string{"backends/process/..."}},
+	{"backends/container/...", []string{"backends/process/...", "backends/podman/...", "backends/docker/..."}},
+	{"backends/docker/...", []string{"backends/process/..."}},
+	{"backends/podman/...", []string{"backends/process/..."}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
 	{"mcp/...", []string{"backends/process/...", "vault/..."}},
 	{"cli/...", []string{"..."}},

@@ -33,7 +33,7 @@ func (r *run) checkCell(ctx context.Context, c checked) (checked, error) {
 		}
 	}
 	c.session, c.profile = s, info.Profile
-	if c.base, c.requires, err = r.p.profile(c.profile, q.Require); err != nil {
+	if c.base, c.requires, err = r.p.profile(c.backend, c.profile, q.Require); err != nil {
 		return c, err
 	}
 	if c.limits, err = r.p.limitCell(*q, info); err != nil {

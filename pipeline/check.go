@@ -125,7 +125,7 @@ func (p *Pipeline) contain(c *checked, backend, profile string, more []string) (
 		return err
 	}
 	c.profile = cmp.Or(profile, p.cfg.Profile)
-	c.base, c.requires, err = p.profile(c.profile, more)
+	c.base, c.requires, err = p.profile(c.backend, c.profile, more)
 	return err
 }
 
@@ -145,13 +145,16 @@ func (p *Pipeline) backend(name string) (backends.Backend, error) {
 		"choose one of: "+strings.Join(names, ", "))
 }
 
-// profile returns on which of the backend's profiles the named one stands, and the layers without
+// profile returns on which of backend b's profiles the named one stands, and the layers without
 // which the run must not start: its own, and more.
-func (p *Pipeline) profile(name string, more []string) (base string, requires []string, err error) {
+func (p *Pipeline) profile(b backends.Backend, name string, more []string) (base string, requires []string, err error) {
 	profile, ok := p.cfg.Profiles[name]
 	if !ok {
 		return "", nil, refuse(StageValidate, fmt.Sprintf("there is no profile called %q", name),
 			"name it under profiles in the configuration")
+	}
+	if profile.Require == nil {
+		profile.Require = b.Promises(profile.Base)
 	}
 	wanted := slices.Concat(profile.Require, more)
 	for _, l := range wanted {

@@ -78,7 +78,7 @@ type Recorder interface {
 // Profile is what an operator demands of containment, under a name.
 type Profile struct {
 	Base    string   // the backend's own profile: "hardened" or "landlock"
-	Require []string // layers without which a run is refused
+	Require []string // layers without which a run is refused; nil is what the backend promises
 }
 
 // ArtifactPolicy says what is handed out of what programs leave behind.
@@ -109,8 +109,8 @@ func New(cfg Config) *Pipeline {
 	}
 	if cfg.Profiles == nil {
 		cfg.Profiles = map[string]Profile{
-			"hardened": {Base: "hardened", Require: backends.ContainmentLayers},
-			"landlock": {Base: "landlock"},
+			"hardened": {Base: "hardened"},
+			"landlock": {Base: "landlock", Require: []string{}},
 		}
 	}
 	if cfg.Artifacts.MaxCount <= 0 {

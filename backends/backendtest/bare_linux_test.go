@@ -25,6 +25,8 @@ func (bare) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 	return backends.Probe{Backend: "bare"}, nil
 }
 
+func (bare) Promises(string) []string { return nil }
+
 func (bare) Close() error { return nil }
 
 func (bare) Start(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {

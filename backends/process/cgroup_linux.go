@@ -29,6 +29,7 @@ var controllers = []string{"memory", "pids", "cpu"}
 type cgroups struct {
 	once   sync.Once
 	want   bool              // enough to ask systemd for it
+	inside bool              // of a container, whose engine has made one
 	folder string            // what our folders are called
 	base   map[string]string // by controller; "" is v2's single tree
 	why    string            // why there are none
@@ -47,6 +48,7 @@ type cgroup struct {
 	paths   map[string]string
 	manager cg.Manager
 	opened  []*os.File
+	seen    bool // not ours: the container's, which is only looked at
 }
 
 // find looks, once, for a place below our own cgroup where we may make others.
@@ -193,6 +195,13 @@ func baseV1(folder string) (map[string]string, error) {
 
 // make makes an empty cgroup, without limits yet, or returns nil where there can be none.
 func (c *cgroups) make() (*cgroup, error) {
+	if c.inside {
+		g, err := viewed()
+		if err != nil {
+			c.why = err.Error()
+		}
+		return g, nil
+	}
 	c.find()
 	if c.base == nil {
 		return nil, nil
@@ -223,7 +232,7 @@ func (c *cgroups) make() (*cgroup, error) {
 
 // limit sets the cgroup's limits.
 func (g *cgroup) limit(limits backends.Limits, tasks int64) error {
-	if g == nil {
+	if g == nil || g.seen {
 		return nil
 	}
 	// What the program's files take is charged to the cgroup, too. This bounds both together,
@@ -266,7 +275,7 @@ func (g *cgroup) v2() bool { return g.paths[""] != "" }
 
 // folder is the v2 folder that PID 1 is to be born in, if any.
 func (g *cgroup) folder() *os.File {
-	if g == nil || !g.v2() {
+	if g == nil || g.seen || !g.v2() {
 		return nil
 	}
 	return g.opened[0]
@@ -338,6 +347,9 @@ func (g *cgroup) detail() string {
 
 // holds reads back from the kernel whether process pid is in the cgroup.
 func (g *cgroup) holds(pid int) bool {
+	if g.seen {
+		return true // nothing in a container can be elsewhere
+	}
 	in, err := cg.ParseCgroupFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
 		return false
@@ -352,7 +364,7 @@ func (g *cgroup) holds(pid int) bool {
 
 // remove deletes the cgroup, which holds no process any more.
 func (g *cgroup) remove() {
-	if g == nil {
+	if g == nil || g.seen {
 		return
 	}
 	for _, f := range g.opened {

@@ -27,7 +27,11 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	for i, name := range namespaceLayers {
 		add(name, differs[i], s.detail(name, differs[i]))
 	}
-	add(backends.LayerLandlock, true, fmt.Sprintf("ABI %d", s.backend.landlockABI))
+	if s.backend.landlockABI > 0 {
+		add(backends.LayerLandlock, true, fmt.Sprintf("ABI %d", s.backend.landlockABI))
+	} else { // only inside a container, or it would not have started
+		add(backends.LayerLandlock, false, noLandlock.Reason)
+	}
 	add(backends.LayerSeccomp, status["Seccomp"] == "2", "filters: "+status["Seccomp_filters"])
 	none := true
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
@@ -51,8 +55,9 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 func (s *sandbox) promised() backends.Containment {
 	var c backends.Containment
 	for _, name := range backends.ContainmentLayers {
-		shared := s.weak && slices.Contains(namespaceLayers, name)
-		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: !shared, Detail: s.detail(name, !shared)})
+		missing := (s.weak || s.boxed) && slices.Contains(namespaceLayers, name) ||
+			name == backends.LayerLandlock && s.backend.landlockABI == 0
+		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: !missing, Detail: s.detail(name, !missing)})
 	}
 	cgroup := backends.Layer{Name: backends.LayerCgroup, InForce: s.cgroup != nil, Detail: s.backend.cgroups.why}
 	return backends.Containment{Layers: append(c.Layers, cgroup, backends.Layer{Name: backends.LayerRlimit, InForce: true})}
@@ -66,6 +71,10 @@ var namespaceLayers = []string{
 
 func (s *sandbox) detail(layer string, held bool) string {
 	switch {
+	case layer == backends.LayerLandlock && !held:
+		return noLandlock.Reason
+	case !held && s.boxed:
+		return "the container's"
 	case !held:
 		return "shared with the host in this profile"
 	case layer == backends.LayerUser:

@@ -43,7 +43,9 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 	status := p.get("open status", unix.SYS_OPENAT, cwd, p.str("/proc/self/status"), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
 	dir := s.inside(cmd.Dir)
 	p.do("chdir "+dir, unix.SYS_CHDIR, p.str(dir))
-	landlock(p, s, b.landlockABI)
+	if b.landlockABI > 0 {
+		landlock(p, s, b.landlockABI)
+	}
 	filter(p, b.filters.of(s.filterKind()))
 	p.report(status)
 	first := 3
@@ -117,7 +119,10 @@ func limit(p *plan, s *sandbox, main bool) {
 	if s.cgroup != nil {
 		tasks += 8
 	}
-	if s.weak { // without a user namespace, the kernel counts all that the user runs
+	switch {
+	case s.boxed && s.cgroup != nil: // the user may be that of other containers: only the cgroup's count is of this one
+		tasks = unix.RLIM_INFINITY - 1
+	case s.weak || s.boxed: // without a user namespace, the kernel counts all that the user runs
 		tasks += threadsOf(s.backend.uid())
 	}
 	for _, l := range []struct {

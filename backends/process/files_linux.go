@@ -164,11 +164,20 @@ func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
 
 // diskUsed is how many bytes the sandbox's file system holds, and diskFull whether it has no room left.
 func (s *sandbox) diskUsed() int64 {
+	switch {
+	case s.weak:
+		return s.foldersUsed()
+	case s.boxed:
+		return s.disksUsed()
+	}
 	st := s.statDisk()
 	return int64(st.Blocks-st.Bfree) * st.Bsize
 }
 
 func (s *sandbox) diskFull() bool {
+	if s.boxed {
+		return s.aDiskFull()
+	}
 	st := s.statDisk()
 	return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -20,9 +21,10 @@ import (
 // launchers are the small processes that fork sandboxes; one for each that starts at the same
 // time, up to the number of CPUs.
 type launchers struct {
-	idle chan *launcher
-	room chan struct{} // a token for each that may still be started
-	done chan struct{} // closed by close
+	idle   chan *launcher
+	room   chan struct{} // a token for each that may still be started
+	done   chan struct{} // closed by close
+	closed bool          // to those of the same user: programs see them, inside a container
 }
 
 // launcher is one of them.
@@ -35,7 +37,7 @@ var errClosed = errors.New("the backend is closed")
 
 func newLaunchers() launchers {
 	n := runtime.NumCPU()
-	l := launchers{make(chan *launcher, n), make(chan struct{}, n), make(chan struct{})}
+	l := launchers{idle: make(chan *launcher, n), room: make(chan struct{}, n), done: make(chan struct{})}
 	for range n {
 		l.room <- struct{}{}
 	}
@@ -53,7 +55,7 @@ func (l *launchers) take(ctx context.Context) (*launcher, error) {
 	case one := <-l.idle:
 		return one, nil
 	case <-l.room:
-		one, err := startLauncher()
+		one, err := startLauncher(l.closed)
 		if err != nil {
 			l.lose()
 		}
@@ -63,6 +65,27 @@ func (l *launchers) take(ctx context.Context) (*launcher, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// warm starts one, for whoever takes it first.
+func (l *launchers) warm() {
+	if one, err := l.take(context.Background()); err == nil {
+		l.give(one)
+	}
+}
+
+// pids are those of the launchers that are idle, as text.
+func (l *launchers) pids() []string {
+	var all []string
+	for range len(l.idle) {
+		select {
+		case one := <-l.idle:
+			all = append(all, strconv.Itoa(one.cmd.Process.Pid))
+			l.idle <- one
+		default:
+		}
+	}
+	return all
 }
 
 // give puts a launcher back.
@@ -86,7 +109,7 @@ func (l *launchers) close() {
 
 // startLauncher starts our own program again, which package launch takes over at once. A session
 // of its own keeps the terminal's Ctrl-C from it.
-func startLauncher() (*launcher, error) {
+func startLauncher(closed bool) (*launcher, error) {
 	conn, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
@@ -108,6 +131,9 @@ func startLauncher() (*launcher, error) {
 		Stderr:      null,
 		ExtraFiles:  []*os.File{theirs}, // becomes launch.Sock
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if closed {
+		cmd.Args = append(cmd.Args, launch.Closed)
 	}
 	if err := cmd.Start(); err != nil {
 		conn.Close()

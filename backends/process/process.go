@@ -10,6 +10,21 @@
 // and systemd; x/sys has the kernel's numbers.
 package process
 
+import "github.com/sandboxmcp/sandboxmcp/backends"
+
+// withoutNamespaces are the containment layers of the profile "landlock".
+var withoutNamespaces = []string{backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP}
+
+func promises(profile string) []string {
+	switch profile {
+	case "", "hardened":
+		return backends.ContainmentLayers
+	case "landlock":
+		return withoutNamespaces
+	}
+	return nil
+}
+
 // Config is what the operator decides about the backend.
 type Config struct {
 	// StateDir is where the profile "landlock", which cannot mount, keeps workspaces while they
@@ -21,4 +36,8 @@ type Config struct {
 	// sandbox, once the first sandbox has been asked for. Making them costs more than a millisecond,
 	// which a server spends while nobody waits. Zero keeps none.
 	Ahead int
+	// Inside says that this process is the init of a container, whose engine has made the namespaces,
+	// the root folder and the limits: the profile "hardened" then adds Landlock, the filter of
+	// system calls and limits of each process, and the workspace is the container's own.
+	Inside bool
 }

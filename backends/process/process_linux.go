@@ -45,7 +45,8 @@ func New(c Config) *Backend {
 
 		launchers: newLaunchers(),
 	}
-	b.cgroups.want, b.cgroups.folder = c.Delegate, newFolder()
+	b.cgroups.want, b.cgroups.inside, b.cgroups.folder = c.Delegate, c.Inside, newFolder()
+	b.launchers.closed = c.Inside
 	b.nursery.backend = b
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
@@ -53,7 +54,13 @@ func New(c Config) *Backend {
 
 // Warm begins, in the background, what the next Start will need: a program that has other work to
 // do first calls it to save that time.
-func (b *Backend) Warm() { b.nursery.fill(max(1, b.config.Ahead)) }
+func (b *Backend) Warm() {
+	if b.config.Inside {
+		b.launchers.warm()
+		return
+	}
+	b.nursery.fill(max(1, b.config.Ahead))
+}
 
 // isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
 // there are no other users to become.
@@ -65,6 +72,9 @@ func isRoot() bool {
 
 // Name implements [backends.Backend].
 func (b *Backend) Name() string { return "process" }
+
+// Promises implements [backends.Backend].
+func (b *Backend) Promises(profile string) []string { return promises(profile) }
 
 // Close implements [backends.Backend].
 func (b *Backend) Close() error {

@@ -25,7 +25,7 @@ func TestContract(t *testing.T) {
 	probe.cgroups.find()
 	for _, o := range []backendtest.Options{
 		{Profile: "hardened"},
-		{Profile: "landlock", Layers: []string{backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP}},
+		{Profile: "landlock", Layers: withoutNamespaces},
 	} {
 		o.Cgroup = probe.cgroups.base != nil
 		t.Run(o.Profile, func(t *testing.T) {

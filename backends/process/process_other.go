@@ -26,6 +26,9 @@ func (*Backend) Warm() {}
 // Name implements [backends.Backend].
 func (*Backend) Name() string { return "process" }
 
+// Promises implements [backends.Backend].
+func (*Backend) Promises(profile string) []string { return promises(profile) }
+
 // Probe implements [backends.Backend].
 func (*Backend) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 	return backends.Probe{Backend: "process", Why: needsLinux.Error()}, nil

@@ -223,7 +223,9 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 	kills := int64(0)
 	if s.cgroup != nil {
 		kills = s.cgroup.oomKills()
-		r.PeakMemory = max(r.PeakMemory, s.cgroup.peak()) // v2 has told it since 5.19
+		if !s.boxed { // where it counts us, too
+			r.PeakMemory = max(r.PeakMemory, s.cgroup.peak()) // v2 has told it since 5.19
+		}
 		if s.cgroup.forksRefused() > 0 {
 			r.Hit = append(r.Hit, "processes")
 		}

@@ -24,6 +24,7 @@ type sandbox struct {
 	id      string
 	uid     int  // on the host, where it differs from ours; else 0
 	weak    bool // the profile "landlock": no namespaces, no root of its own
+	boxed   bool // inside a container: those are the container's
 	keep    bool
 	require []string
 	limits  backends.Limits // that it was started with
@@ -106,15 +107,22 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	s.sockets, s.gates, s.trust = s.insides(spec), spec.Gateway, spec.Trust
 	switch spec.Profile {
 	case "", "hardened":
+		s.boxed = b.config.Inside
 	case "landlock":
+		if b.config.Inside {
+			return nil, &backends.Refusal{Reason: "a container has only the profile hardened"}
+		}
 		s.weak = true
 	default:
 		return nil, &backends.Refusal{Reason: fmt.Sprintf("the process backend has no profile %q", spec.Profile), Remedy: "use hardened or landlock"}
 	}
-	if b.landlockABI == 0 {
+	if len(spec.GPUs) > 0 && !s.boxed {
+		return nil, &backends.Refusal{Reason: "the process backend shows no GPUs", Remedy: "use a container: --backend docker or --backend podman"}
+	}
+	if b.landlockABI == 0 && !s.boxed {
 		return nil, noLandlock
 	}
-	if err := checkMounts(spec); err != nil {
+	if err := checkMounts(spec); err != nil && !s.boxed { // or else whoever made the container has checked
 		return nil, err
 	}
 	if err := checkListen(spec, s.weak); err != nil {
@@ -142,6 +150,9 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
 	s.tasks = tasks(spec.Language, s.limits.Processes)
+	if s.boxed {
+		s.dir, s.tmp = workspace, "/tmp"
+	}
 	if s.weak {
 		if err := s.makeDir(); err != nil {
 			return nil, err
@@ -160,7 +171,7 @@ func tasks(language string, processes int) uint64 {
 
 // start has PID 1 furnish the sandbox.
 func (s *sandbox) start(ctx context.Context) (err error) {
-	if s.birth, err = s.backend.nursery.take(ctx, s.weak); err != nil {
+	if s.birth, err = s.backend.nursery.take(ctx, s.weak || s.boxed); err != nil {
 		return err
 	}
 	if err := s.satisfies(s.promised()); err != nil {
@@ -202,8 +213,11 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 }
 
 func (s *sandbox) setupPlan() *plan {
-	if s.weak {
+	switch {
+	case s.weak:
 		return s.backend.weakSetup(s)
+	case s.boxed:
+		return s.backend.boxSetup(s)
 	}
 	return s.backend.setup(s)
 }

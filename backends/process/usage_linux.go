@@ -16,17 +16,16 @@ func (s *sandbox) Usage() backends.Usage {
 	}
 	defer done()
 	u := backends.Usage{Processes: len(s.pids())}
-	if s.weak {
-		u.Disk = s.foldersUsed()
-	} else {
-		u.Disk = s.diskUsed()
-	}
+	u.Disk = s.diskUsed()
 	if s.cgroup == nil {
 		saw := s.lookAtTree(0)
 		u.CPU, u.Memory = saw.cpu, saw.ram
 		return u
 	}
 	u.CPU, u.Memory = s.cgroup.cpu(), s.cgroup.anonymous()
+	if s.boxed {
+		u.Memory -= min(u.Memory, s.ourselves())
+	}
 	if !s.weak { // whose disk is the host's
 		u.Memory -= min(u.Memory, u.Disk)
 	}

@@ -39,7 +39,10 @@ const lazy = 320 * time.Millisecond
 func (s *sandbox) watch(main bool) *watcher {
 	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), busy: make(chan struct{}, 1)}
 	look := s.lookAtTree
-	if s.cgroup != nil {
+	switch {
+	case s.cgroup != nil && s.boxed:
+		look = s.lookInside
+	case s.cgroup != nil:
 		look = s.lookAtCgroup
 	}
 	longest := interval
@@ -47,15 +50,20 @@ func (s *sandbox) watch(main bool) *watcher {
 		longest = lazy
 	}
 	s.using.Go(func() { w.run(look, s, longest) })
-	if s.weak {
+	if s.weak || s.boxed {
 		s.using.Go(func() { w.runDisk(s) })
 	}
 	return w
 }
 
-// runDisk looks at what a workspace without a file system of its own has grown to.
+// runDisk looks at what a workspace without a file system of its own has grown to, or several
+// file systems together.
 func (w *watcher) runDisk(s *sandbox) {
-	tick := time.NewTicker(20 * interval)
+	pause := 20 * interval
+	if s.boxed {
+		pause = interval // and three system calls a look
+	}
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		select {
@@ -65,7 +73,7 @@ func (w *watcher) runDisk(s *sandbox) {
 			return
 		case <-tick.C:
 		}
-		if s.foldersUsed() > s.limits.Disk {
+		if s.diskUsed() > s.limits.Disk+s.slack() {
 			w.exceed("disk")
 			return
 		}
@@ -199,7 +207,7 @@ func cpuTime(stat []byte) time.Duration {
 
 // pids lists the sandbox's processes, by their names in its own /proc.
 func (s *sandbox) pids() []string {
-	if s.weak {
+	if s.weak || s.boxed {
 		return s.below(s.pid)
 	}
 	dir, err := os.Open(s.procName("."))

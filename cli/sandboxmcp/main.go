@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	_ "github.com/sandboxmcp/sandboxmcp/backends/process" // the sandbox's child takes over before main
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // a container's init takes over before main, and so does the sandbox's child
 	"github.com/sandboxmcp/sandboxmcp/cli"
 )
 

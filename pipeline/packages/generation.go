@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// A namespace's folder has one shelf for each kind of interpreter ("python3.11"), with
+// A namespace's folder has one shelf for each kind of interpreter (see kind), with
 //
 //	lock       held by who installs or removes
 //	current    the name of the generation that new sandboxes are shown
@@ -172,7 +172,7 @@ func (s *Store) sweep() {
 }
 
 // View is what a sandbox of the namespace is shown, or one of the session when that is not "".
-// The backend says which version of the interpreter it has. Whoever gets a view releases it.
+// The backend's interpreter says what fits it. Whoever gets a view releases it.
 func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session, language string) (View, error) {
 	t, ok := tools[language]
 	if !ok {
@@ -203,8 +203,8 @@ func (s *Store) holdCurrent(ctx context.Context, b backends.Backend, namespace, 
 	if err != nil {
 		return "", nil, "", err
 	}
-	// Most namespaces have no layer, and asking for the version takes a sandbox.
-	if any, _ := filepath.Glob(filepath.Join(s.namespaces(), dir, language+"*", "current")); len(any) == 0 {
+	// Most namespaces have no layer, and asking for the kind takes a sandbox.
+	if !stocked(filepath.Join(s.namespaces(), dir), language) {
 		return "", nil, "", nil
 	}
 	kind, err := s.kind(ctx, b, language)
@@ -214,48 +214,4 @@ func (s *Store) holdCurrent(ctx context.Context, b backends.Backend, namespace, 
 	sh, _ := s.shelfOf(namespace, kind)
 	name, f, err := sh.hold()
 	return name, f, sh, err
-}
-
-// kind is the interpreter that a layer is for, such as python3.11 or node20: compiled packages
-// fit no other.
-func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (string, error) {
-	r, err := s.runtime(ctx, b, language)
-	if err != nil {
-		return "", err
-	}
-	numbers := strings.Split(strings.TrimPrefix(r.Version, "v"), ".")
-	if language == "python" && len(numbers) > 1 {
-		numbers = []string{numbers[0] + "." + numbers[1]}
-	}
-	kind := language + numbers[0]
-	if !plainName().MatchString(kind) || numbers[0] == "" {
-		return "", fmt.Errorf("%s has a version that no layer can be named after: %q", r.Path, r.Version)
-	}
-	return kind, nil
-}
-
-// runtime is the backend's interpreter, asked for once.
-func (s *Store) runtime(ctx context.Context, b backends.Backend, language string) (backends.Runtime, error) {
-	s.mu.Lock()
-	r, ok := s.runtimes[b.Name()+" "+language]
-	s.mu.Unlock()
-	if ok {
-		return r, nil
-	}
-	p, err := b.Probe(ctx, backends.Spec{ID: "packages", Language: language})
-	if err != nil {
-		return backends.Runtime{}, fmt.Errorf("ask for the version of %s: %w", language, err)
-	}
-	for _, r = range p.Runtimes {
-		if r.Name == language && r.Path != "" {
-			s.mu.Lock()
-			s.runtimes[b.Name()+" "+language] = r
-			s.mu.Unlock()
-			return r, nil
-		}
-		if r.Name == language {
-			return r, &backends.Refusal{Reason: "no " + language + ": " + r.Why}
-		}
-	}
-	return backends.Runtime{}, &backends.Refusal{Reason: "the backend " + b.Name() + " has no " + language}
 }

@@ -26,15 +26,19 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 		return Receipt{}, err
 	}
 	defer end()
-	runtime, err := s.runtime(ctx, o.Backend, o.Language)
+	kind, err := s.freshKind(ctx, o.Backend, o.Language)
 	if err != nil {
 		return Receipt{}, err
 	}
-	set, err := s.settings(ctx, o.Language, runtime.Path)
+	runtime, err := hostRuntime(ctx, o.Backend, o.Language)
 	if err != nil {
 		return Receipt{}, err
 	}
-	j := job{store: s, order: o, tool: tools[o.Language], set: set}
+	set, err := s.settings(ctx, o.Language, runtime)
+	if err != nil {
+		return Receipt{}, err
+	}
+	j := job{store: s, order: o, kind: kind, tool: tools[o.Language], set: set}
 	if o.Session != "" {
 		return j.intoSession(ctx)
 	}
@@ -45,16 +49,13 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 type job struct {
 	store *Store
 	order Order
+	kind  string
 	tool  tool
 	set   settings
 }
 
 func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
-	kind, err := j.store.kind(ctx, j.order.Backend, j.order.Language)
-	if err != nil {
-		return Receipt{}, err
-	}
-	sh, err := j.store.shelfOf(j.order.Namespace, kind)
+	sh, err := j.store.shelfOf(j.order.Namespace, j.kind)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -88,6 +89,9 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 	ses, err := j.store.session(j.order.Namespace, j.order.Session, j.order.Language)
 	if err != nil {
 		return Receipt{}, err
+	}
+	if ses.kind != j.kind {
+		return Receipt{}, fmt.Errorf("the session was opened for the packages of %s, and new sandboxes have %s: open a new session", ses.kind, j.kind)
 	}
 	ctx, stop := until(ctx, ses.dropped, errDropped)
 	defer stop()
@@ -226,6 +230,9 @@ func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r recipe, show
 	case result.Ended == backends.EndedOK:
 		return receipt, nil
 	case result.ExitCode == exitMissing:
+		if o := j.order; o.Backend.Name() != ownBackend {
+			return receipt, j.tool.missingIn(o.Backend.Name())
+		}
 		return receipt, j.tool.missing()
 	}
 	receipt.ExitCode = max(receipt.ExitCode, 1) // also when a limit ended it

@@ -29,6 +29,9 @@ func (npm) missing() error {
 	return &backends.Refusal{Reason: "the Node that runs programs has no npm beside it", Remedy: "install it: apt install npm, dnf install npm, apk add npm"}
 }
 
+// missingIn implements tool.
+func (npm) missingIn(backend string) error { return notInImage(backend, "node", "npm") }
+
 // settings implements tool.
 func (n npm) settings(ctx context.Context, h host) (settings, error) {
 	program := beside(filepath.Join(filepath.Dir(h.runtime), "npm"), "npm")

@@ -1,7 +1,7 @@
 // Package packages fetches what programs import, once, and shows it to sandboxes read-only.
 //
-// A namespace has one layer for each language and version of its interpreter: a folder that runs
-// see and can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a
+// A namespace has one layer for each kind of interpreter, be it this host's or an image's: a folder
+// that runs see and can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a
 // gate that hands out what the configured registries serve, then puts what came of it beside what
 // the layer holds already, in a new generation, and switches to that at once. Sandboxes that run
 // keep the generation they started with, which lives as long as somebody holds it.
@@ -50,7 +50,7 @@ type Store struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*session
-	runtimes map[string]backends.Runtime // by backend and language
+	kinds    map[string]kindOf // by backend and language
 }
 
 // Open makes the folder, and removes what killed servers left in it.
@@ -61,7 +61,7 @@ func Open(c Config) (*Store, error) {
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = DefaultMaxBytes
 	}
-	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}, runtimes: map[string]backends.Runtime{}}
+	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}, kinds: map[string]kindOf{}}
 	for _, dir := range []string{c.Dir, s.namespaces(), s.sessionsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("open package store: %w", err)

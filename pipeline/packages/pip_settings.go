@@ -37,6 +37,9 @@ func (pip) missing() error {
 		Remedy: "install it: apt install python3-pip, dnf install python3-pip, or python3 -m ensurepip"}
 }
 
+// missingIn implements tool.
+func (pip) missingIn(backend string) error { return notInImage(backend, "python", "pip") }
+
 // settings implements tool.
 func (p pip) settings(ctx context.Context, h host) (settings, error) {
 	python := beside(h.runtime, "python3", "python")

@@ -21,8 +21,10 @@ type tool interface {
 	folders() []string
 	// show is how sandboxes see the content of a layer.
 	show(content string) View
-	// missing is the error for its not being there.
+	// missing is the error for its not being on this host, missingIn for its not being in the image
+	// that a backend has for the language.
 	missing() error
+	missingIn(backend string) error
 }
 
 var tools = map[string]tool{"python": pip{}, "node": npm{}}

@@ -21,6 +21,10 @@ package launch
 // Name is the argument zero that makes a process the launcher.
 const Name = "sandboxmcp-launcher"
 
+// Closed as the launcher's argument has it be not dumpable: those of the same user can't open its
+// memory. A hardened PID 1 can't come from such a launcher, since it has to write to its own /proc.
+const Closed = "closed"
+
 // Sock is the launcher's end of a SOCK_SEQPACKET pair to the server. When the server's end is
 // closed, for whatever reason, the launcher exits and its sandboxes are killed.
 const Sock = 3

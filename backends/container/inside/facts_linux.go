@@ -1,0 +1,60 @@
+package inside
+
+import (
+	"net"
+	"os"
+	"strings"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+)
+
+// look gathers what is to be seen from here.
+func look(runtime backends.Runtime) call.Facts {
+	f := call.Facts{PID: os.Getpid(), UID: os.Getuid(), Namespaces: map[string]string{}, Runtime: runtime, Cgroup: process.Cgroup()}
+	for _, name := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
+		f.Namespaces[name], _ = os.Readlink("/proc/self/ns/" + name)
+	}
+	f.UIDMap = read("/proc/self/uid_map")
+	f.Hostname, _ = os.Hostname()
+	interfaces, _ := net.Interfaces()
+	for _, i := range interfaces {
+		f.Interfaces = append(f.Interfaces, i.Name)
+	}
+	var root unix.Statfs_t
+	f.ReadOnly = unix.Statfs("/", &root) == nil && root.Flags&unix.ST_RDONLY != 0
+	f.CgroupRoot = atRoot(read("/proc/self/cgroup"))
+	f.Landlock, _ = ll.LandlockGetABIVersion()
+	for line := range strings.Lines(read("/proc/self/status")) {
+		key, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); key {
+		case "Seccomp":
+			f.Seccomp = value == "2"
+		case "NoNewPrivs":
+			f.NoNewPrivs = value == "1"
+		case "CapEff":
+			f.Caps = value
+		}
+	}
+	return f
+}
+
+// atRoot says whether all lines of /proc/self/cgroup ("number:controllers:path") end in the root, as they do in
+// a cgroup namespace of one's own.
+func atRoot(text string) bool {
+	for line := range strings.Lines(text) {
+		if !strings.HasSuffix(strings.TrimSuffix(line, "\n"), ":/") {
+			return false
+		}
+	}
+	return text != ""
+}
+
+func read(name string) string {
+	b, _ := os.ReadFile(name)
+	return string(b)
+}

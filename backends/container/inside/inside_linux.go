@@ -1,0 +1,115 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	_ "github.com/sandboxmcp/sandboxmcp/backends/process/launch" // its takeover comes first: we start it ourselves
+)
+
+// Where the container has us, and the socket on which the server waits. Package container mounts them
+// by these names.
+const (
+	initPath   = "/.sandboxmcp/init"
+	socketPath = "/.sandboxmcp/line/socket"
+)
+
+func init() {
+	if os.Getpid() != 1 || len(os.Args) < 2 || os.Args[0] != initPath {
+		return
+	}
+	if err := run(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "sandboxmcp in the container:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// run serves one sandbox for a language.
+func run(language string, how []string) error {
+	// What we hold is charged to the container: rather collect often than grow.
+	debug.SetGCPercent(50)
+	debug.SetMemoryLimit(24 << 20)
+	// No signal of a program's ends us; the engine's SIGKILL does.
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
+		unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO, unix.SIGPWR)
+	// Programs have our number, and with it could open our memory.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
+	}
+	syscall.Umask(0o022)
+	conn, err := connect(how)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	b := process.New(process.Config{Inside: true})
+	defer b.Close()
+	b.Warm()
+	ctx := context.Background()
+	start := func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+		if err := trust(spec.Trust); err != nil {
+			return nil, err
+		}
+		return b.Start(ctx, spec)
+	}
+	return call.Serve(ctx, conn, look(b.Runtime(ctx, language)), start)
+}
+
+// connect reaches the server: by its socket, or over our own standard input and output.
+func connect(how []string) (io.ReadWriteCloser, error) {
+	if len(how) == 0 {
+		conn, err := net.Dial("unix", socketPath)
+		if err != nil {
+			return nil, fmt.Errorf("reach the server: %w", err)
+		}
+		return conn, nil
+	}
+	if how[0] != "-" {
+		return nil, fmt.Errorf("unknown argument %q", how[0])
+	}
+	return standard()
+}
+
+// stdio is the standard input and output as one connection.
+type stdio struct{ in, out *os.File }
+
+// standard takes both, and leaves nothing of them to the programs that we start.
+func standard() (io.ReadWriteCloser, error) {
+	var files [2]*os.File
+	for i := range files {
+		fd, err := unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, fmt.Errorf("take standard streams: %w", err)
+		}
+		_ = unix.SetNonblock(fd, true) // or closing would not end a read
+		files[i] = os.NewFile(uintptr(fd), "line")
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	for i := range files {
+		if err := unix.Dup3(int(null.Fd()), i, 0); err != nil {
+			return nil, fmt.Errorf("take standard streams: %w", err)
+		}
+	}
+	return stdio{files[0], files[1]}, nil
+}
+
+func (s stdio) Read(b []byte) (int, error)  { return s.in.Read(b) }
+func (s stdio) Write(b []byte) (int, error) { return s.out.Write(b) }
+func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }

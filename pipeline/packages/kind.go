@@ -1,0 +1,130 @@
+package packages
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+var (
+	//go:embed kind.py
+	pythonKind string
+	//go:embed kind.js
+	nodeKind string
+)
+
+var askKind = map[string][]string{
+	"python": {"python", "-I", "-S", "-c", pythonKind},
+	"node":   {"node", "-e", nodeKind},
+}
+
+// ownBackend is the one that runs the interpreters of this host, and so may share their package
+// manager's configuration by path. All others have those of an image.
+const ownBackend = "process"
+
+// kindOf remembers what an interpreter said of itself, for a while: an image of the same name may be
+// another one tomorrow, and so may this host's Python.
+type kindOf struct {
+	kind string
+	when time.Time
+}
+
+// kind names the interpreters that a layer is for, such as
+// "python3.11-cpython-311-x86_64-linux-gnu-glibc2.36", or "node20-115-arm64-musl1.2.4-docker":
+// compiled packages fit no other version, ABI, machine or C library, and those of an image were
+// fetched by that image's package manager, which is no reason for this host's programs to trust
+// them. It is the interpreter that is asked, inside: by the id of an image, each update of it would
+// lose all packages. So images that one engine was configured with one after the other share layers
+// if their interpreters are alike.
+func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (string, error) {
+	s.mu.Lock()
+	known := s.kinds[b.Name()+" "+language]
+	s.mu.Unlock()
+	if known.kind != "" && time.Since(known.when) < rememberFor {
+		return known.kind, nil
+	}
+	return s.freshKind(ctx, b, language)
+}
+
+// freshKind asks, whatever was said before: what is installed for an interpreter that has gone
+// since would stay.
+func (s *Store) freshKind(ctx context.Context, b backends.Backend, language string) (string, error) {
+	said, err := ask(ctx, b, language)
+	if err != nil {
+		return "", fmt.Errorf("ask %s what packages fit it: %w", language, err)
+	}
+	kind := language + said
+	if b.Name() != ownBackend {
+		kind += "-" + b.Name()
+	}
+	if !kindName().MatchString(kind) {
+		return "", fmt.Errorf("%s has a version that no layer can be named after: %q", language, shorten(said))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kinds[b.Name()+" "+language] = kindOf{kind, time.Now()}
+	return kind, nil
+}
+
+// kindName bounds what the interpreter's own words make of a folder's name.
+var kindName = lazy(`^(python[0-9]+\.[0-9]+|node[0-9]+)-[A-Za-z0-9_.-]{1,100}$`)
+
+// ask runs the language's script. Nobody else's code is in that sandbox.
+func ask(ctx context.Context, b backends.Backend, language string) (string, error) {
+	sandbox, err := b.Start(ctx, backends.Spec{ID: rand.Text(), Language: language, Limits: backends.Limits{Wall: askTime}})
+	if err != nil {
+		return "", err
+	}
+	defer sandbox.Close()
+	var out, trouble bytes.Buffer
+	result, err := sandbox.Exec(ctx, backends.Command{Args: askKind[language], Dir: "/tmp"}, backends.Streams{Stdout: &out, Stderr: &trouble})
+	switch {
+	case err != nil:
+		return "", err
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case result.Ended != backends.EndedOK:
+		return "", fmt.Errorf("it ended with %s %d: %s", result.Ended, result.ExitCode, shorten(strings.TrimSpace(trouble.String())))
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// stocked says whether a namespace's folder has a layer of a language, for whatever interpreter.
+func stocked(dir, language string) bool {
+	any, _ := filepath.Glob(filepath.Join(dir, language+"*", "current"))
+	return len(any) > 0
+}
+
+// hostRuntime is the path of the interpreter, if it is one of this host's: beside it may be the
+// package manager that people configure. "" goes by the PATH. What an image calls its interpreter
+// names nothing here, and must not choose a program of this host's.
+func hostRuntime(ctx context.Context, b backends.Backend, language string) (string, error) {
+	if b.Name() != ownBackend {
+		return "", nil
+	}
+	p, err := b.Probe(ctx, backends.Spec{ID: rand.Text(), Language: language})
+	if err != nil {
+		return "", fmt.Errorf("look for %s: %w", language, err)
+	}
+	for _, r := range p.Runtimes {
+		if r.Name == language {
+			return r.Path, nil
+		}
+	}
+	return "", nil
+}
+
+// notInImage is the error for a package manager that an image lacks.
+func notInImage(backend, language, program string) error {
+	return &backends.Refusal{
+		Reason: fmt.Sprintf("the image that %s has for %s comes without %s", backend, language, program),
+		Remedy: fmt.Sprintf("name one that has it under images.%s in the configuration, or make one with sandboxmcp image build %[1]s", language),
+	}
+}
