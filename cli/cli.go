@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -42,7 +43,7 @@ type program struct {
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
 		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.vaultCommand(),
-		p.auditCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand(),
+		p.auditCommand(), p.imageCommand(), p.doctorCommand(), p.configCommand(), p.versionCommand(),
 	}
 	for _, c := range commands {
 		for _, c := range append(c.Subcommands, c) {
@@ -107,6 +108,10 @@ func asFailure(err error) *failure {
 	var stopped *pipeline.Error
 	if errors.As(err, &stopped) {
 		return &failure{code: exitOurs, text: stopped.Reason, hint: stopped.Remedy}
+	}
+	var refusal *backends.Refusal
+	if errors.As(err, &refusal) {
+		return &failure{code: exitFailed, text: refusal.Reason, hint: refusal.Remedy}
 	}
 	return &failure{code: exitFailed, text: err.Error()}
 }

@@ -60,6 +60,7 @@ var inTests = []struct {
 	{"backends/container/...", []string{"backends/process/...", "backends/podman/...", "backends/docker/..."}},
 	{"backends/docker/...", []string{"backends/process/..."}},
 	{"backends/podman/...", []string{"backends/process/..."}},
+	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
 	{"mcp/...", []string{"backends/process/...", "vault/..."}},
 	{"cli/...", []string{"..."}},

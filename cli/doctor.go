@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
@@ -17,12 +17,15 @@ func (p *program) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
 		Usage:     "say what this machine can contain programs with, and what is missing",
-		UsageText: "sandboxmcp doctor [--json]",
-		Description: `Prints a line for each layer of containment, each interpreter and each container engine. The exit
-code is 1 if the default profile can't run here.
+		UsageText: "sandboxmcp doctor [--backend NAME] [--json]",
+		Description: `Prints a line for each layer of containment, each interpreter, each container engine and its images. The
+exit code is 1 if the default profile can't run here.
 
 Example: sandboxmcp doctor`,
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman or docker", DefaultText: configured},
+			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+		},
 		Action: p.doctor,
 	}
 }
@@ -38,7 +41,7 @@ type diagnosis struct {
 
 // finding is one thing that was looked at.
 type finding struct {
-	Kind   string `json:"kind"` // "layer", "runtime", "engine", "state"
+	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "state"
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Needed bool   `json:"needed"` // the default profile can't run without it
@@ -50,7 +53,7 @@ func (p *program) doctor(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}
-	cfg, err := load(c)
+	cfg, err := load(c, "backend")
 	if err != nil {
 		return err
 	}
@@ -73,24 +76,40 @@ func (p *program) doctor(c *cli.Context) error {
 
 func examine(ctx context.Context, cfg config.Config) (diagnosis, error) {
 	d := diagnosis{Backend: cfg.Backend, Profile: cfg.Profile, Usable: true}
-	if cfg.Backend == "process" {
-		if err := d.probe(ctx, cfg); err != nil {
-			return d, err
-		}
-	} else {
-		d.unusable(fmt.Sprintf("there is no backend called %q yet, only process", cfg.Backend))
+	engines := make(chan []surveyed, 1)
+	go func() { engines <- survey(ctx, cfg, engineNames()) }()
+	err := d.probe(ctx, cfg)
+	for _, s := range <-engines {
+		d.Found = append(d.Found, s.findings()...)
 	}
-	d.Found = append(d.Found, engines(ctx)...)
 	d.add(stateFinding(ctx, cfg))
-	return d, nil
+	return d, err
 }
+
+// probePatience is how long a backend may take to find out what it offers.
+const probePatience = 30 * time.Second
 
 // probe has the backend try what a run of the default profile is made of.
 func (d *diagnosis) probe(ctx context.Context, cfg config.Config) error {
-	profile := cfg.Profiles[cfg.Profile]
-	backend := process.New(process.Config{StateDir: cfg.StateDir, Delegate: slices.Contains(profile.Require, backends.LayerCgroup)})
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
+	profile, required := cfg.Profiles[cfg.Profile], requires(cfg, cfg.Profile)
+	backend := backendOf(cfg.Backend, cfg, purpose{delegate: slices.Contains(required, backends.LayerCgroup)})
 	defer backend.Close()
-	probe, err := backend.Probe(ctx, backends.Spec{Profile: profile.Layers, Require: profile.Require})
+	promised := backend.Promises(profile.Layers)
+	if promised == nil {
+		d.unusable(fmt.Sprintf("the backend %s does not have the profile %s", cfg.Backend, profile.Layers))
+		return nil
+	}
+	if required == nil {
+		required = promised
+	}
+	probe, err := backend.Probe(ctx, backends.Spec{Profile: profile.Layers, Require: required})
+	if err != nil && cfg.Backend != "process" { // its engine does not answer: a finding says more
+		reason, _ := because(err)
+		d.unusable(cfg.Backend + ": " + reason)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -98,12 +117,25 @@ func (d *diagnosis) probe(ctx context.Context, cfg config.Config) error {
 		d.unusable(probe.Why)
 	}
 	for _, l := range probe.Layers {
-		d.add(layerFinding(l, profile.Require))
+		d.add(layerFinding(l, required))
 	}
 	for _, r := range probe.Runtimes {
 		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
 	}
 	return nil
+}
+
+// stateFinding opens the audit log, as every run does.
+func stateFinding(ctx context.Context, cfg config.Config) finding {
+	f := finding{Kind: "state", Name: "audit", Needed: true, Detail: cfg.SQLitePath}
+	log, err := audit.Open(ctx, cfg.SQLitePath)
+	if err != nil {
+		f.Detail = err.Error()
+		return f
+	}
+	defer log.Close()
+	f.OK = true
+	return f
 }
 
 // unusable says that the default profile can't run; the first reason counts.
@@ -163,10 +195,18 @@ func (p *program) printDiagnosis(d diagnosis) error {
 			fmt.Fprintf(p.stdout, "%27s %s\n", "try:", visible(f.Remedy))
 		}
 	}
-	verdict := fmt.Sprintf("the profile %s can run", d.Profile)
+	verdict := fmt.Sprintf("the profile %s can run%s", d.Profile, in(d.Backend))
 	if !d.Usable {
-		verdict = fmt.Sprintf("the profile %s can't run: %s", d.Profile, visible(d.Why))
+		verdict = fmt.Sprintf("the profile %s can't run%s: %s", d.Profile, in(d.Backend), visible(d.Why))
 	}
 	_, err := fmt.Fprintln(p.stdout, "\n"+verdict)
 	return err
+}
+
+// in says where programs run, if not as processes of this machine.
+func in(backend string) string {
+	if backend == "process" {
+		return ""
+	}
+	return " in containers of " + backend
 }

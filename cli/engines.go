@@ -2,63 +2,148 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"errors"
 	"strings"
+	"sync"
+	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// engines looks for container engines: a socket that answers, or else a program.
-func engines(ctx context.Context) []finding {
-	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
-	podman := []string{os.Getenv("CONTAINER_HOST"), "/run/podman/podman.sock"}
-	docker := []string{os.Getenv("DOCKER_HOST"), "/var/run/docker.sock"}
-	if runtimeDir != "" {
-		podman = append(podman, filepath.Join(runtimeDir, "podman/podman.sock"))
-		docker = append(docker, filepath.Join(runtimeDir, "docker.sock"))
-	}
-	return []finding{engine(ctx, "podman", podman), engine(ctx, "docker", docker)}
+// enginePatience is how long an engine may take to say what it is and which images it has: one that hangs must not
+// hold up whoever asks about others.
+const enginePatience = 5 * time.Second
+
+// surveyed is what one container engine said of itself, and of the images that are used and those that are ours.
+type surveyed struct {
+	name   string
+	info   container.Info
+	err    error // it does not answer
+	images []surveyedImage
 }
 
-func engine(ctx context.Context, name string, sockets []string) finding {
-	f := finding{Kind: "engine", Name: name}
-	var tried []string
-	for _, s := range sockets {
-		if s == "" {
-			continue
-		}
-		path := strings.TrimPrefix(s, "unix://")
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-		if err == nil {
-			conn.Close()
-			f.OK, f.Detail = true, "answers at "+path
-			return f
-		}
-		tried = append(tried, path)
+// surveyedImage is an image as one engine has it, or has it not.
+type surveyedImage struct {
+	language   string
+	reference  string
+	configured bool // runs of the language are made from it
+	container.Image
+	err error // container.ErrNoImage where it is not there
+}
+
+// survey asks engines, all at once.
+func survey(ctx context.Context, cfg config.Config, names []string) []surveyed {
+	all := make([]surveyed, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, enginePatience)
+			defer cancel()
+			engine := engineOf(name, cfg)
+			defer engine.Close()
+			all[i] = ask(ctx, engine, cfg)
+		})
 	}
-	if program, err := exec.LookPath(name); err == nil {
-		f.Detail = fmt.Sprintf("%s is installed, and no socket answers (tried %s)", program, strings.Join(tried, ", "))
-		f.OK = name == "podman" // it needs no server
-		return f
+	asked.Wait()
+	return all
+}
+
+func ask(ctx context.Context, engine container.Engine, cfg config.Config) surveyed {
+	s := surveyed{name: engine.Name()}
+	if s.info, s.err = engine.Info(ctx); s.err != nil {
+		return s
 	}
-	f.Detail = fmt.Sprintf("not found: no program, and no socket answers (tried %s)", strings.Join(tried, ", "))
+	seen := map[string]bool{}
+	for _, language := range config.Languages() {
+		i := surveyedImage{language: language, reference: cfg.Images.Of(language), configured: true}
+		i.Image, i.err = engine.Image(ctx, i.reference)
+		seen[i.ID] = i.err == nil
+		s.images = append(s.images, i)
+	}
+	own, err := engine.Images(ctx, container.LabelImage)
+	if err != nil { // those that are used were found: this is about more
+		return s
+	}
+	for _, i := range own {
+		if !seen[i.ID] && len(i.Names) > 0 {
+			s.images = append(s.images, surveyedImage{language: i.Labels[container.LabelImage], reference: i.Names[0], Image: i})
+		}
+	}
+	return s
+}
+
+// findings are the lines of doctor about one engine.
+func (s surveyed) findings() []finding {
+	f := finding{Kind: "engine", Name: s.name, OK: s.err == nil}
+	if s.err != nil {
+		f.Detail, f.Remedy = because(s.err)
+		return []finding{f}
+	}
+	f.Detail = described(s.info)
+	all := []finding{f}
+	for _, i := range s.images {
+		all = append(all, i.finding(s.name))
+	}
+	return all
+}
+
+// described says what an engine is, on one line.
+func described(i container.Info) string {
+	parts := []string{"version " + i.Version + " at " + i.Address}
+	switch {
+	case i.Rootless:
+		parts = append(parts, "rootless")
+	case i.UserNS:
+		parts = append(parts, "as root, with users mapped")
+	default:
+		parts = append(parts, "as root, without user namespaces")
+	}
+	if i.Runtime != "" {
+		parts = append(parts, i.Runtime)
+	}
+	if i.CgroupV2 {
+		parts = append(parts, "cgroup v2")
+	} else {
+		parts = append(parts, "cgroup v1")
+	}
+	if !i.Limits {
+		parts = append(parts, "without limits of memory and processes")
+	}
+	if !i.Local {
+		parts = append(parts, "elsewhere: nothing of this machine can be mounted")
+	}
+	if i.Hint != "" {
+		parts = append(parts, i.Hint)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (i surveyedImage) finding(engine string) finding {
+	f := finding{Kind: "image", Name: i.language, OK: i.err == nil}
+	switch {
+	case i.err == nil:
+		f.Detail = engine + " has " + i.reference + ", " + megas(i.Size)
+		if !i.configured {
+			f.Detail += ", which no run uses: sandboxmcp config says which image one does"
+		}
+	case errors.Is(i.err, container.ErrNoImage):
+		f.Detail, f.Remedy = engine+" has no "+i.reference, "sandboxmcp image pull --backend "+engine+" "+i.language
+	default:
+		f.Detail, f.Remedy = because(i.err)
+	}
 	return f
 }
 
-// stateFinding opens the audit log, as every run does.
-func stateFinding(ctx context.Context, cfg config.Config) finding {
-	f := finding{Kind: "state", Name: "audit", Needed: true, Detail: cfg.SQLitePath}
-	log, err := audit.Open(ctx, cfg.SQLitePath)
-	if err != nil {
-		f.Detail = err.Error()
-		return f
+// because is why something could not be had, and what to do about it.
+func because(err error) (reason, remedy string) {
+	var r *backends.Refusal
+	if errors.As(err, &r) {
+		return r.Reason, r.Remedy
 	}
-	defer log.Close()
-	f.OK = true
-	return f
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "it does not answer: " + err.Error(), ""
+	}
+	return err.Error(), ""
 }

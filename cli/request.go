@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -41,6 +42,12 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 		r.Allow = []string{}
 	case c.IsSet("allow"):
 		r.Allow = c.StringSlice("allow")
+	}
+	if c.IsSet("gpus") {
+		var err error
+		if r.GPUs, err = config.ParseGPUs(c.String("gpus")); err != nil {
+			return r, usage("--gpus all", "--gpus: %v", err)
+		}
 	}
 	file := c.Args().First()
 	for _, step := range []func() error{

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -19,9 +20,9 @@ func (p *program) runCommand() *cli.Command {
 		UsageText: "sandboxmcp run [flags] FILE [flags] [-- args...]",
 		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh or .bash file, or - for standard input.
 
-The script sees nothing of this machine but its interpreters and itself, and no network but the names
-that --allow or the configuration lists. What it leaves in its working directory, /workspace, are its
-artifacts.
+The script sees nothing of this machine but its interpreters and itself (with --backend podman or docker,
+those of an image), and no network but the names that --allow or the configuration lists. What it
+leaves in its working directory, /workspace, are its artifacts.
 
 The exit code is the script's; 124 when its time was up, 137 when it was killed for its memory, 125
 when sandboxmcp refused or could not run it, for the reason that it then gives.
@@ -58,7 +59,8 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "workspace", Usage: "show the host's folder as /workspace: `DIR[:ro|rw]`, read-only unless it says rw"},
 		&cli.StringFlag{Name: "artifacts", Usage: "save what it leaves behind in `DIR`, with a SHA256SUMS"},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the run belongs to", Value: "default"},
-		&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process"},
+		&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman or docker", DefaultText: configured},
+		&cli.StringFlag{Name: "gpus", Usage: "show it graphics processors, in a container: `WHICH` are all, none, or indices such as 0,1", DefaultText: configured},
 		&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile: hardened, landlock, or one of the configuration"},
 		&cli.StringSliceFlag{Name: "require", Usage: "refuse to run it without the `LAYER`"},
 		&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
@@ -110,7 +112,11 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 		terminal = openConsole()
 		defer terminal.Close()
 	}
-	parts, err := wire(ctx, cfg, purpose{delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: terminal != nil})
+	why := purpose{backend: c.String("backend"), delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: terminal != nil}
+	if !c.Bool("quiet") && !c.Bool("json") {
+		why.progress = func(line string) { p.say("%s", line) }
+	}
+	parts, err := wire(ctx, cfg, why)
 	if err != nil {
 		return pipeline.Result{}, err
 	}
@@ -119,8 +125,8 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	if err != nil {
 		return pipeline.Result{}, err
 	}
-	if request.Backend == "" {
-		request.Backend = cfg.Backend
+	if len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
+		return pipeline.Result{}, usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
 	}
 	if !c.Bool("json") {
 		request.Stdout, request.Stderr = stdout, stderr

@@ -18,7 +18,7 @@ func (p *program) serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "answer an agent over the Model Context Protocol, on standard input and output",
-		UsageText: "sandboxmcp serve [--namespace NAMESPACE]",
+		UsageText: "sandboxmcp serve [--namespace NAMESPACE] [--backend NAME]",
 		Description: `Agents start it themselves: it is what their configuration names as the command of a server, such as
 
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
@@ -28,6 +28,7 @@ error. While it runs, sandboxmcp approvals lists what it asks a person.
 
 Example: sandboxmcp serve --namespace my-agent`,
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: configured},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 		},
 		Action: p.serve,
@@ -38,14 +39,14 @@ func (p *program) serve(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}
-	cfg, err := load(c)
+	cfg, err := load(c, "backend")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := interruptible(c.Context)
 	defer cancel(nil)
 	log := slog.New(slog.NewTextHandler(p.stderr, nil))
-	parts, err := wire(ctx, cfg, purpose{delegate: true, serve: true})
+	parts, err := wire(ctx, cfg, purpose{delegate: true, serve: true, progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (p *program) serve(c *cli.Context) error {
 		defer door.Close()
 	}
 	server := mcp.New(mcp.Config{
-		Pipeline: parts.pipeline, Log: parts.log, Shelf: parts.shelf, Approvals: parts.approvals,
+		Pipeline: parts.pipeline, Log: parts.log, Shelf: parts.shelf, Approvals: parts.approvals, Backends: parts.names(),
 		Namespace: c.String("namespace"), Version: version().Version, Logger: log,
 	})
 	err = server.Serve(ctx, p.stdin, p.stdout)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
@@ -28,9 +27,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// load returns the configuration as the command line, the environment and the file have it.
-func load(c *cli.Context) (config.Config, error) {
+// load returns the configuration as the command line, the environment and the file have it. own are
+// flags of the command that take the place of the setting of that name.
+func load(c *cli.Context, own ...string) (config.Config, error) {
 	flags := map[string]string{}
+	for _, name := range own {
+		if c.IsSet(name) {
+			flags[name] = c.String(name)
+		}
+	}
 	if db := c.String("db"); db != "" {
 		flags["sqlite_path"] = db
 	}
@@ -44,7 +49,7 @@ func load(c *cli.Context) (config.Config, error) {
 // parts are what runs need, wired together.
 type parts struct {
 	pipeline  *pipeline.Pipeline
-	backend   backends.Backend
+	backends  []backends.Backend // the default first
 	log       *openingLog
 	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
 	shelf     *shelf.Shelf     // of a server
@@ -54,12 +59,16 @@ type parts struct {
 
 // purpose is what parts are wired for.
 type purpose struct {
+	// backend is what a single run asks for; "" is the configured one.
+	backend string
 	// delegate has systemd asked for a cgroup, if it takes that.
 	delegate bool
 	// serve is for many runs, sessions and callers who come back.
 	serve bool
 	// ask says that there is a person who can be asked about a single run.
 	ask bool
+	// progress is told what is done about images of containers; may be nil.
+	progress func(line string)
 }
 
 // wire puts the parts together.
@@ -73,19 +82,13 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		return nil, err
 	}
 	p := &parts{log: openSoon(ctx, cfg.SQLitePath)}
-	ahead := 0
-	if why.serve {
-		ahead = cfg.MaxConcurrent
-	}
-	backend := process.New(process.Config{StateDir: cfg.StateDir, Delegate: why.delegate, Ahead: ahead})
-	backend.Warm()
-	p.backend = backend
+	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {
 		p.Close()
 		return nil, err
 	}
 	p.pipeline = pipeline.New(pipeline.Config{
-		Backends:  []backends.Backend{p.backend},
+		Backends:  p.backends,
 		Audit:     p.log,
 		Vault:     stores(cfg),
 		Bus:       p.bus,
@@ -195,7 +198,7 @@ func configFolder() []string {
 	return []string{filepath.Join(dir, "sandboxmcp")}
 }
 
-// Close ends what the parts keep open. Both halves take a millisecond or two, so they share them.
+// Close ends what the parts keep open. What takes a millisecond or two is done at once.
 func (p *parts) Close() {
 	if p.approvals != nil {
 		p.approvals.Close()
@@ -210,10 +213,20 @@ func (p *parts) Close() {
 		p.shelf.Close()
 	}
 	p.bus.Close()
-	var both sync.WaitGroup
-	both.Go(func() { p.backend.Close() })
-	both.Go(func() { p.log.Close() })
-	both.Wait()
+	var all sync.WaitGroup
+	for _, b := range p.backends {
+		all.Go(func() { b.Close() })
+	}
+	all.Go(func() { p.log.Close() })
+	all.Wait()
+}
+
+// names are what callers call the backends, the default first.
+func (p *parts) names() (all []string) {
+	for _, b := range p.backends {
+		all = append(all, b.Name())
+	}
+	return all
 }
 
 func stores(cfg config.Config) *vault.Vault {
@@ -234,9 +247,18 @@ func stores(cfg config.Config) *vault.Vault {
 func profiles(cfg config.Config) map[string]pipeline.Profile {
 	all := map[string]pipeline.Profile{}
 	for name, p := range cfg.Profiles {
-		all[name] = pipeline.Profile{Base: p.Layers, Require: p.Require}
+		all[name] = pipeline.Profile{Base: p.Layers, Require: requires(cfg, name)}
 	}
 	return all
+}
+
+// requires are the layers that a profile insists on; nil, where nobody has written them down, are all that
+// the backend promises.
+func requires(cfg config.Config, profile string) []string {
+	if cfg.From("profiles."+profile+".require") == config.Default {
+		return nil
+	}
+	return append([]string{}, cfg.Profiles[profile].Require...)
 }
 
 func artifacts(cfg config.Config) pipeline.ArtifactPolicy {

@@ -29,6 +29,8 @@ type Config struct {
 	Shelf     *shelf.Shelf     // outputs and artifacts of late; nil keeps none
 	Approvals *approval.Broker // what people are asked; nil: request_egress is refused
 
+	// Backends are the names of those that callers may choose, the default first; list_runtimes tells of all.
+	Backends []string
 	// Namespace is the only one that callers may use. "" lets them name one, "default" if they don't.
 	Namespace string
 	Version   string       // of the program, as clients show it

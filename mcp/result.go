@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
@@ -76,11 +78,14 @@ func failure(err error) *answer {
 func explain(err error) refusal {
 	var stopped *pipeline.Error
 	var arguments badArguments
+	var refused *backends.Refusal
 	switch {
 	case errors.As(err, &arguments):
 		return refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true}
 	case errors.As(err, &stopped):
 		return explainStopped(stopped)
+	case errors.As(err, &refused): // of a probe: those of runs are the pipeline's
+		return explainStopped(&pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason, Remedy: refused.Remedy, Denied: true})
 	case errors.Is(err, session.ErrUnknown):
 		return refusal{Reason: err.Error(), Denied: true,
 			Remedy: "inspect_state without arguments lists the sessions, create_session starts one"}
@@ -95,6 +100,9 @@ func explain(err error) refusal {
 
 func explainStopped(e *pipeline.Error) refusal {
 	r := refusal{Reason: forTools(e.Reason), Remedy: forTools(e.Remedy), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied}
+	if strings.HasPrefix(r.Remedy, "sandboxmcp ") { // no tool does that
+		r.Remedy = "ask a person to type: " + r.Remedy
+	}
 	if r.Remedy != "" {
 		return r
 	}

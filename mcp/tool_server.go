@@ -6,14 +6,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 const (
-	aboutRuntimes = `Lists the languages that can be run here with their versions, and the layers of containment that the host gives.`
-	aboutLimits   = `Sets limits: with session_id those of a session, else what later runs of a namespace get that ask for nothing else. ` +
+	aboutRuntimes = `Lists the languages that can be run here with their versions, and the layers of containment that the host gives: ` +
+		`those of one backend, or those of the default one and the languages of all others.`
+	aboutLimits = `Sets limits: with session_id those of a session, else what later runs of a namespace get that ask for nothing else. ` +
 		`Never above the operator's caps. Returns what is now in force.`
 	aboutStats = `Shows the server's figures: runs, queue, sessions, times.`
 )
@@ -36,6 +39,14 @@ type runtimesFacts struct {
 	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
 	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"The interpreters."`
 	Layers   []layerFacts   `json:"layers,omitempty" about:"The layers of containment."`
+	Others   []backendFacts `json:"others,omitempty" about:"The other backends, if none was named."`
+}
+
+type backendFacts struct {
+	Backend  string         `json:"backend" about:"What to give as backend."`
+	Usable   bool           `json:"usable" about:"Whether code can be run in it."`
+	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
+	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"Its interpreters."`
 }
 
 type runtimeFacts struct {
@@ -53,34 +64,95 @@ type layerFacts struct {
 }
 
 func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
-	p, err := s.cfg.Pipeline.Probe(ctx, c.text("backend"))
-	if err != nil {
+	var others chan []backendFacts
+	if !c.has("backend") && len(s.cfg.Backends) > 1 {
+		others = make(chan []backendFacts, 1)
+		go func() { others <- s.probeAll(ctx, s.cfg.Backends[1:]) }()
+	}
+	probing, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
+	p, err := s.cfg.Pipeline.Probe(probing, c.text("backend"))
+	if err != nil && others == nil {
 		return nil, err
 	}
-	f := &runtimesFacts{Backend: p.Backend, Usable: p.Usable, Why: p.Why}
-	text := []string{fmt.Sprintf("backend %s can run code:", p.Backend)}
-	if !p.Usable {
-		text[0] = fmt.Sprintf("backend %s can't run code: %s", p.Backend, p.Why)
+	if err != nil { // the others may do
+		p.Backend, p.Why = s.cfg.Backends[0], explain(err).Reason
 	}
-	for _, r := range p.Runtimes {
-		f.Runtimes = append(f.Runtimes, runtimeFacts{r.Name, r.Path != "", r.Version, r.Why})
-		line := fmt.Sprintf("- %s %s", r.Name, r.Version)
-		if r.Path == "" {
-			line = fmt.Sprintf("- %s is missing: %s", r.Name, r.Why)
-		}
-		text = append(text, line)
-	}
+	f := &runtimesFacts{Backend: p.Backend, Usable: p.Usable, Why: p.Why, Runtimes: runtimesOf(p)}
+	text := runtimeLines(backendFacts{p.Backend, p.Usable, p.Why, f.Runtimes})
 	var held []string
 	for _, l := range p.Layers {
 		f.Layers = append(f.Layers, layerFacts{l.Name, l.InForce, l.Detail, l.Remedy})
 		if l.InForce {
 			held = append(held, l.Name)
 		} else {
-			text = append(text, fmt.Sprintf("layer %s is not there: %s; a person can type: %s", l.Name, l.Detail, l.Remedy))
+			text = append(text, lacking(l))
 		}
 	}
 	text = append(text, "layers: "+strings.Join(held, " "))
+	if others != nil {
+		f.Others = <-others
+	}
+	for _, o := range f.Others {
+		text = append(text, runtimeLines(o)...)
+	}
 	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
+}
+
+// lacking is a line about a layer that is not there.
+func lacking(l backends.LayerProbe) string {
+	text := fmt.Sprintf("layer %s is not there: %s", l.Name, l.Detail)
+	if l.Remedy != "" {
+		text += "; a person can type: " + l.Remedy
+	}
+	return text
+}
+
+// How long a backend may take to say what it offers: the one that is asked for, and one that is asked besides.
+const (
+	probePatience = 30 * time.Second
+	otherPatience = 5 * time.Second
+)
+
+// probeAll asks backends, all at once. One that does not answer is one that can't be used.
+func (s *Server) probeAll(ctx context.Context, names []string) []backendFacts {
+	all := make([]backendFacts, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, otherPatience)
+			defer cancel()
+			p, err := s.cfg.Pipeline.Probe(ctx, name)
+			if err != nil {
+				p.Why = explain(err).Reason
+			}
+			all[i] = backendFacts{name, p.Usable, p.Why, runtimesOf(p)}
+		})
+	}
+	asked.Wait()
+	return all
+}
+
+func runtimesOf(p backends.Probe) (all []runtimeFacts) {
+	for _, r := range p.Runtimes {
+		all = append(all, runtimeFacts{r.Name, r.Path != "", r.Version, r.Why})
+	}
+	return all
+}
+
+func runtimeLines(b backendFacts) []string {
+	text := []string{fmt.Sprintf("backend %s can run code:", b.Backend)}
+	if !b.Usable {
+		text[0] = fmt.Sprintf("backend %s can't run code: %s", b.Backend, b.Why)
+	}
+	for _, r := range b.Runtimes {
+		line := fmt.Sprintf("- %s %s", r.Language, r.Version)
+		if !r.Available {
+			line = fmt.Sprintf("- %s is missing: %s", r.Language, r.Why)
+		}
+		text = append(text, line)
+	}
+	return text
 }
 
 type limitsFacts struct {

@@ -72,6 +72,7 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 		Limits:    q.limits.Limits,
 		Mounts:    slices.Concat(q.Mounts, s.view.Mounts),
 		Workspace: q.Workspace,
+		GPUs:      q.GPUs,
 	}
 	q.outlet.Shape(&spec)
 	file, remove, err := q.bring(&spec, r.p.cfg.Temp)

@@ -47,6 +47,7 @@ type Request struct {
 	Backend string          // "" is the default one
 	Profile string          // "" is the default one
 	Require []string        // layers, on top of those that the profile requires
+	GPUs    []string        // graphics processors to show: indices, or "all"; nil is what the backend shows anyone
 
 	// Session is the id of the session that runs the code; "" is a sandbox of its own. What a
 	// session was started with stays: Language, Backend, Profile, Mounts and Workspace must be empty.

@@ -25,6 +25,13 @@ type Options struct {
 	// Cgroup says that limits are kept by the kernel for the tree as a whole. Without it, a
 	// watcher does, which is later and coarser.
 	Cgroup bool
+	// OwnDisks says that /workspace, /tmp and /dev/shm are file systems of their own, each as large as
+	// Limits.Disk. A program that writes more than that to all of them together may then be ended with
+	// limit "disk", instead of being told ENOSPC.
+	OwnDisks bool
+	// OneAddress says that 127.0.0.1 is the only address inside. glibc passes over it, and a program that
+	// asks for IPv4 alone and sets AI_ADDRCONFIG is told that there is no name.
+	OneAddress bool
 	// Left lists what the sandbox with this id still has on the host, in the backend's own words.
 	// It may be nil. Processes, mounts, cgroups, descriptors and files in Dirs are looked for anyway.
 	Left func(t testing.TB, id string) []string
@@ -74,6 +81,7 @@ func groups() []group {
 		{"Mounts", testMounts},
 		{"Artifacts", testArtifacts},
 		{"Isolation", testIsolation},
+		{"Container", testContainer},
 		{"Network", testNetwork},
 		{"Kernel", testKernel},
 		{"Limits", testLimits},

@@ -107,7 +107,7 @@ func TestAttacksOpenWithoutContainment(t *testing.T) {
 	files, _ := filesTarget(t)
 	isolation, _ := isolationTarget(t, b)
 	t.Setenv("SANDBOXMCP_CANARY", poison()["SANDBOXMCP_CANARY"])
-	targets := map[string]map[string]any{"kernel.py": {}, "kernelfiles.py": {}, "privileges.py": {}, "network.py": network, "files.py": files, "isolation.py": isolation}
+	targets := map[string]map[string]any{"kernel.py": {}, "kernelfiles.py": {}, "privileges.py": {}, "container.py": {"sockets": engineSockets()}, "network.py": network, "files.py": files, "isolation.py": isolation}
 	opens := func(b *bench, mode string) {
 		for program, target := range targets {
 			t.Run(mode+"/"+program, func(t *testing.T) {

@@ -178,9 +178,9 @@ func testCancel(t *testing.T, b *bench) {
 	})
 	t.Run("by a deadline", func(t *testing.T) {
 		t.Parallel()
+		s := b.start(t, b.spec("shell"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		s := b.start(t, b.spec("shell"))
 		r, err := s.Exec(ctx, backends.Command{Args: []string{"sleep", "100"}}, backends.Streams{})
 		if err != nil || r.Ended != backends.EndedCancelled {
 			t.Errorf("ended %s, %v", r.Ended, err)

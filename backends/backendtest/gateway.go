@@ -34,7 +34,7 @@ func testGateway(t *testing.T, b *bench) {
 		go greet(door, spec.Gateway[i])
 	}
 	const code = `
-import socket, ssl, errno
+import errno, socket, ssl, sys
 def ask(host, port, family=socket.AF_INET, flags=0):
     try:
         at = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, flags)[0][4]
@@ -57,14 +57,14 @@ for port in (53, 443):
         print("taken over")
     except OSError as e:
         print("not taken", port)
-bundles = [ssl.get_default_verify_paths().openssl_cafile, "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/sandbox.pem"]
+bundles = [ssl.get_default_verify_paths().openssl_cafile, "/etc/ssl/certs/ca-certificates.crt", sys.argv[1]]
 def read(path):
     try: return open(path).read()
     except FileNotFoundError: return ""
 texts = [t for t in map(read, bundles) if t]
 print("trusted", len(texts) > 0 and all("ours" in t for t in texts), len(set(texts)))
 try:
-    open("/etc/ssl/sandbox.pem", "a")
+    open(sys.argv[1], "a")
     print("writable")
 except OSError: pass
 `
@@ -73,7 +73,11 @@ except OSError: pass
 		"ConnectionRefusedError ECONNREFUSED", "OSError ENETUNREACH", "OSError ENETUNREACH",
 		"own True", "not taken 53", "not taken 443", "trusted True 1", "",
 	}, "\n")
-	o := exec(t, s, "python", "-c", code).ok(t)
+	o := exec(t, s, "python", "-c", code, backends.TrustFile).ok(t)
+	if b.o.OneAddress { // and then the kernel has another word for an address of IPv6 that leads nowhere
+		want = strings.Replace(want, "127.64.0.1 on 5432", "gaierror -2", 1)
+		o.Stdout = strings.Replace(o.Stdout, "EADDRNOTAVAIL", "ENETUNREACH", 1)
+	}
 	if o.Stdout != want {
 		t.Errorf("got %q, want %q; %s", o.Stdout, want, o.Stderr)
 	}

@@ -2,8 +2,10 @@ package backendtest
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -63,6 +65,9 @@ func testLanguage(t *testing.T, b *bench) {
 			}
 			if o.Wall <= 0 {
 				t.Errorf("wall time %v", o.Wall)
+			}
+			if most := time.Duration(runtime.NumCPU()) * (o.Wall + time.Second); o.CPU > most {
+				t.Errorf("processor time %v in %v: it is somebody else's", o.CPU, o.Wall)
 			}
 		})
 	}

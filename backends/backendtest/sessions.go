@@ -84,7 +84,12 @@ func testSessions(t *testing.T, b *bench) {
 		s := b.start(t, spec)
 		put(t, s, "bombs.py")
 		exec(t, s, "python", "bombs.py", "disk_workspace", "40000000").ok(t)
-		if o := exec(t, s, "python", "bombs.py", "disk_tmp", "60000000").ok(t); !strings.Contains(o.Stdout, "ENOSPC") {
+		o := exec(t, s, "python", "bombs.py", "disk_tmp", "60000000")
+		if b.o.OwnDisks {
+			overDisk(t, o, bomb{Made: 40_000_000}, spec.Limits.Disk)
+			return
+		}
+		if !strings.Contains(o.ok(t).Stdout, "ENOSPC") {
 			t.Errorf("a second command got a disk of its own: %.200s", o.Stdout)
 		}
 	})

@@ -199,6 +199,7 @@ func (c *cgroups) make() (*cgroup, error) {
 		g, err := viewed()
 		if err != nil {
 			c.why = err.Error()
+			return nil, nil
 		}
 		return g, nil
 	}

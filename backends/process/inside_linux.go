@@ -61,6 +61,21 @@ func (s *sandbox) aDiskFull() bool {
 	return false
 }
 
+// mostFiles is how many names the folders may hold each, also where the engine could not be told to bound
+// them: as many as a hardened sandbox's.
+const mostFiles = 256 << 10
+
+// tooManyFiles says whether one holds more.
+func (s *sandbox) tooManyFiles() bool {
+	for _, dir := range s.disks() {
+		var st unix.Statfs_t
+		if unix.Statfs(dir, &st) == nil && st.Files-st.Ffree > mostFiles {
+			return true
+		}
+	}
+	return false
+}
+
 // lookInside sees the container's cgroup without ourselves: the container's PID 1 and the launcher
 // are in it, too.
 func (s *sandbox) lookInside(int64) sight {
@@ -82,10 +97,7 @@ func viewed() (*cgroup, error) {
 	g := &cgroup{paths: map[string]string{}, seen: true}
 	if cg.IsCgroup2UnifiedMode() {
 		g.paths[""] = "/sys/fs/cgroup"
-		if _, err := os.Stat("/sys/fs/cgroup/memory.current"); err != nil {
-			return nil, errors.New("the container's cgroup does not count: " + err.Error())
-		}
-		return g, nil
+		return g, g.limited()
 	}
 	mounts, err := cg.GetCgroupMounts(false)
 	if err != nil {
@@ -108,7 +120,17 @@ func viewed() (*cgroup, error) {
 			return nil, errors.New("the container sees no cgroup v1 controller " + name)
 		}
 	}
-	return g, nil
+	return g, g.limited()
+}
+
+// limited says why a cgroup is not the container's own: an engine that may not make one leaves its
+// containers in another, which has no limit of memory, and whose counters are of others, too.
+func (g *cgroup) limited() error {
+	const none = 1 << 60 // v1 says a large number, v2 "max"
+	if n := g.number("memory", "memory.limit_in_bytes", "memory.max"); n <= 0 || n > none {
+		return errors.New("the engine has set no limits for the container")
+	}
+	return nil
 }
 
 // Cgroup says what counts for the container in which this process is: "v1: memory pids cpu"; "" if nothing does.

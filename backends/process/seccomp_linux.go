@@ -188,6 +188,7 @@ func ours(k filterKind) []decision {
 		list = append(list, noSetuid()...)
 	}
 	if k.namespaces {
+		list = append(list, notInit(k)...)
 		return append(list, decision{"socket", sockets(), bpf.ActionAllow, noFamily}) // as a kernel without them says it
 	}
 	// Without a user namespace, the user's other processes are within reach: only the caller itself
@@ -201,6 +202,23 @@ func ours(k filterKind) []decision {
 		decision{"sched_setscheduler", itself(0), bpf.ActionAllow, eperm},
 		decision{"sched_setparam", itself(0), bpf.ActionAllow, eperm},
 		decision{"sched_setattr", itself(0), bpf.ActionAllow, eperm})
+}
+
+// notInit keeps programs from changing PID 1's limits and priority, whose user they are.
+func notInit(k filterKind) []decision {
+	init := func(arg uint32) []bpf.ArgumentConditions { return []bpf.ArgumentConditions{low32(arg, 1)} }
+	list := []decision{
+		{"prlimit64", init(0), bpf.ActionErrno, allowed},
+		{"sched_setscheduler", init(0), bpf.ActionErrno, allowed},
+		{"sched_setparam", init(0), bpf.ActionErrno, allowed},
+		{"sched_setattr", init(0), bpf.ActionErrno, allowed},
+		// Of a group (1) or a user (2) PID 1 is one.
+		{"setpriority", append(init(1), low32(0, unix.PRIO_PGRP), low32(0, unix.PRIO_USER)), bpf.ActionErrno, allowed},
+	}
+	if k.affinity {
+		list = append(list, decision{"sched_setaffinity", init(0), bpf.ActionErrno, allowed})
+	}
+	return list
 }
 
 // noSetuid keeps a program from leaving files on the host that run as their owner, whom it stands for

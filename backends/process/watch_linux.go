@@ -73,7 +73,7 @@ func (w *watcher) runDisk(s *sandbox) {
 			return
 		case <-tick.C:
 		}
-		if s.diskUsed() > s.limits.Disk+s.slack() {
+		if s.diskUsed() > s.limits.Disk+s.slack() || s.boxed && s.tooManyFiles() {
 			w.exceed("disk")
 			return
 		}

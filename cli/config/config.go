@@ -31,6 +31,9 @@ type Config struct {
 	Validate  Validate
 	Keep      Keep
 
+	Images     Images
+	Containers Containers
+
 	// Profiles says what a sandbox must consist of, by the name that --profile uses. The built-in
 	// ones are always there.
 	Profiles map[string]Profile
@@ -109,8 +112,15 @@ func defaults(cores int) Config {
 		Packages:  Packages{MaxMB: 2048},
 		Validate:  Validate{Reject: "never"},
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
-		Profiles:  builtin(),
-		origins:   map[string]string{},
+		Images: Images{
+			Python: "docker.io/library/python:3.12-slim",
+			Node:   "docker.io/library/node:22-slim",
+			Shell:  "docker.io/library/debian:stable-slim",
+			R:      "docker.io/rocker/r-ver:4",
+		},
+		Containers: Containers{Pull: "missing", Ahead: 2},
+		Profiles:   builtin(),
+		origins:    map[string]string{},
 	}
 }
 
@@ -126,20 +136,24 @@ type Setting struct {
 func (c Config) Origins() []Setting {
 	var all []Setting
 	for _, s := range settings() {
-		all = append(all, Setting{s.key, s.show(&c), c.from(s.key)})
+		all = append(all, Setting{s.key, s.show(&c), c.From(s.key)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, key := c.Profiles[name], "profiles."+name
 		all = append(all,
-			Setting{key + ".require", flow(p.Require), c.from(key + ".require")},
-			Setting{key + ".layers", p.Layers, c.from(key + ".layers")})
+			Setting{key + ".require", flow(p.Require), c.From(key + ".require")},
+			Setting{key + ".layers", p.Layers, c.From(key + ".layers")})
 	}
 	return all
 }
 
-func (c *Config) from(key string) string {
+// Default is where settings come from that nobody has set.
+const Default = "default"
+
+// From says where the value of a setting came from, as Setting has it.
+func (c Config) From(key string) string {
 	if from, set := c.origins[key]; set {
 		return from
 	}
-	return "default"
+	return Default
 }

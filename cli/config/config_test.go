@@ -44,6 +44,8 @@ func TestDefaults(t *testing.T) {
 		Egress:    Egress{Resolver: "system", IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{1000, 512, true},
 		Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{false, 2048}, Validate: Validate{Reject: "never"}, Keep: Keep{1024, 24},
+		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
+		Containers: Containers{Pull: "missing", Ahead: 2},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
 			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},
@@ -92,6 +94,15 @@ packages: {scripts: true, max_mb: 12}
 validate: {reject_dangerous: high, rules_off: [python-eval]}
 keep: {max_mb: 13, hours: 14}
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
+images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", shell: "ghcr.io:443/a/b:c", r: r-base}
+containers:
+  pull: never
+  podman: ssh://me@host:22/run/podman.sock
+  docker: unix:///run/docker.sock
+  ahead: 17
+  binary: /opt/sandboxmcp
+  labels: [team=a, "note=b c=d"]
+  gpus: 0,1
 profiles:
   mine:
     require: [landlock, cgroup]
@@ -110,7 +121,10 @@ func TestFile(t *testing.T) {
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", Profile: "mine",
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
 		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12}, Validate: Validate{"high", []string{"python-eval"}}, Keep: Keep{13, 14},
-		Egress:   Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, "10.0.0.2:53", 15, 16},
+		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, "10.0.0.2:53", 15, 16},
+		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "ghcr.io:443/a/b:c", "r-base"},
+		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,
+			Labels: []string{"team=a", "note=b c=d"}, GPUs: []string{"0", "1"}},
 		Profiles: builtin(),
 	}
 	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}
@@ -165,7 +179,8 @@ func TestSourcesInOrder(t *testing.T) {
 	name, env := write(t, "backend: podman\nmax_concurrent: 3\nlimits: {ram_mb: 300, timeout_seconds: 3}\n")
 	env = append(env, "SANDBOXMCP_BACKEND=docker", "SANDBOXMCP_MAX_CONCURRENT=4", "SANDBOXMCP_MAX_RAM_MB=400",
 		"SANDBOXMCP_PROFILE=landlock", "SANDBOXMCP_NETWORK=deny", "SANDBOXMCP_VAULT=memory, environment", "SANDBOXMCP_AUDIT=true",
-		"SANDBOXMCP_TIMEOUT=", "SANDBOXMCP_SQLITE_PATH=/x/y.db", "SANDBOXMCP_SECRET_BACKENDS=x", "SANDBOXMCP_TEST_REQUIRE=all")
+		"SANDBOXMCP_TIMEOUT=", "SANDBOXMCP_SQLITE_PATH=/x/y.db", "SANDBOXMCP_SECRET_BACKENDS=x", "SANDBOXMCP_TEST_REQUIRE=all",
+		"SANDBOXMCP_IMAGE_PYTHON=python:3", "SANDBOXMCP_IMAGE_NODE=node", "SANDBOXMCP_IMAGE_SHELL=bash:5", "SANDBOXMCP_IMAGE_R=")
 	got, err := Load(Options{Env: env, Flags: map[string]string{"max_concurrent": "5", "profile": "hardened", "limits.processes": "50"}})
 	if err != nil {
 		t.Fatal(err)
@@ -180,6 +195,11 @@ func TestSourcesInOrder(t *testing.T) {
 		"limits.processes":       {Value: "50", From: "flag"},
 		"profile":                {Value: "hardened", From: "flag"},
 		"vault":                  {Value: "[memory, environment]", From: "environment SANDBOXMCP_VAULT"},
+		"images.python":          {Value: `"python:3"`, From: "environment SANDBOXMCP_IMAGE_PYTHON"},
+		"images.shell":           {Value: `"bash:5"`, From: "environment SANDBOXMCP_IMAGE_SHELL"},
+		"images.r":               {Value: `"docker.io/rocker/r-ver:4"`, From: "default"},
+		"containers.docker":      {Value: "auto", From: "default"},
+		"containers.gpus":        {Value: "none", From: "default"},
 		"audit":                  {Value: "on", From: "environment SANDBOXMCP_AUDIT"},
 		"sqlite_path":            {Value: "/x/y.db", From: "environment SANDBOXMCP_SQLITE_PATH"},
 	}

@@ -181,7 +181,7 @@ func (d *document) setting(s setting, n *yaml.Node) {
 // unknown reports a key that isn't ours, with the key that was probably meant: one at this place,
 // or one with such a name elsewhere.
 func (d *document) unknown(full string, k *yaml.Node) {
-	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "validate", "keep"}
+	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "validate", "keep", "images", "containers"}
 	byLeaf := map[string]string{}
 	for _, s := range settings() {
 		known = append(known, s.key)

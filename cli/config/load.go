@@ -135,8 +135,8 @@ func (l *loader) flags(flags map[string]string) {
 // look at what else there is. A default that the file names is an error, as with the file's caps.
 func (l *loader) lower() {
 	const limit, most = "limits.ram_mb", "caps.ram_mb"
-	from := l.c.from(most)
-	if strings.HasPrefix(from, "environment ") && l.c.from(limit) == "default" && l.c.Limits.RAMMB > l.c.Caps.RAMMB {
+	from := l.c.From(most)
+	if strings.HasPrefix(from, "environment ") && l.c.From(limit) == "default" && l.c.Limits.RAMMB > l.c.Caps.RAMMB {
 		l.c.Limits.RAMMB = l.c.Caps.RAMMB
 		l.c.origins[limit] = from
 	}
@@ -146,7 +146,7 @@ func (l *loader) lower() {
 func (l *loader) consistent() {
 	if _, there := l.c.Profiles[l.c.Profile]; !there {
 		names := l.c.profileNames()
-		l.fail(l.c.from("profile"), "profile", "there is no profile %q%s: use %s",
+		l.fail(l.c.From("profile"), "profile", "there is no profile %q%s: use %s",
 			l.c.Profile, didYouMean(l.c.Profile, names), either(names))
 	}
 	caps := l.c.Caps.all()
@@ -155,12 +155,12 @@ func (l *loader) consistent() {
 		if limit.get() <= caps[i].get() {
 			continue
 		}
-		from := l.c.from(key)
+		from := l.c.From(key)
 		if from == "default" {
-			from = l.c.from(capKey) // the cap was lowered below a default: that is where to look
+			from = l.c.From(capKey) // the cap was lowered below a default: that is where to look
 		}
 		l.fail(from, key, "the default of %s (%s) is above its cap of %s (%s, %s): lower %s or raise %s",
-			decimal(limit.get()), l.c.from(key), decimal(caps[i].get()), capKey, l.c.from(capKey), key, capKey)
+			decimal(limit.get()), l.c.From(key), decimal(caps[i].get()), capKey, l.c.From(capKey), key, capKey)
 	}
 }
 

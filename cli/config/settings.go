@@ -47,7 +47,7 @@ func settings() []setting {
 	for i, l := range new(Limits).all() {
 		all = append(all, bound("caps."+l.name, env["caps."+l.name], func(c *Config) limit { return c.Caps.all()[i] }))
 	}
-	return append(all,
+	all = append(all,
 		list("egress.allow", func(c *Config) *[]string { return &c.Egress.Allow }),
 		list("egress.deny", func(c *Config) *[]string { return &c.Egress.Deny }),
 		list("egress.networks", func(c *Config) *[]string { return &c.Egress.Networks }),
@@ -68,6 +68,7 @@ func settings() []setting {
 		count("keep.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Keep.MaxMB }),
 		count("keep.hours", "", 1, 24*365, func(c *Config) *int { return &c.Keep.Hours }),
 	)
+	return append(all, containerSettings()...)
 }
 
 func word(key, env string, known []string, of func(*Config) *string) setting {

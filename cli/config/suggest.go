@@ -28,7 +28,7 @@ func nearest(word string, known []string) string {
 		return best
 	}
 	for _, k := range known {
-		if strings.Contains(k, word) || strings.Contains(word, k) {
+		if strings.Contains(k, word) || len(k) >= 3 && strings.Contains(word, k) {
 			return k
 		}
 	}

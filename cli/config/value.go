@@ -88,17 +88,21 @@ func kind(tag string) string {
 	return tag
 }
 
-// flow writes a list as YAML does on one line.
-// flow writes a list as YAML has it.
+// flow writes a list as YAML has it on one line.
 func flow(words []string) string {
 	list := make([]string, len(words))
 	for i, w := range words {
-		list[i] = w
-		if strings.ContainsAny(w, `*:,[]{}#&!|>'"%@`+"`") {
-			list[i] = strconv.Quote(w)
-		}
+		list[i] = quoted(w)
 	}
 	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// quoted writes a word as YAML has it.
+func quoted(word string) string {
+	if word == "" || strings.Trim(word, "0123456789") == "" || strings.ContainsAny(word, `*:,[]{}#&!|>'"%@=`+"`") {
+		return strconv.Quote(word)
+	}
+	return word
 }
 
 func either(words []string) string {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
 
 // programs is a folder for what is built.
@@ -25,7 +27,7 @@ var program = sync.OnceValues(func() (file string, err error) {
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := enginetest.Main(m)
 	os.RemoveAll(programs)
 	os.Exit(code)
 }

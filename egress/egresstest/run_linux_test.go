@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"testing"
 )
 
 // result is what sandboxmcp run --json prints, as far as it counts here.
@@ -36,9 +37,17 @@ func (w *world) run(who, script string, flags ...string) result {
 	code := w.copyOf(file)
 	args := append([]string{w.program, "run", "--json", "--processes", "100", "--ram", "1500", "--timeout", "50", code}, flags...)
 	out, errs, err := w.say(w.onHost(who, args...))
-	var r result
-	if bad := json.Unmarshal([]byte(out), &r); bad != nil {
-		w.Fatalf("%s: %v: %v: %s%s", script, err, bad, out, errs)
+	if err != nil && out == "" {
+		w.Fatalf("%s: %v: %s", script, err, errs)
+	}
+	return parse(w.T, out)
+}
+
+// parse reads what --json prints.
+func parse(t *testing.T, out string) (r result) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	return r
 }

@@ -25,6 +25,7 @@ type world struct {
 	host     namespace
 	internet namespace
 	cert     tls.Certificate
+	env      []string // more, of what runs on the host
 }
 
 // need skips, or fails if SANDBOXMCP_TEST_REQUIRE has sandboxes: where those are wanted, so is this.
@@ -155,6 +156,7 @@ func (w *world) onHost(who string, args ...string) *exec.Cmd {
 	home := filepath.Join(w.dir, "home"+who)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + home, "LANG=C.UTF-8",
 		"XDG_STATE_HOME=" + home + "/state", "XDG_CONFIG_HOME=" + home + "/config", "TMPDIR=/tmp"}
+	cmd.Env = append(cmd.Env, w.env...)
 	cmd.Dir = w.dir
 	os.MkdirAll(home, 0o755)
 	if who != "" {

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // host runs the operator's own package manager, to ask for its configuration.
 type host struct {
 	dir     string // to be in: one without a project's configuration
-	runtime string // the interpreter that sandboxes use; of an image, it may not be here
+	runtime string // the interpreter that sandboxes use, "" if that is an image's
 }
 
 // askTime is how long a package manager may take to say how it is configured.
@@ -37,6 +39,16 @@ func (h host) run(ctx context.Context, args ...string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w (%s)", filepath.Base(args[0]), err, shorten(userinfo().ReplaceAllString(line, "//***@")))
 	}
 	return out.Bytes(), nil
+}
+
+// lacks is the error for a package manager that is not on this host, where it is asked for its
+// configuration; here is the error if it would have to install, too.
+func (h host) lacks(program string, here error) error {
+	if h.runtime != "" {
+		return here
+	}
+	return &backends.Refusal{Reason: program + " is not on this host, and it is whose configuration says where packages come from, also for containers",
+		Remedy: "install it here, too: its own installer or the system's package manager has it"}
 }
 
 // userinfo is where a URL has its password.
@@ -61,16 +73,21 @@ type asked struct {
 
 const rememberFor = time.Minute
 
-// settings asks a language's package manager, or remembers.
-func (s *Store) settings(ctx context.Context, language, runtime string) (settings, error) {
-	key := language + " " + runtime
+// settings asks a language's package manager on this host, or remembers. Also what an image's own
+// installs comes from where the operator says, and an image's configuration has no effect.
+func (s *Store) settings(ctx context.Context, b backends.Backend, language string) (settings, error) {
+	key := language + " " + b.Name()
 	s.asked.mu.Lock()
 	set, when := s.asked.what[key], s.asked.when[key]
 	s.asked.mu.Unlock()
 	if !when.IsZero() && time.Since(when) < rememberFor {
 		return set, nil
 	}
-	set, err := tools[language].settings(ctx, host{s.cfg.Dir, runtime})
+	runtime, err := hostRuntime(ctx, b, language)
+	if err != nil {
+		return settings{}, err
+	}
+	set, err = tools[language].settings(ctx, host{s.cfg.Dir, runtime})
 	if err != nil {
 		return settings{}, err
 	}

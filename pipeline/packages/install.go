@@ -30,11 +30,7 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	runtime, err := hostRuntime(ctx, o.Backend, o.Language)
-	if err != nil {
-		return Receipt{}, err
-	}
-	set, err := s.settings(ctx, o.Language, runtime)
+	set, err := s.settings(ctx, o.Backend, o.Language)
 	if err != nil {
 		return Receipt{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,12 @@ func (s *Store) kind(ctx context.Context, b backends.Backend, language string) (
 // freshKind asks, whatever was said before: what is installed for an interpreter that has gone
 // since would stay.
 func (s *Store) freshKind(ctx context.Context, b backends.Backend, language string) (string, error) {
-	said, err := ask(ctx, b, language)
+	said, err := askInside(ctx, b, language)
+	if err != nil && ctx.Err() == nil && !errors.As(err, new(*backends.Refusal)) {
+		if _, none := probed(ctx, b, language); none != nil {
+			err = none
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("ask %s what packages fit it: %w", language, err)
 	}
@@ -76,8 +82,8 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 // kindName bounds what the interpreter's own words make of a folder's name.
 var kindName = lazy(`^(python[0-9]+\.[0-9]+|node[0-9]+)-[A-Za-z0-9_.-]{1,100}$`)
 
-// ask runs the language's script. Nobody else's code is in that sandbox.
-func ask(ctx context.Context, b backends.Backend, language string) (string, error) {
+// askInside runs the language's script. Nobody else's code is in that sandbox.
+func askInside(ctx context.Context, b backends.Backend, language string) (string, error) {
 	sandbox, err := b.Start(ctx, backends.Spec{ID: rand.Text(), Language: language, Limits: backends.Limits{Wall: askTime}})
 	if err != nil {
 		return "", err
@@ -109,16 +115,25 @@ func hostRuntime(ctx context.Context, b backends.Backend, language string) (stri
 	if b.Name() != ownBackend {
 		return "", nil
 	}
+	r, err := probed(ctx, b, language)
+	return r.Path, err
+}
+
+// probed is what a backend says of a language's interpreter. That there is none is a *backends.Refusal.
+func probed(ctx context.Context, b backends.Backend, language string) (backends.Runtime, error) {
 	p, err := b.Probe(ctx, backends.Spec{ID: rand.Text(), Language: language})
 	if err != nil {
-		return "", fmt.Errorf("look for %s: %w", language, err)
+		return backends.Runtime{}, err
 	}
 	for _, r := range p.Runtimes {
-		if r.Name == language {
-			return r.Path, nil
+		switch {
+		case r.Name == language && r.Path == "":
+			return r, &backends.Refusal{Reason: "no " + language + ": " + r.Why}
+		case r.Name == language:
+			return r, nil
 		}
 	}
-	return "", nil
+	return backends.Runtime{}, &backends.Refusal{Reason: "the backend " + b.Name() + " has no " + language}
 }
 
 // notInImage is the error for a package manager that an image lacks.

@@ -36,7 +36,7 @@ func (npm) missingIn(backend string) error { return notInImage(backend, "node", 
 func (n npm) settings(ctx context.Context, h host) (settings, error) {
 	program := beside(filepath.Join(filepath.Dir(h.runtime), "npm"), "npm")
 	if program == "" {
-		return settings{}, n.missing()
+		return settings{}, h.lacks("npm", n.missing())
 	}
 	out, err := h.run(ctx, program, "config", "list", "--json")
 	if err != nil {

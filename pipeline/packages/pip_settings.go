@@ -8,10 +8,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	_ "embed"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -44,9 +46,13 @@ func (pip) missingIn(backend string) error { return notInImage(backend, "python"
 func (p pip) settings(ctx context.Context, h host) (settings, error) {
 	python := beside(h.runtime, "python3", "python")
 	if python == "" {
-		return settings{}, p.missing()
+		return settings{}, h.lacks("pip", p.missing())
 	}
 	out, err := h.run(ctx, python, "-c", pipScript+askScript, "config", "list")
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == exitMissing {
+		return settings{}, h.lacks("pip", p.missing())
+	}
 	if err != nil {
 		return settings{}, fmt.Errorf("ask pip for its configuration: %w", err)
 	}

@@ -216,11 +216,7 @@ func TestDefaultIndex(t *testing.T) {
 	b := newBench(t, Config{})
 	clearConfig(t)
 	for _, language := range []string{"python", "node"} {
-		r, err := b.runtime(t.Context(), b.backend, language)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := b.settings(t.Context(), language, r.Path)
+		set, err := b.settings(t.Context(), b.backend, language)
 		if err != nil {
 			t.Fatal(err)
 		}

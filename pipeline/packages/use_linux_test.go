@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
@@ -116,7 +116,7 @@ func BenchmarkView(t *testing.B) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.runtimes["process python"] = backends.Runtime{Version: "9.9.9"}
+	s.kinds["process python"] = kindOf{"python9.9", time.Now()}
 	for t.Loop() {
 		v, err := s.View(t.Context(), b, "default", "", "python")
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -71,11 +70,7 @@ func run(language string, how []string) error {
 // connect reaches the server: by its socket, or over our own standard input and output.
 func connect(how []string) (io.ReadWriteCloser, error) {
 	if len(how) == 0 {
-		conn, err := net.Dial("unix", socketPath)
-		if err != nil {
-			return nil, fmt.Errorf("reach the server: %w", err)
-		}
-		return conn, nil
+		return Dial(socketPath)
 	}
 	if how[0] != "-" {
 		return nil, fmt.Errorf("unknown argument %q", how[0])

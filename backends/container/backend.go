@@ -1,0 +1,130 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Backend runs programs in containers of one engine. It implements [backends.Backend].
+type Backend struct {
+	engine Engine
+	config Config
+	ground ground
+	pulls  pulls
+	parked parked
+
+	life   context.Context // ends when Close begins
+	end    context.CancelFunc
+	once   sync.Once // of Close
+	closed error
+
+	mu       sync.Mutex
+	finished bool
+	work     sync.WaitGroup // of whoever uses the engine
+	running  map[*sandbox]struct{}
+	late     error // the first that came when nobody waited
+}
+
+var errClosed = errors.New("the backend is closed")
+
+// New returns the backend. Nothing is asked of the engine before Probe, Start or Warm.
+func New(e Engine, c Config) *Backend {
+	b := &Backend{engine: e, config: c, ground: newGround(), running: map[*sandbox]struct{}{}}
+	b.life, b.end = context.WithCancel(context.Background())
+	b.parked.shelves = map[shape]*shelf{}
+	return b
+}
+
+// Name implements [backends.Backend].
+func (b *Backend) Name() string { return b.engine.Name() }
+
+// Promises implements [backends.Backend].
+func (b *Backend) Promises(profile string) []string {
+	if profile == "" || profile == hardened {
+		return backends.EngineLayers
+	}
+	return nil
+}
+
+// hardened is the one profile that there is; "" means it, too.
+const hardened = "hardened"
+
+// Warm begins, in the background, what the next Start will need.
+func (b *Backend) Warm() {
+	if done, err := b.use(); err == nil {
+		go func() {
+			defer done()
+			_, _ = b.stand(b.life) // whoever starts a sandbox is told what is wrong
+		}()
+	}
+}
+
+// use keeps the engine from being closed until done is called.
+func (b *Backend) use() (done func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.finished {
+		return nil, errClosed
+	}
+	b.work.Add(1)
+	return b.work.Done, nil
+}
+
+// dispose removes a container that nothing runs in any more, in the background.
+func (b *Backend) dispose(x *box) {
+	b.work.Go(func() { // which x is part of still
+		if err := x.remove(); err != nil {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.late == nil {
+				b.late = err
+			}
+		}
+	})
+}
+
+// within is ctx, ended also when the backend is closed.
+func (b *Backend) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(b.life, func() { cancel(errClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Close implements [backends.Backend]. It returns when the engine has removed all containers.
+func (b *Backend) Close() error {
+	b.once.Do(func() { b.closed = b.close() })
+	return b.closed
+}
+
+func (b *Backend) close() error {
+	b.mu.Lock()
+	b.finished = true
+	open := make([]*sandbox, 0, len(b.running))
+	for s := range b.running {
+		open = append(open, s)
+	}
+	b.mu.Unlock()
+	b.end()
+	errs := make([]error, len(open))
+	var closing sync.WaitGroup
+	for i, s := range open {
+		closing.Go(func() { errs[i] = s.Close() })
+	}
+	for _, x := range b.parked.clear() {
+		b.dispose(x)
+	}
+	closing.Wait()
+	b.work.Wait()
+	b.ground.close()
+	errs = append(errs, b.late)
+	if err := b.engine.Close(); err != nil {
+		errs = append(errs, fmt.Errorf("close %s: %w", b.Name(), err))
+	}
+	return errors.Join(errs...)
+}
+
+var _ backends.Backend = (*Backend)(nil)

@@ -1,0 +1,131 @@
+package container
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// executable is the program that becomes PID 1: ourselves.
+type executable struct {
+	path string
+	mu   *sync.Mutex
+	seed *string // the volume that has it, once there is one
+}
+
+// machines are the architectures that there can be an init for.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// findBinary looks whether the program at path, or the running one, can start in an image. One that was built
+// with cgo needs the C library of the image, which most have; where it has none that fits, the start fails and says so.
+func findBinary(path, arch string) (executable, error) {
+	none := executable{}
+	refuse := func(why string) error {
+		return &backends.Refusal{Reason: "containers need sandboxmcp itself as their first program: " + why,
+			Remedy: "build it with CGO_ENABLED=0 GOOS=linux GOARCH=" + arch + " and name it in containers.binary"}
+	}
+	if path == "" {
+		var err error
+		if path, err = os.Executable(); err != nil {
+			return none, refuse(err.Error())
+		}
+	}
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return none, refuse("it was replaced or removed since it started, or is not there: " + err.Error())
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return none, refuse(err.Error())
+	}
+	if err := runsOn(path, arch); err != nil {
+		return none, refuse(fmt.Sprintf("%s %v", path, err))
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return none, refuse(err.Error())
+	}
+	if info.Mode().Perm()&0o005 != 0o005 {
+		return none, &backends.Refusal{Reason: path + " can't be run by the unprivileged user of a container", Remedy: "chmod 755 " + path}
+	}
+	return executable{path: path, mu: new(sync.Mutex), seed: new(string)}, nil
+}
+
+// runsOn says why a program can't run on Linux by itself on an architecture.
+func runsOn(path, arch string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return errors.New("is not a program for Linux")
+	}
+	defer f.Close()
+	if want, known := machines[arch]; !known || f.Machine != want {
+		return fmt.Errorf("is for %v, and the engine's machine is %s", f.Machine, arch)
+	}
+	if f.OSABI != elf.ELFOSABI_NONE && f.OSABI != elf.ELFOSABI_LINUX || f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+		return errors.New("is not a program for Linux")
+	}
+	return nil
+}
+
+// seeded returns a volume that holds the binary as "init", made on the engine's machine once for each version
+// of the binary. Those of older versions stay: an Engine can't tell who else still uses them.
+func (b *Backend) seeded(ctx context.Context, s *standing, image Image) (volume string, err error) {
+	s.binary.mu.Lock()
+	defer s.binary.mu.Unlock()
+	if *s.binary.seed != "" {
+		return *s.binary.seed, nil
+	}
+	f, err := os.Open(s.binary.path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	size, err := io.Copy(hash, f)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", s.binary.path, err)
+	}
+	sum := hex.EncodeToString(hash.Sum(nil))
+	volume = "sandboxmcp-init-" + sum[:24]
+	archive := archived(f, size)
+	defer archive.Close()
+	if err := b.engine.Seed(ctx, volume, map[string]string{LabelSeed: sum}, archive, image.ID); err != nil {
+		return "", fmt.Errorf("copy sandboxmcp into volume %s: %w", volume, err)
+	}
+	*s.binary.seed = volume
+	return volume, nil
+}
+
+// archived is a tar archive with one program.
+func archived(program io.Reader, size int64) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		t := tar.NewWriter(w)
+		// An image can have a volume where the socket would be, which the engine then needs a folder for.
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "line/", Mode: 0o555, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
+		if err == nil {
+			err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "init", Mode: 0o555, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
+		}
+		if err == nil {
+			_, err = io.CopyN(t, program, size)
+		}
+		if err == nil {
+			err = t.Close()
+		}
+		w.CloseWithError(err)
+	}()
+	return r
+}

@@ -1,0 +1,43 @@
+package call
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+)
+
+// afar is a backend whose sandboxes are at the other end of a line.
+type afar struct {
+	backends.Backend
+	kind string
+	t    testing.TB
+}
+
+func (a afar) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	return start(ctx, a.t, a.kind, spec, a.Backend.Start)
+}
+
+// TestContract has all that a backend promises hold through a line, too.
+func TestContract(t *testing.T) {
+	probe := process.New(process.Config{StateDir: t.TempDir()})
+	defer probe.Close()
+	host, err := probe.Probe(t.Context(), backends.Spec{Language: "shell"})
+	if err != nil || !host.Usable {
+		t.Skip("no hardened processes here: ", host.Why, err)
+	}
+	cgroup := slices.ContainsFunc(host.Layers, func(l backends.LayerProbe) bool { return l.Name == backends.LayerCgroup && l.InForce })
+	for _, kind := range kindsOfLine {
+		t.Run(kind, func(t *testing.T) {
+			if testing.Short() && kind != kindsOfLine[0] {
+				t.Skip("takes a minute")
+			}
+			backendtest.Run(t, func(t testing.TB) backends.Backend {
+				return afar{process.New(process.Config{StateDir: t.TempDir(), Ahead: 2}), kind, t}
+			}, backendtest.Options{Profile: "hardened", Cgroup: cgroup})
+		})
+	}
+}

@@ -1,0 +1,317 @@
+package call
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// onBoth runs a test on both kinds of line, with a sandbox that ends with it.
+func onBoth(t *testing.T, spec backends.Spec, f func(t *testing.T, s backends.Sandbox)) {
+	for _, kind := range kindsOfLine {
+		t.Run(kind, func(t *testing.T) {
+			s, err := start(t.Context(), t, kind, spec, bareStart(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			f(t, s)
+		})
+	}
+}
+
+// sh runs a line of shell.
+func sh(t testing.TB, s backends.Sandbox, script string, streams backends.Streams) backends.Result {
+	t.Helper()
+	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", script}}, streams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestExec(t *testing.T) {
+	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+		var out, errs bytes.Buffer
+		var begun []backends.Containment
+		r, err := s.Exec(t.Context(), backends.Command{
+			Args: []string{"bash", "-c", `printf '%s|%s' "$1" "$E"; cat; echo oops >&2; exit 7`, "bash", "\xff\xfe \n"}, Env: []string{"E=\x80e", "LATE=1"},
+		}, backends.Streams{Stdin: strings.NewReader("|in"), Stdout: &out, Stderr: &errs,
+			Begun: func(c backends.Containment) {
+				if begun = append(begun, c); out.Len() > 0 {
+					t.Error("there was output before it began")
+				}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := out.String(), "\xff\xfe \n|\x80e|in"; got != want || errs.String() != "oops\n" {
+			t.Errorf("got %q and %q, want %q and an oops", got, errs.String(), want)
+		}
+		want := backends.Result{Ended: backends.EndedExit, ExitCode: 7, Hit: []string{"disk"}, Contained: held, PeakMemory: 1 << 20, Wall: r.Wall}
+		if !reflect.DeepEqual(r, want) || r.Wall <= 0 {
+			t.Errorf("got %+v, want %+v", r, want)
+		}
+		if !reflect.DeepEqual(begun, []backends.Containment{held}) {
+			t.Errorf("begun with %+v", begun)
+		}
+		if r := sh(t, s, "kill -9 $$", backends.Streams{}); r.Ended != backends.EndedSignal || r.ExitCode != 137 {
+			t.Errorf("got %+v", r)
+		}
+		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"/nowhere"}}, backends.Streams{}); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v, want that it does not exist", err)
+		}
+		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"true", strings.Repeat("x", 20<<20)}}, backends.Streams{Stdout: &out}); err == nil || errors.Is(err, ErrLost) {
+			t.Errorf("a command of 20 MB: %v", err)
+		}
+		if u := s.Usage(); u != (backends.Usage{CPU: 3, Memory: 4, Disk: 5, Processes: 6}) {
+			t.Errorf("usage %+v", u)
+		}
+		if l, err := s.Limit(backends.Limits{RAM: 5 << 20}); err != nil || l != (backends.Limits{RAM: 5 << 20}).WithDefaults() {
+			t.Errorf("limits %+v, %v", l, err)
+		}
+		if _, err := s.Limit(backends.Limits{RAM: 1}); err == nil || err.Error() != "too little" {
+			t.Errorf("limits: %v", err)
+		}
+	})
+}
+
+// TestRefused: what the init can't build arrives as what it was.
+func TestRefused(t *testing.T) {
+	for _, kind := range kindsOfLine {
+		_, err := start(t.Context(), t, kind, backends.Spec{Language: "latin"}, bareStart(t))
+		var r *backends.Refusal
+		if !errors.As(err, &r) || *r != (backends.Refusal{Layer: backends.LayerPID, Reason: "nobody speaks it", Remedy: "learn"}) {
+			t.Errorf("%s: got %v, want a refusal", kind, err)
+		}
+		_, err = start(t.Context(), t, kind, backends.Spec{Labels: map[string]string{"a": "\xff"}, Mounts: []backends.Mount{{Host: "/\xff"}}}, bareStart(t))
+		if err == nil {
+			t.Errorf("%s: a spec was changed on the way", kind)
+		}
+	}
+}
+
+type slowly struct {
+	all bytes.Buffer
+	n   int
+}
+
+func (w *slowly) Write(p []byte) (int, error) {
+	if w.n++; w.n == 1 {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return w.all.Write(p)
+}
+
+type never struct{}
+
+func (never) Write([]byte) (int, error) { return 0, errors.New("this reader left") }
+
+// TestStreams: exactly what was written arrives, before the result, whatever the other streams do.
+func TestStreams(t *testing.T) {
+	data := make([]byte, 5<<20+17)
+	rand.New(rand.NewSource(1)).Read(data)
+	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+		var out slowly
+		if sh(t, s, "cat", backends.Streams{Stdin: bytes.NewReader(data), Stdout: &out}); !bytes.Equal(out.all.Bytes(), data) {
+			t.Errorf("%d bytes came back, of %d, or others", out.all.Len(), len(data))
+		}
+		var errs bytes.Buffer
+		r := sh(t, s, "head -c 3000000 /dev/zero; head -c 2000000 /dev/zero >&2; exit 3", backends.Streams{Stdout: never{}, Stderr: &errs})
+		if r.ExitCode != 3 || errs.Len() != 2000000 {
+			t.Errorf("with a writer that fails: exit code %d, %d bytes", r.ExitCode, errs.Len())
+		}
+		if r := sh(t, s, "head -c 3000000 /dev/zero", backends.Streams{}); r.ExitCode != 0 {
+			t.Errorf("without writers: %+v", r)
+		}
+		blocked, w := io.Pipe()
+		defer w.Close()
+		if r := sh(t, s, "exit 4", backends.Streams{Stdin: blocked}); r.ExitCode != 4 {
+			t.Errorf("with an input that never comes: %+v", r)
+		}
+		if r := sh(t, s, "exec <&-; sleep 0.1; exit 5", backends.Streams{Stdin: bytes.NewReader(data)}); r.ExitCode != 5 {
+			t.Errorf("with an input that is not read: %+v", r)
+		}
+		out = slowly{}
+		if sh(t, s, "cat", backends.Streams{Stdin: io.MultiReader(strings.NewReader("part"), badReader{}), Stdout: &out}); out.all.String() != "part" {
+			t.Errorf("with an input that fails: %q", out.all.String())
+		}
+	})
+}
+
+type badReader struct{}
+
+func (badReader) Read([]byte) (int, error) { return 0, errors.New("this writer left") }
+
+// TestSlowReader: one that does not read holds up neither the other stream nor another command.
+func TestSlowReader(t *testing.T) {
+	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+		stuck, free := io.Pipe()
+		defer free.Close()
+		heard := make(chan struct{})
+		done := make(chan backends.Result, 1)
+		go func() {
+			done <- sh(t, s, "head -c 20000000 /dev/zero & sleep 0.2; echo here >&2; wait", backends.Streams{Stdout: free, Stderr: closer{heard}})
+		}()
+		select {
+		case <-heard:
+		case <-time.After(10 * time.Second):
+			t.Fatal("stderr waits for stdout")
+		}
+		for range 3 {
+			sh(t, s, "true", backends.Streams{})
+		}
+		if n, _ := io.Copy(io.Discard, io.LimitReader(stuck, 20000000)); n != 20000000 {
+			t.Errorf("%d bytes", n)
+		}
+		if r := <-done; r.Ended != backends.EndedOK {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+type closer struct{ c chan struct{} }
+
+func (c closer) Write(p []byte) (int, error) { close(c.c); return len(p), nil }
+
+func TestCancel(t *testing.T) {
+	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		r, err := s.Exec(ctx, backends.Command{Args: []string{"sleep", "100"}}, backends.Streams{})
+		if err != nil || r.Ended != backends.EndedCancelled || time.Since(began) > 5*time.Second {
+			t.Errorf("got %+v, %v after %v", r, err, time.Since(began))
+		}
+		if _, err := s.Exec(ctx, backends.Command{Args: []string{"true"}}, backends.Streams{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that it was too late", err)
+		}
+		done := make(chan backends.Result, 1)
+		begun := make(chan struct{})
+		go func() {
+			done <- sh(t, s, "sleep 100", backends.Streams{Begun: func(backends.Containment) { close(begun) }})
+		}()
+		<-begun
+		s.Close()
+		if r := <-done; r.Ended != backends.EndedSignal {
+			t.Errorf("a command whose sandbox was closed: %+v", r)
+		}
+		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"true"}}, backends.Streams{}); err == nil {
+			t.Error("a closed sandbox runs commands")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestChannel(t *testing.T) {
+	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+		interrupt := make(chan struct{})
+		got := make(chan io.ReadWriteCloser, 1)
+		done := make(chan backends.Result, 1)
+		go func() {
+			done <- sh(t, s, `trap 'echo stop >&3' INT; while read -r line <&3; do echo "$line!" >&3; done; exit 9`,
+				backends.Streams{Channel: func(c io.ReadWriteCloser) { got <- c }, Interrupt: interrupt})
+		}()
+		c := <-got
+		lines := bufio.NewReader(c)
+		ask := func(word, want string) {
+			fmt.Fprintln(c, word)
+			if line, err := lines.ReadString('\n'); line != want+"\n" || err != nil {
+				t.Errorf("got %q %v, want %s", line, err, want)
+			}
+		}
+		ask("one", "one!")
+		ask("two", "two!")
+		interrupt <- struct{}{}
+		if line, err := lines.ReadString('\n'); line != "stop\n" {
+			t.Errorf("interrupted: %q %v", line, err)
+		}
+		reading := make(chan error)
+		go func() { _, err := lines.ReadByte(); reading <- err }()
+		time.Sleep(20 * time.Millisecond)
+		c.Close()
+		if err := <-reading; err == nil {
+			t.Error("a Read outlives Close")
+		}
+		if r := <-done; r.ExitCode != 9 {
+			t.Errorf("got %+v", r)
+		}
+		// What the program said last is there after its end.
+		sh(t, s, "printf last >&3", backends.Streams{Channel: func(c io.ReadWriteCloser) { got <- c }})
+		c = <-got
+		defer c.Close()
+		if text, err := io.ReadAll(c); string(text) != "last" || err != nil {
+			t.Errorf("got %q, %v", text, err)
+		}
+		if _, err := c.Write([]byte("x")); err == nil {
+			t.Error("a program that is gone listens")
+		}
+	})
+}
+
+func TestManyAtOnce(t *testing.T) {
+	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+		var all sync.WaitGroup
+		var bad atomic.Int32
+		for i := range 60 {
+			all.Go(func() {
+				var out bytes.Buffer
+				r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "cat; echo $0", fmt.Sprint(i)}}, backends.Streams{Stdin: strings.NewReader("a "), Stdout: &out})
+				if err != nil || r.Ended != backends.EndedOK || out.String() != fmt.Sprintf("a %d\n", i) {
+					bad.Add(1)
+					t.Errorf("%d: %q %+v %v", i, out.String(), r, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestFlood: however much a program writes, and however slowly it is read, memory is bounded.
+func TestFlood(t *testing.T) {
+	const size = 1 << 30
+	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+		w := &counting{}
+		sh(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %d /dev/zero >&2; wait", size/2, size/2), backends.Streams{Stdout: w, Stderr: &w.other})
+		if w.n != size/2 || w.other != size/2 || w.peak > 64<<20 {
+			t.Errorf("%d and %d bytes came, of %d each, and took %d bytes of memory", w.n, w.other, size/2, w.peak)
+		}
+	})
+}
+
+// counting counts what it gets, and looks at the memory now and then.
+type counting struct {
+	n     int
+	peak  uint64
+	other plainCount
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	if c.n += len(p); c.n>>24 != (c.n-len(p))>>24 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		c.peak = max(c.peak, m.HeapInuse)
+		time.Sleep(time.Millisecond)
+	}
+	return len(p), nil
+}
+
+type plainCount int
+
+func (c *plainCount) Write(p []byte) (int, error) { *c += plainCount(len(p)); return len(p), nil }

@@ -1,0 +1,91 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// failure is an error that travels. Its kind stays what somebody decides by.
+type failure struct {
+	Text    string
+	Kind    string            `json:",omitempty"` // of kinds
+	Refusal *backends.Refusal `json:",omitempty"`
+}
+
+var kinds = []struct {
+	name string
+	is   error
+}{
+	{"cancelled", context.Canceled},
+	{"deadline", context.DeadlineExceeded},
+	{"absent", fs.ErrNotExist},
+	{"present", fs.ErrExist},
+	{"denied", fs.ErrPermission},
+	{"full", syscall.ENOSPC},
+}
+
+// failureOf packs an error, nil for none.
+func failureOf(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	f := &failure{Text: plain(err.Error())}
+	if errors.As(err, &f.Refusal) {
+		return f
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.is) {
+			f.Kind = k.name
+			break
+		}
+	}
+	return f
+}
+
+// err unpacks it again.
+func (f *failure) err() error {
+	if f == nil {
+		return nil
+	}
+	if r := f.Refusal; r != nil {
+		return &backends.Refusal{Layer: plain(r.Layer), Reason: plain(r.Reason), Remedy: plain(r.Remedy)}
+	}
+	e := &remote{text: plain(f.Text)}
+	for _, k := range kinds {
+		if k.name == f.Kind {
+			e.is = k.is
+		}
+	}
+	return e
+}
+
+// remote is an error that happened in the container.
+type remote struct {
+	text string
+	is   error
+}
+
+func (e *remote) Error() string { return e.text }
+func (e *remote) Unwrap() error { return e.is }
+
+// mostText is how much of the init's words is shown to people, in bytes.
+const mostText = 4 << 10
+
+// plain is text that does no harm on a terminal, and is not too long.
+func plain(s string) string {
+	if len(s) > mostText {
+		s = s[:mostText] + " ..."
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Cf, r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
+}

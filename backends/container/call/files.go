@@ -1,0 +1,191 @@
+package call
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// files are a workspace that is far away. An init that says nothing for long has the line ended:
+// these calls have no context that would.
+type files struct{ line *Line }
+
+// Put implements [backends.Files].
+func (f files) Put(name string, mode uint32, r io.Reader) error {
+	stream, err := f.line.ask(request{Op: opPut, Put: &put{[]byte(name), mode}})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	var m said
+	answered := make(chan error, 1)
+	go func() {
+		answered <- read(stream, &m, mostFromInit)
+		stream.SetWriteDeadline(expired) // it may not want the rest
+	}()
+	broken := fill(stream, r, answered)
+	stream.SetReadDeadline(time.Now().Add(slow))
+	switch err := <-answered; {
+	case err != nil:
+		return f.line.lost(err)
+	case broken != nil:
+		return fmt.Errorf("write %s: %w", name, broken)
+	}
+	return m.Failure.err()
+}
+
+// fill sends a file's content. Its error is the reader's; then the content's end is missing.
+func fill(stream *yamux.Stream, r io.Reader, answered chan error) error {
+	to := newChunks(stream, chunk)
+	buf := make([]byte, chunk)
+	for {
+		n, err := r.Read(buf)
+		stream.SetWriteDeadline(time.Now().Add(slow))
+		select {
+		case e := <-answered:
+			answered <- e
+			return nil
+		default:
+		}
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return nil // whoever waits for the answer learns why
+			}
+		}
+		if err == io.EOF {
+			to.end()
+			return nil
+		}
+		if err != nil {
+			stream.Close()
+			return err
+		}
+	}
+}
+
+// ahead is how many files an init may list before the server has looked at them, and tick after how
+// many the server tells it: an init keeps those that can be opened at once, and they must still be
+// there when they are looked at.
+const (
+	ahead = 2048
+	tick  = 256
+)
+
+// What one byte on a walk's stream says.
+const (
+	sayMore = 'm' // tick more were looked at
+	sayStop = 's'
+)
+
+// Each implements [backends.Files].
+func (f files) Each(ctx context.Context, do func(backends.File) error) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	stream, err := f.line.ask(request{Op: opEach})
+	if err != nil {
+		return 0, err
+	}
+	defer stream.Close()
+	stop := context.AfterFunc(ctx, func() { stream.SetReadDeadline(expired) })
+	defer stop()
+	from := bufio.NewReader(onlyReader{stream})
+	for n := 1; ; n++ {
+		m, err := f.hear(ctx, stream, from)
+		switch {
+		case ctx.Err() != nil:
+			return 0, ctx.Err() // and closing the stream ends the walk
+		case err != nil:
+			return 0, f.line.lost(err)
+		case m.Done:
+			return max(m.Skipped, 0), m.Failure.err()
+		}
+		file, err := f.file(m.File)
+		if err != nil {
+			return 0, err
+		}
+		if err := do(file); err != nil {
+			return max(m.Skipped, 0), err
+		}
+		if n%tick == 0 {
+			stream.SetWriteDeadline(time.Now().Add(slow))
+			if _, err := stream.Write([]byte{sayMore}); err != nil {
+				return 0, f.line.lost(err)
+			}
+		}
+	}
+}
+
+// hear waits for the next file of a walk.
+func (f files) hear(ctx context.Context, stream *yamux.Stream, from *bufio.Reader) (m said, err error) {
+	stream.SetReadDeadline(time.Now().Add(slow))
+	if ctx.Err() != nil { // and its deadline was just undone
+		return m, ctx.Err()
+	}
+	return m, read(from, &m, mostFromInit)
+}
+
+// file is one that can be opened. Names that no workspace has are the init's fault.
+func (f files) file(l *listed) (backends.File, error) {
+	const longest = 64 << 10 // of a path that was made folder by folder
+	if l == nil {
+		return backends.File{}, f.line.breach("a walk without files")
+	}
+	name := string(l.Name)
+	if name == "" || len(name) > longest || path.Clean(name) != name || name[0] == '/' || name == "." || name == ".." ||
+		strings.HasPrefix(name, "../") || strings.ContainsRune(name, 0) || l.Size < 0 || l.Nsec < 0 || l.Nsec > 1e9 {
+		return backends.File{}, f.line.breach("a file that no workspace has")
+	}
+	which := *l
+	return backends.File{
+		Name: name, Size: l.Size, Mode: l.Mode & 0o777, Changed: time.Unix(l.Sec, l.Nsec),
+		Open: func() (io.ReadCloser, error) { return f.open(which) },
+	}, nil
+}
+
+// open opens a file that was listed.
+func (f files) open(l listed) (io.ReadCloser, error) {
+	stream, err := f.line.ask(request{Op: opOpen, Open: &l})
+	if err != nil {
+		return nil, err
+	}
+	stream.SetReadDeadline(time.Now().Add(slow))
+	var m said
+	if err := read(stream, &m, mostFromInit); err != nil {
+		stream.Close()
+		return nil, f.line.lost(err)
+	}
+	if m.Failure != nil {
+		stream.Close()
+		return nil, m.Failure.err()
+	}
+	return &content{stream, &unchunk{from: stream}, f.line}, nil
+}
+
+// content is a file that is open.
+type content struct {
+	stream *yamux.Stream
+	from   *unchunk
+	line   *Line
+}
+
+func (c *content) Read(b []byte) (int, error) {
+	c.stream.SetReadDeadline(time.Now().Add(slow))
+	n, err := c.from.Read(b)
+	var told *remote
+	if err == nil || err == io.EOF || errors.As(err, &told) {
+		return n, err
+	}
+	return n, c.line.lost(err)
+}
+
+func (c *content) Close() error { return c.stream.Close() }

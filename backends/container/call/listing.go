@@ -1,0 +1,150 @@
+package call
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// listing is what an init remembers of the files that it has listed, so that the very file can be opened.
+// Those that it has forgotten, because a program has made too many, are looked for again.
+type listing struct {
+	mu    sync.Mutex
+	last  uint64
+	first uint64 // that is still known
+	known map[uint64]backends.File
+	cost  int // bytes, about
+}
+
+// mostListed bounds an init's memory for files, in bytes; a file takes fileCost and its name.
+const (
+	mostListed = 8 << 20
+	fileCost   = 1 << 10
+)
+
+// add remembers a file, and returns its number.
+func (l *listing) add(f backends.File) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[uint64]backends.File{}
+		l.first = 1
+	}
+	l.last++
+	l.known[l.last] = f
+	for l.cost += fileCost + 2*len(f.Name); l.cost > mostListed; l.first++ {
+		l.cost -= fileCost + 2*len(l.known[l.first].Name)
+		delete(l.known, l.first)
+	}
+	return l.last
+}
+
+func (l *listing) get(number uint64) (backends.File, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, ok := l.known[number]
+	return f, ok
+}
+
+var errStopped = errors.New("nobody listens")
+
+// each lists the files.
+func (s *served) each(ctx context.Context, stream *yamux.Stream) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var seen atomic.Int64
+	more := make(chan struct{}, 1)
+	s.work.Go(func() {
+		defer cancel()
+		defer stream.SetWriteDeadline(expired)
+		for b := make([]byte, 1); ; {
+			if _, err := stream.Read(b); err != nil || b[0] != sayMore {
+				return
+			}
+			seen.Add(tick)
+			select {
+			case more <- struct{}{}:
+			default:
+			}
+		}
+	})
+	to := bufio.NewWriterSize(onlyWriter{stream}, chunk)
+	sent := int64(0)
+	skipped, err := s.box.Files().Each(ctx, func(f backends.File) error {
+		for sent-seen.Load() >= ahead {
+			if err := to.Flush(); err != nil {
+				return err
+			}
+			select {
+			case <-more:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		sent++
+		l := listed{[]byte(f.Name), f.Size, f.Mode, f.Changed.Unix(), int64(f.Changed.Nanosecond()), s.listing.add(f)}
+		return write(to, said{File: &l}, mostFromInit)
+	})
+	if write(to, said{Done: true, Skipped: skipped, Failure: failureOf(err)}, mostFromInit) == nil {
+		to.Flush()
+	}
+}
+
+// open sends a file that was listed.
+func (s *served) open(ctx context.Context, stream *yamux.Stream, l listed) {
+	r, err := s.find(ctx, l)
+	if write(stream, said{Failure: failureOf(err)}, mostFromInit) != nil || err != nil {
+		if err == nil {
+			r.Close()
+		}
+		return
+	}
+	defer r.Close()
+	s.work.Go(func() {
+		io.Copy(io.Discard, onlyReader{stream})
+		stream.SetWriteDeadline(expired) // nobody reads any more
+	})
+	to := newChunks(stream, chunk)
+	buf := make([]byte, max(1, min(l.Size+1, chunk)))
+	if _, err := io.CopyBuffer(onlyWriter{to}, onlyReader{r}, buf); err != nil {
+		to.fail(err)
+		return
+	}
+	to.end()
+}
+
+// find opens the file that was listed, also one that was forgotten since: then it must look the same.
+func (s *served) find(ctx context.Context, l listed) (r io.ReadCloser, err error) {
+	if f, ok := s.listing.get(l.Number); ok {
+		return f.Open()
+	}
+	name := string(l.Name)
+	_, err = s.box.Files().Each(ctx, func(f backends.File) error {
+		if f.Name != name {
+			return nil
+		}
+		if f.Size != l.Size || f.Mode != l.Mode || f.Changed.Unix() != l.Sec || int64(f.Changed.Nanosecond()) != l.Nsec {
+			return fmt.Errorf("%s was changed since it was listed", name)
+		}
+		var err error
+		if r, err = f.Open(); err != nil {
+			return err
+		}
+		return errStopped
+	})
+	switch {
+	case errors.Is(err, errStopped):
+		return r, nil
+	case err != nil:
+		return nil, err
+	}
+	return nil, fmt.Errorf("%s is gone since it was listed", name)
+}

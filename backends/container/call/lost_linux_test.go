@@ -1,0 +1,223 @@
+package call
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// settled waits until there are no more goroutines than before, and says who they are if there are.
+func settled(t *testing.T, before int) {
+	t.Helper()
+	for range 200 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	all := make([]byte, 1<<20)
+	t.Errorf("%d goroutines, and %d before:\n%s", runtime.NumGoroutine(), before, all[:runtime.Stack(all, true)])
+}
+
+// TestLost cuts the connection while all kinds of things are under way.
+func TestLost(t *testing.T) {
+	for _, kind := range kindsOfLine {
+		t.Run(kind, func(t *testing.T) {
+			before := runtime.NumGoroutine()
+			for i := range 40 {
+				cut(t, kind, time.Duration(rand.Intn(1+i*2))*time.Millisecond, i%2 == 0)
+			}
+			settled(t, before)
+		})
+	}
+}
+
+func cut(t *testing.T, kind string, after time.Duration, server bool) {
+	ours, theirs := ends(t, kind)
+	served := make(chan error, 1)
+	go func() { served <- Serve(context.Background(), theirs, Facts{}, bareStart(t)) }()
+	end := theirs
+	if server {
+		end = ours
+	}
+	time.AfterFunc(after, func() { end.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	fine := func(err error) {
+		if !errors.Is(err, ErrLost) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
+			t.Errorf("after %v: got %v, want that the container has ended", after, err)
+		}
+	}
+	l, err := Answer(ctx, ours)
+	if err != nil {
+		fine(err)
+		<-served
+		return
+	}
+	s, err := l.Build(ctx, backends.Spec{Listen: []int{1}, Gateway: []int{2}})
+	if err != nil {
+		fine(err)
+		<-served
+		return
+	}
+	var all sync.WaitGroup
+	again := func(f func() error) {
+		all.Go(func() {
+			for {
+				if err := f(); err != nil {
+					fine(err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		again(func() error {
+			_, err := s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", "cat; sleep 0.01"}}, backends.Streams{
+				Stdin: bytes.NewReader(make([]byte, 100_000)), Stdout: io.Discard, Stderr: io.Discard,
+				Channel: func(c io.ReadWriteCloser) { all.Go(func() { io.Copy(io.Discard, c); c.Close() }) }})
+			return err
+		})
+	}
+	again(func() error {
+		return s.Files().Put("f", 0o644, strings.NewReader(strings.Repeat("x", 100_000)))
+	})
+	again(func() error {
+		_, err := s.Files().Each(ctx, func(f backends.File) error {
+			r, err := f.Open()
+			if err == nil {
+				_, err = io.Copy(io.Discard, r)
+				r.Close()
+			}
+			return err
+		})
+		return err
+	})
+	all.Go(func() {
+		for {
+			c, err := s.Gateway().Doors[0].Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	})
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		t.Error("something hangs although the connection is cut")
+	}
+	<-l.Lost()
+	s.Close()
+	<-served
+}
+
+// TestParked: a line on which nothing is asked tells, too, that it has ended.
+func TestParked(t *testing.T) {
+	for _, kind := range kindsOfLine {
+		before := runtime.NumGoroutine()
+		for _, server := range []bool{false, true} {
+			ours, theirs := ends(t, kind)
+			served := make(chan error, 1)
+			go func() { served <- Serve(context.Background(), theirs, Facts{PID: 1, Hostname: "h"}, bareStart(t)) }()
+			l, err := Answer(t.Context(), ours)
+			if err != nil || l.Facts().Hostname != "h" {
+				t.Fatalf("got %+v, %v", l, err)
+			}
+			if server {
+				l.Close()
+			} else {
+				theirs.Close()
+			}
+			select {
+			case <-l.Lost():
+			case <-time.After(5 * time.Second):
+				t.Error("the end is not seen")
+			}
+			if _, err := l.Build(t.Context(), backends.Spec{}); !errors.Is(err, ErrLost) {
+				t.Errorf("got %v, want that the container has ended", err)
+			}
+			if err := <-served; err != nil && !server && kind == "socket" && !errors.Is(err, net.ErrClosed) {
+				t.Errorf("served: %v", err)
+			}
+		}
+		settled(t, before)
+	}
+}
+
+// TestSilent: an init that stops to speak is waited for as long as it should be.
+func TestSilent(t *testing.T) {
+	ours, theirs := net.Pipe()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Answer(ctx, ours); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that it was too late", err)
+	}
+	theirs.Close()
+
+	ours, theirs = net.Pipe()
+	go write(theirs, greeting{Version: version + 1}, mostFromInit)
+	if _, err := Answer(t.Context(), ours); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("got %v, want that it is of another version", err)
+	}
+
+	l, _ := puppet(t, func(conn io.ReadWriteCloser) { read(conn, &build{}, mostFromServer); io.Copy(io.Discard, conn) })
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := l.Build(ctx, backends.Spec{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that it was too late", err)
+	}
+
+	// It answers pings, takes a command, and does nothing.
+	before := runtime.NumGoroutine()
+	l, s := puppet(t, func(conn io.ReadWriteCloser) {
+		read(conn, &build{}, mostFromServer)
+		write(conn, built{}, mostFromInit)
+		session, err := atInit(conn, true)
+		for err == nil {
+			_, err = session.AcceptStream()
+		}
+	})
+	l.patience = 300 * time.Millisecond
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if s, err := l.Build(t.Context(), backends.Spec{}); err != nil {
+		t.Error(err)
+	} else if _, err := s.Exec(ctx, backends.Command{Args: []string{"x"}}, backends.Streams{Stdout: io.Discard}); !errors.Is(err, ErrLost) {
+		t.Errorf("got %v, want that the container has ended", err)
+	}
+	l.Close()
+	<-s
+	settled(t, before)
+}
+
+// puppet is an init that a test moves. It returns when that has greeted.
+func puppet(t testing.TB, f func(io.ReadWriteCloser)) (*Line, chan struct{}) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		write(theirs, greeting{Version: version}, mostFromInit)
+		f(theirs)
+		theirs.Close()
+	}()
+	l, err := Answer(t.Context(), ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(); <-done })
+	return l, done
+}

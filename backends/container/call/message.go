@@ -1,0 +1,157 @@
+package call
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// version is of all that the two sides say to each other. They are the same binary, but for a mounted
+// or seeded one that was left over.
+const version = 1
+
+// How long a message may be, in bytes of JSON. What comes from the init may come from a program that
+// has taken it over.
+const (
+	mostFromInit   = 1 << 20
+	mostFromServer = 16 << 20 // a Spec with certificates, the arguments of a command
+)
+
+// Messages are a length of four bytes, high ones first, and JSON. Text that may be any bytes travels as
+// bytes, since JSON would not keep what is not UTF-8.
+type (
+	greeting struct {
+		Version int
+		Facts   Facts
+	}
+	build struct {
+		Spec backends.Spec
+	}
+	built struct {
+		Failure   *failure `json:",omitempty"`
+		Handed    bool     // the sockets follow as descriptors, else what comes to them comes as streams
+		Listeners int
+		Gateway   bool
+		Doors     int
+	}
+
+	// request is what a stream that the server opens begins with.
+	request struct {
+		Op    string
+		Exec  *command         `json:",omitempty"`
+		Put   *put             `json:",omitempty"`
+		Open  *listed          `json:",omitempty"`
+		Limit *backends.Limits `json:",omitempty"`
+	}
+	command struct {
+		Args, Env [][]byte
+		Dir       []byte
+		Main      bool
+		// Streams for its parts, 0 where the caller wants none.
+		Stdin, Stdout, Stderr, Channel uint32
+	}
+	put struct {
+		Name []byte
+		Mode uint32
+	}
+	// listed is one file of a walk.
+	listed struct {
+		Name      []byte
+		Size      int64
+		Mode      uint32
+		Sec, Nsec int64 // Changed
+		Number    uint64
+	}
+	// said is what the init says of a command, or of a walk, or in answer to a request.
+	said struct {
+		Begun   *backends.Containment `json:",omitempty"`
+		Result  *backends.Result      `json:",omitempty"`
+		File    *listed               `json:",omitempty"`
+		Usage   *backends.Usage       `json:",omitempty"`
+		Limits  *backends.Limits      `json:",omitempty"`
+		Failure *failure              `json:",omitempty"`
+		Skipped int                   `json:",omitempty"`
+		Done    bool                  `json:",omitempty"`
+	}
+	// arrival is what a stream that the init opens begins with.
+	arrival struct {
+		Socket        int // in the order of sockets
+		Local, Remote netip.AddrPort
+	}
+)
+
+// The operations of a request.
+const (
+	opPart  = "part" // a stream for one part of a command
+	opExec  = "exec"
+	opPut   = "put"
+	opEach  = "each"
+	opOpen  = "open"
+	opUsage = "usage"
+	opLimit = "limit"
+	opClose = "close"
+
+	opPackets = "packets" // what comes to the gateway's DNS
+)
+
+var errLong = errors.New("a message is too long")
+
+// write sends a message in one piece.
+func write(w io.Writer, m any, most int) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode a message: %w", err)
+	}
+	if len(text) > most {
+		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, len(text), most)
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text))), text...))
+	return err
+}
+
+// read takes one message, and not a byte more.
+func read(r io.Reader, m any, most int) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	n := int64(binary.BigEndian.Uint32(head[:]))
+	if n > int64(most) {
+		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, n, most)
+	}
+	// A length alone does not make us take memory.
+	var text bytes.Buffer
+	if _, err := io.CopyN(&text, r, n); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	if err := json.Unmarshal(text.Bytes(), m); err != nil {
+		return fmt.Errorf("decode a message: %w", err)
+	}
+	return nil
+}
+
+// raw are strings as bytes, and strings back.
+func raw(all []string) [][]byte {
+	out := make([][]byte, len(all))
+	for i, s := range all {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+func cooked(all [][]byte) []string {
+	out := make([]string, len(all))
+	for i, b := range all {
+		out[i] = string(b)
+	}
+	return out
+}

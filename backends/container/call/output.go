@@ -1,0 +1,50 @@
+package call
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"github.com/hashicorp/yamux"
+)
+
+// feed gives a command its input. A Read of the caller's may last longer than the command.
+func feed(to *yamux.Stream, from io.Reader) {
+	io.CopyBuffer(onlyWriter{to}, from, make([]byte, chunk))
+	to.Close()
+}
+
+// onlyWriter and onlyReader keep io.Copy from finding other ways, which would use larger buffers.
+type (
+	onlyWriter struct{ io.Writer }
+	onlyReader struct{ io.Reader }
+)
+
+// output is a stream of a command's that goes to a writer of the caller's.
+type output struct {
+	from  *yamux.Stream
+	to    io.Writer
+	busy  *atomic.Int32
+	done  chan struct{}
+	short bool // it did not come to its end
+}
+
+// copy moves all output, and goes on when the writer does not want it.
+func (o *output) copy(begun <-chan struct{}) {
+	defer close(o.done)
+	<-begun
+	buf := make([]byte, 2*chunk)
+	for lost := false; ; {
+		n, err := o.from.Read(buf)
+		if n > 0 && !lost {
+			o.busy.Add(1)
+			m, err := o.to.Write(buf[:n])
+			o.busy.Add(-1)
+			lost = err != nil || m != n
+		}
+		if err != nil {
+			o.short = !errors.Is(err, io.EOF)
+			return
+		}
+	}
+}

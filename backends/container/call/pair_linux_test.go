@@ -1,0 +1,71 @@
+package call
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// kindsOfLine are what a line can be: a Unix socket that hands descriptors over, or any stream.
+var kindsOfLine = []string{"socket", "stream"}
+
+// ends returns the two ends of a connection.
+func ends(t testing.TB, kind string) (ours, theirs io.ReadWriteCloser) {
+	t.Helper()
+	if kind == "stream" {
+		return net.Pipe()
+	}
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns [2]net.Conn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "end")
+		if conns[i], err = net.FileConn(f); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	return conns[0], conns[1]
+}
+
+// starter starts the real sandbox.
+type starter func(context.Context, backends.Spec) (backends.Sandbox, error)
+
+// start starts a sandbox at the other end of a new line.
+func start(ctx context.Context, t testing.TB, kind string, spec backends.Spec, real starter) (backends.Sandbox, error) {
+	ours, theirs := ends(t, kind)
+	served := make(chan error, 1)
+	go func() { served <- Serve(context.Background(), theirs, Facts{PID: 7}, real) }()
+	l, err := Answer(ctx, ours)
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.Build(ctx, spec)
+	if err != nil {
+		<-served
+		return nil, err
+	}
+	return ending{s, served}, nil
+}
+
+// ending is a sandbox whose Close waits for the other side, as that of a container does.
+type ending struct {
+	backends.Sandbox
+	served chan error
+}
+
+func (e ending) Close() error {
+	err := e.Sandbox.Close()
+	if e.served != nil {
+		served := <-e.served
+		e.served <- served
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package call
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// passes says whether descriptors can be sent over a connection.
+func passes(conn io.ReadWriteCloser) (*net.UnixConn, bool) {
+	unix, ok := conn.(*net.UnixConn)
+	return unix, ok
+}
+
+// pass sends the descriptor of a socket, with one byte. A socket stays in the network namespace where it
+// was made, whoever holds it.
+func pass(conn *net.UnixConn, s socket) error {
+	from, ok := s.listener.(syscall.Conn)
+	if s.packets != nil {
+		from, ok = s.packets.(syscall.Conn)
+	}
+	if !ok {
+		return errors.New("hand a socket over: it has no descriptor")
+	}
+	c, err := from.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("hand a socket over: %w", err)
+	}
+	var sent error
+	if err := c.Control(func(fd uintptr) {
+		_, _, sent = conn.WriteMsgUnix([]byte{0}, syscall.UnixRights(int(fd)), nil)
+	}); err != nil {
+		return fmt.Errorf("hand a socket over: %w", err)
+	}
+	return sent
+}
+
+// receive takes the sockets that follow a message.
+func (l *Line) receive(b built) (all []socket, err error) {
+	conn, ok := passes(l.conn)
+	n, packets := b.count()
+	if !ok || b.Listeners < 0 || b.Doors < 0 || n > mostSockets {
+		return nil, errors.New("its init broke the protocol: descriptors that can't come")
+	}
+	defer func() {
+		if err != nil {
+			closeAll(all)
+		}
+	}()
+	for i := range n {
+		s, err := receiveOne(conn, i == packets)
+		if err != nil {
+			return all, fmt.Errorf("take a socket over: %w", err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func receiveOne(conn *net.UnixConn, packets bool) (s socket, err error) {
+	buf, rights := make([]byte, 1), make([]byte, syscall.CmsgSpace(4))
+	n, m, flags, _, err := conn.ReadMsgUnix(buf, rights)
+	if err != nil {
+		return s, err
+	}
+	f, err := descriptor(rights[:m])
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	if n != 1 || flags&syscall.MSG_CTRUNC != 0 {
+		return s, errors.New("not one descriptor")
+	}
+	if packets {
+		if s.packets, err = net.FilePacketConn(f); err != nil {
+			return s, err
+		}
+		if _, ok := s.packets.(*net.UDPConn); !ok {
+			s.close()
+			return s, errors.New("not a socket for UDP")
+		}
+		return s, nil
+	}
+	if s.listener, err = net.FileListener(f); err != nil {
+		return s, err
+	}
+	if _, ok := s.listener.(*net.TCPListener); !ok {
+		s.close()
+		return s, errors.New("not a socket for TCP")
+	}
+	return s, nil
+}
+
+// descriptor is the one that came along.
+func descriptor(rights []byte) (*os.File, error) {
+	messages, err := syscall.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, m := range messages {
+		fds, err := syscall.ParseUnixRights(&m)
+		if err != nil {
+			continue // some other message
+		}
+		all = append(all, fds...)
+	}
+	if len(all) != 1 {
+		for _, fd := range all {
+			syscall.Close(fd)
+		}
+		return nil, fmt.Errorf("%d descriptors", len(all))
+	}
+	return os.NewFile(uintptr(all[0]), "socket"), nil
+}

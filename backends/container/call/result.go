@@ -1,0 +1,64 @@
+package call
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// judged are the ends that an init may report: policy is not its to speak for.
+var judged = []string{
+	backends.EndedOK, backends.EndedExit, backends.EndedSignal, backends.EndedTimeout,
+	backends.EndedOOM, backends.EndedLimit, backends.EndedCancelled,
+}
+
+var limitNames = []string{"ram", "wall", "processes", "disk", "cpu"}
+
+// checkResult says what is wrong with a result, "" if nothing is. It may be a lie still: it was told
+// beside the program.
+func checkResult(ctx context.Context, r backends.Result) string {
+	known := func(name string) bool { return slices.Contains(limitNames, name) }
+	switch {
+	case !slices.Contains(judged, r.Ended):
+		return "an end that there is not"
+	case r.Ended == backends.EndedCancelled && ctx.Err() == nil:
+		return "a command is cancelled that nobody has"
+	case r.ExitCode < 0 || r.ExitCode > 255 || (r.ExitCode == 0) != (r.Ended == backends.EndedOK):
+		return "an exit code that does not fit"
+	case r.Limit != "" && !known(r.Limit):
+		return "a limit that there is not"
+	case len(r.Hit) > 2*len(limitNames) || slices.ContainsFunc(r.Hit, func(h string) bool { return !known(h) }):
+		return "limits that there are not"
+	case len(r.Signal) > 32 || plain(r.Signal) != r.Signal:
+		return "a signal that there is not"
+	case r.Wall < 0 || r.CPU < 0 || r.PeakMemory < 0:
+		return "less than nothing was used"
+	}
+	return ""
+}
+
+// believed is a result as it is handed out. What held the program was told before it began.
+func believed(r backends.Result, c backends.Containment, took time.Duration) backends.Result {
+	r.Contained, r.Wall = c, min(r.Wall, took)
+	return r
+}
+
+// checkContainment is checkResult for what holds a program.
+func checkContainment(c backends.Containment) (backends.Containment, string) {
+	const most = 32
+	if len(c.Layers) > most {
+		return c, "too many layers"
+	}
+	out := backends.Containment{Backend: plain(c.Backend), Profile: plain(c.Profile)}
+	for _, l := range c.Layers {
+		if !slices.Contains(layers, l.Name) {
+			return c, "a layer that there is not"
+		}
+		out.Layers = append(out.Layers, backends.Layer{Name: l.Name, InForce: l.InForce, Detail: plain(l.Detail)})
+	}
+	return out, ""
+}
+
+var layers = append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)

@@ -1,0 +1,127 @@
+package call
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// exec runs a command and says what became of it.
+func (s *served) exec(ctx context.Context, control *yamux.Stream, c command) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	interrupt := make(chan struct{}, 64) // a program that many did not stop will not care for more
+	s.work.Go(func() {
+		defer cancel()
+		obey(control, interrupt, cancel)
+	})
+	var end said
+	streams, parts, err := s.streams(ctx, c)
+	if err == nil {
+		streams.Interrupt = interrupt
+		var told error
+		streams.Begun = func(held backends.Containment) { told = write(control, said{Begun: &held}, mostFromInit) }
+		var r backends.Result
+		r, err = s.box.Exec(ctx, backends.Command{Args: cooked(c.Args), Env: cooked(c.Env), Dir: string(c.Dir), Main: c.Main}, streams)
+		if err == nil {
+			err = told
+		}
+		r.Contained = backends.Containment{} // it was told
+		end.Result = &r
+	}
+	if end.Failure = failureOf(err); err != nil {
+		end.Result = nil
+	}
+	// The end of each stream must be there before the result is.
+	parts.close()
+	write(control, end, mostFromInit)
+}
+
+// obey does what the server says of a command, until it says no more.
+func obey(control *yamux.Stream, interrupt chan<- struct{}, cancel func()) {
+	for b := make([]byte, 1); ; {
+		if _, err := control.Read(b); err != nil {
+			return
+		}
+		switch b[0] {
+		case sayCancel:
+			cancel()
+		case sayInterrupt:
+			select {
+			case interrupt <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// parts are the streams of one command that end with it.
+type parts struct {
+	stdin   *yamux.Stream
+	outputs []*yamux.Stream
+	channel *yamux.Stream // as long as the program has not been given it
+}
+
+func (p *parts) close() {
+	if p.stdin != nil {
+		p.stdin.SetReadDeadline(expired)
+		p.stdin.Close()
+	}
+	for _, o := range p.outputs {
+		o.Close()
+	}
+	if p.channel != nil {
+		p.channel.Close()
+	}
+}
+
+// streams takes a command's parts.
+func (s *served) streams(ctx context.Context, c command) (streams backends.Streams, p *parts, err error) {
+	p = &parts{}
+	part := func(id uint32) *yamux.Stream {
+		if id == 0 || err != nil {
+			return nil
+		}
+		var stream *yamux.Stream
+		stream, err = s.take(ctx, id)
+		return stream
+	}
+	if p.stdin = part(c.Stdin); p.stdin != nil {
+		streams.Stdin = onlyReader{p.stdin}
+	}
+	if o := part(c.Stdout); o != nil {
+		p.outputs, streams.Stdout = append(p.outputs, o), onlyWriter{o}
+	}
+	if o := part(c.Stderr); o != nil {
+		p.outputs, streams.Stderr = append(p.outputs, o), onlyWriter{o}
+	}
+	if p.channel = part(c.Channel); p.channel != nil {
+		stream := p.channel
+		streams.Channel = func(program io.ReadWriteCloser) {
+			p.channel = nil
+			s.work.Go(func() { connect(program, stream) })
+		}
+	}
+	return streams, p, err
+}
+
+// connect moves what a program and the server say to each other on its channel, until the server closes
+// it. It may last longer than the command, as what the program said must still arrive.
+func connect(program io.ReadWriteCloser, stream *yamux.Stream) {
+	var words sync.WaitGroup
+	words.Go(func() {
+		io.CopyBuffer(onlyWriter{stream}, onlyReader{program}, make([]byte, chunk))
+		stream.Close()
+	})
+	buf := make([]byte, chunk)
+	io.CopyBuffer(onlyWriter{program}, onlyReader{stream}, buf)
+	// The program may be gone, and the server not know yet.
+	io.CopyBuffer(onlyWriter{io.Discard}, onlyReader{stream}, buf)
+	stream.SetWriteDeadline(expired)
+	program.Close()
+	words.Wait()
+}

@@ -1,0 +1,106 @@
+package call
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// sandbox is one that is far away.
+type sandbox struct {
+	line  *Line
+	spec  backends.Spec
+	wall  time.Duration
+	socks []socket     // in the order of sockets
+	open  atomic.Int64 // connections that came as streams
+
+	mu      sync.Mutex
+	closing bool
+	running int // commands
+	using   sync.WaitGroup
+}
+
+// patience is how long the init may take for what takes it a moment.
+const patience = 30 * time.Second
+
+// Files implements [backends.Sandbox].
+func (s *sandbox) Files() backends.Files { return files{s.line} }
+
+// Usage implements [backends.Sandbox].
+func (s *sandbox) Usage() backends.Usage {
+	m, err := s.line.tell(request{Op: opUsage}, patience)
+	if err != nil || m.Usage == nil {
+		return backends.Usage{}
+	}
+	u := *m.Usage
+	return backends.Usage{CPU: max(u.CPU, 0), Memory: max(u.Memory, 0), Disk: max(u.Disk, 0), Processes: max(u.Processes, 0)}
+}
+
+// Limit implements [backends.Sandbox].
+func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
+	m, err := s.line.tell(request{Op: opLimit, Limit: &l}, patience)
+	if err != nil {
+		var zero backends.Limits
+		if m.Limits != nil {
+			zero = *m.Limits
+		}
+		return zero, err
+	}
+	if m.Limits == nil || m.Limits.RAM <= 0 || m.Limits.Wall <= 0 || m.Limits.CPU <= 0 || m.Limits.Processes <= 0 || m.Limits.Disk <= 0 {
+		return backends.Limits{}, s.line.breach("no limits")
+	}
+	return *m.Limits, nil
+}
+
+// use keeps the sandbox from being closed under a command, until the returned function is called.
+func (s *sandbox) use() (done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return nil, errors.New("the sandbox is closed")
+	}
+	s.running++
+	s.using.Add(1)
+	return func() {
+		s.mu.Lock()
+		s.running--
+		s.mu.Unlock()
+		s.using.Done()
+	}, nil
+}
+
+// farewell is how long commands that are under way may take to end when the sandbox is closed.
+const farewell = 5 * time.Second
+
+// Close implements [backends.Sandbox].
+func (s *sandbox) Close() error {
+	s.mu.Lock()
+	first, running := !s.closing, s.running
+	s.closing = true
+	s.mu.Unlock()
+	if first && running > 0 {
+		s.dismiss()
+	}
+	err := s.line.Close()
+	s.shut()
+	return err
+}
+
+// dismiss has the init close the real sandbox, so that it can say what became of the commands.
+func (s *sandbox) dismiss() {
+	late := time.After(farewell)
+	ended := make(chan struct{})
+	go func() {
+		s.line.tell(request{Op: opClose}, farewell)
+		s.using.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-late:
+	case <-s.line.Lost():
+	}
+}

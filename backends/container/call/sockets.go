@@ -1,0 +1,77 @@
+package call
+
+import (
+	"net"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// socket is one of a sandbox's: it has a listener, or is for packets.
+type socket struct {
+	listener net.Listener
+	packets  net.PacketConn
+}
+
+func (s socket) close() {
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	if s.packets != nil {
+		s.packets.Close()
+	}
+}
+
+func closeAll(all []socket) {
+	for _, s := range all {
+		s.close()
+	}
+}
+
+// sockets are all that a sandbox has, in the order in which both sides count them.
+func sockets(box backends.Sandbox) (all []socket) {
+	for _, l := range box.Listeners() {
+		all = append(all, socket{listener: l})
+	}
+	g := box.Gateway()
+	if g.DNS == nil {
+		return all
+	}
+	all = append(all, socket{packets: g.DNS}, socket{listener: g.DNSStream})
+	for _, l := range g.Doors {
+		all = append(all, socket{listener: l})
+	}
+	return all
+}
+
+// Listeners implements [backends.Sandbox].
+func (s *sandbox) Listeners() []net.Listener { return listeners(s.socks[:len(s.spec.Listen)]) }
+
+// Gateway implements [backends.Sandbox].
+func (s *sandbox) Gateway() backends.Sockets {
+	all := s.socks[len(s.spec.Listen):]
+	if len(all) == 0 {
+		return backends.Sockets{}
+	}
+	return backends.Sockets{DNS: all[0].packets, DNSStream: all[1].listener, Doors: listeners(all[2:])}
+}
+
+func listeners(all []socket) (out []net.Listener) {
+	for _, s := range all {
+		out = append(out, s.listener)
+	}
+	return out
+}
+
+// shut closes them.
+func (s *sandbox) shut() { closeAll(s.socks) }
+
+// count is how many sockets a message tells of, and packets which of them is for packets, -1 for none.
+func (b built) count() (n, packets int) {
+	if !b.Gateway {
+		return b.Listeners, -1
+	}
+	return b.Listeners + 2 + b.Doors, b.Listeners
+}
+
+// mostSockets is far above what any sandbox has.
+const mostSockets = 1024

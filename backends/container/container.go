@@ -1,0 +1,190 @@
+// Package container is what Podman and Docker share: a program runs in a container of an engine, in
+// which our own binary is PID 1.
+//
+// An [Engine] makes and ends containers. Everything else is here: what a container is made of, how it
+// is hardened, which image it comes from, who it runs as, and what is left when a server was killed.
+// Package call is how the server and PID 1 talk, package inside is PID 1, package image has our own
+// images.
+//
+// Libraries: hashicorp/yamux carries several streams over one connection (in package call);
+// moby/profiles has the list of system calls that ours is made from.
+package container
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Engine makes containers. All methods may be called concurrently. Errors that say that the engine can't be
+// used here, or that something has to be done first, are a *backends.Refusal.
+type Engine interface {
+	// Name is "podman" or "docker".
+	Name() string
+
+	// Info says what answers. It connects if nothing has yet.
+	Info(ctx context.Context) (Info, error)
+
+	// Image looks an image up that the engine has; ErrNoImage if it has not.
+	Image(ctx context.Context, reference string) (Image, error)
+	// Images lists those with a label ("key" or "key=value").
+	Images(ctx context.Context, label string) ([]Image, error)
+	// Pull fetches one. progress gets lines for people, from one goroutine.
+	Pull(ctx context.Context, reference string, progress func(line string)) error
+	// Build makes one from a tar archive with a Containerfile.
+	Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string, progress func(line string)) error
+
+	// Create makes a container, which does not run yet, and returns the engine's id for it. When it
+	// ends, the engine removes it with its anonymous volumes.
+	Create(ctx context.Context, c Container) (id string, err error)
+	// Attach connects with the standard input and output of a container with Stdin, before it is
+	// started. What it says on its standard error goes to Container.Stderr. Closing ends its input.
+	Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error)
+	// Start starts it, once.
+	Start(ctx context.Context, id string) error
+	// Update changes the limits of one that runs.
+	Update(ctx context.Context, id string, r Resources) error
+	// Wait returns what became of one when it has ended, also if it was removed since. It may be
+	// called before Start, and must be called to learn how it ended.
+	Wait(ctx context.Context, id string) (Exit, error)
+	// Remove kills and removes it with its anonymous volumes, and returns when it is gone. One that
+	// does not exist is no error.
+	Remove(ctx context.Context, id string) error
+	// List lists containers with a label ("key" or "key=value"), also those that do not run.
+	List(ctx context.Context, label string) ([]Listed, error)
+
+	// Seed makes a named volume with what is in a tar archive, unless there is one of that name. It
+	// is for engines that can't mount files of this host.
+	Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error
+
+	// Close closes connections.
+	Close() error
+}
+
+// ErrNoImage is that the engine does not have an image.
+var ErrNoImage = errors.New("no such image")
+
+// Info is what an engine is.
+type Info struct {
+	Version  string
+	API      string // version of its API that is spoken
+	Address  string // where it was reached, for people
+	Rootless bool   // it runs as an ordinary user, and containers are in a user namespace of that user
+	UserNS   bool   // containers are in a user namespace (rootless, or users are mapped)
+	Local    bool   // it runs on this machine and sees our files: they can be mounted
+	SELinux  bool   // containers may not touch files that are not labelled for them
+	CgroupV2 bool
+	Limits   bool   // memory, pids and cpu limits are in force
+	Runtime  string // the OCI runtime that is used: "runc", "crun"
+	Arch     string // GOARCH of the machine on which containers run
+	OS       string // "linux"
+	Hint     string // something that people should know, such as that crun can't run here and runc is used
+}
+
+// Image is one that an engine has.
+type Image struct {
+	ID      string   // of the engine, "sha256:..."; containers are made from it
+	Names   []string // repository:tag
+	Digest  string   // repository@sha256:... as the registry has it, "" for one that was made here
+	Arch    string
+	Env     []string
+	Volumes []string // paths
+	Labels  map[string]string
+	Size    int64 // bytes
+	Created time.Time
+}
+
+// Container is what an engine is to make. Whatever it does not name is as closed as the engine can: no
+// network, no capabilities, no new privileges, a read-only root folder, no devices but the usual harmless
+// ones and GPUs, its own cgroup, IPC, PID, UTS namespaces, no log, no health check, no restart, no other init, and nothing of the
+// image's user, entrypoint, command, volumes and working folder.
+type Container struct {
+	Name     string
+	Image    string // id
+	Args     []string
+	User     string // "uid:gid", numbers
+	KeepID   bool   // rootless Podman: the user in the container is the user of the host
+	Hostname string
+	Env      []string
+	Labels   map[string]string
+	Tmpfs    []Tmpfs
+	Shm      int64 // bytes of /dev/shm
+	Binds    []Bind
+	Volumes  []string // of the image: each is covered by an empty, read-only tmpfs
+	Resources
+	Files    uint64            // RLIMIT_NOFILE, soft and hard
+	Sysctls  map[string]string // of namespaces of its own
+	Masked   []string          // folders, besides those that the engine hides, that are to be empty
+	Seccomp  string            // a profile as moby writes them (JSON); an engine that is not local may leave it out
+	GPUs     []string          // indices, or "all"
+	Stdin    bool              // it will be attached
+	CgroupNS bool              // it is to have one (not on engines that do not know it)
+}
+
+// Resources are the limits that an engine sets.
+type Resources struct {
+	Memory int64 // bytes, swap included
+	PIDs   int64
+	CPU    float64 // cores
+}
+
+// Tmpfs is a file system in memory.
+type Tmpfs struct {
+	Path string
+	Size int64  // bytes
+	Mode uint32 // permission bits
+	Exec bool
+}
+
+// Bind shows a path of the host, or a named volume.
+type Bind struct {
+	Host   string // absolute; or a volume's name
+	Inside string
+	Write  bool
+}
+
+// Exit is how a container ended.
+type Exit struct {
+	Code    int
+	OOM     bool   // the kernel killed something in it for want of memory
+	Removed bool   // it was gone before we asked: somebody else removed it, or the engine did when it had ended
+	Why     string // in the engine's words, if it has any
+}
+
+// Listed is a container as a list shows it.
+type Listed struct {
+	ID      string
+	Name    string
+	Running bool
+	Labels  map[string]string
+}
+
+// Labels on what we make.
+const (
+	LabelInstance = "sandboxmcp.instance" // of the server that made it: the name of its lock
+	LabelState    = "sandboxmcp.state"    // of the folder with the locks: whoever does not share it can't judge
+	LabelID       = "sandboxmcp.id"       // of the run or session, once there is one
+	LabelImage    = "sandboxmcp.image"    // on images that we build: the language
+	LabelSeed     = "sandboxmcp.seed"     // on volumes with our binary: its hash
+)
+
+// Paths inside of a container.
+const (
+	Home       = "/.sandboxmcp"        // ours
+	InitPath   = Home + "/init"        // the binary; that it is called so makes it take over
+	SocketPath = Home + "/line/socket" // where the server listens
+	Workspace  = "/workspace"
+)
+
+// Config is what the operator decides about containers of one engine.
+type Config struct {
+	Images   map[string]string // by language: "python", "node", "shell", "r"
+	Pull     string            // "missing" (default): fetch images that are not there; "never"
+	Progress func(line string) // of a pull; may be nil
+	StateDir string            // for locks and sockets; absolute
+	Ahead    int               // containers to keep started, each for one sandbox; as many for each of the last few kinds that were asked for
+	Labels   map[string]string // on all containers
+	Binary   string            // our own, static, for Linux and the engine's architecture; "" is the running one
+	Attach   bool              // talk over attached streams also where a socket could be mounted
+}

@@ -1,0 +1,143 @@
+package enginetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// api asks an engine at a socket. Podman answers the same paths as Docker does.
+func api(socket, method, path string, body io.Reader) ([]byte, error) {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+		DisableKeepAlives: true,
+	}
+	client := &http.Client{Transport: transport, Timeout: time.Minute}
+	r, err := http.NewRequest(method, "http://engine"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/x-tar")
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode >= 400 {
+		err = fmt.Errorf("%s %s: %s %.500s", method, path, answer.Status, text)
+	}
+	return text, err
+}
+
+// listed is a container in an engine's list.
+type listed struct {
+	ID     string `json:"Id"`
+	Names  []string
+	Labels map[string]string
+	State  string
+}
+
+func containers(socket string) (all []listed, err error) {
+	text, err := api(socket, "GET", "/v1.40/containers/json?all=1", nil)
+	if err != nil {
+		return nil, err
+	}
+	return all, json.Unmarshal(text, &all)
+}
+
+// removeContainers removes all, so that an engine ends at once and leaves no cgroups.
+func (k *keeper) removeContainers() {
+	socket := k.dir + "/" + k.kind + ".sock"
+	all, _ := containers(socket)
+	for _, c := range all {
+		path := "/v1.40/containers/" + c.ID + "?force=1&v=1"
+		if k.kind == "podman" { // which sends SIGTERM first, and waits
+			path = "/v4.0.0/libpod/containers/" + c.ID + "?force=true&v=true&timeout=0"
+		}
+		api(socket, "DELETE", path, nil)
+	}
+}
+
+// Left returns a function for backendtest's Options.Left: containers that have the id in their name or
+// labels, and volumes that do. Removal may take a moment when a sandbox was closed.
+func Left(engineURL string) func(t testing.TB, id string) []string {
+	return func(t testing.TB, id string) (found []string) {
+		t.Helper()
+		for range 50 {
+			if found = remains(t, engineURL, id); len(found) == 0 {
+				return nil
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return found
+	}
+}
+
+func remains(t testing.TB, engineURL, id string) (found []string) {
+	t.Helper()
+	socket := strings.TrimPrefix(engineURL, "unix://")
+	all, err := containers(socket)
+	if err != nil {
+		t.Fatalf("list containers: %v", err)
+	}
+	for _, c := range all {
+		if text := strings.ToLower(fmt.Sprint(c)); strings.Contains(text, strings.ToLower(id)) {
+			found = append(found, "container "+text)
+		}
+	}
+	var volumes struct {
+		Volumes []struct{ Name, Mountpoint string }
+	}
+	text, err := api(socket, "GET", "/v1.40/volumes", nil)
+	if err == nil {
+		err = json.Unmarshal(text, &volumes)
+	}
+	if err != nil {
+		t.Fatalf("list volumes: %v", err)
+	}
+	for _, v := range volumes.Volumes {
+		if !strings.HasPrefix(v.Name, "sandboxmcp-") { // seeds stay
+			found = append(found, "volume "+v.Name)
+		}
+	}
+	return found
+}
+
+// Everything lists all containers, volumes and mounts of an engine, for comparing before and after.
+func Everything(t testing.TB, engineURL string) []string {
+	t.Helper()
+	found := remains(t, engineURL, "")
+	e := find(t, engineURL)
+	for _, point := range mountsBelow(fmt.Sprintf("/proc/%d/mountinfo", e.keeper.Process.Pid), e.dir) {
+		found = append(found, "mount "+point)
+	}
+	return found
+}
+
+// load gives an engine images as `docker save` writes them.
+func load(engineURL string, archive io.Reader) error {
+	u, err := url.Parse(engineURL)
+	if err != nil {
+		return err
+	}
+	answer, err := api(u.Path, "POST", "/v1.40/images/load?quiet=1", archive)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(string(answer), "errorDetail") {
+		return fmt.Errorf("load: %s", answer)
+	}
+	return nil
+}

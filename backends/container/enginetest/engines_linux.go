@@ -1,0 +1,100 @@
+package enginetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"strings"
+	"testing"
+)
+
+// Docker returns the URL of a dockerd of this process's own. It skips where there is none.
+func Docker(t testing.TB) string {
+	t.Helper()
+	return use(t, "docker").url()
+}
+
+// Podman returns the URL of a podman service of this process's own, rootless if we are not root. It
+// skips where there is none.
+func Podman(t testing.TB) string {
+	t.Helper()
+	return use(t, "podman").url()
+}
+
+func (e *engine) url() string {
+	if e.address != "" {
+		return "ssh://" + e.address
+	}
+	return "unix://" + e.dir + "/" + e.kind + ".sock"
+}
+
+// missing says what this machine lacks for an engine.
+func missing(kind string) error {
+	for _, name := range map[string][]string{"docker": {"dockerd"}, "podman": {"podman"}, "ssh docker": {"sshd", "ssh-keygen", "docker"}, "ssh podman": {"sshd", "ssh-keygen"}}[kind] {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("%s is not installed", name)
+		}
+	}
+	if os.Geteuid() == 0 || strings.HasPrefix(kind, "ssh") {
+		return nil
+	}
+	if kind == "docker" {
+		return errors.New("only root can start a dockerd")
+	}
+	return rootless()
+}
+
+// rootless says why an ordinary user can't have containers here.
+func rootless() error {
+	if _, err := exec.LookPath("newuidmap"); err != nil {
+		return errors.New("newuidmap is not installed")
+	}
+	me, err := user.Current()
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{"/etc/subuid", "/etc/subgid"} {
+		text, _ := os.ReadFile(file)
+		if !bytes.HasPrefix(text, []byte(me.Username+":")) && !bytes.Contains(text, []byte("\n"+me.Username+":")) {
+			return fmt.Errorf("%s has no range for %s", file, me.Username)
+		}
+	}
+	if out, err := exec.Command("unshare", "--user", "--map-root-user", "true").CombinedOutput(); err != nil {
+		return fmt.Errorf("no user namespaces: %v %s", err, out)
+	}
+	return nil
+}
+
+// command is what an engine is started with. Each has its own storage, sockets and locks.
+func command(kind, dir string) []string {
+	switch kind {
+	case "docker":
+		return []string{"dockerd", "--data-root", dir + "/data", "--exec-root", dir + "/exec", "--pidfile", dir + "/pid", "--config-file", dir + "/daemon.json",
+			"--host", "unix://" + dir + "/docker.sock", "--cgroup-parent", cgroupParent(dir),
+			"--iptables=false", "--ip6tables=false", "--bridge=none"} // nothing of the host's network is touched
+	case "podman":
+		return append(podman(dir), "system", "service", "--time=0", "unix://"+dir+"/podman.sock")
+	}
+	return []string{"sshd", "-D", "-e", "-f", dir + "/sshd_config"}
+}
+
+// podman is the program with its global options. Locks and state of a podman are in folders that all
+// of a user's podmans share, unless they are told otherwise.
+func podman(dir string) []string {
+	args := []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run", "--tmpdir", dir + "/tmp",
+		"--network-config-dir", dir + "/net", "--events-backend=file"}
+	if os.Geteuid() != 0 {
+		// The default may be vfs, which copies an image for each container.
+		args = append(args, "--storage-driver=overlay", "--cgroup-manager=cgroupfs")
+	}
+	if _, err := exec.LookPath("runc"); err == nil {
+		args = append(args, "--runtime=runc") // crun refuses hosts with both versions of cgroups
+	}
+	return args
+}
+
+// cgroupParent names the cgroup of an engine, in a way that nobody takes for a sandbox's.
+func cgroupParent(dir string) string { return strings.TrimPrefix(dir, "/tmp") }

@@ -1,0 +1,161 @@
+package enginetest
+
+import (
+	"archive/tar"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// The images that there are for tests: names for Image.
+const (
+	// Plain has bash, Python and Node, and a configuration without anything special.
+	Plain = "plain"
+	// Hostile has the same, and a configuration that interferes wherever it can. Its volume
+	// /image/volume has a program that must not be there when it runs.
+	Hostile = "hostile"
+	// Setuid has bash, and programs that are set-user-ID root or have capabilities.
+	Setuid = "setuid"
+	// Links has bash, and links where sandboxes have folders and files.
+	Links = "links"
+	// Full has bash, and 100,000 files in /workspace.
+	Full = "full"
+	// Bare has Python and its libraries, and nothing else: no /etc, no /tmp, no shell.
+	Bare = "bare"
+)
+
+// recipe is what an image is made of.
+type recipe struct {
+	layers []string
+	config map[string]any // as in the image specification
+}
+
+func recipes() map[string]recipe {
+	return map[string]recipe{
+		Plain:   {[]string{"system", "python", "node"}, map[string]any{"Cmd": []string{"bash"}, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}},
+		Hostile: {[]string{"system", "python", "node", "volume"}, hostile()},
+		Setuid:  {[]string{"system", "setuid"}, nil},
+		Links:   {[]string{"system", "links"}, nil},
+		Full:    {[]string{"system", "full"}, nil},
+		Bare:    {[]string{"bare"}, nil},
+	}
+}
+
+// Images returns references by language of one image that an engine of this test has from now on. It is
+// the hostile one: nothing of its configuration may have any effect.
+func Images(t testing.TB, engineURL string) map[string]string {
+	t.Helper()
+	reference := Image(t, engineURL, Hostile)
+	return map[string]string{"python": reference, "node": reference, "shell": reference}
+}
+
+// Image gives an engine one of the images and returns its reference.
+func Image(t testing.TB, engineURL, name string) string {
+	t.Helper()
+	e := find(t, engineURL)
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	reference := "localhost/sandboxmcp-test:" + name
+	if e.images[name] {
+		return reference
+	}
+	begun := time.Now()
+	r, ok := recipes()[name]
+	if !ok {
+		t.Fatalf("no image is called %q", name)
+	}
+	var layers []layer
+	var size int64
+	for _, name := range r.layers {
+		l, err := cachedLayer(e.dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers = append(layers, l)
+		size += l.size
+	}
+	from, to := io.Pipe()
+	go func() { to.CloseWithError(archive(to, reference, layers, r.config)) }()
+	if err := load(engineURL, from); err != nil {
+		t.Fatalf("image %s: %v", name, err)
+	}
+	from.Close()
+	t.Logf("image %s: %d MB in %v", name, size>>20, time.Since(begun).Round(time.Millisecond))
+	e.images[name] = true
+	return reference
+}
+
+// cachedLayer makes a layer when it is first asked for, in an engine's folder: its keeper removes it. It
+// is called with mine locked.
+func cachedLayer(dir, name string) (layer, error) {
+	if l, ok := mine.layers[name]; ok {
+		return l, nil
+	}
+	if mine.layers == nil {
+		mine.layers = map[string]layer{}
+	}
+	seen := map[string]bool{}
+	if fill := alone()[name]; fill != nil {
+		l, err := makeLayer(dir, name, seen, fill)
+		mine.layers[name] = l
+		return l, err
+	}
+	// Those of the main image are made together, so that each library is in one of them.
+	for _, part := range []struct {
+		name string
+		fill func(*layerWriter)
+	}{{"system", system}, {"python", python}, {"node", node}} {
+		l, err := makeLayer(dir, part.name, seen, part.fill)
+		if err != nil {
+			return layer{}, err
+		}
+		mine.layers[part.name] = l
+	}
+	return mine.layers[name], nil
+}
+
+// archive writes an image as `docker save` does.
+func archive(to io.Writer, reference string, layers []layer, config map[string]any) error {
+	var sums, files []string
+	for _, l := range layers {
+		sums = append(sums, "sha256:"+l.sum)
+		files = append(files, l.sum+".tar")
+	}
+	if config == nil {
+		config = map[string]any{}
+	}
+	description, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux", "created": "2024-01-01T00:00:00Z", "config": config,
+		"rootfs": map[string]any{"type": "layers", "diff_ids": sums},
+	})
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(description)
+	name := hex.EncodeToString(sum[:]) + ".json"
+	manifest, err := json.Marshal([]any{map[string]any{"Config": name, "RepoTags": []string{reference}, "Layers": files}})
+	if err != nil {
+		return err
+	}
+	l := &layerWriter{w: tar.NewWriter(to)}
+	l.text(name, 0o644, string(description))
+	l.text("manifest.json", 0o644, string(manifest))
+	for i, from := range layers {
+		f, err := os.Open(from.file)
+		if err != nil {
+			return err
+		}
+		l.put(&tar.Header{Typeflag: tar.TypeReg, Name: files[i], Mode: 0o644, Size: from.size}, f)
+		f.Close()
+	}
+	if l.err != nil {
+		return fmt.Errorf("write image: %w", l.err)
+	}
+	return l.w.Close()
+}

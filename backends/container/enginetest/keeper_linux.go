@@ -1,0 +1,269 @@
+package enginetest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeper is the process between a test and its engine.
+type keeper struct {
+	kind, dir string
+	log       *os.File
+	engine    *os.Process
+
+	mu    sync.Mutex
+	ended map[int]chan struct{} // by pid, of those that we wait for
+}
+
+// keep starts an engine, holds it as long as standard input is open, and then removes all that is of it.
+func keep(kind, dir string) int {
+	runtime.LockOSThread() // the engine dies with the thread that started it
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
+	k := &keeper{kind: kind, dir: dir, ended: map[int]chan struct{}{}}
+	err := k.prepare()
+	if err == nil {
+		go k.reap()
+		err = k.start()
+	}
+	k.say(err)
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		if lines.Text() == "restart" {
+			k.stop(unix.SIGKILL)
+			k.say(k.start())
+		}
+	}
+	k.removeContainers()
+	k.stop(unix.SIGTERM)
+	k.killBelow()
+	k.removeFiles()
+	return 0
+}
+
+// say tells the test how it went, in one line.
+func (k *keeper) say(err error) {
+	if err == nil {
+		fmt.Println("ready")
+		return
+	}
+	log, _ := os.ReadFile(k.dir + "/log")
+	fmt.Println(strings.ReplaceAll(err.Error()+"\n"+string(log[max(0, len(log)-2000):]), "\n", "\t"))
+}
+
+// prepare makes the surroundings of an engine. What root's engines keep in folders of the whole host
+// is hidden by mounts of our own: /dev/shm has the locks of all podmans, which a new one clears, and
+// /run/netns their networks; sshd asks for a folder below /run.
+func (k *keeper) prepare() (err error) {
+	for _, name := range []string{"home", "xdg", "net"} {
+		if err := os.MkdirAll(filepath.Join(k.dir, name), 0o700); err != nil {
+			return err
+		}
+	}
+	if k.log, err = os.Create(k.dir + "/log"); err != nil {
+		return err
+	}
+	if err := os.WriteFile(k.dir+"/daemon.json", []byte("{}"), 0o600); err != nil {
+		return err
+	}
+	// Orphans of the engine, such as conmon and containerd's shims, become our children.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become subreaper: %w", err)
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount(2) /: %w", err)
+	}
+	hidden := map[string][]string{"podman": {"/dev/shm", "/run/netns"}, "ssh docker": {"/run"}, "ssh podman": {"/run"}}[k.kind]
+	for _, path := range hidden {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+			return fmt.Errorf("mount(2) %s: %w", path, err)
+		}
+	}
+	if strings.HasPrefix(k.kind, "ssh") {
+		return os.Mkdir("/run/sshd", 0o755)
+	}
+	return nil
+}
+
+// start starts the engine and waits until it answers.
+func (k *keeper) start() error {
+	args := command(k.kind, k.dir)
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	args[0] = path // sshd wants it so
+	ended, err := k.run(args...)
+	if err != nil {
+		return err
+	}
+	for begun := time.Now(); time.Since(begun) < 45*time.Second; time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-ended:
+			return errors.New("it ended at once")
+		default:
+		}
+		if k.answers() {
+			return nil
+		}
+	}
+	return errors.New("it does not answer")
+}
+
+func (k *keeper) answers() bool {
+	if strings.HasPrefix(k.kind, "ssh") {
+		log, _ := os.ReadFile(k.dir + "/log")
+		return bytes.Contains(log, []byte("Server listening"))
+	}
+	_, err := api(k.dir+"/"+k.kind+".sock", "GET", "/_ping", nil)
+	return err == nil
+}
+
+// run starts a program and returns a channel that is closed when it has ended. The engine dies with us
+// if somebody kills us.
+func (k *keeper) run(args ...string) (<-chan struct{}, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := exec.Command(args[0], args[1:]...)
+	c.Stdout, c.Stderr, c.Dir = k.log, k.log, "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	k.engine = c.Process
+	ended := make(chan struct{})
+	k.ended[c.Process.Pid] = ended
+	return ended, nil
+}
+
+// reap waits for all children, also those that were adopted.
+func (k *keeper) reap() {
+	for {
+		pid, err := unix.Wait4(-1, nil, 0, nil)
+		if err == unix.ECHILD {
+			time.Sleep(10 * time.Millisecond)
+		}
+		k.mu.Lock()
+		if ended := k.ended[pid]; ended != nil {
+			close(ended)
+			delete(k.ended, pid)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// stop ends the engine with a signal, or with SIGKILL if it does not obey.
+func (k *keeper) stop(s os.Signal) {
+	if k.engine == nil {
+		return
+	}
+	k.mu.Lock()
+	ended := k.ended[k.engine.Pid]
+	k.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	k.engine.Signal(s)
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		k.engine.Kill()
+		<-ended
+	}
+}
+
+// killBelow kills what the engine left running: whatever loses its parent comes to us.
+func (k *keeper) killBelow() {
+	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+		below := children()
+		if len(below) == 0 {
+			return
+		}
+		for _, pid := range below {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+// children lists the processes of which we are the parent.
+func children() []int {
+	var found []int
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		_, rest, _ := strings.Cut(string(text), ") ")
+		var state string
+		var parent, pid int
+		fmt.Sscan(rest, &state, &parent)
+		if fmt.Sscan(string(text), &pid); parent == os.Getpid() {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// removeFiles removes mounts, cgroups and the folder. A rootless engine's files belong to users whom
+// only the engine's own namespace has.
+func (k *keeper) removeFiles() {
+	if os.Geteuid() != 0 && k.kind == "podman" {
+		if ended, err := k.run(append(podman(k.dir), "unshare", "rm", "-rf", k.dir+"/root", k.dir+"/run")...); err == nil {
+			<-ended
+		}
+		k.killBelow() // the process that keeps that namespace
+	}
+	points := mountsBelow("/proc/self/mountinfo", k.dir)
+	slices.Reverse(points) // the last is on top
+	for _, point := range points {
+		unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, cgroupParent(k.dir)) {
+			removeCgroup(path)
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	os.RemoveAll(k.dir)
+}
+
+// removeCgroup removes a cgroup with those below. They have no files that can be removed.
+func removeCgroup(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeCgroup(filepath.Join(dir, e.Name()))
+		}
+	}
+	os.Remove(dir)
+}
+
+// mountsBelow lists the mount points in and at a folder.
+func mountsBelow(mountinfo, dir string) []string {
+	text, _ := os.ReadFile(mountinfo)
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
+			found = append(found, fields[4])
+		}
+	}
+	return found
+}

@@ -1,0 +1,177 @@
+package enginetest
+
+import (
+	"archive/tar"
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// layer is a file system layer of an image, in a file.
+type layer struct {
+	file string
+	size int64
+	sum  string // SHA-256 of the file, hex
+}
+
+// layerWriter makes a layer of this machine's files and of made-up ones.
+type layerWriter struct {
+	w       *tar.Writer
+	seen    map[string]bool // of all layers below, too
+	without string          // a folder that is not copied, "" for none
+	err     error           // the first
+}
+
+// makeLayer writes a layer into a folder. What is in seen is left out, and what is written is added to it.
+func makeLayer(dir, name string, seen map[string]bool, fill func(*layerWriter)) (layer, error) {
+	f, err := os.Create(filepath.Join(dir, name+".tar"))
+	if err != nil {
+		return layer{}, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	to := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<20)
+	l := &layerWriter{w: tar.NewWriter(to), seen: seen}
+	fill(l)
+	for _, end := range []func() error{l.w.Close, to.Flush} {
+		if err := end(); l.err == nil {
+			l.err = err
+		}
+	}
+	if l.err != nil {
+		return layer{}, fmt.Errorf("layer %s: %w", name, l.err)
+	}
+	size, err := f.Seek(0, io.SeekCurrent)
+	return layer{f.Name(), size, hex.EncodeToString(sum.Sum(nil))}, err
+}
+
+// put writes one entry, which all own root.
+func (l *layerWriter) put(h *tar.Header, content io.Reader) {
+	if l.err != nil {
+		return
+	}
+	h.Name = strings.TrimPrefix(h.Name, "/")
+	h.Uid, h.Gid, h.Uname, h.Gname, h.ModTime = 0, 0, "", "", time.Unix(1_700_000_000, 0)
+	if h.PAXRecords != nil {
+		h.Format = tar.FormatPAX
+	}
+	if l.err = l.w.WriteHeader(h); l.err == nil && content != nil {
+		_, l.err = io.Copy(l.w, content)
+	}
+}
+
+func (l *layerWriter) dir(name string, mode int64) {
+	l.put(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode}, nil)
+}
+
+func (l *layerWriter) link(name, to string) {
+	l.put(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}, nil)
+}
+
+func (l *layerWriter) text(name string, mode int64, content string) {
+	l.put(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, strings.NewReader(content))
+}
+
+// add copies a path of this machine, with the folders above it, the links on the way and what they lead
+// to. A path that is not there is passed over.
+func (l *layerWriter) add(path string) {
+	at, parts := "/", strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
+	for i, name := range parts {
+		at = filepath.Join(at, name)
+		info, err := os.Lstat(at)
+		if err != nil || l.err != nil {
+			return
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			l.entry(at, info, "")
+			continue
+		}
+		to, err := os.Readlink(at)
+		if err != nil {
+			return
+		}
+		l.entry(at, info, to)
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(at), to)
+		}
+		l.add(filepath.Join(append([]string{to}, parts[i+1:]...)...))
+		return
+	}
+}
+
+func (l *layerWriter) entry(path string, info fs.FileInfo, to string) {
+	if l.without != "" && strings.HasPrefix(path+"/", l.without+"/") {
+		return
+	}
+	if l.seen[path] || !info.Mode().IsRegular() && !info.IsDir() && to == "" {
+		return
+	}
+	l.seen[path] = true
+	h, err := tar.FileInfoHeader(info, to)
+	if err != nil {
+		l.err = err
+		return
+	}
+	h.Name = path
+	if !info.Mode().IsRegular() {
+		l.put(h, nil)
+		return
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return // what we may not read is not for programs either
+	}
+	defer f.Close()
+	l.put(h, io.LimitReader(f, info.Size()))
+}
+
+// tree copies a folder without those below it whose names are in skip.
+func (l *layerWriter) tree(dir string, skip ...string) {
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		for _, name := range skip {
+			if ok, _ := filepath.Match(name, d.Name()); ok && path != dir && d.IsDir() {
+				return filepath.SkipDir
+			}
+		}
+		l.add(path)
+		return nil
+	})
+}
+
+var libraryPath = regexp.MustCompile(`(?m)(?:=>|^\t)\s*(/\S+) \(0x`)
+
+// programs copies programs and shared objects with the libraries that they need.
+func (l *layerWriter) programs(paths ...string) {
+	for _, path := range paths {
+		l.add(path)
+	}
+	out, _ := exec.Command("ldd", paths...).Output() // fails for those that are scripts
+	for _, m := range libraryPath.FindAllStringSubmatch(string(out), -1) {
+		l.add(m[1])
+	}
+}
+
+// found resolves names in the system's folders of programs, and leaves out what is not there.
+func found(names ...string) (paths []string) {
+	for _, name := range names {
+		for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
+			if _, err := os.Stat(dir + name); err == nil {
+				paths = append(paths, dir+name)
+				break
+			}
+		}
+	}
+	return paths
+}

@@ -1,0 +1,189 @@
+package enginetest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What makes a test binary a keeper: which engine, and the folder it may use.
+const (
+	roleVariable   = "SANDBOXMCP_TEST_ENGINE"
+	folderVariable = "SANDBOXMCP_TEST_FOLDER"
+)
+
+// mine are the engines of this process. They are shared by all tests, because one takes a second to
+// start and its images several.
+var mine struct {
+	mu      sync.Mutex
+	running bool // Main is
+	engines map[string]*engine
+	layers  map[string]layer // of images
+}
+
+// engine is one that runs, or the reason why it does not.
+type engine struct {
+	kind, dir string
+	keeper    *exec.Cmd
+	in        io.WriteCloser
+	out       *bufio.Reader
+	address   string // of an sshd
+	images    map[string]bool
+	missing   error // the machine does not have what it takes
+	broken    error
+}
+
+// Main runs the tests and ends their engines. TestMain must hand its result to os.Exit; it must not do
+// anything before that a keeper should not do, too.
+func Main(m *testing.M) int {
+	if kind := os.Getenv(roleVariable); kind != "" {
+		return keep(kind, os.Getenv(folderVariable))
+	}
+	mine.running = true
+	defer end()
+	return m.Run()
+}
+
+func end() {
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	for _, e := range mine.engines {
+		if e.keeper != nil {
+			e.in.Close()
+		}
+	}
+	for _, e := range mine.engines {
+		if e.keeper != nil {
+			e.keeper.Wait()
+		}
+	}
+}
+
+// use returns the engine of a kind, and starts it if it is the first time.
+func use(t testing.TB, kind string) *engine {
+	t.Helper()
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	if !mine.running {
+		t.Fatal("TestMain does not call enginetest.Main")
+	}
+	e := mine.engines[kind]
+	if e == nil {
+		e = &engine{kind: kind, images: map[string]bool{}}
+		if e.missing = missing(kind); e.missing == nil {
+			e.broken = e.start()
+		}
+		if mine.engines == nil {
+			mine.engines = map[string]*engine{}
+		}
+		mine.engines[kind] = e
+	}
+	if e.missing != nil {
+		thing, _, _ := strings.Cut(kind, " ")
+		Missing(t, thing, e.missing.Error())
+	}
+	if e.broken != nil {
+		t.Fatalf("start %s: %v", kind, e.broken)
+	}
+	return e
+}
+
+// Missing skips a test for want of a thing, or fails it where SANDBOXMCP_TEST_REQUIRE names the thing or
+// "all".
+func Missing(t testing.TB, thing, why string) {
+	t.Helper()
+	required := strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ",")
+	if slices.Contains(required, thing) || slices.Contains(required, "all") {
+		t.Fatalf("%s is required here: %s", thing, why)
+	}
+	t.Skipf("%s: %s", thing, why)
+}
+
+// start starts a keeper and waits until its engine answers. The environment is not this process's,
+// which tests may have poisoned, and neither are the standard streams: go test waits for those.
+func (e *engine) start() (err error) {
+	// Not os.TempDir, which tests change: a socket's path is at most 107 bytes long.
+	if e.dir, err = os.MkdirTemp("/tmp", "enginetest-"); err != nil {
+		return err
+	}
+	if err := os.Chmod(e.dir, 0o711); err != nil {
+		return err
+	}
+	if strings.HasPrefix(e.kind, "ssh ") {
+		if err := e.configureSSH(); err != nil {
+			return err
+		}
+	}
+	k := exec.Command("/proc/self/exe")
+	k.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
+		"HOME=" + e.dir + "/home", "XDG_RUNTIME_DIR=" + e.dir + "/xdg", roleVariable + "=" + e.kind, folderVariable + "=" + e.dir}
+	k.Dir = "/"
+	k.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if os.Geteuid() == 0 {
+		k.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS // its mounts are not the host's
+	}
+	if e.in, err = k.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := k.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	e.out = bufio.NewReader(out)
+	if err := k.Start(); err != nil {
+		return fmt.Errorf("start keeper: %w", err)
+	}
+	e.keeper = k
+	return e.answer(time.Minute)
+}
+
+// answer waits for the keeper's word: "ready", or what went wrong.
+func (e *engine) answer(patience time.Duration) error {
+	said := make(chan string, 1)
+	go func() {
+		line, _ := e.out.ReadString('\n')
+		said <- strings.TrimSpace(line)
+	}()
+	select {
+	case line := <-said:
+		if line != "ready" {
+			return errors.New(strings.ReplaceAll(line, "\t", "\n"))
+		}
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("no answer after %v", patience)
+	}
+}
+
+// Restart kills an engine of this process with SIGKILL and starts it once more.
+func Restart(t testing.TB, url string) {
+	t.Helper()
+	e := find(t, url)
+	fmt.Fprintln(e.in, "restart")
+	if err := e.answer(time.Minute); err != nil {
+		t.Fatalf("restart %s: %v", e.kind, err)
+	}
+}
+
+// find returns the engine with a URL.
+func find(t testing.TB, url string) *engine {
+	t.Helper()
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	for _, e := range mine.engines {
+		if e.url() == url {
+			return e
+		}
+	}
+	t.Fatalf("%s is no engine of this test", url)
+	return nil
+}

@@ -1,0 +1,119 @@
+package enginetest
+
+import (
+	"archive/tar"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+)
+
+// hostile is an image's configuration that would break a sandbox, or break out of one, if it had any
+// effect. The word in the variables is one that backendtest looks for.
+func hostile() map[string]any {
+	const word = "/nonexistent/canary-of-the-host-environment"
+	return map[string]any{
+		"User":        "0:0",
+		"Entrypoint":  []string{"/bin/false"},
+		"Cmd":         []string{"/bin/sh", "-c", "exit 99"},
+		"WorkingDir":  "/image/elsewhere",
+		"StopSignal":  "SIGUSR1",
+		"OnBuild":     []string{"RUN exit 1"},
+		"ArgsEscaped": true,
+		"Volumes": map[string]any{"/image/volume": map[string]any{}, "/workspace": map[string]any{}, "/tmp": map[string]any{},
+			"/.sandboxmcp/line": map[string]any{}, "/var/volume with space": map[string]any{}},
+		"ExposedPorts": map[string]any{"80/tcp": map[string]any{}, "53/udp": map[string]any{}},
+		"Healthcheck":  map[string]any{"Test": []string{"CMD-SHELL", "touch /tmp/checked /workspace/checked"}, "Interval": 1_000_000_000},
+		"Labels":       map[string]string{"sandboxmcp.instance": "forged", "sandboxmcp.state": "forged", "sandboxmcp.id": "forged"},
+		"Env": []string{"PATH=/image/volume", "LD_PRELOAD=" + word, "LD_LIBRARY_PATH=" + word, "LD_AUDIT=" + word, "BASH_ENV=" + word, "ENV=" + word,
+			"PYTHONPATH=" + word, "PYTHONHOME=" + word, "PYTHONSTARTUP=" + word, "NODE_OPTIONS=--require=" + word, "HOME=" + word, "TMPDIR=" + word,
+			"LANG=C", "LC_ALL=C", "GODEBUG=gctrace=1", "GOTRACEBACK=crash", "GOMEMLIMIT=1KiB", "GOMAXPROCS=1", "SSL_CERT_FILE=" + word, "http_proxy=http://canary-of-the-host-environment:1/",
+			"SANDBOXMCP_CANARY=canary-of-the-host-environment", "HOSTNAME=canary-of-the-host-environment", "container=canary-of-the-host-environment"},
+	}
+}
+
+// alone are the layers that are made on their own, on top of others or of nothing.
+func alone() map[string]func(*layerWriter) {
+	return map[string]func(*layerWriter){"volume": volume, "setuid": setuid, "links": links, "full": full, "bare": bare}
+}
+
+// volume has programs in folders that the hostile configuration declares as volumes.
+func volume(l *layerWriter) {
+	for _, dir := range []string{"/image", "/image/volume", "/image/elsewhere", "/var/volume with space", "/.sandboxmcp", "/.sandboxmcp/line"} {
+		l.dir(dir, 0o777)
+		l.text(dir+"/left", 0o4755, "#!/bin/sh\necho a program of the image\n")
+	}
+	l.text("/.dockerenv", 0o644, "")
+}
+
+// setuid has programs that would be root's, were privileges gained by running them.
+func setuid(l *layerWriter) {
+	// struct vfs_cap_data, version 2: CAP_CHOWN and CAP_DAC_OVERRIDE, permitted and effective. Programs with
+	// capabilities that an engine takes from all containers would not start at all.
+	var caps []byte
+	for _, word := range []uint32{0x02000001, 0x3, 0, 0, 0} {
+		caps = binary.LittleEndian.AppendUint32(caps, word)
+	}
+	for name, from := range map[string]string{"su-id": "id", "su-bash": "bash", "su-cat": "cat"} {
+		l.copy("/usr/local/bin/"+name, from, 0o6755, nil)
+	}
+	for name, from := range map[string]string{"cap-id": "id", "cap-bash": "bash", "cap-chown": "chown"} {
+		l.copy("/usr/local/bin/"+name, from, 0o755, map[string]string{"SCHILY.xattr.security.capability": string(caps)})
+	}
+	l.text("/etc/sealed", 0o600, "only root reads this\n")
+	l.put(&tar.Header{Typeflag: tar.TypeChar, Name: "/srv/null", Mode: 0o666, Devmajor: 1, Devminor: 3}, nil)
+	l.put(&tar.Header{Typeflag: tar.TypeChar, Name: "/srv/kmsg", Mode: 0o666, Devmajor: 1, Devminor: 11}, nil)
+}
+
+// copy puts a program of this machine under another name.
+func (l *layerWriter) copy(name, from string, mode int64, pax map[string]string) {
+	paths := found(from)
+	if len(paths) == 0 || l.err != nil {
+		return
+	}
+	f, err := os.Open(paths[0])
+	if err != nil {
+		l.err = err
+		return
+	}
+	defer f.Close()
+	size, _ := f.Seek(0, io.SeekEnd)
+	f.Seek(0, io.SeekStart)
+	l.put(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, PAXRecords: pax}, f)
+}
+
+// links has links in places where engines mount: a mount that follows one lands elsewhere.
+func links(l *layerWriter) {
+	l.dir("/image", 0o755)
+	l.dir("/image/elsewhere", 0o777)
+	for name, to := range map[string]string{
+		"/workspace": "/image/elsewhere", "/tmp": "/image/elsewhere", "/run": "/image/elsewhere", "/.sandboxmcp": "/image/elsewhere",
+		"/etc/resolv.conf": "../run/resolver/stub.conf", "/etc/hosts": "/image/elsewhere/hosts", "/etc/hostname": "/image/elsewhere/hostname",
+		"/etc/ssl/certs/ca-certificates.crt": "/image/elsewhere/bundle", "/etc/passwd": "/image/elsewhere/passwd", "/data": "/../../../../tmp",
+	} {
+		l.link(name, to)
+	}
+	l.text("/image/elsewhere/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\n")
+}
+
+// full has many files where the workspace goes. Links to a few files are made faster than as many files.
+func full(l *layerWriter) {
+	l.dir("/workspace", 0o777)
+	for i := range 100_000 {
+		if i%1000 == 0 {
+			l.dir(fmt.Sprintf("/workspace/%d", i/1000), 0o777)
+		}
+		name := fmt.Sprintf("/workspace/%d/%d", i/1000, i)
+		if i%1000 == 0 {
+			l.text(name, 0o666, "")
+			continue
+		}
+		l.put(&tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: fmt.Sprintf("workspace/%d/%d", i/1000, i/1000*1000)}, nil)
+	}
+}
+
+// bare has a Python and what it loads.
+func bare(l *layerWriter) {
+	l.without = "/etc"
+	standardPython(l)
+}

@@ -1,0 +1,46 @@
+//go:build unix
+
+package container
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile locks a file for as long as it is open, or says at once that somebody else has.
+func lockFile(f *os.File) error {
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+}
+
+// place is which folder of a machine one is, whatever it is called.
+func place(_ string, info fs.FileInfo) string {
+	st := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprint(st.Dev, " ", st.Ino)
+}
+
+// ownerOf is whose a file is.
+func ownerOf(info fs.FileInfo) (uid, gid int) {
+	st := info.Sys().(*syscall.Stat_t)
+	return int(st.Uid), int(st.Gid)
+}
+
+func ownedByUs(info fs.FileInfo) bool {
+	uid, _ := ownerOf(info)
+	return uid == os.Geteuid()
+}
+
+// canRead says whether we may list and enter a folder.
+func canRead(dir string) error { return unix.Access(dir, unix.R_OK|unix.X_OK) }
+
+// mostFiles is how many descriptors we may have at the most: no container is given more.
+func mostFiles() uint64 {
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
+		return 1 << 20
+	}
+	return uint64(r.Max)
+}

@@ -1,0 +1,151 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// defaultImages are used for languages that Config.Images does not name.
+var defaultImages = map[string]string{
+	"python": "docker.io/library/python:3.12-slim",
+	"node":   "docker.io/library/node:22-slim",
+	"shell":  "docker.io/library/debian:stable-slim",
+	"r":      "docker.io/rocker/r-ver:4",
+}
+
+// Reference is the image that a language's programs run in, "" if there is none.
+func (c Config) Reference(language string) string {
+	if reference := c.Images[language]; reference != "" {
+		return reference
+	}
+	return defaultImages[language]
+}
+
+// never is the policy by which no image is fetched.
+const never = "never"
+
+// image finds the image of a language. One that the engine does not have is fetched if policy allows that.
+func (b *Backend) image(ctx context.Context, s *standing, language, policy string) (Image, error) {
+	reference := b.config.Reference(language)
+	if reference == "" {
+		return Image{}, &backends.Refusal{Reason: fmt.Sprintf("there is no image for language %q", language), Remedy: "name one under images in the configuration"}
+	}
+	image, err := b.engine.Image(ctx, reference)
+	if errors.Is(err, ErrNoImage) && policy != never {
+		if err := b.pull(ctx, reference); err != nil {
+			if ctx.Err() != nil {
+				return Image{}, context.Cause(ctx)
+			}
+			return Image{}, b.noImage(language, "and could not be fetched: "+err.Error())
+		}
+		image, err = b.engine.Image(ctx, reference)
+	}
+	switch {
+	case errors.Is(err, ErrNoImage) && b.config.Pull == never:
+		return Image{}, b.noImage(language, "and policy has it not be fetched by itself")
+	case errors.Is(err, ErrNoImage):
+		return Image{}, b.noImage(language, "which the first run that needs it fetches")
+	case err != nil:
+		return Image{}, fmt.Errorf("look for image %s with %s: %w", reference, b.Name(), err)
+	case image.Arch != "" && s.Arch != "" && image.Arch != s.Arch:
+		return Image{}, &backends.Refusal{Reason: fmt.Sprintf("image %s is for %s, and %s runs on %s", reference, image.Arch, b.Name(), s.Arch),
+			Remedy: "name another one under images." + language + " in the configuration"}
+	}
+	return image, nil
+}
+
+func (b *Backend) noImage(language, why string) error {
+	return &backends.Refusal{
+		Reason: fmt.Sprintf("%s does not have image %s, %s", b.Name(), b.config.Reference(language), why),
+		Remedy: fmt.Sprintf("sandboxmcp image pull --backend %s %s, or: sandboxmcp image build --backend %[1]s %[2]s", b.Name(), language),
+	}
+}
+
+// title names an image as a result is to have it: what it was asked for by, and what exactly that is.
+func title(reference string, image Image) string {
+	if _, digest, ok := strings.Cut(image.Digest, "@"); ok {
+		return reference + "@" + digest
+	}
+	return reference + "@" + image.ID
+}
+
+// pulls are under way, each reference at most once.
+type pulls struct {
+	mu       sync.Mutex
+	of       map[string]*pull
+	speaking sync.Mutex // Config.Progress is called by one of them at a time
+}
+
+type pull struct {
+	waiting int // those who want it
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error
+}
+
+// pull fetches an image, or waits for whoever does. It goes on as long as anybody wants it.
+func (b *Backend) pull(ctx context.Context, reference string) error {
+	b.pulls.mu.Lock()
+	p := b.pulls.of[reference]
+	if p == nil {
+		done, err := b.use()
+		if err != nil {
+			b.pulls.mu.Unlock()
+			return err
+		}
+		p = b.startPull(reference, done)
+	}
+	p.waiting++
+	b.pulls.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+	}
+	b.pulls.mu.Lock()
+	defer b.pulls.mu.Unlock()
+	if p.waiting--; p.waiting == 0 {
+		p.cancel()
+		if b.pulls.of[reference] == p { // nobody may join what ends
+			delete(b.pulls.of, reference)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// startPull begins one; pulls.mu is held.
+func (b *Backend) startPull(reference string, done func()) *pull {
+	ctx, cancel := context.WithCancel(b.life)
+	p := &pull{cancel: cancel, done: make(chan struct{})}
+	if b.pulls.of == nil {
+		b.pulls.of = map[string]*pull{}
+	}
+	b.pulls.of[reference] = p
+	go func() {
+		defer done()
+		defer cancel()
+		p.err = b.engine.Pull(ctx, reference, b.tell)
+		b.pulls.mu.Lock()
+		if b.pulls.of[reference] == p {
+			delete(b.pulls.of, reference)
+		}
+		b.pulls.mu.Unlock()
+		close(p.done)
+	}()
+	return p
+}
+
+// tell passes a line of progress on.
+func (b *Backend) tell(line string) {
+	if b.config.Progress == nil {
+		return
+	}
+	b.pulls.speaking.Lock()
+	defer b.pulls.speaking.Unlock()
+	b.config.Progress(line)
+}

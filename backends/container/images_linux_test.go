@@ -1,0 +1,154 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+func TestPull(t *testing.T) {
+	for _, tt := range []struct {
+		name, policy string
+		fails        bool
+		want         string // in the refusal; "" for success
+	}{
+		{"missing", "", false, ""},
+		{"never", never, false, "image pull --backend docker shell"},
+		{"a registry that does not answer", "missing", true, "no route"},
+	} {
+		d, c := newDouble(), config(t)
+		var lines []string
+		c.Pull, c.Progress = tt.policy, func(line string) { lines = append(lines, line) }
+		c.Images["shell"] = "elsewhere:1"
+		b := New(d, c)
+		d.before = func(_ context.Context, step string) error {
+			if step == "pull" && tt.fails {
+				return errors.New("no route to registry")
+			}
+			return nil
+		}
+		s, err := b.Start(t.Context(), request())
+		if err == nil {
+			s.Close()
+		}
+		var refusal *backends.Refusal
+		if tt.want == "" && (err != nil || len(lines) == 0) || tt.want != "" && (!errors.As(err, &refusal) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: got %v, and %q was said", tt.name, err, lines)
+		}
+		shut(t, b, d)
+	}
+}
+
+// TestPullOnce has many want the same image, and some give up.
+func TestPullOnce(t *testing.T) {
+	d, c := newDouble(), config(t)
+	c.Images["shell"] = "elsewhere:1"
+	b := New(d, c)
+	defer shut(t, b, d)
+	pulling, answer := make(chan struct{}), make(chan struct{})
+	d.before = func(ctx context.Context, step string) error {
+		if step == "pull" {
+			close(pulling)
+			select {
+			case <-answer:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}
+	impatient, giveUp := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range 6 {
+		ctx := t.Context()
+		if i%2 == 0 {
+			ctx = impatient
+		}
+		all.Go(func() {
+			s, err := b.Start(ctx, request())
+			if err == nil {
+				s.Close()
+			}
+			if (i%2 == 0) != errors.Is(err, context.Canceled) || i%2 == 1 && err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	}
+	<-pulling
+	time.Sleep(50 * time.Millisecond)
+	giveUp()
+	time.Sleep(50 * time.Millisecond)
+	close(answer)
+	all.Wait()
+	if len(d.pulled) != 1 {
+		t.Errorf("pulled %v", d.pulled)
+	}
+}
+
+// TestPullGivenUp has nobody want an image any more.
+func TestPullGivenUp(t *testing.T) {
+	d, c := newDouble(), config(t)
+	c.Images["shell"] = "elsewhere:1"
+	b := New(d, c)
+	defer shut(t, b, d)
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	d.before = func(ctx context.Context, step string) error {
+		if step == "pull" {
+			cancel()
+			<-ctx.Done()
+			close(ended)
+		}
+		return nil
+	}
+	if _, err := b.Start(ctx, request()); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("the image is still being fetched")
+	}
+}
+
+func TestArchitecture(t *testing.T) {
+	d := newDouble()
+	d.images["shell:1"] = Image{ID: "x", Arch: "arm64"}
+	b := New(d, config(t))
+	defer shut(t, b, d)
+	if _, err := b.Start(t.Context(), request()); err == nil || !strings.Contains(err.Error(), "arm64") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	d, c := newDouble(), config(t)
+	b := New(d, c)
+	defer shut(t, b, d)
+	p, err := b.Probe(t.Context(), backends.Spec{})
+	if err != nil || !p.Usable || len(p.Layers) != len(backends.ContainmentLayers)+2 {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if len(d.pulled) > 0 {
+		t.Errorf("a probe fetched %v", d.pulled)
+	}
+	if now, _ := d.count(); now != 0 {
+		t.Errorf("%d containers are left", now)
+	}
+	for i, want := range []struct{ name, path, why string }{
+		{"python", "/bin/it", "image python:1@sha256:12"}, {"node", "", "image pull --backend docker node"},
+		{"shell", "/bin/it", "image shell:1"}, {"r", "", "image pull --backend docker r"},
+	} {
+		if r := p.Runtimes[i]; r.Name != want.name || r.Path != want.path || !strings.Contains(r.Why, want.why) {
+			t.Errorf("got %+v, want %+v", r, want)
+		}
+	}
+	p, err = b.Probe(t.Context(), backends.Spec{Require: []string{backends.LayerTime}})
+	if err != nil || p.Usable || p.Why == "" {
+		t.Errorf("a layer that can't be had: got %+v, %v", p, err)
+	}
+}

@@ -1,0 +1,153 @@
+package container
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// instance is one server's sign of life: a locked file, which the kernel unlocks when the server ends,
+// however that comes. Containers are labelled with its name.
+type instance struct {
+	name  string // a ULID
+	state string // what LabelState says
+	locks string // folder
+	runs  string // folder of the run folders of all instances of this state
+	file  *os.File
+}
+
+const lockSuffix = ".lock"
+
+func newInstance(stateDir string) (*instance, error) {
+	if !filepath.IsAbs(stateDir) {
+		return nil, fmt.Errorf("%q is not an absolute path", stateDir)
+	}
+	i := &instance{locks: filepath.Join(stateDir, "instances")}
+	if err := os.MkdirAll(i.locks, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if i.state, err = stateOf(stateDir); err != nil {
+		return nil, err
+	}
+	i.runs = filepath.Join(runBase(stateDir), i.state)
+	for range 5 {
+		if err = i.lock(); err == nil {
+			return i, nil
+		}
+	}
+	return nil, err
+}
+
+// lock makes the file and locks it. A server that looks for dead ones at that moment may be faster, and
+// have removed it: no container carries its name yet.
+func (i *instance) lock() (err error) {
+	i.name = ulid.Make().String()
+	if i.file, err = os.OpenFile(i.path(i.name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err = lockFile(i.file); err == nil {
+		err = stillThere(i.file)
+	}
+	if err != nil {
+		i.file.Close()
+	}
+	return err
+}
+
+func stillThere(f *os.File) error {
+	ours, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(f.Name())
+	if err == nil && !os.SameFile(ours, there) {
+		err = fs.ErrNotExist
+	}
+	return err
+}
+
+func (i *instance) path(name string) string { return filepath.Join(i.locks, name+lockSuffix) }
+
+// alive says whether the instance of a name holds its lock. Only what is surely dead is not alive.
+func (i *instance) alive(name string) bool {
+	if name == i.name {
+		return true
+	}
+	f, err := os.OpenFile(i.path(name), os.O_RDWR, 0)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	return lockFile(f) != nil
+}
+
+// bury removes the lock files of dead instances, whose containers are gone.
+func (i *instance) bury() {
+	for _, name := range namesIn(i.locks, lockSuffix) {
+		if name == i.name {
+			continue
+		}
+		f, err := os.OpenFile(i.path(name), os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if lockFile(f) == nil {
+			os.Remove(f.Name()) // while it is locked: nobody can take it for theirs
+		}
+		f.Close()
+	}
+}
+
+// close ends the sign of life.
+func (i *instance) close() {
+	os.Remove(filepath.Join(i.runs, i.name))
+	os.Remove(i.runs) // if it is empty
+	os.Remove(i.file.Name())
+	i.file.Close()
+}
+
+// namesIn lists what in a folder is called as an instance is, without suffix.
+func namesIn(dir, suffix string) (names []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if _, err := ulid.ParseStrict(name); ok && err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// stateOf tells state folders of all machines apart: an engine may serve servers that can't see each
+// other's locks.
+func stateOf(stateDir string) (string, error) {
+	info, err := os.Stat(stateDir)
+	if err != nil {
+		return "", err
+	}
+	machine, err := os.ReadFile("/etc/machine-id")
+	if err != nil {
+		name, _ := os.Hostname()
+		machine = []byte(name)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", machine, place(stateDir, info)))
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// runBase is where run folders are: sockets are no state, and a state folder may lie on a file system
+// that has none, such as one of the network.
+func runBase(stateDir string) string {
+	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
+	if info, err := os.Stat(runtimeDir); err == nil && filepath.IsAbs(runtimeDir) && info.IsDir() && ownedByUs(info) {
+		return filepath.Join(runtimeDir, "sandboxmcp", "c")
+	}
+	return filepath.Join(stateDir, "c")
+}

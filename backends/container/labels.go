@@ -1,0 +1,62 @@
+package container
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// taken are the beginnings of keys that mean something to us, or to engines and what watches them.
+var taken = []string{"sandboxmcp.", "com.docker.", "io.docker.", "org.dockerproject.", "io.podman.", "io.containers.", "io.buildah.", "podman_systemd_unit"}
+
+const (
+	mostLabels   = 64
+	longestKey   = 128  // bytes
+	longestValue = 4096 // bytes
+)
+
+// labels are what a container carries besides our own: the operator's, and the request's, which can't change
+// those.
+func labels(operators, requests map[string]string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, set := range []map[string]string{operators, requests} {
+		for _, key := range slices.Sorted(maps.Keys(set)) {
+			if err := checkLabel(key, set[key]); err != nil {
+				return nil, err
+			}
+			if was, there := all[key]; there && was != set[key] {
+				return nil, refuseLabel(key, "is set by the operator")
+			}
+			all[key] = set[key]
+		}
+	}
+	if len(all) > mostLabels {
+		return nil, &backends.Refusal{Reason: fmt.Sprintf("%d labels are more than %d", len(all), mostLabels), Remedy: "give fewer labels"}
+	}
+	return all, nil
+}
+
+func checkLabel(key, value string) error {
+	mine := func(prefix string) bool { return strings.HasPrefix(strings.ToLower(key), prefix) }
+	switch {
+	case key == "" || len(key) > longestKey:
+		return refuseLabel(key, fmt.Sprintf("is empty or longer than %d bytes", longestKey))
+	case strings.ContainsFunc(key, func(r rune) bool { return !strings.ContainsRune(keyRunes, r) }):
+		return refuseLabel(key, "has other characters than letters, digits and ./_-")
+	case slices.ContainsFunc(taken, mine):
+		return refuseLabel(key, "begins as those that are not for you to set")
+	case len(value) > longestValue || !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return refuseLabel(key, fmt.Sprintf("has a value with control characters, or one longer than %d bytes", longestValue))
+	}
+	return nil
+}
+
+const keyRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-"
+
+func refuseLabel(key, why string) error {
+	return &backends.Refusal{Reason: fmt.Sprintf("label %.200q %s", key, why), Remedy: "choose another one"}
+}

@@ -1,0 +1,183 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+)
+
+// namespaceOf is which link of /proc/self/ns stands for a layer.
+var namespaceOf = map[string]string{
+	backends.LayerUser: "user", backends.LayerMount: "mnt", backends.LayerPID: "pid", backends.LayerNet: "net",
+	backends.LayerIPC: "ipc", backends.LayerUTS: "uts", backends.LayerCgroupNS: "cgroup", backends.LayerTime: "time",
+}
+
+// initial are the numbers that the kernel gives the namespaces it starts with (PROC_*_INIT_INO): whoever
+// sees one of them shares it with an engine's machine, however far away that is.
+var initial = map[string]string{
+	"user": "user:[4026531837]", "pid": "pid:[4026531836]", "ipc": "ipc:[4026531839]",
+	"uts": "uts:[4026531838]", "cgroup": "cgroup:[4026531835]", "time": "time:[4026531834]",
+}
+
+// view is what the layers of a container that its engine made are judged by.
+type view struct {
+	facts  call.Facts
+	info   Info
+	ours   map[string]string // our own namespaces' links; nil where they are of another machine
+	image  string            // name and digest
+	gates  []int
+	keepID int // the host's user whom the program's is, -1 if that must be seen from the map
+}
+
+// own reads the links of our own namespaces.
+func own() map[string]string {
+	links := map[string]string{}
+	for _, name := range namespaceOf {
+		if to, err := os.Readlink("/proc/self/ns/" + name); err == nil {
+			links[name] = to
+		}
+	}
+	return links
+}
+
+// layers are those that the engine gives, by what PID 1 saw, in the order of backends.ContainmentLayers and
+// without those that only a program can confirm.
+func (v view) layers() []backends.Layer {
+	var all []backends.Layer
+	for _, name := range backends.ContainmentLayers {
+		if namespaceOf[name] == "" {
+			continue
+		}
+		l := backends.Layer{Name: name}
+		why := v.missing(name)
+		l.InForce, l.Detail = why == "", why
+		if l.InForce {
+			l.Detail = v.detail(name)
+		}
+		if name == backends.LayerMount {
+			l.Detail = strings.TrimPrefix(l.Detail+", image "+v.image, ", ")
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// cgroup says whether a cgroup keeps the container's limits.
+func (v view) cgroup() backends.Layer {
+	l := backends.Layer{Name: backends.LayerCgroup, InForce: v.facts.Cgroup != "" && v.info.Limits, Detail: v.facts.Cgroup}
+	switch {
+	case !v.info.Limits:
+		l.Detail = "this engine may not set limits"
+	case v.facts.Cgroup == "":
+		l.Detail = "the container sees no counters of its own"
+	}
+	return l
+}
+
+// missing says why a layer is not in force, "" if it is.
+func (v view) missing(layer string) string {
+	f, kind := v.facts, namespaceOf[layer]
+	link := f.Namespaces[kind]
+	switch {
+	case link == "":
+		return "the container can't say in which namespace it is"
+	case link == initial[kind] || v.ours != nil && link == v.ours[kind]:
+		return v.shared(layer)
+	case layer == backends.LayerUser && identityMap(f.UIDMap):
+		return "the engine's machine runs in a user namespace that maps all users"
+	case layer == backends.LayerMount && !f.ReadOnly:
+		return "the root folder can be written to"
+	case layer == backends.LayerPID && f.PID != 1:
+		return "the init is not the first process"
+	case layer == backends.LayerNet && !onlyLoopback(f.Interfaces):
+		return fmt.Sprintf("there are interfaces: %v", f.Interfaces)
+	case layer == backends.LayerUTS && f.Hostname != hostname:
+		return "the host name is " + f.Hostname
+	case layer == backends.LayerCgroupNS && !f.CgroupRoot:
+		return "the container sees in which cgroup of the host it is"
+	}
+	return ""
+}
+
+func (v view) shared(layer string) string {
+	switch layer {
+	case backends.LayerUser:
+		return fmt.Sprintf("%s; host uid %d", noUsers, v.facts.UID)
+	case backends.LayerTime:
+		return noTime
+	}
+	return "shared with the host"
+}
+
+func (v view) detail(layer string) string {
+	switch layer {
+	case backends.LayerUser:
+		if v.keepID >= 0 {
+			return fmt.Sprintf("host uid %d", v.keepID)
+		}
+		if uid, ok := hostUID(v.facts.UIDMap, v.facts.UID); ok {
+			return fmt.Sprintf("host uid %d", uid)
+		}
+	case backends.LayerNet:
+		if len(v.gates) > 0 {
+			return fmt.Sprintf("loopback only, with a gateway on ports %v", v.gates)
+		}
+		return "empty, loopback only"
+	}
+	return ""
+}
+
+// tunnels are devices that some modules of the kernel put into each network namespace; they are down, and
+// have no address (net.core.fb_tunnels_only_for_init_net).
+var tunnels = []string{"tunl0", "gre0", "gretap0", "erspan0", "sit0", "ip6tnl0", "ip6gre0", "ip_vti0", "ip6_vti0"}
+
+func onlyLoopback(interfaces []string) bool {
+	return !slices.ContainsFunc(interfaces, func(name string) bool { return name != "lo" && !slices.Contains(tunnels, name) })
+}
+
+// identityMap says whether a uid_map gives everybody their own number.
+func identityMap(text string) bool {
+	return slices.Equal(strings.Fields(text), []string{"0", "0", "4294967295"})
+}
+
+// hostUID looks up a number in a uid_map, whose lines are a first number inside, the first outside, and how many.
+func hostUID(text string, uid int) (int, bool) {
+	for line := range strings.Lines(text) {
+		var numbers [3]int
+		fields := strings.Fields(line)
+		if len(fields) != len(numbers) {
+			continue
+		}
+		bad := false
+		for i, f := range fields {
+			n, err := strconv.Atoi(f)
+			numbers[i], bad = n, bad || err != nil
+		}
+		if first, outside, count := numbers[0], numbers[1], numbers[2]; !bad && uid >= first && uid-first < count {
+			return outside + uid - first, true
+		}
+	}
+	return 0, false
+}
+
+// merged are the layers of one program: those of its container, and what it confirmed itself.
+func merged(engines []backends.Layer, cgroup backends.Layer, programs []backends.Layer) []backends.Layer {
+	confirmed := func(name string) backends.Layer {
+		if i := slices.IndexFunc(programs, func(l backends.Layer) bool { return l.Name == name }); i >= 0 {
+			return programs[i]
+		}
+		return backends.Layer{Name: name, Detail: "nothing was said about it"}
+	}
+	all := slices.Clone(engines)
+	for _, name := range backends.ContainmentLayers {
+		if namespaceOf[name] == "" {
+			all = append(all, confirmed(name))
+		}
+	}
+	return append(all, cgroup, confirmed(backends.LayerRlimit))
+}

@@ -1,0 +1,145 @@
+package container
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+)
+
+// good is what an init sees of a container as it should be.
+func good() view {
+	f := call.Facts{
+		PID: 1, UID: 1200, UIDMap: "         0     100000      65536\n", Interfaces: []string{"lo", "sit0"}, ReadOnly: true,
+		Hostname: hostname, CgroupRoot: true, Cgroup: "v2: memory pids cpu",
+		Namespaces: map[string]string{},
+	}
+	ours := map[string]string{}
+	for _, kind := range namespaceOf {
+		f.Namespaces[kind], ours[kind] = kind+":[4026532200]", kind+":[4026532100]"
+	}
+	f.Namespaces["time"] = initial["time"]
+	return view{facts: f, info: Info{Limits: true}, ours: ours, image: "python:1@sha256:12", keepID: -1}
+}
+
+func inForce(layers []backends.Layer) (names []string) {
+	for _, l := range layers {
+		if l.InForce {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+func TestLayers(t *testing.T) {
+	all := []string{backends.LayerUser, backends.LayerMount, backends.LayerPID, backends.LayerNet, backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS}
+	without := func(name string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })
+	}
+	for _, local := range []bool{true, false} {
+		for _, tt := range []struct {
+			name   string
+			change func(*view)
+			want   []string
+		}{
+			{"good", func(*view) {}, all},
+			{"no facts", func(v *view) { v.facts = call.Facts{} }, nil},
+			{"the first user namespace", func(v *view) { v.facts.Namespaces["user"] = initial["user"] }, without(backends.LayerUser)},
+			{"all users mapped", func(v *view) { v.facts.UIDMap = "0 0 4294967295" }, without(backends.LayerUser)},
+			{"not PID 1", func(v *view) { v.facts.PID = 7 }, without(backends.LayerPID)},
+			{"an interface", func(v *view) { v.facts.Interfaces = []string{"lo", "eth0"} }, without(backends.LayerNet)},
+			{"writable root", func(v *view) { v.facts.ReadOnly = false }, without(backends.LayerMount)},
+			{"the host's IPC", func(v *view) { v.facts.Namespaces["ipc"] = initial["ipc"] }, without(backends.LayerIPC)},
+			{"another name", func(v *view) { v.facts.Hostname = "server" }, without(backends.LayerUTS)},
+			{"the host's cgroups", func(v *view) { v.facts.CgroupRoot = false }, without(backends.LayerCgroupNS)},
+			{"a time namespace", func(v *view) { v.facts.Namespaces["time"] = "time:[1]" }, append(slices.Clone(all), backends.LayerTime)},
+		} {
+			v := good()
+			v.facts.Namespaces = maps.Clone(v.facts.Namespaces)
+			if !local {
+				v.ours = nil
+			}
+			tt.change(&v)
+			layers := v.layers()
+			if got := inForce(layers); !slices.Equal(got, tt.want) {
+				t.Errorf("%s (local %v): got %v, want %v", tt.name, local, got, tt.want)
+			}
+			for _, l := range layers {
+				if !l.InForce && l.Detail == "" {
+					t.Errorf("%s: nothing says why %s is not in force", tt.name, l.Name)
+				}
+				if l.Name == backends.LayerMount && !strings.HasSuffix(l.Detail, "image python:1@sha256:12") {
+					t.Errorf("%s: the image is not in %q", tt.name, l.Detail)
+				}
+			}
+		}
+	}
+	for _, kind := range namespaceOf {
+		v := good()
+		v.ours[kind] = v.facts.Namespaces[kind]
+		if got := len(inForce(v.layers())); got != len(all)-1 && kind != "time" {
+			t.Errorf("%s is shared with us, and %d layers are in force", kind, got)
+		}
+	}
+}
+
+func TestDetails(t *testing.T) {
+	v := good()
+	v.gates = []int{80, 443}
+	details := func() map[string]string {
+		m := map[string]string{}
+		for _, l := range v.layers() {
+			m[l.Name] = l.Detail
+		}
+		return m
+	}
+	if got := details()[backends.LayerNet]; got != "loopback only, with a gateway on ports [80 443]" {
+		t.Errorf("net: %q", got)
+	}
+	if got := details()[backends.LayerUser]; got != "host uid 101200" {
+		t.Errorf("user: %q", got)
+	}
+	v.keepID, v.gates = 1000, nil
+	if got := details()[backends.LayerUser]; got != "host uid 1000" {
+		t.Errorf("user kept: %q", got)
+	}
+	if got := details()[backends.LayerNet]; got != "empty, loopback only" {
+		t.Errorf("net: %q", got)
+	}
+	if c := v.cgroup(); !c.InForce || c.Detail != "v2: memory pids cpu" {
+		t.Errorf("cgroup: %+v", c)
+	}
+	v.info.Limits = false
+	if c := v.cgroup(); c.InForce || c.Detail == "" {
+		t.Errorf("cgroup without limits: %+v", c)
+	}
+}
+
+func TestHostUID(t *testing.T) {
+	const file = "0 1000 1\n1 100000 65536\nbad line here\n"
+	for _, tt := range []struct {
+		uid, want int
+		ok        bool
+	}{{0, 1000, true}, {1, 100000, true}, {65536, 165535, true}, {65537, 0, false}} {
+		if got, ok := hostUID(file, tt.uid); got != tt.want || ok != tt.ok {
+			t.Errorf("%d: got %d, %v", tt.uid, got, ok)
+		}
+	}
+}
+
+func TestMerged(t *testing.T) {
+	got := merged(good().layers(), good().cgroup(), []backends.Layer{{Name: backends.LayerCaps, InForce: true}, {Name: backends.LayerPID, InForce: true, Detail: "not the init's to say"}})
+	var names []string
+	for _, l := range got {
+		names = append(names, l.Name)
+		if l.Detail == "not the init's to say" || l.Name == backends.LayerNNP && (l.InForce || l.Detail == "") {
+			t.Errorf("got %+v", l)
+		}
+	}
+	if want := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit); !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+}

@@ -1,0 +1,123 @@
+package container
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// TestOrphans has a server find containers of others.
+func TestOrphans(t *testing.T) {
+	d, c := newDouble(), config(t)
+	alive := New(d, c)
+	begin(t, alive, request()).Close()
+	living := alive.ground.known.instance
+
+	dead, _ := newInstance(c.StateDir)
+	dead.file.Close() // as a kernel does for a process that was killed
+	clean, _ := newInstance(c.StateDir)
+	clean.close()
+	elsewhere, _ := newInstance(t.TempDir())
+	folder := func(name string) string {
+		path := filepath.Join(living.runs, name, "1", "line")
+		os.MkdirAll(path, 0o711)
+		return path
+	}
+	folders := map[string]bool{folder(dead.name): false, folder(living.name): true, filepath.Join(folder(clean.name)): false}
+	containers := map[string]bool{}
+	add := func(instance, state string, stays bool) {
+		id, _ := d.Create(t.Context(), Container{Labels: map[string]string{LabelInstance: instance, LabelState: state}})
+		containers[id] = stays
+	}
+	add(dead.name, dead.state, false)
+	add(clean.name, clean.state, false)
+	add(living.name, living.state, true)
+	add(elsewhere.name, elsewhere.state, true)
+	add(dead.name, "0123456789abcdef", true)         // of a machine that has the same instances, as it were
+	add("../instances/"+dead.name, dead.state, true) // by somebody who would have us look elsewhere
+	add("", dead.state, true)
+
+	next := New(d, c)
+	next.Warm()
+	check := func() (wrong []string) {
+		for id, stays := range containers {
+			if _, p := d.get(id); (p != nil) != stays {
+				wrong = append(wrong, id)
+			}
+		}
+		for path, stays := range folders {
+			if _, err := os.Stat(path); (err == nil) != stays {
+				wrong = append(wrong, path)
+			}
+		}
+		if _, err := os.Stat(dead.path(dead.name)); err == nil {
+			wrong = append(wrong, dead.path(dead.name))
+		}
+		return wrong
+	}
+	var wrong []string
+	for range 100 {
+		if wrong = check(); len(wrong) == 0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if len(wrong) > 0 {
+		t.Errorf("%v of %v, %v", wrong, containers, folders)
+	}
+	if !living.alive(living.name) || !next.ground.known.instance.alive(living.name) || next.ground.known.instance.alive(dead.name) {
+		t.Error("who lives is not known")
+	}
+	for id := range containers {
+		d.Remove(t.Context(), id)
+	}
+	elsewhere.close()
+	os.RemoveAll(filepath.Join(living.runs, living.name))
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+	shut(t, alive, d)
+}
+
+// TestInstances has several servers of one state folder begin and end at the same time.
+func TestInstances(t *testing.T) {
+	dir := t.TempDir()
+	done := make(chan error)
+	for range 8 {
+		go func() {
+			var err error
+			for range 40 {
+				var i *instance
+				if i, err = newInstance(dir); err != nil {
+					break
+				}
+				i.bury()
+				if _, err = os.Stat(i.path(i.name)); err != nil {
+					break
+				}
+				i.close()
+			}
+			done <- err
+		}()
+	}
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	one, err := newInstance(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.close()
+	one.bury()
+	if left := namesIn(one.locks, lockSuffix); len(left) != 1 {
+		t.Errorf("%v are left", left)
+	}
+	if one.alive(ulid.Make().String()) {
+		t.Error("one that never was is alive")
+	}
+}

@@ -1,0 +1,163 @@
+package container
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// waits until there are n containers in which nothing runs.
+func parkedAre(t *testing.T, b *Backend, n int) {
+	t.Helper()
+	got := -1
+	for range 200 {
+		b.parked.mu.Lock()
+		got = 0
+		for _, s := range b.parked.shelves {
+			got += len(s.boxes)
+		}
+		b.parked.mu.Unlock()
+		if got == n {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("%d containers wait, want %d", got, n)
+}
+
+func begin(t *testing.T, b *Backend, spec backends.Spec) *sandbox {
+	t.Helper()
+	s, err := b.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*sandbox)
+}
+
+func TestParked(t *testing.T) {
+	d, c := newDouble(), config(t)
+	c.Ahead = 2
+	b := New(d, c)
+	defer shut(t, b, d)
+	used := map[string]bool{}
+	use := func(spec backends.Spec) *sandbox {
+		s := begin(t, b, spec)
+		if used[s.box.id] {
+			t.Errorf("container %s is used twice", s.box.id)
+		}
+		used[s.box.id] = true
+		return s
+	}
+	use(request()).Close()
+	parkedAre(t, b, 2)
+	_, before := d.count()
+	s := use(request())
+	if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"spec"}}, backends.Streams{}); err != nil || r.Ended != backends.EndedOK {
+		t.Error(r, err)
+	}
+	if s.box.id == "" || len(used) != 2 {
+		t.Error("the first was used again")
+	}
+	s.Close()
+	parkedAre(t, b, 2)
+	if _, after := d.count(); after != before+1 {
+		t.Errorf("%d containers were made for one run, besides the waiting ones", after-before)
+	}
+
+	t.Run("another shape", func(t *testing.T) {
+		for _, change := range []func(*backends.Spec){
+			func(s *backends.Spec) { s.Limits.RAM = 64 << 20 },
+			func(s *backends.Spec) { s.Language = "python" },
+			func(s *backends.Spec) { s.Labels = map[string]string{"a": "b"} },
+			func(s *backends.Spec) { s.GPUs = []string{"all"} },
+			func(s *backends.Spec) { s.Trust = []byte("x") },
+			func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} },
+		} {
+			waiting := map[*box]bool{}
+			b.parked.mu.Lock()
+			for _, shelf := range b.parked.shelves {
+				for _, x := range shelf.boxes {
+					waiting[x] = true
+				}
+			}
+			b.parked.mu.Unlock()
+			spec := request()
+			change(&spec)
+			s := use(spec)
+			if waiting[s.box] {
+				t.Errorf("%+v was started in a container that was not made for it", spec)
+			}
+			s.Close()
+		}
+	})
+	t.Run("time is no shape", func(t *testing.T) {
+		spec := request()
+		spec.Limits.Wall, spec.Keep = time.Minute, true
+		parkedAre(t, b, 6) // three shapes by now
+		_, before := d.count()
+		use(spec).Close()
+		parkedAre(t, b, 6)
+		if _, after := d.count(); after != before+1 {
+			t.Errorf("%d containers were made", after-before)
+		}
+	})
+	t.Run("dead ones", func(t *testing.T) {
+		b.parked.mu.Lock()
+		var ids []string
+		for _, shelf := range b.parked.shelves {
+			for _, x := range shelf.boxes {
+				ids = append(ids, x.id)
+			}
+		}
+		b.parked.mu.Unlock()
+		for _, id := range ids {
+			d.Remove(t.Context(), id)
+		}
+		parkedAre(t, b, 0)
+		use(request()).Close()
+	})
+	t.Run("another image of the same name", func(t *testing.T) {
+		parkedAre(t, b, 2)
+		d.mu.Lock()
+		d.images["shell:1"] = Image{ID: "sha256:newer"}
+		d.mu.Unlock()
+		s := use(request())
+		if s.box.plan.image.ID != "sha256:newer" {
+			t.Error("the program runs in an image that is not the named one any more")
+		}
+		s.Close()
+	})
+}
+
+// TestShelves asks for more shapes than are kept.
+func TestShelves(t *testing.T) {
+	d, c := newDouble(), config(t)
+	c.Ahead = 1
+	b := New(d, c)
+	defer shut(t, b, d)
+	for i := range 2 * mostShelves {
+		spec := request()
+		spec.Limits.RAM = int64(i+1) << 26
+		begin(t, b, spec).Close()
+		parkedAre(t, b, min(i+1, mostShelves))
+	}
+	spec := request()
+	spec.Limits.RAM = 2 * mostShelves << 26
+	if x := b.parked.take(shape{"shell", "sha256:shell", func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); x == nil {
+		t.Error("the last shape was given up")
+	} else {
+		b.dispose(x)
+	}
+}
+
+// TestParkedFails has those that are started ahead fail: nobody is told, and nothing is left.
+func TestParkedFails(t *testing.T) {
+	d, c := newDouble(), config(t)
+	c.Ahead = 3
+	b := New(d, c)
+	d.orders = []string{"", "fail"}
+	begin(t, b, request()).Close()
+	time.Sleep(100 * time.Millisecond)
+	shut(t, b, d)
+}

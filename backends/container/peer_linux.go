@@ -1,0 +1,97 @@
+package container
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is PID 1 of a container as we see it from outside: the end of it is the end of all that runs there,
+// and we learn of it much sooner than engines do.
+type peer struct{ fd *os.File }
+
+// peerOf finds out who connected. It is nil where our own processes can't be told from the container's:
+// the kernel gives no number for those of another branch of PID namespaces.
+func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var who *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil || failed != nil {
+		return nil, nil
+	}
+	if !p.UserNS && !p.Rootless && int(who.Uid) != p.user.uid {
+		return nil, fmt.Errorf("user %d connected in place of its init, which is user %d", who.Uid, p.user.uid)
+	}
+	if who.Pid <= 0 {
+		return nil, nil
+	}
+	fd, err := unix.PidfdOpen(int(who.Pid), 0)
+	if err != nil {
+		return nil, nil
+	}
+	return &peer{os.NewFile(uintptr(fd), "init")}, nil
+}
+
+// kill ends it at once, where we may. It would end by itself, too, but has nothing to do any more that matters.
+func (p *peer) kill() {
+	if p != nil {
+		_ = unix.PidfdSendSignal(int(p.fd.Fd()), unix.SIGKILL, nil, 0)
+	}
+}
+
+// handed takes the connection that the init made in the place of the one that it called on. The kernel shows programs
+// the name of any socket in their network namespace (/proc/net/unix), and that one has ours.
+func handed(conn *net.UnixConn) (*net.UnixConn, error) {
+	defer conn.Close()
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, fmt.Errorf("its init sent no connection: %v", err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, fmt.Errorf("its init sent %d connections: %v", len(fds), err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "line")
+	defer f.Close()
+	line, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := line.(*net.UnixConn)
+	if !ok {
+		line.Close()
+		return nil, fmt.Errorf("its init sent a connection of kind %T", line)
+	}
+	return u, nil
+}
+
+// dead waits until it is, but no longer than within.
+func (p *peer) dead(within time.Duration) bool {
+	until := time.Now().Add(within)
+	for {
+		fds := []unix.PollFd{{Fd: int32(p.fd.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(max(0, time.Until(until)).Milliseconds()))
+		if err != unix.EINTR {
+			return err == nil && n > 0
+		}
+	}
+}
+
+func (p *peer) close() {
+	if p != nil {
+		p.fd.Close()
+	}
+}

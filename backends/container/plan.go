@@ -1,0 +1,196 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+const hostname = "sandbox"
+
+// plan is what a sandbox's container will be.
+type plan struct {
+	*standing
+	spec   backends.Spec // with limits filled in, and mounts as they are seen inside
+	image  Image
+	title  string // its name and digest
+	user   identity
+	binds  []Bind // of the request
+	labels map[string]string
+}
+
+// shape is what containers must have in common for one to stand in for the other.
+type shape struct {
+	language, image string
+	limits          backends.Limits
+}
+
+// plan decides what the container of a sandbox will be, and refuses what can't be.
+func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (*plan, error) {
+	if spec.Profile != "" && spec.Profile != hardened {
+		return nil, &backends.Refusal{Reason: fmt.Sprintf("the %s backend has no profile %q", b.Name(), spec.Profile), Remedy: "use hardened"}
+	}
+	if err := checkRequire(b.Name(), spec.Require); err != nil {
+		return nil, err
+	}
+	if err := checkListen(spec); err != nil {
+		return nil, err
+	}
+	if err := checkGPUs(spec.GPUs); err != nil {
+		return nil, err
+	}
+	s, err := b.stand(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !s.UserNS && slices.Contains(spec.Require, backends.LayerUser) {
+		return nil, refuseLayer(backends.LayerUser, noUsers)
+	}
+	p := &plan{standing: s, spec: spec}
+	if p.labels, err = labels(b.config.Labels, spec.Labels); err != nil {
+		return nil, err
+	}
+	if p.binds, err = b.mounts(s, spec); err != nil {
+		return nil, err
+	}
+	if p.image, err = b.image(ctx, s, spec.Language, policy); err != nil {
+		return nil, err
+	}
+	p.title = title(b.config.Reference(spec.Language), p.image)
+	if p.user, err = who(b.Name(), s.Info, whoWeAre(), p.binds); err != nil {
+		return nil, err
+	}
+	p.spec = within(spec)
+	return p, nil
+}
+
+// within is a request as the init of its container sees it: what the host calls things stays with us.
+func within(spec backends.Spec) backends.Spec {
+	spec.Limits = spec.Limits.WithDefaults()
+	spec.Mounts = slices.Clone(spec.Mounts)
+	for i := range spec.Mounts {
+		spec.Mounts[i].Host = spec.Mounts[i].Inside
+	}
+	if spec.Workspace.Host != "" {
+		spec.Workspace.Host = Workspace
+	}
+	spec.Require = slices.DeleteFunc(slices.Clone(spec.Require), func(layer string) bool { return !confirmedInside(layer) })
+	spec.Labels = nil
+	return spec
+}
+
+// confirmedInside says whether a layer is the init's to give.
+func confirmedInside(layer string) bool {
+	switch layer {
+	case backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP, backends.LayerRlimit:
+		return true
+	}
+	return false
+}
+
+// parkable says whether a container that was started ahead could be this one. What wants to be mounted, or
+// to be seen from outside, has to be there from the start.
+func (p *plan) parkable(asked backends.Spec) bool {
+	return len(p.binds) == 0 && len(asked.GPUs) == 0 && len(asked.Labels) == 0 && len(asked.Trust) == 0
+}
+
+func (p *plan) shape() shape {
+	limits := p.spec.Limits
+	limits.Wall = 0 // the init's to keep
+	return shape{p.spec.Language, p.image.ID, limits}
+}
+
+// What PID 1 needs besides its programs. It collects its garbage at 24 MiB, and the launcher is a
+// copy of it that has not begun.
+const (
+	initMemory  = 64 << 20 // bytes
+	initThreads = 16
+)
+
+// resources are the engine's part of limits. RAM bounds programs without their files, which the init
+// watches; the kernel counts both.
+func resources(language string, l backends.Limits) Resources {
+	own := map[string]int{"node": 20, "shell": 20, "python": 1, "r": 8}[language] // as for a hardened process
+	return Resources{Memory: l.RAM + l.Disk + initMemory, PIDs: int64(l.Processes+own+1) + initThreads, CPU: l.CPU}
+}
+
+// container is what the engine is to make.
+func (p *plan) container(name, id string, f *folder, seed string) Container {
+	l := p.spec.Limits
+	c := Container{
+		Name: name, Image: p.image.ID, User: p.user.String(), KeepID: p.user.keep, Hostname: hostname,
+		Args: []string{InitPath, p.spec.Language}, Env: environ(p.image.Env),
+		Labels:    map[string]string{LabelInstance: p.instance.name, LabelState: p.instance.state},
+		Tmpfs:     []Tmpfs{{Path: "/tmp", Size: l.Disk, Mode: 0o1777, Exec: true}},
+		Shm:       l.Disk,
+		Resources: resources(p.spec.Language, l), Files: min(4096, mostFiles()),
+		Sysctls: map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}, // the gateway's ports are low
+		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, CgroupNS: true,
+	}
+	for key, value := range p.labels {
+		c.Labels[key] = value
+	}
+	if id != "" {
+		c.Labels[LabelID] = id
+	}
+	if p.spec.Workspace.Host == "" {
+		c.Tmpfs = append(c.Tmpfs, Tmpfs{Path: Workspace, Size: l.Disk, Mode: 0o777, Exec: true})
+	}
+	if p.attach {
+		c.Args, c.Stdin = append(c.Args, "-"), true
+		c.Binds = []Bind{{Host: seed, Inside: Home}}
+		if len(p.spec.Trust) > 0 { // the init writes them
+			c.Tmpfs = append(c.Tmpfs, Tmpfs{Path: path.Dir(backends.TrustFile), Size: 4 << 20, Mode: 0o777})
+		}
+	} else {
+		c.Binds = append([]Bind{{Host: p.binary.path, Inside: InitPath}}, f.binds(len(p.spec.Trust) > 0)...)
+	}
+	c.Binds = append(c.Binds, p.binds...)
+	for _, v := range p.image.Volumes {
+		if v = path.Clean(v); !c.meets(v) {
+			c.Volumes = append(c.Volumes, v)
+		}
+	}
+	return c
+}
+
+// masked are the folders of the kernel's that say what machine this is. A hardened process has no /sys at all;
+// PID 1 needs the cgroups in it, and drivers of GPUs the rest.
+func masked(gpus []string) []string {
+	if len(gpus) > 0 {
+		return []string{"/sys/kernel"}
+	}
+	return []string{"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/kernel", "/sys/module", "/sys/power"}
+}
+
+// meets says whether something of ours is at a place, above or below it. What an engine does about a volume
+// there by itself, it does below what is ours.
+func (c *Container) meets(at string) bool {
+	ours := []string{"/proc", "/dev", "/sys"}
+	for _, t := range c.Tmpfs {
+		ours = append(ours, t.Path)
+	}
+	for _, b := range c.Binds {
+		ours = append(ours, b.Inside)
+	}
+	return slices.ContainsFunc(ours, func(o string) bool { return o == at || under(o, at) || under(at, o) || at == "/" })
+}
+
+// environ is that of PID 1, which programs do not inherit: where the image keeps its programs, and nothing
+// else that it says.
+func environ(image []string) []string {
+	var env []string
+	for _, kv := range image {
+		name, _, _ := strings.Cut(kv, "=")
+		if name == "PATH" {
+			env = append(env, kv)
+		} else if name != "" {
+			env = append(env, name+"=")
+		}
+	}
+	return append(env, "GOMAXPROCS=2")
+}

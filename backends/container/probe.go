@@ -1,0 +1,156 @@
+package container
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// languages are those that Probe looks at, the one first whose sandbox starts fastest.
+var languages = []string{"shell", "python", "node", "r"}
+
+// Probe implements [backends.Backend]. It starts a container of each image that is there, which is the only
+// sure way to know what is in it, and removes them. It fetches none.
+func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
+	p := backends.Probe{Backend: b.Name()}
+	done, err := b.use()
+	if err != nil {
+		return p, err
+	}
+	defer done()
+	ctx, cancel := b.within(ctx)
+	defer cancel()
+	s, err := b.stand(ctx)
+	if err != nil {
+		p.Why, p.Layers = err.Error(), notTried(err)
+		return p, nil
+	}
+	tried := make([]trial, len(languages))
+	var all sync.WaitGroup
+	for i, language := range languages {
+		all.Go(func() { tried[i] = b.try(ctx, spec, language) })
+	}
+	all.Wait()
+	for _, t := range tried {
+		p.Runtimes = append(p.Runtimes, t.runtime)
+	}
+	// In the order in which the other backend lists them.
+	slices.SortFunc(p.Runtimes, func(x, y backends.Runtime) int { return order(x.Name) - order(y.Name) })
+	best := slices.IndexFunc(tried, func(t trial) bool { return t.err == nil })
+	if best < 0 {
+		best = max(0, slices.IndexFunc(tried, func(t trial) bool { return t.image }))
+		err := tried[best].err
+		p.Why, p.Layers = b.account(s)+": "+err.Error(), notTried(err)
+		return p, nil
+	}
+	for _, l := range tried[best].layers {
+		probe := backends.LayerProbe{Layer: l}
+		if !l.InForce {
+			probe.Remedy = remedies[l.Name]
+		}
+		p.Layers = append(p.Layers, probe)
+	}
+	p.Usable, p.Why = true, b.account(s)
+	return p, nil
+}
+
+func order(language string) int {
+	return slices.Index([]string{"python", "node", "shell", "r"}, language)
+}
+
+// account says what engine this is.
+func (b *Backend) account(s *standing) string {
+	parts := []string{fmt.Sprintf("%s %s at %s", b.Name(), s.Version, s.Address)}
+	for _, part := range []struct {
+		is   bool
+		what string
+	}{{s.Rootless, "rootless"}, {s.Runtime != "", s.Runtime}, {s.Hint != "", s.Hint}} {
+		if part.is {
+			parts = append(parts, part.what)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// trial is what became of a try with one language.
+type trial struct {
+	runtime backends.Runtime
+	layers  []backends.Layer
+	image   bool // there is one
+	err     error
+}
+
+// try asks the interpreter of a language for its version, in a sandbox.
+func (b *Backend) try(ctx context.Context, spec backends.Spec, language string) (t trial) {
+	t.runtime.Name = language
+	asked := backends.Spec{ID: "probe", Language: language, Profile: spec.Profile, Require: spec.Require, Limits: spec.Limits}
+	defer func() {
+		if t.err != nil {
+			t.runtime.Path, t.runtime.Why = "", t.err.Error()
+		}
+	}()
+	p, err := b.plan(ctx, asked, never)
+	if err != nil {
+		t.err = err
+		return t
+	}
+	t.image = true
+	x, err := b.make(ctx, p, asked.ID, true)
+	if err != nil {
+		t.err = err
+		return t
+	}
+	defer x.remove()
+	t.runtime = x.line.Facts().Runtime
+	t.runtime.Name, t.runtime.Why = language, "image "+p.title
+	s, err := x.open(ctx, p, asked)
+	if err != nil {
+		t.err = err
+		return t
+	}
+	defer s.Close()
+	var said head
+	r, err := s.Exec(ctx, backends.Command{Args: []string{cmp.Or(programs[language], language), "--version"}}, backends.Streams{Stdout: &said})
+	t.layers, t.err = r.Contained.Layers, err
+	t.runtime.Version = string(version.Find(said))
+	return t
+}
+
+// programs are those of languages that are called otherwise.
+var programs = map[string]string{"shell": "bash"}
+
+var version = regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
+
+// head keeps the beginning of what is written to it.
+type head []byte
+
+// Write implements [io.Writer].
+func (h *head) Write(b []byte) (int, error) {
+	const size = 1 << 10
+	*h = append(*h, b[:min(len(b), size-len(*h))]...)
+	return len(b), nil
+}
+
+// notTried says of each layer whether it can be had, after a sandbox could not be started for err.
+func notTried(err error) []backends.LayerProbe {
+	var refusal *backends.Refusal
+	if !errors.As(err, &refusal) {
+		refusal = &backends.Refusal{Reason: err.Error()}
+	}
+	var list []backends.LayerProbe
+	for _, name := range append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit) {
+		l := backends.LayerProbe{Layer: backends.Layer{Name: name, Detail: "not tried"}}
+		if name == refusal.Layer {
+			l.Detail, l.Remedy = refusal.Reason, refusal.Remedy
+		}
+		list = append(list, l)
+	}
+	return list
+}

@@ -1,0 +1,166 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+)
+
+// sandbox is the init's, of which we know what is around it.
+type sandbox struct {
+	backends.Sandbox
+	box      *box
+	layers   []backends.Layer // that the engine gave
+	cgroup   backends.Layer
+	language string
+
+	mu     sync.Mutex
+	limits backends.Limits // in force
+
+	closing atomic.Bool
+	once    sync.Once
+	err     error
+}
+
+// Exec implements [backends.Sandbox].
+func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
+	started := time.Now()
+	var held atomic.Pointer[backends.Containment]
+	begun := streams.Begun
+	streams.Begun = func(c backends.Containment) {
+		c = s.contained(c)
+		held.Store(&c)
+		if begun != nil {
+			begun(c)
+		}
+	}
+	r, err := s.Sandbox.Exec(ctx, cmd, streams)
+	if errors.Is(err, call.ErrLost) {
+		if c := held.Load(); c != nil {
+			r.Contained = *c
+			r.Wall = time.Since(started)
+			return s.cutOff(ctx, r)
+		}
+		return r, fmt.Errorf("the container of %s is gone: %w", s.box.plan.title, s.reason())
+	}
+	if err == nil {
+		r.Contained = s.contained(r.Contained)
+	}
+	return r, err
+}
+
+// cutOff completes what is known of a program that ran when the container ended.
+func (s *sandbox) cutOff(ctx context.Context, r backends.Result) (backends.Result, error) {
+	r.ExitCode, r.Signal = 128+9, "SIGKILL"
+	switch {
+	case ctx.Err() != nil:
+		r.Ended = backends.EndedCancelled
+	case s.closing.Load():
+		r.Ended = backends.EndedSignal
+	default:
+		why := s.reason()
+		if !errors.Is(why, errMemory) {
+			return backends.Result{}, fmt.Errorf("the program's container ended while it ran: %w", why)
+		}
+		r.Ended, r.Limit = backends.EndedOOM, "ram"
+	}
+	return r, nil
+}
+
+var errMemory = errors.New("the kernel ended it for want of memory")
+
+// reason asks the engine why the container is gone.
+func (s *sandbox) reason() error {
+	if s.closing.Load() {
+		return errors.New("the sandbox is closed")
+	}
+	const patience = 10 * time.Second // of an engine that restarts
+	select {
+	case <-s.box.ended:
+	case <-time.After(patience):
+		return fmt.Errorf("its init hung up, and %s says that it still runs", s.box.backend.Name())
+	}
+	switch {
+	case s.box.lost != nil:
+		return fmt.Errorf("%s can't say why: %w", s.box.backend.Name(), s.box.lost)
+	case s.box.exit.OOM:
+		return errMemory
+	}
+	return errors.New(s.box.how())
+}
+
+// contained completes what the init knows of a program's containment.
+func (s *sandbox) contained(inner backends.Containment) backends.Containment {
+	return backends.Containment{Backend: s.box.backend.Name(), Profile: hardened, Layers: merged(s.layers, s.cgroup, inner.Layers)}
+}
+
+// Limit implements [backends.Sandbox]. Where the engine may not set limits, only RAM can be changed, which the
+// init watches.
+func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.limits
+	if l.RAM > 0 {
+		next.RAM = l.RAM
+	}
+	if s.box.plan.Limits {
+		if l.CPU > 0 {
+			next.CPU = l.CPU
+		}
+		if l.Processes > 0 {
+			next.Processes = l.Processes
+		}
+		if next != s.limits {
+			if err := s.update(next); err != nil {
+				return s.limits, err
+			}
+		}
+	}
+	if _, err := s.Sandbox.Limit(l); err != nil {
+		if s.box.plan.Limits && next != s.limits {
+			err = errors.Join(err, s.update(s.limits))
+		}
+		return s.limits, err
+	}
+	s.limits = next
+	return next, nil
+}
+
+func (s *sandbox) update(l backends.Limits) error {
+	ctx, cancel := context.WithTimeout(s.box.backend.life, engineTime)
+	defer cancel()
+	if err := s.box.backend.engine.Update(ctx, s.box.id, resources(s.language, l)); err != nil {
+		return fmt.Errorf("change the limits of a container with %s: %w", s.box.backend.Name(), err)
+	}
+	return nil
+}
+
+// Close implements [backends.Sandbox]. When it returns, nothing runs any more; that the engine forgets the
+// container is left to it, and Backend.Close waits for that.
+func (s *sandbox) Close() error {
+	s.once.Do(func() {
+		s.closing.Store(true)
+		if err := s.Sandbox.Close(); err != nil && !errors.Is(err, call.ErrLost) {
+			s.err = err
+		}
+		s.box.peer.kill()
+		b := s.box.backend
+		const graceful = 3 * time.Second
+		if s.box.dead(graceful) {
+			s.err = errors.Join(s.err, s.box.folder.remove())
+			b.dispose(s.box)
+		} else {
+			s.err = errors.Join(s.err, s.box.remove())
+		}
+		b.mu.Lock()
+		delete(b.running, s)
+		b.mu.Unlock()
+	})
+	return s.err
+}

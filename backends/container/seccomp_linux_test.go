@@ -1,0 +1,225 @@
+package container
+
+import (
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	moby "github.com/moby/profiles/seccomp"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+var update = flag.Bool("update", false, "write seccomp.json")
+
+// forbidden are calls that moby allows a container without capabilities, and ours has no use for. Those of which
+// some uses are allowed come back in ours.
+var forbidden = []string{
+	"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise",
+	"io_uring_setup", "io_uring_enter", "io_uring_register",
+	"add_key", "keyctl", "request_key", "userfaultfd", "perf_event_open", "bpf",
+	"open_by_handle_at", "name_to_handle_at", "unshare", "setns", "mount", "umount", "umount2", "pivot_root",
+	"open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "chroot",
+	"fanotify_init", "fanotify_mark", "quotactl", "quotactl_fd", "syslog", "acct", "reboot", "swapon", "swapoff",
+	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
+	"vhangup", "socket", "socketcall", "ipc", "clone", "clone3", "ioctl", "ioprio_set", "modify_ldt",
+}
+
+// arches are the machines that there can be an init for, without the 32-bit programs that they can run.
+var arches = []string{"amd64", "arm64"}
+
+// made makes the profile.
+func made() *moby.Seccomp {
+	base := moby.DefaultProfile()
+	p := &moby.Seccomp{LinuxSeccomp: specs.LinuxSeccomp{DefaultAction: base.DefaultAction, DefaultErrnoRet: base.DefaultErrnoRet}}
+	p.ArchMap = []moby.Architecture{{Arch: specs.ArchX86_64}, {Arch: specs.ArchAARCH64}}
+	for _, rule := range base.Syscalls {
+		if rule.Action != specs.ActAllow {
+			continue
+		}
+		if f := rule.Includes; f != nil {
+			if len(f.Caps) > 0 {
+				continue
+			}
+			f.Arches = slices.DeleteFunc(f.Arches, func(a string) bool { return !slices.Contains(arches, a) })
+			if len(f.Arches) == 0 && f.MinKernel == nil {
+				continue
+			}
+		}
+		rule.Names = slices.DeleteFunc(rule.Names, func(name string) bool { return slices.Contains(forbidden, name) })
+		if len(rule.Names) > 0 {
+			p.Syscalls = append(p.Syscalls, rule)
+		}
+	}
+	return add(p)
+}
+
+// add are the uses of calls that are allowed in part.
+func add(p *moby.Seccomp) *moby.Seccomp {
+	allow := func(name string, args ...specs.LinuxSeccompArg) {
+		p.Syscalls = append(p.Syscalls, &moby.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: args}})
+	}
+	equal := func(index uint, v uint64) specs.LinuxSeccompArg {
+		return specs.LinuxSeccompArg{Index: index, Value: v, Op: specs.OpEqualTo}
+	}
+	masked := func(index uint, mask, v uint64) specs.LinuxSeccompArg {
+		return specs.LinuxSeccompArg{Index: index, Value: mask, ValueTwo: v, Op: specs.OpMaskedEqual}
+	}
+	const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+		unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
+	allow("clone", masked(0, newNamespaces, 0))
+	enosys := uint(unix.ENOSYS) // its flags can't be seen; programs fall back to clone
+	p.Syscalls = append(p.Syscalls, &moby.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{"clone3"}, Action: specs.ActErrno, ErrnoRet: &enosys}})
+
+	allow("socket", equal(0, unix.AF_UNIX))
+	allow("socket", equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE))
+	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
+		for _, kind := range []struct{ kind, protocol uint64 }{{unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.SOCK_DGRAM, unix.IPPROTO_UDP}} {
+			for _, protocol := range []uint64{0, kind.protocol} {
+				allow("socket", equal(0, family), masked(1, 15, kind.kind), equal(2, protocol))
+			}
+		}
+	}
+	// All but TIOCSTI (0x5412) and TIOCLINUX (0x541c), of which the kernel looks at the low 32 bits: what differs in
+	// any of the upper 28 of them, or else in the last digit. One argument can be compared once in a rule.
+	for bit := 4; bit < 32; bit++ {
+		allow("ioctl", masked(1, 1<<bit, ^uint64(unix.TIOCSTI)&(1<<bit)))
+	}
+	for _, last := range []struct{ mask, v uint64 }{{0b0001, 0b0001}, {0b1100, 0b1000}, {0b1100, 0b0100}, {0b1110, 0b0000}, {0b1110, 0b1110}} {
+		allow("ioctl", masked(1, last.mask, last.v))
+	}
+	return p
+}
+
+// TestProfileIsMobys makes the profile again.
+func TestProfileIsMobys(t *testing.T) {
+	text, err := json.MarshalIndent(made(), "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, '\n')
+	if *update {
+		if err := os.WriteFile("seccomp.json", text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if d := cmp.Diff(string(text), profile); d != "" {
+		t.Errorf("seccomp.json is not what is made of moby's list (-update writes it):\n%s", d)
+	}
+}
+
+// TestProfile asks the profile, as engines evaluate it, about single calls.
+func TestProfile(t *testing.T) {
+	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
+	p, err := moby.LoadProfile(profile, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.DefaultAction != specs.ActErrno || len(p.Architectures) != 1 {
+		t.Errorf("default %v, architectures %v", p.DefaultAction, p.Architectures)
+	}
+	tests := []struct {
+		call string
+		args [6]uint64
+		want bool
+	}{
+		{"read", [6]uint64{}, true},
+		{"landlock_restrict_self", [6]uint64{}, true},
+		{"landlock_create_ruleset", [6]uint64{}, true},
+		{"landlock_add_rule", [6]uint64{}, true},
+		{"seccomp", [6]uint64{}, true},
+		{"prctl", [6]uint64{}, true},
+		{"pidfd_open", [6]uint64{}, true},
+		{"pidfd_send_signal", [6]uint64{}, true},
+		{"memfd_create", [6]uint64{}, true},
+		{"sendmsg", [6]uint64{}, true},
+		{"execve", [6]uint64{}, true},
+		{"clone", [6]uint64{unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND}, true},
+		{"clone", [6]uint64{uint64(unix.SIGCHLD)}, true},
+		{"clone", [6]uint64{unix.CLONE_NEWUSER | uint64(unix.SIGCHLD)}, false},
+		{"clone", [6]uint64{unix.CLONE_NEWTIME}, false},
+		{"clone3", [6]uint64{}, false},
+		{"unshare", [6]uint64{}, false},
+		{"setns", [6]uint64{}, false},
+		{"mount", [6]uint64{}, false},
+		{"ptrace", [6]uint64{}, false},
+		{"bpf", [6]uint64{}, false},
+		{"perf_event_open", [6]uint64{}, false},
+		{"io_uring_setup", [6]uint64{}, false},
+		{"keyctl", [6]uint64{}, false},
+		{"userfaultfd", [6]uint64{}, false},
+		{"open_by_handle_at", [6]uint64{}, false},
+		{"kexec_load", [6]uint64{}, false},
+		{"socketcall", [6]uint64{}, false},
+		{"a_call_of_next_year", [6]uint64{}, false},
+		{"socket", [6]uint64{unix.AF_UNIX, unix.SOCK_SEQPACKET | unix.SOCK_CLOEXEC}, true},
+		{"socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, unix.IPPROTO_TCP}, true},
+		{"socket", [6]uint64{unix.AF_INET6, unix.SOCK_DGRAM}, true},
+		{"socket", [6]uint64{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP}, false},
+		{"socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, false},
+		{"socket", [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, true},
+		{"socket", [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, false},
+		{"socket", [6]uint64{unix.AF_PACKET, unix.SOCK_RAW}, false},
+		{"socket", [6]uint64{unix.AF_VSOCK, unix.SOCK_STREAM}, false},
+		{"socket", [6]uint64{unix.AF_ALG, unix.SOCK_SEQPACKET}, false},
+		{"ioctl", [6]uint64{0, unix.TCGETS}, true},
+		{"ioctl", [6]uint64{0, unix.TIOCGWINSZ}, true},
+		{"ioctl", [6]uint64{0, 0x5411}, true},
+		{"ioctl", [6]uint64{0, 0x541d}, true},
+		{"ioctl", [6]uint64{0, 0x541e}, true},
+		{"ioctl", [6]uint64{0, 0x5410}, true},
+		{"ioctl", [6]uint64{0, unix.TIOCSTI}, false},
+		{"ioctl", [6]uint64{0, unix.TIOCSTI | 1<<32}, false},
+		{"ioctl", [6]uint64{0, unix.TIOCLINUX}, false},
+	}
+	for _, tt := range tests {
+		if got := permits(p, tt.call, tt.args); got != tt.want {
+			t.Errorf("%s%#x: allowed %v, want %v", tt.call, tt.args, got, tt.want)
+		}
+	}
+}
+
+// TestProfileForbids has nothing forbidden be allowed whatever its arguments are.
+func TestProfileForbids(t *testing.T) {
+	inPart := map[string]bool{"socket": true, "clone": true, "ioctl": true}
+	seen := map[string]bool{}
+	for _, rule := range made().Syscalls {
+		for _, name := range rule.Names {
+			seen[name] = true
+			if rule.Action == specs.ActAllow && slices.Contains(forbidden, name) && (!inPart[name] || len(rule.Args) == 0) {
+				t.Errorf("%s is allowed", name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(inPart)) {
+		if !seen[name] {
+			t.Errorf("nothing allows any %s", name)
+		}
+	}
+}
+
+// permits evaluates the rules: any that allows is enough.
+func permits(p *specs.LinuxSeccomp, call string, args [6]uint64) bool {
+	for _, rule := range p.Syscalls {
+		if rule.Action == specs.ActAllow && slices.Contains(rule.Names, call) &&
+			!slices.ContainsFunc(rule.Args, func(a specs.LinuxSeccompArg) bool { return !holds(a, args[a.Index]) }) {
+			return true
+		}
+	}
+	return false
+}
+
+func holds(a specs.LinuxSeccompArg, v uint64) bool {
+	switch a.Op {
+	case specs.OpEqualTo:
+		return v == a.Value
+	case specs.OpMaskedEqual:
+		return v&a.Value == a.ValueTwo
+	}
+	return false
+}

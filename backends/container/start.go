@@ -1,0 +1,134 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Start implements [backends.Backend]. It takes a container that was started ahead, if one fits.
+func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	done, err := b.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := b.within(ctx)
+	defer cancel()
+	s, err := b.start(ctx, spec)
+	switch {
+	case err == nil:
+		return s, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+	p, err := b.plan(ctx, spec, b.config.Pull)
+	if err != nil {
+		return nil, err
+	}
+	var s *sandbox
+	if p.parkable(spec) {
+		if s, err = b.unpark(ctx, p, spec); err != nil {
+			return nil, err
+		}
+	}
+	if s == nil {
+		s, err = b.fresh(ctx, p, spec, false)
+		if err != nil && transient(err) && ctx.Err() == nil {
+			s, err = b.fresh(ctx, p, spec, true)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if p.parkable(spec) {
+		b.refill(p)
+	}
+	return s, nil
+}
+
+// fresh starts a sandbox in a container of its own.
+func (b *Backend) fresh(ctx context.Context, p *plan, spec backends.Spec, listen bool) (*sandbox, error) {
+	x, err := b.make(ctx, p, spec.ID, listen)
+	if err != nil {
+		return nil, err
+	}
+	s, err := x.open(ctx, p, spec)
+	if err != nil {
+		x.backend.dispose(x)
+		return nil, err
+	}
+	return s, nil
+}
+
+// unpark starts a sandbox in a container that was started ahead. nil is that none would do, and
+// then nothing ran in those that were tried.
+func (b *Backend) unpark(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
+	for {
+		x := b.parked.take(p.shape())
+		if x == nil {
+			return nil, nil
+		}
+		s, err := x.open(ctx, p, spec)
+		if err == nil {
+			return s, nil
+		}
+		x.backend.dispose(x)
+		if !transient(err) || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// open has the init build the sandbox that spec asks for, if the container has what that requires. What is
+// wrong with it is for the caller to remove.
+func (x *box) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
+	facts := x.line.Facts()
+	if facts.Runtime.Path == "" {
+		return nil, &backends.Refusal{Reason: fmt.Sprintf("image %s has no %s: %s", p.title, spec.Language, facts.Runtime.Why),
+			Remedy: fmt.Sprintf("sandboxmcp image build --backend %s %s, or name another image under images.%[2]s in the configuration", x.backend.Name(), spec.Language)}
+	}
+	v := view{facts: facts, info: p.Info, image: p.title, gates: spec.Gateway, keepID: -1}
+	if p.Local {
+		v.ours = own()
+	}
+	if x.plan.user.keep {
+		v.keepID = x.plan.user.uid
+	}
+	s := &sandbox{box: x, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits}
+	if err := satisfies(spec.Require, append(slices.Clone(s.layers), s.cgroup)); err != nil {
+		return nil, err
+	}
+	inner, err := x.line.Build(ctx, p.spec)
+	if err != nil {
+		var refusal *backends.Refusal
+		if errors.As(err, &refusal) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("build a sandbox in a container of %s: %w", p.title, err)
+	}
+	s.Sandbox = inner
+	if err := x.backend.register(s); err != nil {
+		inner.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// register has Close close s, too.
+func (b *Backend) register(s *sandbox) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.finished {
+		return errClosed
+	}
+	b.running[s] = struct{}{}
+	return nil
+}

@@ -1,0 +1,171 @@
+package container
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	osuser "os/user"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// identity is who programs are, in numbers of the container's.
+type identity struct {
+	uid, gid int
+	keep     bool // Container.KeepID
+}
+
+func (i identity) String() string { return fmt.Sprintf("%d:%d", i.uid, i.gid) }
+
+// The numbers of users that an engine does not map: a range that no distribution and no container manager
+// gives out (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused).
+const (
+	firstUID = 0x70000000
+	uids     = 0x0ffffffe
+)
+
+// server is who we are, and what the system has given us to map.
+type server struct {
+	uid, gid int
+	mapped   int // users that an engine of ours can map besides ourselves; -1 if unknown
+}
+
+func whoWeAre() server {
+	s := server{os.Geteuid(), os.Getegid(), -1}
+	f, err := os.Open("/etc/subuid")
+	if err != nil {
+		return s
+	}
+	defer f.Close()
+	name := ""
+	if u, err := osuser.LookupId(strconv.Itoa(s.uid)); err == nil {
+		name = u.Username
+	}
+	s.mapped = subordinate(f, name, strconv.Itoa(s.uid))
+	return s
+}
+
+// subordinate counts the users that subuid(5) gives to one of these names.
+func subordinate(r io.Reader, names ...string) (n int) {
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		fields := strings.Split(strings.TrimSpace(lines.Text()), ":")
+		for _, name := range names {
+			if len(fields) != 3 || name == "" || fields[0] != name {
+				continue
+			}
+			if count, err := strconv.Atoi(fields[2]); err == nil && count > 0 {
+				n += count
+			}
+		}
+	}
+	return n
+}
+
+// who decides whom programs of a container run as: somebody who owns nothing, and a number that no other
+// container has, since limits of a user's are counted by it. Where folders of the host are shown, it must be
+// somebody who may read or write there.
+func who(engine string, info Info, us server, binds []Bind) (identity, error) {
+	switch {
+	case len(binds) > 0 && info.Rootless && us.uid > 0 && engine == "podman":
+		return identity{us.uid, us.gid, true}, nil
+	case len(binds) > 0 && !info.UserNS && us.uid > 0:
+		return ourselves(us, binds)
+	}
+	anyone := stranger(info, us)
+	owner, err := ownerOfAll(engine, info, us, binds)
+	if err != nil || owner == nil {
+		return anyone, err
+	}
+	return *owner, nil
+}
+
+// stranger is somebody who owns nothing.
+func stranger(info Info, us server) identity {
+	if !info.UserNS && !info.Rootless {
+		n := firstUID + rand.IntN(uids)
+		return identity{uid: n, gid: n}
+	}
+	// Engines map 65536 users, unless they were given fewer.
+	const first, most = 10000, 65535
+	last := most
+	if info.Rootless && info.Local && us.mapped >= 0 {
+		last = min(most, us.mapped)
+	}
+	if last <= first {
+		n := max(1, last)
+		return identity{uid: n, gid: n}
+	}
+	n := first + rand.IntN(last-first)
+	return identity{uid: n, gid: n}
+}
+
+// ourselves is the server's own user, who is not root: what it may do, its programs may do in folders that it
+// shows.
+func ourselves(us server, binds []Bind) (identity, error) {
+	me := identity{uid: us.uid, gid: us.gid}
+	for _, b := range binds {
+		info, err := os.Stat(b.Host)
+		if err != nil {
+			return me, refuseMount(b.Host, "can't be shown: "+err.Error())
+		}
+		uid, gid := ownerOf(info)
+		if b.Write && !allows(info.Mode(), uid == us.uid, gid == us.gid) {
+			return me, &backends.Refusal{Reason: fmt.Sprintf("mount: %q can't be written by user %d", b.Host, us.uid), Remedy: "chmod u+rwX " + b.Host}
+		}
+	}
+	return me, nil
+}
+
+// ownerOfAll finds who may write to all folders that are to be written to; nil is that anybody may.
+func ownerOfAll(engine string, info Info, us server, binds []Bind) (*identity, error) {
+	var owner *identity
+	var whose string
+	for _, b := range binds {
+		if !b.Write {
+			continue
+		}
+		file, err := os.Stat(b.Host)
+		if err != nil {
+			return nil, refuseMount(b.Host, "can't be shown: "+err.Error())
+		}
+		if allows(file.Mode(), false, false) {
+			continue
+		}
+		uid, gid := ownerOf(file)
+		refuse := func(why string) error {
+			return &backends.Refusal{Reason: fmt.Sprintf("mount: %q can't be written by the unprivileged user of a container: %s", b.Host, why),
+				Remedy: fmt.Sprintf("chmod -R o+rwX %s, or chown it to another user, or use the process backend", b.Host)}
+		}
+		switch {
+		case info.UserNS || info.Rootless:
+			return nil, refuse(engine + " maps users, and its owner is none of them")
+		case uid == 0:
+			return nil, refuse("it belongs to root")
+		case !allows(file.Mode(), true, false):
+			return nil, refuse("its mode keeps even its owner from writing")
+		case owner != nil && owner.uid != uid:
+			return nil, refuse("it belongs to another user than " + whose)
+		}
+		owner, whose = &identity{uid: uid, gid: gid}, b.Host
+	}
+	return owner, nil
+}
+
+// allows says whether a mode lets somebody write, who is its owner, in its group, or neither.
+func allows(mode os.FileMode, owner, group bool) bool {
+	need := os.FileMode(0o2)
+	if mode.IsDir() {
+		need = 0o3
+	}
+	switch {
+	case owner:
+		need <<= 6
+	case group:
+		need <<= 3
+	}
+	return mode.Perm()&need == need
+}

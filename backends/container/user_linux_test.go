@@ -1,0 +1,106 @@
+package container
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestWho(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make folders of other users")
+	}
+	dir := t.TempDir()
+	folder := func(name string, mode os.FileMode, uid int) string {
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		os.Chown(path, uid, uid+1)
+		os.Chmod(path, mode)
+		return path
+	}
+	open, roots := folder("open", 0o777, 0), folder("roots", 0o755, 0)
+	anns, bobs, shut := folder("anns", 0o755, 2000), folder("bobs", 0o700, 3000), folder("shut", 0o500, 2000)
+	groups := folder("groups", 0o770, 1999) // its group is 2000
+	rootful, rootless, mapped := Info{Local: true}, Info{Local: true, Rootless: true, UserNS: true}, Info{Local: true, UserNS: true}
+	root, ann := server{0, 0, -1}, server{2000, 2000, 65536}
+	const stranger, own = "stranger", "own"
+	for _, tt := range []struct {
+		name, engine string
+		info         Info
+		us           server
+		read, write  []string
+		want         string // "uid:gid", stranger, or what a refusal says
+		keep         bool
+	}{
+		{"root, nothing shown", "docker", rootful, root, nil, nil, stranger, false},
+		{"root, to read", "docker", rootful, root, []string{roots}, nil, stranger, false},
+		{"root, open", "docker", rootful, root, nil, []string{open}, stranger, false},
+		{"root, another's", "docker", rootful, root, nil, []string{anns, open}, "2000:2001", false},
+		{"root, two others'", "docker", rootful, root, nil, []string{anns, bobs}, "another user", false},
+		{"root, root's", "docker", rootful, root, nil, []string{roots}, "belongs to root", false},
+		{"root, shut", "docker", rootful, root, nil, []string{shut}, "even its owner", false},
+		{"user, nothing shown", "docker", rootful, ann, nil, nil, stranger, false},
+		{"user, to read", "docker", rootful, ann, []string{anns}, nil, "2000:2000", false},
+		{"user, own", "docker", rootful, ann, nil, []string{anns}, "2000:2000", false},
+		{"user, by the group", "docker", rootful, ann, nil, []string{groups}, "2000:2000", false},
+		{"user, another's", "docker", rootful, ann, nil, []string{bobs}, "can't be written by user 2000", false},
+		{"rootless podman, own", "podman", rootless, ann, nil, []string{anns}, "2000:2000", true},
+		{"rootless podman, to read", "podman", rootless, ann, []string{anns}, nil, "2000:2000", true},
+		{"rootless podman, nothing shown", "podman", rootless, ann, nil, nil, stranger, false},
+		{"rootless docker, own", "docker", rootless, ann, nil, []string{anns}, "none of them", false},
+		{"rootless docker, open", "docker", rootless, ann, nil, []string{open}, stranger, false},
+		{"mapped users, own", "docker", mapped, ann, nil, []string{anns}, "none of them", false},
+		{"mapped users, of root", "docker", mapped, root, nil, []string{anns}, "none of them", false},
+		{"root of a user's engine", "podman", rootless, root, nil, []string{open}, stranger, false},
+	} {
+		var binds []Bind
+		for _, path := range tt.read {
+			binds = append(binds, Bind{path, "/data", false})
+		}
+		for _, path := range tt.write {
+			binds = append(binds, Bind{path, "/data", true})
+		}
+		got, err := who(tt.engine, tt.info, tt.us, binds)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), tt.want), err == nil && got.keep != tt.keep:
+			t.Errorf("%s: got %+v, %v, want %s", tt.name, got, err, tt.want)
+		case err == nil && tt.want == stranger:
+			low, high := firstUID, firstUID+uids-1
+			if tt.info.UserNS {
+				low, high = 10000, 65535
+			}
+			if got.uid < low || got.uid > high || got.gid != got.uid {
+				t.Errorf("%s: got %+v", tt.name, got)
+			}
+		case err == nil && got.String() != tt.want:
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestStranger(t *testing.T) {
+	rootless := Info{Local: true, Rootless: true, UserNS: true}
+	for _, tt := range []struct{ mapped, low, high int }{{65536, 10000, 65535}, {-1, 10000, 65535}, {1000, 1000, 1000}, {0, 1, 1}, {20000, 10000, 20000}} {
+		for range 200 {
+			got := stranger(rootless, server{1000, 1000, tt.mapped})
+			if got.uid < tt.low || got.uid > tt.high || got.uid == 0 {
+				t.Fatalf("%d mapped: got %d", tt.mapped, got.uid)
+			}
+		}
+	}
+}
+
+func TestSubordinate(t *testing.T) {
+	const file = "ann:100000:65536\n# bob:1:2\nbob:165536:1000\n1000:300000:7\nann:bad:-5\nann:5\n"
+	for _, tt := range []struct {
+		names []string
+		want  int
+	}{{[]string{"ann"}, 65536}, {[]string{"bob", "1000"}, 1007}, {[]string{"", "2000"}, 0}} {
+		if got := subordinate(strings.NewReader(file), tt.names...); got != tt.want {
+			t.Errorf("%v: got %d, want %d", tt.names, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+)
+
+// startError is that an engine could not make or start a container.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return e.err.Error() + hint(e.err.Error()) }
+func (e *startError) Unwrap() error { return e.err }
+
+// endedError is that a container ended before its init had greeted.
+type endedError struct{ why string }
+
+func (e *endedError) Error() string { return e.why }
+
+// transient says whether a container that did not come to be is worth another try. No program was sent.
+func transient(err error) bool {
+	var start *startError
+	var ended *endedError
+	return errors.As(err, &start) || errors.As(err, &ended) || errors.Is(err, call.ErrLost)
+}
+
+// unwell says why an init did not greet, which err only says in our words.
+func (x *box) unwell(err error) error {
+	select {
+	case <-x.ended:
+	case <-time.After(time.Second):
+		return fmt.Errorf("%w, although the container runs%s", err, x.words())
+	}
+	if x.lost != nil {
+		return &endedError{fmt.Sprintf("%v, and what became of the container is not known: %v", err, x.lost)}
+	}
+	return &endedError{err.Error() + ": " + x.how() + x.words()}
+}
+
+// how says in which way the container ended.
+func (x *box) how() string {
+	switch e := x.exit; {
+	case e.OOM:
+		return "the kernel ended it for want of memory"
+	case e.Removed:
+		return "somebody else removed it, or the engine was stopped"
+	case e.Why != "":
+		return fmt.Sprintf("it ended with code %d: %s", e.Code, e.Why)
+	case e.Code == 128+9:
+		return "it was killed"
+	default:
+		return fmt.Sprintf("it ended with code %d", e.Code)
+	}
+}
+
+// words are the last that PID 1 wrote to its standard error, and what that may mean.
+func (x *box) words() string {
+	said := x.said.String()
+	if said == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)%s", said, hint(said))
+}
+
+// hint explains messages of runtimes that name only a symptom.
+func hint(text string) string {
+	text = strings.ToLower(text)
+	switch {
+	case strings.Contains(text, "exec format error"):
+		return "; the image or sandboxmcp itself is for another kind of processor"
+	case strings.Contains(text, "no such file or directory") && strings.Contains(text, InitPath):
+		return "; the engine does not see sandboxmcp's file (does it run elsewhere, or with a /tmp or home of its own?), " +
+			"or sandboxmcp was built with cgo and the image has no C library for it: build it with CGO_ENABLED=0"
+	case strings.Contains(text, "glibc"):
+		return "; sandboxmcp was built with cgo, for a newer C library than the image has: build it with CGO_ENABLED=0"
+	case strings.Contains(text, "permission denied"):
+		return "; is sandboxmcp's file, or its socket, on a file system that is mounted noexec, or kept from containers by SELinux or AppArmor?"
+	}
+	return ""
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	last []byte
+}
+
+const tailSize = 2 << 10
+
+// Write implements [io.Writer].
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = append(t.last, b...)
+	if over := len(t.last) - tailSize; over > 0 {
+		t.last = append(t.last[:0], t.last[over:]...)
+	}
+	return len(b), nil
+}
+
+// String is the last lines, as one.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.last), "")), "\n")
+	return strings.Join(lines[max(0, len(lines)-4):], "; ")
+}

@@ -1,0 +1,65 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+)
+
+const (
+	knockTime = 2 * time.Second        // how long a socket may take to answer
+	breather  = 300 * time.Millisecond // before what failed by chance is tried again
+)
+
+// again calls f, and once more if the first call failed by chance. Only for what may be done twice.
+func again(ctx context.Context, f func() error) error {
+	err := f()
+	if !passing(err) || !rest(ctx, breather) {
+		return err
+	}
+	return f()
+}
+
+// passing reports whether an error is one of a daemon that goes or comes: no connection, one that
+// was cut before the answer, or an answer that is about the daemon and not about the request.
+func passing(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return client.IsErrConnectionFailed(err) || errdefs.IsUnavailable(err) || errdefs.IsInternal(err)
+}
+
+// answered reports whether the engine has answered the request, if only with an error. A proxy may
+// answer instead of it that something is unavailable.
+func answered(err error) bool {
+	return err == nil || !client.IsErrConnectionFailed(err) && !errdefs.IsUnavailable(err) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// sent calls f, and reports whether its request has gone out: if not, nothing can have come of it.
+func sent(ctx context.Context, f func(context.Context) error) (bool, error) {
+	var out atomic.Bool
+	err := f(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { out.Store(true) }}))
+	return out.Load(), err
+}
+
+// rest waits, and reports whether the context still stands.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isEOF reports whether an error is the end of a stream, clean or not.
+func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

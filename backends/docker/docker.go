@@ -1,0 +1,77 @@
+// Package docker speaks to Docker Engine, 20.10 and later.
+//
+// Library: moby/moby/client is Docker's own client, and negotiates the version of the API.
+package docker
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// Config says where Docker is.
+type Config struct {
+	Host    string   // a URL such as unix:///run/docker.sock, tcp:// or ssh://; "" goes by the environment, contexts and the usual sockets
+	Environ []string // nil is os.Environ()
+	// Folder is where files for containers will be: the engine only counts as local (Info.Local) if it
+	// sees what is made there. "" is the folder for temporary files.
+	Folder string
+}
+
+// New returns the engine. Nothing is connected before it is used.
+func New(c Config) container.Engine {
+	if c.Environ == nil {
+		c.Environ = os.Environ()
+	}
+	if c.Folder == "" {
+		c.Folder = os.TempDir()
+	}
+	return &engine{config: c, turn: make(chan struct{}, 1), seeded: map[string]bool{}}
+}
+
+// engine implements [container.Engine].
+type engine struct {
+	config Config
+	turn   chan struct{} // held by who connects: a mutex that is given up on when a context ends
+	link   *link         // once connected
+
+	mu     sync.Mutex
+	seeded map[string]bool // volumes that have been looked at, and are whole
+}
+
+func (e *engine) Name() string { return "docker" }
+
+// connect returns the connection, which is made once. An error is tried again by the next call.
+func (e *engine) connect(ctx context.Context) (*link, error) {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if e.link == nil {
+		p, err := find(ctx, e.config)
+		if err != nil {
+			return nil, err
+		}
+		l, err := dial(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		e.link = l
+	}
+	return e.link, nil
+}
+
+func (e *engine) Close() error {
+	e.turn <- struct{}{}
+	defer func() { <-e.turn }()
+	if e.link == nil {
+		return nil
+	}
+	err := e.link.Close()
+	e.link = nil
+	return err
+}

@@ -1,0 +1,178 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+)
+
+// guests is what the engine of this process's tests has been given.
+var guests struct {
+	sync.Once
+	err error
+}
+
+// real is an engine that is connected with the tests' dockerd, which has images.
+func real(t *testing.T) *engine {
+	t.Helper()
+	e := connected(t, enginetest.Docker(t))
+	guests.Do(func() { guests.err = images(e) })
+	if guests.err != nil {
+		t.Fatal(guests.err)
+	}
+	return e
+}
+
+func connected(t *testing.T, url string) *engine {
+	t.Helper()
+	e := New(Config{Host: url}).(*engine)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// meddling is what an image can say about the containers that are made from it.
+const meddling = `FROM guest:1
+ENTRYPOINT ["/guest", "exit", "77"]
+CMD ["more"]
+USER 4242
+WORKDIR /nowhere
+VOLUME /data /etc /work
+ENV INJECTED=1 LD_PRELOAD=/evil.so PATH=/image/bin
+EXPOSE 80
+STOPSIGNAL SIGCONT
+HEALTHCHECK --interval=1s CMD ["/guest", "exit", "0"]
+LABEL other=1
+`
+
+// images makes guest:1 of a static program, and meddling:1 that says more about itself.
+func images(e *engine) error {
+	folder, err := os.MkdirTemp("", "guest")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	guest := filepath.Join(folder, "guest")
+	build := exec.Command("go", "build", "-o", guest, "./testdata/guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build guest: %w: %s", err, out)
+	}
+	program, err := os.ReadFile(guest)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	l, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	root := archive(map[string]string{"guest": string(program), "etc/passwd": "u:x:5000:5000::/:/\n", "data/kept": "of the image\n"})
+	r, err := l.ImageImport(ctx, client.ImageImportSource{Source: root, SourceName: "-"}, "guest:1", client.ImageImportOptions{Changes: []string{"LABEL test=yes"}})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if b, err := io.ReadAll(r); err != nil || bytes.Contains(b, []byte("errorDetail")) {
+		return fmt.Errorf("import guest: %v: %s", err, b)
+	}
+	return e.Build(ctx, "meddling:1", archive(map[string]string{"Containerfile": meddling}), nil, nil)
+}
+
+// archive is a tar of executable files.
+func archive(files map[string]string) io.Reader {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, content := range files {
+		_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(content))})
+		_, _ = io.WriteString(w, content)
+	}
+	_ = w.Close()
+	return &b
+}
+
+var names atomic.Int64
+
+// plan is a container that runs guest with args, in closed surroundings.
+func plan(t *testing.T, e *engine, image string, args ...string) container.Container {
+	t.Helper()
+	i, err := e.Image(t.Context(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return container.Container{
+		Name:      fmt.Sprintf("c%d", names.Add(1)),
+		Image:     i.ID,
+		Args:      append([]string{"/guest"}, args...),
+		User:      "1879048200:1879048200",
+		Hostname:  "sandbox",
+		Env:       []string{"OURS=1"},
+		Labels:    map[string]string{"of": t.Name()},
+		Tmpfs:     []container.Tmpfs{{Path: "/work", Size: 8 << 20, Mode: 0o755, Exec: true}},
+		Shm:       4 << 20,
+		Resources: container.Resources{Memory: 64 << 20, PIDs: 50, CPU: 64},
+		Files:     1 << 40,
+		Sysctls:   map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"},
+		Stdin:     true,
+		CgroupNS:  true,
+	}
+}
+
+// create makes a container that is gone when the test is.
+func create(t *testing.T, e *engine, c container.Container) string {
+	t.Helper()
+	id, err := e.Create(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Remove(context.Background(), id); err != nil {
+			t.Error(err)
+		}
+	})
+	return id
+}
+
+// run runs a container to its end, and returns what it said, and how it ended.
+func run(t *testing.T, e *engine, c container.Container) (stdout, stderr string, x container.Exit) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	id := create(t, e, c)
+	var said strings.Builder
+	s, err := e.Attach(ctx, id, &said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := e.Start(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err = e.Wait(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), said.String(), x
+}

@@ -1,0 +1,194 @@
+package docker
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+)
+
+// between stands between us and the real engine. fault may answer or cut a request, and says whether it
+// did; pass hands it on to the engine.
+func between(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool) *engine {
+	t.Helper()
+	real(t) // has the images
+	socket := strings.TrimPrefix(enginetest.Docker(t), "unix://")
+	u, _ := url.Parse("http://docker")
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	dir, err := os.MkdirTemp("/tmp", "between") // paths of sockets must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !fault(w, r, proxy) {
+			proxy.ServeHTTP(w, r)
+		}
+	})}}
+	s.Start()
+	t.Cleanup(s.Close)
+	return connected(t, "unix://"+l.Addr().String())
+}
+
+// cut ends a connection without an answer.
+func cut(w http.ResponseWriter) {
+	if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
+		c.Close()
+	}
+}
+
+// faults are what can become of the first request for a path, and whether the engine gets it.
+var faults = map[string]func(w http.ResponseWriter, r *http.Request, pass http.Handler){
+	"cut before the engine": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { cut(w) },
+	"cut after the engine": func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		pass.ServeHTTP(httptest.NewRecorder(), r)
+		cut(w)
+	},
+	"unavailable": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		http.Error(w, "starting", http.StatusServiceUnavailable)
+	},
+	"internal error": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		http.Error(w, "not now", http.StatusInternalServerError)
+	},
+}
+
+// once lets a fault happen to the first request for a path.
+func once(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, http.Handler)) (func(http.ResponseWriter, *http.Request, http.Handler) bool, *atomic.Int64) {
+	var seen atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool {
+		if !path.MatchString(r.URL.Path) || seen.Add(1) > 1 {
+			return false
+		}
+		f(w, r, pass)
+		return true
+	}, &seen
+}
+
+// A container whose creation failed by chance is made in the end, once.
+func TestCreateAgain(t *testing.T) {
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			fault, seen := once(regexp.MustCompile(`/containers/create$`), f)
+			e := between(t, fault)
+			id := create(t, e, plan(t, e, "guest:1", "exit", "0"))
+			list, err := e.List(t.Context(), "of="+t.Name())
+			if err != nil || len(list) != 1 || list[0].ID != id || seen.Load() != 2 {
+				t.Errorf("after %d requests: got %+v, %v", seen.Load(), list, err)
+			}
+		})
+	}
+}
+
+// An error that is no accident is not tried again.
+func TestCreateOnce(t *testing.T) {
+	fault, seen := once(regexp.MustCompile(`/containers/create$`), func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		http.Error(w, "no", http.StatusBadRequest)
+	})
+	e := between(t, fault)
+	if id, err := e.Create(t.Context(), plan(t, e, "guest:1", "exit", "0")); err == nil || seen.Load() != 1 {
+		t.Errorf("after %d requests: got %q, %v", seen.Load(), id, err)
+	}
+}
+
+// A program never runs twice, whatever becomes of the request to start it, and never counts as failed if
+// it did run.
+func TestStartOnce(t *testing.T) {
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			fault, seen := once(regexp.MustCompile(`/start$`), f)
+			e := between(t, fault)
+			file := filepath.Join(t.TempDir(), "count")
+			if err := os.WriteFile(file, nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(file, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			c := plan(t, e, "guest:1", "count", "/count")
+			c.Binds = []container.Bind{{Host: file, Inside: "/count", Write: true}}
+			id := create(t, e, c)
+			done := ending(t, e, id)
+			err := e.Start(t.Context(), id)
+			ran := name == "cut after the engine"
+			if !ran {
+				time.Sleep(time.Second) // if it did run after all, it shows
+			}
+			if err := e.Remove(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			x := <-done
+			b, _ := os.ReadFile(file)
+			times := strings.Count(string(b), "began")
+			if seen.Load() != 1 || ran && times != 1 || !ran && times != 0 {
+				t.Errorf("after %d requests: it ran %d times, and ended with %+v", seen.Load(), times, x)
+			}
+			if (err == nil) != ran {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A connection that breaks while we wait is made anew, and nothing is lost of what happened since.
+func TestWaitThroughCuts(t *testing.T) {
+	fault, seen := once(regexp.MustCompile(`/events$`), faults["cut before the engine"])
+	e := between(t, fault)
+	id := create(t, e, plan(t, e, "guest:1", "exit", "7"))
+	done := ending(t, e, id)
+	if err := e.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if x := <-done; x.Code != 7 || x.Removed || seen.Load() < 2 {
+		t.Errorf("after %d requests: got %+v", seen.Load(), x)
+	}
+}
+
+func TestRemoveAgain(t *testing.T) {
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			fault, _ := once(regexp.MustCompile(`/containers/[0-9a-f]{64}$`), f)
+			e := between(t, fault)
+			id := create(t, e, plan(t, e, "guest:1", "exit", "0"))
+			if err := e.Remove(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if list, err := e.List(t.Context(), "of="+t.Name()); err != nil || len(list) > 0 {
+				t.Errorf("got %+v, %v", list, err)
+			}
+		})
+	}
+}
+
+// An engine that does not see our files is not local, and neither is one that sees all there could be.
+func TestInfoSeesNot(t *testing.T) {
+	for name, status := range map[string]int{"sees nothing": http.StatusBadRequest, "sees everything": http.StatusNotFound} {
+		e := between(t, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+			create := strings.HasSuffix(r.URL.Path, "/containers/create")
+			if create {
+				http.Error(w, name, status)
+			}
+			return create
+		})
+		if i, err := e.Info(t.Context()); err != nil || i.Local {
+			t.Errorf("%s: got %+v, %v", name, i, err)
+		}
+	}
+}

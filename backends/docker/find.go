@@ -1,0 +1,153 @@
+package docker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// place is where a Docker Engine is, and how to get there.
+type place struct {
+	url     string
+	tls     *tls.Config // nil without
+	api     string      // version of the API that the user insists on (DOCKER_API_VERSION), else ""
+	environ []string
+	login   *settings // for registries
+}
+
+// find looks in the same order as Docker's own command does: what we were told, DOCKER_HOST, the context
+// of DOCKER_CONTEXT or of the configuration file, the usual sockets. Of the last, the first that
+// answers is taken.
+func find(ctx context.Context, c Config) (place, error) {
+	s, err := readSettings(c.Environ)
+	if err != nil {
+		return place{}, err
+	}
+	p := place{environ: c.Environ, api: variable(c.Environ, "DOCKER_API_VERSION"), login: s}
+	name := variable(c.Environ, "DOCKER_CONTEXT")
+	if name == "" {
+		name = s.CurrentContext
+	}
+	host := c.Host
+	if host == "" {
+		host = variable(c.Environ, "DOCKER_HOST")
+	}
+	switch {
+	case host != "":
+		p.url = host
+		if strings.HasPrefix(host, "tcp://") || strings.HasPrefix(host, "https://") {
+			p.tls, err = environTLS(c.Environ, s.folder)
+		}
+	case name != "" && name != "default":
+		p.url, p.tls, err = s.context(name)
+	default:
+		p.url, err = usual(ctx, c.Environ)
+		return p, err
+	}
+	if err != nil {
+		return place{}, err
+	}
+	return p, p.check(ctx)
+}
+
+// check refuses addresses that can't be, and Unix sockets that don't answer: the library would hide why.
+func (p place) check(ctx context.Context) error {
+	scheme, rest, ok := strings.Cut(p.url, "://")
+	if !ok || rest == "" {
+		return fmt.Errorf("the address of Docker, %q, is no URL such as unix:///run/docker.sock", p.url)
+	}
+	switch scheme {
+	case "unix":
+		if err := knock(ctx, rest); err != nil {
+			return refuseSocket(rest, err)
+		}
+	case "ssh":
+		_, err := parseSSH(p.url)
+		return err
+	case "tcp", "http", "https", "npipe":
+	default:
+		return fmt.Errorf("the address of Docker, %q, begins with none of unix, tcp, ssh, http, https, npipe", p.url)
+	}
+	return nil
+}
+
+// usual tries the sockets that Docker has where nothing else was said.
+func usual(ctx context.Context, environ []string) (string, error) {
+	if runtime.GOOS == "windows" {
+		return "npipe:////./pipe/docker_engine", nil
+	}
+	var worst error
+	var where string
+	for _, path := range sockets(environ) {
+		err := knock(ctx, path)
+		if err == nil {
+			return "unix://" + path, nil
+		}
+		// What is closest to working is what people need to hear of.
+		if worst == nil || closeness(err) > closeness(worst) {
+			worst, where = err, path
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return "", refuseSocket(where, worst)
+}
+
+// sockets are the usual ones: of rootless Docker, of the system's, of Docker Desktop.
+func sockets(environ []string) []string {
+	home, run := variable(environ, "HOME"), variable(environ, "XDG_RUNTIME_DIR")
+	var paths []string
+	if run != "" {
+		paths = append(paths, filepath.Join(run, "docker.sock"))
+	} else if uid := os.Getuid(); uid != 0 {
+		paths = append(paths, fmt.Sprintf("/run/user/%d/docker.sock", uid))
+	}
+	paths = append(paths, "/run/docker.sock", "/var/run/docker.sock")
+	if home != "" {
+		paths = append(paths, filepath.Join(home, ".docker/run/docker.sock"), filepath.Join(home, ".docker/desktop/docker.sock"))
+	}
+	return paths
+}
+
+// knock connects with a Unix socket, and leaves.
+func knock(ctx context.Context, path string) error {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	c, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// closeness orders the reasons why a socket did not answer.
+func closeness(err error) int {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return 3
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return 2
+	case errors.Is(err, fs.ErrNotExist):
+		return 0
+	}
+	return 1
+}
+
+// variable is the value of an environment variable: of several, the last counts.
+func variable(environ []string, name string) string {
+	for i := len(environ) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(environ[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,203 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// refused reports whether an error is a refusal with these parts.
+func refused(err error, reason, remedy string) bool {
+	var r *backends.Refusal
+	return errors.As(err, &r) && strings.Contains(r.Reason, reason) && strings.Contains(r.Remedy, remedy)
+}
+
+// write makes a file and the folders above it.
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withContext writes a Docker context.
+func withContext(t *testing.T, folder, name, host string) string {
+	t.Helper()
+	sum := sha256.Sum256([]byte(name))
+	id := hex.EncodeToString(sum[:])
+	write(t, filepath.Join(folder, "contexts/meta", id, "meta.json"), `{"Name":"`+name+`","Endpoints":{"docker":{"Host":"`+host+`"}}}`)
+	return id
+}
+
+// Who names the engine's address comes in the order that Docker's command has, too.
+func TestFind(t *testing.T) {
+	folder := t.TempDir()
+	withContext(t, folder, "work", "tcp://work:1")
+	withContext(t, folder, "home", "tcp://home:1")
+	write(t, filepath.Join(folder, "config.json"), `{"currentContext":"home"}`)
+	config := "DOCKER_CONFIG=" + folder
+	for _, c := range []struct {
+		name    string
+		host    string
+		environ []string
+		want    string
+	}{
+		{"told", "tcp://told:1", []string{config, "DOCKER_HOST=tcp://host:1", "DOCKER_CONTEXT=work"}, "tcp://told:1"},
+		{"DOCKER_HOST", "", []string{config, "DOCKER_HOST=tcp://host:1", "DOCKER_CONTEXT=work"}, "tcp://host:1"},
+		{"the last of several", "", []string{"DOCKER_HOST=tcp://a:1", "DOCKER_HOST=tcp://host:1"}, "tcp://host:1"},
+		{"DOCKER_CONTEXT", "", []string{config, "DOCKER_CONTEXT=work"}, "tcp://work:1"},
+		{"current context", "", []string{config}, "tcp://home:1"},
+	} {
+		p, err := find(t.Context(), Config{Host: c.host, Environ: c.environ})
+		if err != nil || p.url != c.want {
+			t.Errorf("%s: got %q, %v, want %q", c.name, p.url, err, c.want)
+		}
+	}
+	if _, err := find(t.Context(), Config{Environ: []string{config, "DOCKER_CONTEXT=../../etc"}}); !refused(err, "no Docker context", "docker context ls") {
+		t.Errorf("a context that there is not: got %v", err)
+	}
+	for _, host := range []string{"docker.sock", "unix://", "ftp://x", "://", "ssh://-oProxyCommand=x"} {
+		if p, err := find(t.Context(), Config{Host: host, Environ: []string{}}); err == nil {
+			t.Errorf("%s: got %+v", host, p)
+		}
+	}
+	write(t, filepath.Join(folder, "config.json"), `{"currentContext":`)
+	if _, err := find(t.Context(), Config{Environ: []string{config}}); err == nil || !strings.Contains(err.Error(), "config.json") {
+		t.Errorf("a broken configuration: got %v", err)
+	}
+}
+
+// Certificates are asked for by variables and contexts, and what is asked for and broken is an error.
+func TestCertificates(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	folder := t.TempDir()
+	for name, c := range map[string]struct {
+		environ []string
+		want    bool
+	}{
+		"none":      {[]string{"DOCKER_CONFIG=" + folder}, false},
+		"verify":    {[]string{"DOCKER_CONFIG=" + folder, "DOCKER_TLS_VERIFY=1"}, true},
+		"only path": {[]string{"DOCKER_CERT_PATH=" + folder}, true},
+	} {
+		p, err := find(t.Context(), Config{Host: "tcp://x:1", Environ: c.environ})
+		if err != nil || (p.tls != nil) != c.want || p.tls != nil && p.tls.InsecureSkipVerify {
+			t.Errorf("%s: got %+v, %v", name, p.tls, err)
+		}
+	}
+	write(t, filepath.Join(folder, "ca.pem"), "nothing")
+	if _, err := find(t.Context(), Config{Host: "tcp://x:1", Environ: []string{"DOCKER_CERT_PATH=" + folder}}); err == nil {
+		t.Error("an authority without a certificate was taken")
+	}
+}
+
+// Where no socket answers, people hear of the one that is closest to it, and what to type.
+func TestSockets(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has a pipe")
+	}
+	home, err := os.MkdirTemp("/tmp", "home") // paths of sockets must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(home)
+	environ := []string{"HOME=" + home, "XDG_RUNTIME_DIR=" + home}
+	paths := sockets(environ)
+	if want := filepath.Join(home, "docker.sock"); paths[0] != want || !slices.Contains(paths, "/run/docker.sock") || !slices.Contains(paths, home+"/.docker/run/docker.sock") {
+		t.Errorf("got %q, want %q first", paths, want)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: paths[0], Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := usual(t.Context(), environ); err != nil || got != "unix://"+paths[0] {
+		t.Errorf("one that answers: got %q, %v", got, err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	if err := (place{url: "unix://" + paths[0]}).check(t.Context()); !refused(err, "not running", "start") && !refused(err, "not running", "open -a") {
+		t.Errorf("nobody listens: got %v", err)
+	}
+	if err := (place{url: "unix://" + home + "/none"}).check(t.Context()); !refused(err, "there is no socket", "backend") {
+		t.Errorf("no socket: got %v", err)
+	}
+	if err := refuseSocket("/s", os.ErrPermission); !refused(err, "may not use", "usermod -aG docker") {
+		t.Errorf("forbidden: got %v", err)
+	}
+}
+
+// fake answers as an engine does that can't be had here.
+func fake(t *testing.T, api, version string) *engine {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", api)
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/version") {
+			_, _ = w.Write([]byte(version))
+		} else if strings.HasSuffix(r.URL.Path, "/info") {
+			_, _ = w.Write([]byte(`{"OSType":"windows"}`))
+		}
+	}))
+	t.Cleanup(s.Close)
+	return New(Config{Host: strings.Replace(s.URL, "http://", "tcp://", 1), Environ: []string{}}).(*engine)
+}
+
+func TestRefusedEngines(t *testing.T) {
+	for _, c := range []struct{ name, api, version, reason, remedy string }{
+		{"ancient", "1.24", "{}", "too old", "20.10"},
+		{"19.03", "1.40", "{}", "too old", "20.10"},
+		{"Podman", "1.41", `{"Components":[{"Name":"Podman Engine"}]}`, "is Podman", "--backend podman"},
+		{"Windows", "1.51", "{}", "for windows", "Linux containers"},
+	} {
+		e := fake(t, c.api, c.version)
+		if _, err := e.Info(t.Context()); !refused(err, c.reason, c.remedy) {
+			t.Errorf("%s: got %v", c.name, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	gone := New(Config{Host: "tcp://127.0.0.1:1", Environ: []string{}})
+	if _, err := gone.Info(context.Background()); !refused(err, "does not answer", "docker -H") {
+		t.Errorf("nobody there: got %v", err)
+	}
+}
+
+func TestParseSSH(t *testing.T) {
+	for address, want := range map[string]string{
+		"ssh://host":                       "-- host docker system dial-stdio",
+		"ssh://me@host:2222":               "-p 2222 -- me@host docker system dial-stdio",
+		"ssh://me@host/run/my/docker.sock": "-- me@host docker --host unix:///run/my/docker.sock system dial-stdio",
+		"ssh://[::1]/":                     "-- ::1 docker system dial-stdio",
+	} {
+		s, err := parseSSH(address)
+		if got := strings.Join(s.args(), " "); err != nil || !strings.HasSuffix(got, want) {
+			t.Errorf("%s: got %q, %v, want %q", address, got, err, want)
+		}
+	}
+	for _, address := range []string{
+		"ssh://", "ssh://-oProxyCommand=id", "ssh://-l@host", "ssh://me:" + "hunter@host", "ssh://@host", "ssh://host/a;id", "ssh://host/$(id)",
+		"ssh://host/a b", "ssh://host/%0aid", "ssh://host?x=1", "ssh://host#x", "ssh://a%40b@host", "ssh://host:-1",
+	} {
+		if s, err := parseSSH(address); err == nil {
+			t.Errorf("%s: got %q", address, s.args())
+		} else if strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%s: the password is in %v", address, err)
+		}
+	}
+}

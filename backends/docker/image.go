@@ -1,0 +1,98 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+func (e *engine) Image(ctx context.Context, ref string) (container.Image, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return container.Image{}, err
+	}
+	return l.inspectImage(ctx, ref)
+}
+
+func (e *engine) Images(ctx context.Context, label string) ([]container.Image, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list client.ImageListResult
+	err = again(ctx, func() error {
+		list, err = l.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", label)})
+		return err
+	})
+	if err != nil {
+		return nil, l.explain("list images", err)
+	}
+	var images []container.Image
+	for _, s := range list.Items {
+		i, err := l.inspectImage(ctx, s.ID)
+		if err == container.ErrNoImage { // removed since
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, i)
+	}
+	slices.SortFunc(images, func(a, b container.Image) int {
+		return cmp.Or(strings.Compare(strings.Join(a.Names, " "), strings.Join(b.Names, " ")), strings.Compare(a.ID, b.ID))
+	})
+	return images, nil
+}
+
+// inspectImage looks up an image by name or id.
+func (l *link) inspectImage(ctx context.Context, ref string) (container.Image, error) {
+	var r client.ImageInspectResult
+	err := again(ctx, func() (err error) {
+		r, err = l.ImageInspect(ctx, ref)
+		return err
+	})
+	if errdefs.IsNotFound(err) {
+		return container.Image{}, container.ErrNoImage
+	}
+	if err != nil {
+		return container.Image{}, l.explain("look up image "+ref, err)
+	}
+	i := container.Image{
+		ID:     r.ID,
+		Names:  r.RepoTags,
+		Digest: digest(ref, r.RepoDigests),
+		Arch:   r.Architecture,
+		Size:   r.Size,
+	}
+	i.Created, _ = time.Parse(time.RFC3339Nano, r.Created) // may be missing
+	if c := r.Config; c != nil {
+		i.Env, i.Labels = c.Env, c.Labels
+		i.Volumes = slices.Sorted(maps.Keys(c.Volumes))
+	}
+	return i, nil
+}
+
+// digest chooses the digest that the registry of ref has for an image: the same content may have come
+// from several.
+func digest(ref string, digests []string) string {
+	if named, err := reference.ParseNormalizedNamed(ref); err == nil {
+		for _, d := range digests {
+			if n, err := reference.ParseNormalizedNamed(d); err == nil && n.Name() == named.Name() {
+				return d
+			}
+		}
+	}
+	if len(digests) > 0 {
+		return digests[0]
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package docker
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+func (e *engine) Info(ctx context.Context) (container.Info, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return container.Info{}, err
+	}
+	f := l.facts
+	i := container.Info{
+		Version:  f.ServerVersion,
+		API:      l.ClientVersion(),
+		Address:  l.place.url,
+		Rootless: l.security("rootless"),
+		UserNS:   l.security("rootless") || l.security("userns"),
+		SELinux:  l.security("selinux"),
+		CgroupV2: f.CgroupVersion == "2",
+		Limits:   len(l.unlimited()) == 0,
+		Runtime:  f.DefaultRuntime,
+		Arch:     goarch(f.Architecture),
+		OS:       "linux",
+	}
+	if !i.Limits {
+		i.Hint = "Docker can't limit " + strings.Join(l.unlimited(), ", ") + " here"
+	} else if !f.SwapLimit {
+		i.Hint = "Docker can't limit swap here: boot with swapaccount=1"
+	}
+	i.Local, err = l.local(ctx, e.config.Folder)
+	return i, err
+}
+
+// security reports whether the engine says that it has a security option.
+func (l *link) security(name string) bool {
+	return slices.ContainsFunc(l.facts.SecurityOptions, func(option string) bool {
+		return option == name || option == "name="+name || strings.HasPrefix(option, "name="+name+",")
+	})
+}
+
+// unlimited are the resources for which the engine can't set limits.
+func (l *link) unlimited() []string {
+	f := l.facts
+	// A rootless engine without systemd's delegation has no cgroups at all, whatever the kernel could.
+	none := f.CgroupDriver == "none"
+	var missing []string
+	for _, r := range []struct {
+		name string
+		has  bool
+	}{{"memory", f.MemoryLimit}, {"processes", f.PidsLimit}, {"CPU", f.CPUCfsQuota && f.CPUCfsPeriod}} {
+		if none || !r.has {
+			missing = append(missing, r.name)
+		}
+	}
+	return missing
+}
+
+// goarch is Go's name for what the kernel calls a machine.
+func goarch(machine string) string {
+	switch machine {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	case "i386", "i686":
+		return "386"
+	case "armv6l", "armv7l":
+		return "arm"
+	}
+	return machine
+}

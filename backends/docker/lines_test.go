@@ -1,0 +1,64 @@
+package docker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+func TestReport(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		want     []string
+		err      string
+	}{
+		{"pull", `{"status":"Pulling from x"}{"status":"Pulling fs layer","id":"a"}
+			{"status":"Downloading","id":"a","progressDetail":{"current":1000000,"total":3000000}}
+			{"status":"Downloading","id":"a","progressDetail":{"current":2000000,"total":3000000}}
+			{"status":"Download complete","id":"a"}{"status":"Download complete","id":"a"}`,
+			[]string{"Pulling from x", "a: Pulling fs layer", "downloaded 1.0 of 3.0 MB", "a: Download complete"}, ""},
+		{"build, in pieces", `{"stream":"Step 1"}{"stream":"/2\n ---\u003e "}{"stream":"\u001b[31mred\u001b[0m\r\nlast"}`,
+			[]string{"Step 1/2", "---> red", "last"}, ""},
+		{"error", `{"stream":"a\n"}{"errorDetail":{"message":"it broke"},"error":"it broke"}`, []string{"a"}, "it broke"},
+		{"old error", `{"error":"it broke"}`, nil, "it broke"},
+		{"cut", `{"stream":"a\n"}{"str`, []string{"a"}, "unexpected EOF"},
+		{"terminal", `{"status":"\u001b]0;title\u0007x\u202ey\u0000"}`, []string{"xy"}, ""},
+	} {
+		var got []string
+		err := report(strings.NewReader(c.in), func(s string) { got = append(got, s) })
+		if !slices.Equal(got, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: got %q, %v, want %q, %s", c.name, got, err, c.want, c.err)
+		}
+	}
+}
+
+// Whatever an engine says, people get printable text of bounded length.
+func FuzzPlain(f *testing.F) {
+	for _, s := range []string{"", "a", "\x1b[31mred", "\x1b]8;;http://x\x1b\\y", "\xff\xfe", "\u202e", "\x1b", "\x1b[", "\x9b31m"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := plain(s)
+		if len(got) > longest {
+			t.Errorf("%d bytes", len(got))
+		}
+		for _, r := range got {
+			if !unicode.IsPrint(r) {
+				t.Errorf("%q has %U", got, r)
+			}
+		}
+	})
+}
+
+func FuzzReport(f *testing.F) {
+	f.Add(`{"status":"Downloading","id":"a","progressDetail":{"current":1,"total":2}}`)
+	f.Add(`{"stream":"a\nb"}{"error":"x"}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		_ = report(strings.NewReader(s), func(line string) {
+			if line == "" || strings.ContainsFunc(line, unicode.IsControl) {
+				t.Errorf("got %q", line)
+			}
+		})
+	})
+}

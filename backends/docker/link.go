@@ -1,0 +1,130 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// oldest is the version of the API of Docker 20.10: the first with cgroup namespaces and cgroup v2.
+const oldest = "1.41"
+
+// link is a connection with one Docker Engine.
+type link struct {
+	*client.Client
+	place place
+	facts system.Info // what it said about itself when it was connected
+
+	images sync.Map // container.Image by id: what an id means never changes
+}
+
+// dial connects, agrees on a version of the API, and refuses what is not a Docker Engine that can be used.
+func dial(ctx context.Context, p place) (*link, error) {
+	options, err := p.options()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect with Docker at %s: %w", p.url, err)
+	}
+	l := &link{Client: c, place: p}
+	if err := l.greet(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// greet asks the engine what it is.
+func (l *link) greet(ctx context.Context) error {
+	ping, err := l.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	if err != nil && ping.APIVersion == "" {
+		return l.explain("connect with Docker", err)
+	}
+	if ping.APIVersion != "" && versions.LessThan(ping.APIVersion, oldest) {
+		return &backends.Refusal{
+			Reason: fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.place.url, ping.APIVersion, oldest),
+			Remedy: "install Docker 20.10 or later: https://docs.docker.com/engine/install/",
+		}
+	}
+	if err != nil {
+		return l.explain("connect with Docker", err)
+	}
+	server, err := l.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return l.explain("ask Docker for its version", err)
+	}
+	for _, part := range server.Components {
+		// Podman answers to most of Docker's API, but not with Docker's events and errors.
+		if strings.Contains(part.Name, "Podman") {
+			return &backends.Refusal{
+				Reason: fmt.Sprintf("what answers at %s is Podman", l.place.url),
+				Remedy: "choose --backend podman",
+			}
+		}
+	}
+	return l.ask(ctx)
+}
+
+// ask fetches the facts.
+func (l *link) ask(ctx context.Context) error {
+	r, err := l.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return l.explain("ask Docker what it is", err)
+	}
+	if r.Info.OSType != "" && r.Info.OSType != "linux" {
+		return &backends.Refusal{
+			Reason: fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.place.url, r.Info.OSType),
+			Remedy: "switch Docker Desktop to Linux containers",
+		}
+	}
+	l.facts = r.Info
+	return nil
+}
+
+// image is what is known about the image with an id.
+func (l *link) image(ctx context.Context, id string) (container.Image, error) {
+	if known, ok := l.images.Load(id); ok {
+		return known.(container.Image), nil
+	}
+	i, err := l.inspectImage(ctx, id)
+	if err == nil && i.ID == id {
+		l.images.Store(id, i)
+	}
+	return i, err
+}
+
+// options are those of the library for getting to p.
+func (p place) options() ([]client.Opt, error) {
+	options := []client.Opt{client.WithAPIVersion(p.api)}
+	if p.tls != nil {
+		options = append(options, client.WithHTTPClient(&http.Client{
+			Transport:     &http.Transport{TLSClientConfig: p.tls, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second}, // as the library's own
+			CheckRedirect: client.CheckRedirect,
+		}))
+	}
+	if !strings.HasPrefix(p.url, "ssh://") {
+		return append(options, client.WithHost(p.url)), nil
+	}
+	target, err := parseSSH(p.url)
+	if err != nil {
+		return nil, err
+	}
+	// The host's name is only for the header: ssh goes to the right place.
+	return append(options, client.WithHost("http://docker.invalid"),
+		client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return target.dial(ctx, p.environ)
+		})), nil
+}

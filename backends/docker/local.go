@@ -1,0 +1,87 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+)
+
+// local reports whether files and sockets of ours can be shown to containers. All of it must hold:
+//
+//   - The engine is reached over a Unix socket. But that may be forwarded by ssh, or lead into the
+//     virtual machine of Docker Desktop.
+//   - It has the kernel and the host name that we have. A virtual machine has not, a clone may.
+//   - It sees a file that we have just made in folder. A container that was given the host's socket, a
+//     daemon with a /tmp of its own, and a forwarded socket do not pass. Docker Desktop might, as it
+//     passes files on to its machine (where sockets among them are dead): hence the kernel.
+//   - Its runtime is one that starts processes of that same kernel: not gVisor or Kata.
+//
+// Whatever is in doubt is not local, for attached streams always work.
+func (l *link) local(ctx context.Context, folder string) (bool, error) {
+	name, err := os.Hostname()
+	kernel := kernelRelease()
+	if err != nil || kernel == "" || kernel != l.facts.KernelVersion || name != l.facts.Name ||
+		!strings.HasPrefix(l.place.url, "unix://") || !l.sameKernel() {
+		return false, nil
+	}
+	f, err := os.CreateTemp(folder, "sandboxmcp-here-")
+	if err != nil {
+		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
+	}
+	f.Close()
+	defer os.Remove(f.Name())
+	if there, err := l.sees(ctx, f.Name()); !there || err != nil {
+		return false, err
+	}
+	// And it must not see one that is not there, or else its answers mean nothing.
+	if err := os.Remove(f.Name()); err != nil {
+		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
+	}
+	there, err := l.sees(ctx, f.Name())
+	return !there && err == nil, err
+}
+
+// sameKernel reports whether the default runtime is one of those that share the engine's kernel. An
+// operator may call one as he likes; what we do not know counts as one that does not.
+func (l *link) sameKernel() bool {
+	names := []string{l.facts.DefaultRuntime}
+	if r, ok := l.facts.Runtimes[l.facts.DefaultRuntime]; ok && r.Path != "" {
+		names = []string{path.Base(r.Path)}
+	}
+	for _, n := range names {
+		switch n {
+		case "runc", "crun", "youki", "nvidia", "nvidia-container-runtime", "io.containerd.runc.v2":
+			return true
+		}
+	}
+	return false
+}
+
+// sees reports whether the engine sees a path: it is asked to make a container that has it mounted, from
+// an image that can't exist. That the path is missing is what it says first, and so nothing is made.
+func (l *link) sees(ctx context.Context, file string) (bool, error) {
+	made, err := l.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config: &container.Config{Image: "sha256:" + strings.Repeat("0", 64), Cmd: []string{"/"}},
+		HostConfig: &container.HostConfig{
+			NetworkMode: "none",
+			Mounts:      []mount.Mount{{Type: mount.TypeBind, Source: file, Target: file, ReadOnly: true}},
+		},
+	})
+	switch {
+	case err == nil: // an image that hashes to nothing but zeros: it is not to be trusted further
+		_, err = l.ContainerRemove(ctx, made.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		return false, err
+	case errdefs.IsNotFound(err):
+		return true, nil
+	case errdefs.IsInvalidArgument(err):
+		return false, nil
+	}
+	return false, l.explain("find out whether Docker sees our files", err)
+}

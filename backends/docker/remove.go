@@ -1,0 +1,79 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	api "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+func (e *engine) Remove(ctx context.Context, id string) error {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return l.explain("remove container "+id, l.remove(ctx, id))
+}
+
+// remove kills and removes a container. The engine may fail at it for a while (a file system that is
+// busy), and may be at it already, because the container has just ended by itself.
+func (l *link) remove(ctx context.Context, id string) error {
+	const patience = 30 * time.Second // with an engine that says it can't
+	deadline := time.Now().Add(patience)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		_, err := l.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case err == nil || errdefs.IsNotFound(err):
+			return nil
+		case errdefs.IsConflict(err) || passing(err):
+		default:
+			return err
+		}
+		if time.Now().After(deadline) || !rest(ctx, pause) {
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w (%s)", ctx.Err(), answer(err))
+			}
+			return err
+		}
+	}
+}
+
+func (e *engine) List(ctx context.Context, label string) ([]container.Listed, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var r client.ContainerListResult
+	err = again(ctx, func() (err error) {
+		r, err = l.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", label)})
+		return err
+	})
+	if err != nil {
+		return nil, l.explain("list containers", err)
+	}
+	var all []container.Listed
+	for _, s := range r.Items {
+		c := container.Listed{ID: s.ID, Labels: s.Labels}
+		c.Running = s.State == api.StateRunning || s.State == api.StatePaused || s.State == api.StateRestarting
+		if len(s.Names) > 0 {
+			c.Name = strings.TrimPrefix(s.Names[0], "/")
+		} else if l.ghost(ctx, s.ID) {
+			continue
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// ghost reports whether a container that is listed without a name does not exist. 20.10 may list such until
+// it is restarted, when it was killed and removed the container as it came back.
+func (l *link) ghost(ctx context.Context, id string) bool {
+	_, err := l.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	return errdefs.IsNotFound(err)
+}

@@ -1,0 +1,151 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/containerd/errdefs"
+	api "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+const (
+	seedPath = "/seed"             // where the helper has the volume
+	whole    = ".sandboxmcp-whole" // the file that a volume gets last: without it, it may be half-filled
+	abandon  = 2 * time.Minute     // of waiting for somebody else's helper, after which it is taken for dead
+	look     = 200 * time.Millisecond
+)
+
+// Seed fills a volume through a container that has it mounted, and that never runs: the engine unpacks
+// archives into such, too. The container's name, of which there can be only one, keeps two servers from
+// filling the same volume at once.
+func (e *engine) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	done := e.seeded[volume]
+	e.mu.Unlock()
+	if done && l.hasVolume(ctx, volume) {
+		return nil
+	}
+	if err := l.seed(ctx, volume, labels, archive, image); err != nil {
+		return l.explain("fill volume "+volume, err)
+	}
+	e.mu.Lock()
+	e.seeded[volume] = true
+	e.mu.Unlock()
+	return nil
+}
+
+func (l *link) hasVolume(ctx context.Context, name string) bool {
+	_, err := l.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	return err == nil
+}
+
+func (l *link) seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) (err error) {
+	// That it is there already, with other labels or the same, is no error.
+	if _, err := l.VolumeCreate(ctx, client.VolumeCreateOptions{Name: volume, Driver: "local", Labels: labels}); err != nil {
+		return err
+	}
+	helper, err := l.helper(ctx, volume, labels, image)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		if e := l.remove(ctx, helper); err == nil {
+			err = e
+		}
+	}()
+	if there, err := l.hasFile(ctx, helper, whole); there || err != nil {
+		return err
+	}
+	if err := l.unpack(ctx, helper, archive); err != nil {
+		return err
+	}
+	mark, err := marker()
+	if err != nil {
+		return err
+	}
+	if err := l.unpack(ctx, helper, mark); err != nil {
+		return err
+	}
+	there, err := l.hasFile(ctx, helper, whole)
+	if err == nil && !there {
+		err = fmt.Errorf("what was put there is not there")
+	}
+	return err
+}
+
+// helper makes the container, when nobody else has one.
+func (l *link) helper(ctx context.Context, volume string, labels map[string]string, image string) (string, error) {
+	name := volume + "-seed"
+	o := client.ContainerCreateOptions{
+		Name:   name,
+		Config: &api.Config{Image: image, Entrypoint: []string{seedPath}, Labels: labels, WorkingDir: "/"},
+		HostConfig: &api.HostConfig{
+			NetworkMode: "none",
+			CapDrop:     []string{"ALL"},
+			LogConfig:   api.LogConfig{Type: "none"},
+			Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: volume, Target: seedPath,
+				VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
+		},
+	}
+	for deadline := time.Now().Add(abandon); ; {
+		id, err := l.make(ctx, o)
+		switch {
+		case errdefs.IsNotFound(err):
+			return "", container.ErrNoImage
+		case !errdefs.IsConflict(err):
+			return id, err
+		}
+		if time.Now().After(deadline) {
+			if err := l.remove(ctx, name); err != nil {
+				return "", err
+			}
+			deadline = time.Now().Add(abandon)
+		}
+		if !rest(ctx, look) {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// unpack puts an archive into the volume.
+func (l *link) unpack(ctx context.Context, helper string, archive io.Reader) error {
+	_, err := l.CopyToContainer(ctx, helper, client.CopyToContainerOptions{DestinationPath: seedPath, Content: archive})
+	if err != nil && errdefs.IsNotFound(err) {
+		return &backends.Refusal{Reason: "somebody removed the container that filled the volume: " + answer(err), Remedy: "try again"}
+	}
+	return err
+}
+
+// hasFile reports whether the volume has a file.
+func (l *link) hasFile(ctx context.Context, helper, name string) (bool, error) {
+	_, err := l.ContainerStatPath(ctx, helper, client.ContainerStatPathOptions{Path: seedPath + "/" + name})
+	if errdefs.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// marker is an archive with the last file.
+func marker() (io.Reader, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: whole, Mode: 0o444, ModTime: time.Unix(0, 0)}); err != nil {
+		return nil, fmt.Errorf("mark it as whole: %w", err)
+	}
+	return &b, w.Close()
+}

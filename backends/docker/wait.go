@@ -1,0 +1,156 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/containerd/errdefs"
+	api "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/events"
+	"github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// straggler is how long we wait for the engine to tell a story whose end we know already.
+const straggler = time.Second
+
+// Wait listens to the engine's events, not to its wait: only they say that the kernel killed something for
+// want of memory, and whether somebody else killed the container, and what an inspection could say
+// is gone with a container that removes itself. An engine keeps its last 256 events and repeats
+// them, so that it does not matter when Wait is called, within reason.
+func (e *engine) Wait(ctx context.Context, id string) (container.Exit, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return container.Exit{}, err
+	}
+	var s story
+	for pause := breather; ; pause = min(2*pause, 2*time.Second) {
+		err := l.follow(ctx, id, &s)
+		if err == nil {
+			return s.exit(), nil
+		}
+		if ctx.Err() != nil {
+			return container.Exit{}, ctx.Err()
+		}
+		if !errors.Is(err, errCut) && !passing(err) {
+			return container.Exit{}, l.explain("wait for container "+id, err)
+		}
+		// The daemon has gone. Its containers may live on (live-restore), or die, or die when it
+		// comes back: only it can tell.
+		s.cut = true
+		if !rest(ctx, pause) {
+			return container.Exit{}, ctx.Err()
+		}
+	}
+}
+
+// errCut is that the stream of events broke off.
+var errCut = errors.New("the daemon ended the connection")
+
+// follow reads events until the container's story is complete.
+func (l *link) follow(ctx context.Context, id string, s *story) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	filter := make(client.Filters).Add("type", "container").Add("container", id).Add("event", "die", "kill", "oom", "destroy")
+	stream := l.Events(ctx, client.EventsListOptions{Since: "1", Filters: filter}) // 1970: all that it has
+	defer func() {
+		cancel()
+		for range stream.Err { // until its goroutine has ended
+		}
+	}()
+	// Only now: what happens after this inspection, the stream tells.
+	r, err := l.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	var late <-chan time.Time
+	if err != nil || over(r.Container.State) {
+		t := time.NewTimer(straggler)
+		defer t.Stop()
+		late = t.C
+	}
+	for {
+		select {
+		case m := <-stream.Messages:
+			if s.hear(m) {
+				return nil
+			}
+		case err := <-stream.Err:
+			if ctx.Err() == nil && (err == nil || passing(err) || !answered(err) || isEOF(err)) {
+				return errCut
+			}
+			return err
+		case <-late:
+			s.state = r.Container.State // nil if it is gone
+			return nil
+		}
+	}
+}
+
+// over reports whether a container has ended, and will not begin.
+func over(s *api.State) bool {
+	return s != nil && !s.Running && (begun(s.FinishedAt) || s.Dead)
+}
+
+// story is what is known of a container's end.
+type story struct {
+	oom, died, cut bool
+	code           int
+	kill           string     // the last signal that was sent through the engine
+	state          *api.State // as inspected, if the events did not tell
+}
+
+// hear takes an event, and reports whether it was the last that matters.
+func (s *story) hear(m events.Message) bool {
+	switch m.Action {
+	case events.ActionOOM:
+		s.oom = true
+	case events.ActionKill:
+		s.kill = m.Actor.Attributes["signal"]
+	case events.ActionDie:
+		s.died = true
+		s.code, _ = strconv.Atoi(m.Actor.Attributes["exitCode"])
+		return true
+	case events.ActionDestroy:
+		return true
+	}
+	return false
+}
+
+// exit is the story in short.
+func (s *story) exit() container.Exit {
+	x := container.Exit{Code: s.code, OOM: s.oom}
+	switch {
+	case s.died:
+	case s.state != nil:
+		x.Code, x.OOM, x.Why = s.state.ExitCode, s.oom || s.state.OOMKilled, plain(s.state.Error)
+	default:
+		x.Removed = true
+	}
+	if why := s.why(x); why != "" {
+		x.Why = why
+	}
+	return x
+}
+
+// why says what was not the program's own doing. The engine reports a docker kill, a docker stop and a
+// docker rm --force in the same way: as a signal.
+func (s *story) why(x container.Exit) string {
+	switch {
+	case s.cut && x.Removed:
+		return "the Docker daemon was restarted, and removed it"
+	case s.cut:
+		return "the Docker daemon was restarted"
+	case s.kill != "" && x.Code > 128:
+		return fmt.Sprintf("it was sent signal %s through Docker (docker kill, docker stop, docker rm, or a daemon that stops)", s.kill)
+	case x.Removed:
+		return "it was removed before it was started, or long ago"
+	case x.Code == 137 && !x.OOM:
+		return "it was sent SIGKILL, and not through Docker"
+	}
+	return ""
+}

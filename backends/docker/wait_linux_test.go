@@ -1,0 +1,123 @@
+package docker
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// ending is the Exit that a Wait in the background returns.
+func ending(t *testing.T, e *engine, id string) <-chan container.Exit {
+	t.Helper()
+	c := make(chan container.Exit, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	go func() {
+		x, err := e.Wait(ctx, id)
+		if err != nil {
+			x.Why = "error: " + err.Error()
+		}
+		c <- x
+	}()
+	return c
+}
+
+func TestWait(t *testing.T) {
+	e := real(t)
+	l, err := e.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := func(id string) int {
+		r, err := l.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Container.State.Pid
+	}
+	for _, c := range []struct {
+		name  string
+		args  []string
+		do    func(id string) error
+		want  container.Exit // Why is a part of what is said
+		never bool           // it is not started
+	}{
+		{"code", []string{"exit", "7"}, nil, container.Exit{Code: 7}, false},
+		{"success", []string{"exit", "0"}, nil, container.Exit{}, false},
+		{"segmentation fault", []string{"segv"}, nil, container.Exit{Code: 139}, false},
+		{"memory of a child", []string{"parent"}, nil, container.Exit{Code: 3, OOM: true}, false},
+		{"memory of PID 1", []string{"eat"}, nil, container.Exit{Code: 137, OOM: true}, false},
+		{"killed from the host", []string{"sleep"}, func(id string) error {
+			return syscall.Kill(pid(id), syscall.SIGKILL)
+		}, container.Exit{Code: 137, Why: "not through Docker"}, false},
+		{"docker kill", []string{"sleep"}, func(id string) error {
+			_, err := l.ContainerKill(t.Context(), id, client.ContainerKillOptions{Signal: "KILL"})
+			return err
+		}, container.Exit{Code: 137, Why: "signal 9 through Docker"}, false},
+		{"docker rm -f", []string{"sleep"}, func(id string) error {
+			_, err := l.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true})
+			return err
+		}, container.Exit{Code: 137, Why: "signal 9 through Docker"}, false},
+		{"removed before it began", []string{"sleep"}, func(id string) error {
+			_, err := l.ContainerRemove(t.Context(), id, client.ContainerRemoveOptions{Force: true})
+			return err
+		}, container.Exit{Removed: true, Why: "before it was started"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := create(t, e, plan(t, e, "guest:1", c.args...))
+			before := ending(t, e, id)
+			if !c.never {
+				if err := e.Start(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			during := ending(t, e, id)
+			time.Sleep(200 * time.Millisecond) // both are listening
+			if c.do != nil {
+				if err := c.do(id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check := func(when string, got container.Exit) {
+				t.Helper()
+				same := got.Code == c.want.Code && got.OOM == c.want.OOM && got.Removed == c.want.Removed
+				if !same || !strings.Contains(got.Why, c.want.Why) || c.want.Why == "" && got.Why != "" {
+					t.Errorf("waiting %s: got %+v, want %+v", when, got, c.want)
+				}
+			}
+			check("before the start", <-before)
+			check("since the start", <-during)
+			if err := e.Remove(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			check("after its removal", <-ending(t, e, id))
+		})
+	}
+}
+
+// Without the engine's memory, all that can be said is that it is gone.
+func TestWaitForNothing(t *testing.T) {
+	e := real(t)
+	begin := time.Now()
+	x := <-ending(t, e, strings.Repeat("ab", 32))
+	if !x.Removed || time.Since(begin) > 5*time.Second {
+		t.Errorf("got %+v after %v", x, time.Since(begin))
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	e := real(t)
+	id := create(t, e, plan(t, e, "guest:1", "sleep"))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	if x, err := e.Wait(ctx, id); err != context.DeadlineExceeded || time.Since(begin) > 2*time.Second {
+		t.Errorf("got %+v, %v after %v", x, err, time.Since(begin))
+	}
+}

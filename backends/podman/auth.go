@@ -1,0 +1,119 @@
+package podman
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// login is how to log in at a registry.
+type login struct {
+	Username      string `json:"username,omitempty"`
+	Password      string `json:"password,omitempty"`
+	IdentityToken string `json:"identitytoken,omitempty"`
+}
+
+// registryAuth is the header that logs in where an image comes from, nil if nobody logged in there. It
+// names the registry: the service uses it nowhere else, whatever it takes the reference for. Logins that are in a
+// program's keeping (credHelpers, credsStore) are left to the service, which may know it.
+func (env environ) registryAuth(reference string) (http.Header, error) {
+	registry, repository := split(reference)
+	for _, name := range env.authFiles() {
+		data, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found, ok, err := findLogin(data, registry, repository)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		if !ok {
+			continue
+		}
+		all, err := json.Marshal(map[string]login{registry: found})
+		if err != nil {
+			return nil, err
+		}
+		return http.Header{"X-Registry-Auth": {base64.URLEncoding.EncodeToString(all)}}, nil
+	}
+	return nil, nil
+}
+
+// authFiles are the files that podman login and docker login write, in the order in which Podman reads
+// them.
+func (env environ) authFiles() []string {
+	if one := env["REGISTRY_AUTH_FILE"]; one != "" {
+		return []string{one}
+	}
+	config := env["XDG_CONFIG_HOME"]
+	if config == "" {
+		config = filepath.Join(env.home(), ".config")
+	}
+	docker := env["DOCKER_CONFIG"]
+	if docker == "" {
+		docker = filepath.Join(env.home(), ".docker")
+	}
+	list := []string{
+		filepath.Join(config, "containers", "auth.json"),
+		filepath.Join(docker, "config.json"),
+		filepath.Join(env.home(), ".dockercfg"),
+	}
+	if runtime.GOOS == "linux" {
+		list = append([]string{filepath.Join(env.runtimeDir(os.Geteuid()), "containers", "auth.json")}, list...)
+	}
+	return list
+}
+
+// split takes a reference apart: "quay.io/a/b:1" is of the registry quay.io, and "a/b" of docker.io.
+func split(reference string) (registry, repository string) {
+	first, rest, slash := strings.Cut(reference, "/")
+	if !slash || !strings.ContainsAny(first, ".:") && first != "localhost" {
+		first, rest = "docker.io", reference
+	}
+	rest, _, _ = strings.Cut(rest, "@")
+	if colon := strings.LastIndexByte(rest, ':'); colon > strings.LastIndexByte(rest, '/') {
+		rest = rest[:colon]
+	}
+	return first, rest
+}
+
+// findLogin finds a login in a file. One for a part of a registry is stronger than one for all of it.
+func findLogin(data []byte, registry, repository string) (login, bool, error) {
+	var file struct {
+		Auths map[string]struct{ Auth, IdentityToken string }
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return login{}, false, err
+	}
+	var names []string
+	for part := repository; part != ""; part = part[:max(0, strings.LastIndexByte(part, '/'))] {
+		names = append(names, registry+"/"+part)
+	}
+	names = append(names, registry, "https://"+registry, "https://"+registry+"/v1/", "https://"+registry+"/v2/")
+	if registry == "docker.io" {
+		names = append(names, "index.docker.io", "https://index.docker.io/v1/")
+	}
+	for _, name := range names {
+		entry, ok := file.Auths[name]
+		if !ok || entry.Auth == "" && entry.IdentityToken == "" {
+			continue
+		}
+		plain, err := base64.StdEncoding.DecodeString(entry.Auth)
+		if err != nil {
+			return login{}, false, fmt.Errorf("the login for %s is not in base64", name)
+		}
+		user, password, _ := strings.Cut(string(plain), ":")
+		return login{user, strings.TrimRight(password, "\x00"), entry.IdentityToken}, true, nil
+	}
+	return login{}, false, nil
+}

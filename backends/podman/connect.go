@@ -1,0 +1,176 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"github.com/containers/podman/v5/pkg/bindings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// line is a connection to a service, and what is known of it.
+type line struct {
+	conn    *bindings.Connection
+	place   place
+	service *service // our own, or nil
+	facts   facts
+}
+
+func (l *line) close() {
+	l.conn.Client.CloseIdleConnections()
+	if l.service != nil {
+		l.service.end()
+	}
+}
+
+var errClosed = errors.New("podman's connection was closed")
+
+// connect returns the connection, which it makes if there is none.
+func (e *Engine) connect(ctx context.Context) (*line, error) {
+	select {
+	case e.gate <- struct{}{}:
+		defer func() { <-e.gate }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if e.closed {
+		return nil, errClosed
+	}
+	if e.line != nil && (e.line.service == nil || e.line.service.alive()) {
+		return e.line, nil
+	}
+	if e.line != nil {
+		e.line.close()
+		e.line = nil
+	}
+	l, err := e.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.line = l
+	return l, nil
+}
+
+// drop forgets a connection that failed. Those over ssh do not come back by themselves.
+func (e *Engine) drop(l *line) {
+	e.gate <- struct{}{}
+	defer func() { <-e.gate }()
+	if e.line == l && l.service == nil {
+		l.close()
+		e.line = nil
+	}
+}
+
+// open finds a service, or starts one.
+func (e *Engine) open(ctx context.Context) (*line, error) {
+	var first error
+	if e.config.Service == nil {
+		places, err := e.find()
+		if err != nil {
+			return nil, &backends.Refusal{Reason: err.Error()}
+		}
+		for _, p := range places {
+			l, err := e.dial(ctx, p)
+			if err == nil || p.named || ctx.Err() != nil {
+				return l, err
+			}
+			first = errors.Join(first, err)
+		}
+	}
+	command := e.config.Service
+	if command == nil {
+		command = []string{"podman"}
+	}
+	s, err := e.serve(ctx, command)
+	if errors.Is(err, errors.ErrUnsupported) && first != nil {
+		return nil, first
+	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, errors.ErrUnsupported) {
+		return nil, &backends.Refusal{Reason: "no Podman answers, and it is not installed", Remedy: installRemedy()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := e.dial(ctx, s.place())
+	if err != nil {
+		s.end()
+		return nil, err
+	}
+	l.service = s
+	return l, nil
+}
+
+// dial connects with what should answer in one place.
+func (e *Engine) dial(ctx context.Context, p place) (*line, error) {
+	// The library tries three times, and wraps what went wrong: this way we know at once.
+	if path := p.path(); path != "" {
+		c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+		if err != nil {
+			return nil, p.refusal(err)
+		}
+		c.Close()
+	}
+	if err := p.mayAsk(); err != nil {
+		return nil, err
+	}
+	// The context is the library's way to hand out a connection, and is not used for anything else.
+	with, err := bindings.NewConnectionWithIdentity(ctx, p.url, p.identity, p.machine)
+	if err != nil {
+		return nil, p.refusal(err)
+	}
+	conn, err := bindings.GetClient(with)
+	if err != nil {
+		return nil, err
+	}
+	l := &line{conn: conn, place: p}
+	if l.facts, err = e.learn(ctx, l); err != nil {
+		return nil, fmt.Errorf("ask podman at %s what it is: %w", p.shown(), err)
+	}
+	return l, nil
+}
+
+// refusal says why nobody answers, and what to type.
+func (p place) refusal(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	r := &backends.Refusal{Reason: fmt.Sprintf("no Podman answers at %s: %v", p.shown(), err), Remedy: startRemedy(os.Geteuid())}
+	if p.source != "" {
+		r.Reason += ", which " + p.source + " names"
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		r.Reason = fmt.Sprintf("this user may not use Podman at %s", p.shown())
+		r.Remedy = "use one of your own: systemctl --user enable --now podman.socket"
+	case p.path() == "":
+		r.Remedy = "try: podman --url " + p.shown() + " info"
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED):
+		r.Remedy = ""
+	}
+	return r
+}
+
+func startRemedy(uid int) string {
+	switch {
+	case runtime.GOOS != "linux":
+		return "podman machine start"
+	case uid == 0:
+		return "systemctl enable --now podman.socket"
+	}
+	return "systemctl --user enable --now podman.socket"
+}
+
+func installRemedy() string {
+	if runtime.GOOS != "linux" {
+		return "see https://podman.io/docs/installation, then: podman machine init --now"
+	}
+	return "install the package podman of your distribution"
+}

@@ -1,0 +1,144 @@
+package podman
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// Create implements [container.Engine]. Where c does not bind /etc/resolv.conf and /etc/hosts, they are made in the
+// container, and name nothing but itself.
+func (e *Engine) Create(ctx context.Context, c container.Container) (string, error) {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	s, err := specFor(c, l.facts)
+	if err != nil {
+		return "", err
+	}
+	if c.Seccomp != "" && l.facts.Local {
+		name, err := profile(c.Seccomp)
+		if err != nil {
+			return "", err
+		}
+		defer os.Remove(name)
+		s.Seccomp = name
+	}
+	id, err := e.create(ctx, s)
+	if err != nil {
+		return "", fmt.Errorf("make a container: %w", noGPU(err, c.GPUs))
+	}
+	if err := e.finish(ctx, id, c, s); err != nil {
+		e.discard(id)
+		return "", err
+	}
+	e.lives.begin(id)
+	return id, nil
+}
+
+// create makes it, once more if the connection failed: what was made then is removed first.
+func (e *Engine) create(ctx context.Context, s spec) (string, error) {
+	var made struct{ ID string }
+	r := request{method: http.MethodPost, path: "/containers/create", json: s}
+	err := e.call(ctx, r, &made)
+	if transient(ctx, err) && s.Name != "" {
+		if err := e.Remove(ctx, s.Name); err != nil {
+			return "", err
+		}
+		err = e.call(ctx, r, &made)
+	}
+	return made.ID, err
+}
+
+// finish looks at what was made, and adds what only can be added then.
+func (e *Engine) finish(ctx context.Context, id string, c container.Container, s spec) error {
+	var is inspected
+	if err := e.call(ctx, inspect(id), &is); err != nil {
+		return fmt.Errorf("look at a container: %w", err)
+	}
+	if err := unasked(is, s); err != nil {
+		return err
+	}
+	if err := e.putNames(ctx, id, c); err != nil {
+		return err
+	}
+	if len(c.GPUs) == 0 {
+		return nil
+	}
+	// Most versions look devices up when the runtime gets the container: here the reason can still be told.
+	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/init"}, nil)
+	return noGPU(err, c.GPUs)
+}
+
+// noGPU makes a refusal of what Podman says about devices that it does not have.
+func noGPU(err error, gpus []string) error {
+	if err == nil || len(gpus) == 0 || !strings.Contains(err.Error(), "CDI") && !strings.Contains(err.Error(), gpuKind) {
+		return err
+	}
+	return &backends.Refusal{
+		Reason: fmt.Sprintf("podman has no GPU %s: %v", strings.Join(gpus, ","), err),
+		Remedy: "install the NVIDIA container toolkit, then: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+	}
+}
+
+// discard removes a container that was not asked for after all, also if the caller has given up.
+func (e *Engine) discard(id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	e.Remove(ctx, id)
+}
+
+// profile writes a seccomp profile to a file. Podman reads it while it makes the container. It is no
+// secret, and an engine of another user must be able to read it.
+func profile(text string) (string, error) {
+	f, err := os.CreateTemp("", "sandboxmcp-seccomp-*.json")
+	if err != nil {
+		return "", fmt.Errorf("write a seccomp profile: %w", err)
+	}
+	_, err = f.WriteString(text)
+	for _, e := range []error{f.Chmod(0o644), f.Close()} {
+		if err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return "", fmt.Errorf("write a seccomp profile: %w", err)
+	}
+	return f.Name(), nil
+}
+
+// unasked refuses a container that has more than we asked for: containers.conf can add mounts and
+// devices to each, and there is no way to say that we want none.
+func unasked(is inspected, s spec) error {
+	var more []string
+	for _, m := range is.Mounts {
+		asked := slices.ContainsFunc(s.Mounts, func(a mount) bool { return path.Clean(a.Destination) == m.Destination }) ||
+			slices.ContainsFunc(s.Volumes, func(a volume) bool { return path.Clean(a.Dest) == m.Destination })
+		if !asked {
+			more = append(more, m.Destination)
+		}
+	}
+	if len(s.Devices) == 0 {
+		for _, d := range is.HostConfig.Devices {
+			more = append(more, d.PathInContainer)
+		}
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	return &backends.Refusal{
+		Reason: "Podman's configuration shows " + strings.Join(more, ", ") + " in every container",
+		Remedy: "take volumes and devices out of containers.conf",
+	}
+}

@@ -1,0 +1,155 @@
+package podman
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// ending waits for the end of a container that runs, in two ways: by its first process, and by asking
+// Podman.
+type ending struct {
+	news    chan struct{} // closed when it may have ended
+	oom     bool          // memory ran out in it; may be read when news is closed
+	code    chan int      // its exit code, as Podman says; closed without one if it does not know
+	between time.Duration // two looks at it, once there were news
+	cancel  func()
+	running sync.WaitGroup
+}
+
+func (e *Engine) attend(ctx context.Context, id string, pid int) *ending {
+	ctx, cancel := context.WithCancel(ctx)
+	end := &ending{news: make(chan struct{}), code: make(chan int, 1), between: 2 * time.Millisecond}
+	said := sync.OnceFunc(func() { close(end.news) })
+	interval := time.Second // between looks of the service itself
+	died, stop := watch(pid)
+	kills := oomKills(pid)
+	end.cancel = func() { cancel(); stop() }
+	if died == nil {
+		interval = 40 * time.Millisecond
+	} else {
+		end.running.Go(func() {
+			if <-died {
+				end.oom = kills() > 0
+				said()
+			}
+		})
+	}
+	end.running.Go(func() {
+		defer said()
+		defer close(end.code)
+		for ctx.Err() == nil {
+			code, err := e.askExit(ctx, id, interval)
+			if err == nil {
+				end.code <- code
+				return
+			}
+			if f := (*failure)(nil); errors.As(err, &f) {
+				return // it answers, and does not know
+			}
+			pause(ctx, 200*time.Millisecond)
+		}
+	})
+	return end
+}
+
+// wait returns when it may have ended, and from then on ever less often.
+func (end *ending) wait(ctx context.Context) {
+	select {
+	case <-end.news:
+		pause(ctx, end.between)
+		end.between = min(2*end.between, 250*time.Millisecond)
+	case <-ctx.Done():
+	}
+}
+
+// killed says whether memory ran out. Podman before 5.0 does not know, though it has a place for it.
+func (end *ending) killed() bool {
+	if end == nil {
+		return false
+	}
+	select {
+	case <-end.news:
+		return end.oom
+	default:
+		return false
+	}
+}
+
+func (end *ending) stop() {
+	if end != nil {
+		end.cancel()
+		end.running.Wait()
+	}
+}
+
+// askExit asks Podman for the exit code of one that was started, and returns when it has ended.
+func (e *Engine) askExit(ctx context.Context, id string, interval time.Duration) (int, error) {
+	res, err := e.send(ctx, request{
+		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/wait", again: true,
+		query: url.Values{"condition": {"exited"}, "interval": {interval.String()}},
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, 100))
+	if err != nil {
+		return 0, err
+	}
+	code, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || code < 0 {
+		return 0, &failure{message: fmt.Sprintf("podman says the exit code is %q", data)}
+	}
+	return code, nil
+}
+
+// afterwards finds out what became of a container that is gone: from whom we asked before, else from
+// Podman's log of events, which not every Podman keeps.
+func (e *Engine) afterwards(ctx context.Context, id string, l *life, end *ending) (container.Exit, error) {
+	exit := container.Exit{Code: -1, Removed: true}
+	if end != nil {
+		select {
+		case code, ok := <-end.code:
+			if ok {
+				exit.Code, exit.OOM = code, end.killed()
+				return exit, nil
+			}
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+			return exit, ctx.Err()
+		}
+	}
+	res, err := e.send(ctx, request{method: http.MethodGet, path: "/events", again: true, query: url.Values{
+		"stream": {"false"}, "since": {strconv.FormatInt(l.made.Add(-time.Minute).Unix(), 10)},
+		"filters": {fmt.Sprintf(`{"container":[%q],"event":["died"]}`, id)},
+	}})
+	if err != nil {
+		return exit, nil
+	}
+	defer res.Body.Close()
+	for d := json.NewDecoder(res.Body); ; {
+		var event struct {
+			Actor struct {
+				ID         string
+				Attributes map[string]string
+			}
+		}
+		if d.Decode(&event) != nil {
+			return exit, nil
+		}
+		if code, err := strconv.Atoi(event.Actor.Attributes["containerExitCode"]); err == nil && event.Actor.ID == id {
+			exit.Code = code
+		}
+	}
+}

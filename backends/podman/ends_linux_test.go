@@ -1,0 +1,204 @@
+package podman
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// TestEnds tells apart how containers end.
+func TestEnds(t *testing.T) {
+	e := engine(t)
+	id := withImage(t, e)
+	for _, test := range []struct {
+		name  string
+		args  []string
+		then  func(t *testing.T, c string) // once it runs
+		want  container.Exit
+		loose bool // whether it is still there when we look is a matter of luck
+	}{
+		{name: "ok", args: []string{"exit", "0"}},
+		{name: "exit", args: []string{"exit", "3"}, want: container.Exit{Code: 3}},
+		{name: "oom of PID 1", args: []string{"eat"}, want: container.Exit{Code: 137, OOM: true}},
+		{name: "oom of a child", args: []string{"feed"}, want: container.Exit{Code: 7, OOM: true}},
+		{name: "killed", args: []string{"sleep"}, want: container.Exit{Code: 137}, then: func(t *testing.T, c string) { kill(t, e, c) }},
+		{name: "removed by somebody", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true}, then: func(t *testing.T, c string) {
+			ask(t, e, http.MethodDelete, "/containers/"+c, url.Values{"force": {"true"}, "timeout": {"0"}})
+		}},
+		{name: "removed by us", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true}, then: func(t *testing.T, c string) {
+			if err := e.Remove(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := create(t, e, plain(id, test.args...))
+			exits := waitFor(t, e, c)
+			start(t, e, c)
+			if test.then != nil {
+				time.Sleep(100 * time.Millisecond)
+				test.then(t, c)
+			}
+			got := <-exits
+			if test.loose {
+				got.Removed = test.want.Removed
+			}
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+			gone(t, e, c)
+		})
+	}
+}
+
+// waitFor waits for a container from before it is started.
+func waitFor(t *testing.T, e *Engine, c string) <-chan container.Exit {
+	t.Helper()
+	exits := make(chan container.Exit, 1)
+	go func() {
+		defer close(exits)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		exit, err := e.Wait(ctx, c)
+		if err != nil {
+			t.Error(err)
+		}
+		exits <- exit
+	}()
+	time.Sleep(20 * time.Millisecond)
+	return exits
+}
+
+// gone waits until Podman has removed one by itself.
+func gone(t *testing.T, e *Engine, c string) {
+	t.Helper()
+	for range 100 {
+		if isGone(e.call(t.Context(), inspect(c), nil)) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("%s is still there", c)
+}
+
+// TestNeverStarted waits for containers that are removed before they run.
+func TestNeverStarted(t *testing.T) {
+	e := engine(t)
+	id := withImage(t, e)
+	c := create(t, e, plain(id, "sleep"))
+	exits := waitFor(t, e, c)
+	if err := e.Remove(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-exits, (container.Exit{Code: -1, Removed: true}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if err := e.Remove(t.Context(), c); err != nil {
+		t.Errorf("remove what is not there: %v", err)
+	}
+}
+
+// TestLate waits for a container that is gone already: only Podman's events know of it.
+func TestLate(t *testing.T) {
+	e := engine(t)
+	c := create(t, e, plain(withImage(t, e), "exit", "5"))
+	start(t, e, c)
+	gone(t, e, c)
+	got, err := e.Wait(t.Context(), c)
+	if want := (container.Exit{Code: 5, Removed: true}); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// TestServiceRestarts ends the service while a container runs that somebody waits for.
+func TestServiceRestarts(t *testing.T) {
+	e := engine(t)
+	c := create(t, e, plain(withImage(t, e), "sleep"))
+	exits := waitFor(t, e, c)
+	start(t, e, c)
+	time.Sleep(200 * time.Millisecond)
+	e.line.service.process.Kill()
+	time.Sleep(200 * time.Millisecond)
+	list, err := e.List(t.Context(), container.LabelInstance+"=test")
+	if err != nil || len(list) != 1 || !list[0].Running || list[0].ID != c {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	select {
+	case exit := <-exits:
+		t.Fatalf("it has not ended: %+v", exit)
+	case <-time.After(300 * time.Millisecond):
+	}
+	kill(t, e, c)
+	if got, want := <-exits, (container.Exit{Code: 137}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestAttach speaks both ways, and ends the input.
+func TestAttach(t *testing.T) {
+	e := engine(t)
+	c := create(t, e, plain(withImage(t, e), "cat"))
+	var stderr bytes.Buffer
+	conn, err := e.Attach(t.Context(), c, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	start(t, e, c)
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	go conn.Write(big)
+	back := make([]byte, len(big))
+	if _, err := io.ReadFull(conn, back); err != nil || !bytes.Equal(back, big) {
+		t.Fatalf("what came back differs: %v", err)
+	}
+	if err := conn.(*attached).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(conn)
+	if err != nil || len(rest) > 0 {
+		t.Errorf("got %q, %v", rest, err)
+	}
+	if got := stderr.String(); got != "input ended" {
+		t.Errorf("standard error: %q", got)
+	}
+	if exit, err := e.Wait(t.Context(), c); err != nil || exit.Code != 0 {
+		t.Errorf("got %+v, %v", exit, err)
+	}
+}
+
+// TestHangUp closes the connection, as a server does that is killed: the container then ends, and is removed.
+func TestHangUp(t *testing.T) {
+	e := engine(t)
+	c := create(t, e, plain(withImage(t, e), "cat"))
+	conn, err := e.Attach(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, e, c)
+	time.Sleep(100 * time.Millisecond)
+	conn.Close()
+	gone(t, e, c)
+}
+
+// TestUpdate changes the limits of one that runs.
+func TestUpdate(t *testing.T) {
+	e := engine(t)
+	c := plain(withImage(t, e), "cat")
+	c.CgroupNS = true
+	id := create(t, e, c)
+	start(t, e, id)
+	if err := e.Update(t.Context(), id, container.Resources{Memory: 96 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	checkLimits(t, cgroup(t, e, id), "100663296", "50", "50000")
+	if err := e.Update(t.Context(), id, container.Resources{Memory: 48 << 20, PIDs: 20, CPU: 0.25}); err != nil {
+		t.Fatal(err)
+	}
+	checkLimits(t, cgroup(t, e, id), "50331648", "20", "25000")
+}

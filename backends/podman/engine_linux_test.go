@@ -1,0 +1,251 @@
+package podman
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// image is what the tests' containers are made from: one static program, and a configuration that
+// interferes.
+const image = "localhost/guest:1"
+
+// engine returns one with a service and a store of its own.
+func engine(t *testing.T) *Engine {
+	t.Helper()
+	return engineIn(t, store(t))
+}
+
+func engineIn(t *testing.T, dir string) *Engine {
+	t.Helper()
+	if _, err := exec.LookPath("podman"); err != nil {
+		t.Skip("podman is not installed")
+	}
+	e := New(Config{Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}}).(*Engine)
+	t.Cleanup(func() { e.Close() })
+	if _, err := e.Info(t.Context()); err != nil {
+		t.Skipf("podman can't run here: %v", err)
+	}
+	return e
+}
+
+// store is a folder for a Podman's images and containers, which is empty at the end.
+func store(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root") // TestRootless is about ordinary users
+	}
+	dir, err := os.MkdirTemp("", "podman-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		var err error
+		for range 100 { // what cleans up after containers may still be at it, and mounts the store again
+			unmount(t, dir)
+			if err = os.RemoveAll(dir); err == nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Error(err)
+	})
+	return dir
+}
+
+// unmount unmounts a store, in which no container may be mounted any more.
+func unmount(t *testing.T, dir string) {
+	t.Helper()
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	lines := strings.Split(string(mounts), "\n")
+	slices.Reverse(lines)
+	for _, line := range lines {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], dir+"/") {
+			syscall.Unmount(f[4], syscall.MNT_DETACH)
+			if f[4] != dir+"/root/overlay" {
+				t.Errorf("%s is still mounted", f[4])
+			}
+		}
+	}
+}
+
+// guest compiles what runs inside.
+func guest(t *testing.T) []byte {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "guest")
+	cmd := exec.Command("go", "build", "-o", out, "./testdata/guest")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("no compiler here: %v: %s", err, text)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func pack(t *testing.T, files map[string][]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(files[name]))}); err != nil {
+			t.Fatal(err)
+		}
+		w.Write(files[name])
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// withImage makes the image, and returns its id.
+func withImage(t *testing.T, e *Engine) string {
+	t.Helper()
+	var last string
+	err := e.Build(t.Context(), image, bytes.NewReader(pack(t, map[string][]byte{
+		"guest": guest(t),
+		"Containerfile": []byte(`FROM scratch
+COPY guest /guest
+ENV FROM_IMAGE=1
+USER 0
+ENTRYPOINT ["/nothing"]
+CMD ["nothing"]
+WORKDIR /elsewhere
+VOLUME /data
+HEALTHCHECK CMD ["/guest", "exit", "1"]
+STOPSIGNAL SIGUSR1
+LABEL io.containers.capabilities=NET_RAW
+`),
+	})), map[string]string{container.LabelImage: "guest"}, func(line string) { last = line })
+	if err != nil {
+		t.Fatalf("%v (%s)", err, last)
+	}
+	found, err := e.Image(t.Context(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.ID
+}
+
+var serial int
+
+// plain is a container in which the guest does something.
+func plain(id string, args ...string) container.Container {
+	serial++
+	return container.Container{
+		Name: fmt.Sprintf("podman-test-%d-%d", os.Getpid(), serial), Image: id, Args: append([]string{"/guest"}, args...),
+		User: "1879048195:1879048195", Hostname: "sandbox", Labels: map[string]string{container.LabelInstance: "test"},
+		Resources: container.Resources{Memory: 64 << 20, PIDs: 50, CPU: 0.5}, Files: 256, Stdin: true,
+	}
+}
+
+// create makes one that is removed at the end.
+func create(t *testing.T, e *Engine, c container.Container) string {
+	t.Helper()
+	id, err := e.Create(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := e.Remove(ctx, id); err != nil {
+			t.Error(err)
+		}
+	})
+	return id
+}
+
+func start(t *testing.T, e *Engine, id string) {
+	t.Helper()
+	if err := e.Start(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs one to its end.
+func run(t *testing.T, e *Engine, c container.Container) (stdout, stderr string, exit container.Exit) {
+	t.Helper()
+	id := create(t, e, c)
+	var b bytes.Buffer
+	conn, err := e.Attach(t.Context(), id, &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	start(t, e, id)
+	out, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit, err = e.Wait(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out), b.String(), exit
+}
+
+// ask sends a request that only tests have.
+func ask(t *testing.T, e *Engine, method, path string, query url.Values) {
+	t.Helper()
+	if err := e.call(t.Context(), request{method: method, path: path, query: query}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kill(t *testing.T, e *Engine, id string) {
+	t.Helper()
+	ask(t, e, http.MethodPost, "/containers/"+id+"/kill", url.Values{"signal": {"KILL"}})
+}
+
+func unmarshal(t *testing.T, text string) map[string]string {
+	t.Helper()
+	var m map[string]string
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatalf("%v: %q", err, text)
+	}
+	return m
+}
+
+// cgroup reads the limits of a container that runs, from outside.
+func cgroup(t *testing.T, e *Engine, id string) map[string]string {
+	t.Helper()
+	var is inspected
+	if err := e.call(t.Context(), inspect(id), &is); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", is.State.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := map[string]string{"/sys/fs/cgroup/memory.max": "error"}
+	for line := range strings.Lines(string(lines)) {
+		p := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		for _, name := range []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max", "cpu.cfs_quota_us", "memory.max", "cpu.max"} {
+			data, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", p[1], p[2], name))
+			if err == nil {
+				f[filepath.Join("/sys/fs/cgroup", p[1], name)] = string(data)
+			}
+		}
+	}
+	return f
+}

@@ -1,0 +1,101 @@
+package podman
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// place is where a service of Podman should answer.
+type place struct {
+	url      string
+	identity string // of ssh: a file with a private key
+	machine  bool   // a virtual machine that Podman made, whose ssh key need not be known
+	named    bool   // somebody said so: if it does not answer, nothing else is tried
+	source   string // who named it, for people
+}
+
+// environ is an environment by names.
+type environ map[string]string
+
+func newEnviron(all []string) environ {
+	e := environ{}
+	for _, one := range all {
+		if name, value, ok := strings.Cut(one, "="); ok {
+			e[name] = value
+		}
+	}
+	return e
+}
+
+// find says where Podman should be, by the rules of its own command: the first is to be used if it is named,
+// else the first that answers.
+func (e *Engine) find() ([]place, error) {
+	if e.config.Host != "" {
+		return []place{{url: e.config.Host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "the configuration"}}, nil
+	}
+	if host := e.env["CONTAINER_HOST"]; host != "" {
+		return []place{{url: host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "CONTAINER_HOST"}}, nil
+	}
+	if p, ok, err := e.env.connection(runtime.GOOS); err != nil || ok {
+		return []place{p}, err
+	}
+	if runtime.GOOS == "windows" {
+		return nil, nil
+	}
+	return []place{{url: "unix://" + e.env.socket(os.Geteuid())}}, nil
+}
+
+// socket is where the service of a user listens.
+func (env environ) socket(uid int) string {
+	if uid == 0 {
+		return "/run/podman/podman.sock"
+	}
+	return filepath.Join(env.runtimeDir(uid), "podman", "podman.sock")
+}
+
+func (env environ) runtimeDir(uid int) string {
+	if dir := env["XDG_RUNTIME_DIR"]; dir != "" {
+		return dir
+	}
+	return fmt.Sprintf("/run/user/%d", uid)
+}
+
+// path is the file of a unix URL, "" for others.
+func (p place) path() string {
+	u, err := url.Parse(p.url)
+	if err != nil || u.Scheme != "unix" {
+		return ""
+	}
+	// unix://relative/path is read as an absolute one, as the library does.
+	return filepath.Join("/", u.Host, u.Path)
+}
+
+// shown is the URL for people, without a password.
+func (p place) shown() string {
+	u, err := url.Parse(p.url)
+	if err != nil {
+		return "a URL that can't be read"
+	}
+	return u.Redacted()
+}
+
+// ownService is the source of a place where a service of ours listens.
+const ownService = "our own service"
+
+// lookPath finds a program by a PATH that need not be ours.
+func lookPath(path, name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(dir) {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("find %s: %w", name, exec.ErrNotFound)
+}

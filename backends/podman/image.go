@@ -1,0 +1,84 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// Image implements [container.Engine].
+func (e *Engine) Image(ctx context.Context, reference string) (container.Image, error) {
+	var found struct {
+		ID           string
+		RepoTags     []string
+		RepoDigests  []string
+		Architecture string
+		Size         int64
+		Created      time.Time
+		Labels       map[string]string
+		Config       struct {
+			Env     []string
+			Volumes map[string]struct{}
+			Labels  map[string]string
+		}
+	}
+	err := e.call(ctx, request{method: http.MethodGet, path: "/images/" + url.PathEscape(reference) + "/json", again: true}, &found)
+	if f := (*failure)(nil); errors.As(err, &f) && f.status == http.StatusNotFound {
+		return container.Image{}, fmt.Errorf("%w: %s", container.ErrNoImage, reference)
+	}
+	if err != nil {
+		return container.Image{}, fmt.Errorf("look up the image %s: %w", reference, err)
+	}
+	labels := found.Labels
+	if labels == nil {
+		labels = found.Config.Labels
+	}
+	return container.Image{
+		ID: "sha256:" + strings.TrimPrefix(found.ID, "sha256:"), Names: found.RepoTags,
+		Digest: digest(found.RepoDigests), Arch: found.Architecture, Env: found.Config.Env,
+		Volumes: slices.Sorted(maps.Keys(found.Config.Volumes)), Labels: labels, Size: found.Size, Created: found.Created,
+	}, nil
+}
+
+// digest is the first that a registry can know: Podman gives one to what was made here, too, under
+// the name localhost.
+func digest(all []string) string {
+	for _, d := range all {
+		if !strings.HasPrefix(d, "localhost/") {
+			return d
+		}
+	}
+	return ""
+}
+
+// Images implements [container.Engine].
+func (e *Engine) Images(ctx context.Context, label string) ([]container.Image, error) {
+	var found []struct{ ID string }
+	err := e.call(ctx, request{method: http.MethodGet, path: "/images/json", again: true, query: url.Values{
+		"filters": {`{"label":[` + strconv.Quote(label) + `]}`},
+	}}, &found)
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	var list []container.Image
+	for _, f := range found {
+		i, err := e.Image(ctx, f.ID)
+		if errors.Is(err, container.ErrNoImage) {
+			continue // removed since
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, i)
+	}
+	return list, nil
+}

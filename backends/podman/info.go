@@ -1,0 +1,123 @@
+package podman
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// hostInfo is the part of GET /libpod/info that we go by.
+type hostInfo struct {
+	Host struct {
+		Arch              string
+		OS                string
+		Hostname          string
+		Kernel            string
+		MemTotal          int64
+		Uptime            string
+		CgroupManager     string
+		CgroupVersion     string
+		CgroupControllers []string
+		OCIRuntime        struct{ Name string }
+		IDMappings        struct {
+			UIDMap []struct{ Size int } `json:"uidmap"`
+		}
+		Security struct {
+			Rootless       bool
+			SELinuxEnabled bool
+		}
+	}
+	Store   struct{ GraphRoot string }
+	Version struct{ Version string }
+}
+
+// facts are what is known of a service since the connection was made.
+type facts struct {
+	container.Info
+	controllers []string // of cgroups, in which containers can be limited
+	runtime     string   // to name for each container, "" is the service's own choice
+}
+
+// Info implements [container.Engine].
+func (e *Engine) Info(ctx context.Context) (container.Info, error) {
+	if err := e.call(ctx, request{method: http.MethodGet, path: "/_ping", again: true}, nil); err != nil {
+		return container.Info{}, err
+	}
+	l, err := e.connect(ctx)
+	if err != nil {
+		return container.Info{}, err
+	}
+	return l.facts.Info, nil
+}
+
+// learn asks a service what it is.
+func (e *Engine) learn(ctx context.Context, l *line) (facts, error) {
+	res, err := l.send(ctx, request{method: http.MethodGet, path: "/info"})
+	if err != nil {
+		return facts{}, err
+	}
+	var h hostInfo
+	if err := decode(res, &h); err != nil {
+		return facts{}, err
+	}
+	f := facts{Info: container.Info{
+		Version:  h.Version.Version,
+		API:      api,
+		Address:  l.place.shown(),
+		Rootless: h.Host.Security.Rootless,
+		UserNS:   h.Host.Security.Rootless,
+		Local:    l.place.path() != "" && h.isHere(),
+		SELinux:  h.Host.Security.SELinuxEnabled,
+		CgroupV2: h.Host.CgroupVersion == "v2",
+		Runtime:  h.Host.OCIRuntime.Name,
+		Arch:     h.Host.Arch,
+		OS:       h.Host.OS,
+	}}
+	if l.place.source == ownService {
+		f.Address = "a service of our own"
+	}
+	f.controllers = h.limits()
+	f.Limits = len(f.controllers) == len(limiting)
+	f.chooseRuntime(e.env)
+	return f, nil
+}
+
+// limiting are the controllers that a container's limits need.
+var limiting = []string{"memory", "pids", "cpu"}
+
+// limits are those of them that are there. An ordinary user has none on cgroup v1, and on v2 those
+// that systemd hands down, which are often all but cpu.
+func (h hostInfo) limits() []string {
+	if h.Host.Security.Rootless && (h.Host.CgroupVersion != "v2" || h.Host.CgroupManager != "systemd") {
+		return nil
+	}
+	var there []string
+	for _, c := range limiting {
+		if slices.Contains(h.Host.CgroupControllers, c) {
+			there = append(there, c)
+		}
+	}
+	return there
+}
+
+// chooseRuntime names runc where crun, which Podman prefers, can't make containers.
+func (f *facts) chooseRuntime(env environ) {
+	if !f.Local || !hybrid() {
+		return
+	}
+	_, err := lookPath(env["PATH"], "crun")
+	crun := err == nil
+	_, err = lookPath(env["PATH"], "runc")
+	runc := err == nil
+	switch {
+	case f.Runtime != "crun" && crun:
+		f.Hint = "cgroup v1 and v2 are mixed here, which crun refuses: " + f.Runtime + " is used"
+	case f.Runtime == "crun" && runc:
+		f.runtime, f.Runtime = "runc", "runc"
+		f.Hint = "cgroup v1 and v2 are mixed here, which crun refuses: runc is used"
+	case f.Runtime == "crun":
+		f.Hint = "cgroup v1 and v2 are mixed here, which crun refuses: install runc"
+	}
+}

@@ -1,0 +1,61 @@
+// Package podman speaks to Podman's service, 4.0 and later.
+//
+// Library: podman/v5/pkg/bindings is Podman's own client. Only its root package is used, which makes
+// the connection (Unix socket or ssh); the others need C libraries to be built.
+package podman
+
+import (
+	"io"
+	"os"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// Config says where Podman is.
+type Config struct {
+	Host    string   // a URL such as unix:///run/podman/podman.sock or ssh://; "" goes by the environment, containers.conf and the usual sockets
+	Environ []string // nil is os.Environ()
+	// Service is the program podman, and global arguments for it: a service of our own is started
+	// from it, whatever else answers. If nil, that is only done where nothing answers.
+	Service []string
+}
+
+// Engine is Podman. It implements [container.Engine].
+type Engine struct {
+	config Config
+	env    environ
+	gate   chan struct{} // holds a token while somebody connects or closes; guards line and closed
+	line   *line
+	closed bool
+	lives  lives
+}
+
+var _ container.Engine = (*Engine)(nil)
+
+// New returns the engine. Nothing is connected before it is used.
+func New(c Config) container.Engine {
+	// The library says on our standard error what it returns as an error, too.
+	logrus.SetOutput(io.Discard)
+	if c.Environ == nil {
+		c.Environ = os.Environ()
+	}
+	return &Engine{config: c, env: newEnviron(c.Environ), gate: make(chan struct{}, 1)}
+}
+
+// Name implements [container.Engine].
+func (e *Engine) Name() string { return "podman" }
+
+// Close implements [container.Engine]. A service of our own ends; containers of it that still run
+// do not.
+func (e *Engine) Close() error {
+	e.gate <- struct{}{}
+	defer func() { <-e.gate }()
+	e.closed = true
+	if e.line != nil {
+		e.line.close()
+		e.line = nil
+	}
+	return nil
+}

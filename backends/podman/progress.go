@@ -1,0 +1,50 @@
+package podman
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// follow reads what Podman says while it works, a JSON object after the other, and gives lines to
+// people. The last object can be why it failed.
+func follow(from io.Reader, progress func(line string)) error {
+	var rest string
+	var failed error
+	for d := json.NewDecoder(from); ; {
+		var report struct{ Stream, Error string }
+		err := d.Decode(&report)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read podman's answer: %w", err)
+		}
+		if report.Error != "" {
+			failed = errors.New(report.Error)
+		}
+		pieces := strings.FieldsFunc(rest+report.Stream+"\x00", func(r rune) bool { return r == '\n' || r == '\r' })
+		rest = strings.TrimSuffix(pieces[len(pieces)-1], "\x00")
+		for _, line := range pieces[:len(pieces)-1] {
+			say(progress, line)
+		}
+	}
+	say(progress, rest)
+	return failed
+}
+
+// say gives a line to people, without what a terminal would obey.
+func say(progress func(line string), line string) {
+	line = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, line))
+	if line != "" && progress != nil {
+		progress(line)
+	}
+}

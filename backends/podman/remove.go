@@ -1,0 +1,72 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// Remove implements [container.Engine]. Podman's own removal, when a container has ended, can be under
+// way at the same time: one of both then fails, and the container is gone soon.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	remove := request{method: http.MethodDelete, path: "/containers/" + url.PathEscape(id), again: true, query: url.Values{
+		"force": {"true"}, "volumes": {"true"}, "v": {"true"}, "timeout": {"0"}, "ignore": {"true"},
+	}}
+	var err error
+	for wait := 10 * time.Millisecond; wait < 6*time.Second; wait *= 2 {
+		err = e.call(ctx, remove, nil)
+		if err != nil && !isGone(err) && failedFor(err) == nil {
+			return fmt.Errorf("remove a container: %w", err)
+		}
+		there := e.call(ctx, request{method: http.MethodGet, path: remove.path + "/exists", again: true}, nil)
+		if isGone(there) {
+			e.lives.end(id)
+			return nil
+		}
+		pause(ctx, wait)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if err == nil {
+		err = errors.New("it is still there")
+	}
+	return fmt.Errorf("remove a container: %w", err)
+}
+
+func failedFor(err error) *failure {
+	f := (*failure)(nil)
+	errors.As(err, &f)
+	return f
+}
+
+// List implements [container.Engine].
+func (e *Engine) List(ctx context.Context, label string) ([]container.Listed, error) {
+	var found []struct {
+		ID     string
+		Names  []string
+		State  string
+		Labels map[string]string
+	}
+	err := e.call(ctx, request{method: http.MethodGet, path: "/containers/json", again: true, query: url.Values{
+		"all": {"true"}, "filters": {`{"label":[` + strconv.Quote(label) + `]}`},
+	}}, &found)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	var list []container.Listed
+	for _, f := range found {
+		l := container.Listed{ID: f.ID, Running: f.State == "running" || f.State == "paused", Labels: f.Labels}
+		if len(f.Names) > 0 {
+			l.Name = f.Names[0]
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}

@@ -1,0 +1,134 @@
+package podman
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// TestRootless runs TestAsUser as a user who has subordinate ids.
+func TestRootless(t *testing.T) {
+	dir := store(t)
+	u := somebody(t)
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	self, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"test": self, "guest": guest(t)} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "test"), "-test.run=^TestAsUser$", "-test.v")
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH"), "PODMAN_TEST_USER=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	out, err := cmd.CombinedOutput()
+	// Podman keeps a user's namespace open with a process, which ends with the user's session.
+	if data, err := os.ReadFile(filepath.Join(dir, "libpod", "tmp", "pause.pid")); err == nil {
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(data))); err == nil && pid > 1 {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(out, []byte("--- SKIP")) {
+		t.Skip("rootless Podman can't run here")
+	}
+}
+
+func somebody(t *testing.T) *user.User {
+	t.Helper()
+	data, _ := os.ReadFile("/etc/subuid")
+	for line := range strings.Lines(string(data)) {
+		name, _, _ := strings.Cut(line, ":")
+		if u, err := user.Lookup(name); err == nil {
+			if _, err := exec.LookPath("newuidmap"); err == nil {
+				return u
+			}
+		}
+	}
+	t.Skip("no user with subordinate ids, or no newuidmap")
+	return nil
+}
+
+// TestAsUser is what an ordinary user gets.
+func TestAsUser(t *testing.T) {
+	dir := os.Getenv("PODMAN_TEST_USER")
+	if dir == "" {
+		t.Skip("only a part of TestRootless")
+	}
+	e := engineIn(t, dir)
+	info := e.line.facts.Info
+	if !info.Rootless || !info.UserNS || !info.Local || info.Limits && !info.CgroupV2 {
+		t.Errorf("got %+v", info)
+	}
+	binary, err := os.ReadFile(filepath.Join(dir, "guest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := pack(t, map[string][]byte{"guest": binary, "Containerfile": []byte("FROM scratch\nCOPY guest /guest\n")})
+	if err := e.Build(t.Context(), image, bytes.NewReader(archive), nil, nil); err != nil {
+		t.Skip(err)
+	}
+	i, err := e.Image(t.Context(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := filepath.Join(dir, "shown")
+	if err := os.Mkdir(shown, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	own := fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
+	for _, test := range []struct {
+		user  string
+		keep  bool
+		write string
+	}{{"1000:1000", false, "permission denied"}, {own, true, "yes"}} {
+		c := plain(i.ID, "facts")
+		c.User, c.KeepID = test.user, test.keep
+		c.Binds = []container.Bind{{Host: shown, Inside: "/shown", Write: true}}
+		c.Tmpfs = []container.Tmpfs{{Path: "/workspace", Size: 1 << 20, Mode: 0o1777}}
+		c.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
+		c.CgroupNS = true
+		out, stderr, exit := run(t, e, c)
+		if exit.Code != 0 {
+			t.Fatalf("%+v: %s", exit, stderr)
+		}
+		f := unmarshal(t, out)
+		if f["uid"]+":"+f["gid"] != test.user || f["write /shown"] != test.write || f["write /workspace"] != "yes" || f["write /"] != "read-only file system" {
+			t.Errorf("%s: writes into the shown folder: %q, the workspace: %q, the root: %q", f["uid"], f["write /shown"], f["write /workspace"], f["write /"])
+		}
+		for _, want := range []string{"CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+			if !strings.Contains(f["/proc/self/status"], want) {
+				t.Errorf("status has no %q", want)
+			}
+		}
+		os.Remove(filepath.Join(shown, "file"))
+	}
+	sleeper := plain(i.ID, "sleep")
+	sleeper.User = "1000:1000"
+	c := create(t, e, sleeper)
+	exits := waitFor(t, e, c)
+	start(t, e, c)
+	kill(t, e, c)
+	if exit := <-exits; exit.Code != 137 {
+		t.Errorf("killed: %+v", exit)
+	}
+}

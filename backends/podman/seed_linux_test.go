@@ -1,0 +1,110 @@
+package podman
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// TestSeed fills a volume, also one that somebody left half-filled, and shows it to a container.
+func TestSeed(t *testing.T) {
+	e := engine(t)
+	id := withImage(t, e)
+	archive := pack(t, map[string][]byte{"bin/one": []byte("whole"), "bin/two": []byte("whole")})
+	labels := map[string]string{container.LabelSeed: "1"}
+	const name = "podman-test-seed"
+	ask(t, e, http.MethodGet, "/_ping", nil)
+
+	broken := io.MultiReader(bytes.NewReader(archive[:1200]), failing{})
+	if err := e.Seed(t.Context(), name, labels, broken, id); err == nil {
+		t.Fatal("an archive that ends early is no error")
+	}
+	for range 2 {
+		if err := e.Seed(t.Context(), name, labels, bytes.NewReader(archive), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Seed(t.Context(), name, labels, failing{}, id); err != nil {
+		t.Errorf("a volume that is there is filled again: %v", err)
+	}
+	c := plain(id, "facts")
+	c.Binds = []container.Bind{{Host: name, Inside: "/seed"}}
+	out, _, _ := run(t, e, c)
+	f := unmarshal(t, out)
+	if f["/seed/bin/one"] != "whole" || f["write /seed"] != "read-only file system" {
+		t.Errorf("inside: %q, %q", f["/seed/bin/one"], f["write /seed"])
+	}
+	if list, err := e.List(t.Context(), container.LabelSeed); err != nil || len(list) > 0 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+	ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
+
+// TestNoGPU refuses where Podman knows of no GPU, and leaves no container.
+func TestNoGPU(t *testing.T) {
+	e := engine(t)
+	c := plain(withImage(t, e), "exit", "0")
+	c.GPUs = []string{"0"}
+	_, err := e.Create(t.Context(), c)
+	r := (*backends.Refusal)(nil)
+	if !errors.As(err, &r) || !strings.Contains(r.Remedy, "nvidia-ctk") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	if list, err := e.List(t.Context(), container.LabelInstance); err != nil || len(list) > 0 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+}
+
+// TestTwice makes a container whose name is taken: that is an error, and the other one stays.
+func TestTwice(t *testing.T) {
+	e := engine(t)
+	c := plain(withImage(t, e), "sleep")
+	create(t, e, c)
+	if _, err := e.Create(t.Context(), c); err == nil {
+		t.Error("made twice")
+	}
+	if list, err := e.List(t.Context(), container.LabelInstance); err != nil || len(list) != 1 {
+		t.Errorf("got %v, %v", list, err)
+	}
+}
+
+// TestTricks makes a container of an image whose /etc leads elsewhere: what we write stays inside.
+func TestTricks(t *testing.T) {
+	e := engine(t)
+	outside := t.TempDir()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	w.WriteHeader(&tar.Header{Name: "root/etc", Typeflag: tar.TypeSymlink, Linkname: outside})
+	text := []byte("FROM scratch\nCOPY root/ /\n")
+	w.WriteHeader(&tar.Header{Name: "Containerfile", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(text))})
+	w.Write(text)
+	w.Close()
+	if err := e.Build(t.Context(), "localhost/tricks:1", &b, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	i, err := e.Image(t.Context(), "localhost/tricks:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := e.Create(t.Context(), plain(i.ID, "exit", "0")); err == nil {
+		e.Remove(t.Context(), id)
+	} else {
+		t.Log(err)
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		t.Errorf("written outside: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,172 @@
+package podman
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// service is a Podman of our own, which listens for us alone and ends with us. Containers have parents of their
+// own, and so live on.
+type service struct {
+	process *os.Process
+	socket  int // O_PATH: nothing of it is left in the file system
+	ended   chan struct{}
+	words   tail // what it said on its standard error
+}
+
+// serve starts one.
+func (e *Engine) serve(ctx context.Context, command []string) (*service, error) {
+	program, err := lookPath(e.env["PATH"], command[0])
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(e.env["XDG_RUNTIME_DIR"], "sandboxmcp-podman-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for podman's socket: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "podman.sock")
+	args := slices.Clone(command[1:])
+	if hybrid() && !slices.Contains(args, "--runtime") {
+		if _, err := lookPath(e.env["PATH"], "runc"); err == nil {
+			args = append(args, "--runtime", "runc")
+		}
+	}
+	cmd := exec.Command(program, append(args, "system", "service", "--time=0", "unix://"+socket)...)
+	cmd.Env = e.env.without("CONTAINER_HOST", "CONTAINER_CONNECTION", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+	s := &service{socket: -1, ended: make(chan struct{})}
+	cmd.Stderr = &s.words
+	cmd.WaitDelay = time.Second // what it started may hold its standard error
+	// Before 5.0, a file "oom" is left in the folder in which the service was started: here none can be.
+	cmd.Dir = "/proc"
+	// A group of its own: Ctrl-C in our terminal is for us, and we still need it to clean up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	if err := s.start(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	if err := s.ready(ctx, socket); err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+// start starts the process from a thread that lives as long as it does: the kernel sends Pdeathsig
+// when the thread that forked ends, not the process.
+func (s *service) start(cmd *exec.Cmd) error {
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		s.process = cmd.Process
+		started <- err
+		if err == nil {
+			cmd.Wait()
+		}
+		close(s.ended)
+		runtime.UnlockOSThread()
+	}()
+	return <-started
+}
+
+// ready waits until it listens. The socket is held open, and can then be connected to without its name.
+func (s *service) ready(ctx context.Context, socket string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		if c, err := net.Dial("unix", socket); err == nil {
+			c.Close()
+			s.socket, err = unix.Open(socket, unix.O_PATH|unix.O_CLOEXEC, 0)
+			return err
+		}
+		select {
+		case <-s.ended:
+			return &backends.Refusal{Reason: "podman system service ended at once: " + s.words.String()}
+		case <-ctx.Done():
+			return fmt.Errorf("wait for podman system service: %w", ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (s *service) place() place {
+	return place{url: fmt.Sprintf("unix:///proc/self/fd/%d", s.socket), named: true, source: ownService}
+}
+
+func (s *service) alive() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// end asks it to end, and then makes it.
+func (s *service) end() {
+	s.process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.ended:
+	case <-time.After(5 * time.Second):
+		s.process.Kill()
+		<-s.ended
+	}
+	if s.socket >= 0 {
+		unix.Close(s.socket)
+		s.socket = -1
+	}
+}
+
+// hybrid says whether this host mixes cgroup v1 and v2: there crun refuses to make containers, and runc
+// does not.
+func hybrid() bool {
+	var root, unified unix.Statfs_t
+	return unix.Statfs("/sys/fs/cgroup", &root) == nil && root.Type != unix.CGROUP2_SUPER_MAGIC &&
+		unix.Statfs("/sys/fs/cgroup/unified", &unified) == nil && unified.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+func (env environ) without(names ...string) []string {
+	var list []string
+	for name, value := range env {
+		if !slices.Contains(names, name) {
+			list = append(list, name+"="+value)
+		}
+	}
+	return list
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if most := 2000; len(t.data) > most {
+		t.data = slices.Clone(t.data[len(t.data)-most:])
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.data))
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package podman
+
+import (
+	"context"
+	"errors"
+)
+
+// service is a Podman of our own, which only Linux can have: elsewhere it runs in a virtual machine.
+type service struct{}
+
+func (e *Engine) serve(context.Context, []string) (*service, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (s *service) place() place { return place{} }
+func (s *service) alive() bool  { return false }
+func (s *service) end()         {}
+
+func hybrid() bool { return false }

@@ -1,0 +1,219 @@
+package podman
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// spec is the part of Podman's SpecGenerator that we send. What it leaves out, an older service's default
+// is closed for; what a service does not know, it ignores.
+type spec struct {
+	Name        string            `json:"name,omitempty"`
+	Image       string            `json:"image"`
+	Entrypoint  []string          `json:"entrypoint"`
+	Command     []string          `json:"command"`
+	WorkDir     string            `json:"work_dir"`
+	User        string            `json:"user,omitempty"`
+	Hostname    string            `json:"hostname,omitempty"`
+	Env         map[string]string `json:"env"`
+	UnsetEnvAll bool              `json:"unsetenvall"` // the image's
+	Labels      map[string]string `json:"labels,omitempty"`
+	Stdin       bool              `json:"stdin"`
+	Remove      bool              `json:"remove"`
+	Restart     string            `json:"restart_policy"`
+	StopTimeout int               `json:"stop_timeout"`
+	Systemd     string            `json:"systemd"`
+	SdNotify    string            `json:"sdnotifyMode"`
+	Runtime     string            `json:"oci_runtime,omitempty"`
+	Log         map[string]string `json:"log_configuration"`
+	Health      map[string]any    `json:"healthconfig"`
+
+	Net      namespace `json:"netns"`
+	PID      namespace `json:"pidns"`
+	IPC      namespace `json:"ipcns"`
+	UTS      namespace `json:"utsns"`
+	UserNS   namespace `json:"userns"`
+	CgroupNS namespace `json:"cgroupns"`
+
+	Privileged   bool              `json:"privileged"` // which containers.conf can say of all
+	CapDrop      []string          `json:"cap_drop"`
+	NoNewPrivs   bool              `json:"no_new_privileges"`
+	ReadOnly     bool              `json:"read_only_filesystem"`
+	ReadWriteTmp bool              `json:"read_write_tmpfs"` // Podman's own on /tmp, /run and others
+	Seccomp      string            `json:"seccomp_profile_path,omitempty"`
+	Mask         []string          `json:"mask,omitempty"` // besides Podman's own
+	ImageVolumes string            `json:"image_volume_mode"`
+	ImageResolv  bool              `json:"use_image_resolve_conf"`
+	ImageHosts   bool              `json:"use_image_hosts"` // else they are made from the host's
+	Passwd       bool              `json:"manage_password"`
+	Sysctl       map[string]string `json:"sysctl,omitempty"`
+	ShmSize      int64             `json:"shm_size,omitempty"`
+	Mounts       []mount           `json:"mounts"`
+	Volumes      []volume          `json:"volumes,omitempty"`
+	Devices      []device          `json:"devices,omitempty"`
+	Resources    *resources        `json:"resource_limits,omitempty"`
+	Rlimits      []rlimit          `json:"r_limits"`
+}
+
+type namespace struct {
+	Mode string `json:"nsmode,omitempty"`
+}
+
+type mount struct {
+	Destination string   `json:"destination"`
+	Type        string   `json:"type"`
+	Source      string   `json:"source"`
+	Options     []string `json:"options"`
+}
+
+type volume struct {
+	Name    string
+	Dest    string
+	Options []string
+}
+
+type device struct {
+	Path string `json:"path"`
+}
+
+// gpuKind is what CDI calls NVIDIA's GPUs.
+const gpuKind = "nvidia.com/gpu"
+
+type rlimit struct {
+	Type string `json:"type"`
+	Hard uint64 `json:"hard"`
+	Soft uint64 `json:"soft"`
+}
+
+// processes is how many a container's user may have, in all containers: the limit that counts is in
+// Resources. If nothing is said, Podman asks for 1048576, which fails where its own limit is lower; and its service lowers
+// its own to the kernel's pid_max.
+const processes = 1 << 14
+
+// resources are those of the OCI runtime specification.
+type resources struct {
+	Memory *memoryLimit `json:"memory,omitempty"`
+	PIDs   *pidsLimit   `json:"pids,omitempty"`
+	CPU    *cpuLimit    `json:"cpu,omitempty"`
+}
+
+type memoryLimit struct {
+	Limit int64 `json:"limit"`
+	Swap  int64 `json:"swap"` // memory included
+}
+
+type pidsLimit struct {
+	Limit int64 `json:"limit"`
+}
+
+type cpuLimit struct {
+	Quota  int64  `json:"quota"`  // microseconds in each period
+	Period uint64 `json:"period"` // microseconds
+}
+
+// secrets is where Podman shows what the host's mounts.conf names, such as a subscription's keys.
+const secrets = "/run/secrets"
+
+// specFor turns a container into what Podman understands. Nothing that it leaves to the service's
+// configuration opens anything, but for mounts and devices, which [unasked] looks for.
+func specFor(c container.Container, f facts) (spec, error) {
+	if len(c.Args) == 0 {
+		return spec{}, fmt.Errorf("make a container: no program is named")
+	}
+	private := namespace{Mode: "private"}
+	s := spec{
+		Name: c.Name, Image: c.Image, Entrypoint: c.Args[:1], Command: c.Args[1:], WorkDir: "/",
+		User: c.User, Hostname: c.Hostname, Env: newEnviron(c.Env), UnsetEnvAll: true, Labels: c.Labels,
+		Stdin: c.Stdin, Remove: true, Restart: "no", Systemd: "false", SdNotify: "ignore", Runtime: f.runtime,
+		Log:    map[string]string{"driver": "none"},
+		Health: map[string]any{"Test": []string{"NONE"}},
+		Net:    namespace{Mode: "none"}, PID: private, IPC: private, UTS: private, UserNS: namespace{Mode: "host"},
+		CapDrop: []string{"ALL"}, NoNewPrivs: true, ReadOnly: true, ImageVolumes: "ignore",
+		ImageResolv: true, ImageHosts: true,
+		Mask: c.Masked, Sysctl: c.Sysctls, ShmSize: c.Shm, Resources: f.resources(c.Resources), Rlimits: rlimits(c.Files),
+	}
+	if c.KeepID {
+		s.UserNS.Mode = "keep-id"
+	}
+	if c.CgroupNS {
+		s.CgroupNS = private
+	}
+	for _, gpu := range c.GPUs {
+		s.Devices = append(s.Devices, device{Path: gpuKind + "=" + gpu})
+	}
+	s.mount(c)
+	return s, nil
+}
+
+// sizeFor is the size of a tmpfs, and whose it is: git, for one, works in no folder of somebody else. Podman
+// refuses the kernel's option uid, but hands the value of size on as it stands.
+func sizeFor(size int64, user string) string {
+	uid, gid, both := strings.Cut(user, ":")
+	if !both {
+		return fmt.Sprintf("size=%d", size)
+	}
+	return fmt.Sprintf("size=%d,uid=%s,gid=%s", size, uid, gid)
+}
+
+func (s *spec) mount(c container.Container) {
+	taken := map[string]bool{}
+	for _, b := range c.Binds {
+		taken[path.Clean(b.Inside)] = true
+		options := []string{"nosuid", "nodev", "rprivate", "ro"}
+		if b.Write {
+			options[3] = "rw"
+		}
+		if !strings.HasPrefix(b.Host, "/") {
+			s.Volumes = append(s.Volumes, volume{Name: b.Host, Dest: b.Inside, Options: options})
+			continue
+		}
+		// What is mounted below would stay writable: "ro" is about the one mount alone.
+		kind := "bind"
+		if b.Write {
+			kind = "rbind"
+		}
+		s.Mounts = append(s.Mounts, mount{b.Inside, "bind", b.Host, append(options, kind)})
+	}
+	for _, t := range c.Tmpfs {
+		taken[path.Clean(t.Path)] = true
+		options := []string{sizeFor(t.Size, c.User), fmt.Sprintf("mode=%04o", t.Mode), "rw", "nosuid", "nodev", "rprivate", "notmpcopyup"}
+		if !t.Exec {
+			options = append(options, "noexec")
+		}
+		s.Mounts = append(s.Mounts, mount{t.Path, "tmpfs", "tmpfs", options})
+	}
+	for _, p := range append(slices.Clone(c.Volumes), secrets) {
+		if p = path.Clean(p); taken[p] {
+			continue
+		}
+		taken[p] = true
+		s.Mounts = append(s.Mounts, mount{p, "tmpfs", "tmpfs",
+			[]string{"size=4096", "mode=0555", "ro", "nosuid", "nodev", "noexec", "rprivate", "notmpcopyup"}})
+	}
+}
+
+// resources are the limits that can be in force; nil if none can: Podman refuses or ignores such
+// a container, by version.
+func (f facts) resources(r container.Resources) *resources {
+	var out resources
+	if r.Memory > 0 && slices.Contains(f.controllers, "memory") {
+		out.Memory = &memoryLimit{r.Memory, r.Memory}
+	}
+	if r.PIDs > 0 && slices.Contains(f.controllers, "pids") {
+		out.PIDs = &pidsLimit{r.PIDs}
+	}
+	if r.CPU > 0 && slices.Contains(f.controllers, "cpu") {
+		const period = 100_000
+		// The kernel takes no quota below a millisecond.
+		out.CPU = &cpuLimit{max(1000, int64(math.Round(r.CPU*period))), period}
+	}
+	if out == (resources{}) {
+		return nil
+	}
+	return &out
+}

@@ -1,0 +1,40 @@
+package podman
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+)
+
+// TestSSH runs a container on an engine that is reached over ssh: nothing of this host is there.
+func TestSSH(t *testing.T) {
+	near := enginetest.Podman(t)
+	id := withImage(t, New(Config{Host: near}).(*Engine))
+	host, env := enginetest.SSH(t, near)
+	for _, one := range env { // the library reads the process's own
+		name, value, _ := strings.Cut(one, "=")
+		t.Setenv(name, value)
+	}
+	e := New(Config{Host: host}).(*Engine)
+	t.Cleanup(func() { e.Close() })
+	info, err := e.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", info)
+	out, stderr, exit := run(t, e, plain(id, "facts"))
+	if exit.Code != 0 {
+		t.Fatalf("%+v: %s", exit, stderr)
+	}
+	if f := unmarshal(t, out); f["/etc/resolv.conf"] != names[0].text {
+		t.Errorf("resolv.conf: %q", f["/etc/resolv.conf"])
+	}
+	// A connection that breaks is made again.
+	e.line.conn.Client.CloseIdleConnections()
+	e.drop(e.line)
+	if _, err := e.Image(t.Context(), image); err != nil {
+		t.Error(err)
+	}
+	ask(t, e, "DELETE", "/images/localhost%2Fguest:1", nil)
+}

@@ -1,0 +1,52 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
+
+// Start implements [container.Engine]. If the connection fails on the way, nothing is sent again: what
+// became of the container is looked up.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/start"}, nil)
+	if transient(ctx, err) {
+		var is inspected
+		if e.call(ctx, inspect(id), &is) == nil && is.State.begun() {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("start a container: %w", err)
+	}
+	e.lives.start(id)
+	return nil
+}
+
+// Update implements [container.Engine]. Before 4.3, Podman can't: the error then is
+// [errors.ErrUnsupported].
+func (e *Engine) Update(ctx context.Context, id string, r container.Resources) error {
+	l, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	limits := l.facts.resources(r)
+	if limits == nil {
+		if r == (container.Resources{}) {
+			return nil
+		}
+		return fmt.Errorf("change a container's limits: %w: this Podman can't limit any", errors.ErrUnsupported)
+	}
+	err = e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/update", json: limits, again: true}, nil)
+	if f := (*failure)(nil); errors.As(err, &f) && f.plain && (f.status == http.StatusNotFound || f.status == http.StatusMethodNotAllowed) {
+		err = fmt.Errorf("%w by Podman before 4.3", errors.ErrUnsupported)
+	}
+	if err != nil {
+		return fmt.Errorf("change a container's limits: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// Images are what containers are made from, one for each language: references as engines take them, such
+// as "python:3.12-slim", "localhost/sandboxmcp/python:latest" or "ghcr.io/me/r@sha256:...".
+type Images struct {
+	Python, Node, Shell, R string
+}
+
+// Containers is how the backends podman and docker make containers.
+type Containers struct {
+	Pull   string   // "missing": images that are not there are fetched; "never"
+	Podman string   // URL of the engine; "" is found as Podman's own client finds it
+	Docker string   // likewise
+	Binary string   // sandboxmcp for Linux, statically linked, to be each container's first program; "" is the running one
+	Ahead  int      // containers that a server keeps started, each for one run that may come
+	Labels []string // KEY=VALUE, on all containers
+	GPUs   []string // what those get that ask for none: indices, or "all"
+}
+
+// Languages are those that have an image, as the keys of images are called.
+func Languages() []string { return []string{"python", "node", "shell", "r"} }
+
+// Of returns the image of a language, "" where there is none.
+func (i Images) Of(language string) string {
+	switch language {
+	case "python":
+		return i.Python
+	case "node":
+		return i.Node
+	case "shell":
+		return i.Shell
+	case "r":
+		return i.R
+	}
+	return ""
+}
+
+// Found is how a setting is written that is found out where nothing is said, and None one that is nothing.
+const (
+	Found = "auto"
+	None  = "none"
+)
+
+func containerSettings() []setting {
+	return []setting{
+		image("images.python", "IMAGE_PYTHON", func(c *Config) *string { return &c.Images.Python }),
+		image("images.node", "IMAGE_NODE", func(c *Config) *string { return &c.Images.Node }),
+		image("images.shell", "IMAGE_SHELL", func(c *Config) *string { return &c.Images.Shell }),
+		image("images.r", "IMAGE_R", func(c *Config) *string { return &c.Images.R }),
+		word("containers.pull", "", []string{"missing", "never"}, func(c *Config) *string { return &c.Containers.Pull }),
+		engine("containers.podman", []string{"unix", "ssh", "tcp"}, func(c *Config) *string { return &c.Containers.Podman }),
+		engine("containers.docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, func(c *Config) *string { return &c.Containers.Docker }),
+		binary("containers.binary", func(c *Config) *string { return &c.Containers.Binary }),
+		count("containers.ahead", "", 0, 100, func(c *Config) *int { return &c.Containers.Ahead }),
+		labels("containers.labels", func(c *Config) *[]string { return &c.Containers.Labels }),
+		gpus("containers.gpus", func(c *Config) *[]string { return &c.Containers.GPUs }),
+	}
+}
+
+func image(key, env string, of func(*Config) *string) setting {
+	return setting{key, env, func(c *Config, v value) error {
+		text, err := v.text()
+		if err == nil {
+			err = CheckImage(text)
+		}
+		if err == nil {
+			*of(c) = text
+		}
+		return err
+	}, func(c *Config) string { return quoted(*of(c)) }}
+}
+
+// CheckImage says what is wrong with the reference of an image.
+func CheckImage(text string) error {
+	isReference := func(text string) bool { _, err := reference.ParseAnyReference(text); return err == nil }
+	switch {
+	case isReference(text):
+		return nil
+	case isReference(strings.ToLower(text)):
+		return fmt.Errorf("%.200q is no reference of an image: names have small letters only", text)
+	case strings.Contains(text, "://"):
+		return fmt.Errorf("%.200q is no reference of an image: leave out what stands before the host", text)
+	}
+	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim, ghcr.io/me/python:1 or python@sha256:...", text)
+}
+
+// engine is where an engine answers.
+func engine(key string, schemes []string, of func(*Config) *string) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		text, err := v.text()
+		if err != nil {
+			return err
+		}
+		if text == Found {
+			*of(c) = ""
+			return nil
+		}
+		u, err := url.Parse(text)
+		switch {
+		case err != nil || !slices.Contains(schemes, u.Scheme):
+			return fmt.Errorf("%.200q is no address of an engine: write one like unix:///run/%s.sock or ssh://me@host, or %s",
+				text, strings.TrimPrefix(key, "containers."), Found)
+		case u.Scheme == "unix" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
+			return fmt.Errorf("%.200q has no absolute path: write three slashes, as in unix:///run/engine.sock", text)
+		case u.Scheme != "unix" && u.Scheme != "npipe" && u.Host == "":
+			return fmt.Errorf("%.200q names no host", text)
+		}
+		*of(c) = text
+		return nil
+	}, func(c *Config) string {
+		if *of(c) == "" {
+			return Found
+		}
+		return quoted(*of(c))
+	}}
+}
+
+// binary is a program of ours on this machine, for containers.
+func binary(key string, of func(*Config) *string) setting {
+	file := path(key, "", of)
+	return setting{key, "", func(c *Config, v value) error {
+		if text, err := v.text(); err == nil && text == Found {
+			*of(c) = ""
+			return nil
+		}
+		return file.set(c, v)
+	}, func(c *Config) string { return cmp.Or(*of(c), Found) }}
+}
+
+// reserved begins the names of labels that are ours: whoever set them could have containers removed.
+const reserved = "sandboxmcp."
+
+func labels(key string, of func(*Config) *[]string) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		if v.list && len(v.words) == 0 {
+			*of(c) = nil
+			return nil
+		}
+		all, err := v.names()
+		if err != nil {
+			return err
+		}
+		var seen []string
+		for _, label := range all {
+			name, _, ok := strings.Cut(label, "=")
+			switch {
+			case !ok || name == "" || strings.ContainsAny(name, " \t\n\x00"):
+				return fmt.Errorf("%.200q is not of the form KEY=VALUE", label)
+			case strings.HasPrefix(name, reserved):
+				return fmt.Errorf("labels that begin with %s are our own: call %.200q something else", reserved, name)
+			case slices.Contains(seen, name):
+				return fmt.Errorf("label %.200q is listed twice", name)
+			}
+			seen = append(seen, name)
+		}
+		*of(c) = all
+		return nil
+	}, func(c *Config) string { return flow(*of(c)) }}
+}
+
+func gpus(key string, of func(*Config) *[]string) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		if v.list && len(v.words) == 0 {
+			*of(c) = nil
+			return nil
+		}
+		if v.tag == "!!int" { // one index, without quotes
+			v.tag = ""
+		}
+		words, err := v.names()
+		if err == nil {
+			*of(c), err = ParseGPUs(strings.Join(words, ","))
+		}
+		return err
+	}, func(c *Config) string {
+		if len(*of(c)) == 0 {
+			return None
+		}
+		return quoted(strings.Join(*of(c), ","))
+	}}
+}
+
+var gpuIndex = regexp.MustCompile(`^(0|[1-9][0-9]?)$`)
+
+// ParseGPUs reads "all", "none", or indices such as "0,1". None at all are an empty list, not nil.
+func ParseGPUs(text string) ([]string, error) {
+	switch text {
+	case None:
+		return []string{}, nil
+	case "all":
+		return []string{"all"}, nil
+	}
+	all := strings.Split(text, ",")
+	for i, index := range all {
+		all[i] = strings.TrimSpace(index)
+		if !gpuIndex.MatchString(all[i]) {
+			return nil, fmt.Errorf("%.100q names no graphics processors: write all, %s, or indices such as 0,1", text, None)
+		}
+		if slices.Contains(all[:i], all[i]) {
+			return nil, fmt.Errorf("graphics processor %s is listed twice", all[i])
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/docker"
+	"github.com/sandboxmcp/sandboxmcp/backends/podman"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+)
+
+// engineNames are the backends that make containers.
+func engineNames() []string { return []string{"podman", "docker"} }
+
+// engineOf returns a container engine, to which nothing is connected yet.
+func engineOf(name string, cfg config.Config) container.Engine {
+	if name == "podman" {
+		return podman.New(podman.Config{Host: cfg.Containers.Podman})
+	}
+	return docker.New(docker.Config{Host: cfg.Containers.Docker, Folder: cfg.StateDir})
+}
+
+// backendsOf returns all backends, the configured one first. Nothing has begun but in the one that will be
+// used: the others cost nothing until somebody names them.
+func backendsOf(cfg config.Config, why purpose) (all []backends.Backend) {
+	begin := cmp.Or(why.backend, cfg.Backend)
+	for _, name := range append([]string{cfg.Backend, "process"}, engineNames()...) {
+		if slices.ContainsFunc(all, func(b backends.Backend) bool { return b.Name() == name }) {
+			continue
+		}
+		b := backendOf(name, cfg, why)
+		if name == begin {
+			b.Warm()
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// warmed is a backend that can begin before it is asked for a sandbox.
+type warmed interface {
+	backends.Backend
+	Warm()
+}
+
+func backendOf(name string, cfg config.Config, why purpose) warmed {
+	if name == "process" {
+		ahead := 0
+		if why.serve {
+			ahead = cfg.MaxConcurrent
+		}
+		return process.New(process.Config{StateDir: cfg.StateDir, Delegate: why.delegate, Ahead: ahead})
+	}
+	c := container.Config{
+		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.progress,
+		StateDir: cfg.StateDir, Labels: map[string]string{}, Binary: cfg.Containers.Binary,
+	}
+	for _, l := range config.Languages() {
+		c.Images[l] = cfg.Images.Of(l)
+	}
+	for _, label := range cfg.Containers.Labels {
+		key, value, _ := strings.Cut(label, "=")
+		c.Labels[key] = value
+	}
+	if why.serve {
+		c.Ahead = cfg.Containers.Ahead
+	}
+	return equipped{container.New(engineOf(name, cfg), c), cfg.Containers.GPUs}
+}
+
+// equipped gives sandboxes that ask for no graphics processors those that the operator gives to all. One that
+// asks for an empty list gets none.
+type equipped struct {
+	*container.Backend
+	gpus []string
+}
+
+// Start implements [backends.Backend].
+func (b equipped) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	if spec.GPUs == nil {
+		spec.GPUs = b.gpus
+	}
+	return b.Backend.Start(ctx, spec)
+}

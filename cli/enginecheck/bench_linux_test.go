@@ -1,0 +1,127 @@
+package enginecheck_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// BenchmarkEngines compares a run in a container that waits with the engine's own exec into a container that runs,
+// and a cold one with the engine's own run: medians, taken in turns, and their ratio, which is what
+// can be compared between machines.
+//
+//	go test -run ^$ -bench Engines -benchtime 20x ./cli/enginecheck
+func BenchmarkEngines(b *testing.B) {
+	for _, kind := range kinds[1:] {
+		for _, program := range []struct {
+			name, language string
+			args           []string
+		}{{"shell", "shell", []string{"bash", "-c", ":"}}, {"python", "python", []string{"python3", "-c", "pass"}}} {
+			b.Run(kind+"/"+program.name, func(b *testing.B) {
+				if !has(b, kind) {
+					b.SkipNow()
+				}
+				e := own{b, kind, engineURLs()[kind](b)}
+				standing := e.stand(images(b, e.url)[program.language])
+				parked, cold := backendOf(b, kind, 2), backendOf(b, kind, 0)
+				ours := append([]string{}, program.args...)
+				if program.language == "python" {
+					ours[0] = "python"
+				}
+				run(b, parked, program.language, ours)
+				run(b, cold, program.language, ours)
+				var took [4][]time.Duration
+				for range max(b.N, 5) {
+					// A new one is being made ahead meanwhile, as for an agent that thinks between its calls.
+					time.Sleep(700 * time.Millisecond)
+					took[0] = append(took[0], run(b, parked, program.language, ours))
+					time.Sleep(700 * time.Millisecond)
+					took[1] = append(took[1], e.say(append([]string{"exec", standing}, program.args...)...))
+					took[2] = append(took[2], run(b, cold, program.language, ours))
+					took[3] = append(took[3], e.say(slices.Concat(plainRun, []string{"--rm", images(b, e.url)[program.language]}, program.args)...))
+				}
+				for i, name := range []string{"parked-ms", "exec-ms", "cold-ms", "run-ms"} {
+					b.ReportMetric(ms(median(took[i])), name)
+				}
+				b.ReportMetric(ms(median(took[0]))/ms(median(took[1])), "parked/exec")
+				b.ReportMetric(ms(median(took[2]))/ms(median(took[3])), "cold/run")
+				b.ReportMetric(0, "ns/op") // there are two kinds of operations here
+			})
+		}
+	}
+}
+
+// run is how long one run takes, from Start until the result is there; closing comes after that.
+func run(b *testing.B, backend backends.Backend, language string, args []string) time.Duration {
+	b.Helper()
+	begun := time.Now()
+	s, err := backend.Start(b.Context(), backends.Spec{ID: "bench", Language: language})
+	if err != nil {
+		b.Fatal(err)
+	}
+	res, err := s.Exec(b.Context(), backends.Command{Args: args}, backends.Streams{Stdout: io.Discard})
+	took := time.Since(begun)
+	if err != nil || res.Ended != backends.EndedOK {
+		b.Fatalf("%s %v", res.Ended, err)
+	}
+	s.Close()
+	return took
+}
+
+// plainRun is how an engine is asked for a container. Podman's default of processes may be more than the
+// machine allows.
+var plainRun = []string{"run", "--network=none", "--ulimit=nproc=4096:4096", "--ulimit=nofile=1024:4096"}
+
+// own is an engine's own command line.
+type own struct {
+	testing.TB
+	kind, url string
+}
+
+func (e own) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), e.kind, args...)
+	if e.kind == "podman" {
+		cmd.Args = append([]string{"podman", "--remote", "--url", e.url}, args...)
+	}
+	cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.url)
+	return cmd
+}
+
+// stand starts a container that does nothing, and is gone when the benchmark ends.
+func (e own) stand(image string) (id string) {
+	e.Helper()
+	if _, err := exec.LookPath(e.kind); err != nil {
+		e.Skip(err)
+	}
+	out, err := e.command(append(plainRun, "--detach", image, "sleep", "600")...).CombinedOutput()
+	if err != nil {
+		e.Fatalf("start a container: %v: %s", err, out)
+	}
+	id = strings.TrimSpace(string(out))
+	e.Cleanup(func() { e.command("rm", "--force", id).Run() })
+	return id
+}
+
+// say is how long a command takes, which must do well.
+func (e own) say(args ...string) time.Duration {
+	e.Helper()
+	begun := time.Now()
+	if out, err := e.command(args...).CombinedOutput(); err != nil {
+		e.Fatalf("%s %v: %v: %s", e.kind, args, err, out)
+	}
+	return time.Since(begun)
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,305 @@
+package enginecheck_test
+
+import (
+	"bufio"
+	"context"
+	crand "crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// eachEngine runs a test with each engine that is here.
+func eachEngine(t *testing.T, f func(t *testing.T, kind string)) {
+	for _, kind := range kinds[1:] {
+		t.Run(kind, func(t *testing.T) { f(t, kind) })
+	}
+}
+
+// command is one of the command line, which is this test binary.
+func (s *scene) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.program, append([]string{"--config", s.config()}, args...)...)
+	cmd.Env = s.env()
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// TestKilledRuns kills the command at random moments. Containers end with it; what had been made and not
+// yet started goes with the next run.
+func TestKilledRuns(t *testing.T) {
+	eachEngine(t, func(t *testing.T, kind string) {
+		s := newScene(t, kind, "")
+		marker := "marker-" + crand.Text()
+		script := s.dir + "/run.sh"
+		if err := os.WriteFile(script, []byte("echo done; (exec -a \"$1\" sleep 300) & exec -a \"$1\" sleep 0.05"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		rounds := 25
+		if testing.Short() {
+			rounds = 8
+		}
+		acknowledged := 0
+		for i := range rounds {
+			// Some in each part of a run, also of one that nothing disturbs.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*1500*time.Millisecond/time.Duration(rounds)+time.Duration(rand.IntN(60))*time.Millisecond)
+			out, err := s.command(ctx, "run", "--json", script, "--", marker).Output()
+			cancel()
+			if err == nil && strings.Contains(string(out), `"ended":"ok"`) {
+				acknowledged++
+			}
+		}
+		t.Logf("%d of %d runs were acknowledged", acknowledged, rounds)
+		if acknowledged == rounds {
+			t.Error("none was killed")
+		}
+		if out, err := s.command(t.Context(), "run", script, "--", marker).CombinedOutput(); err != nil {
+			t.Errorf("a run after the kills: %v: %s", err, out)
+		}
+		s.gone(t, marker, true)
+		s.logged(t, acknowledged)
+	})
+}
+
+// logged checks that the audit log is whole, and has what was acknowledged.
+func (s *scene) logged(t *testing.T, acknowledged int) {
+	t.Helper()
+	log, err := audit.Open(t.Context(), s.dir+"/sandboxmcp/sandboxmcp.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if report, err := log.Verify(t.Context()); err != nil || report.Bad != nil {
+		t.Errorf("the log is not whole: %v, %+v", err, report.Bad)
+	}
+	completed := 0
+	for _, err := range log.Rows(t.Context(), audit.Filter{Kinds: []string{"execution.completed"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		completed++
+	}
+	if completed < acknowledged {
+		t.Errorf("%d runs were acknowledged, and the log has %d", acknowledged, completed)
+	}
+}
+
+// server is a server that speaks MCP, and is killed.
+type server struct {
+	*testing.T
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Scanner
+	id    int
+}
+
+func (s *scene) serve(t *testing.T) *server {
+	t.Helper()
+	cmd := s.command(t.Context(), "serve")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	v := &server{T: t, cmd: cmd, in: in, lines: bufio.NewScanner(out)}
+	v.lines.Buffer(nil, 16<<20)
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("the server said: %s", log.String())
+		}
+	})
+	v.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return v
+}
+
+// send asks without waiting for an answer.
+func (v *server) send(method string, params any) int {
+	v.Helper()
+	v.id++
+	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": v.id, "method": method, "params": params})
+	if err != nil {
+		v.Fatal(err)
+	}
+	fmt.Fprintf(v.in, "%s\n", b)
+	return v.id
+}
+
+// ask waits for the answer, whose result it returns.
+func (v *server) ask(method string, params any) json.RawMessage {
+	v.Helper()
+	id := v.send(method, params)
+	for v.lines.Scan() {
+		var a struct {
+			ID     int
+			Result json.RawMessage
+			Error  json.RawMessage
+		}
+		if json.Unmarshal(v.lines.Bytes(), &a) == nil && a.ID == id {
+			if a.Error != nil {
+				v.Fatalf("%s: %s", method, a.Error)
+			}
+			return a.Result
+		}
+	}
+	v.Fatalf("%s: the server has ended: %v", method, v.lines.Err())
+	return nil
+}
+
+func (v *server) call(tool string, arguments map[string]any) string {
+	v.Helper()
+	return string(v.ask("tools/call", map[string]any{"name": tool, "arguments": arguments}))
+}
+
+// end lets it end by itself.
+func (v *server) end() {
+	v.Helper()
+	v.in.Close()
+	if err := v.cmd.Wait(); err != nil {
+		v.Errorf("the server ended with %v", err)
+	}
+}
+
+func (v *server) kill() {
+	v.cmd.Process.Kill()
+	v.cmd.Wait()
+}
+
+// TestKilledServer kills servers that have sessions, a run in the middle and containers that wait.
+func TestKilledServer(t *testing.T) {
+	eachEngine(t, func(t *testing.T, kind string) {
+		s := newScene(t, kind, "  ahead: 2\n")
+		marker := "marker-" + crand.Text()
+		code := fmt.Sprintf("import subprocess; p = subprocess.Popen(['bash', '-c', 'exec -a %s sleep 300'])", marker)
+		for _, after := range []time.Duration{0, 50 * time.Millisecond, time.Second} {
+			v := s.serve(t)
+			for range 2 {
+				session := between(v.call("create_session", map[string]any{"language": "python"}), `session_id\":\"`, `\"`)
+				if session == "" {
+					session = between(v.call("create_session", map[string]any{"language": "python"}), `"session_id":"`, `"`)
+				}
+				if said := v.call("execute_code", map[string]any{"session_id": session, "code": code}); session == "" || strings.Contains(said, `"isError":true`) {
+					t.Fatalf("session %q: %s", session, said)
+				}
+			}
+			v.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "python", "code": code + "; p.wait()"}})
+			time.Sleep(after)
+			if len(commandLines(marker)) < 2 {
+				t.Errorf("the sessions' programs do not run")
+			}
+			v.kill()
+		}
+		// Nobody has started since the last one was killed. What is only a name goes with the next one.
+		s.gone(t, marker, false)
+		next := s.serve(t)
+		next.call("execute_code", map[string]any{"language": "shell", "code": "echo well"})
+		next.end()
+		s.gone(t, marker, true)
+	})
+}
+
+func between(text, from, to string) string {
+	_, text, _ = strings.Cut(text, from)
+	text, _, _ = strings.Cut(text, to)
+	return text
+}
+
+// interfered runs a program, lets do disturb it once it has begun, and returns what came of it.
+func interfered(t *testing.T, b *bench, do func()) (pipeline.Result, error) {
+	t.Helper()
+	done := make(chan struct{})
+	q := pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo begun; sleep 4; echo end"), Stdout: onWrite{func() {
+		select {
+		case <-done:
+		default:
+			close(done)
+			go do()
+		}
+	}}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	res, err := b.Do(ctx, q)
+	if ctx.Err() != nil {
+		t.Error("Do did not return by itself")
+	}
+	return res, err
+}
+
+// TestRemovedByOthers: somebody removes a container in which a program runs. That is no result of the program's.
+func TestRemovedByOthers(t *testing.T) {
+	eachEngine(t, func(t *testing.T, kind string) {
+		if !has(t, kind) {
+			t.SkipNow()
+		}
+		b := newBench(t, kind, newTown(t))
+		engine := engineOf(kind, engineURLs()[kind](t))
+		defer engine.Close()
+		res, err := interfered(t, b, func() {
+			all, err := engine.List(context.Background(), container.LabelInstance)
+			if err != nil || len(all) == 0 {
+				t.Errorf("list: %v %v", all, err)
+			}
+			for _, c := range all {
+				if err := engine.Remove(context.Background(), c.ID); err != nil {
+					t.Errorf("remove: %v", err)
+				}
+			}
+		})
+		if err == nil || !strings.Contains(err.Error(), "container") || !strings.Contains(err.Error(), "removed") && !strings.Contains(err.Error(), "killed") && !strings.Contains(err.Error(), "signal 9") {
+			t.Errorf("got %s %d, %v, want an error that says what became of the container", res.Ended, res.ExitCode, err)
+		}
+		works(t, b)
+	})
+}
+
+// TestEngineRestarts: the engine dies and comes back in the middle of a run, which either does not notice or says what
+// happened. The program is not run again.
+func TestEngineRestarts(t *testing.T) {
+	eachEngine(t, func(t *testing.T, kind string) {
+		if !has(t, kind) {
+			t.SkipNow()
+		}
+		url := engineURLs()[kind](t)
+		b := newBench(t, kind, newTown(t))
+		restarted := make(chan struct{})
+		res, err := interfered(t, b, func() { enginetest.Restart(t, url); close(restarted) })
+		<-restarted
+		if err == nil && (res.Ended != "ok" || res.Stdout != "begun\nend\n") || err != nil && !strings.Contains(err.Error(), "container") && !strings.Contains(err.Error(), kind) {
+			t.Errorf("got %s %q, %v", res.Ended, res.Stdout, err)
+		}
+		t.Logf("%s: %s, %v", kind, res.Ended, err)
+		works(t, b)
+		s := &scene{kind: kind, url: url, dir: t.TempDir()}
+		b.backend.Close()
+		s.gone(t, "", true)
+	})
+}
+
+// works says whether the next run is as if nothing had been.
+func works(t *testing.T, b *bench) {
+	t.Helper()
+	res, err := b.Do(t.Context(), pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo well")})
+	if err != nil || res.Stdout != "well\n" {
+		t.Errorf("afterwards: %s %q %s, %v", res.Ended, res.Stdout, res.Stderr, err)
+	}
+}

@@ -1,0 +1,107 @@
+package enginecheck_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+)
+
+// scene is what servers that are killed may leave things in: an engine and a state folder.
+type scene struct {
+	kind, url string
+	program   string
+	dir       string // with state and runtime folders, and the configuration
+	before    []string
+}
+
+// newScene makes one whose servers use an engine.
+func newScene(t testing.TB, kind, more string) *scene {
+	t.Helper()
+	if !has(t, kind) {
+		t.SkipNow()
+	}
+	url := engineURLs()[kind](t)
+	dir, err := os.MkdirTemp("/tmp", "enginecheck-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s := &scene{kind: kind, url: url, program: program(t), dir: dir}
+	var text strings.Builder
+	fmt.Fprintf(&text, "backend: %s\nimages:\n", kind)
+	for language, image := range images(t, url) {
+		fmt.Fprintf(&text, "  %s: %s\n", language, image)
+	}
+	fmt.Fprintf(&text, "containers:\n  %s: %s\n  pull: never\n%s", kind, url, more)
+	if err := os.WriteFile(s.config(), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	os.Mkdir(dir+"/run", 0o700)
+	s.before = s.things(t, true)
+	return s
+}
+
+func (s *scene) config() string { return filepath.Join(s.dir, "sandboxmcp.yaml") }
+
+// env is that of a server.
+func (s *scene) env() []string {
+	return append(os.Environ(), commandVariable+"=1", "XDG_STATE_HOME="+s.dir, "XDG_RUNTIME_DIR="+s.dir+"/run", "XDG_CONFIG_HOME="+s.dir+"/none", "TMPDIR="+s.dir)
+}
+
+// things are what runs leave if nobody cleans up: containers, volumes and mounts of the engine, and network
+// namespaces; and if files is set what lies where containers' sockets are. A volume with our binary stays on purpose.
+func (s *scene) things(t testing.TB, files bool) []string {
+	t.Helper()
+	all := enginetest.Everything(t, s.url)
+	named, _ := filepath.Glob("/run/netns/*")
+	all = append(all, named...)
+	if files {
+		filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && filepath.Base(filepath.Dir(path)) == "c" {
+				all = append(all, path)
+			}
+			return nil
+		})
+	}
+	// A Docker that was restarted mounts its own folder on itself.
+	return slices.DeleteFunc(all, func(thing string) bool {
+		return strings.HasPrefix(thing, "mount ") && strings.HasSuffix(thing, "/data")
+	})
+}
+
+// gone waits until nothing is left but what was there, and no process that has marker in its command line.
+func (s *scene) gone(t testing.TB, marker string, files bool) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		left = commandLines(marker)
+		for _, thing := range s.things(t, files) {
+			if !slices.Contains(s.before, thing) {
+				left = append(left, thing)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+	}
+	t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+}
+
+// commandLines returns the command lines of all processes in which text occurs.
+func commandLines(text string) (found []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		line, err := os.ReadFile(f)
+		if err == nil && text != "" && strings.Contains(string(line), text) {
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}

@@ -1,0 +1,168 @@
+package enginecheck_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary is a container's PID 1, too
+	"github.com/sandboxmcp/sandboxmcp/backends/docker"
+	"github.com/sandboxmcp/sandboxmcp/backends/podman"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/cli"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// commandVariable makes the test binary the command, which tests kill.
+const commandVariable = "SANDBOXMCP_TEST_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(commandVariable) != "" {
+		os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	code := enginetest.Main(m)
+	os.RemoveAll(folder())
+	os.Exit(code)
+}
+
+// engineURLs starts an engine for each kind that there is on this machine.
+func engineURLs() map[string]func(testing.TB) string {
+	return map[string]func(testing.TB) string{"docker": enginetest.Docker, "podman": enginetest.Podman}
+}
+
+// images are the test's images by language, with this machine's own interpreters.
+func images(t testing.TB, url string) map[string]string {
+	t.Helper()
+	plain := enginetest.Image(t, url, enginetest.Plain)
+	return map[string]string{"python": plain, "node": plain, "shell": plain}
+}
+
+// engineOf returns the engine at a URL.
+func engineOf(kind, url string) container.Engine {
+	if kind == "podman" {
+		return podman.New(podman.Config{Host: url})
+	}
+	return docker.New(docker.Config{Host: url})
+}
+
+// backendOf returns the backend of a kind: "process", "docker" or "podman".
+func backendOf(t testing.TB, kind string, ahead int) backends.Backend {
+	t.Helper()
+	if kind != "process" {
+		url := engineURLs()[kind](t)
+		return engineBackend(t, engineOf(kind, url), images(t, url), ahead)
+	}
+	b := process.New(process.Config{StateDir: stateDir(t)})
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// engineBackend is one with images by language, and as many containers ahead as are given.
+func engineBackend(t testing.TB, engine container.Engine, images map[string]string, ahead ...int) backends.Backend {
+	t.Helper()
+	c := container.Config{Images: images, Pull: "never", StateDir: stateDir(t), Binary: program(t)}
+	for _, n := range ahead {
+		c.Ahead = n
+	}
+	b := container.New(engine, c)
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// stateDir is a folder with a short name: the socket of a container lies below it, and the path of one has
+// at most 107 bytes.
+func stateDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "enginecheck-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// bench is a pipeline with one backend, and the town that its programs may reach.
+type bench struct {
+	*pipeline.Pipeline
+	kind    string
+	backend backends.Backend
+	memory  *vault.Memory
+	town    *town
+	host    string // a folder that programs may be shown, of the same content for all backends
+}
+
+func newBench(t testing.TB, kind string, town *town) *bench {
+	t.Helper()
+	log, err := audit.Open(context.Background(), filepath.Join(t.TempDir(), "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	store, err := packages.Open(packages.Config{Dir: filepath.Join(t.TempDir(), "packages")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{kind: kind, backend: backendOf(t, kind, 0), memory: vault.NewMemory(), town: town}
+	b.Pipeline = pipeline.New(pipeline.Config{
+		Backends: []backends.Backend{b.backend}, Audit: log, Vault: vault.New(b.memory), Packages: store,
+		// Each backend requires what it promises.
+		Profiles: map[string]pipeline.Profile{"hardened": {Base: "hardened"}},
+		Egress:   pipeline.Egress{Dialer: &egress.Dialer{Resolver: b.town, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
+	})
+	t.Cleanup(func() { b.Close(); store.Close() })
+	b.host = hostFolder(t)
+	return b
+}
+
+// hostFolder is a folder with a file, a folder and a link, which anyone may write: what a server of root
+// shows must not be only root's.
+func hostFolder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "enginecheck-host-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	write := func(name, text string) {
+		at := filepath.Join(dir, name)
+		os.MkdirAll(filepath.Dir(at), 0o777)
+		os.WriteFile(at, []byte(text), 0o666)
+	}
+	write("data/one.txt", "one\n")
+	write("data/deep/er/two.txt", "two\n")
+	write("work/given.txt", "given\n")
+	os.Symlink("one.txt", dir+"/data/link")
+	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type()&os.ModeSymlink == 0 {
+			os.Chmod(path, map[bool]os.FileMode{true: 0o777, false: 0o666}[d.IsDir()])
+		}
+		return nil
+	})
+	return dir
+}
+
+// town has names that lead to servers on this machine's loopback.
+type town struct {
+	mu    sync.Mutex
+	names map[string]netip.Addr
+}
+
+func (w *town) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a, ok := w.names[strings.TrimSuffix(host, ".")]; ok {
+		return []netip.Addr{a}, nil
+	}
+	return nil, noSuchName(host)
+}

@@ -1,0 +1,53 @@
+package enginecheck_test
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// program is what becomes PID 1 of a container, and the command that tests kill: the test binary, or
+// where that was linked dynamically, as a C compiler on the PATH makes it, the command itself.
+func program(t testing.TB) string {
+	t.Helper()
+	file, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+var built = sync.OnceValues(func() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := elf.Open(self)
+	if err != nil {
+		return "", fmt.Errorf("look at the test binary: %w", err)
+	}
+	defer f.Close()
+	if !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return self, nil
+	}
+	if err := os.MkdirAll(folder(), 0o755); err != nil {
+		return "", err
+	}
+	file := filepath.Join(folder(), "sandboxmcp")
+	build := exec.Command("go", "build", "-o", file, "../sandboxmcp")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build sandboxmcp: %w: %s", err, out)
+	}
+	return file, nil
+})
+
+// folder is where that is built; TestMain removes it.
+func folder() string {
+	return filepath.Join("/tmp", fmt.Sprintf("enginecheck-program-%d", os.Getpid()))
+}

@@ -1,0 +1,85 @@
+package enginecheck_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// outcome is what Do returns, and what was streamed.
+type outcome struct {
+	res            pipeline.Result
+	err            error
+	stdout, stderr strings.Builder
+}
+
+func (r request) on(ctx context.Context, b *bench) *outcome {
+	q := pipeline.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
+	if r.change != nil {
+		r.change(b, &q)
+	}
+	var o outcome
+	q.Stdout, q.Stderr = &o.stdout, &o.stderr
+	o.res, o.err = b.Do(ctx, q)
+	return &o
+}
+
+// TestSameResults: whatever contains it, the same request has the same result, field by field.
+func TestSameResults(t *testing.T) {
+	benches := newBenches(t)
+	for _, r := range requests() {
+		t.Run(r.name, func(t *testing.T) {
+			all := together(benches, func(b *bench) *outcome { return r.on(t.Context(), b) })
+			first := all[0]
+			if want := cmp.Or(r.ended, backends.EndedOK); first.res.Ended != want || !strings.Contains(first.res.Stdout, r.stdout) {
+				t.Errorf("%s ended %s, want %s: %.2000s%.2000s %v", first.res.Backend, first.res.Ended, want, first.res.Stdout, first.res.Stderr, first.err)
+			}
+			for i, o := range all[1:] {
+				kind := benches[i+1].kind
+				if (o.err == nil) != (first.err == nil) {
+					t.Errorf("%s: error %v, want %v", kind, o.err, first.err)
+				}
+				same(t, first.res, o.res)
+				if o.stdout.String() != first.stdout.String() || o.stderr.String() != first.stderr.String() {
+					t.Errorf("%s streamed %d and %d bytes, %s %d and %d", kind, o.stdout.Len(), o.stderr.Len(), first.res.Backend, first.stdout.Len(), first.stderr.Len())
+				}
+			}
+		})
+	}
+}
+
+// TestSameCancelled: a caller that goes away.
+func TestSameCancelled(t *testing.T) {
+	benches := newBenches(t)
+	all := together(benches, func(b *bench) *outcome {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := request{language: "shell", code: "echo begun; sleep 100 & sleep 100", change: func(_ *bench, q *pipeline.Request) {
+			q.Stdout = onWrite{func() { time.AfterFunc(200*time.Millisecond, cancel) }}
+		}}
+		q := pipeline.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
+		r.change(b, &q)
+		var o outcome
+		o.res, o.err = b.Do(ctx, q)
+		return &o
+	})
+	for _, o := range all {
+		if o.res.Ended != backends.EndedCancelled || o.err != nil && !errors.Is(o.err, context.Canceled) {
+			t.Errorf("%s ended %s, %v", o.res.Backend, o.res.Ended, o.err)
+		}
+		same(t, all[0].res, o.res)
+	}
+}
+
+type onWrite struct{ do func() }
+
+func (w onWrite) Write(b []byte) (int, error) {
+	w.do()
+	return len(b), nil
+}
