@@ -95,7 +95,7 @@ type File struct {
 // folders, allows no network, and has the default limits.
 type Spec struct {
 	ID       string   // of the run or session, a ULID: names what must have a name on the host
-	Language string   // "python", "node", "shell": the runtime that must be visible inside
+	Language string   // one of Languages: the runtime that must be visible inside
 	Profile  string   // "hardened" (also "") or "landlock"
 	Require  []string // layers without which the sandbox must not start
 	Limits   Limits
@@ -115,8 +115,6 @@ type Spec struct {
 	Trust []byte
 	// GPUs are the graphics processors to show: their indices, or "all". The process backend has none.
 	GPUs []string
-	// Labels are put on what the backend makes, where that can carry any: containers do.
-	Labels map[string]string
 }
 
 // TrustFile is where a sandbox with Spec.Trust has the certificates that programs are to trust.

@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,17 +14,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/podman"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // engineNames are the backends that make containers.
 func engineNames() []string { return []string{"podman", "docker"} }
 
-// engineOf returns a container engine, to which nothing is connected yet.
+// engineOf returns a container engine, to which nothing is connected yet. It may start other programs: ssh, podman,
+// helpers for credentials.
 func engineOf(name string, cfg config.Config) container.Engine {
+	environ := vault.WithoutSecrets(os.Environ())
 	if name == "podman" {
-		return podman.New(podman.Config{Host: cfg.Containers.Podman})
+		return podman.New(podman.Config{Host: cfg.Containers.Podman, Environ: environ, Folder: cfg.StateDir})
 	}
-	return docker.New(docker.Config{Host: cfg.Containers.Docker, Folder: cfg.StateDir})
+	return docker.New(docker.Config{Host: cfg.Containers.Docker, Environ: environ, Folder: cfg.StateDir})
 }
 
 // backendsOf returns all backends, the configured one first. Nothing has begun but in the one that will be
@@ -58,19 +63,35 @@ func backendOf(name string, cfg config.Config, why purpose) warmed {
 	}
 	c := container.Config{
 		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.progress,
-		StateDir: cfg.StateDir, Labels: map[string]string{}, Binary: cfg.Containers.Binary,
+		StateDir: cfg.StateDir, Labels: labelsOf(cfg.Containers), Binary: cfg.Containers.Binary,
 	}
 	for _, l := range config.Languages() {
 		c.Images[l] = cfg.Images.Of(l)
-	}
-	for _, label := range cfg.Containers.Labels {
-		key, value, _ := strings.Cut(label, "=")
-		c.Labels[key] = value
 	}
 	if why.serve {
 		c.Ahead = cfg.Containers.Ahead
 	}
 	return equipped{container.New(engineOf(name, cfg), c), cfg.Containers.GPUs}
+}
+
+func labelsOf(c config.Containers) map[string]string {
+	labels := map[string]string{}
+	for _, label := range c.Labels {
+		key, value, _ := strings.Cut(label, "=")
+		labels[key] = value
+	}
+	return labels
+}
+
+// checkContainers says which settings no container can have, of which package config knows nothing.
+func checkContainers(c config.Containers) error {
+	if err := container.CheckLabels(labelsOf(c)); err != nil {
+		return fmt.Errorf("containers.labels: %w", err)
+	}
+	if err := container.CheckGPUs(c.GPUs); err != nil {
+		return fmt.Errorf("containers.gpus: %w", err)
+	}
+	return nil
 }
 
 // equipped gives sandboxes that ask for no graphics processors those that the operator gives to all. One that

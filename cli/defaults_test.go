@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
@@ -13,9 +14,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
 
-// The numbers stand in config, which imports none of ours, and in the pipeline, for those that use
-// it without a configuration.
-func TestDefaultsAreThePipelines(t *testing.T) {
+// They stand in config, which imports none of ours, and in the pipeline and the backends, for those that use
+// these without a configuration.
+func TestDefaultsAreOurs(t *testing.T) {
 	cfg, err := config.Load(config.Options{Env: []string{"HOME=/home/x"}})
 	if err != nil {
 		t.Fatal(err)
@@ -31,10 +32,11 @@ func TestDefaultsAreThePipelines(t *testing.T) {
 		{"sessions", session.Defaults, sessions(cfg)},
 		{"packages", int64(packages.DefaultMaxBytes), cfg.Packages.MaxMB << 20},
 		{"what is kept", int64(shelf.DefaultMaxBytes), cfg.Keep.MaxMB << 20},
+		{"languages", backends.Languages, config.Languages()},
 		{"how long it is kept", shelf.DefaultMaxAge, time.Duration(cfg.Keep.Hours) * time.Hour},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
-			t.Errorf("%s: the pipeline's differ from the configuration's:\n%s", tt.name, diff)
+			t.Errorf("%s: ours differ from the configuration's:\n%s", tt.name, diff)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -165,5 +166,36 @@ docker can't be asked: it is asleep
 	}
 	if l := docker.listing(); l.Answers || l.Why != "it is asleep" || l.Images == nil {
 		t.Errorf("got %+v", l)
+	}
+}
+
+// TestEnginesGetNoSecrets looks at what the programs get that engines start.
+func TestEnginesGetNoSecrets(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the programs of this test are scripts")
+	}
+	t.Setenv("SANDBOXMCP_SECRET_TEAM_KEY", "x")
+	t.Setenv("OTHER", "x")
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("OUT", filepath.Join(dir, "out"))
+	for engine, program := range map[string]string{"podman": "podman", "docker": "ssh"} {
+		os.Remove(os.Getenv("OUT"))
+		if err := os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\nexport -p >\"$OUT\"\nexit 1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cfg := loaded(t)
+		cfg.Containers.Docker = "ssh://host.invalid"
+		e := engineOf(engine, cfg)
+		_, err := e.Info(t.Context())
+		e.Close()
+		out, _ := os.ReadFile(os.Getenv("OUT"))
+		if engine == "podman" && len(out) == 0 && (err == nil || runtime.GOOS != "linux") {
+			continue // one runs here, or none can
+		}
+		if text := string(out); !strings.Contains(text, "OTHER=") || strings.Contains(text, "SANDBOXMCP_SECRET_") {
+			t.Errorf("%s (%v): it gets no environment, or one with secrets: %d bytes", program, err, len(text))
+		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
-	"github.com/sandboxmcp/sandboxmcp/backends/container/image"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
@@ -129,10 +129,10 @@ func enginesMeant(c *cli.Context) ([]string, config.Config, error) {
 // languagesMeant are those that the command line names, or all.
 func languagesMeant(c *cli.Context) ([]string, error) {
 	if c.NArg() == 0 {
-		return image.Languages(), nil
+		return backends.Languages, nil
 	}
 	for _, l := range c.Args().Slice() {
-		if !slices.Contains(image.Languages(), l) {
+		if !slices.Contains(backends.Languages, l) {
 			return nil, usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r", visible(l))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,7 +36,7 @@ func (p *program) imagePull(c *cli.Context) error {
 				reference = cfg.Images.Of(word)
 			}
 			if err := engine.Pull(ctx, reference, p.progress); err != nil {
-				return err
+				return withLogin(engine.Name(), reference, err)
 			}
 			got, err := engine.Image(ctx, reference)
 			if err != nil {
@@ -47,10 +48,25 @@ func (p *program) imagePull(c *cli.Context) error {
 	})
 }
 
-// identity is what no other image has: its digest, or its id where it comes from no registry.
+// withLogin adds to an error of a pull that somebody may have to log in, where a registry says as much. Many say so
+// of what does not exist, too.
+func withLogin(engine, reference string, err error) error {
+	says := func(word string) bool { return strings.Contains(strings.ToLower(err.Error()), word) }
+	if !slices.ContainsFunc([]string{"unauthorized", "denied", "authentication required", "no basic auth credentials"}, says) {
+		return err
+	}
+	host, _, named := strings.Cut(reference, "/")
+	if !named || !strings.ContainsAny(host, ".:") {
+		host = "docker.io"
+	}
+	return fail(engine+" login "+host+", if there is such an image", "%v", err)
+}
+
+// identity is what no other image has: its digest, or its id where it comes from no registry. Where it comes from is
+// left out: engines name any one of several places.
 func identity(i container.Image) string {
-	if i.Digest != "" {
-		return i.Digest
+	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
+		return sum
 	}
 	return i.ID
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -44,9 +45,10 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 		r.Allow = c.StringSlice("allow")
 	}
 	if c.IsSet("gpus") {
-		var err error
-		if r.GPUs, err = config.ParseGPUs(c.String("gpus")); err != nil {
-			return r, usage("--gpus all", "--gpus: %v", err)
+		r.GPUs = config.SplitGPUs(c.String("gpus"))
+		if err := container.CheckGPUs(r.GPUs); err != nil {
+			why, _ := because(err)
+			return r, usage("--gpus all", "--gpus: %s", why)
 		}
 	}
 	file := c.Args().First()

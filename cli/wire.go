@@ -40,6 +40,9 @@ func load(c *cli.Context, own ...string) (config.Config, error) {
 		flags["sqlite_path"] = db
 	}
 	cfg, err := config.Load(config.Options{File: c.String("config"), Env: os.Environ(), Flags: flags})
+	if err == nil {
+		err = checkContainers(cfg.Containers)
+	}
 	if err != nil {
 		return cfg, usage("sandboxmcp config --help", "%v", err)
 	}

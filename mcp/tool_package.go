@@ -18,6 +18,7 @@ func installIn() form {
 			text("", "One package, with a version if that matters.").atLeast(1).upTo(300)).required().atLeast(1).upTo(100),
 		choice("language", "Whose packages they are. Default: the session's language, or python.", "python", "node").spelling(languageField("").spelled),
 		sessionField("The session to install into. Default: all later runs of the namespace."),
+		choice("backend", "Whose interpreter they are for: what contains the runs that need them. Default: the session's, or the operator's choice.", "process", "podman", "docker"),
 		namespaceField(),
 	}
 }
@@ -33,7 +34,7 @@ type installFacts struct {
 }
 
 func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
-	q := pipeline.Install{Session: c.text("session_id"), Language: c.text("language"), Packages: c.texts("packages"), Progress: c.progress.say}
+	q := pipeline.Install{Session: c.text("session_id"), Language: c.text("language"), Packages: c.texts("packages"), Backend: c.text("backend"), Progress: c.progress.say}
 	var err error
 	if q.Namespace, err = s.namespace(c.args, q.Session); err != nil {
 		return nil, err

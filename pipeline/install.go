@@ -17,6 +17,7 @@ import (
 // Install asks for packages. With a session they are that session's; else the namespace's.
 type Install struct {
 	ID, Namespace, Session, Language string
+	Backend                          string   // whose interpreter they are for; "" is the session's, or the default
 	Packages                         []string // as the package manager takes them: "requests==2.32.3", "left-pad@1.3.0"
 	Timeout                          time.Duration
 	Progress                         func(line string) // may be nil; is given lines as the package manager writes them
@@ -96,12 +97,15 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 	if q.Session != "" && into.Language != q.Language {
 		return o, refuse(StageValidate, fmt.Sprintf("the session runs %s, and the packages are for %s", into.Language, q.Language), "")
 	}
+	if q.Session != "" && q.Backend != "" && q.Backend != into.Backend {
+		return o, refuse(StageValidate, fmt.Sprintf("the session is one of %s, not of %s", into.Backend, q.Backend), "leave the backend out")
+	}
 	if err := packages.Check(q.Language, q.Packages); err != nil {
 		return o, broke(StageValidate, err)
 	}
 	o = packages.Order{ID: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: q.Language, Packages: q.Packages, Progress: q.Progress}
 	var c checked
-	if err := p.contain(&c, into.Backend, into.Profile, nil); err != nil {
+	if err := p.contain(&c, cmp.Or(into.Backend, q.Backend), into.Profile, nil); err != nil {
 		return o, err
 	}
 	o.Backend, o.Profile, o.Require = c.backend, c.base, c.requires

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -90,7 +91,17 @@ func Variable(namespace, key string) (string, error) {
 		between = "__"
 	}
 	upper := strings.ToUpper(strings.ReplaceAll(namespace, "-", "_"))
-	return "SANDBOXMCP_SECRET_" + upper + between + key, nil
+	return prefix + upper + between + key, nil
+}
+
+// prefix is what the names of all those variables begin with.
+const prefix = "SANDBOXMCP_SECRET_"
+
+// WithoutSecrets is an environment without those variables, for programs of others that we start.
+func WithoutSecrets(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(one string) bool {
+		return len(one) >= len(prefix) && strings.EqualFold(one[:len(prefix)], prefix) // Windows does not tell case apart
+	})
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,6 +45,14 @@ func TestNamespacesAreWalls(t *testing.T) {
 	})
 	if len(owner) < 1000 {
 		t.Errorf("only %d names are allowed", len(owner))
+	}
+}
+
+func TestWithoutSecrets(t *testing.T) {
+	in := []string{"SANDBOXMCP_SECRET_A_B=1", "PATH=/SANDBOXMCP_SECRET_", "sandboxmcp_secret_a_b=1", "SANDBOXMCP_SECRETS=1", "=C:=x", "SANDBOXMCP_SECRET_=1"}
+	before := slices.Clone(in)
+	if got, want := WithoutSecrets(in), []string{in[1], in[3], in[4]}; !slices.Equal(got, want) || !slices.Equal(in, before) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

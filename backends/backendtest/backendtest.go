@@ -25,6 +25,8 @@ type Options struct {
 	// Cgroup says that limits are kept by the kernel for the tree as a whole. Without it, a
 	// watcher does, which is later and coarser.
 	Cgroup bool
+	// Only are the groups of tests to run, by name; nil is all of them.
+	Only []string
 	// OwnDisks says that /workspace, /tmp and /dev/shm are file systems of their own, each as large as
 	// Limits.Disk. A program that writes more than that to all of them together may then be ended with
 	// limit "disk", instead of being told ENOSPC.
@@ -52,6 +54,9 @@ func Run(t *testing.T, newBackend func(t testing.TB) backends.Backend, o Options
 	}
 	poisonEnvironment(t)
 	for _, g := range groups() {
+		if o.Only != nil && !slices.Contains(o.Only, g.name) {
+			continue
+		}
 		t.Run(g.name, func(t *testing.T) {
 			b := newBackend(t)
 			t.Cleanup(func() {

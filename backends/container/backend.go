@@ -16,6 +16,7 @@ type Backend struct {
 	ground ground
 	pulls  pulls
 	parked parked
+	recall recall
 
 	life   context.Context // ends when Close begins
 	end    context.CancelFunc
@@ -33,7 +34,7 @@ var errClosed = errors.New("the backend is closed")
 
 // New returns the backend. Nothing is asked of the engine before Probe, Start or Warm.
 func New(e Engine, c Config) *Backend {
-	b := &Backend{engine: e, config: c, ground: newGround(), running: map[*sandbox]struct{}{}}
+	b := &Backend{engine: e, config: c, ground: newGround(), recall: newRecall(), running: map[*sandbox]struct{}{}}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.parked.shelves = map[shape]*shelf{}
 	return b

@@ -27,8 +27,8 @@ type executable struct {
 // machines are the architectures that there can be an init for.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// findBinary looks whether the program at path, or the running one, can start in an image. One that was built
-// with cgo needs the C library of the image, which most have; where it has none that fits, the start fails and says so.
+// findBinary looks whether the program at path, or the running one, can start in any image: nothing that
+// it needs to be loaded may come from there.
 func findBinary(path, arch string) (executable, error) {
 	none := executable{}
 	refuse := func(why string) error {
@@ -74,6 +74,11 @@ func runsOn(path, arch string) error {
 	if f.OSABI != elf.ELFOSABI_NONE && f.OSABI != elf.ELFOSABI_LINUX || f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
 		return errors.New("is not a program for Linux")
 	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("is linked dynamically: the C library of an image would be part of it, before any wall stands")
+		}
+	}
 	return nil
 }
 
@@ -109,6 +114,16 @@ func (b *Backend) seeded(ctx context.Context, s *standing, image Image) (volume 
 	return volume, nil
 }
 
+// unseed has the next container ask for the volume again.
+func (e executable) unseed() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	*e.seed = ""
+}
+
+// SeedEnd is the file that an archive for [Engine.Seed] ends with: a volume without it was left half-filled.
+const SeedEnd = ".sandboxmcp-whole"
+
 // archived is a tar archive with one program.
 func archived(program io.Reader, size int64) io.ReadCloser {
 	r, w := io.Pipe()
@@ -120,7 +135,12 @@ func archived(program io.Reader, size int64) io.ReadCloser {
 			err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "init", Mode: 0o555, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 		}
 		if err == nil {
-			_, err = io.CopyN(t, program, size)
+			if _, err = io.CopyN(t, program, size); err == io.EOF {
+				err = io.ErrUnexpectedEOF // or else the archive would seem to end well
+			}
+		}
+		if err == nil {
+			err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: SeedEnd, Mode: 0o444, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 		}
 		if err == nil {
 			err = t.Close()

@@ -1,12 +1,15 @@
 package container
 
 import (
+	"archive/tar"
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +44,7 @@ func TestFindBinary(t *testing.T) {
 		want    string // in the refusal; "" for none
 	}{
 		{"static", elfFile(false), 0o755, "amd64", ""},
-		{"dynamic", elfFile(true), 0o755, "amd64", ""}, // the image may have what it needs
+		{"dynamic", elfFile(true), 0o755, "amd64", "linked dynamically"},
 		{"of another machine", elfFile(false), 0o755, "arm64", "EM_X86_64"},
 		{"of a machine that we are not made for", elfFile(false), 0o755, "s390x", "s390x"},
 		{"a script", []byte("#!/bin/sh\n"), 0o755, "amd64", "is not a program"},
@@ -62,5 +65,28 @@ func TestFindBinary(t *testing.T) {
 	}
 	if _, err := findBinary(filepath.Join(dir, "nothing"), "amd64"); err == nil || !strings.Contains(err.Error(), "replaced or removed") {
 		t.Errorf("not there: got %v", err)
+	}
+}
+
+// TestArchived has the end last: an engine that stops on the way has not got it.
+func TestArchived(t *testing.T) {
+	var names []string
+	r := tar.NewReader(archived(strings.NewReader("program"), 7))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
+	}
+	if want := []string{"line/", "init", SeedEnd}; !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
+	}
+	all, err := io.ReadAll(archived(strings.NewReader("prog"), 7))
+	if err == nil || bytes.Contains(all, []byte(SeedEnd)) {
+		t.Errorf("a program that is cut: %v, with its end: %v", err, bytes.Contains(all, []byte(SeedEnd)))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // box is one container in which our init waits, or runs programs.
@@ -22,8 +23,8 @@ type box struct {
 	id      string // the engine's, "" before there is one
 	folder  *folder
 	line    *call.Line
-	peer    *peer // PID 1, where we can see it
-	said    tail  // its standard error, where that is attached
+	peer    *peer       // PID 1, where we can see it
+	said    engine.Tail // its standard error, where that is attached
 
 	ended  chan struct{} // closed when the engine has told how it ended
 	exit   Exit
@@ -80,7 +81,7 @@ func (b *Backend) build(ctx context.Context, p *plan, id string, listen bool, do
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("start a container of %s with %s: %w", p.title, b.Name(), err)
+		return nil, fmt.Errorf("image %s with %s: %w", p.title, b.Name(), err)
 	}
 	return x, nil
 }
@@ -112,7 +113,7 @@ func (x *box) begin(ctx context.Context, id string, listen bool) (err error) {
 		if streams != nil {
 			streams.Close()
 		}
-		return &startError{err}
+		return &startError{err, true}
 	}
 	return x.greet(ctx, streams)
 }
@@ -128,7 +129,7 @@ func (x *box) create(ctx context.Context, c Container) (err error) {
 	defer cancel()
 	x.id, err = x.backend.engine.Create(patient, c)
 	if err != nil {
-		return &startError{err}
+		return &startError{err, false}
 	}
 	waiting, forget := context.WithCancel(context.Background())
 	x.forget = forget

@@ -15,6 +15,9 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
 // Engine makes containers. All methods may be called concurrently. Errors that say that the engine can't be
@@ -39,7 +42,7 @@ type Engine interface {
 	// ends, the engine removes it with its anonymous volumes.
 	Create(ctx context.Context, c Container) (id string, err error)
 	// Attach connects with the standard input and output of a container with Stdin, before it is
-	// started. What it says on its standard error goes to Container.Stderr. Closing ends its input.
+	// started. What it says on its standard error goes to stderr. Closing ends its input.
 	Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error)
 	// Start starts it, once.
 	Start(ctx context.Context, id string) error
@@ -54,8 +57,8 @@ type Engine interface {
 	// List lists containers with a label ("key" or "key=value"), also those that do not run.
 	List(ctx context.Context, label string) ([]Listed, error)
 
-	// Seed makes a named volume with what is in a tar archive, unless there is one of that name. It
-	// is for engines that can't mount files of this host.
+	// Seed makes a named volume with what is in a tar archive, which ends with SeedEnd, unless there is one of that
+	// name that has all of it. It is for engines that can't mount files of this host.
 	Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error
 
 	// Close closes connections.
@@ -68,17 +71,16 @@ var ErrNoImage = errors.New("no such image")
 // Info is what an engine is.
 type Info struct {
 	Version  string
-	API      string // version of its API that is spoken
 	Address  string // where it was reached, for people
 	Rootless bool   // it runs as an ordinary user, and containers are in a user namespace of that user
 	UserNS   bool   // containers are in a user namespace (rootless, or users are mapped)
+	Users    int    // how many that namespace has, root included; 0 is unknown
 	Local    bool   // it runs on this machine and sees our files: they can be mounted
 	SELinux  bool   // containers may not touch files that are not labelled for them
 	CgroupV2 bool
 	Limits   bool   // memory, pids and cpu limits are in force
 	Runtime  string // the OCI runtime that is used: "runc", "crun"
 	Arch     string // GOARCH of the machine on which containers run
-	OS       string // "linux"
 	Hint     string // something that people should know, such as that crun can't run here and runc is used
 }
 
@@ -154,10 +156,8 @@ type Exit struct {
 
 // Listed is a container as a list shows it.
 type Listed struct {
-	ID      string
-	Name    string
-	Running bool
-	Labels  map[string]string
+	ID     string
+	Labels map[string]string
 }
 
 // Labels on what we make.
@@ -171,20 +171,20 @@ const (
 
 // Paths inside of a container.
 const (
-	Home       = "/.sandboxmcp"        // ours
-	InitPath   = Home + "/init"        // the binary; that it is called so makes it take over
-	SocketPath = Home + "/line/socket" // where the server listens
-	Workspace  = "/workspace"
+	Home       = call.Home
+	InitPath   = call.InitPath
+	SocketPath = call.SocketPath
+	Workspace  = backends.Workspace
 )
 
 // Config is what the operator decides about containers of one engine.
 type Config struct {
-	Images   map[string]string // by language: "python", "node", "shell", "r"
+	Images   map[string]string // references by language, of which there are backends.Languages; one that is missing can't be run
 	Pull     string            // "missing" (default): fetch images that are not there; "never"
 	Progress func(line string) // of a pull; may be nil
 	StateDir string            // for locks and sockets; absolute
 	Ahead    int               // containers to keep started, each for one sandbox; as many for each of the last few kinds that were asked for
-	Labels   map[string]string // on all containers
+	Labels   map[string]string // on all containers: see CheckLabels
 	Binary   string            // our own, static, for Linux and the engine's architecture; "" is the running one
 	Attach   bool              // talk over attached streams also where a socket could be mounted
 }

@@ -44,9 +44,7 @@ type double struct {
 type process struct {
 	c       Container
 	cmd     *exec.Cmd
-	running bool
 	exit    Exit
-	stdin   io.Closer
 	streams io.ReadWriteCloser
 	stderr  io.Writer
 	ended   chan struct{}
@@ -54,7 +52,7 @@ type process struct {
 
 func newDouble() *double {
 	return &double{
-		info:   Info{Version: "1", Local: true, UserNS: true, Limits: true, Arch: "amd64", OS: "linux", Address: "nowhere"},
+		info:   Info{Version: "1", Local: true, UserNS: true, Limits: true, Arch: "amd64", Address: "nowhere"},
 		images: map[string]Image{"shell:1": {ID: "sha256:shell"}, "python:1": {ID: "sha256:python", Digest: "python@sha256:12"}},
 		all:    map[string]*process{},
 	}
@@ -245,7 +243,7 @@ func (d *double) List(ctx context.Context, label string) (list []Listed, err err
 	defer d.mu.Unlock()
 	for id, p := range d.all {
 		if p.c.Labels[key] == value {
-			list = append(list, Listed{ID: id, Name: p.c.Name, Labels: p.c.Labels})
+			list = append(list, Listed{ID: id, Labels: p.c.Labels})
 		}
 	}
 	return list, nil
@@ -307,7 +305,7 @@ func initMain() error {
 		}
 		conn = c
 	}
-	facts := call.Facts{PID: 1, Hostname: hostname, Runtime: backends.Runtime{Name: os.Getenv("LANGUAGE"), Path: "/bin/it"}}
+	facts := call.Facts{PID: 1, Hostname: hostname, Seccomp: true, NoNewPrivs: os.Getenv("ORDER") != "be loose", Runtime: backends.Runtime{Name: os.Getenv("LANGUAGE"), Path: "/bin/it"}}
 	if os.Getenv("ORDER") == "no runtime" {
 		facts.Runtime = backends.Runtime{Why: "nowhere to be found"}
 	}

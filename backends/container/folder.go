@@ -1,16 +1,16 @@
 package container
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -24,18 +24,12 @@ type folder struct {
 	listener *net.UnixListener // until the init has connected
 }
 
-// folders counts those of this process: a name is used once.
-var folders atomic.Int64
-
-// bundles are where images keep the certificates that programs trust, all in one file; and hosts, too.
-var bundles = []string{
-	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
-	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem", "/etc/pki/tls/cert.pem",
-}
+// trustName is what a container sees as backends.TrustFile.
+const trustName = "trust.pem"
 
 // newFolder makes one for a container whose programs are user, and listens there.
 func newFolder(i *instance, user identity, trust []byte) (*folder, error) {
-	f := &folder{path: filepath.Join(i.runs, i.name, strconv.FormatInt(folders.Add(1), 36))}
+	f := &folder{path: filepath.Join(i.runs, i.name, strconv.FormatInt(i.folders.Add(1), 36))}
 	if err := os.MkdirAll(filepath.Join(f.path, "line"), 0o711); err != nil {
 		return nil, fmt.Errorf("make the folder of a container: %w", err)
 	}
@@ -58,9 +52,13 @@ func (f *folder) furnish(user identity, trust []byte) error {
 	if err := os.Chmod(filepath.Join(f.path, "line"), 0o711); err != nil {
 		return err
 	}
-	for name, content := range files(user, trust) {
+	files := backends.Etc(user.uid, user.gid)
+	if len(trust) > 0 {
+		files[trustName] = string(backends.Trusted(trust))
+	}
+	for name, content := range files {
 		path := filepath.Join(f.path, name)
-		if err := os.WriteFile(path, content, 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			return err
 		}
 		if err := os.Chmod(path, 0o644); err != nil {
@@ -70,43 +68,15 @@ func (f *folder) furnish(user identity, trust []byte) error {
 	return f.listen()
 }
 
-// files are those that a hardened process sees likewise.
-func files(user identity, trust []byte) map[string][]byte {
-	all := map[string][]byte{
-		"passwd": fmt.Appendf(nil, "root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:%d:%d:sandbox:/workspace:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-			user.uid, user.gid),
-		"group":       fmt.Appendf(nil, "root:x:0:\nsandbox:x:%d:\nnogroup:x:65534:\n", user.gid),
-		"hosts":       []byte("127.0.0.1 localhost sandbox\n::1 localhost\n"),
-		"resolv.conf": []byte("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"),
-	}
-	if len(trust) > 0 {
-		all["trust.pem"] = append(hostBundle(), trust...)
-	}
-	return all
-}
-
-// hostBundle is what the host trusts.
-func hostBundle() []byte {
-	for _, name := range bundles {
-		if content, err := os.ReadFile(name); err == nil && len(content) > 0 {
-			if !bytes.HasSuffix(content, []byte("\n")) {
-				content = append(content, '\n')
-			}
-			return content
-		}
-	}
-	return nil
-}
-
 // binds are how the container sees the folder.
 func (f *folder) binds(trust bool) []Bind {
 	list := []Bind{{Host: filepath.Join(f.path, "line"), Inside: filepath.Dir(SocketPath)}}
-	for _, name := range []string{"passwd", "group", "hosts", "resolv.conf"} {
+	for _, name := range slices.Sorted(maps.Keys(backends.Etc(0, 0))) {
 		list = append(list, Bind{Host: filepath.Join(f.path, name), Inside: "/etc/" + name})
 	}
 	if trust {
-		for _, at := range append([]string{backends.TrustFile}, bundles...) {
-			list = append(list, Bind{Host: filepath.Join(f.path, "trust.pem"), Inside: at})
+		for _, at := range append([]string{backends.TrustFile}, backends.Bundles...) {
+			list = append(list, Bind{Host: filepath.Join(f.path, trustName), Inside: at})
 		}
 	}
 	return list

@@ -33,9 +33,6 @@ func ownedByUs(info fs.FileInfo) bool {
 	return uid == os.Geteuid()
 }
 
-// canRead says whether we may list and enter a folder.
-func canRead(dir string) error { return unix.Access(dir, unix.R_OK|unix.X_OK) }
-
 // mostFiles is how many descriptors we may have at the most: no container is given more.
 func mostFiles() uint64 {
 	var r unix.Rlimit

@@ -10,28 +10,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// defaultImages are used for languages that Config.Images does not name.
-var defaultImages = map[string]string{
-	"python": "docker.io/library/python:3.12-slim",
-	"node":   "docker.io/library/node:22-slim",
-	"shell":  "docker.io/library/debian:stable-slim",
-	"r":      "docker.io/rocker/r-ver:4",
-}
-
-// Reference is the image that a language's programs run in, "" if there is none.
-func (c Config) Reference(language string) string {
-	if reference := c.Images[language]; reference != "" {
-		return reference
-	}
-	return defaultImages[language]
-}
-
 // never is the policy by which no image is fetched.
 const never = "never"
 
 // image finds the image of a language. One that the engine does not have is fetched if policy allows that.
 func (b *Backend) image(ctx context.Context, s *standing, language, policy string) (Image, error) {
-	reference := b.config.Reference(language)
+	reference := b.config.Images[language]
 	if reference == "" {
 		return Image{}, &backends.Refusal{Reason: fmt.Sprintf("there is no image for language %q", language), Remedy: "name one under images in the configuration"}
 	}
@@ -61,7 +45,7 @@ func (b *Backend) image(ctx context.Context, s *standing, language, policy strin
 
 func (b *Backend) noImage(language, why string) error {
 	return &backends.Refusal{
-		Reason: fmt.Sprintf("%s does not have image %s, %s", b.Name(), b.config.Reference(language), why),
+		Reason: fmt.Sprintf("%s does not have image %s, %s", b.Name(), b.config.Images[language], why),
 		Remedy: fmt.Sprintf("sandboxmcp image pull --backend %s %s, or: sandboxmcp image build --backend %[1]s %[2]s", b.Name(), language),
 	}
 }

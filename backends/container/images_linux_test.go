@@ -147,6 +147,19 @@ func TestProbe(t *testing.T) {
 			t.Errorf("got %+v, want %+v", r, want)
 		}
 	}
+	_, before := d.count()
+	var many sync.WaitGroup
+	for range 12 {
+		many.Go(func() {
+			if p, err := b.Probe(t.Context(), backends.Spec{}); err != nil || !p.Usable {
+				t.Errorf("got %+v, %v", p, err)
+			}
+		})
+	}
+	many.Wait()
+	if _, ever := d.count(); ever != before {
+		t.Errorf("%d containers were made for what is known", ever-before)
+	}
 	p, err = b.Probe(t.Context(), backends.Spec{Require: []string{backends.LayerTime}})
 	if err != nil || p.Usable || p.Why == "" {
 		t.Errorf("a layer that can't be had: got %+v, %v", p, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -21,6 +22,8 @@ type instance struct {
 	locks string // folder
 	runs  string // folder of the run folders of all instances of this state
 	file  *os.File
+
+	folders atomic.Int64 // that were made: each name is used once
 }
 
 const lockSuffix = ".lock"

@@ -19,25 +19,17 @@ const (
 	longestValue = 4096 // bytes
 )
 
-// labels are what a container carries besides our own: the operator's, and the request's, which can't change
-// those.
-func labels(operators, requests map[string]string) (map[string]string, error) {
-	all := map[string]string{}
-	for _, set := range []map[string]string{operators, requests} {
-		for _, key := range slices.Sorted(maps.Keys(set)) {
-			if err := checkLabel(key, set[key]); err != nil {
-				return nil, err
-			}
-			if was, there := all[key]; there && was != set[key] {
-				return nil, refuseLabel(key, "is set by the operator")
-			}
-			all[key] = set[key]
+// CheckLabels refuses what containers can't carry as Config.Labels. All errors are a *backends.Refusal.
+func CheckLabels(labels map[string]string) error {
+	if len(labels) > mostLabels {
+		return &backends.Refusal{Reason: fmt.Sprintf("%d labels are more than %d", len(labels), mostLabels), Remedy: "give fewer labels"}
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if err := checkLabel(key, labels[key]); err != nil {
+			return err
 		}
 	}
-	if len(all) > mostLabels {
-		return nil, &backends.Refusal{Reason: fmt.Sprintf("%d labels are more than %d", len(all), mostLabels), Remedy: "give fewer labels"}
-	}
-	return all, nil
+	return nil
 }
 
 func checkLabel(key, value string) error {

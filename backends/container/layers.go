@@ -67,15 +67,36 @@ func (v view) layers() []backends.Layer {
 	return all
 }
 
+// loose refuses a container whose PID 1 was started otherwise than the engine was asked to. What holds programs is
+// confirmed inside once more; but such an engine may have left out other things as well.
+func (v view) loose() error {
+	switch f := v.facts; {
+	case f.Caps != 0:
+		return refuseLayer(backends.LayerCaps, fmt.Sprintf("the engine left capabilities to the container: %x", f.Caps))
+	case !f.NoNewPrivs:
+		return refuseLayer(backends.LayerNNP, "the engine lets programs in the container gain privileges")
+	case !f.Seccomp && v.info.Local:
+		return refuseLayer(backends.LayerSeccomp, "the engine filters no system calls of the container")
+	}
+	return nil
+}
+
 // cgroup says whether a cgroup keeps the container's limits.
 func (v view) cgroup() backends.Layer {
-	l := backends.Layer{Name: backends.LayerCgroup, InForce: v.facts.Cgroup != "" && v.info.Limits, Detail: v.facts.Cgroup}
+	l := backends.Layer{Name: backends.LayerCgroup, Detail: v.facts.Cgroup}
+	kept := strings.Fields(v.facts.Cgroup)
+	all := slices.Contains(kept, "memory") && slices.Contains(kept, "pids") && slices.Contains(kept, "cpu")
 	switch {
-	case !v.info.Limits:
+	case !v.info.Limits && v.facts.Cgroup == "":
 		l.Detail = "this engine may not set limits"
+	case !v.info.Limits: // those that the container sees may be those of the engine itself
+		l.Detail = "this engine may not set limits of all: memory, processes and CPU time"
 	case v.facts.Cgroup == "":
-		l.Detail = "the container sees no counters of its own"
+		l.Detail = "the container sees no limits of its own"
+	case !all:
+		l.Detail = "only " + v.facts.Cgroup
 	}
+	l.InForce = v.info.Limits && all
 	return l
 }
 

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ func good() view {
 	f := call.Facts{
 		PID: 1, UID: 1200, UIDMap: "         0     100000      65536\n", Interfaces: []string{"lo", "sit0"}, ReadOnly: true,
 		Hostname: hostname, CgroupRoot: true, Cgroup: "v2: memory pids cpu",
-		Namespaces: map[string]string{},
+		Namespaces: map[string]string{}, Seccomp: true, NoNewPrivs: true,
 	}
 	ours := map[string]string{}
 	for _, kind := range namespaceOf {
@@ -86,6 +87,27 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+func TestLoose(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*view)
+		layer  string // that is refused, "" for none
+	}{
+		{"good", func(*view) {}, ""},
+		{"a capability", func(v *view) { v.facts.Caps = 1 << 10 }, backends.LayerCaps},
+		{"new privileges", func(v *view) { v.facts.NoNewPrivs = false }, backends.LayerNNP},
+		{"no filter", func(v *view) { v.info.Local, v.facts.Seccomp = true, false }, backends.LayerSeccomp},
+		{"no filter, where none can be sent", func(v *view) { v.facts.Seccomp = false }, ""},
+	} {
+		v := good()
+		tt.change(&v)
+		var refusal *backends.Refusal
+		if err := v.loose(); (err != nil) != (tt.layer != "") || err != nil && (!errors.As(err, &refusal) || refusal.Layer != tt.layer) {
+			t.Errorf("%s: got %v", tt.name, err)
+		}
+	}
+}
+
 func TestDetails(t *testing.T) {
 	v := good()
 	v.gates = []int{80, 443}
@@ -112,9 +134,14 @@ func TestDetails(t *testing.T) {
 	if c := v.cgroup(); !c.InForce || c.Detail != "v2: memory pids cpu" {
 		t.Errorf("cgroup: %+v", c)
 	}
-	v.info.Limits = false
-	if c := v.cgroup(); c.InForce || c.Detail == "" {
-		t.Errorf("cgroup without limits: %+v", c)
+	for _, tt := range []struct {
+		limits bool
+		seen   string
+	}{{false, "v2: memory pids cpu"}, {false, "v2: memory pids"}, {false, ""}, {true, "v1: memory pids"}, {true, ""}} {
+		v.info.Limits, v.facts.Cgroup = tt.limits, tt.seen
+		if c := v.cgroup(); c.InForce || c.Detail == "" || c.Detail == tt.seen {
+			t.Errorf("cgroup where the engine sets limits %v and the container sees %q: %+v", tt.limits, tt.seen, c)
+		}
 	}
 }
 

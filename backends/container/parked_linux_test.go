@@ -1,6 +1,7 @@
 package container
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,7 +70,6 @@ func TestParked(t *testing.T) {
 		for _, change := range []func(*backends.Spec){
 			func(s *backends.Spec) { s.Limits.RAM = 64 << 20 },
 			func(s *backends.Spec) { s.Language = "python" },
-			func(s *backends.Spec) { s.Labels = map[string]string{"a": "b"} },
 			func(s *backends.Spec) { s.GPUs = []string{"all"} },
 			func(s *backends.Spec) { s.Trust = []byte("x") },
 			func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} },
@@ -116,6 +116,24 @@ func TestParked(t *testing.T) {
 		}
 		parkedAre(t, b, 0)
 		use(request()).Close()
+	})
+	t.Run("stopped ones", func(t *testing.T) {
+		parkedAre(t, b, 2)
+		d.mu.Lock()
+		for _, p := range d.all {
+			p.cmd.Process.Signal(syscall.SIGSTOP)
+		}
+		d.mu.Unlock()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			use(request()).Close()
+		}()
+		select {
+		case <-done:
+		case <-time.After(4 * answerTime):
+			t.Fatal("it waits for a container that does not answer")
+		}
 	})
 	t.Run("another image of the same name", func(t *testing.T) {
 		parkedAre(t, b, 2)

@@ -62,6 +62,9 @@ func handed(conn *net.UnixConn) (*net.UnixConn, error) {
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
 		return nil, fmt.Errorf("its init sent %d connections: %v", len(fds), err)
 	}
 	f := os.NewFile(uintptr(fds[0]), "line")

@@ -19,8 +19,8 @@ type plan struct {
 	image  Image
 	title  string // its name and digest
 	user   identity
-	binds  []Bind // of the request
-	labels map[string]string
+	binds  []Bind            // of the request
+	labels map[string]string // the operator's
 }
 
 // shape is what containers must have in common for one to stand in for the other.
@@ -37,10 +37,13 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (
 	if err := checkRequire(b.Name(), spec.Require); err != nil {
 		return nil, err
 	}
-	if err := checkListen(spec); err != nil {
+	if err := backends.CheckPorts(spec); err != nil {
 		return nil, err
 	}
-	if err := checkGPUs(spec.GPUs); err != nil {
+	if err := CheckGPUs(spec.GPUs); err != nil {
+		return nil, err
+	}
+	if err := CheckLabels(b.config.Labels); err != nil {
 		return nil, err
 	}
 	s, err := b.stand(ctx)
@@ -50,22 +53,34 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (
 	if !s.UserNS && slices.Contains(spec.Require, backends.LayerUser) {
 		return nil, refuseLayer(backends.LayerUser, noUsers)
 	}
-	p := &plan{standing: s, spec: spec}
-	if p.labels, err = labels(b.config.Labels, spec.Labels); err != nil {
-		return nil, err
-	}
+	p := &plan{standing: s, spec: spec, labels: b.config.Labels}
 	if p.binds, err = b.mounts(s, spec); err != nil {
 		return nil, err
 	}
 	if p.image, err = b.image(ctx, s, spec.Language, policy); err != nil {
 		return nil, err
 	}
-	p.title = title(b.config.Reference(spec.Language), p.image)
+	p.title = title(b.config.Images[spec.Language], p.image)
 	if p.user, err = who(b.Name(), s.Info, whoWeAre(), p.binds); err != nil {
 		return nil, err
 	}
+	if len(p.binds) == 0 {
+		p.user = p.stranger(whoWeAre())
+	}
 	p.spec = within(spec)
 	return p, nil
+}
+
+// nobody is in every image's /etc/passwd that has one at all.
+var nobody = identity{uid: 65534, gid: 65534}
+
+// stranger is who programs are that are shown nothing of the host. Where our own /etc/passwd can't be mounted, it is
+// somebody whom the image knows: programs ask for their name.
+func (p *plan) stranger(us server) identity {
+	if p.attach {
+		return nobody
+	}
+	return stranger(p.Info, us)
 }
 
 // within is a request as the init of its container sees it: what the host calls things stays with us.
@@ -79,7 +94,6 @@ func within(spec backends.Spec) backends.Spec {
 		spec.Workspace.Host = Workspace
 	}
 	spec.Require = slices.DeleteFunc(slices.Clone(spec.Require), func(layer string) bool { return !confirmedInside(layer) })
-	spec.Labels = nil
 	return spec
 }
 
@@ -92,10 +106,10 @@ func confirmedInside(layer string) bool {
 	return false
 }
 
-// parkable says whether a container that was started ahead could be this one. What wants to be mounted, or
-// to be seen from outside, has to be there from the start.
+// parkable says whether a container that was started ahead could be this one. What wants to be mounted has to be there
+// from the start.
 func (p *plan) parkable(asked backends.Spec) bool {
-	return len(p.binds) == 0 && len(asked.GPUs) == 0 && len(asked.Labels) == 0 && len(asked.Trust) == 0
+	return len(p.binds) == 0 && len(asked.GPUs) == 0 && len(asked.Trust) == 0
 }
 
 func (p *plan) shape() shape {
@@ -114,8 +128,7 @@ const (
 // resources are the engine's part of limits. RAM bounds programs without their files, which the init
 // watches; the kernel counts both.
 func resources(language string, l backends.Limits) Resources {
-	own := map[string]int{"node": 20, "shell": 20, "python": 1, "r": 8}[language] // as for a hardened process
-	return Resources{Memory: l.RAM + l.Disk + initMemory, PIDs: int64(l.Processes+own+1) + initThreads, CPU: l.CPU}
+	return Resources{Memory: l.RAM + l.Disk + initMemory, PIDs: int64(backends.Tasks(language, l.Processes)) + initThreads, CPU: l.CPU}
 }
 
 // container is what the engine is to make.
@@ -179,6 +192,8 @@ func (c *Container) meets(at string) bool {
 	}
 	return slices.ContainsFunc(ours, func(o string) bool { return o == at || under(o, at) || under(at, o) || at == "/" })
 }
+
+func under(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }
 
 // environ is that of PID 1, which programs do not inherit: where the image keeps its programs, and nothing
 // else that it says.

@@ -3,7 +3,6 @@ package container
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,41 +12,29 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// languages are those that Probe looks at, the one first whose sandbox starts fastest.
-var languages = []string{"shell", "python", "node", "r"}
-
-// Probe implements [backends.Backend]. It starts a container of each image that is there, which is the only
+// probe starts a container of each image that is there, which is the only
 // sure way to know what is in it, and removes them. It fetches none.
-func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
+func (b *Backend) probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
-	done, err := b.use()
-	if err != nil {
-		return p, err
-	}
-	defer done()
-	ctx, cancel := b.within(ctx)
-	defer cancel()
 	s, err := b.stand(ctx)
 	if err != nil {
-		p.Why, p.Layers = err.Error(), notTried(err)
+		p.Why, p.Layers = err.Error(), backends.NotTried(err)
 		return p, nil
 	}
-	tried := make([]trial, len(languages))
+	tried := make([]trial, len(backends.Languages))
 	var all sync.WaitGroup
-	for i, language := range languages {
+	for i, language := range backends.Languages {
 		all.Go(func() { tried[i] = b.try(ctx, spec, language) })
 	}
 	all.Wait()
 	for _, t := range tried {
 		p.Runtimes = append(p.Runtimes, t.runtime)
 	}
-	// In the order in which the other backend lists them.
-	slices.SortFunc(p.Runtimes, func(x, y backends.Runtime) int { return order(x.Name) - order(y.Name) })
 	best := slices.IndexFunc(tried, func(t trial) bool { return t.err == nil })
 	if best < 0 {
 		best = max(0, slices.IndexFunc(tried, func(t trial) bool { return t.image }))
 		err := tried[best].err
-		p.Why, p.Layers = b.account(s)+": "+err.Error(), notTried(err)
+		p.Why, p.Layers = b.account(s)+": "+err.Error(), backends.NotTried(err)
 		return p, nil
 	}
 	for _, l := range tried[best].layers {
@@ -59,10 +46,6 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 	}
 	p.Usable, p.Why = true, b.account(s)
 	return p, nil
-}
-
-func order(language string) int {
-	return slices.Index([]string{"python", "node", "shell", "r"}, language)
 }
 
 // account says what engine this is.
@@ -136,21 +119,4 @@ func (h *head) Write(b []byte) (int, error) {
 	const size = 1 << 10
 	*h = append(*h, b[:min(len(b), size-len(*h))]...)
 	return len(b), nil
-}
-
-// notTried says of each layer whether it can be had, after a sandbox could not be started for err.
-func notTried(err error) []backends.LayerProbe {
-	var refusal *backends.Refusal
-	if !errors.As(err, &refusal) {
-		refusal = &backends.Refusal{Reason: err.Error()}
-	}
-	var list []backends.LayerProbe
-	for _, name := range append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit) {
-		l := backends.LayerProbe{Layer: backends.Layer{Name: name, Detail: "not tried"}}
-		if name == refusal.Layer {
-			l.Detail, l.Remedy = refusal.Reason, refusal.Remedy
-		}
-		list = append(list, l)
-	}
-	return list
 }

@@ -27,6 +27,7 @@ var forbidden = []string{
 	"fanotify_init", "fanotify_mark", "quotactl", "quotactl_fd", "syslog", "acct", "reboot", "swapon", "swapoff",
 	"kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module",
 	"vhangup", "socket", "socketcall", "ipc", "clone", "clone3", "ioctl", "ioprio_set", "modify_ldt",
+	"prlimit64", "setpriority", "sched_setscheduler", "sched_setparam", "sched_setattr",
 }
 
 // arches are the machines that there can be an init for, without the 32-bit programs that they can run.
@@ -91,6 +92,15 @@ func add(p *moby.Seccomp) *moby.Seccomp {
 	}
 	for _, last := range []struct{ mask, v uint64 }{{0b0001, 0b0001}, {0b1100, 0b1000}, {0b1100, 0b0100}, {0b1110, 0b0000}, {0b1110, 0b1110}} {
 		allow("ioctl", masked(1, last.mask, last.v))
+	}
+
+	// Programs are PID 1's user, and each of its threads has a number by which the limits of all could be lowered, and
+	// its priority: it would not see any more what they do. So they may change only themselves (number 0).
+	allow("prlimit64", equal(0, 0))
+	allow("prlimit64", equal(2, 0)) // which asks
+	allow("setpriority", equal(0, unix.PRIO_PROCESS), equal(1, 0))
+	for _, name := range []string{"sched_setscheduler", "sched_setparam", "sched_setattr"} {
+		allow(name, equal(0, 0))
 	}
 	return p
 }
@@ -176,6 +186,18 @@ func TestProfile(t *testing.T) {
 		{"ioctl", [6]uint64{0, unix.TIOCSTI}, false},
 		{"ioctl", [6]uint64{0, unix.TIOCSTI | 1<<32}, false},
 		{"ioctl", [6]uint64{0, unix.TIOCLINUX}, false},
+		{"prlimit64", [6]uint64{0, unix.RLIMIT_NOFILE, 0x1000}, true},
+		{"prlimit64", [6]uint64{1, unix.RLIMIT_NOFILE, 0, 0x1000}, true},
+		{"prlimit64", [6]uint64{1, unix.RLIMIT_NOFILE, 0x1000}, false},
+		{"prlimit64", [6]uint64{8, unix.RLIMIT_NOFILE, 0x1000}, false},
+		{"prlimit64", [6]uint64{8 | 1<<32, unix.RLIMIT_NOFILE, 0x1000}, false},
+		{"setpriority", [6]uint64{unix.PRIO_PROCESS, 0, 19}, true},
+		{"setpriority", [6]uint64{unix.PRIO_PROCESS, 8, 19}, false},
+		{"setpriority", [6]uint64{unix.PRIO_USER, 0, 19}, false},
+		{"sched_setscheduler", [6]uint64{0, unix.SCHED_BATCH}, true},
+		{"sched_setscheduler", [6]uint64{8, unix.SCHED_IDLE}, false},
+		{"sched_setparam", [6]uint64{8}, false},
+		{"sched_setattr", [6]uint64{8}, false},
 	}
 	for _, tt := range tests {
 		if got := permits(p, tt.call, tt.args); got != tt.want {
@@ -186,7 +208,8 @@ func TestProfile(t *testing.T) {
 
 // TestProfileForbids has nothing forbidden be allowed whatever its arguments are.
 func TestProfileForbids(t *testing.T) {
-	inPart := map[string]bool{"socket": true, "clone": true, "ioctl": true}
+	inPart := map[string]bool{"socket": true, "clone": true, "ioctl": true, "prlimit64": true, "setpriority": true,
+		"sched_setscheduler": true, "sched_setparam": true, "sched_setattr": true}
 	seen := map[string]bool{}
 	for _, rule := range made().Syscalls {
 		for _, name := range rule.Names {

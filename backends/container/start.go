@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
 // Start implements [backends.Backend]. It takes a container that was started ahead, if one fits.
@@ -42,6 +44,7 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 	if s == nil {
 		s, err = b.fresh(ctx, p, spec, false)
 		if err != nil && transient(err) && ctx.Err() == nil {
+			p.binary.unseed() // somebody may have removed the volume, and the engine put an empty one in its place
 			s, err = b.fresh(ctx, p, spec, true)
 		}
 		if err != nil {
@@ -76,7 +79,7 @@ func (b *Backend) unpark(ctx context.Context, p *plan, spec backends.Spec) (*san
 		if x == nil {
 			return nil, nil
 		}
-		s, err := x.open(ctx, p, spec)
+		s, err := x.openSoon(ctx, p, spec)
 		if err == nil {
 			return s, nil
 		}
@@ -85,6 +88,21 @@ func (b *Backend) unpark(ctx context.Context, p *plan, spec backends.Spec) (*san
 			return nil, err
 		}
 	}
+}
+
+// answerTime is how long the init of a container that was started ahead may take to build a sandbox, which takes it
+// milliseconds. Somebody may have paused that container.
+const answerTime = 5 * time.Second
+
+// openSoon is open for a container in whose place there can be another.
+func (x *box) openSoon(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
+	soon, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	s, err := x.open(soon, p, spec)
+	if err != nil && soon.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("%w: its init does not answer", call.ErrLost)
+	}
+	return s, err
 }
 
 // open has the init build the sandbox that spec asks for, if the container has what that requires. What is
@@ -101,6 +119,9 @@ func (x *box) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, 
 	}
 	if x.plan.user.keep {
 		v.keepID = x.plan.user.uid
+	}
+	if err := v.loose(); err != nil {
+		return nil, err
 	}
 	s := &sandbox{box: x, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits}
 	if err := satisfies(spec.Require, append(slices.Clone(s.layers), s.cgroup)); err != nil {

@@ -21,7 +21,7 @@ import (
 // config is one for the double, in a state folder of the test's own.
 func config(t *testing.T) Config {
 	t.Setenv("XDG_RUNTIME_DIR", "")
-	return Config{Images: map[string]string{"shell": "shell:1", "python": "python:1"}, StateDir: t.TempDir(), Binary: static(t)}
+	return Config{Images: map[string]string{"shell": "shell:1", "python": "python:1", "node": "node:1", "r": "r:1"}, StateDir: t.TempDir(), Binary: static(t)}
 }
 
 // static is a program that could be an init: a file with the headers of one.
@@ -60,7 +60,7 @@ func TestStart(t *testing.T) {
 		c.Labels = map[string]string{"team": "blue"}
 		b := New(d, c)
 		spec := request()
-		spec.Language, spec.Labels = "python", map[string]string{"purpose": "test"}
+		spec.Language = "python"
 		dir := t.TempDir()
 		os.Chmod(dir, 0o777)
 		spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Write: true}}
@@ -82,7 +82,7 @@ func TestStart(t *testing.T) {
 			t.Errorf("the init was sent %s", seen.String())
 		}
 		made := d.started[0]
-		for key, want := range map[string]string{"team": "blue", "purpose": "test", LabelID: "run"} {
+		for key, want := range map[string]string{"team": "blue", LabelID: "run"} {
 			if made.Labels[key] != want {
 				t.Errorf("label %s is %q, want %q", key, made.Labels[key], want)
 			}
@@ -167,12 +167,14 @@ func TestTransient(t *testing.T) {
 		made   int
 	}{
 		{"start fails once", "start", nil, nil, 2},
-		{"create fails once", "create", nil, nil, 2},
+		{"create fails: the engine has tried again", "create", nil, []string{"flaky engine"}, 1},
+		{"start is refused", "start", nil, []string{"flaky engine"}, 1},
 		{"start always fails", "start!", nil, []string{"flaky engine", "shell:1@sha256:shell", "docker"}, 2},
 		{"an init fails once", "", []string{"fail"}, nil, 2},
 		{"an init always fails", "", []string{"fail", "fail"}, []string{"did not connect", "code 3", "cannot do this", "shell:1"}, 2},
 		{"an init dies while it builds, once", "", []string{"die while building"}, nil, 2},
 		{"the init refuses", "", []string{"refuse"}, []string{"landlock", "not here"}, 1},
+		{"an engine that is careless", "", []string{"be loose"}, []string{"layer nnp", "gain privileges"}, 1},
 		{"no interpreter", "", []string{"no runtime"}, []string{"has no shell", "nowhere", "image build --backend docker shell"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -182,6 +184,9 @@ func TestTransient(t *testing.T) {
 			var times atomic.Int32
 			d.before = func(_ context.Context, s string) error {
 				if s == strings.TrimSuffix(tt.step, "!") && (times.Add(1) == 1 || strings.HasSuffix(tt.step, "!")) {
+					if tt.name == "start is refused" {
+						return &backends.Refusal{Reason: flaky.Error()}
+					}
 					return flaky
 				}
 				return nil
@@ -336,7 +341,6 @@ func TestRefused(t *testing.T) {
 		"too many ports":      func(s *backends.Spec) { s.Listen = make([]int, 1000) },
 		"a device for a GPU":  func(s *backends.Spec) { s.GPUs = []string{"../sda"} },
 		"all GPUs, and one":   func(s *backends.Spec) { s.GPUs = []string{"all", "0"} },
-		"our label":           func(s *backends.Spec) { s.Labels = map[string]string{LabelInstance: "x"} },
 		"a mount over us":     func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: os.TempDir(), Inside: Home}} },
 	} {
 		d := newDouble()

@@ -31,11 +31,11 @@ const (
 // server is who we are, and what the system has given us to map.
 type server struct {
 	uid, gid int
-	mapped   int // users that an engine of ours can map besides ourselves; -1 if unknown
+	mapped   int // users that an engine of ours can map besides ourselves; 0 if unknown
 }
 
 func whoWeAre() server {
-	s := server{os.Geteuid(), os.Getegid(), -1}
+	s := server{uid: os.Geteuid(), gid: os.Getegid()}
 	f, err := os.Open("/etc/subuid")
 	if err != nil {
 		return s
@@ -65,13 +65,20 @@ func subordinate(r io.Reader, names ...string) (n int) {
 	return n
 }
 
-// who decides whom programs of a container run as: somebody who owns nothing, and a number that no other
-// container has, since limits of a user's are counted by it. Where folders of the host are shown, it must be
-// somebody who may read or write there.
+// who decides whom programs of a container run as: somebody who owns nothing, and where the numbers suffice one whom
+// no other container has, since the kernel counts what a user has. Where folders of the host are shown, it must
+// be somebody who may read or write there.
 func who(engine string, info Info, us server, binds []Bind) (identity, error) {
+	if mapped(info, us) < 1 {
+		return identity{}, &backends.Refusal{
+			Reason: engine + " maps no users into containers but its own: /etc/subuid and /etc/subgid give it no others",
+			Remedy: "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER, then podman system migrate; or use the process backend"}
+	}
 	switch {
 	case len(binds) > 0 && info.Rootless && us.uid > 0 && engine == "podman":
-		return identity{us.uid, us.gid, true}, nil
+		me, err := ourselves(us, binds)
+		me.keep = true
+		return me, err
 	case len(binds) > 0 && !info.UserNS && us.uid > 0:
 		return ourselves(us, binds)
 	}
@@ -89,18 +96,23 @@ func stranger(info Info, us server) identity {
 		n := firstUID + rand.IntN(uids)
 		return identity{uid: n, gid: n}
 	}
-	// Engines map 65536 users, unless they were given fewer.
-	const first, most = 10000, 65535
-	last := most
-	if info.Rootless && info.Local && us.mapped >= 0 {
-		last = min(most, us.mapped)
-	}
-	if last <= first {
-		n := max(1, last)
-		return identity{uid: n, gid: n}
-	}
-	n := first + rand.IntN(last-first)
+	// Images have users of their own, whose numbers are small.
+	last := mapped(info, us)
+	first := min(10000, (last+1)/2)
+	n := first + rand.IntN(last-first+1)
 	return identity{uid: n, gid: n}
+}
+
+// mapped is the largest number of a user that containers have, where their engine maps users.
+func mapped(info Info, us server) int {
+	const usual = 1<<16 - 1
+	switch {
+	case info.Users > 0:
+		return min(usual, info.Users-1)
+	case info.Rootless && info.Local && us.mapped > 0:
+		return min(usual, us.mapped)
+	}
+	return usual
 }
 
 // ourselves is the server's own user, who is not root: what it may do, its programs may do in folders that it
@@ -110,7 +122,7 @@ func ourselves(us server, binds []Bind) (identity, error) {
 	for _, b := range binds {
 		info, err := os.Stat(b.Host)
 		if err != nil {
-			return me, refuseMount(b.Host, "can't be shown: "+err.Error())
+			return me, backends.RefuseMount(b.Host, "can't be shown: "+err.Error())
 		}
 		uid, gid := ownerOf(info)
 		if b.Write && !allows(info.Mode(), uid == us.uid, gid == us.gid) {
@@ -130,15 +142,18 @@ func ownerOfAll(engine string, info Info, us server, binds []Bind) (*identity, e
 		}
 		file, err := os.Stat(b.Host)
 		if err != nil {
-			return nil, refuseMount(b.Host, "can't be shown: "+err.Error())
+			return nil, backends.RefuseMount(b.Host, "can't be shown: "+err.Error())
 		}
 		if allows(file.Mode(), false, false) {
 			continue
 		}
 		uid, gid := ownerOf(file)
 		refuse := func(why string) error {
-			return &backends.Refusal{Reason: fmt.Sprintf("mount: %q can't be written by the unprivileged user of a container: %s", b.Host, why),
-				Remedy: fmt.Sprintf("chmod -R o+rwX %s, or chown it to another user, or use the process backend", b.Host)}
+			remedy := fmt.Sprintf("chmod -R o+rwX %s, or chown it to another user, or use the process backend", b.Host)
+			if info.UserNS {
+				remedy = fmt.Sprintf("chmod -R o+rwX %s, or use rootless Podman or the process backend", b.Host)
+			}
+			return &backends.Refusal{Reason: fmt.Sprintf("mount: %q can't be written by the unprivileged user of a container: %s", b.Host, why), Remedy: remedy}
 		}
 		switch {
 		case info.UserNS || info.Rootless:

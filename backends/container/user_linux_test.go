@@ -25,7 +25,8 @@ func TestWho(t *testing.T) {
 	anns, bobs, shut := folder("anns", 0o755, 2000), folder("bobs", 0o700, 3000), folder("shut", 0o500, 2000)
 	groups := folder("groups", 0o770, 1999) // its group is 2000
 	rootful, rootless, mapped := Info{Local: true}, Info{Local: true, Rootless: true, UserNS: true}, Info{Local: true, UserNS: true}
-	root, ann := server{0, 0, -1}, server{2000, 2000, 65536}
+	alone := Info{Local: true, Rootless: true, UserNS: true, Users: 1}
+	root, ann := server{0, 0, 0}, server{2000, 2000, 65536}
 	const stranger, own = "stranger", "own"
 	for _, tt := range []struct {
 		name, engine string
@@ -49,11 +50,15 @@ func TestWho(t *testing.T) {
 		{"user, another's", "docker", rootful, ann, nil, []string{bobs}, "can't be written by user 2000", false},
 		{"rootless podman, own", "podman", rootless, ann, nil, []string{anns}, "2000:2000", true},
 		{"rootless podman, to read", "podman", rootless, ann, []string{anns}, nil, "2000:2000", true},
+		{"rootless podman, another's", "podman", rootless, ann, nil, []string{bobs}, "can't be written by user 2000", false},
 		{"rootless podman, nothing shown", "podman", rootless, ann, nil, nil, stranger, false},
 		{"rootless docker, own", "docker", rootless, ann, nil, []string{anns}, "none of them", false},
 		{"rootless docker, open", "docker", rootless, ann, nil, []string{open}, stranger, false},
 		{"mapped users, own", "docker", mapped, ann, nil, []string{anns}, "none of them", false},
 		{"mapped users, of root", "docker", mapped, root, nil, []string{anns}, "none of them", false},
+		{"nobody is mapped", "podman", alone, ann, nil, nil, "/etc/subuid", false},
+		{"nobody is mapped, own", "podman", alone, ann, nil, []string{anns}, "/etc/subuid", false},
+		{"subordinate users of somewhere else", "docker", rootless, server{2000, 2000, 0}, nil, nil, stranger, false},
 		{"root of a user's engine", "podman", rootless, root, nil, []string{open}, stranger, false},
 	} {
 		var binds []Bind
@@ -82,13 +87,20 @@ func TestWho(t *testing.T) {
 }
 
 func TestStranger(t *testing.T) {
-	rootless := Info{Local: true, Rootless: true, UserNS: true}
-	for _, tt := range []struct{ mapped, low, high int }{{65536, 10000, 65535}, {-1, 10000, 65535}, {1000, 1000, 1000}, {0, 1, 1}, {20000, 10000, 20000}} {
+	for _, tt := range []struct{ users, mapped, low, high int }{
+		{0, 65536, 10000, 65535}, {0, 0, 10000, 65535}, {0, 20000, 10000, 20000}, {0, 1000, 500, 1000}, {0, 1, 1, 1},
+		{65537, 0, 10000, 65535}, {1001, 65536, 500, 1000}, {2, 0, 1, 1}, // the engine knows better
+	} {
+		seen := map[int]bool{}
 		for range 200 {
-			got := stranger(rootless, server{1000, 1000, tt.mapped})
-			if got.uid < tt.low || got.uid > tt.high || got.uid == 0 {
-				t.Fatalf("%d mapped: got %d", tt.mapped, got.uid)
+			got := stranger(Info{Local: true, Rootless: true, UserNS: true, Users: tt.users}, server{1000, 1000, tt.mapped})
+			if seen[got.uid] = true; got.uid < tt.low || got.uid > tt.high {
+				t.Fatalf("%d users, %d mapped: got %d", tt.users, tt.mapped, got.uid)
 			}
+		}
+		// The kernel counts processes by user.
+		if len(seen) < min(100, tt.high-tt.low+1) {
+			t.Errorf("%d users, %d mapped: only %d different ones", tt.users, tt.mapped, len(seen))
 		}
 	}
 }

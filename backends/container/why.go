@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
 // startError is that an engine could not make or start a container.
-type startError struct{ err error }
+type startError struct {
+	err  error
+	made bool // it was the start that failed: engines try once more themselves to make one
+}
 
 func (e *startError) Error() string { return e.err.Error() + hint(e.err.Error()) }
 func (e *startError) Unwrap() error { return e.err }
@@ -25,7 +28,11 @@ func (e *endedError) Error() string { return e.why }
 func transient(err error) bool {
 	var start *startError
 	var ended *endedError
-	return errors.As(err, &start) || errors.As(err, &ended) || errors.Is(err, call.ErrLost)
+	var refusal *backends.Refusal
+	if errors.As(err, &refusal) {
+		return false
+	}
+	return errors.As(err, &start) && start.made || errors.As(err, &ended) || errors.Is(err, call.ErrLost)
 }
 
 // unwell says why an init did not greet, which err only says in our words.
@@ -73,39 +80,9 @@ func hint(text string) string {
 	case strings.Contains(text, "exec format error"):
 		return "; the image or sandboxmcp itself is for another kind of processor"
 	case strings.Contains(text, "no such file or directory") && strings.Contains(text, InitPath):
-		return "; the engine does not see sandboxmcp's file (does it run elsewhere, or with a /tmp or home of its own?), " +
-			"or sandboxmcp was built with cgo and the image has no C library for it: build it with CGO_ENABLED=0"
-	case strings.Contains(text, "glibc"):
-		return "; sandboxmcp was built with cgo, for a newer C library than the image has: build it with CGO_ENABLED=0"
+		return "; the engine does not see sandboxmcp's file: does it run elsewhere, or with a /tmp or home of its own?"
 	case strings.Contains(text, "permission denied"):
 		return "; is sandboxmcp's file, or its socket, on a file system that is mounted noexec, or kept from containers by SELinux or AppArmor?"
 	}
 	return ""
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	last []byte
-}
-
-const tailSize = 2 << 10
-
-// Write implements [io.Writer].
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last = append(t.last, b...)
-	if over := len(t.last) - tailSize; over > 0 {
-		t.last = append(t.last[:0], t.last[over:]...)
-	}
-	return len(b), nil
-}
-
-// String is the last lines, as one.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.last), "")), "\n")
-	return strings.Join(lines[max(0, len(lines)-4):], "; ")
 }

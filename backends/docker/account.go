@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/registry"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // account is what the configuration says about a user at a registry.
@@ -114,7 +116,7 @@ func (s *settings) ask(ctx context.Context, name, server string) (registry.AuthC
 	if !helperName.MatchString(name) {
 		return registry.AuthConfig{}, fmt.Errorf("ask for the account at %s: a credential helper can't be called %q", server, name)
 	}
-	helper, err := program(s.environ, "docker-credential-"+name)
+	helper, err := engine.Program(variable(s.environ, "PATH"), "docker-credential-"+name)
 	if err != nil {
 		return registry.AuthConfig{}, fmt.Errorf("ask for the account at %s: %w", server, err)
 	}

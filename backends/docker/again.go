@@ -10,6 +10,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 // again calls f, and once more if the first call failed by chance. Only for what may be done twice.
 func again(ctx context.Context, f func() error) error {
 	err := f()
-	if !passing(err) || !rest(ctx, breather) {
+	if !passing(err) || !engine.Pause(ctx, breather) {
 		return err
 	}
 	return f()
@@ -47,18 +49,6 @@ func sent(ctx context.Context, f func(context.Context) error) (bool, error) {
 	var out atomic.Bool
 	err := f(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { out.Store(true) }}))
 	return out.Load(), err
-}
-
-// rest waits, and reports whether the context still stands.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // isEOF reports whether an error is the end of a stream, clean or not.

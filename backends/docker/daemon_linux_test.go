@@ -22,7 +22,7 @@ type daemon struct {
 }
 
 // own starts one, with images.
-func own(t *testing.T) (*daemon, *engine) {
+func own(t *testing.T) (*daemon, *docker) {
 	t.Helper()
 	enginetest.Docker(t)                   // skips
 	dir, err := os.MkdirTemp("/tmp", "dk") // not t.TempDir: paths of sockets must be short

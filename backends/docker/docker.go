@@ -6,7 +6,6 @@ package docker
 import (
 	"context"
 	"os"
-	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
@@ -28,23 +27,20 @@ func New(c Config) container.Engine {
 	if c.Folder == "" {
 		c.Folder = os.TempDir()
 	}
-	return &engine{config: c, turn: make(chan struct{}, 1), seeded: map[string]bool{}}
+	return &docker{config: c, turn: make(chan struct{}, 1)}
 }
 
-// engine implements [container.Engine].
-type engine struct {
+// docker implements [container.Engine].
+type docker struct {
 	config Config
 	turn   chan struct{} // held by who connects: a mutex that is given up on when a context ends
 	link   *link         // once connected
-
-	mu     sync.Mutex
-	seeded map[string]bool // volumes that have been looked at, and are whole
 }
 
-func (e *engine) Name() string { return "docker" }
+func (e *docker) Name() string { return "docker" }
 
 // connect returns the connection, which is made once. An error is tried again by the next call.
-func (e *engine) connect(ctx context.Context) (*link, error) {
+func (e *docker) connect(ctx context.Context) (*link, error) {
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
@@ -65,7 +61,7 @@ func (e *engine) connect(ctx context.Context) (*link, error) {
 	return e.link, nil
 }
 
-func (e *engine) Close() error {
+func (e *docker) Close() error {
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
 	if e.link == nil {

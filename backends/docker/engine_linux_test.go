@@ -28,7 +28,7 @@ var guests struct {
 }
 
 // real is an engine that is connected with the tests' dockerd, which has images.
-func real(t *testing.T) *engine {
+func real(t *testing.T) *docker {
 	t.Helper()
 	e := connected(t, enginetest.Docker(t))
 	guests.Do(func() { guests.err = images(e) })
@@ -38,9 +38,9 @@ func real(t *testing.T) *engine {
 	return e
 }
 
-func connected(t *testing.T, url string) *engine {
+func connected(t *testing.T, url string) *docker {
 	t.Helper()
-	e := New(Config{Host: url}).(*engine)
+	e := New(Config{Host: url}).(*docker)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -64,7 +64,7 @@ LABEL other=1
 `
 
 // images makes guest:1 of a static program, and meddling:1 that says more about itself.
-func images(e *engine) error {
+func images(e *docker) error {
 	folder, err := os.MkdirTemp("", "guest")
 	if err != nil {
 		return err
@@ -97,22 +97,28 @@ func images(e *engine) error {
 	return e.Build(ctx, "meddling:1", archive(map[string]string{"Containerfile": meddling}), nil, nil)
 }
 
-// archive is a tar of executable files.
-func archive(files map[string]string) io.Reader {
+// archive is a tar of executable files, and of empty ones after them.
+func archive(files map[string]string, last ...string) io.Reader {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for name, content := range files {
 		_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(content))})
 		_, _ = io.WriteString(w, content)
 	}
+	for _, name := range last {
+		_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o444})
+	}
 	_ = w.Close()
 	return &b
 }
 
+// whole is one for a volume.
+func whole(files map[string]string) io.Reader { return archive(files, container.SeedEnd) }
+
 var names atomic.Int64
 
 // plan is a container that runs guest with args, in closed surroundings.
-func plan(t *testing.T, e *engine, image string, args ...string) container.Container {
+func plan(t *testing.T, e *docker, image string, args ...string) container.Container {
 	t.Helper()
 	i, err := e.Image(t.Context(), image)
 	if err != nil {
@@ -129,7 +135,7 @@ func plan(t *testing.T, e *engine, image string, args ...string) container.Conta
 		Tmpfs:     []container.Tmpfs{{Path: "/work", Size: 8 << 20, Mode: 0o755, Exec: true}},
 		Shm:       4 << 20,
 		Resources: container.Resources{Memory: 64 << 20, PIDs: 50, CPU: 64},
-		Files:     1 << 40,
+		Files:     256,
 		Sysctls:   map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"},
 		Stdin:     true,
 		CgroupNS:  true,
@@ -137,7 +143,7 @@ func plan(t *testing.T, e *engine, image string, args ...string) container.Conta
 }
 
 // create makes a container that is gone when the test is.
-func create(t *testing.T, e *engine, c container.Container) string {
+func create(t *testing.T, e *docker, c container.Container) string {
 	t.Helper()
 	id, err := e.Create(t.Context(), c)
 	if err != nil {
@@ -152,7 +158,7 @@ func create(t *testing.T, e *engine, c container.Container) string {
 }
 
 // run runs a container to its end, and returns what it said, and how it ended.
-func run(t *testing.T, e *engine, c container.Container) (stdout, stderr string, x container.Exit) {
+func run(t *testing.T, e *docker, c container.Container) (stdout, stderr string, x container.Exit) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,13 +21,15 @@ import (
 
 // between stands between us and the real engine. fault may answer or cut a request, and says whether it
 // did; pass hands it on to the engine.
-func between(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool) *engine {
+func between(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool) *docker {
 	t.Helper()
 	real(t) // has the images
 	socket := strings.TrimPrefix(enginetest.Docker(t), "unix://")
 	u, _ := url.Parse("http://docker")
 	proxy := httputil.NewSingleHostReverseProxy(u)
-	transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
 	t.Cleanup(transport.CloseIdleConnections)
 	proxy.Transport, proxy.FlushInterval = transport, -1
 	dir, err := os.MkdirTemp("/tmp", "between") // paths of sockets must be short

@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // place is where a Docker Engine is, and how to get there.
@@ -87,7 +88,7 @@ func usual(ctx context.Context, environ []string) (string, error) {
 	}
 	var worst error
 	var where string
-	for _, path := range sockets(environ) {
+	for _, path := range backends.DockerSockets(func(name string) string { return variable(environ, name) }, os.Getuid()) {
 		err := knock(ctx, path)
 		if err == nil {
 			return "unix://" + path, nil
@@ -101,22 +102,6 @@ func usual(ctx context.Context, environ []string) (string, error) {
 		return "", err
 	}
 	return "", refuseSocket(where, worst)
-}
-
-// sockets are the usual ones: of rootless Docker, of the system's, of Docker Desktop.
-func sockets(environ []string) []string {
-	home, run := variable(environ, "HOME"), variable(environ, "XDG_RUNTIME_DIR")
-	var paths []string
-	if run != "" {
-		paths = append(paths, filepath.Join(run, "docker.sock"))
-	} else if uid := os.Getuid(); uid != 0 {
-		paths = append(paths, fmt.Sprintf("/run/user/%d/docker.sock", uid))
-	}
-	paths = append(paths, "/run/docker.sock", "/var/run/docker.sock")
-	if home != "" {
-		paths = append(paths, filepath.Join(home, ".docker/run/docker.sock"), filepath.Join(home, ".docker/desktop/docker.sock"))
-	}
-	return paths
 }
 
 // knock connects with a Unix socket, and leaves.

@@ -117,7 +117,7 @@ func TestSockets(t *testing.T) {
 	}
 	defer os.RemoveAll(home)
 	environ := []string{"HOME=" + home, "XDG_RUNTIME_DIR=" + home}
-	paths := sockets(environ)
+	paths := backends.DockerSockets(func(name string) string { return variable(environ, name) }, os.Getuid())
 	if want := filepath.Join(home, "docker.sock"); paths[0] != want || !slices.Contains(paths, "/run/docker.sock") || !slices.Contains(paths, home+"/.docker/run/docker.sock") {
 		t.Errorf("got %q, want %q first", paths, want)
 	}
@@ -142,7 +142,7 @@ func TestSockets(t *testing.T) {
 }
 
 // fake answers as an engine does that can't be had here.
-func fake(t *testing.T, api, version string) *engine {
+func fake(t *testing.T, api, version string) *docker {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", api)
@@ -154,7 +154,7 @@ func fake(t *testing.T, api, version string) *engine {
 		}
 	}))
 	t.Cleanup(s.Close)
-	return New(Config{Host: strings.Replace(s.URL, "http://", "tcp://", 1), Environ: []string{}}).(*engine)
+	return New(Config{Host: strings.Replace(s.URL, "http://", "tcp://", 1), Environ: []string{}}).(*docker)
 }
 
 func TestRefusedEngines(t *testing.T) {
@@ -175,6 +175,15 @@ func TestRefusedEngines(t *testing.T) {
 	gone := New(Config{Host: "tcp://127.0.0.1:1", Environ: []string{}})
 	if _, err := gone.Info(context.Background()); !refused(err, "does not answer", "docker -H") {
 		t.Errorf("nobody there: got %v", err)
+	}
+}
+
+// What an engine says can do nothing to a terminal, and is still what somebody decides by.
+func TestExplain(t *testing.T) {
+	cause := errors.New("no \x1b[31mroom\u202e\n")
+	err := (&link{}).explain("do it", cause)
+	if !errors.Is(err, cause) || err.Error() != "do it: no [31mroom" {
+		t.Errorf("got %q", err)
 	}
 }
 

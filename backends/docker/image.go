@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/distribution/reference"
 	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-func (e *engine) Image(ctx context.Context, ref string) (container.Image, error) {
+func (e *docker) Image(ctx context.Context, ref string) (container.Image, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return container.Image{}, err
@@ -23,7 +23,7 @@ func (e *engine) Image(ctx context.Context, ref string) (container.Image, error)
 	return l.inspectImage(ctx, ref)
 }
 
-func (e *engine) Images(ctx context.Context, label string) ([]container.Image, error) {
+func (e *docker) Images(ctx context.Context, label string) ([]container.Image, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (l *link) inspectImage(ctx context.Context, ref string) (container.Image, e
 	i := container.Image{
 		ID:     r.ID,
 		Names:  r.RepoTags,
-		Digest: digest(ref, r.RepoDigests),
+		Digest: engine.Digest(ref, r.RepoDigests),
 		Arch:   r.Architecture,
 		Size:   r.Size,
 	}
@@ -79,20 +79,4 @@ func (l *link) inspectImage(ctx context.Context, ref string) (container.Image, e
 		i.Volumes = slices.Sorted(maps.Keys(c.Volumes))
 	}
 	return i, nil
-}
-
-// digest chooses the digest that the registry of ref has for an image: the same content may have come
-// from several.
-func digest(ref string, digests []string) string {
-	if named, err := reference.ParseNormalizedNamed(ref); err == nil {
-		for _, d := range digests {
-			if n, err := reference.ParseNormalizedNamed(d); err == nil && n.Name() == named.Name() {
-				return d
-			}
-		}
-	}
-	if len(digests) > 0 {
-		return digests[0]
-	}
-	return ""
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-func (e *engine) Info(ctx context.Context) (container.Info, error) {
+func (e *docker) Info(ctx context.Context) (container.Info, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return container.Info{}, err
@@ -16,7 +16,6 @@ func (e *engine) Info(ctx context.Context) (container.Info, error) {
 	f := l.facts
 	i := container.Info{
 		Version:  f.ServerVersion,
-		API:      l.ClientVersion(),
 		Address:  l.place.url,
 		Rootless: l.security("rootless"),
 		UserNS:   l.security("rootless") || l.security("userns"),
@@ -25,7 +24,6 @@ func (e *engine) Info(ctx context.Context) (container.Info, error) {
 		Limits:   len(l.unlimited()) == 0,
 		Runtime:  f.DefaultRuntime,
 		Arch:     goarch(f.Architecture),
-		OS:       "linux",
 	}
 	if !i.Limits {
 		i.Hint = "Docker can't limit " + strings.Join(l.unlimited(), ", ") + " here"

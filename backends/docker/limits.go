@@ -7,6 +7,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // resources are limits as the engine wants them. Zero stays zero, which means none when a container is
@@ -28,7 +29,7 @@ func (l *link) resources(r container.Resources) api.Resources {
 	return a
 }
 
-func (e *engine) Update(ctx context.Context, id string, r container.Resources) error {
+func (e *docker) Update(ctx context.Context, id string, r container.Resources) error {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return err
@@ -41,13 +42,10 @@ func (e *engine) Update(ctx context.Context, id string, r container.Resources) e
 	return l.explain("change the limits of container "+id, err)
 }
 
-// ulimits are the limits of each process: never more open files than we may have ourselves, as an engine
-// of the same user could not give more, and no core files.
+// ulimits are the limits of each process, and of all of a user. There are no core files.
 func ulimits(files uint64) []*api.Ulimit {
-	u := []*api.Ulimit{{Name: "core"}}
-	if most, ok := mostFiles(); ok {
-		files = min(files, most)
-	}
+	processes := int64(engine.Processes())
+	u := []*api.Ulimit{{Name: "core"}, {Name: "nproc", Soft: processes, Hard: processes}}
 	if files > 0 {
 		u = append(u, &api.Ulimit{Name: "nofile", Soft: int64(files), Hard: int64(files)})
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/jsonstream"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // report reads what the engine says while it pulls or builds, gives people lines of it, and returns the
@@ -33,10 +35,10 @@ func report(r io.Reader, progress func(string)) error {
 			return fmt.Errorf("read progress: %w", err)
 		}
 		if m.Error != nil {
-			return m.Error
+			return errors.New(engine.Plain(m.Error.Message))
 		}
 		if m.Plain != "" {
-			return errors.New(m.Plain)
+			return errors.New(engine.Plain(m.Plain))
 		}
 		p.message(m.Message)
 	}
@@ -92,7 +94,7 @@ func (p *printer) stream(s string) {
 	for {
 		line, rest, ok := strings.Cut(p.partly, "\n")
 		if !ok {
-			if len(line) > longest {
+			if len(line) > engine.Longest {
 				p.end()
 			}
 			return
@@ -110,7 +112,7 @@ func (p *printer) end() {
 }
 
 func (p *printer) line(s string) {
-	if s = strings.TrimSpace(plain(s)); s != "" {
+	if s = engine.Plain(s); s != "" {
 		p.emit(s)
 	}
 }

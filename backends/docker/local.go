@@ -31,6 +31,9 @@ func (l *link) local(ctx context.Context, folder string) (bool, error) {
 		!strings.HasPrefix(l.place.url, "unix://") || !l.sameKernel() {
 		return false, nil
 	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
+	}
 	f, err := os.CreateTemp(folder, "sandboxmcp-here-")
 	if err != nil {
 		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-func (e *engine) Pull(ctx context.Context, ref string, progress func(string)) error {
+func (e *docker) Pull(ctx context.Context, ref string, progress func(string)) error {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (e *engine) Pull(ctx context.Context, ref string, progress func(string)) er
 }
 
 // Build uses the builder that is in all engines since 20.10 (not BuildKit, which needs a session).
-func (e *engine) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string, progress func(string)) error {
+func (e *docker) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string, progress func(string)) error {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return err

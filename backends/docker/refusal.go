@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // elsewhere is what people without Docker can do.
@@ -83,8 +84,14 @@ func (l *link) explain(doing string, err error) error {
 	case errdefs.IsUnauthorized(err):
 		return &backends.Refusal{Reason: doing + ": " + answer(err), Remedy: "docker login"}
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	return fmt.Errorf("%s: %w", doing, said{err})
 }
+
+// said is an error in the engine's words, for people.
+type said struct{ error }
+
+func (s said) Error() string { return engine.Plain(s.error.Error()) }
+func (s said) Unwrap() error { return s.error }
 
 // lost says why an engine that was found before, or one behind a network, can't be reached.
 func (l *link) lost(doing string, err error) error {
@@ -105,5 +112,5 @@ func (l *link) lost(doing string, err error) error {
 
 // answer is what the engine said, for people.
 func answer(err error) string {
-	return plain(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
+	return engine.Plain(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
 }

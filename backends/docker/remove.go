@@ -3,17 +3,16 @@ package docker
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
-	api "github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-func (e *engine) Remove(ctx context.Context, id string) error {
+func (e *docker) Remove(ctx context.Context, id string) error {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return err
@@ -35,7 +34,7 @@ func (l *link) remove(ctx context.Context, id string) error {
 		default:
 			return err
 		}
-		if time.Now().After(deadline) || !rest(ctx, pause) {
+		if time.Now().After(deadline) || !engine.Pause(ctx, pause) {
 			if ctx.Err() != nil {
 				return fmt.Errorf("%w (%s)", ctx.Err(), answer(err))
 			}
@@ -44,7 +43,7 @@ func (l *link) remove(ctx context.Context, id string) error {
 	}
 }
 
-func (e *engine) List(ctx context.Context, label string) ([]container.Listed, error) {
+func (e *docker) List(ctx context.Context, label string) ([]container.Listed, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -59,14 +58,9 @@ func (e *engine) List(ctx context.Context, label string) ([]container.Listed, er
 	}
 	var all []container.Listed
 	for _, s := range r.Items {
-		c := container.Listed{ID: s.ID, Labels: s.Labels}
-		c.Running = s.State == api.StateRunning || s.State == api.StatePaused || s.State == api.StateRestarting
-		if len(s.Names) > 0 {
-			c.Name = strings.TrimPrefix(s.Names[0], "/")
-		} else if l.ghost(ctx, s.ID) {
-			continue
+		if len(s.Names) > 0 || !l.ghost(ctx, s.ID) {
+			all = append(all, container.Listed{ID: s.ID, Labels: s.Labels})
 		}
-		all = append(all, c)
 	}
 	return all, nil
 }

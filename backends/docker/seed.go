@@ -1,10 +1,8 @@
 package docker
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"time"
 
@@ -15,41 +13,24 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 const (
-	seedPath = "/seed"             // where the helper has the volume
-	whole    = ".sandboxmcp-whole" // the file that a volume gets last: without it, it may be half-filled
-	abandon  = 2 * time.Minute     // of waiting for somebody else's helper, after which it is taken for dead
+	seedPath = "/seed"         // where the helper has the volume
+	abandon  = 2 * time.Minute // of waiting for somebody else's helper, after which it is taken for dead
 	look     = 200 * time.Millisecond
 )
 
 // Seed fills a volume through a container that has it mounted, and that never runs: the engine unpacks
 // archives into such, too. The container's name, of which there can be only one, keeps two servers from
 // filling the same volume at once.
-func (e *engine) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
+func (e *docker) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	done := e.seeded[volume]
-	e.mu.Unlock()
-	if done && l.hasVolume(ctx, volume) {
-		return nil
-	}
-	if err := l.seed(ctx, volume, labels, archive, image); err != nil {
-		return l.explain("fill volume "+volume, err)
-	}
-	e.mu.Lock()
-	e.seeded[volume] = true
-	e.mu.Unlock()
-	return nil
-}
-
-func (l *link) hasVolume(ctx context.Context, name string) bool {
-	_, err := l.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
-	return err == nil
+	return l.explain("fill volume "+volume, l.seed(ctx, volume, labels, archive, image))
 }
 
 func (l *link) seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) (err error) {
@@ -68,22 +49,15 @@ func (l *link) seed(ctx context.Context, volume string, labels map[string]string
 			err = e
 		}
 	}()
-	if there, err := l.hasFile(ctx, helper, whole); there || err != nil {
+	if whole, err := l.hasFile(ctx, helper, container.SeedEnd); whole || err != nil {
 		return err
 	}
 	if err := l.unpack(ctx, helper, archive); err != nil {
 		return err
 	}
-	mark, err := marker()
-	if err != nil {
-		return err
-	}
-	if err := l.unpack(ctx, helper, mark); err != nil {
-		return err
-	}
-	there, err := l.hasFile(ctx, helper, whole)
-	if err == nil && !there {
-		err = fmt.Errorf("what was put there is not there")
+	whole, err := l.hasFile(ctx, helper, container.SeedEnd)
+	if err == nil && !whole {
+		err = errors.New("what was put there is not there")
 	}
 	return err
 }
@@ -116,7 +90,7 @@ func (l *link) helper(ctx context.Context, volume string, labels map[string]stri
 			}
 			deadline = time.Now().Add(abandon)
 		}
-		if !rest(ctx, look) {
+		if !engine.Pause(ctx, look) {
 			return "", ctx.Err()
 		}
 	}
@@ -138,14 +112,4 @@ func (l *link) hasFile(ctx context.Context, helper, name string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// marker is an archive with the last file.
-func marker() (io.Reader, error) {
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: whole, Mode: 0o444, ModTime: time.Unix(0, 0)}); err != nil {
-		return nil, fmt.Errorf("mark it as whole: %w", err)
-	}
-	return &b, w.Close()
 }

@@ -11,10 +11,10 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // sshTarget is a Docker Engine on a machine that the user's ssh gets to.
@@ -80,7 +80,7 @@ func (t sshTarget) dial(ctx context.Context, environ []string) (net.Conn, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ssh, err := program(environ, "ssh")
+	ssh, err := engine.Program(variable(environ, "PATH"), "ssh")
 	if err != nil {
 		return nil, &backends.Refusal{Reason: "there is no ssh, which the address of Docker needs", Remedy: "install OpenSSH's client"}
 	}
@@ -118,7 +118,7 @@ func (t sshTarget) dial(ctx context.Context, environ []string) (net.Conn, error)
 type sshConn struct {
 	in, out *os.File // its standard input and output
 	cmd     *exec.Cmd
-	said    lastWords // on its standard error
+	said    engine.Tail // on its standard error
 	ended   chan struct{}
 	result  error // once ended
 }
@@ -163,24 +163,3 @@ type sshAddr struct{}
 
 func (sshAddr) Network() string { return "ssh" }
 func (sshAddr) String() string  { return "ssh" }
-
-// lastWords keeps the end of what is written to it.
-type lastWords struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-func (w *lastWords) Write(b []byte) (int, error) {
-	const most = 1024 // bytes
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.kept = append(w.kept, b...)
-	w.kept = w.kept[max(0, len(w.kept)-most):]
-	return len(b), nil
-}
-
-func (w *lastWords) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Join(strings.Fields(plain(string(w.kept))), " ")
-}

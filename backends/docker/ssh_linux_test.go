@@ -13,7 +13,7 @@ import (
 func TestSSH(t *testing.T) {
 	real(t)
 	url, environ := enginetest.SSH(t, enginetest.Docker(t))
-	e := New(Config{Host: url, Environ: environ}).(*engine)
+	e := New(Config{Host: url, Environ: environ}).(*docker)
 	defer e.Close()
 	i, err := e.Info(t.Context())
 	if err != nil || i.Local || i.Address != url {

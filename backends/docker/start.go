@@ -7,9 +7,11 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-func (e *engine) Start(ctx context.Context, id string) error {
+func (e *docker) Start(ctx context.Context, id string) error {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return err
@@ -19,7 +21,7 @@ func (e *engine) Start(ctx context.Context, id string) error {
 		return err
 	}
 	out, err := sent(ctx, start)
-	if !out && passing(err) && rest(ctx, breather) { // nobody has heard the first
+	if !out && passing(err) && engine.Pause(ctx, breather) { // nobody has heard the first
 		out, err = sent(ctx, start)
 	}
 	if err != nil && out && !answered(err) {
@@ -43,10 +45,10 @@ func (l *link) started(ctx context.Context, id string, cause error) error {
 				return nil
 			}
 			if s.Error != "" {
-				return fmt.Errorf("start container %s: %s", id, plain(s.Error))
+				return fmt.Errorf("start container %s: %s", id, engine.Plain(s.Error))
 			}
 		}
-		if !rest(ctx, breather) {
+		if !engine.Pause(ctx, breather) {
 			return l.explain("start container "+id, cause)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // straggler is how long we wait for the engine to tell a story whose end we know already.
@@ -22,7 +23,7 @@ const straggler = time.Second
 // want of memory, and whether somebody else killed the container, and what an inspection could say
 // is gone with a container that removes itself. An engine keeps its last 256 events and repeats
 // them, so that it does not matter when Wait is called, within reason.
-func (e *engine) Wait(ctx context.Context, id string) (container.Exit, error) {
+func (e *docker) Wait(ctx context.Context, id string) (container.Exit, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return container.Exit{}, err
@@ -42,7 +43,7 @@ func (e *engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 		// The daemon has gone. Its containers may live on (live-restore), or die, or die when it
 		// comes back: only it can tell.
 		s.cut = true
-		if !rest(ctx, pause) {
+		if !engine.Pause(ctx, pause) {
 			return container.Exit{}, ctx.Err()
 		}
 	}
@@ -127,7 +128,7 @@ func (s *story) exit() container.Exit {
 	switch {
 	case s.died:
 	case s.state != nil:
-		x.Code, x.OOM, x.Why = s.state.ExitCode, s.oom || s.state.OOMKilled, plain(s.state.Error)
+		x.Code, x.OOM, x.Why = s.state.ExitCode, s.oom || s.state.OOMKilled, engine.Plain(s.state.Error)
 	default:
 		x.Removed = true
 	}

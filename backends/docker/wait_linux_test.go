@@ -13,7 +13,7 @@ import (
 )
 
 // ending is the Exit that a Wait in the background returns.
-func ending(t *testing.T, e *engine, id string) <-chan container.Exit {
+func ending(t *testing.T, e *docker, id string) <-chan container.Exit {
 	t.Helper()
 	c := make(chan container.Exit, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)

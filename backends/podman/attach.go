@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // Attach implements [container.Engine].
@@ -21,10 +23,7 @@ func (e *Engine) Attach(ctx context.Context, id string, stderr io.Writer) (io.Re
 	if err != nil {
 		return nil, fmt.Errorf("attach to a container: %w", err)
 	}
-	if stderr == nil {
-		stderr = io.Discard
-	}
-	return &attached{Conn: conn, frames: frames{from: r, stderr: stderr}}, nil
+	return &attached{Conn: conn, output: engine.Output(r, stderr)}, nil
 }
 
 // hijack sends a request on a connection of its own, which then is ours.
@@ -68,15 +67,7 @@ func (e *Engine) hijack(ctx context.Context, r request) (net.Conn, *bufio.Reader
 // attached is a container's standard input and output.
 type attached struct {
 	net.Conn
-	frames
+	output io.Reader
 }
 
-func (a *attached) Read(p []byte) (int, error) { return a.frames.Read(p) }
-
-// CloseWrite ends the container's input alone.
-func (a *attached) CloseWrite() error {
-	if c, ok := a.Conn.(interface{ CloseWrite() error }); ok {
-		return c.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
+func (a *attached) Read(p []byte) (int, error) { return a.output.Read(p) }

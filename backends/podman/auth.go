@@ -11,6 +11,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/distribution/reference"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // login is how to log in at a registry.
@@ -23,19 +27,23 @@ type login struct {
 // registryAuth is the header that logs in where an image comes from, nil if nobody logged in there. It
 // names the registry: the service uses it nowhere else, whatever it takes the reference for. Logins that are in a
 // program's keeping (credHelpers, credsStore) are left to the service, which may know it.
-func (env environ) registryAuth(reference string) (http.Header, error) {
-	registry, repository := split(reference)
-	for _, name := range env.authFiles() {
-		data, err := os.ReadFile(name)
+func (env environ) registryAuth(name string) (http.Header, error) {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return nil, &backends.Refusal{Reason: fmt.Sprintf("%.200q is no name of an image: %v", name, err), Remedy: "name it as NAME, NAME:TAG or NAME@sha256:..."}
+	}
+	registry := reference.Domain(named)
+	for _, file := range env.authFiles() {
+		data, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		found, ok, err := findLogin(data, registry, repository)
+		found, ok, err := findLogin(data, registry, reference.Path(named))
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
+			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
 		if !ok {
 			continue
@@ -69,22 +77,9 @@ func (env environ) authFiles() []string {
 		filepath.Join(env.home(), ".dockercfg"),
 	}
 	if runtime.GOOS == "linux" {
-		list = append([]string{filepath.Join(env.runtimeDir(os.Geteuid()), "containers", "auth.json")}, list...)
+		list = append([]string{filepath.Join(backends.RuntimeDir(env.get, os.Geteuid()), "containers", "auth.json")}, list...)
 	}
 	return list
-}
-
-// split takes a reference apart: "quay.io/a/b:1" is of the registry quay.io, and "a/b" of docker.io.
-func split(reference string) (registry, repository string) {
-	first, rest, slash := strings.Cut(reference, "/")
-	if !slash || !strings.ContainsAny(first, ".:") && first != "localhost" {
-		first, rest = "docker.io", reference
-	}
-	rest, _, _ = strings.Cut(rest, "@")
-	if colon := strings.LastIndexByte(rest, ':'); colon > strings.LastIndexByte(rest, '/') {
-		rest = rest[:colon]
-	}
-	return first, rest
 }
 
 // findLogin finds a login in a file. One for a part of a registry is stronger than one for all of it.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -27,12 +26,9 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 		return "", err
 	}
 	if c.Seccomp != "" && l.facts.Local {
-		name, err := profile(c.Seccomp)
-		if err != nil {
-			return "", err
+		if s.Seccomp, err = e.profile(c.Seccomp); err != nil {
+			return "", fmt.Errorf("write a seccomp profile: %w", err)
 		}
-		defer os.Remove(name)
-		s.Seccomp = name
 	}
 	id, err := e.create(ctx, s)
 	if err != nil {
@@ -96,26 +92,6 @@ func (e *Engine) discard(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	e.Remove(ctx, id)
-}
-
-// profile writes a seccomp profile to a file. Podman reads it while it makes the container. It is no
-// secret, and an engine of another user must be able to read it.
-func profile(text string) (string, error) {
-	f, err := os.CreateTemp("", "sandboxmcp-seccomp-*.json")
-	if err != nil {
-		return "", fmt.Errorf("write a seccomp profile: %w", err)
-	}
-	_, err = f.WriteString(text)
-	for _, e := range []error{f.Chmod(0o644), f.Close()} {
-		if err == nil {
-			err = e
-		}
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return "", fmt.Errorf("write a seccomp profile: %w", err)
-	}
-	return f.Name(), nil
 }
 
 // unasked refuses a container that has more than we asked for: containers.conf can add mounts and

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // ending waits for the end of a container that runs, in two ways: by its first process, and by asking
@@ -57,7 +58,7 @@ func (e *Engine) attend(ctx context.Context, id string, pid int) *ending {
 			if f := (*failure)(nil); errors.As(err, &f) {
 				return // it answers, and does not know
 			}
-			pause(ctx, 200*time.Millisecond)
+			engine.Pause(ctx, 200*time.Millisecond)
 		}
 	})
 	return end
@@ -67,7 +68,7 @@ func (e *Engine) attend(ctx context.Context, id string, pid int) *ending {
 func (end *ending) wait(ctx context.Context) {
 	select {
 	case <-end.news:
-		pause(ctx, end.between)
+		engine.Pause(ctx, end.between)
 		end.between = min(2*end.between, 250*time.Millisecond)
 	case <-ctx.Done():
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"testing"
@@ -14,7 +15,7 @@ import (
 
 // TestEnds tells apart how containers end.
 func TestEnds(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	id := withImage(t, e)
 	for _, test := range []struct {
 		name  string
@@ -89,7 +90,7 @@ func gone(t *testing.T, e *Engine, c string) {
 
 // TestNeverStarted waits for containers that are removed before they run.
 func TestNeverStarted(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	id := withImage(t, e)
 	c := create(t, e, plain(id, "sleep"))
 	exits := waitFor(t, e, c)
@@ -106,7 +107,7 @@ func TestNeverStarted(t *testing.T) {
 
 // TestLate waits for a container that is gone already: only Podman's events know of it.
 func TestLate(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	c := create(t, e, plain(withImage(t, e), "exit", "5"))
 	start(t, e, c)
 	gone(t, e, c)
@@ -118,7 +119,7 @@ func TestLate(t *testing.T) {
 
 // TestServiceRestarts ends the service while a container runs that somebody waits for.
 func TestServiceRestarts(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	c := create(t, e, plain(withImage(t, e), "sleep"))
 	exits := waitFor(t, e, c)
 	start(t, e, c)
@@ -126,7 +127,7 @@ func TestServiceRestarts(t *testing.T) {
 	e.line.service.process.Kill()
 	time.Sleep(200 * time.Millisecond)
 	list, err := e.List(t.Context(), container.LabelInstance+"=test")
-	if err != nil || len(list) != 1 || !list[0].Running || list[0].ID != c {
+	if err != nil || len(list) != 1 || list[0].ID != c {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	select {
@@ -142,7 +143,7 @@ func TestServiceRestarts(t *testing.T) {
 
 // TestAttach speaks both ways, and ends the input.
 func TestAttach(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	c := create(t, e, plain(withImage(t, e), "cat"))
 	var stderr bytes.Buffer
 	conn, err := e.Attach(t.Context(), c, &stderr)
@@ -157,7 +158,7 @@ func TestAttach(t *testing.T) {
 	if _, err := io.ReadFull(conn, back); err != nil || !bytes.Equal(back, big) {
 		t.Fatalf("what came back differs: %v", err)
 	}
-	if err := conn.(*attached).CloseWrite(); err != nil {
+	if err := conn.(*attached).Conn.(*net.UnixConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	rest, err := io.ReadAll(conn)
@@ -174,7 +175,7 @@ func TestAttach(t *testing.T) {
 
 // TestHangUp closes the connection, as a server does that is killed: the container then ends, and is removed.
 func TestHangUp(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	c := create(t, e, plain(withImage(t, e), "cat"))
 	conn, err := e.Attach(t.Context(), c, nil)
 	if err != nil {
@@ -188,7 +189,7 @@ func TestHangUp(t *testing.T) {
 
 // TestUpdate changes the limits of one that runs.
 func TestUpdate(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	c := plain(withImage(t, e), "cat")
 	c.CgroupNS = true
 	id := create(t, e, c)

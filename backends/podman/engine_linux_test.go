@@ -26,8 +26,8 @@ import (
 // interferes.
 const image = "localhost/guest:1"
 
-// engine returns one with a service and a store of its own.
-func engine(t *testing.T) *Engine {
+// served returns one with a service and a store of its own.
+func served(t *testing.T) *Engine {
 	t.Helper()
 	return engineIn(t, store(t))
 }
@@ -101,11 +101,12 @@ func guest(t *testing.T) []byte {
 	return data
 }
 
-func pack(t *testing.T, files map[string][]byte) []byte {
+// pack is an archive of files, and of empty ones after them.
+func pack(t *testing.T, files map[string][]byte, last ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	for _, name := range append(slices.Sorted(maps.Keys(files)), last...) {
 		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(files[name]))}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,13 @@
 package podman
 
 import (
-	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // place is where a service of Podman should answer.
@@ -32,6 +32,8 @@ func newEnviron(all []string) environ {
 	return e
 }
 
+func (env environ) get(name string) string { return env[name] }
+
 // find says where Podman should be, by the rules of its own command: the first is to be used if it is named,
 // else the first that answers.
 func (e *Engine) find() ([]place, error) {
@@ -47,22 +49,7 @@ func (e *Engine) find() ([]place, error) {
 	if runtime.GOOS == "windows" {
 		return nil, nil
 	}
-	return []place{{url: "unix://" + e.env.socket(os.Geteuid())}}, nil
-}
-
-// socket is where the service of a user listens.
-func (env environ) socket(uid int) string {
-	if uid == 0 {
-		return "/run/podman/podman.sock"
-	}
-	return filepath.Join(env.runtimeDir(uid), "podman", "podman.sock")
-}
-
-func (env environ) runtimeDir(uid int) string {
-	if dir := env["XDG_RUNTIME_DIR"]; dir != "" {
-		return dir
-	}
-	return fmt.Sprintf("/run/user/%d", uid)
+	return []place{{url: "unix://" + backends.PodmanSocket(e.env.get, os.Geteuid())}}, nil
 }
 
 // path is the file of a unix URL, "" for others.
@@ -86,16 +73,3 @@ func (p place) shown() string {
 
 // ownService is the source of a place where a service of ours listens.
 const ownService = "our own service"
-
-// lookPath finds a program by a PATH that need not be ours.
-func lookPath(path, name string) (string, error) {
-	if strings.Contains(name, "/") {
-		return exec.LookPath(name)
-	}
-	for _, dir := range filepath.SplitList(path) {
-		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(dir) {
-			return found, nil
-		}
-	}
-	return "", fmt.Errorf("find %s: %w", name, exec.ErrNotFound)
-}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // Image implements [container.Engine].
@@ -44,20 +45,9 @@ func (e *Engine) Image(ctx context.Context, reference string) (container.Image, 
 	}
 	return container.Image{
 		ID: "sha256:" + strings.TrimPrefix(found.ID, "sha256:"), Names: found.RepoTags,
-		Digest: digest(found.RepoDigests), Arch: found.Architecture, Env: found.Config.Env,
+		Digest: engine.Digest(reference, found.RepoDigests), Arch: found.Architecture, Env: found.Config.Env,
 		Volumes: slices.Sorted(maps.Keys(found.Config.Volumes)), Labels: labels, Size: found.Size, Created: found.Created,
 	}, nil
-}
-
-// digest is the first that a registry can know: Podman gives one to what was made here, too, under
-// the name localhost.
-func digest(all []string) string {
-	for _, d := range all {
-		if !strings.HasPrefix(d, "localhost/") {
-			return d
-		}
-	}
-	return ""
 }
 
 // Images implements [container.Engine].

@@ -20,7 +20,7 @@ import (
 )
 
 func TestImages(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	id := withImage(t, e)
 	for _, reference := range []string{image, "guest:1", id, strings.TrimPrefix(id, "sha256:")} {
 		i, err := e.Image(t.Context(), reference)

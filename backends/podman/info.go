@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // hostInfo is the part of GET /libpod/info that we go by.
 type hostInfo struct {
 	Host struct {
 		Arch              string
-		OS                string
 		Hostname          string
 		Kernel            string
 		MemTotal          int64
@@ -64,7 +64,6 @@ func (e *Engine) learn(ctx context.Context, l *line) (facts, error) {
 	}
 	f := facts{Info: container.Info{
 		Version:  h.Version.Version,
-		API:      api,
 		Address:  l.place.shown(),
 		Rootless: h.Host.Security.Rootless,
 		UserNS:   h.Host.Security.Rootless,
@@ -73,8 +72,10 @@ func (e *Engine) learn(ctx context.Context, l *line) (facts, error) {
 		CgroupV2: h.Host.CgroupVersion == "v2",
 		Runtime:  h.Host.OCIRuntime.Name,
 		Arch:     h.Host.Arch,
-		OS:       h.Host.OS,
 	}}
+	for _, m := range h.Host.IDMappings.UIDMap {
+		f.Users += m.Size
+	}
 	if l.place.source == ownService {
 		f.Address = "a service of our own"
 	}
@@ -107,9 +108,9 @@ func (f *facts) chooseRuntime(env environ) {
 	if !f.Local || !hybrid() {
 		return
 	}
-	_, err := lookPath(env["PATH"], "crun")
+	_, err := engine.Program(env["PATH"], "crun")
 	crun := err == nil
-	_, err = lookPath(env["PATH"], "runc")
+	_, err = engine.Program(env["PATH"], "runc")
 	runc := err == nil
 	switch {
 	case f.Runtime != "crun" && crun:

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // inspected is the part of a container's description that we go by.
@@ -39,7 +40,7 @@ func (s state) begun() bool {
 func (s state) ended() (container.Exit, bool) {
 	switch s.Status {
 	case "stopped", "exited", "removing":
-		return container.Exit{Code: s.ExitCode, OOM: s.OOMKilled, Why: s.Error}, true
+		return container.Exit{Code: s.ExitCode, OOM: s.OOMKilled, Why: engine.Plain(s.Error)}, true
 	}
 	return container.Exit{}, false
 }

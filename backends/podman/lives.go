@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // lives are the containers that this process made and has not removed: they say when a container was
@@ -70,7 +72,7 @@ func (l *life) wait(ctx context.Context) {
 	select {
 	case <-started:
 	case <-l.removed:
-		pause(ctx, 5*time.Millisecond)
+		engine.Pause(ctx, 5*time.Millisecond)
 	case <-ctx.Done():
 	case <-time.After(often):
 	}

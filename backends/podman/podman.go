@@ -20,14 +20,17 @@ type Config struct {
 	// Service is the program podman, and global arguments for it: a service of our own is started
 	// from it, whatever else answers. If nil, that is only done where nothing answers.
 	Service []string
+	// Folder is where a file for the engine will be, which stays. "" is a temporary folder.
+	Folder string
 }
 
 // Engine is Podman. It implements [container.Engine].
 type Engine struct {
 	config Config
 	env    environ
-	gate   chan struct{} // holds a token while somebody connects or closes; guards line and closed
+	gate   chan struct{} // holds a token while somebody connects or closes; guards line, temp and closed
 	line   *line
+	temp   string // a folder, if one was needed
 	closed bool
 	lives  lives
 }
@@ -36,7 +39,8 @@ var _ container.Engine = (*Engine)(nil)
 
 // New returns the engine. Nothing is connected before it is used.
 func New(c Config) container.Engine {
-	// The library says on our standard error what it returns as an error, too.
+	// The library warns of services by way of logrus's global logger, and nothing else of ours uses that: its lines would
+	// stand between ours on standard error, and we say ourselves what matters to us.
 	logrus.SetOutput(io.Discard)
 	if c.Environ == nil {
 		c.Environ = os.Environ()
@@ -56,6 +60,10 @@ func (e *Engine) Close() error {
 	if e.line != nil {
 		e.line.close()
 		e.line = nil
+	}
+	if e.temp != "" {
+		defer func() { e.temp = "" }()
+		return os.RemoveAll(e.temp)
 	}
 	return nil
 }

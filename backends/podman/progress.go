@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // follow reads what Podman says while it works, a JSON object after the other, and gives lines to
@@ -24,7 +25,7 @@ func follow(from io.Reader, progress func(line string)) error {
 			return fmt.Errorf("read podman's answer: %w", err)
 		}
 		if report.Error != "" {
-			failed = errors.New(report.Error)
+			failed = errors.New(shorten(report.Error))
 		}
 		pieces := strings.FieldsFunc(rest+report.Stream+"\x00", func(r rune) bool { return r == '\n' || r == '\r' })
 		rest = strings.TrimSuffix(pieces[len(pieces)-1], "\x00")
@@ -36,15 +37,9 @@ func follow(from io.Reader, progress func(line string)) error {
 	return failed
 }
 
-// say gives a line to people, without what a terminal would obey.
+// say gives a line to people.
 func say(progress func(line string), line string) {
-	line = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, line))
-	if line != "" && progress != nil {
+	if line = engine.Plain(line); line != "" && progress != nil {
 		progress(line)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // Remove implements [container.Engine]. Podman's own removal, when a container has ended, can be under
@@ -29,7 +30,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 			e.lives.end(id)
 			return nil
 		}
-		pause(ctx, wait)
+		engine.Pause(ctx, wait)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -50,8 +51,6 @@ func failedFor(err error) *failure {
 func (e *Engine) List(ctx context.Context, label string) ([]container.Listed, error) {
 	var found []struct {
 		ID     string
-		Names  []string
-		State  string
 		Labels map[string]string
 	}
 	err := e.call(ctx, request{method: http.MethodGet, path: "/containers/json", again: true, query: url.Values{
@@ -62,11 +61,7 @@ func (e *Engine) List(ctx context.Context, label string) ([]container.Listed, er
 	}
 	var list []container.Listed
 	for _, f := range found {
-		l := container.Listed{ID: f.ID, Running: f.State == "running" || f.State == "paused", Labels: f.Labels}
-		if len(f.Names) > 0 {
-			l.Name = f.Names[0]
-		}
-		list = append(list, l)
+		list = append(list, container.Listed{ID: f.ID, Labels: f.Labels})
 	}
 	return list, nil
 }

@@ -9,9 +9,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // api is the version that is spoken: the oldest that every service from 4.0 to 5.x knows, so that all answer in
@@ -68,10 +69,8 @@ func (e *Engine) send(ctx context.Context, r request) (*http.Response, error) {
 	if !transient(ctx, err) || r.body != nil || !r.again && !neverSent(err) {
 		return res, err
 	}
-	select {
-	case <-ctx.Done():
+	if !engine.Pause(ctx, 200*time.Millisecond) {
 		return nil, err
-	case <-time.After(200 * time.Millisecond):
 	}
 	return e.sendOnce(ctx, r)
 }
@@ -141,21 +140,22 @@ func refused(res *http.Response) error {
 		f.message = shorten(says.Message)
 	} else {
 		f.plain = true
-		f.message = shorten(strings.TrimSpace(string(data)))
+		f.message = shorten(string(data))
 	}
 	if f.message == "" {
-		f.message = res.Status
+		f.message = engine.Plain(res.Status)
 	}
 	return f
 }
 
-// shorten keeps the end of what Podman says, where the cause is: some of its errors show whole structures.
+// shorten makes a line for people of what Podman says. It keeps the end, where the cause is: some of its errors
+// show whole structures.
 func shorten(message string) string {
 	const most = 600
 	if len(message) > most {
-		message = "..." + strings.ToValidUTF8(message[len(message)-most:], "")
+		return "..." + engine.Plain(message[len(message)-most:])
 	}
-	return message
+	return engine.Plain(message)
 }
 
 // transient says whether an error is one of the connection, or of a service that is about to be there.

@@ -1,18 +1,14 @@
 package podman
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-)
 
-// seeded is a file that is written into a volume after all others: without it, somebody was killed
-// on the way, and the volume is filled again.
-const seeded = ".sandboxmcp-complete"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
+)
 
 // Seed implements [container.Engine]. Podman before 5.6 can fill a volume only through a container, which is made for it and never
 // started. The volume's name should have the hash of the archive in it.
@@ -40,21 +36,12 @@ func (e *Engine) seed(ctx context.Context, name string, labels map[string]string
 	defer e.discard(id)
 	mark := request{
 		method: http.MethodHead, path: "/containers/" + url.PathEscape(id) + "/archive", again: true,
-		query: url.Values{"path": {inside + "/" + seeded}},
+		query: url.Values{"path": {inside + "/" + container.SeedEnd}},
 	}
 	if err := e.call(ctx, mark, nil); err == nil || !isGone(err) {
 		return err
 	}
-	if err := e.put(ctx, id, inside, archive); err != nil {
-		return err
-	}
-	var last bytes.Buffer
-	w := tar.NewWriter(&last)
-	w.WriteHeader(&tar.Header{Name: seeded, Typeflag: tar.TypeReg, Mode: 0o444})
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return e.put(ctx, id, inside, &last)
+	return e.put(ctx, id, inside, archive)
 }
 
 // makeVolume makes one, unless it is there.

@@ -17,9 +17,9 @@ import (
 
 // TestSeed fills a volume, also one that somebody left half-filled, and shows it to a container.
 func TestSeed(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	id := withImage(t, e)
-	archive := pack(t, map[string][]byte{"bin/one": []byte("whole"), "bin/two": []byte("whole")})
+	archive := pack(t, map[string][]byte{"bin/one": []byte("whole"), "bin/two": []byte("whole")}, container.SeedEnd)
 	labels := map[string]string{container.LabelSeed: "1"}
 	const name = "podman-test-seed"
 	ask(t, e, http.MethodGet, "/_ping", nil)
@@ -46,6 +46,20 @@ func TestSeed(t *testing.T) {
 	if list, err := e.List(t.Context(), container.LabelSeed); err != nil || len(list) > 0 {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
+	// If somebody removes it, and the engine puts an empty one in its place, it is filled again.
+	ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
+	c = plain(id, "facts")
+	c.Binds = []container.Bind{{Host: name, Inside: "/seed"}}
+	if out, _, _ := run(t, e, c); unmarshal(t, out)["/seed/bin/one"] == "whole" {
+		t.Error("the volume is not empty")
+	}
+	if err := e.Seed(t.Context(), name, labels, bytes.NewReader(archive), id); err != nil {
+		t.Fatal(err)
+	}
+	c.Name += "-filled"
+	if out, _, _ := run(t, e, c); unmarshal(t, out)["/seed/bin/one"] != "whole" {
+		t.Error("the volume was not filled again")
+	}
 	ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
 }
 
@@ -55,7 +69,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
 
 // TestNoGPU refuses where Podman knows of no GPU, and leaves no container.
 func TestNoGPU(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	c := plain(withImage(t, e), "exit", "0")
 	c.GPUs = []string{"0"}
 	_, err := e.Create(t.Context(), c)
@@ -70,7 +84,7 @@ func TestNoGPU(t *testing.T) {
 
 // TestTwice makes a container whose name is taken: that is an error, and the other one stays.
 func TestTwice(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	c := plain(withImage(t, e), "sleep")
 	create(t, e, c)
 	if _, err := e.Create(t.Context(), c); err == nil {
@@ -83,7 +97,7 @@ func TestTwice(t *testing.T) {
 
 // TestTricks makes a container of an image whose /etc leads elsewhere: what we write stays inside.
 func TestTricks(t *testing.T) {
-	e := engine(t)
+	e := served(t)
 	outside := t.TempDir()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

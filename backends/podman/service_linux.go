@@ -1,7 +1,6 @@
 package podman
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -10,13 +9,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // service is a Podman of our own, which listens for us alone and ends with us. Containers have parents of their
@@ -25,12 +24,12 @@ type service struct {
 	process *os.Process
 	socket  int // O_PATH: nothing of it is left in the file system
 	ended   chan struct{}
-	words   tail // what it said on its standard error
+	words   engine.Tail // what it said on its standard error
 }
 
 // serve starts one.
 func (e *Engine) serve(ctx context.Context, command []string) (*service, error) {
-	program, err := lookPath(e.env["PATH"], command[0])
+	program, err := engine.Program(e.env["PATH"], command[0])
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +41,7 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	socket := filepath.Join(dir, "podman.sock")
 	args := slices.Clone(command[1:])
 	if hybrid() && !slices.Contains(args, "--runtime") {
-		if _, err := lookPath(e.env["PATH"], "runc"); err == nil {
+		if _, err := engine.Program(e.env["PATH"], "runc"); err == nil {
 			args = append(args, "--runtime", "runc")
 		}
 	}
@@ -116,15 +115,20 @@ func (s *service) alive() bool {
 	}
 }
 
-// end asks it to end, and then makes it.
+// end asks it to end, and then makes it. A rootless one is two processes of one group: the second, in the user
+// namespace, may outlive the first.
 func (s *service) end() {
-	s.process.Signal(syscall.SIGTERM)
+	group := -s.process.Pid
+	syscall.Kill(group, syscall.SIGTERM)
 	select {
 	case <-s.ended:
 	case <-time.After(5 * time.Second):
-		s.process.Kill()
-		<-s.ended
 	}
+	for begun := time.Now(); syscall.Kill(group, 0) == nil && time.Since(begun) < time.Second/4; {
+		time.Sleep(5 * time.Millisecond)
+	}
+	syscall.Kill(group, syscall.SIGKILL)
+	<-s.ended
 	if s.socket >= 0 {
 		unix.Close(s.socket)
 		s.socket = -1
@@ -147,26 +151,4 @@ func (env environ) without(names ...string) []string {
 		}
 	}
 	return list
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	data []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.data = append(t.data, p...)
-	if most := 2000; len(t.data) > most {
-		t.data = slices.Clone(t.data[len(t.data)-most:])
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.data))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // spec is the part of Podman's SpecGenerator that we send. What it leaves out, an older service's default
@@ -90,10 +91,12 @@ type rlimit struct {
 	Soft uint64 `json:"soft"`
 }
 
-// processes is how many a container's user may have, in all containers: the limit that counts is in
-// Resources. If nothing is said, Podman asks for 1048576, which fails where its own limit is lower; and its service lowers
-// its own to the kernel's pid_max.
-const processes = 1 << 14
+// rlimits are those of a container's processes. If nothing is said, Podman asks for 1048576 processes, which fails
+// where its own limit is lower.
+func rlimits(files uint64) []rlimit {
+	processes := engine.Processes()
+	return []rlimit{{Type: "core"}, {"nofile", files, files}, {"nproc", processes, processes}}
+}
 
 // resources are those of the OCI runtime specification.
 type resources struct {

@@ -16,7 +16,8 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	err := e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/start"}, nil)
 	if transient(ctx, err) {
 		var is inspected
-		if e.call(ctx, inspect(id), &is) == nil && is.State.begun() {
+		looked := e.call(ctx, inspect(id), &is)
+		if looked == nil && is.State.begun() || isGone(looked) { // it has ended already, and was removed
 			err = nil
 		}
 	}

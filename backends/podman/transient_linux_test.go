@@ -80,7 +80,7 @@ func (c *cutter) count() int {
 // TestHangUps loses answers: what does no harm is asked again, once, a container is made once, and
 // never started twice.
 func TestHangUps(t *testing.T) {
-	real := engine(t)
+	real := served(t)
 	id := withImage(t, real)
 	e, cut := behind(t, real)
 	if _, err := e.Info(t.Context()); err != nil {

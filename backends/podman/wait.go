@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // patience is how long a service may be away while somebody waits for a container, which lives on.
@@ -38,7 +39,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 		case errors.Is(err, errClosed), err != nil && time.Since(answered) > patience:
 			return container.Exit{}, fmt.Errorf("wait for a container: %w", err)
 		case err != nil:
-			pause(ctx, 200*time.Millisecond)
+			engine.Pause(ctx, 200*time.Millisecond)
 			continue
 		case is.State.begun():
 			if end == nil {
@@ -49,12 +50,5 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 			life.wait(ctx)
 		}
 		answered = time.Now()
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

@@ -48,7 +48,8 @@ type cgroup struct {
 	paths   map[string]string
 	manager cg.Manager
 	opened  []*os.File
-	seen    bool // not ours: the container's, which is only looked at
+	seen    bool     // not ours: the container's, which is only looked at
+	limits  []string // of seen: the controllers that limit something
 }
 
 // find looks, once, for a place below our own cgroup where we may make others.
@@ -340,10 +341,19 @@ func (g *cgroup) anonymous() int64 {
 
 // detail says what the layer is, for Containment.
 func (g *cgroup) detail() string {
-	if g.v2() {
-		return "v2: " + strings.Join(controllers, " ")
+	limits := controllers
+	if g.seen {
+		limits = g.limits
 	}
-	return "v1: " + strings.Join(controllers, " ")
+	if g.v2() {
+		return "v2: " + strings.Join(limits, " ")
+	}
+	return "v1: " + strings.Join(limits, " ")
+}
+
+// keeps says whether a controller's limit is the cgroup's to keep.
+func (g *cgroup) keeps(controller string) bool {
+	return g != nil && (!g.seen || slices.Contains(g.limits, controller))
 }
 
 // holds reads back from the kernel whether process pid is in the cgroup.

@@ -14,33 +14,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// maxListen leaves room for the other descriptors that PID 1 hands over.
-const maxListen = launch.MaxFiles - 8
+// A message has room for the sockets and for the other descriptors that PID 1 hands over.
+const _ = uint(launch.MaxFiles - 8 - backends.MostSockets)
 
 // checkListen refuses sockets that can't be: without a network namespace they would be the host's.
 func checkListen(spec backends.Spec, weak bool) error {
-	ports := slices.Concat(spec.Listen, spec.Gateway)
-	all := len(ports)
-	if len(spec.Gateway) > 0 {
-		all += 2
-	}
-	switch {
-	case all == 0:
-		return nil
-	case weak:
+	if weak && len(spec.Listen)+len(spec.Gateway) > 0 {
 		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
-	case all > maxListen:
-		return &backends.Refusal{Reason: fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), maxListen-2), Remedy: "allow fewer ports"}
 	}
-	for i, port := range ports {
-		if port < 1 || port > 65535 {
-			return fmt.Errorf("%d is no port", port)
-		}
-		if port == backends.DNSPort && len(spec.Gateway) > 0 || slices.Contains(ports[:i], port) {
-			return &backends.Refusal{Reason: fmt.Sprintf("port %d is taken inside", port), Remedy: "leave that port out"}
-		}
-	}
-	return nil
+	return backends.CheckPorts(spec)
 }
 
 // inside is a socket to open in the sandbox's network namespace, and what becomes of it.

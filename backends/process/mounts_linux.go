@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,52 +15,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// reserved are places inside that no mount may take or cover.
-var reserved = append([]string{"/", "/proc", "/dev", "/sys", "/run", "/tmp", workspace}, systemFolders...)
-
-// systemFolders are the operating system's own; what is in them can't be covered either.
-var systemFolders = append(slices.Clone(shownFolders), "/etc")
-
-// shownFolders are shown as they are.
-var shownFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
-
-// checkMounts refuses requests that can't be shown where they ask to be.
-func checkMounts(spec backends.Spec) error {
-	const most = 24 // each writable one takes a descriptor along, of which a message holds 32
-	if len(spec.Mounts) > most {
-		return &backends.Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), most), Remedy: "mount a folder above them"}
+// checkMounts refuses requests that can't be shown where they ask to be, and returns spec with all links on
+// the host followed.
+func checkMounts(spec backends.Spec) (backends.Spec, error) {
+	if err := backends.CheckPlaces(spec); err != nil {
+		return spec, err
 	}
 	for _, m := range spec.Mounts {
-		if err := checkHost(m.Host); err != nil {
-			return err
-		}
-		switch {
-		case !path.IsAbs(m.Inside) || path.Clean(m.Inside) != m.Inside || strings.ContainsRune(m.Inside, 0):
-			return refuseMount(m.Inside, "is not an absolute, clean path")
-		case slices.Contains(reserved, m.Inside), under(m.Inside, "/proc"), under(m.Inside, "/dev"), under(m.Inside, "/sys"), under(m.Inside, "/run"):
-			return refuseMount(m.Inside, "is the sandbox's own")
-		case slices.ContainsFunc(systemFolders, func(dir string) bool { return under(m.Inside, dir) }):
-			return refuseMount(m.Inside, "lies in a folder of the system, which is read-only")
-		case spec.Workspace.Host != "" && under(m.Inside, workspace):
-			return refuseMount(m.Inside, "lies in the host's workspace, where a folder would have to be made for it")
-		case slices.ContainsFunc(spec.Mounts, func(o backends.Mount) bool { return under(m.Inside, o.Inside) }):
-			return refuseMount(m.Inside, "lies in another mount, where what is on the host would decide where it leads")
-		case count(spec.Mounts, m.Inside) > 1:
-			return refuseMount(m.Inside, "is named twice")
-		case spec.Profile == "landlock" && m.Host != m.Inside:
-			return refuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")
+		if spec.Profile == "landlock" && m.Host != m.Inside {
+			return spec, backends.RefuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")
 		}
 	}
-	if spec.Workspace.Host == "" {
-		return nil
-	}
-	if err := checkHost(spec.Workspace.Host); err != nil {
-		return err
-	}
-	if info, err := os.Stat(spec.Workspace.Host); err != nil || !info.IsDir() {
-		return refuseMount(spec.Workspace.Host, "is not a folder")
-	}
-	return nil
+	return backends.Shown(spec)
 }
 
 // checkRuntime refuses mounts that meet the interpreter's own folders and links.
@@ -70,49 +34,19 @@ func (s *sandbox) checkRuntime(asked []backends.Mount) error {
 	for _, m := range asked {
 		for _, prefix := range s.runtime.Prefixes {
 			if m.Inside == prefix || under(m.Inside, prefix) {
-				return refuseMount(m.Inside, "lies in the interpreter's own folder "+prefix)
+				return backends.RefuseMount(m.Inside, "lies in the interpreter's own folder "+prefix)
 			}
 		}
 		for link := range s.runtime.Links {
 			if m.Inside == link || under(link, m.Inside) || under(m.Inside, link) {
-				return refuseMount(m.Inside, "meets the interpreter's own link "+link)
+				return backends.RefuseMount(m.Inside, "meets the interpreter's own link "+link)
 			}
 		}
-	}
-	return nil
-}
-
-func count(mounts []backends.Mount, inside string) (n int) {
-	for _, m := range mounts {
-		if m.Inside == inside {
-			n++
-		}
-	}
-	return n
-}
-
-func checkHost(host string) error {
-	if !filepath.IsAbs(host) || filepath.Clean(host) != host {
-		return refuseMount(host, "is not an absolute, clean path")
-	}
-	if host == "/" || under(host, "/proc") || host == "/proc" {
-		return refuseMount(host, "would show the whole host")
-	}
-	info, err := os.Stat(host)
-	if err == nil && info.IsDir() {
-		err = unix.Access(host, unix.R_OK|unix.X_OK)
-	}
-	if err != nil {
-		return refuseMount(host, "can't be shown: "+err.Error())
 	}
 	return nil
 }
 
 func under(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }
-
-func refuseMount(name, why string) error {
-	return &backends.Refusal{Reason: fmt.Sprintf("mount: %q %s", name, why), Remedy: "choose another path for --mount or --workspace"}
-}
 
 // owned is a host path that the sandbox's user may write, although on the host somebody else owns it.
 type owned struct {

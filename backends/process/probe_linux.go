@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,13 +23,13 @@ var noLandlock = &backends.Refusal{
 // what the host gives, and closes it.
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
-	for _, language := range []string{"python", "node", "shell", "r"} {
+	for _, language := range backends.Languages {
 		p.Runtimes = append(p.Runtimes, b.probeRuntime(ctx, language))
 	}
 	result, err := b.try(ctx, spec)
 	if err != nil {
 		p.Why = err.Error()
-		p.Layers = missing(err)
+		p.Layers = backends.NotTried(err)
 		return p, nil
 	}
 	for _, l := range result.Contained.Layers {
@@ -53,23 +52,6 @@ func (b *Backend) try(ctx context.Context, spec backends.Spec) (backends.Result,
 	}
 	defer s.Close()
 	return s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", ":"}}, backends.Streams{})
-}
-
-// missing says of each layer whether it can be had, after a sandbox could not be started for err.
-func missing(err error) []backends.LayerProbe {
-	var refusal *backends.Refusal
-	if !errors.As(err, &refusal) {
-		refusal = &backends.Refusal{Reason: err.Error()}
-	}
-	var list []backends.LayerProbe
-	for _, name := range append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit) {
-		l := backends.LayerProbe{Layer: backends.Layer{Name: name, Detail: "not tried"}}
-		if name == refusal.Layer {
-			l.Detail, l.Remedy = refusal.Reason, refusal.Remedy
-		}
-		list = append(list, l)
-	}
-	return list
 }
 
 func (b *Backend) probeRuntime(ctx context.Context, language string) backends.Runtime {

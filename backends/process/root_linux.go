@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
 // Folders of the sandbox.
 const (
-	workspace = "/workspace"
+	workspace = backends.Workspace
 	// newRoot is where the new root is furnished. Any folder of the host would do, but what lies
 	// below it can't be a mount's source any more, and nothing below /proc ever is one.
 	newRoot = "/proc"
@@ -133,7 +134,7 @@ func (r *root) same(at string) {
 
 // system shows the operating system's own folders.
 func (r *root) system() {
-	for _, dir := range shownFolders {
+	for _, dir := range backends.SystemFolders {
 		r.same(dir)
 	}
 	for _, dir := range []string{"/home", "/mnt", "/opt", "/root", "/run", "/srv", "/var"} {
@@ -218,17 +219,15 @@ func (r *root) etc() {
 	for _, name := range etcNames() {
 		r.same("/etc/" + name)
 	}
-	for name, content := range etcFiles {
-		r.write(newRoot+"/etc/"+name, content, unix.O_CREAT, 0o644)
+	for _, files := range []map[string]string{etcFiles, backends.Etc(insideID, insideID)} {
+		for name, content := range files {
+			r.write(newRoot+"/etc/"+name, content, unix.O_CREAT, 0o644)
+		}
 	}
 }
 
 var etcFiles = map[string]string{
-	"passwd":        "root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:1000:1000:sandbox:/workspace:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-	"group":         "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n",
 	"hostname":      "sandbox\n",
-	"hosts":         "127.0.0.1 localhost sandbox\n::1 localhost\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
-	"resolv.conf":   "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
 	"machine-id":    "",
 }

@@ -99,8 +99,8 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error) {
 	s := &sandbox{
 		backend: b, id: spec.ID, keep: spec.Keep, require: spec.Require,
-		limits: spec.Limits.WithDefaults(), host: spec.Workspace,
-		lives: map[int32]*life{}, starts: make(chan report, 8), gone: make(chan struct{}),
+		limits: spec.Limits.WithDefaults(),
+		lives:  map[int32]*life{}, starts: make(chan report, 8), gone: make(chan struct{}),
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits
@@ -122,13 +122,16 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	if b.landlockABI == 0 && !s.boxed {
 		return nil, noLandlock
 	}
-	if err := checkMounts(spec); err != nil && !s.boxed { // or else whoever made the container has checked
-		return nil, err
+	var err error
+	if !s.boxed { // or else whoever made the container has checked
+		if spec, err = checkMounts(spec); err != nil {
+			return nil, err
+		}
 	}
+	s.host = spec.Workspace
 	if err := checkListen(spec, s.weak); err != nil {
 		return nil, err
 	}
-	var err error
 	var missing *runtimes.Missing
 	if s.runtime, err = b.runtime(ctx, spec.Language); errors.As(err, &missing) {
 		return nil, &backends.Refusal{Reason: "no " + missing.Language + ": " + missing.Reason, Remedy: missing.Remedy}
@@ -149,7 +152,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 		return nil, err
 	}
 	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
-	s.tasks = tasks(spec.Language, s.limits.Processes)
+	s.tasks = uint64(backends.Tasks(spec.Language, s.limits.Processes))
 	if s.boxed {
 		s.dir, s.tmp = workspace, "/tmp"
 	}
@@ -161,26 +164,19 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	return s, nil
 }
 
-// tasks is how many threads may live at once: the processes that the limit grants, PID 1, and
-// what the interpreter starts for itself. That is V8's and libuv's pools for node, and as much for
-// a shell, which is there to start other interpreters.
-func tasks(language string, processes int) uint64 {
-	own := map[string]int{"node": 20, "shell": 20, "python": 1, "r": 8}[language]
-	return uint64(processes + own + 1)
-}
-
 // start has PID 1 furnish the sandbox.
 func (s *sandbox) start(ctx context.Context) (err error) {
 	if s.birth, err = s.backend.nursery.take(ctx, s.weak || s.boxed); err != nil {
 		return err
 	}
+	s.checkCgroup()
 	if err := s.satisfies(s.promised()); err != nil {
 		return err
 	}
 	if err := s.cgroup.limit(s.limits, int64(s.tasks)); err != nil {
 		return err
 	}
-	if s.cgroup == nil {
+	if !s.cgroup.keeps("cpu") {
 		s.cpus = pick(s.limits.CPU)
 	}
 	if err := s.backend.filters.prepare(s.filterKind()); err != nil {

@@ -53,7 +53,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 			next.Processes = l.Processes
 		}
 	}
-	if err := s.cgroup.limit(next, int64(tasks(s.runtime.Name, next.Processes))); err != nil {
+	if err := s.cgroup.limit(next, int64(backends.Tasks(s.runtime.Name, next.Processes))); err != nil {
 		return s.inForce, err
 	}
 	s.inForce = next

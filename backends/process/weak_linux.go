@@ -11,6 +11,8 @@ import (
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // weakSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user
@@ -138,7 +140,7 @@ func weakRules(s *sandbox) []rule {
 	if s.host.Host != "" && !s.host.Write {
 		rules[0].access = fsRead
 	}
-	for _, dir := range shownFolders {
+	for _, dir := range backends.SystemFolders {
 		rules = append(rules, rule{dir, fsRead})
 	}
 	for _, name := range etcNames() {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -92,7 +91,7 @@ func CheckImage(text string) error {
 	case strings.Contains(text, "://"):
 		return fmt.Errorf("%.200q is no reference of an image: leave out what stands before the host", text)
 	}
-	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim, ghcr.io/me/python:1 or python@sha256:...", text)
+	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim or ghcr.io/me/python:1, or one with a digest", text)
 }
 
 // engine is where an engine answers.
@@ -138,9 +137,6 @@ func binary(key string, of func(*Config) *string) setting {
 	}, func(c *Config) string { return cmp.Or(*of(c), Found) }}
 }
 
-// reserved begins the names of labels that are ours: whoever set them could have containers removed.
-const reserved = "sandboxmcp."
-
 func labels(key string, of func(*Config) *[]string) setting {
 	return setting{key, "", func(c *Config, v value) error {
 		if v.list && len(v.words) == 0 {
@@ -157,8 +153,6 @@ func labels(key string, of func(*Config) *[]string) setting {
 			switch {
 			case !ok || name == "" || strings.ContainsAny(name, " \t\n\x00"):
 				return fmt.Errorf("%.200q is not of the form KEY=VALUE", label)
-			case strings.HasPrefix(name, reserved):
-				return fmt.Errorf("labels that begin with %s are our own: call %.200q something else", reserved, name)
 			case slices.Contains(seen, name):
 				return fmt.Errorf("label %.200q is listed twice", name)
 			}
@@ -180,7 +174,7 @@ func gpus(key string, of func(*Config) *[]string) setting {
 		}
 		words, err := v.names()
 		if err == nil {
-			*of(c), err = ParseGPUs(strings.Join(words, ","))
+			*of(c) = SplitGPUs(strings.Join(words, ","))
 		}
 		return err
 	}, func(c *Config) string {
@@ -191,25 +185,15 @@ func gpus(key string, of func(*Config) *[]string) setting {
 	}}
 }
 
-var gpuIndex = regexp.MustCompile(`^(0|[1-9][0-9]?)$`)
-
-// ParseGPUs reads "all", "none", or indices such as "0,1". None at all are an empty list, not nil.
-func ParseGPUs(text string) ([]string, error) {
-	switch text {
-	case None:
-		return []string{}, nil
-	case "all":
-		return []string{"all"}, nil
+// SplitGPUs reads a list such as "0,1", "all", or "none", which is an empty list and not nil. What no container
+// can have is for whoever makes one to say.
+func SplitGPUs(text string) []string {
+	if text == None {
+		return []string{}
 	}
 	all := strings.Split(text, ",")
-	for i, index := range all {
-		all[i] = strings.TrimSpace(index)
-		if !gpuIndex.MatchString(all[i]) {
-			return nil, fmt.Errorf("%.100q names no graphics processors: write all, %s, or indices such as 0,1", text, None)
-		}
-		if slices.Contains(all[:i], all[i]) {
-			return nil, fmt.Errorf("graphics processor %s is listed twice", all[i])
-		}
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
 	}
-	return all, nil
+	return all
 }

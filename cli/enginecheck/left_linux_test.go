@@ -56,7 +56,7 @@ func (s *scene) env() []string {
 }
 
 // things are what runs leave if nobody cleans up: containers, volumes and mounts of the engine, and network
-// namespaces; and if files is set what lies where containers' sockets are. A volume with our binary stays on purpose.
+// namespaces; and if files is set what lies where containers' sockets are, and temporary files. A volume with our binary stays on purpose.
 func (s *scene) things(t testing.TB, files bool) []string {
 	t.Helper()
 	all := enginetest.Everything(t, s.url)
@@ -64,7 +64,7 @@ func (s *scene) things(t testing.TB, files bool) []string {
 	all = append(all, named...)
 	if files {
 		filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && filepath.Base(filepath.Dir(path)) == "c" {
+			if err == nil && (filepath.Base(filepath.Dir(path)) == "c" || strings.HasPrefix(filepath.Base(path), "sandboxmcp-")) {
 				all = append(all, path)
 			}
 			return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // host runs the operator's own package manager, to ask for its configuration.
@@ -23,13 +24,13 @@ type host struct {
 // askTime is how long a package manager may take to say how it is configured.
 const askTime = 20 * time.Second
 
-// run returns what a program says. It gets our environment, in which a part of the configuration is.
+// run returns what a program says. It gets our environment, in which a part of the configuration is, but no secrets.
 func (h host) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = h.dir
-	cmd.Env = append(os.Environ(), "COLUMNS=1000", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1",
+	cmd.Env = append(vault.WithoutSecrets(os.Environ()), "COLUMNS=1000", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1",
 		"npm_config_update_notifier=false")
 	cmd.WaitDelay = time.Second
 	var out, trouble bytes.Buffer

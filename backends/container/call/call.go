@@ -17,6 +17,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
+// Where the container has our binary, and the socket on which the server waits.
+const (
+	Home       = "/.sandboxmcp"        // ours
+	InitPath   = Home + "/init"        // the binary; that it is called so makes it take over
+	SocketPath = Home + "/line/socket" // gone when the init has connected
+)
+
 // Facts are what an init sees of its container. The server believes them as far as they are about the
 // container before any program ran in it.
 type Facts struct {
@@ -29,10 +36,9 @@ type Facts struct {
 	Hostname   string
 	CgroupRoot bool   // it sees its own cgroup as the root of all
 	Cgroup     string // what counts: "v1: memory pids cpu", "v2: ..."; "" if no limit can be read
-	Landlock   int    // ABI, 0 for none
 	Seccomp    bool   // a filter is in force already
 	NoNewPrivs bool
-	Caps       string           // effective, as /proc/self/status has it
+	Caps       uint64           // what is in any of its five sets of capabilities
 	Runtime    backends.Runtime // the interpreter of the language it was asked about
 }
 

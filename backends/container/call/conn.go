@@ -19,11 +19,10 @@ type conn struct {
 	in            *unchunk
 	left          func()
 
-	mu      sync.Mutex // of reading
-	ended   atomic.Bool
-	dmu     sync.Mutex // of its deadline
-	shut    atomic.Bool
-	leaving sync.Once
+	mu    sync.Mutex // of reading
+	ended atomic.Bool
+	dmu   sync.Mutex // of its deadline
+	shut  atomic.Bool
 }
 
 // Read implements [net.Conn].

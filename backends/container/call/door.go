@@ -43,6 +43,9 @@ const maxOpen = 2 * mostConns
 func (s *sandbox) accept(session *yamux.Session) error {
 	for {
 		stream, err := session.AcceptStream()
+		if errors.Is(err, yamux.ErrSessionShutdown) {
+			_, err = session.AcceptStream() // which says why, where a stream that just came did not
+		}
 		if err != nil {
 			return err
 		}

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // failure is an error that travels. Its kind stays what somebody decides by.
@@ -35,7 +34,7 @@ func failureOf(err error) *failure {
 	if err == nil {
 		return nil
 	}
-	f := &failure{Text: plain(err.Error())}
+	f := &failure{Text: engine.Plain(err.Error())}
 	if errors.As(err, &f.Refusal) {
 		return f
 	}
@@ -54,9 +53,9 @@ func (f *failure) err() error {
 		return nil
 	}
 	if r := f.Refusal; r != nil {
-		return &backends.Refusal{Layer: plain(r.Layer), Reason: plain(r.Reason), Remedy: plain(r.Remedy)}
+		return &backends.Refusal{Layer: engine.Plain(r.Layer), Reason: engine.Plain(r.Reason), Remedy: engine.Plain(r.Remedy)}
 	}
-	e := &remote{text: plain(f.Text)}
+	e := &remote{text: engine.Plain(f.Text)}
 	for _, k := range kinds {
 		if k.name == f.Kind {
 			e.is = k.is
@@ -73,19 +72,3 @@ type remote struct {
 
 func (e *remote) Error() string { return e.text }
 func (e *remote) Unwrap() error { return e.is }
-
-// mostText is how much of the init's words is shown to people, in bytes.
-const mostText = 4 << 10
-
-// plain is text that does no harm on a terminal, and is not too long.
-func plain(s string) string {
-	if len(s) > mostText {
-		s = s[:mostText] + " ..."
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Cf, r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
-}

@@ -48,12 +48,12 @@ func Answer(ctx context.Context, conn io.ReadWriteCloser) (*Line, error) {
 	if err := l.greeted(); err != nil {
 		err = l.lost(err)
 		l.Close()
-		return nil, fmt.Errorf("wait for the container's init: %w", err)
+		return nil, err
 	}
 	l.work.Go(l.hear)
 	if !stop() {
 		l.Close()
-		return nil, fmt.Errorf("wait for the container's init: %w", ctx.Err())
+		return nil, ctx.Err()
 	}
 	return l, nil
 }

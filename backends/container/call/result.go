@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
 // judged are the ends that an init may report: policy is not its to speak for.
@@ -31,7 +32,7 @@ func checkResult(ctx context.Context, r backends.Result) string {
 		return "a limit that there is not"
 	case len(r.Hit) > 2*len(limitNames) || slices.ContainsFunc(r.Hit, func(h string) bool { return !known(h) }):
 		return "limits that there are not"
-	case len(r.Signal) > 32 || plain(r.Signal) != r.Signal:
+	case len(r.Signal) > 32 || engine.Plain(r.Signal) != r.Signal:
 		return "a signal that there is not"
 	case r.Wall < 0 || r.CPU < 0 || r.PeakMemory < 0:
 		return "less than nothing was used"
@@ -51,12 +52,12 @@ func checkContainment(c backends.Containment) (backends.Containment, string) {
 	if len(c.Layers) > most {
 		return c, "too many layers"
 	}
-	out := backends.Containment{Backend: plain(c.Backend), Profile: plain(c.Profile)}
+	out := backends.Containment{Backend: engine.Plain(c.Backend), Profile: engine.Plain(c.Profile)}
 	for _, l := range c.Layers {
 		if !slices.Contains(layers, l.Name) {
 			return c, "a layer that there is not"
 		}
-		out.Layers = append(out.Layers, backends.Layer{Name: l.Name, InForce: l.InForce, Detail: plain(l.Detail)})
+		out.Layers = append(out.Layers, backends.Layer{Name: l.Name, InForce: l.InForce, Detail: engine.Plain(l.Detail)})
 	}
 	return out, ""
 }

@@ -18,9 +18,6 @@ import (
 //go:embed python node shell r
 var recipes embed.FS
 
-// Languages are those that there is an image for.
-func Languages() []string { return []string{"python", "node", "shell", "r"} }
-
 // Name is what an engine calls the image of a language. Podman says of images that come from no registry
 // that they come from localhost, and would ask registries for one of another name.
 func Name(engine, language string) string {
@@ -31,7 +28,7 @@ func Name(engine, language string) string {
 	return name
 }
 
-// Archive returns what an engine builds the image of a language from: a tar archive with a Containerfile and
+// Archive returns what an engine builds the image of one of [backends.Languages] from: a tar archive with a Containerfile and
 // what that copies. It is the same, byte for byte, each time, so that engines find their caches.
 func Archive(language string) ([]byte, error) {
 	dir, err := fs.Sub(recipes, language)

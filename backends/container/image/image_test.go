@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // unpack returns the files of an archive.
@@ -53,7 +55,7 @@ func TestRecipes(t *testing.T) {
 		"shell": "docker.io/library/debian:stable-slim", "r": "docker.io/rocker/r-ver:4",
 	}
 	copied := regexp.MustCompile(`(?m)^COPY (\S+) `)
-	for _, language := range Languages() {
+	for _, language := range backends.Languages {
 		files := archive(t, language)
 		recipe := files["Containerfile"]
 		if !strings.Contains(recipe, "\nFROM "+bases[language]+"\n") || strings.Count(recipe, "\nFROM ") != 1 {

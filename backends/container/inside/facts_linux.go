@@ -1,11 +1,12 @@
 package inside
 
 import (
+	"math"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 
-	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -28,7 +29,6 @@ func look(runtime backends.Runtime) call.Facts {
 	var root unix.Statfs_t
 	f.ReadOnly = unix.Statfs("/", &root) == nil && root.Flags&unix.ST_RDONLY != 0
 	f.CgroupRoot = atRoot(read("/proc/self/cgroup"))
-	f.Landlock, _ = ll.LandlockGetABIVersion()
 	for line := range strings.Lines(read("/proc/self/status")) {
 		key, value, _ := strings.Cut(line, ":")
 		switch value = strings.TrimSpace(value); key {
@@ -36,8 +36,12 @@ func look(runtime backends.Runtime) call.Facts {
 			f.Seccomp = value == "2"
 		case "NoNewPrivs":
 			f.NoNewPrivs = value == "1"
-		case "CapEff":
-			f.Caps = value
+		case "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb":
+			set, err := strconv.ParseUint(value, 16, 64)
+			if err != nil {
+				set = math.MaxUint64
+			}
+			f.Caps |= set
 		}
 	}
 	return f

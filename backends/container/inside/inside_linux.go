@@ -18,15 +18,8 @@ import (
 	_ "github.com/sandboxmcp/sandboxmcp/backends/process/launch" // its takeover comes first: we start it ourselves
 )
 
-// Where the container has us, and the socket on which the server waits. Package container mounts them
-// by these names.
-const (
-	initPath   = "/.sandboxmcp/init"
-	socketPath = "/.sandboxmcp/line/socket"
-)
-
 func init() {
-	if os.Getpid() != 1 || len(os.Args) < 2 || os.Args[0] != initPath {
+	if os.Getpid() != 1 || len(os.Args) < 2 || os.Args[0] != call.InitPath {
 		return
 	}
 	if err := run(os.Args[1], os.Args[2:]); err != nil {
@@ -43,7 +36,9 @@ func run(language string, how []string) error {
 	debug.SetMemoryLimit(24 << 20)
 	// No signal of a program's ends us; the engine's SIGKILL does.
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
-		unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO, unix.SIGPWR)
+		unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO, unix.SIGPWR,
+		// These end a Go program also when somebody only sends them; faults of our own still do.
+		unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
 	// Programs have our number, and with it could open our memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
@@ -70,7 +65,7 @@ func run(language string, how []string) error {
 // connect reaches the server: by its socket, or over our own standard input and output.
 func connect(how []string) (io.ReadWriteCloser, error) {
 	if len(how) == 0 {
-		return Dial(socketPath)
+		return Dial(call.SocketPath)
 	}
 	if how[0] != "-" {
 		return nil, fmt.Errorf("unknown argument %q", how[0])

@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func frame(stream byte, size int, content string) string {
 
 func full(stream byte, content string) string { return frame(stream, len(content), content) }
 
-func TestStreams(t *testing.T) {
+func TestOutput(t *testing.T) {
 	for _, c := range []struct{ name, in, stdout, stderr, err string }{
 		{"both", full(1, "ab") + full(2, "xy") + full(1, "") + full(0, "c"), "abc", "xy", ""},
 		{"nothing", "", "", "", ""},
@@ -27,19 +27,19 @@ func TestStreams(t *testing.T) {
 		{"cut in output", frame(1, 5, "abc"), "abc", "", "unexpected EOF"},
 		{"cut in errors", frame(2, 5, "abc"), "", "abc", "unexpected EOF"},
 		{"claims four gigabytes", frame(1, 1<<32-1, "abc"), "abc", "", "unexpected EOF"},
-		{"the engine's words", full(3, "it \x1b[31mbroke"), "", "", "it broke"},
+		{"the engine's words", full(3, "it \x1b[31mbroke"), "", "", "it [31mbroke"},
 		{"no such stream", full(9, "x"), "", "", "stream 9"},
 	} {
 		for way, reader := range map[string]io.Reader{"at once": strings.NewReader(c.in), "by bytes": iotest.OneByteReader(strings.NewReader(c.in))} {
 			var stderr bytes.Buffer
-			out, err := io.ReadAll(&streams{from: reader, stderr: &stderr})
+			out, err := io.ReadAll(Output(reader, &stderr))
 			if string(out) != c.stdout || stderr.String() != c.stderr || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s, %s: got %q, %q, %v", c.name, way, out, stderr.String(), err)
 			}
 		}
 	}
 	// A standard error that nobody takes does not hold up the output.
-	out, err := io.ReadAll(&streams{from: strings.NewReader(full(2, "xy") + full(1, "a")), stderr: closed{}})
+	out, err := io.ReadAll(Output(strings.NewReader(full(2, "xy")+full(1, "a")), closed{}))
 	if string(out) != "a" || err != nil {
 		t.Errorf("got %q, %v", out, err)
 	}
@@ -49,12 +49,12 @@ type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, errors.New("closed") }
 
-func FuzzStreams(f *testing.F) {
+func FuzzOutput(f *testing.F) {
 	f.Add([]byte(full(1, "a")+full(2, "b")), 3)
 	f.Add([]byte(frame(1, 1<<32-1, "")), 1)
 	f.Fuzz(func(t *testing.T, in []byte, size int) {
 		var stderr bytes.Buffer
-		s := &streams{from: bytes.NewReader(in), stderr: &stderr}
+		s := Output(bytes.NewReader(in), &stderr)
 		b := make([]byte, 1+uint(size)%100)
 		total := 0
 		for {

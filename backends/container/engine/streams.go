@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Output is the standard output of a container without a terminal, of whose streams from has all: in frames
+// of a byte that says which stream, three bytes of nothing, and four of how long it is (big endian). What is met of
+// standard error goes to stderr, as soon as it has come; errors of that lose no more than it. An end within a frame is
+// [io.ErrUnexpectedEOF].
+func Output(from io.Reader, stderr io.Writer) io.Reader {
+	if stderr == nil {
+		stderr = io.Discard
+	}
+	return &output{from: from, stderr: lossy{stderr}}
+}
+
+// output does not keep a frame in memory, which may claim to be of any length.
+type output struct {
+	from   io.Reader
+	stderr lossy
+	header [8]byte
+	left   uint32 // of the frame of standard output that is being read
+}
+
+// Read implements [io.Reader].
+func (o *output) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	for o.left == 0 {
+		if err := o.frame(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := o.from.Read(b[:min(uint64(len(b)), uint64(o.left))])
+	o.left -= uint32(n)
+	if err == io.EOF && o.left > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// frame reads the next header, and all of a frame that is not of standard output.
+func (o *output) frame() error {
+	// The end between two frames is the end; within one it is io.ErrUnexpectedEOF.
+	if _, err := io.ReadFull(o.from, o.header[:]); err != nil {
+		return err
+	}
+	size := binary.BigEndian.Uint32(o.header[4:])
+	switch o.header[0] {
+	case 0, 1:
+		o.left = size
+		return nil
+	case 2:
+		_, err := io.CopyN(o.stderr, o.from, int64(size))
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	case 3: // the engine's own words
+		said := make([]byte, min(size, Longest))
+		n, _ := io.ReadFull(o.from, said)
+		return fmt.Errorf("read from the container: the engine says: %s", Plain(string(said[:n])))
+	}
+	return fmt.Errorf("read from the container: a frame for a stream %d, which there is not", o.header[0])
+}
+
+// lossy goes on when its writer fails: standard error is not worth the connection.
+type lossy struct{ w io.Writer }
+
+func (l lossy) Write(b []byte) (int, error) {
+	_, _ = l.w.Write(b)
+	return len(b), nil
+}

@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"strings"
+	"sync"
+)
+
+// Tail keeps the end of what is written to it: of a program that fails, the reason. It may be used concurrently.
+type Tail struct {
+	mu   sync.Mutex
+	last []byte
+}
+
+const (
+	tailSize  = 2 << 10 // bytes that are kept
+	tailLines = 4       // that are shown
+)
+
+// Write implements [io.Writer].
+func (t *Tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = append(t.last, b[max(0, len(b)-tailSize):]...)
+	if over := len(t.last) - tailSize; over > 0 {
+		t.last = append(t.last[:0], t.last[over:]...)
+	}
+	return len(b), nil
+}
+
+// String is the last lines, as one for people.
+func (t *Tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(t.last)), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	for i := range lines {
+		lines[i] = Plain(lines[i])
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,103 @@
+package backends
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Shown returns spec with all links of its mounts and workspace on the host followed, so that what was looked at is
+// what is shown. It refuses what can't be shown, and what would show more than files: the whole host, its
+// devices and kernel, and sockets by which a container engine is told to do anything. engines are addresses
+// of such besides the usual ones.
+func Shown(spec Spec, engines ...string) (Spec, error) {
+	if len(spec.Mounts) == 0 && spec.Workspace.Host == "" {
+		return spec, nil
+	}
+	sockets := engineSockets(engines)
+	var err error
+	spec.Mounts = slices.Clone(spec.Mounts)
+	for i := range spec.Mounts {
+		if spec.Mounts[i].Host, err = shown(spec.Mounts[i].Host, sockets); err != nil {
+			return spec, err
+		}
+	}
+	asked := spec.Workspace.Host
+	if asked == "" {
+		return spec, nil
+	}
+	if spec.Workspace.Host, err = shown(asked, sockets); err != nil {
+		return spec, err
+	}
+	if info, err := os.Stat(spec.Workspace.Host); err != nil || !info.IsDir() {
+		return spec, RefuseMount(asked, "is not a folder")
+	}
+	return spec, nil
+}
+
+// shown is the real path of one.
+func shown(host string, sockets []string) (string, error) {
+	if !filepath.IsAbs(host) || filepath.Clean(host) != host || strings.ContainsRune(host, 0) {
+		return "", RefuseMount(host, "is not an absolute, clean path")
+	}
+	real := ""
+	_, err := os.Stat(host) // which names all of it in its error
+	if err == nil {
+		real, err = filepath.EvalSymlinks(host)
+	}
+	if err != nil {
+		return "", RefuseMount(host, "can't be shown: "+err.Error())
+	}
+	if real == filepath.VolumeName(real)+string(filepath.Separator) || real == "/proc" || under(real, "/proc") {
+		return "", RefuseMount(host, "would show the whole host")
+	}
+	for _, dir := range []string{"/dev", "/sys"} {
+		if real == dir || under(real, dir) {
+			return "", RefuseMount(host, "would show the host's devices")
+		}
+	}
+	for _, s := range sockets {
+		if s == real || under(s, real) {
+			return "", RefuseMount(host, "would show "+s+", by which a container engine is told to do anything")
+		}
+	}
+	if err := readable(real); err != nil {
+		return "", RefuseMount(host, "can't be shown: "+err.Error())
+	}
+	return real, nil
+}
+
+// readable says why a folder can't be listed or entered. A file is for whoever opens it.
+func readable(name string) error {
+	info, err := os.Stat(name)
+	if err != nil || !info.IsDir() {
+		return err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	_, err = os.Stat(name + string(filepath.Separator) + ".")
+	return err
+}
+
+// engineSockets are where container engines listen or would, links followed: those whose folder is there. Addresses
+// of other kinds are left out.
+func engineSockets(more []string) []string {
+	list := append(EngineSockets(os.Getenv, os.Getuid()), os.Getenv("DOCKER_HOST"), os.Getenv("CONTAINER_HOST"))
+	var found []string
+	for _, s := range append(list, more...) {
+		s = strings.TrimPrefix(s, "unix://")
+		if !filepath.IsAbs(s) {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(s); err == nil {
+			found = append(found, real)
+		} else if dir, err := filepath.EvalSymlinks(filepath.Dir(s)); err == nil {
+			found = append(found, filepath.Join(dir, filepath.Base(s)))
+		}
+	}
+	return found
+}

@@ -1,0 +1,100 @@
+package backends
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMounts(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func(name string) string { return filepath.Join(dir, name) }
+	os.Mkdir(join("folder"), 0o755)
+	os.Mkdir(join("engine"), 0o755)
+	os.MkdirAll(join("session/podman"), 0o755)
+	t.Setenv("XDG_RUNTIME_DIR", join("session"))
+	os.WriteFile(join("file"), nil, 0o644)
+	os.Symlink("/", join("whole"))
+	os.Symlink("folder", join("link"))
+	os.Symlink("engine", join("to-engine"))
+	l, err := net.Listen("unix", join("engine/e.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const own = "/.own"
+	check := func(spec Spec) (Spec, error) {
+		if err := CheckPlaces(spec, own); err != nil {
+			return spec, err
+		}
+		return Shown(spec, "unix://"+join("to-engine/e.sock"))
+	}
+	tests := []struct {
+		name   string
+		mounts []Mount
+		work   string
+		want   string // in the refusal; "" for none
+	}{
+		{"a folder", []Mount{{Host: join("folder"), Inside: "/data"}}, "", ""},
+		{"a file", []Mount{{Host: join("file"), Inside: "/opt/x/file"}}, "", ""},
+		{"in the workspace", []Mount{{Host: join("folder"), Inside: "/workspace/data"}}, "", ""},
+		{"a workspace", nil, join("folder"), ""},
+		{"both", []Mount{{Host: join("folder"), Inside: "/data"}}, join("folder"), ""},
+		{"not there", []Mount{{Host: join("nothing"), Inside: "/data"}}, "", "can't be shown"},
+		{"relative", []Mount{{Host: "folder", Inside: "/data"}}, "", "absolute, clean"},
+		{"dots", []Mount{{Host: dir + "/folder/..", Inside: "/data"}}, "", "absolute, clean"},
+		{"dots inside", []Mount{{Host: dir, Inside: "/data/../proc"}}, "", "absolute, clean"},
+		{"NUL", []Mount{{Host: dir, Inside: "/data\x00"}}, "", "absolute, clean"},
+		{"the host", []Mount{{Host: "/", Inside: "/data"}}, "", "whole host"},
+		{"the host by a link", []Mount{{Host: join("whole"), Inside: "/data"}}, "", "whole host"},
+		{"processes", []Mount{{Host: "/proc/self", Inside: "/data"}}, "", "whole host"},
+		{"devices", []Mount{{Host: "/dev", Inside: "/data"}}, "", "devices"},
+		{"an engine of the user's", []Mount{{Host: join("session"), Inside: "/data"}}, "", "told to do anything"},
+		{"the kernel", []Mount{{Host: "/sys/kernel", Inside: "/data"}}, "", "devices"},
+		{"the engine", []Mount{{Host: join("engine/e.sock"), Inside: "/data"}}, "", "told to do anything"},
+		{"the engine's folder", []Mount{{Host: join("engine"), Inside: "/data"}}, "", "told to do anything"},
+		{"the engine's folder by a link", []Mount{{Host: join("to-engine"), Inside: "/data"}}, "", "told to do anything"},
+		{"the engine's folder as a workspace", nil, dir, "told to do anything"},
+		{"a file as a workspace", nil, join("file"), "not a folder"},
+		{"root", []Mount{{Host: dir, Inside: "/"}}, "", "own"},
+		{"over us", []Mount{{Host: dir, Inside: own + "/init"}}, "", "own"},
+		{"over all of us", []Mount{{Host: dir, Inside: own}}, "", "own"},
+		{"over certificates", []Mount{{Host: dir, Inside: "/run/sandbox"}}, "", "own"},
+		{"over /tmp", []Mount{{Host: dir, Inside: "/tmp"}}, "", "own"},
+		{"over the system", []Mount{{Host: dir, Inside: "/usr/lib"}}, "", "read-only"},
+		{"over the resolver", []Mount{{Host: dir, Inside: "/etc/resolv.conf"}}, "", "read-only"},
+		{"in a mount", []Mount{{Host: join("folder"), Inside: "/data"}, {Host: join("file"), Inside: "/data/file"}}, "", "another mount"},
+		{"twice", []Mount{{Host: join("folder"), Inside: "/data"}, {Host: join("file"), Inside: "/data"}}, "", "twice"},
+		{"in the host's workspace", []Mount{{Host: join("file"), Inside: "/workspace/file"}}, join("folder"), "host's workspace"},
+		{"too many", make([]Mount, 25), "", "25 mounts"},
+	}
+	for _, tt := range tests {
+		spec := Spec{Mounts: tt.mounts, Workspace: Mount{Host: tt.work}}
+		got, err := check(spec)
+		var refusal *Refusal
+		switch {
+		case tt.want == "" && err != nil:
+			t.Errorf("%s: %v", tt.name, err)
+		case tt.want == "":
+			if len(got.Mounts) != len(tt.mounts) || got.Workspace.Host != tt.work {
+				t.Errorf("%s: got %v", tt.name, got)
+			}
+		case !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, tt.want):
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	asked := []Mount{{Host: join("link"), Inside: "/data", Write: true}}
+	got, err := check(Spec{Mounts: asked, Workspace: Mount{Host: join("link")}})
+	if err != nil || got.Mounts[0] != (Mount{join("folder"), "/data", true}) || got.Workspace.Host != join("folder") {
+		t.Errorf("links: got %+v, %v", got, err)
+	}
+	if asked[0].Host != join("link") {
+		t.Error("the caller's list was changed")
+	}
+}

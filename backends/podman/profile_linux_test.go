@@ -1,0 +1,68 @@
+package podman
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// TestProfile has one file for each profile, whoever writes it, and mends one that is broken.
+func TestProfile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	var names [8]string
+	var all sync.WaitGroup
+	for i := range names {
+		all.Go(func() {
+			var err error
+			if names[i], err = New(Config{Folder: dir}).(*Engine).profile("{}"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	check := func() {
+		t.Helper()
+		text, err := os.ReadFile(names[0])
+		if info, _ := os.Stat(names[0]); err != nil || string(text) != "{}" || info.Mode().Perm() != 0o644 {
+			t.Errorf("got %q, %v", text, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Errorf("in the folder: %v, %v", left, err)
+		}
+	}
+	check()
+	if err := os.WriteFile(names[0], []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	e := New(Config{Folder: dir}).(*Engine)
+	if name, err := e.profile("{}"); err != nil || name != names[7] {
+		t.Errorf("got %s, %v, want %s", name, err, names[7])
+	}
+	check()
+	if name, err := e.profile("[]"); err != nil || name == names[0] {
+		t.Errorf("another profile: %s, %v", name, err)
+	}
+}
+
+// TestProfileNowhere puts it where nobody else can write, and takes it away.
+func TestProfileNowhere(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	e := New(Config{}).(*Engine)
+	name, err := e.profile("{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Dir(name)); err != nil || info.Mode().Perm() != 0o711 {
+		t.Errorf("its folder: %v, %v", info, err)
+	}
+	if again, err := e.profile("{}"); err != nil || again != name {
+		t.Errorf("got %s, %v, want %s", again, err, name)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,0 +1,30 @@
+package backends
+
+import (
+	"fmt"
+	"slices"
+)
+
+// MostSockets is how many sockets can be opened inside a sandbox: as many as its PID 1 can hand over in one message.
+const MostSockets = 24
+
+// CheckPorts refuses ports of Spec.Listen and Spec.Gateway that can't all be opened in one sandbox.
+func CheckPorts(spec Spec) error {
+	ports := slices.Concat(spec.Listen, spec.Gateway)
+	most := MostSockets
+	if len(spec.Gateway) > 0 {
+		most -= 2 // for names
+	}
+	if len(ports) > most {
+		return &Refusal{Reason: fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), most), Remedy: "allow fewer ports"}
+	}
+	for i, port := range ports {
+		if port < 1 || port > 65535 {
+			return fmt.Errorf("%d is no port", port)
+		}
+		if port == DNSPort && len(spec.Gateway) > 0 || slices.Contains(ports[:i], port) {
+			return &Refusal{Reason: fmt.Sprintf("port %d is taken inside", port), Remedy: "leave that port out"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// TestMountsOfTheHost has mounts that would show more than files. Package backends has all the cases.
+func TestMountsOfTheHost(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, link := filepath.Join(dir, "session"), filepath.Join(dir, "link")
+	os.MkdirAll(filepath.Join(session, "podman"), 0o755)
+	os.Symlink("/", link)
+	t.Setenv("XDG_RUNTIME_DIR", session)
+	b := New(Config{StateDir: t.TempDir()})
+	defer b.Close()
+	for name, host := range map[string]string{"an engine": session, "all by a link": link, "the kernel": "/sys"} {
+		for _, spec := range []backends.Spec{
+			{Language: "shell", Mounts: []backends.Mount{{Host: host, Inside: "/data"}}},
+			{Language: "shell", Workspace: backends.Mount{Host: host}},
+		} {
+			s, err := b.Start(t.Context(), spec)
+			if err == nil {
+				s.Close()
+			}
+			var refusal *backends.Refusal
+			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "would show") {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	}
+}
