@@ -125,6 +125,12 @@ func testMains(t *testing.T, b *bench) {
 		word := ulid.Make().String()
 		m := startMain(t.Context(), t, s, evaluator)
 		m.ask(t, fmt.Sprintf(`subprocess.Popen(["setsid", "bash", "-c", "while :; do sleep 100; done", %q]) and 1`, word))
+		for range 100 { // between two execs a process has no command line
+			if len(processesWith(word)) > 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		if len(processesWith(word)) == 0 {
 			t.Fatal("nothing was started")
 		}

@@ -70,9 +70,9 @@ func (s *scene) things(t testing.TB, files bool) []string {
 			return nil
 		})
 	}
-	// A Docker that was restarted mounts its own folder on itself.
+	// An engine mounts its own folder on itself: Docker when it was restarted, Podman with its first container.
 	return slices.DeleteFunc(all, func(thing string) bool {
-		return strings.HasPrefix(thing, "mount ") && strings.HasSuffix(thing, "/data")
+		return strings.HasPrefix(thing, "mount ") && (strings.HasSuffix(thing, "/data") || strings.HasSuffix(thing, "/root/overlay"))
 	})
 }
 
