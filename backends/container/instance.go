@@ -41,7 +41,7 @@ func newInstance(stateDir string) (*instance, error) {
 		return nil, err
 	}
 	i.runs = filepath.Join(runBase(stateDir), i.state)
-	for range 5 {
+	for range 50 { // others may look for dead ones at the same moments
 		if err = i.lock(); err == nil {
 			return i, nil
 		}

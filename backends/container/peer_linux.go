@@ -1,9 +1,11 @@
 package container
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,10 +36,31 @@ func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 		return nil, nil
 	}
 	fd, err := unix.PidfdOpen(int(who.Pid), 0)
-	if err != nil {
+	if err == unix.ESRCH {
+		return nil, errors.New("who connected has ended, and can't be its init")
+	} else if err != nil {
 		return nil, nil
 	}
-	return &peer{os.NewFile(uintptr(fd), "init")}, nil
+	it := &peer{os.NewFile(uintptr(fd), "init")}
+	if !first(int(who.Pid)) || it.dead(0) { // what was looked at is what connected
+		it.close()
+		return nil, errors.New("a program connected in place of its init")
+	}
+	return it, nil
+}
+
+// first says whether a process is the first of its PID namespace, or in none that is below ours. A program that
+// is shown the folder in which our sockets are (a home folder, say) could call on us in place of another
+// container's init. Where /proc hides others' processes (hidepid), that can't be seen.
+func first(pid int) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			numbers := strings.Fields(rest)
+			return len(numbers) == 1 || numbers[len(numbers)-1] == "1"
+		}
+	}
+	return true
 }
 
 // kill ends it at once, where we may. It would end by itself, too, but has nothing to do any more that matters.

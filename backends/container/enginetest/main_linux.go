@@ -48,6 +48,15 @@ func Main(m *testing.M) int {
 	if kind := os.Getenv(roleVariable); kind != "" {
 		return keep(kind, os.Getenv(folderVariable))
 	}
+	// Tests of another engine may run beside these, and some look what is new among the temporary files.
+	dir, err := os.MkdirTemp("/tmp", "et") // paths of sockets must be short
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	os.Chmod(dir, 0o777|os.ModeSticky) // of ordinary users, too
+	os.Setenv("TMPDIR", dir)
 	mine.running = true
 	defer end()
 	return m.Run()
