@@ -37,6 +37,7 @@ type filterKind struct {
 	namespaces bool // there are a network and an IPC namespace of its own
 	affinity   bool // the program may choose its CPUs, for a cgroup counts
 	shared     bool // it may write to a folder of the host
+	boxed      bool // PID 1 has threads that the program can name, and others of its user are ours, too
 }
 
 // withheld are calls that this kind does not allow. Without an IPC namespace, what the latter make
@@ -69,7 +70,7 @@ type filters struct {
 
 func (s *sandbox) filterKind() filterKind {
 	shared := s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
-	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil, shared: shared}
+	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil, shared: shared, boxed: s.boxed}
 }
 
 // of returns a filter that has been prepared.
@@ -187,21 +188,37 @@ func ours(k filterKind) []decision {
 	if k.shared {
 		list = append(list, noSetuid()...)
 	}
-	if k.namespaces {
+	switch {
+	case k.boxed:
+		list = append(list, onlyItself()...)
+		if k.affinity {
+			list = append(list, decision{"sched_setaffinity", itself(0), bpf.ActionAllow, eperm})
+		}
+	case k.namespaces:
 		list = append(list, notInit(k)...)
+	}
+	if k.namespaces {
 		return append(list, decision{"socket", sockets(), bpf.ActionAllow, noFamily}) // as a kernel without them says it
 	}
-	// Without a user namespace, the user's other processes are within reach: only the caller itself
-	// (number 0) may be changed.
-	itself := func(arg uint32) []bpf.ArgumentConditions {
-		return []bpf.ArgumentConditions{{{Argument: arg, Operation: bpf.Equal, Value: 0}}}
+	return append(list, onlyItself()...)
+}
+
+// itself are the conditions for calls that may change the caller, which is number 0, and nobody else.
+func itself(arg uint32) []bpf.ArgumentConditions {
+	return []bpf.ArgumentConditions{{{Argument: arg, Operation: bpf.Equal, Value: 0}}}
+}
+
+// onlyItself is for sandboxes in which other processes of the program's user are within reach: the user's own,
+// where there is no user namespace, and in a container the init and what it starts.
+func onlyItself() []decision {
+	return []decision{
+		{"prlimit64", itself(0), bpf.ActionAllow, eperm},
+		// PRIO_PROCESS is 0. With another, number 0 is all of the caller's group or user.
+		{"setpriority", []bpf.ArgumentConditions{{itself(0)[0][0], itself(1)[0][0]}}, bpf.ActionAllow, eperm},
+		{"sched_setscheduler", itself(0), bpf.ActionAllow, eperm},
+		{"sched_setparam", itself(0), bpf.ActionAllow, eperm},
+		{"sched_setattr", itself(0), bpf.ActionAllow, eperm},
 	}
-	return append(list,
-		decision{"prlimit64", itself(0), bpf.ActionAllow, eperm},
-		decision{"setpriority", itself(1), bpf.ActionAllow, eperm},
-		decision{"sched_setscheduler", itself(0), bpf.ActionAllow, eperm},
-		decision{"sched_setparam", itself(0), bpf.ActionAllow, eperm},
-		decision{"sched_setattr", itself(0), bpf.ActionAllow, eperm})
 }
 
 // notInit keeps programs from changing PID 1's limits and priority, whose user they are.

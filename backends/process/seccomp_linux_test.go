@@ -21,6 +21,7 @@ func TestFilter(t *testing.T) {
 	}
 	const garbage = 1 << 40 // above the bits that the kernel looks at
 	wide, weak := filterKind{namespaces: true, affinity: true}, filterKind{}
+	boxed := filterKind{namespaces: true, affinity: true, boxed: true}
 	shared := filterKind{namespaces: true, affinity: true, shared: true}
 	for _, c := range []struct {
 		name string
@@ -83,6 +84,15 @@ func TestFilter(t *testing.T) {
 		{"no cgroup: hide from the watcher", weak, "prctl", [6]uint64{unix.PR_SET_DUMPABLE}, eperm},
 		{"no cgroup: name a thread", weak, "prctl", [6]uint64{unix.PR_SET_NAME}, allowed},
 		{"prlimit of another", wide, "prlimit64", [6]uint64{7}, allowed},
+		{"boxed: prlimit of itself", boxed, "prlimit64", [6]uint64{}, allowed},
+		{"boxed: prlimit of another", boxed, "prlimit64", [6]uint64{7}, eperm},
+		{"boxed: priority of another", boxed, "setpriority", [6]uint64{0, 7}, eperm},
+		{"boxed: priority of itself", boxed, "setpriority", [6]uint64{unix.PRIO_PROCESS, 0, 5}, allowed},
+		{"boxed: priority of its user", boxed, "setpriority", [6]uint64{unix.PRIO_USER, 0, 5}, eperm},
+		{"weak: priority of its user", weak, "setpriority", [6]uint64{unix.PRIO_USER, 0, 5}, eperm},
+		{"boxed: affinity of itself", boxed, "sched_setaffinity", [6]uint64{}, allowed},
+		{"boxed: affinity of another", boxed, "sched_setaffinity", [6]uint64{7}, eperm},
+		{"boxed: tcp", boxed, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM}, allowed},
 		{"prlimit of the first", wide, "prlimit64", [6]uint64{1 | garbage}, eperm},
 		{"priority of itself", wide, "setpriority", [6]uint64{0, 0, 5}, allowed},
 		{"priority of the first", wide, "setpriority", [6]uint64{0, 1, 5}, eperm},

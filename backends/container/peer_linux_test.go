@@ -1,0 +1,42 @@
+package container
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestFirst looks at the first process of a PID namespace, at the second, and at ourselves.
+func TestFirst(t *testing.T) {
+	c := exec.Command("sh", "-c", "sleep 60 & echo begun; wait")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() != 0 {
+		c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Skipf("no PID namespace: %v", err)
+	}
+	defer c.Wait()
+	defer c.Process.Kill()
+	bufio.NewReader(out).ReadString('\n')
+	one := c.Process.Pid
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", one))
+	two, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Skipf("the kernel lists no children: %v", err)
+	}
+	for pid, want := range map[int]bool{one: true, two: false, os.Getpid(): true} {
+		if got := first(pid); got != want {
+			t.Errorf("process %d: got %v, want %v", pid, got, want)
+		}
+	}
+}
