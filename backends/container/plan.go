@@ -75,9 +75,9 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (
 var nobody = identity{uid: 65534, gid: 65534}
 
 // stranger is who programs are that are shown nothing of the host. Where our own /etc/passwd can't be mounted, it is
-// somebody whom the image knows: programs ask for their name.
+// somebody whom the image knows if that can be: programs ask for their name.
 func (p *plan) stranger(us server) identity {
-	if p.attach {
+	if p.attach && p.Limits { // where no cgroup counts, each container needs a user of its own: RLIMIT_NPROC is by user
 		return nobody
 	}
 	return stranger(p.Info, us)

@@ -23,7 +23,11 @@ func TestSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", info)
-	out, stderr, exit := run(t, e, plain(id, "facts"))
+	c := plain(id, "facts")
+	if info.Rootless {
+		c.User = "1000:1000" // one that is mapped
+	}
+	out, stderr, exit := run(t, e, c)
 	if exit.Code != 0 {
 		t.Fatalf("%+v: %s", exit, stderr)
 	}

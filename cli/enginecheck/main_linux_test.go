@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(commandVariable) != "" {
 		os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
+	// The images have the system's interpreters, so that processes must not find others first.
+	os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:"+os.Getenv("PATH"))
 	code := enginetest.Main(m)
 	os.RemoveAll(folder())
 	os.Exit(code)
