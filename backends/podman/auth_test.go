@@ -14,8 +14,8 @@ func TestRegistryAuth(t *testing.T) {
 	word := func(user string) string { return base64.StdEncoding.EncodeToString([]byte(user + ":word:of " + user)) }
 	file := map[string]any{"auths": map[string]any{
 		"https://index.docker.io/v1/": map[string]string{"auth": word("hub")},
-		"quay.io":                     map[string]string{"auth": word("quay")},
-		"quay.io/deep/er":             map[string]string{"auth": word("deep")},
+		"images.example.com":          map[string]string{"auth": word("quay")},
+		"images.example.com/deep/er":  map[string]string{"auth": word("deep")},
 		"localhost:5000":              map[string]string{"auth": word("here")},
 		"helper.example":              map[string]string{},
 	}}
@@ -32,10 +32,10 @@ func TestRegistryAuth(t *testing.T) {
 		{"python:3.12", "docker.io", "hub"},
 		{"someone/thing", "docker.io", "hub"},
 		{"docker.io/library/python@sha256:" + strings.Repeat("0", 64), "docker.io", "hub"},
-		{"quay.io/one", "quay.io", "quay"},
-		{"quay.io/deep/erer:1", "quay.io", "quay"},
-		{"quay.io/deep/er:1", "quay.io", "deep"},
-		{"quay.io/deep/er/est:1", "quay.io", "deep"},
+		{"images.example.com/one", "images.example.com", "quay"},
+		{"images.example.com/deep/erer:1", "images.example.com", "quay"},
+		{"images.example.com/deep/er:1", "images.example.com", "deep"},
+		{"images.example.com/deep/er/est:1", "images.example.com", "deep"},
 		{"localhost:5000/a:b", "localhost:5000", "here"},
 		{"helper.example/a", "", ""},
 		{"elsewhere.example/a", "", ""},

@@ -94,7 +94,7 @@ packages: {scripts: true, max_mb: 12}
 validate: {reject_dangerous: high, rules_off: [python-eval]}
 keep: {max_mb: 13, hours: 14}
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
-images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", shell: "ghcr.io:443/a/b:c", r: r-base}
+images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", shell: "registry.example.com:443/a/b:c", r: r-base}
 containers:
   pull: never
   podman: ssh://me@host:22/run/podman.sock
@@ -122,7 +122,7 @@ func TestFile(t *testing.T) {
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
 		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12}, Validate: Validate{"high", []string{"python-eval"}}, Keep: Keep{13, 14},
 		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, "10.0.0.2:53", 15, 16},
-		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "ghcr.io:443/a/b:c", "r-base"},
+		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
 		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,
 			Labels: []string{"team=a", "note=b c=d"}, GPUs: []string{"0", "1"}},
 		Profiles: builtin(),

@@ -11,7 +11,7 @@ import (
 )
 
 // Images are what containers are made from, one for each language: references as engines take them, such
-// as "python:3.12-slim", "localhost/sandboxmcp/python:latest" or "ghcr.io/me/r@sha256:...".
+// as "python:3.12-slim", "localhost/sandboxmcp/python:latest" or "registry.example.com/me/r@sha256:...".
 type Images struct {
 	Python, Node, Shell, R string
 }
@@ -91,7 +91,7 @@ func CheckImage(text string) error {
 	case strings.Contains(text, "://"):
 		return fmt.Errorf("%.200q is no reference of an image: leave out what stands before the host", text)
 	}
-	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim or ghcr.io/me/python:1, or one with a digest", text)
+	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim or registry.example.com/me/python:1, or one with a digest", text)
 }
 
 // engine is where an engine answers.
