@@ -16,7 +16,8 @@ type standing struct {
 	Info
 	binary   executable
 	instance *instance
-	attach   bool // talk over attached streams, and mount nothing that is ours from this host
+	us       server // who we are
+	attach   bool   // talk over attached streams, and mount nothing that is ours from this host
 }
 
 func newGround() ground { return ground{turn: make(chan struct{}, 1)} }
@@ -38,7 +39,7 @@ func (b *Backend) stand(ctx context.Context) (*standing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Name(), err)
 	}
-	s := &standing{Info: info, attach: b.config.Attach || !info.Local || info.SELinux}
+	s := &standing{Info: info, us: whoWeAre(), attach: b.config.Attach || !info.Local || info.SELinux}
 	if s.binary, err = findBinary(b.config.Binary, info.Arch); err != nil {
 		return nil, err
 	}

@@ -61,11 +61,11 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (
 		return nil, err
 	}
 	p.title = title(b.config.Images[spec.Language], p.image)
-	if p.user, err = who(b.Name(), s.Info, whoWeAre(), p.binds); err != nil {
+	if p.user, err = who(b.Name(), s.Info, s.us, p.binds); err != nil {
 		return nil, err
 	}
 	if len(p.binds) == 0 {
-		p.user = p.stranger(whoWeAre())
+		p.user = p.stranger()
 	}
 	p.spec = within(spec)
 	return p, nil
@@ -76,11 +76,11 @@ var nobody = identity{uid: 65534, gid: 65534}
 
 // stranger is who programs are that are shown nothing of the host. Where our own /etc/passwd can't be mounted, it is
 // somebody whom the image knows if that can be: programs ask for their name.
-func (p *plan) stranger(us server) identity {
+func (p *plan) stranger() identity {
 	if p.attach && p.Limits { // where no cgroup counts, each container needs a user of its own: RLIMIT_NPROC is by user
 		return nobody
 	}
-	return stranger(p.Info, us)
+	return stranger(p.Info, p.us)
 }
 
 // within is a request as the init of its container sees it: what the host calls things stays with us.

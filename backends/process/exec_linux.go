@@ -122,7 +122,7 @@ func limit(p *plan, s *sandbox, main bool) {
 	switch {
 	case s.boxed && s.cgroup.keeps("pids"): // the user may be that of other containers: only the cgroup's count is of this one
 		tasks = unix.RLIM_INFINITY - 1
-	case s.weak || s.boxed: // without a user namespace, the kernel counts all that the user runs
+	case s.shared(): // without a user namespace, the kernel counts all that the user runs
 		tasks += threadsOf(s.backend.uid())
 	}
 	for _, l := range []struct {

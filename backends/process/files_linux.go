@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -162,30 +163,42 @@ func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// diskUsed is how many bytes the sandbox's file system holds, and diskFull whether it has no room left.
+// diskUsed is how many bytes the sandbox's file system holds, and diskFull whether it has no room left. Of several,
+// what counts is what they hold together, and whether one has no room.
 func (s *sandbox) diskUsed() int64 {
-	switch {
-	case s.weak:
+	if s.weak {
 		return s.foldersUsed()
-	case s.boxed:
-		return s.disksUsed()
 	}
-	st := s.statDisk()
-	return int64(st.Blocks-st.Bfree) * st.Bsize
+	return used(s.statDisks())
+}
+
+func used(disks []unix.Statfs_t) (sum int64) {
+	for _, st := range disks {
+		sum += int64(st.Blocks-st.Bfree) * st.Bsize
+	}
+	return sum
 }
 
 func (s *sandbox) diskFull() bool {
-	if s.boxed {
-		return s.aDiskFull()
-	}
-	st := s.statDisk()
-	return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0
+	return slices.ContainsFunc(s.statDisks(), func(st unix.Statfs_t) bool { return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0 })
 }
 
-// statDisk describes the file system; nothing of it is set when that was closed.
-func (s *sandbox) statDisk() (st unix.Statfs_t) {
-	if conn, err := s.disk.SyscallConn(); err == nil {
-		conn.Control(func(fd uintptr) { unix.Fstatfs(int(fd), &st) })
+// statDisks describes the file system, or those of a container; nothing of it is set when that was closed.
+func (s *sandbox) statDisks() []unix.Statfs_t {
+	if !s.boxed {
+		st := make([]unix.Statfs_t, 1)
+		if conn, err := s.disk.SyscallConn(); err == nil {
+			conn.Control(func(fd uintptr) { unix.Fstatfs(int(fd), &st[0]) })
+		}
+		return st
+	}
+	names := disks
+	if s.host.Host != "" {
+		names = disks[1:]
+	}
+	st := make([]unix.Statfs_t, len(names))
+	for i, name := range names {
+		unix.Statfs(name, &st[i])
 	}
 	return st
 }

@@ -82,7 +82,7 @@ func refusal(layer, why string) error {
 
 // diagnose turns a failed start into a refusal that says what the host lacks.
 func (b *Backend) diagnose(s *sandbox, err error) error {
-	if s.weak || s.boxed || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if s.shared() || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	var errno unix.Errno

@@ -46,6 +46,7 @@ func New(c Config) *Backend {
 		launchers: newLaunchers(),
 	}
 	b.cgroups.want, b.cgroups.inside, b.cgroups.folder = c.Delegate, c.Inside, newFolder()
+	b.cgroups.viewed = sync.OnceValues(viewed)
 	b.launchers.closed = c.Inside
 	b.nursery.backend = b
 	b.landlockABI, _ = ll.LandlockGetABIVersion()

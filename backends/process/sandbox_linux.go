@@ -164,9 +164,12 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	return s, nil
 }
 
+// shared says that there are no namespaces of the sandbox's own: they are the host's or the container's.
+func (s *sandbox) shared() bool { return s.weak || s.boxed }
+
 // start has PID 1 furnish the sandbox.
 func (s *sandbox) start(ctx context.Context) (err error) {
-	if s.birth, err = s.backend.nursery.take(ctx, s.weak || s.boxed); err != nil {
+	if s.birth, err = s.backend.nursery.take(ctx, s.shared()); err != nil {
 		return err
 	}
 	s.checkCgroup()

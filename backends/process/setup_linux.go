@@ -67,12 +67,17 @@ func (b *Backend) setup(s *sandbox) *plan {
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
 	// Changing users clears it, so it comes after that.
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	segments := "/proc/sysvipc/shm"
-	if _, err := os.Stat(segments); err != nil {
-		segments = os.DevNull // a kernel without System V IPC
-	}
-	settle(p, workspace, segments, "/tmp", doors...)
+	settle(p, workspace, segments(), "/tmp", doors...)
 	return p
+}
+
+// segments is where the kernel lists System V shared memory.
+func segments() string {
+	const list = "/proc/sysvipc/shm"
+	if _, err := os.Stat(list); err != nil {
+		return os.DevNull // a kernel without System V IPC
+	}
+	return list
 }
 
 // becomeUser leaves root for good.

@@ -15,7 +15,7 @@ import (
 // procName is a name in the /proc that shows the sandbox's processes: its own, or in the profile
 // "landlock" the host's.
 func (s *sandbox) procName(name string) string {
-	if s.weak || s.boxed {
+	if s.shared() {
 		return "/proc/" + name
 	}
 	return "/proc/self/fd/" + strconv.Itoa(int(s.proc.Fd())) + "/" + name

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,7 +51,7 @@ func (s *sandbox) watch(main bool) *watcher {
 		longest = lazy
 	}
 	s.using.Go(func() { w.run(look, s, longest) })
-	if s.weak || s.boxed {
+	if s.shared() {
 		s.using.Go(func() { w.runDisk(s) })
 	}
 	return w
@@ -73,11 +74,23 @@ func (w *watcher) runDisk(s *sandbox) {
 			return
 		case <-tick.C:
 		}
-		if s.diskUsed() > s.limits.Disk+s.slack() || s.boxed && s.tooManyFiles() {
+		if s.diskExceeded() {
 			w.exceed("disk")
 			return
 		}
 	}
+}
+
+// diskExceeded says whether there is more than there may be.
+func (s *sandbox) diskExceeded() bool {
+	if s.weak {
+		return s.foldersUsed() > s.limits.Disk
+	}
+	// A file system that is full to the last byte must be told so (ENOSPC), although there is a little in another.
+	const slack = 4 << 20
+	disks := s.statDisks()
+	return used(disks) > s.limits.Disk+slack ||
+		slices.ContainsFunc(disks, func(st unix.Statfs_t) bool { return st.Files-st.Ffree > mostFiles })
 }
 
 func (w *watcher) exceed(limit string) {
@@ -207,7 +220,7 @@ func cpuTime(stat []byte) time.Duration {
 
 // pids lists the sandbox's processes, by their names in its own /proc.
 func (s *sandbox) pids() []string {
-	if s.weak || s.boxed {
+	if s.shared() {
 		return s.below(s.pid)
 	}
 	dir, err := os.Open(s.procName("."))

@@ -15,8 +15,8 @@ import (
 )
 
 // look gathers what is to be seen from here.
-func look(runtime backends.Runtime) call.Facts {
-	f := call.Facts{PID: os.Getpid(), UID: os.Getuid(), Namespaces: map[string]string{}, Runtime: runtime, Cgroup: process.Cgroup()}
+func look(b *process.Backend, runtime backends.Runtime) call.Facts {
+	f := call.Facts{PID: os.Getpid(), UID: os.Getuid(), Namespaces: map[string]string{}, Runtime: runtime, Cgroup: b.Cgroup()}
 	for _, name := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
 		f.Namespaces[name], _ = os.Readlink("/proc/self/ns/" + name)
 	}

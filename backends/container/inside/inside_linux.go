@@ -59,7 +59,7 @@ func run(language string, how []string) error {
 		}
 		return b.Start(ctx, spec)
 	}
-	return call.Serve(ctx, conn, look(b.Runtime(ctx, language)), start)
+	return call.Serve(ctx, conn, look(b, b.Runtime(ctx, language)), start)
 }
 
 // connect reaches the server: by its socket, or over our own standard input and output.

@@ -2,9 +2,7 @@ package inside
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -20,7 +18,7 @@ func trust(more []byte) error {
 	if has, err := os.ReadFile(backends.TrustFile); err == nil && bytes.Contains(has, more) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(backends.TrustFile), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(filepath.Dir(backends.TrustFile), 0o755); err != nil {
 		return fmt.Errorf("write certificates: %w", err)
 	}
 	if err := os.WriteFile(backends.TrustFile, backends.Trusted(more), 0o644); err != nil {

@@ -1,0 +1,61 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// number reads a file of the cgroup that holds one number; 0 when it can't.
+func (g *cgroup) number(controller, v1, v2 string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSpace(g.read(controller, v1, v2)), 10, 64)
+	return n
+}
+
+// field reads one line "key number" of a file of the cgroup.
+func (g *cgroup) field(controller, v1, v2, key string) int64 {
+	for line := range strings.Lines(g.read(controller, v1, v2)) {
+		if value, ok := strings.CutPrefix(line, key+" "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// read reads a file of the cgroup by what it is called in v1 and in v2; "" when it can't.
+func (g *cgroup) read(controller, v1, v2 string) string {
+	name := filepath.Join(g.paths[controller], v1)
+	if g.v2() {
+		name = filepath.Join(g.paths[""], v2)
+	}
+	b, _ := os.ReadFile(name)
+	return string(b)
+}
+
+func (g *cgroup) usage() int64 { return g.number("memory", "memory.usage_in_bytes", "memory.current") }
+func (g *cgroup) peak() int64  { return g.number("memory", "memory.max_usage_in_bytes", "memory.peak") }
+func (g *cgroup) oomKills() int64 {
+	return g.field("memory", "memory.oom_control", "memory.events", "oom_kill")
+}
+func (g *cgroup) forksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
+
+// anonymous is what the processes hold that is no file's: private memory, shared memory, memfds
+// and files on tmpfs.
+func (g *cgroup) anonymous() int64 {
+	private := "rss"
+	if g.v2() {
+		private = "anon"
+	}
+	return g.field("memory", "memory.stat", "memory.stat", private) + g.field("memory", "memory.stat", "memory.stat", "shmem")
+}
+
+// cpu is the time that all processes together have used, where the cgroup counts it.
+func (g *cgroup) cpu() time.Duration {
+	if g.v2() {
+		return time.Duration(g.field("cpu", "", "cpu.stat", "usage_usec")) * time.Microsecond
+	}
+	return time.Duration(g.number("cpuacct", "cpuacct.usage", "")) // nanoseconds
+}
