@@ -1,10 +1,8 @@
 package podman
 
 import (
-	"path/filepath"
 	"testing"
 
-	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
@@ -17,8 +15,6 @@ func TestContract(t *testing.T) {
 
 // TestNastyImages runs programs in images whose files are in the way.
 func TestNastyImages(t *testing.T) {
-	url, binary := enginetest.Podman(t), enginetest.Binary(t)
-	enginetest.Nasty(t, url, func(t testing.TB, images map[string]string) backends.Backend {
-		return container.New(New(Config{Host: url}), container.Config{Images: images, Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Binary: binary})
-	})
+	url := enginetest.Podman(t)
+	enginetest.Nasty(t, url, func() container.Engine { return New(Config{Host: url}) })
 }

@@ -2,17 +2,19 @@ package enginetest
 
 import (
 	"bytes"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Nasty runs a program in each image whose files interfere. newBackend makes a backend that uses one
+// Nasty runs a program in each image whose files interfere, with a backend of its own that uses that one
 // image for all languages.
-func Nasty(t *testing.T, engineURL string, newBackend func(t testing.TB, images map[string]string) backends.Backend) {
+func Nasty(t *testing.T, engineURL string, newEngine func() container.Engine) {
 	for _, c := range []struct {
 		name, image, language string
 		args                  []string
@@ -32,7 +34,8 @@ func Nasty(t *testing.T, engineURL string, newBackend func(t testing.TB, images 
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reference := Image(t, engineURL, c.image)
-			b := newBackend(t, map[string]string{"python": reference, "shell": reference, "node": reference})
+			b := container.New(newEngine(), container.Config{Images: map[string]string{"python": reference, "shell": reference, "node": reference},
+				Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Binary: Binary(t)})
 			defer b.Close()
 			s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: c.language, Limits: backends.Limits{Wall: 20 * time.Second}})
 			if err != nil {
