@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -224,17 +225,13 @@ func between(text, from, to string) string {
 	return text
 }
 
-// interfered runs a program, lets do disturb it once it has begun, and returns what came of it.
+// interfered runs a program, lets do disturb it once it has begun, and returns what came of it when do is through, too.
 func interfered(t *testing.T, b *bench, do func()) (pipeline.Result, error) {
 	t.Helper()
-	done := make(chan struct{})
+	begun, done := sync.Once{}, make(chan struct{})
+	disturb := func() { do(); close(done) }
 	q := pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo begun; sleep 4; echo end"), Stdout: onWrite{func() {
-		select {
-		case <-done:
-		default:
-			close(done)
-			go do()
-		}
+		begun.Do(func() { go disturb() })
 	}}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -242,6 +239,8 @@ func interfered(t *testing.T, b *bench, do func()) (pipeline.Result, error) {
 	if ctx.Err() != nil {
 		t.Error("Do did not return by itself")
 	}
+	begun.Do(disturb)
+	<-done
 	return res, err
 }
 
@@ -281,9 +280,7 @@ func TestEngineRestarts(t *testing.T) {
 		}
 		url := engineURLs()[kind](t)
 		b := newBench(t, kind, newTown(t))
-		restarted := make(chan struct{})
-		res, err := interfered(t, b, func() { enginetest.Restart(t, url); close(restarted) })
-		<-restarted
+		res, err := interfered(t, b, func() { enginetest.Restart(t, url) })
 		if err == nil && (res.Ended != "ok" || res.Stdout != "begun\nend\n") || err != nil && !strings.Contains(err.Error(), "container") && !strings.Contains(err.Error(), kind) {
 			t.Errorf("got %s %q, %v", res.Ended, res.Stdout, err)
 		}
