@@ -16,12 +16,14 @@ type Config struct {
 	MaxConcurrent int      // runs at the same time; default: the cores of the machine
 	MaxQueue      int      // runs that may wait for their turn; the next one is told "busy"
 	Network       string   // what becomes of a name that is not allowed: "deny", or "ask" a person
-	Vault         []string // stores that lend secrets, the first one first: "environment", "sealed", "memory"
-	Audit         bool     // always true: no setting may end "no row, no result"
+	Vault         []string // stores that lend secrets, the first one first: "environment", "sealed", "keyring", "memory"
 	StateDir      string   // absolute
 	SQLitePath    string   // absolute; the state database
 	Profile       string   // a key of Profiles
 
+	Audit     Audit
+	Redact    Redact
+	Events    Events
 	Egress    Egress
 	Limits    Limits // for runs that name none
 	Caps      Limits // no run gets more
@@ -39,6 +41,26 @@ type Config struct {
 	Profiles map[string]Profile
 
 	origins map[string]string // key -> where its value came from, unless from nowhere
+}
+
+// Audit is what the log holds, and for how long. That it is kept is no setting.
+type Audit struct {
+	Capture        []string // what rows hold of a run beside hashes, free of secrets: "code", "output"
+	CheckpointRows int      // after which the log's state is signed; it is, too, when nothing more comes
+	SealAfterDays  int      // after which rows are moved into a sealed segment beside the log; 0 is never
+}
+
+// Redact is what becomes of text in which a secret is that is not in the vault.
+type Redact struct {
+	Unknown string // what looks like a token is told of ("warn"), taken out ("mask"), or neither ("off")
+}
+
+// Events is who else is told what happens.
+type Events struct {
+	Webhook       string   // URL that events are posted to, "" is none
+	WebhookSecret string   // NAMESPACE/KEY of the secret that posts are signed with, "" signs none
+	WebhookKinds  []string // of events that are posted; nil is all
+	OTLP          string   // URL of an OpenTelemetry collector, which takes OTLP over HTTP; "" is none
 }
 
 // Egress says what runs may reach. Patterns are checked by whoever uses them.
@@ -93,8 +115,9 @@ func defaults(cores int) Config {
 		MaxQueue:      256,
 		Network:       "deny",
 		Vault:         []string{"environment", "sealed"},
-		Audit:         true,
 		Profile:       Hardened,
+		Audit:         Audit{CheckpointRows: 1000},
+		Redact:        Redact{Unknown: "warn"},
 		Limits: Limits{
 			RAMMB: 512, TimeoutSeconds: 60, CPUCores: 1, Processes: 10, OutputBytes: 1 << 20, DiskMB: 512,
 		},

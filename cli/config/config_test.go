@@ -37,7 +37,7 @@ func TestDefaults(t *testing.T) {
 	}
 	cores := runtime.GOMAXPROCS(0)
 	want := Config{
-		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: true,
+		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: Audit{CheckpointRows: 1000}, Redact: Redact{"warn"},
 		StateDir: "/home/x/.local/state/sandboxmcp", SQLitePath: "/home/x/.local/state/sandboxmcp/sandboxmcp.db", Profile: "hardened",
 		Limits:    Limits{512, 60, 1, 10, 1 << 20, 512},
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
@@ -70,7 +70,7 @@ max_concurrent: 3
 max_queue: 0
 network: ask
 vault: [memory, environment]
-audit: on
+audit: {enabled: on, capture: [code, output], checkpoint_rows: 21, seal_after_days: 22}
 state_dir: ~/state
 sqlite_path: /var/lib/x.db
 profile: mine
@@ -93,6 +93,8 @@ sessions: {per_namespace: 8, total: 9, idle_seconds: 10, lifetime_seconds: 11}
 packages: {scripts: true, max_mb: 12}
 validate: {reject_dangerous: high, rules_off: [python-eval]}
 keep: {max_mb: 13, hours: 14}
+redact: {unknown: mask}
+events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied], otlp: "http://localhost:4318"}
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
 images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", shell: "registry.example.com:443/a/b:c", r: r-base}
 containers:
@@ -117,7 +119,8 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: true,
+		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{[]string{"code", "output"}, 21, 22}, Redact: Redact{"mask"},
+		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", Profile: "mine",
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
 		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12}, Validate: Validate{"high", []string{"python-eval"}}, Keep: Keep{13, 14},
@@ -200,7 +203,7 @@ func TestSourcesInOrder(t *testing.T) {
 		"images.r":               {Value: `"docker.io/rocker/r-ver:4"`, From: "default"},
 		"containers.docker":      {Value: "auto", From: "default"},
 		"containers.gpus":        {Value: "none", From: "default"},
-		"audit":                  {Value: "on", From: "environment SANDBOXMCP_AUDIT"},
+		"audit.enabled":          {Value: "on", From: "environment SANDBOXMCP_AUDIT"},
 		"sqlite_path":            {Value: "/x/y.db", From: "environment SANDBOXMCP_SQLITE_PATH"},
 	}
 	for _, s := range got.Origins() {

@@ -35,7 +35,6 @@ func settings() []setting {
 		count("max_queue", "", 0, 1_000_000, func(c *Config) *int { return &c.MaxQueue }),
 		word("network", "NETWORK", []string{"deny", "ask"}, func(c *Config) *string { return &c.Network }),
 		stores(),
-		audit(),
 		path("state_dir", "", func(c *Config) *string { return &c.StateDir }),
 		path("sqlite_path", "SQLITE_PATH", func(c *Config) *string { return &c.SQLitePath }),
 		profile(),
@@ -47,6 +46,7 @@ func settings() []setting {
 	for i, l := range new(Limits).all() {
 		all = append(all, bound("caps."+l.name, env["caps."+l.name], func(c *Config) limit { return c.Caps.all()[i] }))
 	}
+	all = append(all, recordSettings()...)
 	all = append(all,
 		list("egress.allow", func(c *Config) *[]string { return &c.Egress.Allow }),
 		list("egress.deny", func(c *Config) *[]string { return &c.Egress.Deny }),
@@ -151,18 +151,8 @@ func resolver(key string, of func(*Config) *string) setting {
 	}, func(c *Config) string { return *of(c) }}
 }
 
-func audit() setting {
-	return setting{"audit", "AUDIT", func(c *Config, v value) error {
-		on, err := v.truth()
-		if err == nil && !on {
-			err = errors.New("the audit log can't be switched off: a run without a row has no result")
-		}
-		return err
-	}, func(*Config) string { return "on" }}
-}
-
 func stores() setting {
-	known := []string{"environment", "sealed", "memory"}
+	known := []string{"environment", "sealed", "keyring", "memory"}
 	return setting{"vault", "VAULT", func(c *Config, v value) error {
 		names, err := v.names()
 		if err != nil {

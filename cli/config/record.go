@@ -1,0 +1,98 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// recordSettings are about what is told and kept of runs.
+func recordSettings() []setting {
+	return []setting{
+		audit(),
+		choice("audit.capture", []string{"code", "output"}, func(c *Config) *[]string { return &c.Audit.Capture }),
+		count("audit.checkpoint_rows", "", 1, 1_000_000, func(c *Config) *int { return &c.Audit.CheckpointRows }),
+		count("audit.seal_after_days", "", 0, 100*365, func(c *Config) *int { return &c.Audit.SealAfterDays }),
+		word("redact.unknown", "", []string{"off", "warn", "mask"}, func(c *Config) *string { return &c.Redact.Unknown }),
+		address("events.webhook", func(c *Config) *string { return &c.Events.Webhook }),
+		secretName("events.webhook_secret", func(c *Config) *string { return &c.Events.WebhookSecret }),
+		list("events.webhook_kinds", func(c *Config) *[]string { return &c.Events.WebhookKinds }),
+		address("events.otlp", func(c *Config) *string { return &c.Events.OTLP }),
+	}
+}
+
+// audit takes what says that the log is kept, which it always is. In a file, "audit: on" says it, too.
+func audit() setting {
+	return setting{"audit.enabled", "AUDIT", func(c *Config, v value) error {
+		on, err := v.truth()
+		if err == nil && !on {
+			err = errors.New("the audit log can't be switched off: a run without a row has no result")
+		}
+		return err
+	}, func(*Config) string { return "on" }}
+}
+
+// choice is any of a few words, also a single one without a list.
+func choice(key string, known []string, of func(*Config) *[]string) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		words := v.words
+		if !v.list && len(words) == 1 && words[0] == None {
+			words = nil
+		}
+		for i, w := range words {
+			switch {
+			case !slices.Contains(known, w):
+				return fmt.Errorf("%q is not known%s: use %s", w, didYouMean(w, known), either(known))
+			case slices.Contains(words[:i], w):
+				return fmt.Errorf("%s is listed twice", w)
+			}
+		}
+		*of(c) = slices.Clone(words)
+		return nil
+	}, func(c *Config) string { return flow(*of(c)) }}
+}
+
+// address is where something is sent over HTTP.
+func address(key string, of func(*Config) *string) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		text, err := v.text()
+		if err != nil {
+			return err
+		}
+		if text == None {
+			*of(c) = ""
+			return nil
+		}
+		u, err := url.Parse(text)
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+			return fmt.Errorf("%.200q is no address: write one like https://collector.example.com:4318", text)
+		case u.User != nil:
+			return errors.New("an address can't hold a name and password: this file is no place for them")
+		}
+		*of(c) = text
+		return nil
+	}, func(c *Config) string { return quoted(cmp.Or(*of(c), None)) }}
+}
+
+// secretName is the place of a secret in the vault, not its value.
+func secretName(key string, of func(*Config) *string) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		text, err := v.text()
+		if err != nil {
+			return err
+		}
+		if text == None {
+			*of(c) = ""
+			return nil
+		}
+		if namespace, name, ok := strings.Cut(text, "/"); !ok || namespace == "" || name == "" {
+			return errors.New("write NAMESPACE/KEY, under which the secret is in the vault") // not the text: it may be the value
+		}
+		*of(c) = text
+		return nil
+	}, func(c *Config) string { return quoted(cmp.Or(*of(c), None)) }}
+}

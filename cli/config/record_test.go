@@ -1,0 +1,54 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRecordSettings(t *testing.T) {
+	_, env := write(t, `audit: {capture: output, checkpoint_rows: 5, seal_after_days: 90}
+redact: {unknown: mask}
+events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied], otlp: "http://localhost:4318"}
+vault: [keyring]
+`)
+	c, err := Load(Options{Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{Audit{[]string{"output"}, 5, 90}, Redact{"mask"},
+		Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"}, []string{"keyring"}}
+	if diff := cmp.Diff(want, []any{c.Audit, c.Redact, c.Events, c.Vault}); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRecordShown: what config shows can be written into a file.
+func TestRecordShown(t *testing.T) {
+	_, env := write(t, "audit: {capture: none}\nevents: {webhook: none, webhook_secret: none, otlp: none}\nredact: {unknown: off}\n")
+	if c, err := Load(Options{Env: env}); err != nil || c.Audit.Capture != nil || c.Events.Webhook != "" || c.Redact.Unknown != "off" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func TestRecordRefused(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"audit: {capture: everything}", `audit.capture: "everything" is not known`},
+		{"audit: {capture: [code, code]}", "code is listed twice"},
+		{"audit: {enabled: false}", "can't be switched off"},
+		{"audit: {checkpoint_rows: 0}", "out of range"},
+		{"audit: [code]", "keys and values are wanted"},
+		{"events: {webhook: hook.example.com}", "is no address"},
+		{"events: {webhook: 'https://me:pass@hook.example.com'}", "can't hold a name and password"},
+		{"events: {webhook_secret: hunter2hunter2}", "write NAMESPACE/KEY"},
+		{"events: {otlp: 'grpc://localhost:4317'}", "is no address"},
+		{"redact: {unknown: hide}", `"hide" is not known`},
+	} {
+		_, env := write(t, tt.text+"\n")
+		_, err := Load(Options{Env: env})
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "me:pass") {
+			t.Errorf("%s: got %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
