@@ -11,11 +11,14 @@ func (p *program) configCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "config",
 		Usage:     "print the settings in force, and where each comes from",
-		UsageText: "sandboxmcp config [--json]",
+		UsageText: "sandboxmcp config [--json | --policy]",
 		Description: `Flags are stronger than the environment, that is stronger than the file, and that than the defaults.
 
 Example: sandboxmcp --config sandboxmcp.yaml config`,
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print a JSON list"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
+			&cli.BoolFlag{Name: "policy", Usage: "print just what was decided: its SHA-256 is the policy_sha256 of receipts"},
+		},
 		Action: p.config,
 	}
 }
@@ -33,6 +36,10 @@ func (p *program) config(c *cli.Context) error {
 	}
 	cfg, err := load(c)
 	if err != nil {
+		return err
+	}
+	if c.Bool("policy") {
+		_, err := p.stdout.Write(policy(cfg))
 		return err
 	}
 	if c.Bool("json") {

@@ -41,6 +41,7 @@ func (s started) Close() error {
 // backend builds the sandbox while the run's start is being written to the log: both take about as
 // long, and nothing of the program runs yet. It returns when both are done.
 func (r *run) backend(ctx context.Context, q routed) (started, error) {
+	r.captureCode(q.Code)
 	recorded := make(chan error, 1)
 	go func() { recorded <- r.recordStart(ctx) }()
 	s, err := r.build(ctx, q)
@@ -89,7 +90,7 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	if s.inputs, err = r.place(ctx, s); err != nil {
 		return s, err
 	}
-	s.command = backends.Command{Args: q.argv(file), Env: q.env(file, slices.Concat(s.view.Env, q.outlet.Env()))}
+	s.command = backends.Command{Args: q.argv(file), Env: slices.Concat(q.env(file, slices.Concat(s.view.Env, q.outlet.Env())), q.outlet.Git(q.Env))}
 	if q.Workspace.Write {
 		s.tree, err = look(ctx, q.Workspace.Host)
 	}

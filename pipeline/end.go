@@ -49,11 +49,11 @@ func (r *run) scrub() {
 	for _, b := range append(res.Displays, res.Value) {
 		for kind, data := range maps.Clone(b) {
 			delete(b, kind) // which the program has named, such as after a secret
-			b[r.clean(kind)] = r.clean(data)
+			b[r.clean(kind)] = r.cleanCut(data)
 		}
 	}
 	if e := res.Error; e != nil {
-		e.Type, e.Message, e.Traceback = r.clean(e.Type), r.clean(e.Message), r.clean(e.Traceback)
+		e.Type, e.Message, e.Traceback = r.clean(e.Type), r.cleanCut(e.Message), r.cleanCut(e.Traceback)
 	}
 }
 
@@ -85,6 +85,7 @@ func (r *run) noteEnd(e ended) {
 	if n := len(r.res.Artifacts); n > 0 {
 		r.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": hashSums(r.res.Artifacts)})
 	}
+	r.captureOutput()
 	r.noteRun(endKind(r.res.Ended), r.outcome(e.inputs))
 }
 

@@ -51,6 +51,7 @@ type Config struct {
 	Egress    Egress
 	Approvals *approval.Broker // asks people; nil: nobody can be asked
 
+	Capture   Capture
 	Artifacts ArtifactPolicy
 	Protected []string // files and folders of ours that no program may write: the log, the configuration
 

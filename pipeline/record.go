@@ -84,6 +84,8 @@ func (r *run) cleaned(v any) any {
 		return clip(r.clean(v), maxText)
 	case long:
 		return clip(r.clean(string(v)), maxReason)
+	case captured:
+		return v.shown(r.clean)
 	case []string:
 		short := make([]string, 0, min(len(v), maxListed+1))
 		for i, s := range v {
@@ -132,7 +134,11 @@ func (r *run) publish(name string, data map[string]any) {
 	r.p.publish(name, r.res.ID, r.res.Namespace, data)
 }
 
+// publish tells the listeners, unless it is something that only the log holds.
 func (p *Pipeline) publish(name, run, namespace string, data map[string]any) {
+	if !slices.Contains(event.Names(), name) {
+		return
+	}
 	p.cfg.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: run, Namespace: namespace, Data: data})
 }
 

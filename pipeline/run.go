@@ -20,12 +20,12 @@ type run struct {
 	p       *Pipeline
 	began   time.Time
 	res     Result
-	code    string              // SHA-256 of its code in hex
-	facts   facts               // what every row about the run says
-	clean   func(string) string // takes the leased secrets out of text
-	entries []audit.Entry       // not yet in the log
-	started bool                // the log has the run's start
-	outputs [2]*stream          // stdout and stderr, once the program runs
+	code    string        // SHA-256 of its code in hex
+	facts   facts         // what every row about the run says
+	leases  vault.Leases  // whose secrets must not be told
+	entries []audit.Entry // not yet in the log
+	started bool          // the log has the run's start
+	outputs [2]*stream    // stdout and stderr, once the program runs
 }
 
 func (p *Pipeline) begin(q *Request) *run {
@@ -33,12 +33,15 @@ func (p *Pipeline) begin(q *Request) *run {
 		q.ID = newID()
 	}
 	q.Namespace = orDefault(q.Namespace)
-	r := &run{p: p, began: time.Now(), code: hash(q.Code), clean: func(s string) string { return s }}
+	r := &run{p: p, began: time.Now(), code: hash(q.Code)}
 	r.facts = q.facts(r.code)
 	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
 		Egress: []Decision{}, Layers: []Layer{}}
 	return r
 }
+
+// clean takes the run's secrets out of a text.
+func (r *run) clean(text string) string { return r.leases.Redact(text) }
 
 // newID goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
 func newID() string {
@@ -118,7 +121,7 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	want := q.Secrets
 	if q.claim != nil {
 		a.leases = q.claim.Leases()
-		r.clean = a.leases.Redact
+		r.leases = a.leases
 		want = slices.DeleteFunc(slices.Clone(want), a.leases.Lends) // what a session was lent stays as it was
 	}
 	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, want)
@@ -135,7 +138,7 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	}
 	if len(want) > 0 {
 		a.leases = append(a.leases, lease)
-		r.clean = a.leases.Redact
+		r.leases = a.leases
 		r.note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
 		if q.claim != nil {
 			q.claim.Lend(lease)

@@ -20,6 +20,9 @@ func TestNamesThatProgramsChooseAreRedacted(t *testing.T) {
 		{"type of a display", "import os\nW = os.environ['WORD']\nclass A:\n    def _repr_mimebundle_(self, *a, **k): return {'text/plain': 'x', 'text/' + W: 'y'}\ndisplay(A()); A()"},
 		{"type of a variable", "obj = type(W, (), {})()"},
 		{"variable that is cut within it", "del obj; cut = 'a' * 183 + W"},
+		{"value that is cut within it", "'a' * (256 * 1024 - 11) + W"},
+		{"message that is cut within it", "raise ValueError('a' * (16 * 1024 - 10) + W)"},
+		{"traceback that is cut within it", "raise ValueError('a\\n' * 4000 + 'b' * 400 + W * 2 + 'c' * 24000)"},
 		{"frame that can't be read", "import struct, time\nd = b'{\"op\":\"done\",\"id\":%s}' % os.environ['DIGITS'].encode()\n" +
 			"for fd in (1003, 503, 253, 103):\n    try:\n        os.write(fd, struct.pack('>I', len(d)) + d)\n    except OSError: pass\ntime.sleep(10)"},
 		{"after that", "1"},

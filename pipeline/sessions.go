@@ -307,7 +307,7 @@ func (r *run) bridge(ctx context.Context, b Bridge) error {
 		return sessionError(StageQueue, err)
 	}
 	defer claim.Release()
-	r.clean = s.Redact
+	r.leases = s.Leases()
 	r.res.Language, r.res.Backend, r.res.Profile = s.Info().Language, s.Info().Backend, s.Info().Profile
 	r.note("session.bridged", facts{"session": b.Session, "from": b.From, "key": b.As, "bytes": len(value), "value_sha256": hash(value)})
 	if err := r.flush(ctx); err != nil {

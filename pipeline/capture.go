@@ -1,0 +1,39 @@
+package pipeline
+
+import "strings"
+
+// Capture says what the log holds of a run beside hashes. It is free of secrets, and cut.
+type Capture struct{ Code, Output bool }
+
+// executionCaptured is a kind of row. Listeners are not told: there is a row for who may see the text, not a crowd.
+const executionCaptured = "execution.captured"
+
+// maxCaptured is how much of a text a row holds, in bytes: JSON may need six bytes for one, and a row has
+// room for 1 MiB.
+const maxCaptured = 64 << 10
+
+// captured is text that may be as long as maxCaptured.
+type captured string
+
+// captureCode notes the code of a run that is about to start.
+func (r *run) captureCode(code []byte) {
+	if r.p.cfg.Capture.Code {
+		r.note(executionCaptured, facts{"code": captured(code), "code_bytes": len(code)})
+	}
+}
+
+// captureOutput notes what a run has printed. It was redacted on its way.
+func (r *run) captureOutput() {
+	if !r.p.cfg.Capture.Output {
+		return
+	}
+	r.note(executionCaptured, facts{
+		"stdout": captured(r.res.Stdout), "stdout_bytes": int64(len(r.res.Stdout)) + r.res.StdoutCut,
+		"stderr": captured(r.res.Stderr), "stderr_bytes": int64(len(r.res.Stderr)) + r.res.StderrCut,
+	})
+}
+
+// shown is as much of a text as a row holds, in UTF-8.
+func (c captured) shown(clean func(string) string) string {
+	return clip(strings.ToValidUTF8(clean(string(c)), "\uFFFD"), maxCaptured)
+}
