@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,10 +16,12 @@ const (
 
 // request is one call of Append on its way through the writer.
 type request struct {
-	rows  []Row
-	state atomic.Int32  // waiting until the writer takes it or the caller gives up
-	done  chan struct{} // closed when err is the answer
-	err   error
+	rows     []Row
+	receipts [][]byte      // beside rows, nil where there is none
+	note     []byte        // the answer to Checkpoint
+	state    atomic.Int32  // waiting until the writer takes it or the caller gives up
+	done     chan struct{} // closed when err is the answer
+	err      error
 }
 
 const (
@@ -36,7 +39,7 @@ const (
 func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 	r, err := newRequest(entries)
 	if err == nil && len(entries) > 0 {
-		err = l.do(ctx, r)
+		err = l.do(ctx, l.queue, r)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("append to audit log %q: %w", l.path, err)
@@ -45,11 +48,15 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 }
 
 func newRequest(entries []Entry) (*request, error) {
-	r := &request{rows: make([]Row, len(entries)), done: make(chan struct{})}
+	r := &request{rows: make([]Row, len(entries)), receipts: make([][]byte, len(entries)), done: make(chan struct{})}
 	for i, e := range entries {
 		data, err := object(e.Data)
 		if err == nil && e.Kind == "" {
 			err = errors.New("it has no kind")
+		}
+		if err == nil {
+			r.receipts[i] = bytes.Clone(e.Receipt)
+			data, err = commit(data, e.Receipt)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("entry %q: %w", e.Kind, err)
@@ -78,8 +85,8 @@ func object(data any) (json.RawMessage, error) {
 	return json.RawMessage(utf8(string(b))), nil
 }
 
-func (l *Log) do(ctx context.Context, r *request) error {
-	if err := l.send(ctx, r); err != nil {
+func (l *Log) do(ctx context.Context, to chan<- *request, r *request) error {
+	if err := l.send(ctx, to, r); err != nil {
 		return err
 	}
 	select {
@@ -93,7 +100,7 @@ func (l *Log) do(ctx context.Context, r *request) error {
 	return r.err
 }
 
-func (l *Log) send(ctx context.Context, r *request) error {
+func (l *Log) send(ctx context.Context, to chan<- *request, r *request) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed {
@@ -103,7 +110,7 @@ func (l *Log) send(ctx context.Context, r *request) error {
 		return err
 	}
 	select {
-	case l.queue <- r:
+	case to <- r:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -10,14 +10,28 @@
 //   - Seq orders the rows. Time is what the clock said when the row was written, so it follows Seq
 //     too, but only as long as nobody sets the clock back.
 //
-// What does not: whoever cuts rows off the end, or rewrites all rows from one on, leaves a chain
-// that is whole. Only its head differs from the one that somebody has kept (Report.Head).
+// A receipt that comes with a row is kept beside it; the row says its hash.
+//
+// Whoever cuts rows off the end, or rewrites all rows from one on, leaves a chain that is whole. A log
+// that is signed ([OpenSigned]) shows that, too: the hashes of its rows are the leaves of a Merkle tree
+// (RFC 6962), and signed checkpoints (C2SP tlog-checkpoint) say what the tree was at a size. They are in
+// the log, the newest is also in a file beside it, and anybody may keep some elsewhere. [Log.Proof]
+// proves one row to somebody who has only the public key, and [Log.Seal] moves old rows into files
+// that stay provable.
+//
+// What does not show: rows after the newest checkpoint (Report.Unsigned) that are cut off or
+// rewritten; a log and the file beside it that are both replaced by an older copy of both, and whatever
+// somebody does who has the key, unless a newer checkpoint is kept where they cannot write.
+//
+// golang.org/x/mod does the arithmetic of the tree and the format of signed notes, as for Go's own
+// checksum database; modernc.org/sqlite is SQLite without C.
 package audit
 
 import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +44,8 @@ type Entry struct {
 	Kind      string // what happened, such as "execution.started"; must not be empty
 	Run       string // the run that it happened in, or ""
 	Namespace string
-	Data      any // encodes to a JSON object of at most 1 MiB; nil is {}
+	Data      any    // encodes to a JSON object of at most 1 MiB; nil is {}
+	Receipt   []byte // kept beside the row, which says its hash; nil is none
 }
 
 // Row is an entry as it stands in the log.
@@ -53,7 +68,9 @@ type Log struct {
 	wait time.Duration // longest wait for a lock
 	now  func() time.Time
 
-	queue   chan *request
+	signer  *signer       // nil where nothing is signed
+	queue   chan *request // Append
+	asks    chan *request // Checkpoint
 	written chan struct{} // closed when the writer has ended
 	mu      sync.RWMutex  // guards closed, and sending to queue
 	closed  bool
@@ -70,11 +87,14 @@ const lockWait = 10 * time.Second
 // While the log is open, nothing else in this process may open its file, not even to read it: closing
 // a file drops the process's POSIX locks on it, SQLite's too (https://sqlite.org/howtocorrupt.html).
 func Open(ctx context.Context, path string) (*Log, error) {
-	return open(ctx, path, lockWait)
+	return open(ctx, path, lockWait, nil)
 }
 
-func open(ctx context.Context, path string, wait time.Duration) (*Log, error) {
-	l := &Log{wait: wait, now: time.Now, queue: make(chan *request, 256), written: make(chan struct{})}
+func open(ctx context.Context, path string, wait time.Duration, s *signer) (*Log, error) {
+	l := &Log{
+		wait: wait, now: time.Now, signer: s,
+		queue: make(chan *request, 256), asks: make(chan *request), written: make(chan struct{}),
+	}
 	if err := l.connect(ctx, path); err != nil {
 		return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, wait))
 	}
@@ -99,26 +119,30 @@ func (l *Log) connect(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// check refuses a database that this program cannot continue. It writes nothing.
+// check refuses a database that this program cannot continue, and upgrades one of version 1.
 func (l *Log) check(ctx context.Context) error {
-	var id, version int64
+	var id int64
 	if err := l.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
 		return err
 	}
-	if err := l.db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	switch {
-	case id != schemaID:
+	if id != schemaID {
 		return errForeign
+	}
+	version, err := formatVersion(ctx, l.db)
+	switch {
+	case err != nil:
+		return err
+	case version == 1:
+		return l.upgrade(ctx)
 	case version != schemaVersion:
 		return fmt.Errorf("its format is version %d, and this program knows version %d: use the newer sandboxmcp", version, schemaVersion)
 	}
 	return nil
 }
 
-// Close waits for the appends under way, and closes the log. Later appends are errors. It is safe
-// to call more than once.
+// Close waits for the appends under way, signs what was appended, and closes the log. Later appends
+// are errors. An error says that rows stay unsigned, or that the file could not be closed. It is safe to
+// call more than once.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if !l.closed {
@@ -127,5 +151,9 @@ func (l *Log) Close() error {
 	}
 	l.mu.Unlock()
 	<-l.written
-	return l.db.Close()
+	err := l.db.Close()
+	if l.signer != nil {
+		err = errors.Join(l.signer.err, err)
+	}
+	return err
 }

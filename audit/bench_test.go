@@ -3,20 +3,29 @@ package audit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 )
 
-// data is about as large as what the pipeline writes for the end of a run.
+// data is about as large as what the pipeline writes for the end of a run: 600 bytes of JSON.
 var data = map[string]any{
-	"code": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "exit": 0, "ended": "ok",
-	"layers": []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps"}, "ms": 12,
+	"code_sha256": strings.Repeat("9f86d081", 8), "code_bytes": 1234, "name": "main.py", "language": "python", "backend": "process", "profile": "hardened",
+	"require": []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps"},
+	"layers":  []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps", "cgroup"},
+	"limits":  map[string]any{"ram_bytes": 536870912, "wall_seconds": 60, "cpu_cores": 1, "processes": 128, "disk_bytes": 1073741824},
+	"ended":   "ok", "exit_code": 0, "wall_ms": 12, "cpu_ms": 9, "peak_memory": 9437184, "queue_us": 11, "artifacts": 0,
+	"inputs_sha256": strings.Repeat("2c26b46b", 8),
 }
 
 func BenchmarkAppend(b *testing.B) {
-	for _, writers := range []int{1, 16} {
-		b.Run(fmt.Sprint("writers=", writers), func(b *testing.B) {
+	for _, writers := range []int{1, 16, -1, -16} {
+		b.Run(fmt.Sprint("writers=", max(writers, -writers), "/signed=", writers < 0), func(b *testing.B) {
 			l := openLog(b, logPath(b))
+			if writers < 0 {
+				writers = -writers
+				l = openSigned(b, logPath(b), signing(1000))
+			}
 			var left sync.WaitGroup
 			work := make(chan struct{}, 1024)
 			for range writers {
@@ -41,28 +50,34 @@ func BenchmarkAppend(b *testing.B) {
 
 // BenchmarkRun is what one run on the command line pays.
 func BenchmarkRun(b *testing.B) {
-	path := logPath(b)
-	openLog(b, path).Close()
-	for b.Loop() {
-		l, err := Open(b.Context(), path)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for range 2 {
-			if _, err := l.Append(b.Context(), Entry{Kind: "execution.started", Data: data}); err != nil {
-				b.Fatal(err)
+	for _, signed := range []bool{false, true} {
+		b.Run(fmt.Sprint("signed=", signed), func(b *testing.B) {
+			path := logPath(b)
+			openLog(b, path).Close()
+			for b.Loop() {
+				var l *Log
+				if signed {
+					l = openSigned(b, path, signing(1000))
+				} else {
+					l = openLog(b, path)
+				}
+				for range 2 {
+					if _, err := l.Append(b.Context(), Entry{Kind: "execution.started", Data: data}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := l.Close(); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
-		if err := l.Close(); err != nil {
-			b.Fatal(err)
-		}
+		})
 	}
 }
 
 func BenchmarkVerify(b *testing.B) {
 	for _, rows := range []int{1000, 1_000_000} {
 		b.Run(fmt.Sprint("rows=", rows), func(b *testing.B) {
-			l := openLog(b, logPath(b))
+			l := openSigned(b, logPath(b), signing(1000))
 			entries := make([]Entry, 1000)
 			for i := range entries {
 				entries[i] = Entry{Kind: "execution.completed", Run: fmt.Sprint("01J", i), Namespace: "default", Data: data}
@@ -72,8 +87,12 @@ func BenchmarkVerify(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			if _, err := l.Checkpoint(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			o := VerifyOptions{Keys: keys('a')}
 			for b.Loop() {
-				if r, err := l.Verify(b.Context()); err != nil || r.Bad != nil || r.Rows != int64(rows) {
+				if r, err := l.Verify(b.Context(), o); err != nil || r.Bad != nil || r.Rows != int64(rows) {
 					b.Fatal(r, err)
 				}
 			}

@@ -17,12 +17,15 @@ import (
 )
 
 //go:embed schema.sql
-var schema string
+var schema string // version 1
 
-// What schema.sql sets as application_id and user_version.
+//go:embed schema2.sql
+var schema2 string // what makes it version 2
+
+// What they set as application_id and user_version.
 const (
 	schemaID      = 0x73626d61
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // find returns the log file at path, and makes it first if there is none.
@@ -68,7 +71,7 @@ func create(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, schema)
+	_, err = db.ExecContext(ctx, schema+schema2)
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}

@@ -2,22 +2,85 @@ package audit
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // When the disk is full, appends fail and say so, nothing that was acknowledged is lost, and they go
 // on as soon as there is space again.
 func TestFullDisk(t *testing.T) {
+	dir, free := smallDisk(t, 200<<10)
+	l, err := Open(t.Context(), filepath.Join(dir, "audit.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	acked := fillDisk(t, l)
+	wantSound(t, l, acked)
+
+	_, err = Open(t.Context(), filepath.Join(dir, "second.db"))
+	wantError(t, err, "free some disk space")
+	if _, err := os.Stat(filepath.Join(dir, "second.db")); err == nil {
+		t.Error("a half made log was left")
+	}
+	free()
+	fill(t, l, 3)
+	wantSound(t, l, acked+3)
+	t.Logf("%d rows before the disk was full", acked)
+}
+
+// On a full disk nothing can be signed or sealed either. That is said, nothing is lost, and it is made up for
+// as soon as there is space again.
+func TestFullDiskSigned(t *testing.T) {
+	dir, free := smallDisk(t, 600<<10)
+	path := filepath.Join(dir, "audit.db")
+	l := openSigned(t, path, signing(10))
+	acked := fillDisk(t, l)
+	before := collect(t, l, Filter{})
+	if _, err := l.Seal(t.Context(), time.Now().Add(time.Hour)); err == nil {
+		t.Error("sealed on a full disk")
+	}
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		wantError(t, err, "free some disk space")
+	}
+	if r, err := l.Verify(t.Context(), VerifyOptions{Keys: keys('a')}); err != nil || r.Bad != nil || r.Rows != acked {
+		t.Errorf("%d rows, %+v, %v; want %d", r.Rows, r.Bad, err, acked)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*segments", "*")); len(left) > 0 {
+		t.Errorf("half a segment was left: %v", left)
+	}
+	free()
+	fill(t, l, 3)
+	if _, err := l.Seal(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Error(err)
+	}
+	after := collect(t, l, Filter{Sealed: true})
+	if diff := cmp.Diff(before, after[:len(before)]); diff != "" {
+		t.Errorf("before (-), after (+):\n%s", diff)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	wantSigned(t, path, acked+4, 'a')
+	t.Logf("%d rows before the disk was full", acked)
+}
+
+// smallDisk is a file system with so many bytes free, until free makes it larger.
+func smallDisk(t *testing.T, bytes int) (dir string, free func()) {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to mount a tmpfs")
 	}
-	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=512k"); err != nil {
+	dir = t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes+100<<10)); err != nil {
 		t.Skip("needs to mount a tmpfs:", err)
 	}
 	t.Cleanup(func() {
@@ -25,17 +88,18 @@ func TestFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 200<<10), 0o600); err != nil {
-		t.Fatal(err)
+	return dir, func() {
+		if err := syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=8m"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	l, err := Open(t.Context(), filepath.Join(dir, "audit.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+}
+
+// fillDisk appends until the disk is full, and returns how many rows were acknowledged.
+func fillDisk(t *testing.T, l *Log) (acked int64) {
+	t.Helper()
 	entry := Entry{Kind: "k", Data: map[string]string{"x": strings.Repeat("y", 5000)}}
-	var acked int64
+	var err error
 	for err == nil {
 		if _, err = l.Append(t.Context(), entry); err == nil {
 			acked++
@@ -45,20 +109,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := l.Append(t.Context(), entry); err == nil {
 		acked++
 	}
-	wantSound(t, l, acked)
-
-	_, err = Open(t.Context(), filepath.Join(dir, "second.db"))
-	wantError(t, err, "free some disk space")
-	if _, err := os.Stat(filepath.Join(dir, "second.db")); err == nil {
-		t.Error("a half made log was left")
-	}
-
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, l, 3)
-	wantSound(t, l, acked+3)
-	t.Logf("%d rows before the disk was full", acked)
+	return acked
 }
 
 // An ordinary user who may not write where the log is, or is to be, or not even look there.

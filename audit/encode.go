@@ -21,11 +21,16 @@ func sum(r Row) [hashSize]byte {
 // and Data, each behind its length, which is eight bytes too.
 func encode(r Row) []byte {
 	b := make([]byte, 0, 128+len(r.Kind)+len(r.Run)+len(r.Namespace)+len(r.Data))
+	prev, _ := hex.DecodeString(r.Prev) // made from bytes, so it is hex
+	return appendRow(b, prev, r.Seq, r.Time.UnixNano(), []byte(r.Kind), []byte(r.Run), []byte(r.Namespace), r.Data)
+}
+
+func appendRow(b, prev []byte, seq, nanos int64, texts ...[]byte) []byte {
 	b = append(b, domain...)
-	b, _ = hex.AppendDecode(b, []byte(r.Prev)) // made from bytes, so it is hex
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Seq))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Time.UnixNano()))
-	for _, s := range []string{r.Kind, r.Run, r.Namespace, string(r.Data)} {
+	b = append(b, prev...)
+	b = binary.BigEndian.AppendUint64(b, uint64(seq))
+	b = binary.BigEndian.AppendUint64(b, uint64(nanos))
+	for _, s := range texts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
 		b = append(b, s...)
 	}

@@ -20,7 +20,7 @@ var (
 )
 
 const (
-	restore   = "move it and its -wal file away as evidence; a new log starts in its place, or put a backup there"
+	restore   = "move it, its -wal and its -checkpoint file away as evidence; a new log starts in its place, or put a backup there"
 	elsewhere = "make the file and its folder writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 )
 

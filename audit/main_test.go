@@ -20,6 +20,8 @@ var children = map[string]func(path string, args []string) error{
 	"runs":   childRuns,   // like a number of runs on the command line
 	"hold":   childHold,   // a lock
 	"open":   childOpen,   // once
+	"sign":   childSign,   // appends and signs until it is killed, telling each row that it was promised
+	"seal":   childSeal,   // all that is there, again and again
 }
 
 const childVar = "AUDIT_TEST_CHILD"

@@ -112,7 +112,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"without the last page", log[:len(log)-4096], "", []string{"damaged", "move it", "backup"}},
 		{"without the first page", log[4096:], "", []string{"damaged", "move it", "backup"}},
 		{"a foreign database", log, "PRAGMA application_id = 252006673", []string{"not an audit log", "another file"}},
-		{"a newer format", log, "PRAGMA user_version = 2", []string{"version 2", "newer sandboxmcp"}},
+		{"a newer format", log, "PRAGMA user_version = 3", []string{"version 3", "newer sandboxmcp"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -179,20 +179,20 @@ func TestLocked(t *testing.T) {
 		openLog(t, path).Close()
 		defer hold(t, path, "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE")()
 		start := time.Now()
-		_, err := open(t.Context(), path, wait)
+		_, err := open(t.Context(), path, wait, nil)
 		wantError(t, err, "another process", "fuser", "300ms")
 		if took := time.Since(start); took < wait || took > 10*wait {
 			t.Errorf("gave up after %v, want %v", took, wait)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), wait/10)
 		defer cancel()
-		if _, err := open(ctx, path, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := open(ctx, path, time.Minute, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("with a ctx that ends: got %v", err)
 		}
 	})
 
 	t.Run("append", func(t *testing.T) {
-		l, err := open(t.Context(), path, wait)
+		l, err := open(t.Context(), path, wait, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

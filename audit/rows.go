@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,6 +22,7 @@ type Filter struct {
 	Run       string
 	After     int64 // only rows with a greater Seq
 	Limit     int   // only the newest so many; 0 or less is no limit
+	Sealed    bool  // also rows that were moved into segments; one that is asked for and not here is an error
 }
 
 // Rows yields the rows that f chooses, by Seq. An error is the last thing it yields.
@@ -41,11 +43,14 @@ func (l *Log) readError(err error) error {
 
 // each calls do for the rows that f chooses, until it returns false.
 func (l *Log) each(ctx context.Context, f Filter, do func(Row) bool) error {
+	if f.Sealed {
+		return l.eachSealed(ctx, f, do)
+	}
 	from, left := f.After+1, math.MaxInt
 	if f.Limit > 0 {
 		left = f.Limit
-		where, args := f.where(from)
-		oldest := "SELECT coalesce(min(seq), ?) FROM (SELECT seq FROM audit" + where + " ORDER BY seq DESC LIMIT ?)"
+		rows, args := f.query("seq", from)
+		oldest := "SELECT coalesce(min(seq), ?) FROM (" + rows + " ORDER BY seq DESC LIMIT ?)"
 		args = append([]any{from}, append(args, f.Limit)...)
 		if err := l.db.QueryRowContext(ctx, oldest, args...).Scan(&from); err != nil {
 			return err
@@ -76,9 +81,8 @@ const (
 // page reads up to limit of the rows that f chooses, from row number from on. What it could read
 // before an error is returned beside it.
 func (l *Log) page(ctx context.Context, f Filter, from int64, limit int) (page []Row, err error) {
-	where, args := f.where(from)
-	query := "SELECT seq, time, kind, run, namespace, data, prev, hash FROM audit" + where + " ORDER BY seq LIMIT ?"
-	rows, err := l.db.QueryContext(ctx, query, append(args, limit)...)
+	query, args := f.query("seq, time, kind, run, namespace, data, prev, hash", from)
+	rows, err := l.db.QueryContext(ctx, query+" ORDER BY seq LIMIT ?", append(args, limit)...)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +112,35 @@ func scan(rows *sql.Rows) (r Row, err error) {
 	return r, nil
 }
 
-// where is f as SQL, After and Limit aside, for the rows from number from on.
+// query selects columns of the rows that f chooses from number from on, After and Limit aside. There is one
+// SELECT for each kind: SQLite merges them by seq as they come out of the index, and would sort all
+// rows of all kinds for each page otherwise. A run has few rows, which need no index by kind; the plus
+// keeps SQLite from using it.
+func (f Filter) query(columns string, from int64) (query string, args []any) {
+	where, args := f.where(from)
+	query = "SELECT " + columns + " FROM audit" + where
+	kinds := slices.Compact(slices.Sorted(slices.Values(f.Kinds)))
+	if len(kinds) == 0 {
+		return query, args
+	}
+	if f.Run != "" || len(kinds) > maxMerged {
+		for _, kind := range kinds {
+			args = append(args, kind)
+		}
+		return query + " AND +kind IN (?" + strings.Repeat(", ?", len(kinds)-1) + ")", args
+	}
+	each := slices.Repeat([]string{query + " AND kind = ?"}, len(kinds))
+	var all []any
+	for _, kind := range kinds {
+		all = append(append(all, args...), kind)
+	}
+	return strings.Join(each, " UNION ALL "), all
+}
+
+// maxMerged is below the 500 that SQLite can merge.
+const maxMerged = 100
+
+// where is f as SQL, After, Limit and Kinds aside, for the rows from number from on.
 func (f Filter) where(from int64) (clause string, args []any) {
 	clause, args = " WHERE seq >= ?", []any{from}
 	and := func(cond string, arg any) {
@@ -125,12 +157,6 @@ func (f Filter) where(from int64) (clause string, args []any) {
 	}
 	if !f.Until.IsZero() {
 		and("time < ?", nanos(f.Until))
-	}
-	if len(f.Kinds) > 0 {
-		clause += " AND kind IN (?" + strings.Repeat(", ?", len(f.Kinds)-1) + ")"
-		for _, k := range f.Kinds {
-			args = append(args, k)
-		}
 	}
 	return clause, args
 }

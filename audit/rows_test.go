@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,14 @@ func seqs(rows []Row) (s string) {
 	}
 	return strings.TrimSpace(s)
 }
+
+// manyKinds are more than SQLite can merge.
+var manyKinds = func() (kinds []string) {
+	for i := range 1000 {
+		kinds = append(kinds, fmt.Sprint("k", i+2))
+	}
+	return kinds
+}()
 
 func TestRows(t *testing.T) {
 	l := openLog(t, logPath(t))
@@ -40,6 +49,9 @@ func TestRows(t *testing.T) {
 		{"unknown namespace", Filter{Namespace: "b' OR '1'='1"}, ""},
 		{"run", Filter{Run: "r3"}, "7 8"},
 		{"kind", Filter{Kinds: []string{"k1"}}, "1 4 7 10"},
+		{"a run's kinds", Filter{Run: "r3", Kinds: []string{"k1", "k2"}}, "7 8"},
+		{"the same kind twice", Filter{Kinds: []string{"k1", "k1", "k1"}, Limit: 2}, "7 10"},
+		{"many kinds", Filter{Kinds: append(slices.Repeat([]string{"k1"}, 5), manyKinds...), Limit: 3}, "8 10 11"},
 		{"kinds", Filter{Kinds: []string{"k1", "k2", "none"}}, "1 2 4 5 7 8 10 11"},
 		{"since is inclusive", Filter{Since: at(10)}, "10 11 12"},
 		{"until is exclusive", Filter{Until: at(3)}, "1 2"},

@@ -1,6 +1,6 @@
--- The audit log: one table into which rows can only be put at the end, each holding the hash of the
--- one before. The triggers stop mistakes. Whoever owns the file can drop them, but what is changed
--- then shows in the chain.
+-- The audit log as version 1 made it, which schema2.sql makes version 2: one table into which rows
+-- can only be put at the end, each holding the hash of the one before. The triggers stop mistakes.
+-- Whoever owns the file can drop them, but what is changed then shows in the chain.
 --
 -- Verify compares a log with the text below, character by character from CREATE to the semicolon:
 -- with any change there, user_version must rise, and Verify must know the older text.

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,14 +24,43 @@ func (l *Log) write() {
 	defer close(l.written)
 	var w writer
 	defer w.close()
-	for r := range l.queue {
-		l.commit(&w, r)
+	s := l.signer
+	if s == nil {
+		for r := range l.queue {
+			l.commit(&w, r)
+		}
+		return
+	}
+	defer s.close()
+	quiet := time.NewTimer(idle)
+	for {
+		select {
+		case r := <-l.queue:
+			if r == nil { // the log is closed
+				if s.due {
+					s.try(l)
+				}
+				return
+			}
+			s.count(l, l.commit(&w, r))
+			quiet.Reset(idle)
+		case r := <-l.asks:
+			if r.state.CompareAndSwap(waiting, taken) {
+				r.note, r.err = s.try(l)
+				close(r.done)
+			}
+		case <-quiet.C:
+			if s.due {
+				s.try(l)
+			}
+		}
 	}
 }
 
 // commit writes r, and what else waits by the time it has the database's lock. Before that nothing
-// is taken, so that callers can give up as long as other processes keep us waiting.
-func (l *Log) commit(w *writer, r *request) {
+// is taken, so that callers can give up as long as other processes keep us waiting. It returns the
+// number of rows that were written.
+func (l *Log) commit(w *writer, r *request) (rows int) {
 	err := w.begin(l)
 	batch := l.take(r)
 	if err == nil {
@@ -42,7 +72,11 @@ func (l *Log) commit(w *writer, r *request) {
 	for _, r := range batch {
 		r.err = err
 		close(r.done)
+		if err == nil {
+			rows += len(r.rows)
+		}
 	}
+	return rows
 }
 
 // take returns r and the requests that wait behind it, but those whose callers have given up.
@@ -66,8 +100,9 @@ func (l *Log) take(r *request) (batch []*request) {
 // writer is the connection that rows are written with, made when the first row comes: many a
 // command only reads.
 type writer struct {
-	conn      *sql.Conn
-	head, put *sql.Stmt
+	conn       *sql.Conn
+	head, put  *sql.Stmt
+	putReceipt *sql.Stmt // made when the first one comes
 }
 
 const (
@@ -130,6 +165,9 @@ func (w *writer) insert(batch []*request, now func() time.Time) error {
 				return err
 			}
 			r.Hash, prev = hex.EncodeToString(hash[:]), hash[:]
+			if err := w.attach(seq, req.receipts[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -181,7 +219,11 @@ func (w *writer) close() {
 	if w.put != nil {
 		w.put.Close()
 	}
+	if w.putReceipt != nil {
+		w.putReceipt.Close()
+	}
 	if w.conn != nil {
+		w.conn.Raw(func(any) error { return driver.ErrBadConn }) // others get none that was set up for writing
 		w.conn.Close()
 	}
 }

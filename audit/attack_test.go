@@ -1,0 +1,353 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// attackable is a closed log as a server leaves it: sealed segments, receipts, checkpoints at 722, 822 and so on,
+// and the file beside it. It also returns checkpoints that somebody kept: an old and the newest one.
+func attackable(t testing.TB) (path string, rows []Row, kept [][]byte) {
+	t.Helper()
+	path, _ = sealedLog(t)
+	for range 3 {
+		l := openSigned(t, path, signing(100))
+		fillFast(t, l, 200)
+		rows = collect(t, l, Filter{Sealed: true})
+		note, err := l.Checkpoint(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, note)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path, rows, kept
+}
+
+// noTriggers drops all triggers, and yesTriggers makes them again as they were: what somebody would do who
+// can write the file and wants to leave no traces.
+func noTriggers(t testing.TB) (drop, again []string) {
+	t.Helper()
+	made, err := pristine(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sql := range made {
+		if trigger, ok := strings.CutPrefix(name, "trigger "); ok {
+			drop, again = append(drop, "DROP TRIGGER "+trigger), append(again, sql)
+		}
+	}
+	return drop, again
+}
+
+// Each kind of tampering that leaves the triggers as they were is caught by the log itself, with its key.
+func TestAttack(t *testing.T) {
+	original, rows, kept := attackable(t)
+	drop, again := noTriggers(t)
+	const last = 1622
+	for _, test := range []struct {
+		name string
+		sql  string
+		seq  int64
+		why  string
+	}{
+		{"kind edited", "UPDATE audit SET kind = 'x' WHERE seq = 900", 900, "edited"},
+		{"run edited", "UPDATE audit SET run = 'x' WHERE seq = 900", 900, "edited"},
+		{"namespace edited", "UPDATE audit SET namespace = 'x' WHERE seq = 900", 900, "edited"},
+		{"data edited", "UPDATE audit SET data = '{}' WHERE seq = 900", 900, "edited"},
+		{"time edited", "UPDATE audit SET time = time + 1 WHERE seq = 900", 900, "edited"},
+		{"prev edited", "UPDATE audit SET prev = zeroblob(32) WHERE seq = 900", 900, "edited"},
+		{"hash edited", "UPDATE audit SET hash = zeroblob(32) WHERE seq = 900", 900, "edited"},
+		{"seq edited", "UPDATE audit SET seq = 99999 WHERE seq = 1622", 1622, "missing"},
+		{"first deleted", "DELETE FROM audit WHERE seq = 701", 701, "missing"},
+		{"middle deleted", "DELETE FROM audit WHERE seq BETWEEN 900 AND 999", 900, "missing"},
+		{"last deleted", "DELETE FROM audit WHERE seq = 1622", 1622, "is missing"},
+		{"all deleted", "DELETE FROM audit; DELETE FROM receipts", 701, "is missing"},
+		{"swapped", "UPDATE audit SET seq = -1 WHERE seq = 800; UPDATE audit SET seq = 800 WHERE seq = 801; UPDATE audit SET seq = 801 WHERE seq = -1", 800, "moved here"},
+		{"replaced", "REPLACE INTO audit SELECT seq, time, 'x', run, namespace, data, prev, hash FROM audit WHERE seq = 900", 900, "edited"},
+		{"a sealed row again", "INSERT INTO audit SELECT 5, time, kind, run, namespace, data, prev, hash FROM audit WHERE seq = 900", 5, "was moved here"},
+		{"the end cut off", "DELETE FROM audit WHERE seq > 1500; DELETE FROM receipts WHERE seq > 1500", 1501, "is missing"},
+		{"the end cut off, with its checkpoints", "DELETE FROM audit WHERE seq > 1222; DELETE FROM receipts WHERE seq > 1222; DELETE FROM checkpoints WHERE size > 1222; DELETE FROM tree WHERE (position + 1) << level > 1222", 1223, "older copy"},
+		{"rewritten from a row on", rewriteFrom(t, original, 1300), 1223, "was rewritten, or one of those after it up to row 1422"},
+		{"rewritten, newer checkpoints deleted", rewriteFrom(t, original, 1300) + "; DELETE FROM checkpoints WHERE size > 1222; DELETE FROM tree WHERE (position + 1) << level > 1222", 1223, "the checkpoint in "},
+		{"last rewritten", rewriteFrom(t, original, 1622), 1423, "was rewritten, or one of those after it up to row 1622"},
+		{"a receipt edited", "UPDATE receipts SET envelope = x'00' WHERE seq = 906", 906, "another receipt"},
+		{"a receipt deleted", "DELETE FROM receipts WHERE seq = 906", 906, "lost its receipt"},
+		{"all receipts deleted", "DELETE FROM receipts", 701, "lost its receipt"},
+		{"a receipt added", "INSERT INTO receipts SELECT 907, envelope FROM receipts WHERE seq = 906", 907, "a receipt of which it says nothing"},
+		{"a receipt for no row", "INSERT INTO receipts SELECT 99999, envelope FROM receipts WHERE seq = 906", 1623, "there is a receipt of row 99999"},
+		{"a receipt for a sealed row", "INSERT INTO receipts SELECT 5, envelope FROM receipts WHERE seq = 906", 5, "a receipt of which it says nothing"},
+		{"receipts swapped", "UPDATE receipts SET envelope = (SELECT envelope FROM receipts WHERE seq = 911) WHERE seq = 906", 906, "another receipt"},
+		{"a checkpoint edited", "UPDATE checkpoints SET note = replace(note, '1222', '1223') WHERE size = 1222", 1222, "signature does not match"},
+		{"a checkpoint moved", "UPDATE checkpoints SET size = 1221 WHERE size = 1222", 1221, "for another row"},
+		{"a checkpoint emptied", "UPDATE checkpoints SET note = '' WHERE size = 1222", 1222, "not a signed checkpoint"},
+		{"a checkpoint's signature edited", "UPDATE checkpoints SET note = substr(note, 1, length(note) - 8) || 'AAAAAA=' || char(10) WHERE size = 1222", 1222, "the checkpoint there was changed"},
+		{"a checkpoint by another key", "UPDATE checkpoints SET note = '" + string(forge(t, kept[1])) + "' WHERE size = 1422", 1422, "no known key"},
+		{"a checkpoint for more rows", "INSERT INTO checkpoints SELECT 9999, note FROM checkpoints WHERE size = 1622", 1623, "is missing"},
+		{"a checkpoint for less than nothing", "INSERT INTO checkpoints SELECT -5, note FROM checkpoints WHERE size = 1622", 0, "a checkpoint for -5 rows"},
+		{"the tree edited", "UPDATE tree SET hash = zeroblob(32) WHERE level = 8 AND position = 4", 0, "another hash over rows 1025 to 1280"},
+		{"the sealed tree edited", "UPDATE tree SET hash = zeroblob(32) WHERE level = 8 AND position = 1", 0, "another hash over rows 257 to 512"},
+		{"the seam edited", "UPDATE tree SET hash = zeroblob(32) WHERE level = 2", 0, "another hash over rows"},
+		{"the tree cut", "DELETE FROM tree WHERE level = 9 AND position = 1", 0, "lost its hash over rows 513 to 1024"},
+		{"the tree grown", "INSERT INTO tree VALUES (8, 6, zeroblob(32))", 0, "11 hashes instead of 10"},
+		{"the tree grown below", "INSERT INTO tree VALUES (3, 1, zeroblob(32))", 0, "where none belongs"},
+		{"a segment forgotten", "DELETE FROM segments WHERE first = 301", 301, "is missing"},
+		{"segments forgotten", "DELETE FROM segments", 1, "is missing"},
+		{"a segment's hash edited", "UPDATE segments SET sha256 = zeroblob(32) WHERE first = 301", 301, "segment file that was changed"},
+		{"a segment's end edited", "UPDATE segments SET hash = zeroblob(32) WHERE first = 301", 301, "taken out of the log"},
+		{"rows taken out as if sealed", "INSERT INTO segments SELECT 701, 822, hash, zeroblob(32) FROM audit WHERE seq = 822; DELETE FROM audit WHERE seq <= 822; DELETE FROM receipts WHERE seq <= 822", 701, "no checkpoint vouches for it"},
+		{"an index gone", "DROP INDEX audit_kind", 0, "index audit_kind was removed"},
+		{"a column added", "ALTER TABLE receipts ADD COLUMN x TEXT", 0, "table receipts was changed"},
+		{"a table added", "CREATE TABLE x (y)", 0, "table x was added"},
+		{"a table gone", "DROP TABLE receipts", 0, "was removed"},
+		{"checkpoints gone, as a table", "DROP TABLE checkpoints", 0, "was removed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := copySealed(t, original)
+			made := again
+			if strings.HasPrefix(test.sql, "DROP TABLE") {
+				made = nil
+			}
+			tamper(t, path, append(append(append([]string{}, drop...), test.sql), made...)...)
+			r := verify(t, path, VerifyOptions{Keys: keys('a')})
+			if r.Bad == nil || r.Bad.Seq != test.seq || !strings.Contains(r.Bad.Why, test.why) {
+				t.Errorf("got %+v, want row %d and %q", r.Bad, test.seq, test.why)
+			}
+			if r.Rows > last || test.seq >= 701 && r.Rows >= test.seq {
+				t.Errorf("called %d rows good", r.Rows)
+			}
+			if r.Rows > 0 && r.Head != rows[r.Rows-1].Hash {
+				t.Errorf("the head is not that of row %d", r.Rows)
+			}
+		})
+	}
+}
+
+// forge makes a note with another key that says the same.
+func forge(t testing.TB, note []byte) []byte {
+	t.Helper()
+	c, err := openNote(note, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := c.sign(seeded('z'))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return forged
+}
+
+// What needs more than one file, and what only a checkpoint kept elsewhere shows.
+func TestAttackFiles(t *testing.T) {
+	original, rows, kept := attackable(t)
+	older := copySealed(t, original)
+	l := openSigned(t, original, signing(100))
+	fillFast(t, l, 50)
+	newest, err := l.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	segment := func(path string, i int) string { return segmentFiles(t, path)[i] }
+	copyTo := func(from, to string) error {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, b, 0o600)
+	}
+	for _, test := range []struct {
+		name   string
+		attack func(path string) error
+		alone  string // what Verify says with the key
+		kept   string // and with the checkpoints that were kept as well; "" is the same
+	}{
+		{"an older copy of the database", func(path string) error { return copyTo(older, path) }, "row 1623 is missing", ""},
+		{"an older copy of database and checkpoint", func(path string) error {
+			if err := copyTo(older, path); err != nil {
+				return err
+			}
+			return copyTo(older+"-checkpoint", path+"-checkpoint")
+		}, "", "row 1623 is missing"},
+		{"an older copy, and no checkpoint file", func(path string) error {
+			os.Remove(path + "-checkpoint")
+			return copyTo(older, path)
+		}, "remark", "row 1623 is missing"},
+		{"the checkpoint file deleted", func(path string) error { return os.Remove(path + "-checkpoint") }, "remark", "remark"},
+		{"the checkpoint file emptied", func(path string) error { return os.WriteFile(path+"-checkpoint", nil, 0o600) }, "remark", "remark"},
+		{"the checkpoint file is garbage", func(path string) error { return os.WriteFile(path+"-checkpoint", []byte("x\n"), 0o600) }, "row 0 the checkpoint in", ""},
+		{"the checkpoint file by another key", func(path string) error {
+			return os.WriteFile(path+"-checkpoint", forge(t, newest), 0o600)
+		}, "no known key", ""},
+		{"the log deleted and begun anew", func(path string) error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			l := openLog(t, path)
+			fill(t, l, 2000)
+			return l.Close()
+		}, "of another log", ""},
+		{"the log written anew with another key", func(path string) error { return rewriteWith(t, path, 'z') }, "no known key", "of another log"},
+		{"the log written anew with our key", func(path string) error { return rewriteWith(t, path, 'a') }, "", "of another log"},
+		{"a forked log", func(path string) error {
+			if err := copyTo(older, path); err != nil {
+				return err
+			}
+			os.Remove(path + "-checkpoint")
+			l := openSigned(t, path, signing(100)) // with our key: it cannot know
+			fill(t, l, 100)
+			return l.Close()
+		}, "", "row 1623 was rewritten"},
+		{"a segment deleted", func(path string) error { return os.Remove(segment(path, 0)) }, "remark", "remark"},
+		{"a segment emptied", func(path string) error { return os.WriteFile(segment(path, 1), nil, 0o600) }, "row 301 cannot be read", ""},
+		{"segments swapped", func(path string) error { return os.Rename(segment(path, 0), segment(path, 1)) }, "row 301", ""},
+		{"a segment with more behind", func(path string) error {
+			lines := unpack(t, segment(path, 1))
+			repack(t, segment(path, 1), append(lines, lines[len(lines)-1]))
+			return nil
+		}, "segment file that was changed", ""},
+		{"a segment cut", func(path string) error { return os.Truncate(segment(path, 1), 1000) }, "row 3", ""},
+		{"a row in a segment edited", func(path string) error {
+			lines := unpack(t, segment(path, 1))
+			lines[100] = strings.Replace(lines[100], "default", "Default", 1)
+			repack(t, segment(path, 1), lines)
+			return nil
+		}, "was edited", ""},
+		{"a forged row at the end", func(path string) error {
+			l := openLog(t, path) // has no key, and appends as the program does
+			fill(t, l, 1)
+			return l.Close()
+		}, "unsigned", "unsigned"},
+		{"an old -wal file put back", func(path string) error {
+			l := openLog(t, older)
+			fill(t, l, 3)
+			if err := copyTo(older+"-wal", path+"-wal"); err != nil {
+				return err
+			}
+			return l.Close()
+		}, "harmless", "harmless"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := copySealed(t, original)
+			if err := test.attack(path); err != nil {
+				t.Fatal(err)
+			}
+			if test.kept == "" {
+				test.kept = test.alone
+			}
+			for want, o := range map[*string]VerifyOptions{&test.alone: {Keys: keys('a')}, &test.kept: {Keys: keys('a'), Checkpoints: append(kept, newest)}} {
+				r := verify(t, path, o)
+				got := ""
+				if r.Bad != nil {
+					got = fmt.Sprintf("row %d %s", r.Bad.Seq, r.Bad.Why)
+				}
+				var ok bool
+				switch *want {
+				case "":
+					ok = got == "" && len(r.Remarks) == 0
+				case "remark":
+					ok = got == "" && len(r.Remarks) > 0
+				case "unsigned":
+					ok = got == "" && r.Unsigned == 1
+				case "harmless":
+					ok = got != "" || r.Rows == int64(len(rows)+50)
+				default:
+					ok = strings.Contains(got, *want)
+				}
+				if !ok {
+					t.Errorf("with %d kept checkpoints: got %q, remarks %q, %d unsigned; want %q", len(o.Checkpoints), got, r.Remarks, r.Unsigned, *want)
+				}
+			}
+		})
+	}
+}
+
+// rewriteWith makes a new log with the same number of rows, signed with a key.
+func rewriteWith(t testing.TB, path string, seed byte) error {
+	os.RemoveAll(path + "-segments")
+	os.Remove(path + "-checkpoint")
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	l := openSigned(t, path, Signing{Key: seeded(seed)})
+	fillFast(t, l, 1672)
+	return l.Close()
+}
+
+// A flipped bit anywhere in any of the files is noticed, or has changed no row, receipt or checkpoint.
+func TestAttackBits(t *testing.T) {
+	original, want, _ := attackable(t)
+	files := append(segmentFiles(t, original), original, original, original, original+"-checkpoint")
+	wantFacts := facts(t, original)
+	noticed, harmless, flips := 0, map[string]int{}, 500
+	if testing.Short() {
+		flips = 100
+	}
+	for range flips {
+		path := copySealed(t, original)
+		file := path + strings.TrimPrefix(files[rand.IntN(len(files))], original)
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := rand.IntN(len(b))
+		b[i] ^= 1 << rand.IntN(8)
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Open(t.Context(), path)
+		if err != nil {
+			noticed++
+			continue
+		}
+		r, err := l.Verify(t.Context(), VerifyOptions{Keys: keys('a')})
+		if err != nil || r.Bad != nil {
+			noticed++
+		} else {
+			harmless[strings.TrimPrefix(file, path)]++
+			if diff := cmp.Diff(want, collect(t, l, Filter{Sealed: true})); diff != "" {
+				t.Errorf("a flipped bit in byte %d of %s went unnoticed:\n%s", i, file, diff)
+			}
+			if diff := cmp.Diff(wantFacts, facts(t, path)); diff != "" {
+				t.Errorf("a flipped bit in byte %d of %s went unnoticed:\n%s", i, file, diff)
+			}
+		}
+		l.Close()
+	}
+	t.Logf("noticed %d of %d; harmless: %v", noticed, flips, harmless)
+	if noticed < flips/4 {
+		t.Errorf("noticed only %d of %d", noticed, flips)
+	}
+}
+
+// facts is what a log holds beside rows.
+func facts(t testing.TB, path string) (all []string) {
+	t.Helper()
+	l := openLog(t, path)
+	defer l.Close()
+	for _, query := range []string{"SELECT seq || ' ' || hex(envelope) FROM receipts", "SELECT size || ' ' || note FROM checkpoints", "SELECT level || ' ' || position || ' ' || hex(hash) FROM tree", "SELECT first || ' ' || last || hex(hash) || hex(sha256) FROM segments"} {
+		rows, err := l.db.Query(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var s string
+			if err := rows.Scan(&s); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, s)
+		}
+		rows.Close()
+	}
+	latest, _ := os.ReadFile(path + "-checkpoint")
+	b, _ := json.Marshal(string(latest))
+	return append(all, string(b))
+}

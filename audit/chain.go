@@ -1,0 +1,86 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// chain is how far the rows are good, and finds the words for what is wrong with the next one.
+type chain struct {
+	next       int64  // number of the row that must come
+	head, prev string // hashes of the two rows before it
+}
+
+// walk reads rows one by one, from number from on. It is slow, and for a log of which it is known
+// already that something is wrong.
+func (l *Log) walk(ctx context.Context, c *chain, from int64) (*Bad, error) {
+	for {
+		rows, err := l.page(ctx, Filter{}, from, pageRows)
+		for _, r := range rows {
+			if bad := c.add(r); bad != nil {
+				return bad, l.trace(ctx, c, r, bad)
+			}
+		}
+		switch {
+		case unreadable(err):
+			return &Bad{c.next, fmt.Sprintf("cannot be read: %v", err)}, nil
+		case err != nil || len(rows) == 0:
+			return nil, err
+		}
+		from = c.next
+	}
+}
+
+// add says what is wrong with r as the next row.
+func (c *chain) add(r Row) *Bad {
+	hash := sum(r)
+	switch {
+	case r.Seq < c.next:
+		return &Bad{r.Seq, "stands before the first row"}
+	case r.Seq > c.next:
+		return &Bad{c.next, fmt.Sprintf("is missing: the row after row %d is row %d", c.next-1, r.Seq)}
+	case r.Hash != hex.EncodeToString(hash[:]):
+		return &Bad{r.Seq, "was edited: its hash does not match what it says"}
+	case r.Prev != c.head && r.Seq == 1:
+		return &Bad{1, "was replaced: it follows on a row that is not there"}
+	case r.Prev != c.head: // both rows are sound in themselves, and the later one vouches for another
+		c.next, c.head = c.next-1, c.prev
+		return &Bad{r.Seq - 1, fmt.Sprintf("was replaced: row %d was chained to another row in its place", r.Seq)}
+	}
+	c.next, c.head, c.prev = c.next+1, r.Hash, c.head
+	return nil
+}
+
+// trace tells a row that was moved from one that was edited where it stands: what it follows on is
+// then still somewhere in the log.
+func (l *Log) trace(ctx context.Context, c *chain, r Row, bad *Bad) error {
+	if bad.Seq != r.Seq || r.Prev == c.head {
+		return nil
+	}
+	prev, _ := hex.DecodeString(r.Prev) // hex because scan made it
+	var seq int64
+	err := l.db.QueryRowContext(ctx, "SELECT seq FROM audit WHERE hash = ? LIMIT 1", prev).Scan(&seq)
+	switch {
+	case err == nil:
+		bad.Why = fmt.Sprintf("was moved here: it follows on what is now row %d", seq)
+	case errors.Is(err, sql.ErrNoRows), unreadable(err):
+		return nil
+	}
+	return err
+}
+
+// unreadable reports whether err is about what is in the database, not about getting at it.
+func unreadable(err error) bool {
+	var s *sqlite.Error
+	if errors.As(err, &s) {
+		code := s.Code() & 0xff
+		return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_ERROR
+	}
+	return errors.Is(err, errType)
+}

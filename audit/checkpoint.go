@@ -1,0 +1,138 @@
+package audit
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// checkpoint says what the log's tree was at one size. As a signed note it is a C2SP
+// tlog-checkpoint (https://c2sp.org/tlog-checkpoint).
+type checkpoint struct {
+	origin string // which log it is of
+	size   int64
+	root   tlog.Hash
+}
+
+// originOf names a log by its first row. 16 digits of that row's hash tell logs apart.
+func originOf(firstHash []byte) string { return fmt.Sprintf("sandboxmcp-audit/%x", firstHash[:8]) }
+
+var (
+	errNoNote   = errors.New("it is not a signed checkpoint")
+	errBadSig   = errors.New("its signature does not match what it says")
+	errNoKey    = errors.New("it is signed by no known key")
+	errNotEd    = errors.New("checkpoints need an Ed25519 key")
+	errNoSigner = errors.New("the log was opened without a key to sign with")
+)
+
+// sign makes the note.
+func (c checkpoint) sign(key crypto.Signer) ([]byte, error) {
+	text := fmt.Sprintf("%s\n%d\n%s\n", c.origin, c.size, c.root)
+	return note.Sign(&note.Note{Text: text}, noteSigner{c.origin, key})
+}
+
+// noteSigner signs notes with an Ed25519 key under a name.
+type noteSigner struct {
+	name string
+	key  crypto.Signer
+}
+
+func (s noteSigner) Name() string { return s.name }
+
+// KeyHash is the signed-note format's short id of an Ed25519 key (algorithm 1).
+func (s noteSigner) KeyHash() uint32 {
+	sum := sha256.Sum256(append([]byte(s.name+"\n\x01"), s.key.Public().(ed25519.PublicKey)...))
+	return binary.BigEndian.Uint32(sum[:])
+}
+
+func (s noteSigner) Sign(msg []byte) ([]byte, error) {
+	return s.key.Sign(rand.Reader, msg, crypto.Hash(0))
+}
+
+// keyring checks notes of one origin. With no keys it accepts any signature.
+type keyring struct {
+	origin string
+	some   bool
+	known  note.Verifiers
+}
+
+func newKeyring(origin string, keys []ed25519.PublicKey) keyring {
+	var known []note.Verifier
+	var names []string
+	for _, key := range keys {
+		name, err := note.NewEd25519VerifierKey(origin, key)
+		if err != nil || slices.Contains(names, name) {
+			continue
+		}
+		if v, err := note.NewVerifier(name); err == nil {
+			names, known = append(names, name), append(known, v)
+		}
+	}
+	return keyring{origin, len(keys) > 0, note.VerifierList(known...)}
+}
+
+// open parses a note. Where keys are known, one of them must have signed it.
+func (k keyring) open(msg []byte) (checkpoint, error) {
+	n, err := note.Open(msg, k.known)
+	var unverified *note.UnverifiedNoteError
+	var invalid *note.InvalidSignatureError
+	switch {
+	case errors.As(err, &unverified):
+		n = unverified.Note
+	case errors.As(err, &invalid):
+		return checkpoint{}, errBadSig
+	case err != nil:
+		return checkpoint{}, errNoNote
+	}
+	c, err := parseCheckpoint(n.Text)
+	switch {
+	case err != nil:
+		return c, err
+	case k.origin != "" && c.origin != k.origin:
+		return c, fmt.Errorf("it is of another log, %s; this one is %s", plain(c.origin), k.origin)
+	case k.some && len(n.Sigs) == 0:
+		return c, errNoKey
+	}
+	return c, nil
+}
+
+// openNote is for a note of an origin that only the note itself tells.
+func openNote(msg []byte, keys []ed25519.PublicKey) (checkpoint, error) {
+	origin, _, _ := strings.Cut(string(msg), "\n")
+	return newKeyring(origin, keys).open(msg)
+}
+
+// parseCheckpoint reads the text of a note: origin, size, root, and lines that others may have added.
+func parseCheckpoint(text string) (c checkpoint, err error) {
+	lines := strings.Split(text, "\n") // the last one is empty
+	if len(lines) < 4 || slices.Contains(lines[:len(lines)-1], "") {
+		return c, errNoNote
+	}
+	size, err := strconv.ParseInt(lines[1], 10, 64)
+	if err != nil || size < 0 || strconv.FormatInt(size, 10) != lines[1] {
+		return c, errNoNote
+	}
+	root, err := tlog.ParseHash(lines[2])
+	if err != nil || root.String() != lines[2] {
+		return c, errNoNote
+	}
+	return checkpoint{lines[0], size, root}, nil
+}
+
+// plain is text from outside that goes into a sentence.
+func plain(s string) string {
+	if len(s) > 80 {
+		s = s[:80]
+	}
+	return strings.Trim(strconv.Quote(s), `"`)
+}

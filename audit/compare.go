@@ -1,0 +1,121 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// grow adds the rows of a chunk to the tree, and compares that with checkpoints and stored nodes on the way.
+func (v *verification) grow(ctx context.Context, c *chunk) (*Bad, error) {
+	points := c.points
+	for i, h := range c.leaves {
+		var bad *Bad
+		err := v.tree.add(h, func(n node) (err error) {
+			if bad == nil {
+				bad, err = v.compareNode(ctx, n)
+			}
+			return err
+		})
+		if err != nil || bad != nil {
+			return bad, err
+		}
+		for len(points) > 0 && points[0].size == v.tree.size {
+			if bad := v.compare(points[0], c.hashes[i][:]); bad != nil {
+				return bad, nil
+			}
+			points = points[1:]
+		}
+		for len(v.kept) > 0 && v.kept[0].size <= v.tree.size {
+			if bad := v.compare(v.kept[0], c.hashes[i][:]); bad != nil {
+				return bad, nil
+			}
+			v.kept = v.kept[1:]
+		}
+	}
+	return nil, nil
+}
+
+// compare finds whether the tree is what a checkpoint says it was.
+func (v *verification) compare(p point, rowHash []byte) *Bad {
+	if v.tree.size == p.size && v.tree.root() == p.root {
+		v.proven = mark{p.size, hex.EncodeToString(rowHash), p.root}
+		return nil
+	}
+	if p.size == 0 {
+		return nil
+	}
+	first := v.proven.size + 1
+	v.chain.next, v.chain.head = first, v.proven.head
+	why := fmt.Sprintf("was rewritten, or one of those after it up to row %d: %s was made over other rows", p.size, p.name)
+	if len(v.keys) == 0 {
+		why += ", or was changed itself, which the key would tell"
+	}
+	return &Bad{first, why}
+}
+
+func (v *verification) compareNode(ctx context.Context, n node) (*Bad, error) {
+	if (n.position+1)<<n.level > v.newest {
+		return nil, nil // no checkpoint has covered it
+	}
+	var stored []byte
+	err := v.l.db.QueryRowContext(ctx, selectNode, n.level, n.position).Scan(&stored)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return &Bad{0, fmt.Sprintf("the stored tree has lost its hash over rows %d to %d", n.position<<n.level+1, (n.position+1)<<n.level)}, nil
+	case err == nil && string(stored) != string(n.hash[:]):
+		return &Bad{0, fmt.Sprintf("the stored tree has another hash over rows %d to %d than the rows have", n.position<<n.level+1, (n.position+1)<<n.level)}, nil
+	}
+	return nil, err
+}
+
+// compareSeam compares what is stored of the tree at the end of a segment.
+func (v *verification) compareSeam(ctx context.Context, c *chunk) (*Bad, error) {
+	if c.segment == nil {
+		return nil, nil
+	}
+	for i, n := range edgeNodes(c.last) {
+		n.hash = v.tree.edge[i]
+		if bad, err := v.compareNode(ctx, n); bad != nil || err != nil {
+			return bad, err
+		}
+	}
+	return nil, nil
+}
+
+// skip goes on behind a segment that is not here: the tree that was stored when it was sealed stands in
+// for it, and the checkpoint at its end proves that tree.
+func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
+	s := c.segment
+	t, err := nodes{ctx, v.l.db}.tree(s.Last)
+	if err != nil && !errors.Is(err, errAbsent) {
+		return nil, err
+	}
+	var note []byte
+	err = v.l.db.QueryRowContext(ctx, "SELECT note FROM checkpoints WHERE size = ?", s.Last).Scan(&note)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	p, err := v.ring.open(note)
+	if err != nil || p.size != s.Last || p.root != t.root() {
+		return &Bad{s.First, fmt.Sprintf("is in a sealed segment that is not here, with all up to row %d, and no checkpoint vouches for it: %s", s.Last, s.File)}, nil
+	}
+	v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d are in a sealed segment that is not here: %s", s.First, s.Last, s.File))
+	for len(v.kept) > 0 && v.kept[0].size < s.Last {
+		v.remarks = append(v.remarks, fmt.Sprintf("%s, for row %d, cannot be compared: that row is in a segment that is not here", v.kept[0].name, v.kept[0].size))
+		v.kept = v.kept[1:]
+	}
+	v.tree = t
+	v.chain = chain{next: s.Last + 1, head: s.head, prev: v.chain.head}
+	v.proven = mark{s.Last, s.head, p.root}
+	for len(v.kept) > 0 && v.kept[0].size == s.Last {
+		head, _ := hex.DecodeString(s.head)
+		if bad := v.compare(v.kept[0], head); bad != nil {
+			return bad, nil
+		}
+		v.kept = v.kept[1:]
+	}
+	return nil, nil
+}

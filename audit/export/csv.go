@@ -1,0 +1,63 @@
+package export
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+)
+
+// CSV writes a record a row, below one with the columns' names.
+type CSV struct {
+	w      *csv.Writer
+	headed bool
+}
+
+// NewCSV returns a writer to w, whose lines end as RFC 4180 wants it if crlf is set, and else as on Unix.
+func NewCSV(w io.Writer, crlf bool) *CSV {
+	c := &CSV{w: csv.NewWriter(w)}
+	c.w.UseCRLF = crlf
+	return c
+}
+
+// Row writes r, and passes it on at once: somebody may be waiting for it.
+func (c *CSV) Row(r audit.Row) error {
+	c.head()
+	record := []string{strconv.FormatInt(r.Seq, 10), r.Time.Format(time.RFC3339Nano), r.Kind, r.Run, r.Namespace,
+		string(plain.JSON(r.Data)), r.Prev, r.Hash}
+	for i := range record {
+		record[i] = cell(record[i])
+	}
+	_ = c.w.Write(record) // Error has it
+	c.w.Flush()
+	return c.w.Error()
+}
+
+func (c *CSV) head() {
+	if !c.headed {
+		c.headed = true
+		_ = c.w.Write([]string{"seq", "time", "kind", "run", "namespace", "data", "prev", "hash"})
+	}
+}
+
+// Close writes the heading if there were no rows.
+func (c *CSV) Close() error {
+	c.head()
+	c.w.Flush()
+	return c.w.Error()
+}
+
+// cell makes text harmless in a spreadsheet, which would take what begins like this for a formula and
+// run it (https://owasp.org/www-community/attacks/CSV_Injection). The apostrophe makes it text. Some
+// pass over spaces before it, and take the wide forms of the characters for the narrow ones.
+func cell(text string) string {
+	text = plain.Text(text)
+	if begins := strings.TrimLeft(text, "\" \u00a0\u3000"); begins != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begins)[0]) {
+		return "'" + text
+	}
+	return text
+}

@@ -1,0 +1,42 @@
+// Package export writes the rows of an audit log for other programs and for people: row by row, so that
+// a log of any length needs the memory of one row.
+package export
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// Writer writes rows in one format. After an error it must not be used any more.
+type Writer interface {
+	Row(audit.Row) error
+	Close() error // writes what belongs at the end; it does not close what is below
+}
+
+// About is what an export says about itself.
+type About struct {
+	Version string    // of sandboxmcp
+	Made    time.Time // when it was exported
+	Scope   string    // in words, which rows it has; "" is all
+}
+
+// Formats returns the names that New knows.
+func Formats() []string { return []string{"jsonl", "csv", "html", "ocsf"} }
+
+// New returns a writer to w of the named format. Whoever calls it gives w a buffer if it needs one.
+func New(format string, w io.Writer, a About) (Writer, error) {
+	switch format {
+	case "jsonl":
+		return &lines{w: w}, nil
+	case "csv":
+		return NewCSV(w, true), nil
+	case "html":
+		return &table{w: w, about: a}, nil
+	case "ocsf":
+		return &ocsf{w: w, about: a}, nil
+	}
+	return nil, fmt.Errorf("export to %q: there is no such format", format)
+}

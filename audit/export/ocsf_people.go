@@ -1,0 +1,83 @@
+package export
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+)
+
+// approval is a question to a person or an answer: what may be done because of it is an entity, which
+// is made, put into force and taken out of it.
+func (e *event) approval(r audit.Row, f facts.Facts, verb string) {
+	e.Class, e.Comment = entityManagement, f.Reason
+	e.Entity = &entity{UID: r.Run, Name: cmp.Or(f.What, "approval"), Type: cmp.Or(f.Kind, "egress") + " approval"}
+	e.Actor = &actor{App: cmp.Or(f.By, f.Client, "sandboxmcp")}
+	if f.User != "" {
+		e.Actor.User = &user{Name: f.User}
+	}
+	switch verb {
+	case "requested":
+		e.Activity = "Create"
+	case "approved":
+		e.Activity = "Activate"
+		e.allow(f.Reason)
+	case "denied":
+		e.Activity = "Activate"
+		e.deny(f.Reason)
+	case "revoked":
+		e.Activity = "Deactivate"
+	default:
+		e.Activity, e.OtherActivity = "Other", r.Kind
+	}
+}
+
+// secret is a change of what the vault holds.
+func (e *event) secret(r audit.Row, f facts.Facts, verb string) {
+	e.Class = entityManagement
+	e.Entity = &entity{UID: r.Namespace + "/" + f.Name, Name: f.Name, Type: "secret"}
+	e.Actor = &actor{App: "sandboxmcp"}
+	e.does(r, verb)
+}
+
+// packages is an installation. The schema has one product to an event; the list of them is in the data.
+func (e *event) packages(r audit.Row, f facts.Facts) {
+	e.Class, e.Activity = applicationLifecycle, "Install"
+	names := make([]string, 0, len(f.Packages))
+	for _, p := range f.Packages {
+		names = append(names, p.String())
+	}
+	e.App = &product{Name: strings.Join(names, ", "), UID: cmp.Or(r.Run, r.Hash)}
+}
+
+// call is all else that was asked of us.
+func (e *event) call(r audit.Row, f facts.Facts, verb string) {
+	e.Class = apiActivity
+	e.Actor = &actor{App: "sandboxmcp"}
+	e.API = &api{Operation: r.Kind, Service: &service{Name: "sandboxmcp"}}
+	e.Source = &endpoint{UID: cmp.Or(r.Run, r.Hash), Name: "sandbox"}
+	for _, name := range append(f.Secrets, f.Names...) {
+		e.Resources = append(e.Resources, resource{Name: name, Namespace: r.Namespace, Type: "secret"})
+	}
+	for _, file := range f.Files {
+		e.Resources = append(e.Resources, resource{Name: file.Name, UID: file.SHA256, Type: "artifact"})
+	}
+	e.does(r, verb)
+}
+
+// does finds the activity that a kind's second word stands for. All classes that it is used with know the four.
+func (e *event) does(r audit.Row, verb string) {
+	switch verb {
+	case "added", "created", "imported", "signed":
+		e.Activity = "Create"
+	case "accessed":
+		e.Activity = "Read"
+	case "changed", "rotated", "rekeyed", "bridged":
+		e.Activity = "Update"
+	case "deleted":
+		e.Activity = "Delete"
+	default:
+		e.Activity, e.OtherActivity = "Other", r.Kind
+	}
+}

@@ -1,0 +1,60 @@
+package export
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+)
+
+//go:embed table.html
+var tablePage string
+
+// table writes one HTML page that needs nothing else: no script runs in it, and nothing is loaded.
+type table struct {
+	w      io.Writer
+	about  About
+	page   *template.Template
+	headed bool
+	rows   int64
+}
+
+const tableRow = `<tr id="row-%d"><td>%[1]d</td><td class="t">%s</td><td class="k">%s</td><td>%s</td><td>%s</td><td>%s<code>%s</code></td></tr>` + "\n"
+
+func (t *table) Row(r audit.Row) error {
+	if err := t.head(); err != nil {
+		return err
+	}
+	t.rows++
+	_, err := fmt.Fprintf(t.w, tableRow, r.Seq, r.Time.UTC().Format("2006-01-02 15:04:05.000"), shown(r.Kind), shown(r.Namespace),
+		shown(r.Run), shown(facts.Gist(r)), shown(string(plain.JSON(r.Data))))
+	return err
+}
+
+// shown is text as it stands between two tags.
+func shown(text string) string { return template.HTMLEscapeString(plain.Text(text)) }
+
+func (t *table) head() (err error) {
+	if t.headed {
+		return nil
+	}
+	t.headed = true
+	if t.page, err = template.New("").Parse(tablePage); err != nil {
+		return err
+	}
+	return t.page.ExecuteTemplate(t.w, "head", map[string]string{
+		"Scope": plain.Text(t.about.Scope), "Version": plain.Text(t.about.Version), "Made": t.about.Made.UTC().Format(time.RFC3339),
+	})
+}
+
+func (t *table) Close() error {
+	if err := t.head(); err != nil {
+		return err
+	}
+	return t.page.ExecuteTemplate(t.w, "foot", t.rows)
+}

@@ -1,0 +1,143 @@
+// Package facts reads what the rows of the audit log say. Rows outlive the program that wrote them, and
+// whoever owns the file can write what they like into it: nothing is an error here, and what has
+// another type than it should is left out.
+package facts
+
+import (
+	"encoding/json"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// Facts are the data of a row, of whatever kind. What a row does not say is zero.
+type Facts struct {
+	Name      string `json:"name"` // of a script, of a host or of a secret
+	Names     Names  `json:"names"`
+	Language  string `json:"language"`
+	Session   string `json:"session"`
+	Code      string `json:"code_sha256"`
+	CodeBytes int64  `json:"code_bytes"`
+	Backend   string `json:"backend"`
+	Profile   string `json:"profile"`
+
+	// How a run ended.
+	Ended    string  `json:"ended"`
+	ExitCode int     `json:"exit_code"`
+	Signal   string  `json:"signal"`
+	WallMS   float64 `json:"wall_ms"`
+	CPUMS    float64 `json:"cpu_ms"`
+	Peak     int64   `json:"peak_memory"` // bytes
+	Limit    string  `json:"limit"`
+	Hit      Names   `json:"hit"`
+	Stage    string  `json:"stage"`
+	Reason   string  `json:"reason"`
+	Remedy   string  `json:"remedy"`
+	Layer    string  `json:"layer"` // that was missing
+	Layers   Names   `json:"layers"`
+	Missing  Names   `json:"missing_layers"`
+
+	Secrets   Names      `json:"secrets"`
+	Hosts     Names      `json:"hosts"`
+	Egress    []Decision `json:"egress"`           // the first of them
+	Decisions int64      `json:"egress_decisions"` // how many there were
+	Artifacts int        `json:"artifacts"`
+	Files     []File     `json:"artifact_list"`
+	Packages  []Package  `json:"packages_installed"`
+
+	// One decision of the gateway.
+	Port   int   `json:"port"`
+	Failed bool  `json:"failed"` // it was allowed, and no connection came about
+	Bytes  int64 `json:"bytes"`
+	Count  int64 `json:"count"`
+
+	// A question to a person, and the answer.
+	Kind       string  `json:"kind"`
+	What       string  `json:"what"`
+	Run        string  `json:"run"`
+	Client     string  `json:"client"`
+	By         string  `json:"by"` // the channel that the answer came over
+	User       string  `json:"user"`
+	Scope      string  `json:"scope"`
+	Until      string  `json:"until"`
+	Expires    string  `json:"expires"`
+	ForSeconds float64 `json:"for_seconds"`
+
+	// Sessions.
+	Why      string `json:"why"`
+	Cells    int    `json:"cells"`
+	Restarts int    `json:"restarts"`
+	From     string `json:"from"`
+	Key      string `json:"key"` // under which a value is bridged; of signing keys, the id
+	Replaces string `json:"replaces"`
+
+	// What was sealed: the numbers of its first and last row.
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
+
+	Receipt string `json:"receipt_sha256"`
+}
+
+// Decision is what the gateway said about one name during a run, and how often.
+type Decision struct {
+	Name     string `json:"name"`
+	Port     int    `json:"port"`
+	Allowed  bool   `json:"allowed"`
+	Failed   bool   `json:"failed"`
+	Reason   string `json:"reason"`
+	Count    int64  `json:"count"`
+	Sent     int64  `json:"sent"`
+	Received int64  `json:"received"`
+}
+
+// File is an artifact.
+type File struct {
+	Name     string `json:"name"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+	Withheld string `json:"withheld"`
+}
+
+// Package is one that was installed.
+type Package struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Hash    string `json:"hash"`
+}
+
+func (p Package) String() string {
+	if p.Version == "" {
+		return p.Name
+	}
+	return p.Name + " " + p.Version
+}
+
+// Names is a list of words, which rows may also have as objects with a name, or as one word.
+type Names []string
+
+// UnmarshalJSON takes what has a name, and passes the rest over.
+func (n *Names) UnmarshalJSON(b []byte) error {
+	*n = nil
+	var all []json.RawMessage
+	if json.Unmarshal(b, &all) != nil {
+		all = []json.RawMessage{b}
+	}
+	for _, one := range all {
+		var word string
+		var object struct {
+			Name string `json:"name"`
+		}
+		if json.Unmarshal(one, &word) == nil && word != "" {
+			*n = append(*n, word)
+		} else if json.Unmarshal(one, &object) == nil && object.Name != "" {
+			*n = append(*n, object.Name)
+		}
+	}
+	return nil
+}
+
+// Of returns what r says.
+func Of(r audit.Row) Facts {
+	var f Facts
+	_ = json.Unmarshal(r.Data, &f) // what has the wrong type stays zero, and the rest is read
+	return f
+}

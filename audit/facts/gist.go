@@ -1,0 +1,183 @@
+package facts
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// Gist is what matters most in r, in some words. They are as they stand in the row: whoever shows them has
+// to make them harmless.
+func Gist(r audit.Row) string { return Of(r).Gist(r) }
+
+// Gist is Gist of r, whose facts f are.
+func (f Facts) Gist(r audit.Row) string {
+	stem, verb, _ := strings.Cut(r.Kind, ".")
+	var words []string
+	switch {
+	case r.Kind == "session.created":
+		words = []string{f.Language, behind("in", f.Backend)}
+	case r.Kind == "session.killed":
+		words = []string{f.Language, f.Why, counted(f.Cells, "cell"), counted(f.Restarts, "restart")}
+	case r.Kind == "session.bridged":
+		words = []string{quote(f.Key), behind("from", f.From), behind("into", f.Session), size(f.Bytes)}
+	case stem == "execution":
+		words = f.run()
+	case stem == "egress" && f.What == "":
+		words = f.decision()
+	case stem == "egress" || stem == "approval":
+		words = f.answer(verb)
+	case stem == "vault":
+		words = []string{f.secrets(), behind("for", strings.Join(f.Hosts, ", "))}
+	case stem == "key":
+		words = []string{f.Key, behind("in the place of", f.Replaces)}
+	case r.Kind == "audit.sealed":
+		words = []string{fmt.Sprintf("rows %d to %d", f.First, f.Last)}
+	case r.Kind == "package.installed":
+		words = []string{f.Language, f.packages()}
+	case r.Kind == "resource.exceeded":
+		words = []string{behind("limit of", strings.Join(f.Limits(), ", "))}
+	case r.Kind == "artifact.signed":
+		words = []string{counted(f.Artifacts, "artifact")}
+	}
+	if text := sentence(words); text != "" {
+		return text
+	}
+	return rest(r.Data)
+}
+
+func (f Facts) run() []string {
+	words := []string{cmp.Or(f.Name, f.Language)}
+	switch {
+	case f.Reason != "":
+		if words[0] != "" {
+			words[0] += ":"
+		}
+		words = append(words, f.Reason)
+	case f.Ended == "signal":
+		words = append(words, f.Signal)
+	case f.Ended == "exit":
+		words = append(words, fmt.Sprintf("exit %d", f.ExitCode))
+	case f.Ended == "limit":
+		words = append(words, behind("limit of", f.Limit))
+	default:
+		words = append(words, f.Ended)
+	}
+	if f.WallMS > 0 {
+		words = append(words, fmt.Sprintf("in %.2f s", f.WallMS/1000))
+	}
+	return append(words, behind("without", strings.Join(f.Missing, ", ")))
+}
+
+func (f Facts) decision() []string {
+	name := f.Name
+	if f.Port != 0 {
+		name += ":" + strconv.Itoa(f.Port)
+	}
+	if f.Name != "" && f.Reason != "" {
+		name += ":"
+	}
+	return []string{name, f.Reason, size(f.Bytes)}
+}
+
+func (f Facts) answer(verb string) []string {
+	words := []string{f.What}
+	if f.Kind != "egress" {
+		words = []string{f.Kind, f.What}
+	}
+	if verb == "requested" {
+		return append(words, behind("asked by", f.Client), behind("for", quote(f.Reason)))
+	}
+	return append(words, behind("by", who(f)), behind("for the", f.Scope), behind("until", f.Until), quote(f.Reason))
+}
+
+// who names the person that answered, and how the answer came.
+func who(f Facts) string {
+	if f.User == "" {
+		return f.By
+	}
+	return f.User + " (" + f.By + ")"
+}
+
+func (f Facts) secrets() string {
+	return cmp.Or(f.Name, strings.Join(append(f.Secrets, f.Names...), ", "))
+}
+
+func (f Facts) packages() string {
+	names := make([]string, 0, len(f.Packages))
+	for _, p := range f.Packages {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Limits are the limits that ended a run and those that it ran into, each once.
+func (f Facts) Limits() []string {
+	var all []string
+	for _, l := range append([]string{f.Limit}, f.Hit...) {
+		if l != "" && !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// rest shows the short facts of a row that nobody here knows, such as one of a newer version.
+func rest(data json.RawMessage) string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return ""
+	}
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		var text string
+		if json.Unmarshal(all[key], &text) != nil {
+			text = string(all[key])
+		}
+		if text != "" && len(text) <= 80 && len(words) < 6 {
+			words = append(words, key+" "+text)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+func sentence(words []string) string {
+	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " ")
+}
+
+func behind(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + " " + text
+}
+
+func quote(text string) string {
+	if text == "" {
+		return ""
+	}
+	return `"` + text + `"`
+}
+
+func counted(n int, thing string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func size(bytes int64) string {
+	if bytes <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}

@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// maxNote bounds what is read as a note: one with a few dozen cosignatures of witnesses is smaller.
+const maxNote = 64 << 10
+
+// latestPath is the file beside the log that holds the newest checkpoint, so that an older copy of
+// the log that somebody puts in its place shows.
+func (l *Log) latestPath() string { return l.path + "-checkpoint" }
+
+// writeLatest replaces the file: a process that is killed leaves the old one or the new one. It does
+// not wait for the disk: after a power failure an older note may be there, which the log continues,
+// or an empty file, which says nothing. The caller holds the log's write lock, so nobody else
+// uses the name of the new one.
+func writeLatest(path string, note []byte) (err error) {
+	fresh := path + ".new"
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(note)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		os.Remove(fresh)
+	}
+	return err
+}
+
+// readLatest returns nil if there is no such file, or nothing in it.
+func readLatest(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	note, err := io.ReadAll(io.LimitReader(f, maxNote))
+	if len(bytes.Trim(note, "\x00")) == 0 {
+		return nil, err
+	}
+	return note, err
+}
+
+// checkLatest refuses to sign what is not what was signed before: the file beside the log must not
+// know more than the log.
+func (s *signer) checkLatest(ctx context.Context, l *Log, origin string, head int64, newest []byte) error {
+	note, err := readLatest(l.latestPath())
+	if note == nil || err != nil || bytes.Equal(note, newest) { // that one is checked in any case
+		return err
+	}
+	c, err := newKeyring(origin, nil).open(note)
+	if err == nil && c.size > head {
+		err = fmt.Errorf("it covers %d rows, and the log has %d: an older copy was put in the log's place", c.size, head)
+	}
+	if err == nil {
+		err = s.sameRoot(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: see sandboxmcp audit verify; nothing is signed until that file is moved away", l.latestPath(), err)
+	}
+	return nil
+}
+
+func (s *signer) sameRoot(ctx context.Context, c checkpoint) error {
+	var sealed int64
+	if err := s.conn.QueryRowContext(ctx, selectSealed).Scan(&sealed); err != nil || c.size < sealed {
+		return err // rows that are gone cannot be compared, newer checkpoints vouch for them
+	}
+	t, err := nodes{ctx, s.conn}.tree(c.size)
+	if err == nil && t.root() != c.root {
+		err = fmt.Errorf("the rows up to %d are not what it says", c.size)
+	}
+	return err
+}
+
+// selectSealed is the last row that was sealed, or 0.
+const selectSealed = "SELECT coalesce(max(last), 0) FROM segments"

@@ -1,0 +1,113 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// querier is a database, a connection or a transaction to read from.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// nodes reads the tree out of a log, from what is stored of it and from the rows below that.
+type nodes struct {
+	ctx context.Context // of one call: nodes lives no longer
+	q   querier
+}
+
+var errAbsent = errors.New("is not in the database")
+
+const selectNode = "SELECT hash FROM tree WHERE level = ? AND position = ?"
+
+// get returns the hash at a place. Where it is not stored, the rows tell.
+func (n nodes) get(level int, position int64) (tlog.Hash, error) {
+	var stored []byte
+	err := n.q.QueryRowContext(n.ctx, selectNode, level, position).Scan(&stored)
+	switch {
+	case err == nil:
+		return asHash(stored)
+	case !errors.Is(err, sql.ErrNoRows):
+		return tlog.Hash{}, err
+	}
+	if level <= storedLevel {
+		var t tree
+		first, last := position<<level+1, (position+1)<<level
+		err := eachHash(n.ctx, n.q, first, last, func(h []byte) error { return t.add(leaf(h), nil) })
+		if err != nil || t.size == 1<<level {
+			return t.root(), err
+		}
+	}
+	if level == 0 {
+		return tlog.Hash{}, fmt.Errorf("row %d %w", position+1, errAbsent)
+	}
+	left, err := n.get(level-1, 2*position)
+	if err != nil {
+		return tlog.Hash{}, err
+	}
+	right, err := n.get(level-1, 2*position+1)
+	if err != nil {
+		return tlog.Hash{}, err
+	}
+	return tlog.NodeHash(left, right), nil
+}
+
+// tree returns the tree over the first size rows.
+func (n nodes) tree(size int64) (tree, error) {
+	t := tree{size: size}
+	for _, place := range edgeNodes(size) {
+		h, err := n.get(place.level, place.position)
+		if err != nil {
+			return tree{}, err
+		}
+		t.edge = append(t.edge, h)
+	}
+	return t, nil
+}
+
+// ReadHashes makes nodes a tlog.HashReader.
+func (n nodes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	hashes := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		var err error
+		if hashes[i], err = n.get(tlog.SplitStoredHashIndex(index)); err != nil {
+			return nil, err
+		}
+	}
+	return hashes, nil
+}
+
+func asHash(b []byte) (h tlog.Hash, err error) {
+	if len(b) != hashSize {
+		return h, fmt.Errorf("a hash in the log has %d bytes", len(b))
+	}
+	return tlog.Hash(b), nil
+}
+
+// eachHash calls do for the hashes of rows first to last, as far as they are there without a gap.
+func eachHash(ctx context.Context, q querier, first, last int64, do func([]byte) error) error {
+	rows, err := q.QueryContext(ctx, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for next := first; rows.Next(); next++ {
+		var seq int64
+		var hash sql.RawBytes
+		if err := rows.Scan(&seq, &hash); err != nil {
+			return err
+		}
+		if seq != next {
+			return nil
+		}
+		if err := do(hash); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

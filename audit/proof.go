@@ -1,0 +1,245 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Proof returns what proves to anybody who has the log's public key, and nothing else, that a row
+// is in the log: a C2SP tlog-proof (https://c2sp.org/tlog-proof) with the row's JSON as extra data.
+// id is the number of a row, or a run: then it is the row with the run's receipt or, if there is none,
+// its last row. The row must be covered by a checkpoint; a Log that signs makes one.
+func (l *Log) Proof(ctx context.Context, id string) ([]byte, error) {
+	text, err := l.prove(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("proof of %s from audit log %q: %w", plain(id), l.path, explain(err, l.wait))
+	}
+	return text, nil
+}
+
+func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
+	r, err := l.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sum(r); hex.EncodeToString(sum[:]) != r.Hash {
+		return nil, fmt.Errorf("row %d was edited: see sandboxmcp audit verify", r.Seq)
+	}
+	c, note, err := newestCheckpoint(ctx, l.db)
+	if err == nil && c.size < r.Seq && l.signer != nil {
+		if note, err = l.checkpointNow(ctx); err == nil {
+			c, err = openNote(note, nil)
+		}
+	}
+	if err == nil && c.size < r.Seq {
+		err = fmt.Errorf("row %d is not signed yet: %w", r.Seq, errNoSigner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	hashes, err := tlog.ProveRecord(c.size, r.Seq-1, nodes{ctx, l.db})
+	if err != nil {
+		return nil, err
+	}
+	p := proof{row: r, hashes: hashes, note: note}
+	if _, err := p.check(c); err != nil { // better here than at somebody's who trusts it
+		return nil, fmt.Errorf("%w: see sandboxmcp audit verify", err)
+	}
+	return p.text()
+}
+
+// find returns the row that Proof is about.
+func (l *Log) find(ctx context.Context, id string) (Row, error) {
+	seq, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		err = l.db.QueryRowContext(ctx, `SELECT a.seq FROM audit a LEFT JOIN receipts r ON r.seq = a.seq
+			WHERE a.run = ? AND a.run <> '' ORDER BY r.seq IS NULL, a.seq DESC LIMIT 1`, id).Scan(&seq)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = errors.New("the log has nothing about it")
+		}
+		if err != nil {
+			return Row{}, err
+		}
+	}
+	page, err := l.page(ctx, Filter{}, seq, 1)
+	if err != nil {
+		return Row{}, err
+	}
+	if len(page) == 0 || page[0].Seq != seq {
+		return Row{}, l.absent(ctx, seq)
+	}
+	return page[0], nil
+}
+
+// absent says why a row is not in the database.
+func (l *Log) absent(ctx context.Context, seq int64) error {
+	all, err := l.segments(ctx, l.db)
+	for _, s := range all {
+		if s.First <= seq && seq <= s.Last {
+			return fmt.Errorf("row %d is in a sealed segment: %s", seq, s.File)
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("the log has no row %d", seq)
+	}
+	return err
+}
+
+// proof is a tlog-proof of a row.
+type proof struct {
+	row    Row
+	hashes tlog.RecordProof
+	note   []byte
+}
+
+const proofHead = "c2sp.org/tlog-proof@v1\n"
+
+func (p proof) text() ([]byte, error) {
+	row, err := json.Marshal(p.row)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%sextra %s\nindex %d\n", proofHead, base64.StdEncoding.EncodeToString(row), p.row.Seq-1)
+	for _, h := range p.hashes {
+		fmt.Fprintf(&b, "%s\n", h)
+	}
+	fmt.Fprintf(&b, "\n%s", p.note)
+	return b.Bytes(), nil
+}
+
+// Proven is what a proof shows: that Row was in the log Origin when it had Size rows.
+type Proven struct {
+	Row    Row    `json:"row"`
+	Origin string `json:"origin"`
+	Size   int64  `json:"size"`
+	Root   string `json:"root"` // base64
+}
+
+// CheckProof checks, offline, what Log.Proof returned. An error says in words which step fails. With no
+// keys nothing is proven, so that is an error, too.
+func CheckProof(text []byte, keys []ed25519.PublicKey) (Proven, error) {
+	if len(keys) == 0 {
+		return Proven{}, errors.New("check proof: a public key is needed")
+	}
+	p, err := parseProof(text)
+	if err != nil {
+		return Proven{}, fmt.Errorf("check proof: %w", err)
+	}
+	c, err := openNote(p.note, keys)
+	if err != nil {
+		return Proven{}, fmt.Errorf("check proof: the checkpoint in it: %w", err)
+	}
+	proven, err := p.check(c)
+	if err != nil {
+		return Proven{}, fmt.Errorf("check proof: %w", err)
+	}
+	return proven, nil
+}
+
+// check leads from the row to the checkpoint.
+func (p proof) check(c checkpoint) (Proven, error) {
+	hash := sum(p.row)
+	if hex.EncodeToString(hash[:]) != p.row.Hash {
+		return Proven{}, fmt.Errorf("row %d in it was edited: its hash does not match what it says", p.row.Seq)
+	}
+	if p.row.Seq > c.size {
+		return Proven{}, fmt.Errorf("its checkpoint covers %d rows, and row %d is none of them", c.size, p.row.Seq)
+	}
+	if err := tlog.CheckRecord(p.hashes, c.size, c.root, p.row.Seq-1, leaf(hash[:])); err != nil {
+		return Proven{}, fmt.Errorf("row %d in it is not the one that its checkpoint covers", p.row.Seq)
+	}
+	return Proven{p.row, c.origin, c.size, c.root.String()}, nil
+}
+
+// What a proof may be, so that a file from anybody costs little: a row of maxData with each byte
+// escaped and in base64, and a tree of 2^63 rows.
+const (
+	maxProof  = 12 << 20
+	maxHashes = 63
+)
+
+func parseProof(text []byte) (p proof, err error) {
+	if len(text) > maxProof {
+		return p, fmt.Errorf("it has more than %d bytes", maxProof)
+	}
+	rest, ok := strings.CutPrefix(string(text), proofHead)
+	if !ok {
+		return p, errors.New("it is no tlog-proof, whose first line is " + strings.TrimSpace(proofHead))
+	}
+	head, note, ok := strings.Cut(rest, "\n\n")
+	if !ok {
+		return p, errors.New("there is no checkpoint in it")
+	}
+	p.note = []byte(note)
+	lines := strings.Split(head, "\n")
+	extra, ok := strings.CutPrefix(lines[0], "extra ")
+	if !ok || len(lines) < 2 {
+		return p, errors.New("there is no row in it")
+	}
+	row, err := base64.StdEncoding.Strict().DecodeString(extra)
+	if err == nil {
+		err = exact(row, &p.row)
+	}
+	if err != nil || !isHash(p.row.Prev) || p.row.Seq < 1 {
+		return p, errors.New("its extra data is not a row of an audit log")
+	}
+	if lines[1] != fmt.Sprintf("index %d", p.row.Seq-1) {
+		return p, fmt.Errorf("its index is not that of row %d", p.row.Seq)
+	}
+	if len(lines)-2 > maxHashes {
+		return p, fmt.Errorf("it has %d hashes, and the largest tree needs %d", len(lines)-2, maxHashes)
+	}
+	for _, line := range lines[2:] {
+		h, err := tlog.ParseHash(line)
+		if err != nil || h.String() != line {
+			return p, errors.New("a line in it is not a hash")
+		}
+		p.hashes = append(p.hashes, h)
+	}
+	return p, nil
+}
+
+// Consistent checks that the log still holds all that an older checkpoint covers, unchanged. It looks
+// at the tree, and costs little; only Verify looks at each row. Who signed the note is not checked here.
+func (l *Log) Consistent(ctx context.Context, note []byte) error {
+	err := l.consistent(ctx, note)
+	if err != nil {
+		return fmt.Errorf("compare audit log %q with a checkpoint: %w", l.path, explain(err, l.wait))
+	}
+	return nil
+}
+
+func (l *Log) consistent(ctx context.Context, note []byte) error {
+	origin, err := readOrigin(ctx, l.db)
+	if err != nil {
+		return err
+	}
+	old, err := newKeyring(origin, nil).open(note)
+	if err != nil {
+		return err
+	}
+	head, err := lastSeq(ctx, l.db)
+	if err != nil {
+		return err
+	}
+	if old.size > head {
+		return fmt.Errorf("it covers %d rows, and the log has %d: rows were cut off, or an older copy was put in its place", old.size, head)
+	}
+	t, err := nodes{ctx, l.db}.tree(old.size)
+	if err == nil && t.root() != old.root {
+		err = fmt.Errorf("of the rows up to %d, one is not what it was when the checkpoint was made", old.size)
+	}
+	return err
+}

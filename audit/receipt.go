@@ -1,0 +1,94 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+const maxReceipt = 1 << 20 // bytes
+
+// receiptKey is the key of a row's data that says the hash of its receipt. It always comes first.
+const receiptKey = "receipt_sha256"
+
+const receiptPrefix = `{"` + receiptKey + `":"`
+
+// commit adds to the data of a row the hash of its receipt. No caller may say that key by itself.
+func commit(data json.RawMessage, receipt []byte) (json.RawMessage, error) {
+	if bytes.Contains(data, []byte("receipt")) || bytes.Contains(data, []byte(`\u`)) {
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal(data, &keys); err != nil {
+			return nil, err
+		}
+		if _, ok := keys[receiptKey]; ok {
+			return nil, fmt.Errorf("its data has the key %q, which is for the log", receiptKey)
+		}
+	}
+	switch {
+	case len(receipt) == 0:
+		return data, nil
+	case len(receipt) > maxReceipt:
+		return nil, fmt.Errorf("its receipt has %d bytes, and %d is the limit", len(receipt), maxReceipt)
+	}
+	sum := sha256.Sum256(receipt)
+	head := receiptPrefix + hex.EncodeToString(sum[:]) + `"`
+	if rest := data[1:]; rest[0] != '}' {
+		return json.RawMessage(head + "," + string(rest)), nil
+	}
+	return json.RawMessage(head + "}"), nil
+}
+
+// receiptHash is the hash of the receipt that a row with that data has, or nil if it has none.
+func receiptHash(data []byte) []byte {
+	rest, ok := bytes.CutPrefix(data, []byte(receiptPrefix))
+	if !ok || len(rest) < 2*hashSize {
+		return nil
+	}
+	hash := make([]byte, hashSize)
+	if _, err := hex.Decode(hash, rest[:2*hashSize]); err != nil {
+		return nil
+	}
+	return hash
+}
+
+// ErrNoReceipt is for a run that has no receipt in the log.
+var ErrNoReceipt = errors.New("the log has no receipt of it")
+
+// Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
+// checked against the row that it came with. That of a row in a sealed segment is not found: see
+// Filter.Sealed.
+func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
+	var seq int64
+	var data, envelope []byte
+	err := l.db.QueryRowContext(ctx, "SELECT a.seq, a.data, r.envelope FROM audit a JOIN receipts r ON r.seq = a.seq WHERE a.run = ? ORDER BY a.seq DESC LIMIT 1", run).Scan(&seq, &data, &envelope)
+	switch sum := sha256.Sum256(envelope); {
+	case errors.Is(err, sql.ErrNoRows):
+		err = ErrNoReceipt
+	case err == nil && !bytes.Equal(receiptHash(data), sum[:]):
+		err = fmt.Errorf("it is not the one that row %d came with: see sandboxmcp audit verify", seq)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("receipt of run %s in audit log %q: %w", plain(run), l.path, explain(err, l.wait))
+	}
+	return envelope, nil
+}
+
+// attach stores the receipt of the row that was just put.
+func (w *writer) attach(seq int64, receipt []byte) (err error) {
+	if len(receipt) == 0 {
+		return nil
+	}
+	if w.putReceipt == nil {
+		w.putReceipt, err = w.conn.PrepareContext(context.Background(), "INSERT INTO receipts (seq, envelope) VALUES (?, ?)")
+		if err != nil {
+			return err
+		}
+	}
+	_, err = w.putReceipt.Exec(seq, receipt)
+	return err
+}

@@ -1,0 +1,210 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A chart is drawn with one unit to a pixel, in the middle of what the page has.
+const (
+	chartWidth  = 760
+	chartHeight = 180
+	chartLeft   = 44 // for the numbers beside it
+	chartBottom = 22 // for the times below it
+)
+
+// chart is bars side by side, each stacked out of outcomes.
+type chart struct {
+	Title  string
+	Width  int
+	Height int
+	Bars   []bar
+	Lines  []rule
+	Labels []mark
+}
+
+// bar is one moment. Its title is what a pointer on it shows, and what is read out.
+type bar struct {
+	Title string
+	Parts []part
+}
+
+type part struct {
+	Class               string
+	X, Y, Width, Height string
+}
+
+// rule is a line across, with its number.
+type rule struct {
+	Y    string
+	Text string
+}
+
+// mark is a word below.
+type mark struct {
+	X, Anchor string
+	Text      string
+}
+
+// classes are what the style sheet calls outcomes, in their order.
+var classes = [outcomes]string{"fine", "exited", "stopped", "refused"}
+
+// slot is one bar to be drawn.
+type slot struct {
+	name string
+	bars bars
+}
+
+// draw makes a chart of slots. every is after how many of them one has its name below.
+func draw(title string, slots []slot, every int) chart {
+	c := chart{Title: title, Width: chartWidth, Height: chartHeight}
+	var most int64 = 1
+	for _, s := range slots {
+		most = max(most, s.bars.sum())
+	}
+	most = ceiling(most)
+	high := float64(chartHeight - chartBottom - 8)
+	y := func(n int64) float64 { return 8 + high*(1-float64(n)/float64(most)) }
+	for _, n := range slices.Compact([]int64{0, most / 2, most}) {
+		c.Lines = append(c.Lines, rule{pixel(y(n)), short(n)})
+	}
+	wide := float64(chartWidth-chartLeft) / float64(max(len(slots), 1))
+	gap := min(wide*0.2, 4)
+	for i, s := range slots {
+		x := chartLeft + float64(i)*wide
+		if i%every == 0 {
+			c.Labels = append(c.Labels, mark{pixel(x + wide/2), anchor(i, len(slots)), s.name})
+		}
+		if s.bars.sum() == 0 {
+			continue
+		}
+		b := bar{Title: fmt.Sprintf("%s: %s", s.name, said(s.bars))}
+		var below int64
+		for how, n := range s.bars {
+			if n > 0 {
+				b.Parts = append(b.Parts, part{classes[how], pixel(x + gap/2), pixel(y(below + n)), pixel(wide - gap), pixel(y(below) - y(below+n))})
+				below += n
+			}
+		}
+		c.Bars = append(c.Bars, b)
+	}
+	return c
+}
+
+// anchor keeps the first and the last name inside of the chart.
+func anchor(i, all int) string {
+	switch {
+	case all > 3 && i == 0:
+		return "start"
+	case all > 3 && i == all-1:
+		return "end"
+	}
+	return "middle"
+}
+
+func said(b bars) string {
+	var words []string
+	for how, n := range b {
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, classNames[how]))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+var classNames = [outcomes]string{"ended well", "ended with an error of their own", "were stopped or failed", "were refused"}
+
+func pixel(f float64) string { return fmt.Sprintf("%.1f", f) }
+
+// ceiling is the next number from n on that has one digit other than 0, and is even if it can be.
+func ceiling(n int64) int64 {
+	unit := int64(1)
+	for n > 10*unit {
+		unit *= 10
+	}
+	top := (n + unit - 1) / unit * unit
+	if top%2 == 1 && top > 1 {
+		top++
+	}
+	return top
+}
+
+// short is a number in few characters.
+func short(n int64) string {
+	switch {
+	case n >= 10_000_000:
+		return fmt.Sprintf("%dM", n/1_000_000)
+	case n >= 10_000:
+		return fmt.Sprintf("%dk", n/1000)
+	}
+	return fmt.Sprint(n)
+}
+
+// timeline draws hours in units that give at most about a hundred bars.
+func timeline(hours map[int64]*bars) chart {
+	if len(hours) == 0 {
+		return draw("Runs", nil, 1)
+	}
+	all := slices.Sorted(maps.Keys(hours))
+	first, last := time.Unix(all[0]*3600, 0).UTC(), time.Unix(all[len(all)-1]*3600, 0).UTC()
+	u := unitFor(last.Sub(first))
+	var slots []slot
+	at := map[time.Time]int{}
+	for t := u.floor(first); !t.After(last) && len(slots) < maxSlots; t = u.next(t) {
+		at[t] = len(slots)
+		slots = append(slots, slot{name: t.Format(u.layout)})
+	}
+	for hour, b := range hours {
+		i, ok := at[u.floor(time.Unix(hour*3600, 0).UTC())]
+		if !ok {
+			continue // a clock that stood centuries away: the tables count it
+		}
+		for how, n := range b {
+			slots[i].bars[how] += n
+		}
+	}
+	return draw("Runs by "+u.name+" (UTC)", slots, (len(slots)+7)/8)
+}
+
+const maxSlots = 1200
+
+// unit is how long one bar is.
+type unit struct {
+	name, layout string
+	floor, next  func(time.Time) time.Time
+}
+
+func unitFor(span time.Duration) unit {
+	const day = 24 * time.Hour
+	switch {
+	case span < 4*day:
+		return unit{"hour", "2 Jan 15:00", func(t time.Time) time.Time { return t.Truncate(time.Hour) },
+			func(t time.Time) time.Time { return t.Add(time.Hour) }}
+	case span < 100*day:
+		return unit{"day", "2 Jan", midnight, func(t time.Time) time.Time { return t.AddDate(0, 0, 1) }}
+	case span < 700*day:
+		return unit{"week", "2 Jan 2006", func(t time.Time) time.Time { return midnight(t).AddDate(0, 0, -(int(t.Weekday())+6)%7) },
+			func(t time.Time) time.Time { return t.AddDate(0, 0, 7) }}
+	case span < 3000*day:
+		return unit{"month", "Jan 2006", func(t time.Time) time.Time { return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC) },
+			func(t time.Time) time.Time { return t.AddDate(0, 1, 0) }}
+	}
+	return unit{"year", "2006", func(t time.Time) time.Time { return time.Date(t.Year(), 1, 1, 0, 0, 0, 0, time.UTC) },
+		func(t time.Time) time.Time { return t.AddDate(1, 0, 0) }}
+}
+
+func midnight(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
+}
+
+// clockface draws the hours of the day.
+func clockface(hours [24]bars) chart {
+	slots := make([]slot, 24)
+	for i, b := range hours {
+		slots[i] = slot{fmt.Sprintf("%02d:00", i), b}
+	}
+	return draw("Runs by hour of the day (UTC)", slots, 3)
+}

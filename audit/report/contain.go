@@ -1,0 +1,84 @@
+package report
+
+import (
+	"cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+)
+
+// layers is how well runs were contained.
+type layers struct {
+	held    tally[string] // by layer: runs in which it was in force (N), and in which it was not (Denied)
+	missing tally[gap]
+	ran     int64 // runs that say which layers held
+	without int64 // runs without some layer
+	refused tally[string]
+}
+
+// gap is where a layer was missing.
+type gap struct{ Layer, Backend, Profile, Namespace string }
+
+func (s *layers) add(r audit.Row, f facts.Facts) {
+	if r.Kind == "execution.refused" && f.Layer != "" {
+		s.refused.at(clip(f.Layer), r.Time).N++
+	}
+	if len(f.Layers)+len(f.Missing) == 0 || r.Kind == "session.created" {
+		return
+	}
+	s.ran++
+	for _, l := range f.Layers {
+		s.held.at(clip(l), r.Time).N++
+	}
+	for _, l := range f.Missing {
+		s.held.at(clip(l), r.Time).Denied++
+		s.missing.at(gap{clip(l), clip(f.Backend), clip(f.Profile), clip(r.Namespace)}, r.Time).N++
+	}
+	if len(f.Missing) > 0 {
+		s.without++
+	}
+}
+
+// network is what was reached, and what was not.
+type network struct {
+	names          tally[target] // N allowed, Denied denied: rows of the log
+	allowed        int64
+	denied         int64
+	reasons        tally[string] // of denials
+	unlisted       int64         // decisions that rows of runs' ends have no room for
+	sent, received int64
+}
+
+// target is a name and a port, of which 0 is looking it up.
+type target struct {
+	Name string
+	Port int
+}
+
+func (s *network) add(r audit.Row, f facts.Facts) {
+	for _, d := range f.Egress {
+		c := s.names.at(named(d.Name, d.Port), r.Time)
+		c.Connections, c.Sent, c.Received = c.Connections+d.Count, c.Sent+d.Sent, c.Received+d.Received
+		s.sent, s.received = s.sent+d.Sent, s.received+d.Received
+	}
+	if f.Decisions > int64(len(f.Egress)) {
+		s.unlisted += f.Decisions - int64(len(f.Egress))
+	}
+	if f.What != "" || r.Kind != "egress.approved" && r.Kind != "egress.denied" {
+		return
+	}
+	c := s.names.at(named(f.Name, f.Port), r.Time)
+	c.Connections, c.Received = c.Connections+f.Count, c.Received+f.Bytes // of an installation
+	s.received += f.Bytes
+	if r.Kind == "egress.approved" {
+		c.N++
+		s.allowed++
+		return
+	}
+	c.Denied++
+	c.Why = clip(f.Reason)
+	s.denied++
+	s.reasons.at(clip(f.Reason), r.Time).N++
+}
+
+func named(name string, port int) target { return target{cmp.Or(clip(name), "(no name)"), port} }

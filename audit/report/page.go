@@ -1,0 +1,192 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed parts.html
+var partsText string
+
+//go:embed page.css
+var pageStyle string
+
+// About is what a report says about itself and about the log.
+type About struct {
+	Version string    // of sandboxmcp
+	Made    time.Time // when
+	Scope   []string  // in words, what was chosen of the log; none is all of it
+	Log     Log
+}
+
+// Log is the state of the log, as whoever has opened it found it.
+type Log struct {
+	Path       string
+	Rows       int64  // good ones, from the first on, sealed ones among them
+	Head       string // hash of the last
+	Checked    bool   // the whole chain was
+	Bad        string // what is wrong with it, in words
+	Root       string // of the Merkle tree over them
+	Checkpoint *audit.CheckedPoint
+	Unsigned   int64 // rows after it
+	Segments   []audit.Segment
+	Remarks    []string
+	Keys       []string // ids of those that may sign it
+}
+
+// Found takes over what [audit.Log.Verify] has found.
+func (l *Log) Found(r audit.Report) {
+	l.Checked, l.Rows, l.Head, l.Root = true, r.Rows, r.Head, r.Root
+	l.Checkpoint, l.Unsigned, l.Segments, l.Remarks = r.Checkpoint, r.Unsigned, r.Segments, r.Remarks
+	if r.Bad != nil {
+		l.Bad = r.Bad.Why
+	}
+	if r.Bad != nil && r.Bad.Seq > 0 {
+		l.Bad = fmt.Sprintf("row %d %s", r.Bad.Seq, r.Bad.Why)
+	}
+}
+
+// Write makes the page. It needs nothing else to be shown: no script, and nothing to load.
+func (s *Summary) Write(w io.Writer, a About) error {
+	page, err := template.New("report").Funcs(template.FuncMap{
+		"plain": plain.Text, "moment": moment, "bytes": size, "count": grouped, "pixel": pixel, "seconds": seconds,
+		"pair": func(all ...any) []any { return all },
+	}).Parse(partsText + `{{define "page"}}` + pageText + "{{end}}")
+	if err != nil {
+		return err
+	}
+	return page.ExecuteTemplate(w, "page", s.view(a))
+}
+
+// listed is how many lines a table has.
+const listed = 25
+
+// view is what the page shows, in its order.
+func (s *Summary) view(a About) map[string]any {
+	denials := func(c count) int64 { return c.Denied }
+	return map[string]any{
+		"About": a, "Style": template.CSS(pageStyle), "Rows": s.rows, "First": s.first, "Last": s.last,
+		"Cards": s.cards(a), "Timeline": timeline(s.runs.hours), "Clock": clockface(s.runs.ofDay), "Legend": s.legend(),
+		"Ended": s.runs.ended.sum(), "Started": s.runs.started, "Open": len(s.runs.open), "Lost": s.runs.lost,
+		"Wall": s.runs.wall, "CPU": s.runs.cpu,
+		"How": s.runs.how.top(listed, often), "Languages": s.runs.language.top(listed, often), "Namespaces": s.runs.space.top(listed, often),
+		"Backends": s.runs.backend.top(listed, often), "Refusals": s.runs.refusals.top(listed, often),
+		"Longest": s.runs.longest, "Hungry": s.runs.hungry,
+		"Told": s.layers.ran, "Without": s.layers.without, "LayerRefused": s.layers.refused.top(listed, often),
+		"Held":    s.layers.held.top(listed, func(c count) int64 { return c.N + c.Denied }),
+		"Missing": s.layers.missing.top(listed, often),
+		"Denied":  s.egress.names.top(listed, denials), "Allowed": s.egress.names.top(listed, often),
+		"Reasons": s.egress.reasons.top(listed, often), "Unlisted": s.egress.unlisted, "Sent": s.egress.sent, "Received": s.egress.received,
+		"DeniedRows": s.egress.denied, "AllowedRows": s.egress.allowed,
+		"Asked": s.people.asked, "Verdicts": s.people.verdicts.top(listed, often), "Answers": s.people.list.All(), "OlderAnswers": s.people.list.Left,
+		"Secrets": s.secrets.names.top(listed, often), "Lent": s.secrets.lent, "Changes": s.secrets.changes.All(), "OlderChanges": s.secrets.changes.Left,
+		"Packages": s.packages.top(maxListed, often), "Limits": s.limits.top(listed, often),
+		"Created": s.sessions.created, "Killed": s.sessions.killed, "Cells": s.sessions.cells, "Restarts": s.sessions.restarts,
+		"SessionLanguages": s.sessions.language.top(listed, often), "Why": s.sessions.why.top(listed, often),
+		"Files": s.files.all, "FileRuns": s.files.runs, "Withheld": s.files.withheld, "Kept": s.files.list.All(), "OlderKept": s.files.list.Left,
+		"Kinds": s.kinds.top(maxListed, often), "Keys": maxKeys,
+	}
+}
+
+// card is one number at the top of the page.
+type card struct {
+	Number, Text, Link string
+	Bad                bool
+}
+
+func (s *Summary) cards(a About) []card {
+	c := []card{
+		{grouped(s.runs.ended.sum()), "runs", "ran", false},
+		{grouped(s.runs.ended[refused]), "refused", "refused", false},
+		{grouped(s.layers.without), "runs without some layer", "layers", s.layers.without > 0},
+		{grouped(s.egress.denied), "connections and names denied", "egress", false},
+		{grouped(s.egress.allowed), "allowed", "egress", false},
+		{grouped(s.people.verdicts.sum()), "decisions by people", "people", false},
+		{grouped(s.secrets.lent), "times secrets were lent", "secrets", false},
+		{grouped(s.files.withheld), "artifacts withheld", "artifacts", s.files.withheld > 0},
+	}
+	switch {
+	case a.Log.Bad != "":
+		c = append(c, card{"✗", "the log was changed", "log", true})
+	case a.Log.Checked:
+		c = append(c, card{"✓", "the log is as it was written", "log", false})
+	default:
+		c = append(c, card{"?", "the log was not checked", "log", true})
+	}
+	return c
+}
+
+func (t *tally[K]) sum() int64 {
+	n := t.rest.N
+	for _, c := range t.of {
+		n += c.N
+	}
+	return n
+}
+
+// entry explains one colour.
+type entry struct {
+	Class, Text, N string
+}
+
+func (s *Summary) legend() []entry {
+	var l []entry
+	for how, n := range s.runs.ended {
+		l = append(l, entry{classes[how], classNames[how], grouped(n)})
+	}
+	return l
+}
+
+// grouped is a number as people read it: 1,234,567.
+func grouped(n int64) string {
+	digits := fmt.Sprint(n)
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// size is a number of bytes in the unit that fits.
+func size(n any) string {
+	var f float64
+	switch n := n.(type) {
+	case int64:
+		f = float64(n)
+	case float64:
+		f = n
+	}
+	unit := "B"
+	for _, next := range []string{"kB", "MB", "GB", "TB"} {
+		if f < 1000 {
+			break
+		}
+		f, unit = f/1000, next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%.0f B", f)
+	}
+	return fmt.Sprintf("%.1f %s", f, unit)
+}
+
+// seconds is a number of milliseconds as people say it.
+func seconds(ms float64) string {
+	d := time.Duration(ms * float64(time.Millisecond))
+	if d < time.Minute {
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}

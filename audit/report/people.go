@@ -1,0 +1,124 @@
+package report
+
+import (
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+)
+
+// maxListed is how many of the newest things are listed one by one.
+const maxListed = 100
+
+// people is who decided what.
+type people struct {
+	asked    int64
+	verdicts tally[verdict]
+	list     newest[answer]
+}
+
+// verdict is what people of a kind did.
+type verdict struct{ What, By, User string }
+
+// answer is one of them.
+type answer struct {
+	Seq                                                         int64
+	Time                                                        time.Time
+	Verdict, Kind, What, Namespace, By, User, Scope, Until, Why string
+}
+
+func (s *people) add(r audit.Row, f facts.Facts) {
+	stem, what, _ := strings.Cut(r.Kind, ".")
+	if f.What == "" || stem != "egress" && stem != "approval" {
+		return
+	}
+	if what == "requested" {
+		s.asked++
+		return
+	}
+	s.verdicts.at(verdict{clip(what), clip(f.By), clip(f.User)}, r.Time).N++
+	s.list.add(answer{r.Seq, r.Time, clip(what), clip(f.Kind), clip(f.What), clip(r.Namespace), clip(f.By), clip(f.User), clip(f.Scope),
+		clip(f.Until), clip(f.Reason)}, maxListed)
+}
+
+// secrets is what was taken from the vault, and what was put there. Rows have names only.
+type secrets struct {
+	lent    int64 // how often runs were lent secrets
+	names   tally[secret]
+	changes newest[change]
+}
+
+type secret struct{ Namespace, Name string }
+
+type change struct {
+	Seq             int64
+	Time            time.Time
+	Kind, Namespace string
+	Name, Hosts     string
+}
+
+func (s *secrets) add(r audit.Row, f facts.Facts) {
+	if !strings.HasPrefix(r.Kind, "vault.") {
+		return
+	}
+	names := append(f.Secrets, f.Names...)
+	if r.Kind == "vault.accessed" {
+		s.lent++
+		for _, name := range names {
+			s.names.at(secret{clip(r.Namespace), clip(name)}, r.Time).N++
+		}
+		return
+	}
+	if f.Name != "" {
+		names = append(names, f.Name)
+	}
+	s.changes.add(change{r.Seq, r.Time, clip(r.Kind), clip(r.Namespace), clip(strings.Join(names, ", ")), clip(strings.Join(f.Hosts, ", "))}, maxListed)
+}
+
+// sessions is which of them there were.
+type sessions struct {
+	created, killed int64
+	cells, restarts int64
+	language        tally[string]
+	why             tally[string]
+}
+
+func (s *sessions) add(r audit.Row, f facts.Facts) {
+	switch r.Kind {
+	case "session.created":
+		s.created++
+		s.language.at(clip(f.Language), r.Time).N++
+	case "session.killed":
+		s.killed++
+		s.cells, s.restarts = s.cells+int64(f.Cells), s.restarts+int64(f.Restarts)
+		s.why.at(clip(f.Why), r.Time).N++
+	}
+}
+
+// files is what runs left behind.
+type files struct {
+	runs, all, withheld int64
+	list                newest[kept]
+}
+
+// kept is an artifact that was not handed out.
+type kept struct {
+	Seq                       int64
+	Time                      time.Time
+	Run, Namespace, Name, Why string
+}
+
+func (s *files) add(r audit.Row, f facts.Facts) {
+	if len(f.Files) == 0 {
+		return
+	}
+	s.runs++
+	s.all += int64(max(f.Artifacts, len(f.Files)))
+	for _, file := range f.Files {
+		if file.Withheld != "" {
+			s.withheld++
+			s.list.add(kept{r.Seq, r.Time, clip(r.Run), clip(r.Namespace), clip(file.Name), clip(file.Withheld)}, maxListed)
+		}
+	}
+}

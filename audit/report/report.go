@@ -1,0 +1,88 @@
+// Package report makes one HTML page out of an audit log, for whoever has to say what was run here, what was
+// refused, and who allowed what. It goes over the rows once and keeps sums and the ends of lists, so
+// that its memory does not grow with the log.
+package report
+
+import (
+	"iter"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+)
+
+// Summary is what rows say together.
+type Summary struct {
+	rows        int64
+	first, last audit.Row // without their data
+	kinds       tally[string]
+
+	runs     runs
+	layers   layers
+	egress   network
+	people   people
+	secrets  secrets
+	packages tally[installed]
+	limits   tally[limit]
+	sessions sessions
+	files    files
+}
+
+// Collect reads rows to their end. An error is the rows' own.
+func Collect(rows iter.Seq2[audit.Row, error]) (*Summary, error) {
+	s := &Summary{}
+	for r, err := range rows {
+		if err != nil {
+			return nil, err
+		}
+		s.add(r)
+	}
+	return s, nil
+}
+
+func (s *Summary) add(r audit.Row) {
+	f := facts.Of(r)
+	r.Data = nil // whoever keeps r keeps no more than its names
+	if s.rows++; s.rows == 1 {
+		s.first = r
+	}
+	s.last = r
+	s.kinds.at(r.Kind, r.Time).N++
+	s.runs.add(r, f)
+	s.layers.add(r, f)
+	s.egress.add(r, f)
+	s.people.add(r, f)
+	s.secrets.add(r, f)
+	s.sessions.add(r, f)
+	s.files.add(r, f)
+	for _, p := range f.Packages {
+		s.packages.at(installed{clip(f.Language), clip(p.Name), clip(p.Version), clip(r.Namespace)}, r.Time).N++
+	}
+	if r.Kind == "resource.exceeded" {
+		for _, l := range f.Limits() {
+			s.limits.at(limit{clip(l), clip(r.Namespace)}, r.Time).N++
+		}
+	}
+}
+
+type installed struct{ Language, Name, Version, Namespace string }
+
+type limit struct{ Name, Namespace string }
+
+// maxText is how many bytes of one text are kept.
+const maxText = 300
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return text[:maxText] + "..." // half a character shows as such
+}
+
+// moment is t as the page shows it.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}

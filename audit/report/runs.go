@@ -1,0 +1,149 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/facts"
+)
+
+// How runs end, as the charts tell them apart.
+const (
+	fine     = iota // exit code 0
+	exited          // another exit code, or a signal
+	stopped         // by a limit, by the clock, by whoever asked for it, or by a fault
+	refused         // and never started
+	outcomes        // how many there are
+)
+
+// bars has a number for each outcome.
+type bars [outcomes]int64
+
+func (b bars) sum() (n int64) {
+	for _, one := range b {
+		n += one
+	}
+	return n
+}
+
+// runs is what was run.
+type runs struct {
+	ended    bars
+	hours    map[int64]*bars // by the hours since 1970
+	ofDay    [24]bars        // by the hour of the day
+	language tally[string]
+	space    tally[string]
+	backend  tally[[2]string]
+	how      tally[string]
+	refusals tally[[2]string] // by stage and reason
+	longest  record
+	hungry   record
+	wall     float64 // ms
+	cpu      float64 // ms
+
+	open    map[string]time.Time // started, and not ended yet
+	lost    int64                // starts beyond maxKeys open ones
+	started int64
+}
+
+// maxHours bounds what a clock can do that somebody sets at will.
+const maxHours = 200_000
+
+func (s *runs) add(r audit.Row, f facts.Facts) {
+	switch r.Kind {
+	case "execution.started":
+		s.start(r)
+		return
+	case "execution.completed", "execution.failed", "execution.timeout", "execution.refused":
+	default:
+		return
+	}
+	delete(s.open, r.Run)
+	how := outcome(r.Kind, f)
+	s.count(r.Time, how)
+	c := s.language.at(cmp.Or(clip(f.Language), "(unknown)"), r.Time)
+	c.N++
+	space := s.space.at(clip(r.Namespace), r.Time)
+	space.N++
+	if how == refused {
+		c.Denied++
+		space.Denied++
+		s.refusals.at([2]string{clip(f.Stage), cmp.Or(clip(f.Reason), "(no reason in the row)")}, r.Time).N++
+	} else {
+		s.backend.at([2]string{clip(f.Backend), clip(f.Profile)}, r.Time).N++
+	}
+	s.how.at(cmp.Or(clip(f.Ended), "could not be run"), r.Time).N++
+	s.wall, s.cpu = s.wall+f.WallMS, s.cpu+f.CPUMS
+	s.longest.add(r, f, f.WallMS)
+	s.hungry.add(r, f, float64(f.Peak))
+}
+
+func (s *runs) start(r audit.Row) {
+	s.started++
+	if s.open == nil {
+		s.open = map[string]time.Time{}
+	}
+	if len(s.open) < maxKeys {
+		s.open[r.Run] = r.Time
+	} else {
+		s.lost++
+	}
+}
+
+func (s *runs) count(t time.Time, how int) {
+	s.ended[how]++
+	s.ofDay[t.UTC().Hour()][how]++
+	hour := t.Unix() / 3600
+	b := s.hours[hour]
+	switch {
+	case b != nil:
+	case len(s.hours) >= maxHours:
+		return
+	default:
+		if s.hours == nil {
+			s.hours = map[int64]*bars{}
+		}
+		b = &bars{}
+		s.hours[hour] = b
+	}
+	b[how]++
+}
+
+func outcome(kind string, f facts.Facts) int {
+	switch {
+	case kind == "execution.refused":
+		return refused
+	case kind != "execution.completed":
+		return stopped
+	case f.Ended == "ok":
+		return fine
+	}
+	return exited
+}
+
+// maxRecord is how many runs a record has.
+const maxRecord = 10
+
+// record has the runs with the largest values, the largest first.
+type record []ran
+
+// ran is one run that ended.
+type ran struct {
+	Value                          float64
+	Seq                            int64
+	Time                           time.Time
+	Run, Namespace, Name, Language string
+	How                            string
+}
+
+func (rec *record) add(r audit.Row, f facts.Facts, value float64) {
+	if value <= 0 || len(*rec) == maxRecord && value <= (*rec)[maxRecord-1].Value {
+		return
+	}
+	one := ran{value, r.Seq, r.Time, clip(r.Run), clip(r.Namespace), clip(f.Name), clip(f.Language), clip(f.Ended)}
+	at, _ := slices.BinarySearchFunc(*rec, value, func(a ran, v float64) int { return cmp.Compare(v, a.Value) })
+	*rec = slices.Insert(*rec, at, one)
+	*rec = (*rec)[:min(len(*rec), maxRecord)]
+}

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// maxKeys is how many different things one tally tells apart. Programs choose names, and could choose
+// a new one each time.
+const maxKeys = 5000
+
+// tally counts things by what they are. The first maxKeys are told apart, and the rest is counted together.
+type tally[K comparable] struct {
+	of   map[K]*count
+	rest count
+}
+
+// count is how often something was, and what came of it.
+type count struct {
+	N              int64
+	Denied         int64
+	Connections    int64
+	Sent, Received int64 // bytes
+	First, Last    time.Time
+	Why            string // the last time
+}
+
+func (t *tally[K]) at(key K, when time.Time) *count {
+	c := t.of[key]
+	switch {
+	case c != nil:
+	case len(t.of) >= maxKeys:
+		c = &t.rest
+	default:
+		if t.of == nil {
+			t.of = map[K]*count{}
+		}
+		c = &count{First: when}
+		t.of[key] = c
+	}
+	c.Last = when
+	return c
+}
+
+// line is one key of a tally, with its share of the largest count in percent.
+type line[K comparable] struct {
+	Key K
+	count
+	Share float64
+}
+
+// list is the beginning of a tally in some order.
+type list[K comparable] struct {
+	Lines []line[K]
+	Left  int   // keys that are not among the lines
+	Rest  int64 // what was counted without being told apart
+}
+
+// top returns the max lines for which by is largest, leaving out those for which it is 0.
+func (t *tally[K]) top(max int, by func(count) int64) list[K] {
+	var l list[K]
+	for key, c := range t.of {
+		if by(*c) > 0 {
+			l.Lines = append(l.Lines, line[K]{Key: key, count: *c})
+		}
+	}
+	slices.SortFunc(l.Lines, func(a, b line[K]) int {
+		if c := cmp.Compare(by(b.count), by(a.count)); c != 0 {
+			return c
+		}
+		return cmp.Compare(fmt.Sprint(a.Key), fmt.Sprint(b.Key)) // so that a log has one page
+	})
+	if len(l.Lines) > max {
+		l.Left, l.Lines = len(l.Lines)-max, l.Lines[:max]
+	}
+	for i := range l.Lines {
+		l.Lines[i].Share = 100 * float64(by(l.Lines[i].count)) / float64(by(l.Lines[0].count))
+	}
+	l.Rest = by(t.rest)
+	return l
+}
+
+// often orders a tally by how often something was.
+func often(c count) int64 { return c.N }
+
+// newest keeps the last of what it is given.
+type newest[T any] struct {
+	all  []T
+	Left int64 // how many came before those
+}
+
+func (n *newest[T]) add(one T, max int) {
+	if len(n.all) == max {
+		n.all, n.Left = n.all[1:], n.Left+1 // append moves it when its room is used up
+	}
+	n.all = append(n.all, one)
+}
+
+// All returns them, the last one first.
+func (n newest[T]) All() []T {
+	all := slices.Clone(n.all)
+	slices.Reverse(all)
+	return all
+}

@@ -1,0 +1,240 @@
+package audit
+
+import (
+	"context"
+	"crypto/ed25519"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// signer makes the checkpoints of a Log. Only its writer goroutine uses it.
+type signer struct {
+	Signing
+	writer // a connection of its own, on which a commit does not wait for the disk
+
+	origin string
+	mine   keyring // the keys whose checkpoints are taken as true
+	tree   tree    // as far as it is known
+	nodes  []node  // of tree, which are not stored yet
+	rows   int     // appended through this Log since the last try
+	due    bool    // rows were appended that are not signed yet
+	err    error   // of the last try
+}
+
+// try makes a checkpoint, and keeps the error for Close: rows are never lost for want of a
+// signature, and the next try covers them, too.
+func (s *signer) try(l *Log) ([]byte, error) {
+	s.rows = 0
+	note, err := s.checkpoint(l)
+	if err != nil {
+		err = fmt.Errorf("sign audit log %q: %w", l.path, explain(err, l.wait))
+		if s.err == nil || s.err.Error() != err.Error() {
+			slog.Error("audit rows stay unsigned", "error", err)
+		}
+	}
+	s.due, s.err = err != nil, err
+	return note, err
+}
+
+// count is told how many rows were appended.
+func (s *signer) count(l *Log, rows int) {
+	s.rows += rows
+	s.due = s.due || rows > 0
+	if s.rows >= s.Every {
+		s.try(l)
+	}
+}
+
+// checkpoint returns a note that covers all rows, and makes it if there is none.
+func (s *signer) checkpoint(l *Log) ([]byte, error) {
+	ctx := context.Background()
+	if err := s.connect(ctx, l); err != nil {
+		return nil, err
+	}
+	head, err := lastSeq(ctx, s.conn)
+	if err != nil {
+		return nil, err
+	}
+	if head == 0 {
+		return nil, errors.New("it is empty")
+	}
+	newest, err := s.catchUp(ctx, l, head)
+	if err != nil || newest != nil {
+		return newest, err
+	}
+	c := checkpoint{s.origin, s.tree.size, s.tree.root()}
+	note, err := c.sign(s.Key)
+	if err != nil {
+		return nil, err
+	}
+	return note, s.store(ctx, l, c, note)
+}
+
+// connect gets the connection. What a checkpoint covers is on the disk already, and one that is lost
+// with the machine's power is made again.
+func (s *signer) connect(ctx context.Context, l *Log) error {
+	if s.conn != nil {
+		return nil
+	}
+	if err := s.open(ctx, l.db); err != nil {
+		return err
+	}
+	_, err := s.conn.ExecContext(ctx, "PRAGMA synchronous = NORMAL")
+	return err
+}
+
+// catchUp brings the tree up to row head, and checks on the way that it continues what was signed
+// before. It returns the newest checkpoint if that covers all rows.
+func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte, err error) {
+	signed, newest, err := newestCheckpoint(ctx, s.conn)
+	if err != nil {
+		return nil, err
+	}
+	if signed.size > head { // signed since head was read, or cut off
+		if head, err = lastSeq(ctx, s.conn); err != nil {
+			return nil, err
+		}
+		if signed.size > head {
+			return nil, fmt.Errorf("a checkpoint covers %d rows, and the log has %d: see sandboxmcp audit verify", signed.size, head)
+		}
+	}
+	if s.origin == "" {
+		origin, err := readOrigin(ctx, s.conn)
+		if err == nil {
+			err = s.checkLatest(ctx, l, origin, head, newest)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.origin, s.mine = origin, newKeyring(origin, append([]ed25519.PublicKey{s.Key.Public().(ed25519.PublicKey)}, s.Known...))
+	}
+	if signed.size > s.tree.size {
+		if err := s.follow(ctx, signed, newest); err != nil {
+			return nil, err
+		}
+	}
+	if signed.size >= head {
+		return newest, nil
+	}
+	if err := s.feed(ctx, head); err != nil {
+		return nil, fmt.Errorf("%w: see sandboxmcp audit verify", err)
+	}
+	return nil, nil
+}
+
+// follow takes over a newer checkpoint. The tree that is stored with one of our own keys needs no
+// look at the rows before; that of an unknown key must be what the rows say.
+func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) error {
+	_, err := s.mine.open(note)
+	if errors.Is(err, errNoKey) {
+		err = s.feed(ctx, signed.size)
+	} else if err == nil {
+		s.nodes = nil
+		s.tree, err = nodes{ctx, s.conn}.tree(signed.size)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", signed.size, err)
+	}
+	if s.tree.root() != signed.root {
+		s.tree, s.nodes = tree{}, nil
+		return fmt.Errorf("the rows up to %d are not what the checkpoint there says: see sandboxmcp audit verify", signed.size)
+	}
+	return nil
+}
+
+// feed adds the rows up to one to the tree.
+func (s *signer) feed(ctx context.Context, last int64) error {
+	err := eachHash(ctx, s.conn, s.tree.size+1, last, func(hash []byte) error {
+		return s.tree.add(leaf(hash), func(n node) error {
+			s.nodes = append(s.nodes, n)
+			return nil
+		})
+	})
+	if err == nil && s.tree.size < last {
+		err = fmt.Errorf("row %d is missing", s.tree.size+1)
+	}
+	return err
+}
+
+// store puts a checkpoint and the nodes that it covers into the log and beside it, unless another
+// process was first.
+func (s *signer) store(ctx context.Context, l *Log, c checkpoint, note []byte) error {
+	if err := s.begin(l); err != nil {
+		return err
+	}
+	err := putNodes(ctx, s.conn, s.nodes)
+	if err == nil {
+		err = putCheckpoint(ctx, s.conn, c.size, note)
+	}
+	if err == nil { // under the lock, so that of two processes the older note never comes last
+		err = writeLatest(l.latestPath(), note)
+	}
+	if err = s.end(err); err == nil {
+		s.nodes = nil
+	}
+	return err
+}
+
+func putNodes(ctx context.Context, conn *sql.Conn, nodes []node) error {
+	for _, n := range nodes {
+		_, err := conn.ExecContext(ctx, "INSERT OR IGNORE INTO tree (level, position, hash) VALUES (?, ?, ?)", n.level, n.position, n.hash[:])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putCheckpoint stores a note, unless there is one for that many rows.
+func putCheckpoint(ctx context.Context, conn *sql.Conn, size int64, note []byte) error {
+	_, err := conn.ExecContext(ctx, "INSERT INTO checkpoints (size, note) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM checkpoints WHERE size = ?1)", size, string(note))
+	return err
+}
+
+func lastSeq(ctx context.Context, q querier) (seq int64, err error) {
+	err = q.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM audit").Scan(&seq)
+	return seq, err
+}
+
+// readOrigin names the log by its first row or, once that is sealed, as its checkpoints do.
+func readOrigin(ctx context.Context, q querier) (string, error) {
+	var first []byte
+	err := q.QueryRowContext(ctx, "SELECT hash FROM audit WHERE seq = 1").Scan(&first)
+	switch {
+	case err == nil && len(first) == hashSize:
+		return originOf(first), nil
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return "", err
+	}
+	var note []byte
+	err = q.QueryRowContext(ctx, "SELECT note FROM checkpoints WHERE size > 0 ORDER BY size LIMIT 1").Scan(&note)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = errors.New("row 1 is missing: see sandboxmcp audit verify")
+	}
+	if err != nil {
+		return "", err
+	}
+	c, err := openNote(note, nil)
+	return c.origin, err
+}
+
+// newestCheckpoint reads the newest checkpoint without checking who signed it; note is nil if there is none.
+func newestCheckpoint(ctx context.Context, q querier) (c checkpoint, note []byte, err error) {
+	var size int64
+	err = q.QueryRowContext(ctx, "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1").Scan(&size, &note)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, nil, nil
+	}
+	if err == nil {
+		c, err = openNote(note, nil)
+	}
+	if err == nil && c.size != size {
+		err = errNoNote
+	}
+	if err != nil {
+		err = fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", size, err)
+	}
+	return c, note, err
+}

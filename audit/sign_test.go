@@ -1,0 +1,379 @@
+package audit
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// seeded is a key that is the same each time.
+func seeded(seed byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(seed)), ed25519.SeedSize)))
+}
+
+func keys(seeds ...byte) (list []ed25519.PublicKey) {
+	for _, s := range seeds {
+		list = append(list, seeded(s).Public().(ed25519.PublicKey))
+	}
+	return list
+}
+
+func signing(every int) Signing { return Signing{Key: seeded('a'), Every: every} }
+
+func openSigned(t testing.TB, path string, s Signing) *Log {
+	t.Helper()
+	l, err := OpenSigned(context.Background(), path, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// verify is what Verify says about the log at path with the keys of these seeds.
+func verify(t testing.TB, path string, o VerifyOptions) Report {
+	t.Helper()
+	l := openLog(t, path)
+	defer l.Close()
+	r, err := l.Verify(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wantSigned checks that all rows are there, good, and covered by a checkpoint.
+func wantSigned(t testing.TB, path string, rows int64, seeds ...byte) Report {
+	t.Helper()
+	r := verify(t, path, VerifyOptions{Keys: keys(seeds...)})
+	if r.Bad != nil || r.Rows != rows || r.Unsigned != 0 || r.Checkpoint == nil || !r.Checkpoint.Signed {
+		t.Fatalf("got %d rows, %d unsigned, bad %+v, checkpoint %+v; want %d signed ones", r.Rows, r.Unsigned, r.Bad, r.Checkpoint, rows)
+	}
+	return r
+}
+
+func sizes(t testing.TB, l *Log) (s string) {
+	t.Helper()
+	rows, err := l.db.Query("SELECT size FROM checkpoints ORDER BY size")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n int64
+		if err := rows.Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		s += fmt.Sprint(" ", n)
+	}
+	return strings.TrimSpace(s)
+}
+
+func TestSigned(t *testing.T) {
+	path := logPath(t)
+	l := openSigned(t, path, signing(10))
+	fill(t, l, 25)
+	if got := sizes(t, l); got != "10 20" {
+		t.Errorf("every 10 rows: checkpoints at %s", got)
+	}
+	time.Sleep(idle + 300*time.Millisecond)
+	if got := sizes(t, l); got != "10 20 25" {
+		t.Errorf("after a second of silence: checkpoints at %s", got)
+	}
+	fill(t, l, 3)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := wantSigned(t, path, 28, 'a')
+	if r.Checkpoint.Size != 28 || r.Checkpoint.Root != r.Root || time.Since(r.Checkpoint.Time) > time.Minute {
+		t.Errorf("got %+v", r.Checkpoint)
+	}
+	latest, err := os.ReadFile(path + "-checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := os.Stat(path + "-checkpoint"); info.Mode() != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	vkey, err := note.NewEd25519VerifierKey(r.Origin, keys('a')[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := note.NewVerifier(vkey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := note.Open(latest, note.VerifierList(v))
+	if want := fmt.Sprintf("%s\n28\n%s\n", r.Origin, r.Root); err != nil || n.Text != want {
+		t.Errorf("the file says %q, %v; want %q", n.Text, err, want)
+	}
+	// Nothing was appended, so nothing is signed.
+	if err := openSigned(t, path, signing(10)).Close(); err != nil {
+		t.Error(err)
+	}
+	l = openSigned(t, path, signing(10))
+	if got, err := l.Checkpoint(t.Context()); err != nil || string(got) != string(latest) {
+		t.Errorf("a second one for the same rows: %s, %v", got, err)
+	}
+}
+
+// Large enough for several levels of stored nodes, in several sittings.
+func TestSignedLarge(t *testing.T) {
+	path := logPath(t)
+	rows := int64(0)
+	for i, n := range []int{1, 254, 1, 1, 700, 2500, 2500, 2500, 3} {
+		l := openSigned(t, path, signing(1000))
+		entries := make([]Entry, n)
+		for i := range entries {
+			entries[i].Kind = "k"
+		}
+		if _, err := l.Append(t.Context(), entries...); err != nil {
+			t.Fatal(err)
+		}
+		if rows += int64(n); i%2 == 1 {
+			if _, err := l.Checkpoint(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantSigned(t, path, rows, 'a')
+	}
+}
+
+// Checkpoint is an answer also where nothing can be signed.
+func TestCheckpoint(t *testing.T) {
+	path := logPath(t)
+	l := openSigned(t, path, signing(0))
+	_, err := l.Checkpoint(t.Context())
+	wantError(t, err, "empty")
+	fill(t, l, 3)
+	signed, err := l.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := openLog(t, path)
+	if got, err := reader.Checkpoint(t.Context()); err != nil || string(got) != string(signed) {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if err := reader.Consistent(t.Context(), signed); err != nil {
+		t.Error(err)
+	}
+	fill(t, reader, 1)
+	_, err = reader.Checkpoint(t.Context())
+	wantError(t, err, "rows 4 to 4 are not signed")
+	if err := reader.Consistent(t.Context(), signed); err != nil {
+		t.Error(err)
+	}
+	for name, note := range map[string]string{
+		"not a signed":     "hello",
+		"of another log":   strings.ReplaceAll(string(signed), "audit/", "audit/0"),
+		"and the log has":  strings.Replace(string(signed), "\n3\n", "\n5\n", 1),
+		"is not what it w": strings.Replace(string(signed), "\n3\n", "\n2\n", 1),
+	} {
+		wantError(t, reader.Consistent(t.Context(), []byte(note)), name)
+	}
+	l.Close()
+	_, err = l.Checkpoint(t.Context())
+	wantError(t, err, "closed")
+	other := seededRSA(t)
+	_, err = OpenSigned(t.Context(), path, Signing{Key: other})
+	wantError(t, err, "Ed25519")
+}
+
+func seededRSA(t *testing.T) crypto.Signer {
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// An older version of the program, a command that only reads, or one without a key appends rows that the
+// next one signs; keys change.
+func TestSignedRotation(t *testing.T) {
+	path := logPath(t)
+	rows := int64(0)
+	for i, s := range []Signing{
+		{}, {Key: seeded('a')}, {}, {Key: seeded('b')}, {Key: seeded('c'), Known: keys('a', 'b')}, {Key: seeded('a')},
+	} {
+		l := openLog(t, path)
+		if s.Key != nil {
+			l = openSigned(t, path, s)
+		}
+		n := 300*i + 7
+		fillFast(t, l, n)
+		rows += int64(n)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantSigned(t, path, rows, 'a', 'b', 'c')
+	if r := verify(t, path, VerifyOptions{Keys: keys('a', 'b')}); r.Bad == nil || !strings.Contains(r.Bad.Why, "no known key") {
+		t.Errorf("without one of the keys: got %+v", r.Bad)
+	}
+	if r := verify(t, path, VerifyOptions{}); r.Bad != nil || r.Checkpoint.Signed {
+		t.Errorf("without keys: got %+v, %+v", r.Bad, r.Checkpoint)
+	}
+}
+
+// fillFast appends n rows at once.
+func fillFast(t testing.TB, l *Log, n int) {
+	t.Helper()
+	entries := make([]Entry, n)
+	for i := range entries {
+		entries[i] = Entry{Kind: "execution.completed", Run: fmt.Sprint("r", i+1), Namespace: "default", Data: map[string]int{"n": i + 1}}
+		if i%5 == 0 {
+			entries[i].Receipt = fmt.Appendf(nil, `{"payload":"receipt of r%d"}`, i+1)
+		}
+	}
+	if _, err := l.Append(t.Context(), entries...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// brokenKey cannot sign for a while.
+type brokenKey struct {
+	crypto.Signer
+	mu     sync.Mutex
+	broken bool
+}
+
+func (k *brokenKey) set(broken bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.broken = broken
+}
+
+func (k *brokenKey) Sign(r io.Reader, msg []byte, o crypto.SignerOpts) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.broken {
+		return nil, errors.New("the token was pulled out")
+	}
+	return k.Signer.Sign(r, msg, o)
+}
+
+// No row is lost or refused for want of a signature, and the next one covers all.
+func TestSigningFails(t *testing.T) {
+	path := logPath(t)
+	key := &brokenKey{Signer: seeded('a'), broken: true}
+	l := openSigned(t, path, Signing{Key: key, Every: 5})
+	fill(t, l, 12)
+	_, err := l.Checkpoint(t.Context())
+	wantError(t, err, "pulled out")
+	key.set(false)
+	fill(t, l, 5)
+	for start := time.Now(); sizes(t, l) == "" && time.Since(start) < 5*time.Second; {
+		time.Sleep(time.Millisecond)
+	}
+	if got := sizes(t, l); got != "15" && got != "17" {
+		t.Errorf("checkpoints at %s", got)
+	}
+	key.set(true)
+	fill(t, l, 1)
+	wantError(t, l.Close(), "pulled out", path)
+	r := verify(t, path, VerifyOptions{Keys: keys('a')})
+	if r.Bad != nil || r.Rows != 18 || r.Unsigned < 1 {
+		t.Errorf("got %+v", r)
+	}
+	l = openSigned(t, path, signing(5))
+	fill(t, l, 1)
+	l.Close()
+	wantSigned(t, path, 19, 'a')
+}
+
+// Nothing is signed that does not continue what was signed before, and rows go on.
+func TestSigningRefuses(t *testing.T) {
+	original := logPath(t)
+	l := openSigned(t, original, signing(10))
+	fill(t, l, 30)
+	l.Close()
+	older := copyLog(t, original)
+	l = openSigned(t, original, signing(10))
+	fill(t, l, 10)
+	l.Close()
+	latest, err := os.ReadFile(original + "-checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		path, sql, latest, want string
+	}{
+		"an older copy put back":      {older, "", string(latest), "an older copy was put in the log's place"},
+		"a row rewritten":             {original, rewriteFrom(t, original, 35), "-", "not what the checkpoint there says"},
+		"a row rewritten, other file": {original, rewriteFrom(t, original, 35) + "; DROP TRIGGER checkpoints_no_delete; DELETE FROM checkpoints WHERE size > 20", string(latest), "not what it says"},
+		"the file is garbage":         {original, "", "garbage", "not a signed checkpoint"},
+		"the file of another log":     {original, "", strings.ReplaceAll(string(latest), "audit/", "audit/0"), "of another log"},
+		"the checkpoint is garbage":   {original, "DROP TRIGGER checkpoints_no_update; UPDATE checkpoints SET note = 'x' WHERE size = 40", "", "not a signed checkpoint"},
+		"the checkpoint was edited":   {original, "DROP TRIGGER checkpoints_no_update; UPDATE checkpoints SET note = replace(note, 'sandboxmcp-audit/', 'Sandboxmcp-audit/') WHERE size = 40", "", "of another log"},
+		"the tree was edited":         {large(t, 600), "DROP TRIGGER tree_no_update; UPDATE tree SET hash = zeroblob(32)", "-", "not what the checkpoint there says"},
+		"the end is cut off":          {original, "DELETE FROM audit WHERE seq > 30", "", "covers 40 rows, and the log has"},
+		"the end of a whole block":    {large(t, 512), "DELETE FROM audit WHERE seq > 500", "-", "covers 512 rows, and the log has"},
+		"rows are gone":               {original, "DROP TRIGGER checkpoints_no_delete; DELETE FROM checkpoints; DELETE FROM audit WHERE seq = 39", "-", "row 39 is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := copyLog(t, test.path)
+			tamper(t, path, append(dropTriggers, test.sql, triggers("", ""))...)
+			if test.latest == "" {
+				test.latest = string(latest)
+			}
+			if test.latest != "-" {
+				if err := os.WriteFile(path+"-checkpoint", []byte(test.latest), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l := openSigned(t, path, signing(3))
+			before := sizes(t, l)
+			fill(t, l, 5)
+			if after := sizes(t, l); after != before {
+				t.Errorf("signed at %s, and before at %s", after, before)
+			}
+			wantError(t, l.Close(), test.want, "audit verify")
+		})
+	}
+}
+
+func large(t *testing.T, rows int) string {
+	path := logPath(t)
+	l := openSigned(t, path, signing(0))
+	fillFast(t, l, rows)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(path + "-checkpoint")
+	return path
+}
+
+// rewriteFrom is SQL that changes row seq and gives it and all after it the hashes that make the chain whole again.
+func rewriteFrom(t testing.TB, path string, seq int64) string {
+	t.Helper()
+	l := openLog(t, path)
+	defer l.Close()
+	var sql []string
+	var prev string
+	for _, r := range collect(t, l, Filter{After: seq - 1}) {
+		if r.Seq == seq {
+			r.Data = []byte(`{"n":0}`)
+		} else {
+			r.Prev = prev
+		}
+		hash := sum(r)
+		prev = fmt.Sprintf("%x", hash)
+		sql = append(sql, fmt.Sprintf("UPDATE audit SET data = '%s', prev = x'%s', hash = x'%s' WHERE seq = %d", r.Data, r.Prev, prev, r.Seq))
+	}
+	return strings.Join(sql, "; ")
+}

@@ -1,0 +1,269 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// verification is one look at a whole log. Workers check chunks side by side, and what they found is put
+// together in order here.
+type verification struct {
+	l    *Log
+	keys []ed25519.PublicKey
+	ring keyring
+
+	head     int64 // last row when it began
+	newest   int64 // newest stored checkpoint then
+	segments []Segment
+	known    bool    // that these are the segments then
+	kept     []point // from outside the database, by size
+	altered  bool    // tables or triggers are not as they were made
+
+	chain    chain
+	tree     tree
+	proven   mark // as far as a checkpoint vouches
+	sealings [][]byte
+	remarks  []string
+}
+
+// mark is a place in the log up to which all is good.
+type mark struct {
+	size int64
+	head string
+	root tlog.Hash
+}
+
+func (v *verification) run(ctx context.Context, notes [][]byte) (Report, error) {
+	zero := hex.EncodeToString(make([]byte, hashSize))
+	v.chain, v.proven = chain{next: 1, head: zero}, mark{head: zero}
+	bad, err := v.prepare(ctx, notes)
+	if v.altered || unreadable(err) {
+		if row, walkErr := v.slowly(ctx); row != nil || walkErr != nil { // names a row, where one is bad
+			return v.report(ctx, row), walkErr
+		}
+	}
+	if err == nil && bad == nil {
+		bad, err = v.all(ctx)
+	}
+	return v.report(ctx, bad), err
+}
+
+// slowly walks all rows that are in the database.
+func (v *verification) slowly(ctx context.Context) (*Bad, error) {
+	if n := len(v.segments); n > 0 {
+		v.chain = chain{next: v.segments[n-1].Last + 1, head: v.segments[n-1].head}
+	}
+	return v.l.walk(ctx, &v.chain, math.MinInt64)
+}
+
+// all checks everything, and the file itself beside the rows.
+func (v *verification) all(ctx context.Context) (*Bad, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		bad *Bad
+		err error
+	}
+	file := make(chan answer, 1)
+	go func() {
+		bad, err := integrity(ctx, v.l.db)
+		file <- answer{bad, err}
+	}()
+	bad, err := v.rows(ctx)
+	if bad == nil && err == nil {
+		bad, err = v.rest(ctx)
+	}
+	if bad != nil || err != nil {
+		cancel()
+	}
+	a := <-file
+	if bad == nil && err == nil {
+		return a.bad, a.err
+	}
+	return bad, err
+}
+
+// prepare reads what there is to compare with. The order matters: rows come before the checkpoint
+// that covers them, so a checkpoint that is read first never covers more than is there.
+func (v *verification) prepare(ctx context.Context, notes [][]byte) (*Bad, error) {
+	latest, err := readLatest(v.l.latestPath())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := v.l.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	bad, err := inspect(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	v.altered = bad != nil
+	if err := v.snapshot(ctx, conn); err != nil || bad != nil {
+		if bad != nil {
+			return bad, nil
+		}
+		return nil, err
+	}
+	origin, _ := readOrigin(ctx, conn) // if there is none, the rows tell why
+	v.ring = newKeyring(origin, v.keys)
+	return v.keep(latest, notes), nil
+}
+
+// snapshot reads how long the log is at one moment.
+func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if v.segments, err = v.l.segments(ctx, tx); err != nil {
+		return err
+	}
+	if v.head, err = lastSeq(ctx, tx); err != nil {
+		return err
+	}
+	v.known = true
+	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(size), 0) FROM checkpoints").Scan(&v.newest); err != nil {
+		return err
+	}
+	return nil
+}
+
+// keep parses the checkpoints that are not in the database.
+func (v *verification) keep(latest []byte, notes [][]byte) *Bad {
+	add := func(note []byte, name string) *Bad {
+		ring := v.ring
+		if ring.origin == "" { // an empty log, or one whose first row is gone
+			c, _ := openNote(note, nil)
+			ring = newKeyring(c.origin, v.keys)
+		}
+		c, err := ring.open(note)
+		if err != nil {
+			return &Bad{0, fmt.Sprintf("%s: %v", name, err)}
+		}
+		v.kept = append(v.kept, point{c, name})
+		return nil
+	}
+	for i, note := range notes {
+		if bad := add(note, fmt.Sprintf("the kept checkpoint number %d", i+1)); bad != nil {
+			return bad
+		}
+	}
+	switch {
+	case latest != nil:
+		if bad := add(latest, "the checkpoint in "+v.l.latestPath()); bad != nil {
+			return bad
+		}
+	case v.newest > 0:
+		v.remarks = append(v.remarks, fmt.Sprintf("%s is not there: without it, or a checkpoint kept elsewhere, an older copy in the log's place does not show", v.l.latestPath()))
+	}
+	slices.SortStableFunc(v.kept, func(a, b point) int { return cmp.Compare(a.size, b.size) })
+	return nil
+}
+
+// join puts a chunk behind those before it.
+func (v *verification) join(ctx context.Context, c *chunk) (*Bad, error) {
+	if c.segment != nil && errors.Is(c.err, os.ErrNotExist) {
+		return v.skip(ctx, c)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	follows := len(c.hashes) == 0 || hex.EncodeToString(c.prev) == v.chain.head
+	if c.segment != nil && (!follows || c.bad != nil) {
+		return v.badSegment(c, follows), nil
+	}
+	if c.broken || !follows {
+		bad, err := v.l.walk(ctx, &v.chain, c.from)
+		if bad == nil && err == nil {
+			err = fmt.Errorf("rows %d to %d could not be read at first, and then they could", c.first, c.last)
+		}
+		return bad, err
+	}
+	if bad, err := v.grow(ctx, c); bad != nil || err != nil {
+		return bad, err
+	}
+	if bad, err := v.compareSeam(ctx, c); bad != nil || err != nil {
+		return bad, err
+	}
+	if n := len(c.hashes); n > 1 {
+		v.chain.prev = hex.EncodeToString(c.hashes[n-2][:])
+	} else {
+		v.chain.prev = v.chain.head
+	}
+	if n := len(c.hashes); n > 0 {
+		v.chain.head, v.chain.next = hex.EncodeToString(c.hashes[n-1][:]), c.last+1
+	}
+	v.sealings = append(v.sealings, c.sealings...)
+	if c.bad != nil {
+		v.retreat(c)
+	}
+	return c.bad, nil
+}
+
+// retreat makes the row before the bad one the last that is good.
+func (v *verification) retreat(c *chunk) {
+	next := max(c.bad.Seq, c.first)
+	v.chain.next, v.chain.head = next, hex.EncodeToString(c.before(next))
+}
+
+// before is the hash of the row before row seq.
+func (c *chunk) before(seq int64) []byte {
+	if i := seq - c.first - 1; i >= 0 && i < int64(len(c.hashes)) {
+		return c.hashes[i][:]
+	}
+	return c.prev
+}
+
+func (v *verification) badSegment(c *chunk, follows bool) *Bad {
+	if !follows {
+		return &Bad{c.first, fmt.Sprintf("was replaced: the segment file %s does not follow on the row before", c.segment.File)}
+	}
+	v.retreat(c)
+	return c.bad
+}
+
+// sealedSince reports whether rows were sealed since the verification began.
+func (v *verification) sealedSince(ctx context.Context) bool {
+	now, err := v.l.segments(ctx, v.l.db)
+	return err == nil && v.known && len(now) > len(v.segments)
+}
+
+// report is what there is to say after bad was found.
+func (v *verification) report(ctx context.Context, bad *Bad) Report {
+	r := Report{
+		Rows: v.chain.next - 1, Head: v.chain.head, Bad: bad,
+		Origin: v.ring.origin, Segments: v.segments, Remarks: v.remarks,
+	}
+	if bad != nil {
+		return r
+	}
+	if v.tree.size > 0 {
+		r.Root = v.tree.root().String()
+	}
+	if v.proven.size > 0 {
+		r.Checkpoint = &CheckedPoint{Size: v.proven.size, Root: v.proven.root.String(), Signed: len(v.keys) > 0}
+		var nanos int64
+		if v.l.db.QueryRowContext(ctx, "SELECT time FROM audit WHERE seq = ?", v.proven.size).Scan(&nanos) == nil {
+			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
+		}
+	}
+	if r.Checkpoint == nil && r.Rows > 0 {
+		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")
+	}
+	r.Unsigned = r.Rows - v.proven.size
+	return r
+}

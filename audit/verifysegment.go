@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// VerifySegment checks a segment file alone, offline: the chain of its rows, their receipts, and that
+// the checkpoint at its end was made over them. With no keys, signatures are not checked. What is wrong
+// with the file is in the report, whose Rows are those of the file; an error means that it could not
+// be read.
+func VerifySegment(path string, keys []ed25519.PublicKey) (Report, error) {
+	r, err := verifySegment(path, keys)
+	if err != nil {
+		return Report{}, fmt.Errorf("read audit segment %q: %w", path, err)
+	}
+	return r, nil
+}
+
+func verifySegment(path string, keys []ed25519.PublicKey) (r Report, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return r, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return r, err
+	}
+	r, err = readSegmentReport(f, keys)
+	for i := range r.Segments {
+		r.Segments[i].File, r.Segments[i].SHA256 = path, hex.EncodeToString(sum.Sum(nil))
+	}
+	return r, err
+}
+
+func readSegmentReport(f io.Reader, keys []ed25519.PublicKey) (r Report, err error) {
+	var hashes [][]byte
+	var first, last Row
+	end, bad, err := readSegmentRows(f, func(row Row) bool {
+		hash, _ := hex.DecodeString(row.Hash)
+		if hashes = append(hashes, hash); len(hashes) == 1 {
+			first = row
+		}
+		last = row
+		return true
+	})
+	r.Rows, r.Head, r.Bad = int64(len(hashes)), last.Hash, bad
+	if errors.Is(err, errSegment) {
+		r.Bad = &Bad{0, err.Error()}
+		return r, nil
+	}
+	if err != nil || bad != nil {
+		return r, err
+	}
+	r.Segments = []Segment{{First: first.Seq, Last: last.Seq, Here: true, head: last.Hash}}
+	r.Bad = r.prove(end, first, last, hashes, keys)
+	return r, nil
+}
+
+// prove leads from the rows of a segment to the checkpoint at its end.
+func (r *Report) prove(end endLine, first, last Row, hashes [][]byte, keys []ed25519.PublicKey) *Bad {
+	c, err := openNote([]byte(end.Checkpoint), keys)
+	if err != nil {
+		return &Bad{0, "the checkpoint at its end: " + err.Error()}
+	}
+	t, err := end.edge(first.Seq - 1)
+	if err != nil {
+		return &Bad{0, err.Error()}
+	}
+	for _, h := range hashes {
+		t.add(leaf(h), nil)
+	}
+	if c.size != last.Seq || c.root != t.root() || first.Seq == 1 && c.origin != originOf(hashes[0]) {
+		return &Bad{first.Seq, fmt.Sprintf("was rewritten, or one of those after it up to row %d: the checkpoint was made over other rows", last.Seq)}
+	}
+	r.Origin, r.Root = c.origin, c.root.String()
+	r.Checkpoint = &CheckedPoint{Size: c.size, Root: r.Root, Time: last.Time, Signed: len(keys) > 0}
+	return nil
+}

@@ -1,0 +1,97 @@
+package pipeline
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/vault/tokens"
+)
+
+// What becomes of text that looks like a token which is in no vault.
+const (
+	UnknownWarn = "warn" // the result and the log say which kinds there were; so does ""
+	UnknownMask = "mask" // and they are taken out
+	UnknownOff  = "off"  // nobody looks
+)
+
+// unknown finds such tokens in what one run says. Many goroutines may use it at once.
+type unknown struct {
+	policy string
+	mu     sync.Mutex
+	kinds  []string
+}
+
+func (u *unknown) found(kind string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !slices.Contains(u.kinds, kind) {
+		u.kinds = append(u.kinds, kind)
+	}
+}
+
+// all are the kinds that were found, such as "a GitHub token".
+func (u *unknown) all() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.kinds)
+}
+
+// writer passes text on to w. Closing it lets out what it held back, and does not close w.
+func (u *unknown) writer(w io.Writer) io.WriteCloser {
+	if u.policy == UnknownOff {
+		return nopCloser{w}
+	}
+	return tokens.NewWriter(w, u.policy == UnknownMask, u.found)
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// clean returns text as policy wants it.
+func (u *unknown) clean(text string) string {
+	if u.policy == UnknownOff || text == "" {
+		return text
+	}
+	var b strings.Builder
+	w := u.writer(&b)
+	_, _ = io.WriteString(w, text) // a Builder takes everything
+	_ = w.Close()
+	return b.String()
+}
+
+// look reads a file on its way to whoever else reads it, and says at the end whether it may be handed out.
+func (u *unknown) look(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
+	here := unknown{policy: u.policy}
+	w := here.writer(io.Discard)
+	withhold, err = others(io.TeeReader(r, w))
+	_ = w.Close()
+	for _, kind := range here.all() {
+		u.found(kind)
+		withhold = withhold || u.policy == UnknownMask
+	}
+	return withhold, err
+}
+
+// warning says what was found, "" if that was nothing.
+func (u *unknown) warning() string {
+	kinds := u.all()
+	if len(kinds) == 0 {
+		return ""
+	}
+	text := "it printed or left what looks like " + strings.Join(kinds, ", ") + ", which it has from elsewhere than the vault"
+	if u.policy == UnknownMask {
+		text += ": that was taken out, and files that hold it are withheld"
+	}
+	return fmt.Sprintf("%s (redact.unknown: %s)", text, orWarn(u.policy))
+}
+
+func orWarn(policy string) string {
+	if policy == "" {
+		return UnknownWarn
+	}
+	return policy
+}

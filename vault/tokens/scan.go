@@ -1,0 +1,146 @@
+package tokens
+
+import "encoding/binary"
+
+// scan looks for tokens in a text that comes in pieces. It goes through the text once; where a token
+// may begin, it goes on until that is decided, at most some hundred bytes, and no two walks through the
+// formats without a bound of their own begin in one run of their bytes.
+type scan struct {
+	known *windows
+	found func(kind string)
+	text  []byte // what was passed on last, for what must stand before a token, then what was not
+	done  int    // so far the text was passed on, or a Mark in its place
+	at    int    // from here on a token may begin
+	busy  bool   // the walk waits for text, or grows
+	walk  walk
+	tried int // formats at this place that did not fit
+	clean []byte
+}
+
+// before is how many bytes in front of a token are looked at.
+const before = 64
+
+func newScan(found func(string)) *scan {
+	return &scan{known: known(), found: found, text: []byte{'\n'}, done: 1}
+}
+
+// add takes the next piece of text, and returns what can be passed on, which is good until the next
+// call. After the last piece, nothing stays.
+func (s *scan) add(p []byte, last bool) []byte {
+	s.clean = s.clean[:0]
+	s.trim()
+	s.text = append(s.text, p...)
+	for s.step(last) {
+	}
+	if !s.busy {
+		hold := 0
+		if !last {
+			hold = s.known.begins(s.text)
+		}
+		s.pass(len(s.text) - hold)
+	} else if !s.walk.sure {
+		s.pass(s.walk.from)
+	}
+	return s.clean
+}
+
+// pass lets the text go up to a position.
+func (s *scan) pass(to int) {
+	if to > s.done {
+		s.clean = append(s.clean, s.text[s.done:to]...)
+		s.done = to
+	}
+}
+
+// trim drops what is too far back to matter.
+func (s *scan) trim() {
+	n := min(s.done, s.at) - before - window
+	if n <= 0 {
+		return
+	}
+	s.text = s.text[:copy(s.text, s.text[n:])]
+	s.done -= n
+	s.at -= n
+	s.walk.moved(n)
+}
+
+// step goes on to the next place where something is decided. It reports whether there is more text to
+// go through.
+func (s *scan) step(last bool) bool {
+	if s.busy && s.walk.sure {
+		return s.grow(last)
+	}
+	var entries []entry
+	if s.busy {
+		entries = s.known.at(binary.BigEndian.Uint32(s.text[s.at:]))
+	} else {
+		s.at, entries = s.known.skip(s.text, s.at)
+		s.tried = 0
+	}
+	if entries == nil {
+		return false
+	}
+	for ; s.tried < len(entries); s.tried++ {
+		if !s.busy && !s.begin(&entries[s.tried]) {
+			continue
+		}
+		switch s.walk.follow(s.text, last) {
+		case waits:
+			s.busy = true
+			return false
+		case fits:
+			if s.accept() {
+				return true
+			}
+		}
+		s.busy = false
+	}
+	s.at++
+	return true
+}
+
+// begin starts a walk if what stands before allows it.
+func (s *scan) begin(e *entry) bool {
+	from := s.at + e.behind
+	if from < s.done || !e.format.apart.stands(s.behind(from)) {
+		return false
+	}
+	s.walk = walk{format: e.format, begin: e.begin, head: len(e.begin), from: from, secret: from, at: from}
+	return true
+}
+
+// behind returns some of the text before a position.
+func (s *scan) behind(from int) []byte { return s.text[max(0, from-before):from] }
+
+// accept takes a walk that fits for a token, if its check says so too.
+func (s *scan) accept() bool {
+	w := &s.walk
+	random := max(w.secret, w.from+w.head)
+	if !w.format.check(token{s.behind(w.from), s.text[w.from:w.at], s.text[random:w.at]}) {
+		return false
+	}
+	s.found(w.format.kind)
+	s.pass(w.secret)
+	s.clean = append(s.clean, Mark...)
+	w.sure, w.end, w.n = true, w.at, 0
+	s.done, s.at, s.busy = w.end, w.end, true
+	return true
+}
+
+// grow leaves out what a token goes on with.
+func (s *scan) grow(last bool) bool {
+	verdict := s.walk.follow(s.text, last)
+	s.done, s.at = s.walk.end, s.walk.end
+	if verdict == waits {
+		return false
+	}
+	s.busy = false
+	return true
+}
+
+// wipe clears what is left of the text in memory.
+func (s *scan) wipe() {
+	clear(s.text[:cap(s.text)])
+	clear(s.clean[:cap(s.clean)])
+	s.text, s.clean, s.done, s.at, s.busy = nil, nil, 0, 0, false
+}

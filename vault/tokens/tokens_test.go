@@ -1,0 +1,219 @@
+package tokens
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Characters that tokens are drawn from.
+const (
+	abcLower = "abcdefghijklmnopqrstuvwxyz"
+	abcUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	num      = "0123456789"
+	alnum    = abcLower + abcUpper + num
+	hexes    = num + "abcdef"
+	url64    = alnum + "-_"
+	std64    = alnum + "+/"
+)
+
+// source draws the random parts of tokens, so that no token stands in this file.
+type source struct{ *rand.Rand }
+
+func newSource(seed uint64) source { return source{rand.New(rand.NewPCG(seed, 7))} }
+
+func (s source) of(n int, from string) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = from[s.IntN(len(from))]
+	}
+	return string(b)
+}
+
+// lines is text folded at 64.
+func lines(text, end string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		n := min(64, len(text))
+		b.WriteString(text[:n] + end)
+		text = text[n:]
+	}
+	return b.String()
+}
+
+func b64(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// sample is a text with one token in it.
+type sample struct {
+	kind         string
+	before, text string // text is what must not be seen any more
+	after        string
+}
+
+// samples are all formats.
+func samples(s source) []sample {
+	jwt := b64(`{"alg":"RS256","typ":"JWT","kid":"`+s.of(8, alnum)+`"}`) + "." + b64(`{"sub":"`+s.of(20, alnum)+`","exp":1700000000}`) + "." + s.of(86, url64)
+	key := s.of(64*12+20, std64) + "=="
+	plain := func(kind string, parts ...string) sample { return sample{kind: kind, text: strings.Join(parts, "")} }
+	user := base64.RawStdEncoding.EncodeToString([]byte(fmt.Sprint(100000000000000000 + s.Int64N(900000000000000000))))
+	all := []sample{
+		plain("a GitHub token", "github", "_pat_", s.of(22, alnum), "_", s.of(59, alnum)),
+		plain("an AWS access key id", "AK", "IA", s.of(16, abcUpper+"234567")),
+		plain("an AWS access key id", "AS", "IA", s.of(16, abcUpper+"234567")),
+		plain("an AWS access key id", "A3", "TX", s.of(16, abcUpper+"234567")),
+		plain("an AWS Bedrock key", "AB", "SK", s.of(128, std64)),
+		plain("a Slack token", "xo", "xb-", s.of(12, "123456789"), "-", s.of(13, "123456789"), "-", s.of(24, alnum)),
+		plain("a Slack token", "xo", "xp-", s.of(11, "123456789"), "-", s.of(12, "123456789"), "-", s.of(13, "123456789"), "-", s.of(32, hexes)),
+		plain("a Slack token", "xa", "pp-1-A", s.of(10, abcUpper+num), "-", s.of(13, "123456789"), "-", s.of(64, hexes)),
+		plain("a Slack token", "xo", "xe.xo", "xp-1-", s.of(165, abcUpper+num)),
+		plain("a Slack token", "xo", "xe-1-", s.of(146, abcUpper+num)),
+		{"a Slack webhook", "POST https://", "hooks.slack" + ".com/services/T" + s.of(8, abcUpper+num) + "/B" + s.of(10, abcUpper+num) + "/" + s.of(24, alnum), ""},
+		{"a Discord webhook", "https://", "discord" + ".com/api/webhooks/" + s.of(18, num) + "/" + s.of(68, url64), ""},
+		plain("a Discord bot token", user, ".G", s.of(5, alnum), ".", s.of(38, url64)),
+		{"a Telegram bot token", "bot=" + s.of(9, "123456789"), ":A" + "A" + s.of(33, url64), ""},
+		plain("a Stripe key", "sk", "_live_", s.of(24, alnum)),
+		plain("a Stripe key", "rk", "_live_", s.of(99, alnum)),
+		plain("a webhook secret", "whs", "ec_", s.of(32, alnum)),
+		plain("a Google API key", "AI", "za", "Sy", s.of(33, url64)),
+		plain("a Google OAuth token", "ya", "29.", "a0A", s.of(160, url64)),
+		plain("a Google OAuth secret", "GOC", "SPX-", s.of(28, url64)),
+		plain("an OpenAI key", "sk-", "proj-", s.of(74, url64), "T3B", "lbkFJ", s.of(74, url64)),
+		plain("an OpenAI key", "sk-", "svcacct-", s.of(58, url64), "T3B", "lbkFJ", s.of(58, url64)),
+		plain("an OpenAI key", "sk", "-", s.of(20, alnum), "T3B", "lbkFJ", s.of(20, alnum)),
+		plain("an Anthropic key", "sk-", "ant-api03-", s.of(93, url64), "AA"),
+		plain("a Hugging Face token", "h", "f_", s.of(34, abcLower+abcUpper)),
+		plain("an npm token", "np", "m_", s.of(36, alnum)),
+		plain("a PyPI token", "pypi-", "AgEI", "cHlwaS5vcmc", s.of(150, url64)),
+		plain("a RubyGems key", "rubyg", "ems_", s.of(48, hexes)),
+		plain("a Docker Hub token", "dckr", "_pat_", s.of(27, url64)),
+		plain("a SendGrid key", "S", "G.", s.of(22, url64), ".", s.of(43, url64)),
+		plain("a Twilio key", "S", "K", s.of(32, hexes)),
+		{"a Twilio token", "TWILIO_AUTH_TOKEN=", s.of(32, hexes), ""},
+		{"a Mailgun key", `"mailgunApiKey": "`, "ke" + "y-" + s.of(32, hexes), `"`},
+		{"a Mailgun key", `MAILGUN_SIGNING_KEY='`, s.of(32, hexes) + "-" + s.of(8, hexes) + "-" + s.of(8, hexes), `'`},
+		plain("a DigitalOcean token", "do", "p_v1_", s.of(64, hexes)),
+		plain("a DigitalOcean token", "do", "r_v1_", s.of(64, hexes)),
+		plain("a Shopify token", "shp", "at_", s.of(32, hexes)),
+		plain("a Shopify token", "shp", "ss_", s.of(32, hexes)),
+		plain("a Square token", "EA", "AA", s.of(60, url64)),
+		plain("a Square token", "sq0", "atp-", s.of(22, url64)),
+		plain("a Linear key", "lin", "_api_", s.of(40, alnum)),
+		{"a Linear secret", `linear_client_secret = "`, s.of(32, hexes), `"`},
+		plain("a Notion token", "nt", "n_", s.of(11, num), s.of(35, alnum)),
+		plain("a Notion token", "sec", "ret_", s.of(43, alnum)),
+		plain("a Databricks token", "da", "pi", s.of(32, hexes)),
+		{"a Discord secret", "DISCORD_CLIENT_SECRET=", s.of(32, alnum), ""},
+		plain("a Vault token", "hv", "s.", s.of(95, url64)),
+		plain("a Vault token", "hv", "b.", s.of(150, url64)),
+		plain("a Vault token", "s", ".", s.of(12, alnum), s.of(1, num), s.of(11, alnum)),
+		{"a Terraform token", "token = \"" + s.of(14, alnum), ".atl" + "asv1." + s.of(67, url64), `"`},
+		{"an Azure storage key", "AccountName=x;", "Account" + "Key=" + s.of(86, std64) + "==", ";EndpointSuffix=y"},
+		{"an Azure signature", "https://x.blob.core.windows.net/c?sv=2024-01-01", "&si" + "g=" + strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D").Replace(base64.StdEncoding.EncodeToString([]byte(s.of(32, std64)))), "&se=1"},
+		{"an Azure client secret", "secret: " + s.of(3, alnum), "8" + "Q~" + s.of(34, alnum), ""},
+		{"an AWS secret access key", "aws_secret_access_key = ", s.of(40, std64), ""},
+		{"an AWS secret access key", `"SecretAccessKey": "`, s.of(40, std64), `",`},
+		{"an AWS secret access key", "<SecretAccessKey>", s.of(40, std64), "</SecretAccessKey>"},
+		{"an AWS secret access key", `os.environ["AWS_SECRET_ACCESS_KEY"] = '`, s.of(40, std64), "'"},
+		plain("an age secret key", "AGE-SEC", "RET-KEY-1", s.of(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L")),
+		plain("a JSON web token", jwt),
+		{"a private key", "-----BEGIN RSA " + "PRIVATE KEY-----", "\n" + lines(key, "\n"), "-----END RSA " + "PRIVATE KEY-----\n"},
+		{"a private key", `"-----BEGIN ` + `PRIVATE KEY-----`, `\n` + lines(key, `\n`), `-----END ` + `PRIVATE KEY-----\n"`},
+		{"a private key", "-----BEGIN " + "PRIVATE KEY-----", "\r\nMC4CAQAwBQYDK2VwBCIEI" + s.of(43, alnum) + "\r\n", "-----END " + "PRIVATE KEY-----\r\n"},
+		{"a private key", "-----BEGIN EC " + "PRIVATE KEY-----", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC," + s.of(32, hexes) + "\n\n" + lines(key[:164], "\n"), "-----END EC " + "PRIVATE KEY-----"},
+		{"a private key", "-----BEGIN PGP " + "PRIVATE KEY BLOCK-----", "\nVersion: GnuPG v2\n\n" + lines(key, "\n") + "=a1B2\n", "-----END PGP " + "PRIVATE KEY BLOCK-----"},
+		{"a URL with a password", "postgres://app:", s.of(16, alnum), "@db.internal:5432/x"},
+		{"a URL with a password", "redis://:", s.of(12, alnum+"!$"), "@cache:6379/0"},
+	}
+	for _, p := range []string{"p", "o", "u", "s", "r"} {
+		all = append(all, plain("a GitHub token", "gh", p, "_", s.of(36, alnum)))
+	}
+	for _, p := range []string{"glpat-", "gldt-", "glrt-", "glptt-"} {
+		n := map[string]int{"glptt-": 40}[p]
+		all = append(all, plain("a GitLab token", p[:2], p[2:], s.of(max(n, 20), hexes)))
+	}
+	return append(all, plain("a GitLab token", "gl", "pat-", s.of(27, url64), ".0", s.of(1, hexes), ".", s.of(9, num+abcLower)))
+}
+
+// Each format is found, and taken out whole, and nothing else is.
+func TestFormats(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, tt := range samples(newSource(seed)) {
+			places := [][2]string{{"", ""}, {"token: ", "\nmore text\n"}, {`{"t":"`, `"}`}, {`"line\n`, `\n"`}, {"\x1b[32m", "\x1b[0m"}, {"?a=%22", "%22&b"}}
+			if strings.HasPrefix(tt.text, "s.") { // two characters are too few behind an escape
+				places = places[:3]
+			}
+			for _, in := range places {
+				text := in[0] + tt.before + tt.text + tt.after + in[1]
+				want := in[0] + tt.before + Mark + tt.after + in[1]
+				if got := masked(text); got != want {
+					t.Fatalf("%s\n text %q\n  got %q\n want %q", tt.kind, text, got, want)
+				}
+				if got := find(text); !slices.Equal(got, []string{tt.kind}) {
+					t.Fatalf("%q: got %q, want %q", text, got, tt.kind)
+				}
+			}
+		}
+	}
+}
+
+func write(t *testing.T, text string, mask bool, size func() int) (string, []string) {
+	t.Helper()
+	var out bytes.Buffer
+	var kinds []string
+	w := NewWriter(&out, mask, func(kind string) { kinds = append(kinds, kind) })
+	for p := []byte(text); len(p) > 0; {
+		n := min(max(size(), 1), len(p))
+		if _, err := w.Write(p[:n]); err != nil {
+			t.Fatal(err)
+		}
+		p = p[n:]
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), kinds
+}
+
+// The text may come in any pieces.
+func TestPieces(t *testing.T) {
+	s := newSource(3)
+	for _, tt := range samples(s) {
+		text := "say " + tt.before + tt.text + tt.after + " end"
+		want := "say " + tt.before + Mark + tt.after + " end"
+		for n := range 70 {
+			if got, _ := write(t, text, true, func() int { return n }); got != want {
+				t.Fatalf("%q in pieces of %d\n got %q\nwant %q", text, n, got, want)
+			}
+		}
+		if got, kinds := write(t, text, false, func() int { return 3 }); got != text || !slices.Equal(kinds, []string{tt.kind}) {
+			t.Errorf("%q without mask: got %q and %q", text, got, kinds)
+		}
+	}
+}
+
+// find returns the kinds of tokens in text, each once, in the order in which they appear.
+func find(text string) []string {
+	var kinds []string
+	w := NewWriter(io.Discard, false, func(kind string) {
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	})
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return kinds
+}
+
+// masked returns text with Mark in the place of each token.
+func masked(text string) string {
+	var b bytes.Buffer
+	w := NewWriter(&b, true, func(string) {})
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return b.String()
+}
