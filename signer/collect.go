@@ -58,9 +58,17 @@ func newCollector(o Options) (*collector, error) {
 	return c, c.open()
 }
 
-func (c *collector) open() (err error) {
-	c.folder, err = openFolder(c.o.Dir)
-	return err
+func (c *collector) open() error {
+	d, err := openFolder(c.o.Dir)
+	if err != nil {
+		return err
+	}
+	if err := d.forget(); err != nil {
+		d.close()
+		return err
+	}
+	c.folder = d
+	return nil
 }
 
 func (c *collector) close() {
@@ -176,6 +184,9 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	}
 	if c.folder != nil && strings.EqualFold(f.Name, sumsName) {
 		return "its name is kept for the list of sums", nil
+	}
+	if c.folder != nil && strings.EqualFold(f.Name, ReceiptName) {
+		return "its name is kept for the receipt", nil
 	}
 	from := io.Reader(s)
 	if c.o.Secret != nil {

@@ -3,6 +3,7 @@ package signer
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,11 +36,17 @@ func openFolder(dir string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the folder for artifacts: %w", err)
 	}
-	if err := top.Remove(sumsName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		top.Close()
-		return nil, fmt.Errorf("remove the old %s from %q: %w", sumsName, dir, bare(err))
-	}
 	return &folder{top: top, at: top, atName: "."}, nil
+}
+
+// forget removes what an earlier run left about its artifacts.
+func (d *folder) forget() error {
+	for _, name := range []string{sumsName, ReceiptName} {
+		if err := d.top.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the old %s from %q: %w", name, d.top.Name(), bare(err))
+		}
+	}
+	return nil
 }
 
 func (d *folder) close() {
@@ -155,6 +162,27 @@ func (d *folder) saveSums(m Manifest) error {
 	}
 	if err := d.save(sumsName, 0o644, &b, nil); err != nil {
 		return fmt.Errorf("save %s: %w", sumsName, bare(err))
+	}
+	return nil
+}
+
+// ReceiptName is the file of a run's receipt, in the folder of its artifacts.
+const ReceiptName = "receipt.intoto.json"
+
+// SaveReceipt puts the receipt into a folder of artifacts, which is made when missing. It appears
+// whole or not at all, in place of an older one.
+func SaveReceipt(dir string, e Envelope) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	d, err := openFolder(dir)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := d.save(ReceiptName, 0o644, bytes.NewReader(append(text, '\n')), nil); err != nil {
+		return fmt.Errorf("save %s: %w", ReceiptName, bare(err))
 	}
 	return nil
 }

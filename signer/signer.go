@@ -1,4 +1,5 @@
-// Package signer lists the files that a run left, with their SHA-256, and saves them.
+// Package signer lists the files that a run left, with their SHA-256, saves them, signs a receipt of
+// the run, and verifies all of that, offline.
 //
 // Each file is read once: hash, type, search for secrets and copy are all of the same bytes, so
 // a file that changes meanwhile cannot be listed as one thing and saved as another. Only an input
@@ -7,6 +8,10 @@
 // MIME types come from gabriel-vasile/mimetype, by content alone: net/http knows no Office file,
 // Parquet or JSON, and extensions are looked up in tables of the host, so that the same artifact
 // would have another type elsewhere, or one that the program chose by naming it.
+//
+// Receipts are DSSE envelopes, with the types and the encoding to sign of secure-systems-lab's own
+// library, so that there is one reading of that specification and not ours. Its verifier is used by
+// tests alone: it says that something fails, and not what.
 package signer
 
 import (
@@ -81,11 +86,13 @@ type Manifest struct {
 // permission bits that it had, but is readable and writable for its owner, never writable for
 // others, never setuid, setgid or sticky; the umask takes away more. New folders are 0755 less the
 // umask. SHA256SUMS is written last, and lists just the files saved now; without it (none were
-// saved, or Collect failed) no list of an earlier run is left either. Files are not synced to disk.
+// saved, or Collect failed) no list of an earlier run is left either, nor is its receipt. Files are
+// not synced to disk.
 //
-// A name that can't be saved (it leaves Dir, a link or a folder is in its place, it is SHA256SUMS)
-// withholds the artifact. An error means that the listing failed, that ctx ended, or that Dir, or
-// the temporary folder, can't be written to; the Manifest then has what came before it.
+// A name that can't be saved (it leaves Dir, a link or a folder is in its place, it is
+// SHA256SUMS or receipt.intoto.json) withholds the artifact. An error means that the listing failed,
+// that ctx ended, or that Dir, or the temporary folder, can't be written to; the Manifest then has
+// what came before it.
 //
 // A kill in the middle can leave a file named ".sandboxmcp-" and 26 letters in Dir. On a
 // file system that ignores case, the later one of two names that differ in case alone remains.

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+func (p *program) verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "verify",
+		Usage: "check a file, a folder of artifacts or a receipt, without a network",
+		UsageText: `sandboxmcp verify FILE SHA256
+sandboxmcp verify --manifest SHA256SUMS [DIR]
+sandboxmcp verify --receipt RECEIPT [--key KEY] [DIR|FILE]`,
+		Description: `The exit code is 0 if all is as it was, 1 if something is not, which is then said, and 2 if the command was
+typed wrong.
+
+A receipt is checked with the public key that signed it: by default, with those of this machine's state
+directory; with --key, with those alone. KEY is the PEM file that "sandboxmcp key export" makes, a folder of
+such files, or the .next file that a key left when it was replaced, beside the key itself. Without DIR, the
+files beside a receipt.intoto.json are checked, too; FILE is looked for in the receipt by its hash.
+
+Examples:
+  sandboxmcp verify output.csv 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+  sandboxmcp verify --manifest out/SHA256SUMS
+  sandboxmcp verify --receipt out/receipt.intoto.json --key signer.pub`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "manifest", Usage: "check the files that the list `SHA256SUMS` names; - is standard input"},
+			&cli.StringFlag{Name: "receipt", Usage: "check the `RECEIPT` of a run; - is standard input"},
+			&cli.StringSliceFlag{Name: "key", Usage: "believe in `KEY` only (may be given more than once)"},
+			&cli.BoolFlag{Name: "loose", Usage: "do not mind files that nothing vouches for"},
+			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+		},
+		Action: p.verify,
+	}
+}
+
+// verification is what verify found.
+type verification struct {
+	OK       bool             `json:"ok"`
+	What     string           `json:"what"` // file, manifest or receipt
+	Problems []signer.Problem `json:"problems"`
+	Files    *int             `json:"files,omitempty"` // that were compared; not there if none were to be
+	Receipt  *proven          `json:"receipt,omitempty"`
+
+	good, hint string // for people
+}
+
+// bad adds what does not match.
+func (v *verification) bad(problems ...signer.Problem) { v.Problems = append(v.Problems, problems...) }
+
+func (p *program) verify(c *cli.Context) error {
+	given := ""
+	for _, flag := range []string{"manifest", "receipt"} {
+		if !c.IsSet(flag) {
+			continue
+		}
+		if given != "" {
+			return usage("sandboxmcp verify --help", "--%s and --%s are checked one at a time", given, flag)
+		}
+		given = flag
+	}
+	if given != "receipt" && c.IsSet("key") {
+		return usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key is for receipts: nothing else here is signed")
+	}
+	if given == "" && c.Bool("loose") || given != "" && c.NArg() > 1 {
+		return usage("sandboxmcp verify --help", "verify takes a FILE and its SHA256, or --manifest or --receipt with one folder")
+	}
+	v := verification{Problems: []signer.Problem{}}
+	var err error
+	switch given {
+	case "manifest":
+		v.What = given
+		p.verifyManifest(c, &v)
+	case "receipt":
+		v.What = given
+		err = p.verifyReceipt(c, &v)
+	default:
+		v.What = "file"
+		err = p.verifyFile(c, &v)
+	}
+	if err != nil {
+		return err
+	}
+	return p.tellVerified(c, v)
+}
+
+func (p *program) tellVerified(c *cli.Context, v verification) error {
+	v.OK = len(v.Problems) == 0
+	if c.Bool("json") {
+		if err := writeJSON(p.stdout, v); err != nil || v.OK {
+			return err
+		}
+		return silent(exitFailed)
+	}
+	if v.OK {
+		if _, err := fmt.Fprintf(p.stdout, "ok: %s\n", visible(v.good)); err != nil {
+			return err
+		}
+	}
+	for _, problem := range v.Problems {
+		if _, err := fmt.Fprintln(p.stdout, visible(problem.String())); err != nil {
+			return err
+		}
+	}
+	if v.Receipt != nil {
+		if err := v.Receipt.show(p.stdout); err != nil {
+			return err
+		}
+	}
+	if v.OK {
+		return nil
+	}
+	return fail(v.hint, "the %s does not match: %s", v.What, count(len(v.Problems), "problem"))
+}
+
+func (p *program) verifyFile(c *cli.Context, v *verification) error {
+	const example = "sandboxmcp verify FILE SHA256"
+	if c.NArg() != 2 {
+		return usage(example, "verify needs a FILE and the SHA256 that it should have, or --manifest or --receipt")
+	}
+	file := c.Args().First()
+	want, err := signer.ParseHash(c.Args().Get(1))
+	if err != nil {
+		if _, swapped := signer.ParseHash(file); swapped == nil {
+			return usage(fmt.Sprintf("sandboxmcp verify %s %s", c.Args().Get(1), file), "the file comes first, and then its SHA-256")
+		}
+		return usage(example, "%v", err)
+	}
+	got, err := p.hashFile(file)
+	switch {
+	case err != nil:
+		v.bad(unreadable(file, err)...)
+		if info, statErr := os.Stat(file); statErr == nil && info.IsDir() {
+			v.hint = "sandboxmcp verify --manifest " + filepath.Join(file, "SHA256SUMS")
+		}
+	case got != want:
+		v.bad(signer.Problem{Kind: signer.Changed, Name: file, Why: "its SHA-256 is another one", Want: want, Got: got})
+	}
+	v.good = fmt.Sprintf("%s has the SHA-256 %s", file, want)
+	return nil
+}
+
+func (p *program) hashFile(file string) (string, error) {
+	if file == "-" {
+		return signer.Hash(p.stdin)
+	}
+	return signer.HashFile(file)
+}
+
+// unreadable says that something that should be looked at can't be.
+func unreadable(name string, err error) []signer.Problem {
+	kind := signer.Unreadable
+	if errors.Is(err, fs.ErrNotExist) {
+		kind = signer.Missing
+	}
+	if inner := errors.Unwrap(err); inner != nil { // the name is not said twice
+		err = inner
+	}
+	return []signer.Problem{{Kind: kind, Name: name, Why: err.Error()}}
+}
+
+func (p *program) verifyManifest(c *cli.Context, v *verification) {
+	list := c.String("manifest")
+	r, err := p.open(list)
+	if err != nil {
+		v.bad(unreadable(list, err)...)
+		return
+	}
+	defer r.Close()
+	dir := c.Args().First()
+	if dir == "" {
+		dir = filepath.Dir(list)
+	}
+	files, problems, err := signer.VerifyManifest(r, folder(c, dir, list))
+	v.bad(problems...)
+	if err != nil {
+		v.bad(unreadable(dir, err)...)
+	}
+	v.Files = &files
+	v.good = fmt.Sprintf("%s in %s, as listed", count(files, "file"), dir)
+}
+
+// folder is where files are compared. What was named on the command line may be in it, too.
+func folder(c *cli.Context, dir string, besides ...string) signer.Folder {
+	d := signer.Folder{Path: dir, Loose: c.Bool("loose")}
+	for _, file := range append(besides, c.StringSlice("key")...) {
+		if name, err := nameIn(dir, file); err == nil {
+			d.Besides = append(d.Besides, name)
+		}
+	}
+	return d
+}
+
+// nameIn is the name that a file has in a folder, or above it: such a name no file in it has.
+func nameIn(dir, file string) (string, error) {
+	base, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return "", err
+	}
+	name, err := filepath.Rel(base, file)
+	return filepath.ToSlash(name), err
+}
+
+// open opens a file of the command line.
+func (p *program) open(file string) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(p.stdin), nil
+	}
+	return signer.Open(file)
+}

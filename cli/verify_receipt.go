@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// proven is what a receipt says, once it is known who signed it.
+type proven struct {
+	signer.Receipt
+	Artifacts []provenFile `json:"artifacts"`
+	SignedBy  string       `json:"signed_by"`                // the key's id
+	AlsoBy    []string     `json:"also_signed_by,omitempty"` // said to be, and not known here
+	checked   string       // which files were compared, for people
+}
+
+type provenFile struct {
+	Name       string `json:"name"`
+	NameBase64 string `json:"name_base64,omitempty"` // of one that is no UTF-8
+	SHA256     string `json:"sha256"`
+}
+
+func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
+	trust, err := p.trusted(c)
+	if err != nil {
+		return err
+	}
+	file := c.String("receipt")
+	text, err := p.readReceipt(file)
+	if err != nil {
+		v.bad(unreadable(file, err)...)
+		return nil
+	}
+	proof, problems := signer.VerifyReceipt(text, trust)
+	if len(problems) > 0 {
+		v.bad(problems...)
+		if problems[0].Kind == signer.BadKey {
+			v.hint = "--key FILE, with the public key that sandboxmcp key export prints where it was signed"
+		}
+		return nil
+	}
+	v.Receipt = newProven(proof)
+	v.good = "the receipt of run " + proof.Run + " is as it was signed"
+	beside := c.Args().First()
+	if beside == "" && filepath.Base(file) == signer.ReceiptName {
+		beside = filepath.Dir(file)
+	}
+	switch info, err := os.Stat(beside); {
+	case beside == "":
+		v.Receipt.checked = "not compared: name their folder"
+	case beside != "-" && err == nil && info.IsDir():
+		problems, err := proof.VerifyFolder(folder(c, beside, file))
+		v.bad(problems...)
+		if err != nil {
+			v.bad(unreadable(beside, err)...)
+		}
+		n := len(proof.Artifacts)
+		v.Files = &n
+		v.Receipt.checked = fmt.Sprintf("compared with those in %s", beside)
+		v.good += fmt.Sprintf(", and %s with it", count(n, "file"))
+	default:
+		p.verifyOne(beside, proof, v)
+	}
+	return nil
+}
+
+// verifyOne looks for one file in a receipt.
+func (p *program) verifyOne(file string, proof signer.Proof, v *verification) {
+	got, err := p.hashFile(file)
+	if err != nil {
+		v.bad(unreadable(file, err)...)
+		return
+	}
+	what, n := proof.What(got), 1
+	v.Files = &n
+	if what == "" {
+		v.bad(signer.Problem{Kind: signer.Changed, Name: file, Why: "the receipt says nothing about a file with the SHA-256 " + got})
+		return
+	}
+	v.Receipt.checked = fmt.Sprintf("%s is %s", file, what)
+	v.good += ", and " + v.Receipt.checked
+}
+
+// trusted are the keys to check with: those of the command line, or else those of the state directory.
+func (p *program) trusted(c *cli.Context) (*signer.Trust, error) {
+	if paths := c.StringSlice("key"); len(paths) > 0 {
+		trust, err := signer.ReadTrust(paths...)
+		if err != nil {
+			return nil, usage("--key FILE, with the public key that sandboxmcp key export prints", "%v", err)
+		}
+		return trust, nil
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return nil, err
+	}
+	own := filepath.Join(cfg.StateDir, "keys")
+	if _, err := os.Stat(own); errors.Is(err, fs.ErrNotExist) {
+		return signer.NewTrust(), nil
+	}
+	return signer.ReadTrust(own)
+}
+
+func (p *program) readReceipt(file string) ([]byte, error) {
+	r, err := p.open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(io.LimitReader(r, signer.MaxEnvelope+1))
+}
+
+func newProven(proof signer.Proof) *proven {
+	x := &proven{Receipt: proof.Receipt, Artifacts: []provenFile{}, SignedBy: proof.Key.ID(), AlsoBy: proof.Strangers}
+	for _, a := range proof.Artifacts {
+		f := provenFile{Name: a.Name, SHA256: a.SHA256}
+		if !utf8.ValidString(a.Name) {
+			f.Name, f.NameBase64 = visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
+		}
+		x.Artifacts = append(x.Artifacts, f)
+	}
+	return x
+}
+
+// show prints the facts of a receipt, a line each.
+func (x *proven) show(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", name, visible(fmt.Sprintf(format, args...)))
+	}
+	line("run", "%s, namespace %s", x.Run, x.Namespace)
+	line("script", "%s, %s, SHA-256 %s", x.Name, x.Language, x.CodeSHA256)
+	line("ended", "%s", x.ending())
+	line("time", "%s, for %v", x.Began.Format(time.RFC3339), x.Finished.Sub(x.Began).Round(time.Millisecond))
+	line("contained", "%s, profile %s: %s", x.Backend, x.Profile, cmp.Or(strings.Join(x.Layers, ", "), "by nothing"))
+	if len(x.MissingLayers) > 0 {
+		line("missing", "%s", strings.Join(x.MissingLayers, ", "))
+	}
+	line("secrets", "%s", cmp.Or(strings.Join(x.Secrets, ", "), "none"))
+	line("network", "%s", x.contacts())
+	files := count(len(x.Artifacts), "artifact")
+	if n := len(x.ArtifactsWithheld); n > 0 {
+		files += fmt.Sprintf(", and %d withheld", n)
+	}
+	line("files", "%s; %s", files, x.checked)
+	line("signed by", "%s", x.SignedBy)
+	if len(x.AlsoBy) > 0 {
+		line("", "and, as it says, by keys that are not known: %s", strings.Join(x.AlsoBy, ", "))
+	}
+	return t.Flush()
+}
+
+func (x *proven) ending() string {
+	text := fmt.Sprintf("%s, exit code %d", x.Ended, x.ExitCode)
+	if x.Signal != "" {
+		text += ", " + x.Signal
+	}
+	if x.Limit != "" {
+		text += ", limit " + x.Limit
+	}
+	return text
+}
+
+// contacts are the names that the run asked for, the first of them.
+func (x *proven) contacts() string {
+	const max = 20
+	var all []string
+	for _, e := range x.Egress[:min(len(x.Egress), max)] {
+		verb := "denied"
+		if e.Allowed {
+			verb = "allowed"
+		}
+		name := e.Name
+		if e.Port != 0 {
+			name += fmt.Sprintf(":%d", e.Port)
+		}
+		all = append(all, name+" "+verb)
+	}
+	if n := len(x.Egress) - max; n > 0 {
+		all = append(all, fmt.Sprintf("and %d more", n))
+	}
+	return cmp.Or(strings.Join(all, ", "), "none")
+}

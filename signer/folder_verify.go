@@ -1,0 +1,152 @@
+package signer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Sum is what a list says about one file.
+type Sum struct {
+	Name   string
+	SHA256 string // lower-case hex
+}
+
+// Folder is where files are looked for.
+type Folder struct {
+	Path string
+	// Loose says that files that nothing vouches for are no problem. SHA256SUMS and the receipt never are.
+	Loose bool
+	// Besides are names of more files that may be there.
+	Besides []string
+}
+
+// maxExtra is how many files that nothing vouches for are named.
+const maxExtra = 1000
+
+// verify compares the files of a folder with what they should be. An error means that the folder
+// itself can't be read.
+func (d Folder) verify(sums []Sum) ([]Problem, error) {
+	top, err := os.OpenRoot(d.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder: %w", err)
+	}
+	defer top.Close()
+	var problems []Problem
+	buf := make([]byte, 256<<10)
+	known := map[string]bool{sumsName: true, ReceiptName: true}
+	for _, name := range d.Besides {
+		known[name] = true
+	}
+	for _, s := range sums {
+		name := path.Clean(s.Name)
+		if !filepath.IsLocal(s.Name) || strings.ContainsRune(s.Name, 0) || name == "." {
+			problems = append(problems, Problem{Kind: BadPath, Name: readable(s.Name), Why: "its name leads out of the folder, so it was not opened"})
+			continue
+		}
+		known[name] = true
+		if p := verifyIn(top, name, s, buf); p != nil {
+			problems = append(problems, *p)
+		}
+	}
+	if d.Loose {
+		return problems, nil
+	}
+	more, err := extras(d.Path, known)
+	return append(problems, more...), err
+}
+
+func verifyIn(top *os.Root, name string, s Sum, buf []byte) *Problem {
+	f, _, err := openIn(top, name)
+	if err != nil {
+		return whyNot(readable(name), err)
+	}
+	defer f.Close()
+	got, err := hashOf(f, buf)
+	switch {
+	case err != nil:
+		return &Problem{Kind: Unreadable, Name: readable(name), Why: bare(err).Error()}
+	case got != s.SHA256:
+		return &Problem{Kind: Changed, Name: readable(name), Why: "its SHA-256 is another one", Want: s.SHA256, Got: got}
+	}
+	return nil
+}
+
+// whyNot says why a file could not be opened.
+func whyNot(name string, err error) *Problem {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return &Problem{Kind: Missing, Name: name, Why: "it is not there"}
+	case strings.Contains(err.Error(), "escapes from parent"): // package os has no error to match
+		return &Problem{Kind: BadPath, Name: name, Why: "a link leads out of the folder, so it was not opened"}
+	}
+	return &Problem{Kind: Unreadable, Name: name, Why: bare(err).Error()}
+}
+
+// extras are the files below dir that are not known.
+func extras(dir string, known map[string]bool) (problems []Problem, err error) {
+	more := 0
+	// The dot follows a link in the place of dir. A file that goes meanwhile is not extra.
+	err = filepath.WalkDir(dir+string(filepath.Separator)+".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, file)
+		if err != nil || known[filepath.ToSlash(name)] {
+			return err
+		}
+		if len(problems) == maxExtra {
+			more++
+			return nil
+		}
+		problems = append(problems, Problem{Kind: Extra, Name: readable(filepath.ToSlash(name)), Why: "nothing vouches for it"})
+		return nil
+	})
+	if more > 0 {
+		problems = append(problems, Problem{Kind: Extra, Why: fmt.Sprintf("nothing vouches for %d more", more)})
+	}
+	return problems, err
+}
+
+// HashFile returns the SHA-256 of a file. What is no file is refused, without waiting for it.
+func HashFile(file string) (string, error) {
+	f, err := Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return hashOf(f, make([]byte, 256<<10))
+}
+
+// Hash returns the SHA-256 of all that r has.
+func Hash(r io.Reader) (string, error) { return hashOf(r, make([]byte, 256<<10)) }
+
+func hashOf(r io.Reader, buf []byte) (string, error) {
+	h := sha256.New()
+	// Without the wrapper *os.File would use a smaller buffer of its own.
+	if _, err := io.CopyBuffer(h, struct{ io.Reader }{r}, buf); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// ParseHash reads a SHA-256 as people have it: hex of any case, with or without "sha256:" before it.
+func ParseHash(text string) (string, error) {
+	s := strings.ToLower(strings.TrimSpace(text))
+	s = strings.TrimPrefix(s, "sha256:")
+	if !isHash(s) {
+		return "", fmt.Errorf("%q is no SHA-256: that is 64 hexadecimal digits", clip(text))
+	}
+	return s, nil
+}

@@ -1,0 +1,249 @@
+package signer
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// kinds are what verification said, as "kind name".
+func kinds(problems []Problem) []string {
+	all := []string{}
+	for _, p := range problems {
+		text := p.Kind
+		if p.Name != "" {
+			text += " " + p.Name
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func put(t testing.TB, dir, name, content string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifyManifest(t *testing.T) {
+	line := func(name string) string { return sum(name) + "  " + name + "\n" } // the content is the name
+	for _, c := range []struct {
+		name, list string
+		folder     Folder
+		want       []string
+	}{
+		{"good", line("a") + line("sub/b"), Folder{}, []string{}},
+		{"binary, dots, line ends of Windows", sum("a") + " *./a\r\n" + strings.ToUpper(sum("sub/b")) + "  sub/./b\n", Folder{}, []string{}},
+		{"no line end", line("a") + strings.TrimSpace(line("sub/b")), Folder{}, []string{}},
+		{"missing", line("a") + line("sub/b") + line("c") + line("a/b") + line("none/x"), Folder{}, []string{"missing c", "missing a/b", "missing none/x"}},
+		{"changed", sum("x") + "  a\n" + line("sub/b"), Folder{}, []string{"changed a"}},
+		{"extra", line("a"), Folder{}, []string{"extra sub/b"}},
+		{"extra, and nobody minds", line("a"), Folder{Loose: true}, []string{}},
+		{"extra, and known", line("a"), Folder{Besides: []string{"sub/b"}}, []string{}},
+		{"a folder", line("sub"), Folder{Loose: true}, []string{"unreadable sub"}},
+		{"out", line("../a") + line("/etc/passwd") + line("sub/../../b") + line(".") + line("a\x00"), Folder{Loose: true},
+			[]string{"path ../a", "path /etc/passwd", "path sub/../../b", "path .", "path a\x00"}},
+		{"broken lines", "hello\n" + line("a") + "\n" + sum("a") + " a\n" + sum("a")[1:] + "g  a\n" + `\` + sum("a") + "  a\\x\n" + `\` + sum("a") + "  a\\\n" + sum("a") + "  \n",
+			Folder{Loose: true}, []string{"list", "list", "list", "list", "list", "list", "list"}},
+		{"twice", line("a") + line("a") + sum("x") + "  ./a\n", Folder{Loose: true}, []string{"list", "list"}},
+		{"empty", "", Folder{Loose: true}, []string{"list"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, dir, "a", "a")
+			put(t, dir, "sub/b", "sub/b")
+			put(t, dir, "SHA256SUMS", c.list)
+			put(t, dir, ReceiptName, "")
+			c.folder.Path = dir
+			_, problems, err := VerifyManifest(strings.NewReader(c.list), c.folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, kinds(problems)); diff != "" {
+				t.Errorf("(-want +got):\n%s\n%v", diff, problems)
+			}
+		})
+	}
+	if _, _, err := VerifyManifest(strings.NewReader(line("a")), Folder{Path: filepath.Join(t.TempDir(), "none")}); err == nil {
+		t.Error("a folder that is not there is no error")
+	}
+}
+
+// What Collect writes is what verification reads, for the worst of names.
+func TestVerifyWhatWasCollected(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs a file system that takes any name")
+	}
+	dir, key := t.TempDir(), fixedKey(t)
+	var files []File
+	for _, name := range hostile {
+		files = append(files, file(name, "content of "+name))
+	}
+	m := collect(t, list(files...), Options{Dir: dir})
+	r := sampleReceipt()
+	r.Artifacts = m.Artifacts
+	e, err := r.Sign(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := SaveReceipt(dir, e); err != nil {
+		t.Fatal(err)
+	}
+	check := func() []Problem {
+		t.Helper()
+		sums, err := os.Open(filepath.Join(dir, sumsName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sums.Close()
+		n, byList, err := VerifyManifest(sums, Folder{Path: dir})
+		if err != nil || n != len(hostile) {
+			t.Fatalf("%d files, %v", n, err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, ReceiptName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		proof, problems := VerifyReceipt(text, NewTrust(key.PublicKey))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		byReceipt, err := proof.VerifyFolder(Folder{Path: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(kinds(byList), kinds(byReceipt)); diff != "" {
+			t.Errorf("the list and the receipt differ:\n%s", diff)
+		}
+		return byReceipt
+	}
+	if problems := check(); len(problems) > 0 {
+		t.Errorf("got %v", problems)
+	}
+	for _, name := range hostile { // each by itself
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte("changed"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := kinds(check()); len(got) != 1 || !strings.HasPrefix(got[0], "changed ") {
+			t.Errorf("%q: got %v", name, got)
+		}
+		if err := os.WriteFile(file, []byte("content of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lied := strings.Repeat("0", 64) + "  planted\n"
+	put(t, dir, sumsName, lied)
+	proof, _ := VerifyReceipt(envelope(t, r, key), NewTrust(key.PublicKey))
+	if problems, err := proof.VerifyFolder(Folder{Path: dir}); err != nil || len(problems) != 1 || problems[0].Kind != BadList {
+		t.Errorf("a list that lies beside the receipt: %v, %v", problems, err)
+	}
+	var sums strings.Builder
+	if err := m.WriteSums(&sums); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, sumsName, sums.String())
+	put(t, dir, "planted", "x")
+	os.Remove(filepath.Join(dir, "~"))
+	if got := kinds(check()); len(got) != 2 || got[0] != "missing ~" || got[1] != "extra planted" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestManyExtraFiles(t *testing.T) {
+	dir := t.TempDir()
+	for i := range maxExtra + 5 {
+		put(t, dir, sum(string(rune(i))), "")
+	}
+	_, problems, err := VerifyManifest(strings.NewReader(""), Folder{Path: dir})
+	if err != nil || len(problems) != maxExtra+2 || !strings.Contains(problems[maxExtra+1].Why, "5 more") {
+		t.Errorf("got %d problems, %v", len(problems), err)
+	}
+}
+
+func TestParseHash(t *testing.T) {
+	want := sum("x")
+	for _, text := range []string{want, strings.ToUpper(want), "sha256:" + want, "SHA256:" + strings.ToUpper(want), " " + want + "\n"} {
+		if got, err := ParseHash(text); err != nil || got != want {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "sha256:", want[1:], want + "0", "g" + want[1:], "sha512:" + want, "sha256:sha256:" + want, want + " x"} {
+		if got, err := ParseHash(text); err == nil {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+}
+
+func TestWhat(t *testing.T) {
+	key := fixedKey(t)
+	p, problems := VerifyReceipt(envelope(t, sampleReceipt(), key), NewTrust(key.PublicKey))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for content, want := range map[string]string{"a": "the artifact a.txt", "print(1)": "the code", "out": "its standard output", "": "its standard error", "leak": "", "none": ""} {
+		if got := p.What(sum(content)); got != want {
+			t.Errorf("%q: got %q, want %q", content, got, want)
+		}
+	}
+}
+
+// What is read of a list is what sha256sum means by it: written again, it is read as the same.
+func FuzzParseSums(f *testing.F) {
+	for _, name := range hostile {
+		var b strings.Builder
+		m := Manifest{Artifacts: []Artifact{{Name: name, SHA256: sum(name)}}}
+		m.WriteSums(&b)
+		f.Add(b.String())
+	}
+	f.Add(strings.ToUpper(sum("")) + " *x\r\n\n#\n\\" + sum("") + "  \\q\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		sums, problems, err := ParseSums(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(sums)+len(problems) != max(1, strings.Count(text, "\n")+tail(text)) {
+			t.Errorf("%q: %d sums and %d problems", text, len(sums), len(problems))
+		}
+		var m Manifest
+		for _, s := range sums {
+			if !isHash(s.SHA256) || s.Name == "" {
+				t.Fatalf("%q: got %+v", text, s)
+			}
+			m.Artifacts = append(m.Artifacts, Artifact{Name: s.Name, SHA256: s.SHA256})
+		}
+		if len(sums) == 0 {
+			return
+		}
+		var b strings.Builder
+		if err := m.WriteSums(&b); err != nil {
+			t.Fatal(err)
+		}
+		again, problems, err := ParseSums(strings.NewReader(b.String()))
+		for i := range sums {
+			if sums[i].Name == "-" {
+				sums[i].Name = "./-"
+			}
+		}
+		if err != nil || len(problems) > 0 || !cmp.Equal(again, sums) {
+			t.Fatalf("%q became %q: %v, %v", text, b.String(), problems, err)
+		}
+	})
+}
+
+// tail is 1 if there is a line without an end.
+func tail(text string) int {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,62 @@
+//go:build unix
+
+package signer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What stands in a file's place is not followed out of the folder, nor waited for.
+func TestVerifyDoesNotFollowOrWait(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	put(t, outside, "secret", "a")
+	put(t, dir, "real", "a")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{
+		os.Symlink("real", at("inside")), os.Symlink(filepath.Join(outside, "secret"), at("absolute")),
+		os.Symlink("../"+filepath.Base(outside)+"/secret", at("relative")), os.Symlink(outside, at("folder")),
+		os.Symlink("loop", at("loop")), os.Symlink("none", at("dangling")), syscall.Mkfifo(at("fifo"), 0o600),
+		os.Symlink("/dev/zero", at("device")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines strings.Builder
+	for _, name := range []string{"real", "inside", "absolute", "relative", "folder/secret", "loop", "dangling", "fifo", "device"} {
+		lines.WriteString(sum("a") + "  " + name + "\n")
+	}
+	begin := time.Now()
+	_, problems, err := VerifyManifest(strings.NewReader(lines.String()), Folder{Path: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"path absolute", "path relative", "path folder/secret", "unreadable loop", "missing dangling", "unreadable fifo", "path device", "extra folder"}
+	if diff := cmp.Diff(want, kinds(problems)); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%v", diff, problems)
+	}
+	for name, why := range map[string]string{at("fifo"): "a FIFO", "/dev/zero": "a device", at("device"): "a device", dir: "a folder"} {
+		if _, err := HashFile(name); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	// A link in the place of the folder itself is the caller's wish.
+	link := filepath.Join(outside, "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	_, through, err := VerifyManifest(strings.NewReader(lines.String()), Folder{Path: link})
+	if err != nil || !cmp.Equal(kinds(through), want) {
+		t.Errorf("through a link: %v, %v", through, err)
+	}
+}

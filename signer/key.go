@@ -1,0 +1,91 @@
+package signer
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// PublicKey is what signatures are checked with. It is no secret.
+type PublicKey struct {
+	id  string
+	key ed25519.PublicKey
+	// Created is when its file was made, by this machine's clock; zero if it came from no file of ours.
+	Created time.Time
+}
+
+// NewPublicKey returns the key with its id.
+func NewPublicKey(key ed25519.PublicKey) (PublicKey, error) {
+	if len(key) != ed25519.PublicKeySize {
+		return PublicKey{}, fmt.Errorf("an Ed25519 public key has %d bytes, not %d", ed25519.PublicKeySize, len(key))
+	}
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return PublicKey{}, err
+	}
+	sum := sha256.Sum256(der)
+	return PublicKey{id: hex.EncodeToString(sum[:]), key: key}, nil
+}
+
+// ID is the SHA-256 of the key's PKIX DER, in lower-case hex: what "openssl pkey -pubin -outform DER |
+// sha256sum" says of the PEM.
+func (p PublicKey) ID() string { return p.id }
+
+// Ed25519 is the key itself.
+func (p PublicKey) Ed25519() ed25519.PublicKey { return p.key }
+
+// PEM is the key as openssl and cosign read it.
+func (p PublicKey) PEM() []byte {
+	der, err := x509.MarshalPKIXPublicKey(p.key)
+	if err != nil {
+		return nil // of a zero PublicKey
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+// Note is the key as readers of signed notes take it, under the name of what it signs.
+func (p PublicKey) Note(name string) string {
+	key := append([]byte{noteEd25519}, p.key...)
+	sum := sha256.Sum256(slices.Concat([]byte(name+"\n"), key))
+	return fmt.Sprintf("%s+%x+%s", name, sum[:4], base64.StdEncoding.EncodeToString(key))
+}
+
+// noteEd25519 is the number of the algorithm in signed notes (c2sp.org/signed-note).
+const noteEd25519 = 1
+
+// Key signs. It is a crypto.Signer of the kind Ed25519, which audit takes as it is. The zero Key
+// signs nothing.
+type Key struct {
+	PublicKey
+	private func() ed25519.PrivateKey // a function: printing a Key shows no secret
+}
+
+var _ crypto.Signer = (*Key)(nil)
+
+func newKey(private ed25519.PrivateKey) (*Key, error) {
+	public, err := NewPublicKey(private.Public().(ed25519.PublicKey))
+	if err != nil {
+		return nil, err
+	}
+	return &Key{PublicKey: public, private: func() ed25519.PrivateKey { return private }}, nil
+}
+
+// Public is an ed25519.PublicKey.
+func (k *Key) Public() crypto.PublicKey { return k.key }
+
+// Sign signs a message, not its hash: opts are to say crypto.Hash(0). random is not used.
+func (k *Key) Sign(random io.Reader, message []byte, opts crypto.SignerOpts) ([]byte, error) {
+	if k.private == nil {
+		return nil, errors.New("there is no key to sign with")
+	}
+	return k.private().Sign(random, message, opts)
+}

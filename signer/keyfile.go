@@ -1,0 +1,156 @@
+package signer
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+var errNoKey = errors.New("there is none yet")
+
+// maxKeyFile is more than any key of the right kind needs, in bytes.
+const maxKeyFile = 8 << 10
+
+func generate() (*Key, error) {
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, err
+	}
+	return newKey(private)
+}
+
+func (k *Key) privatePEM() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(k.private())
+	if err != nil {
+		return nil, err
+	}
+	defer clear(der)
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// readPrivate reads a key that others must not be able to read. Its errors do not quote the file.
+func readPrivate(path string) (*Key, os.FileInfo, error) {
+	f, info, err := openPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, errNoKey
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer clear(text)
+	der, why := onlyBlock(text, "PRIVATE KEY")
+	if why != "" {
+		return nil, nil, fmt.Errorf("%q %s: put the right file back, or move it away with the whole folder and start anew", path, why)
+	}
+	defer clear(der)
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%q holds no private key: it is damaged, or was cut", path)
+	}
+	private, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, nil, fmt.Errorf("%q holds a key of another kind than Ed25519: this program signs with no other", path)
+	}
+	key, err := newKey(private)
+	return key, info, err
+}
+
+// ParsePublicKey reads one Ed25519 public key in PEM.
+func ParsePublicKey(text []byte) (PublicKey, error) {
+	der, why := onlyBlock(text, "PUBLIC KEY")
+	if why != "" {
+		return PublicKey{}, fmt.Errorf("it %s", why)
+	}
+	parsed, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		return PublicKey{}, errors.New("it holds no public key: it is damaged, or was cut")
+	}
+	public, ok := parsed.(ed25519.PublicKey)
+	if !ok {
+		return PublicKey{}, errors.New("it holds a key of another kind than Ed25519")
+	}
+	return NewPublicKey(public)
+}
+
+// onlyBlock returns what the one PEM block of text holds, or says what is wrong with text.
+func onlyBlock(text []byte, kind string) (der []byte, why string) {
+	if len(text) > maxKeyFile {
+		return nil, "is too large for a key"
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, "is empty"
+	}
+	block, rest := pem.Decode(text)
+	switch {
+	case block == nil:
+		return nil, "is no PEM file, or was cut"
+	case block.Type != kind && strings.Contains(block.Type, "PRIVATE"):
+		return nil, fmt.Sprintf("holds a %s, not a %s", strings.ToLower(block.Type), strings.ToLower(kind))
+	case block.Type != kind:
+		return nil, fmt.Sprintf("holds no %s", strings.ToLower(kind))
+	case len(bytes.TrimSpace(rest)) > 0:
+		return nil, "holds more than one key"
+	}
+	return block.Bytes, ""
+}
+
+const newPrefix = ".new-key-"
+
+// Ways to put a new file where another may be.
+const (
+	keepOld    = false
+	replaceOld = true
+)
+
+// makeFile makes the file path. It is written under another name and then linked or renamed into
+// place, whole: a process that is killed leaves nothing half made at path. With keepOld, what is
+// there already stays.
+func makeFile(path string, content []byte, replace bool) error {
+	dir := filepath.Dir(path)
+	if _, err := os.Lstat(path); err == nil && !replace {
+		return nil
+	}
+	removeAbandoned(dir)
+	temp := filepath.Join(dir, newPrefix+rand.Text())
+	defer os.Remove(temp)
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if replace {
+		err = os.Rename(temp, path)
+	} else if err = os.Link(temp, path); errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	return errors.Join(err, syncFolder(dir))
+}
+
+// removeAbandoned removes what processes left that were killed while they made a file, which takes
+// some milliseconds: a file of a minute ago is nobody's.
+func removeAbandoned(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), newPrefix) && time.Since(info.ModTime()) > time.Minute {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}

@@ -1,0 +1,16 @@
+//go:build !unix && !windows
+
+package signer
+
+import (
+	"errors"
+	"os"
+)
+
+func openPrivate(string) (*os.File, os.FileInfo, error) { return nil, nil, errors.ErrUnsupported }
+
+func othersWrite(os.FileInfo) bool { return false }
+
+func syncFolder(string) error { return nil }
+
+func tryLock(*os.File) (bool, error) { return false, errors.ErrUnsupported }

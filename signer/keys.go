@@ -1,0 +1,157 @@
+package signer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Keys are the keys of a folder: the one that signs, and the public ones of all that ever did. Many
+// goroutines and processes may use one folder at once.
+//
+// In the folder are signing.key (PKCS #8 PEM, for its owner alone), ID.pub (PKIX PEM) of each key
+// there ever was, and ID.next of each that was replaced: a statement, signed by the old key, that
+// names the new one. Whoever can read signing.key can sign in its name; nothing here stops root.
+type Keys struct {
+	dir    string
+	record func(context.Context, Change) error
+
+	mu   sync.Mutex
+	last *Key        // what signing.key held
+	seen os.FileInfo // when it was this file
+}
+
+// Change is something that happens to the keys.
+type Change struct {
+	Kind string // Created or Rotated
+	ID   string // of the new key
+	Old  string // the id of the one that it replaces; "" for the first
+}
+
+// Kinds of changes.
+const (
+	Created = "key.created"
+	Rotated = "key.rotated"
+)
+
+// OpenKeys returns the keys of a folder, which need not exist: it is made with the first key, when
+// that is first asked for. One that others can write to is refused.
+//
+// record is told of each change when nothing but the disk can stop it any more, and before it is
+// made. An error stops it. It is called with the folder locked, so it must not use Keys. nil is nobody.
+func OpenKeys(dir string, record func(context.Context, Change) error) (*Keys, error) {
+	k := &Keys{dir: dir, record: record}
+	if err := k.check(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the folder of keys: %w", err)
+	}
+	return k, nil
+}
+
+func (k *Keys) check() error {
+	info, err := os.Stat(k.dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%q is no folder", k.dir)
+	case othersWrite(info):
+		return fmt.Errorf("others on this machine may write to %q, and so replace the key: chmod 700 it, and look at what is there", k.dir)
+	}
+	return nil
+}
+
+// Current returns the key to sign with, and makes it if there never was one. It looks at the file
+// each time, so that a key that another process has replaced is not used again.
+func (k *Keys) Current(ctx context.Context) (*Key, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key, err := k.load()
+	if errors.Is(err, errNoKey) {
+		key, err = k.create(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the key to sign with: %w", err)
+	}
+	return key, nil
+}
+
+// create makes the first key, unless another process has just made it.
+func (k *Keys) create(ctx context.Context) (*Key, error) {
+	unlock, err := k.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if key, err := k.load(); !errors.Is(err, errNoKey) {
+		return key, err
+	}
+	if lost, err := k.All(); err != nil || len(lost) > 0 {
+		return nil, errors.Join(err, fmt.Errorf("%q is missing, and it was there: put it back or, if it is lost, make another one with sandboxmcp key rotate", k.private()))
+	}
+	fresh, err := generate()
+	if err != nil {
+		return nil, err
+	}
+	return k.install(ctx, Change{Kind: Created, ID: fresh.ID()}, fresh)
+}
+
+// install makes fresh the key to sign with, after what must be done before, in the locked folder.
+func (k *Keys) install(ctx context.Context, c Change, fresh *Key, before ...func() error) (*Key, error) {
+	text, err := fresh.privatePEM()
+	if err != nil {
+		return nil, err
+	}
+	defer clear(text)
+	if k.record != nil {
+		if err := k.record(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range before {
+		if err := f(); err != nil {
+			return nil, err
+		}
+	}
+	if err := makeFile(k.private(), text, c.Kind == Rotated); err != nil {
+		return nil, err
+	}
+	return k.load() // what is there now, whoever made it
+}
+
+// load reads the key, if another one is there than was seen last, and sees to it that its public
+// half is on the disk before anything is signed.
+func (k *Keys) load() (*Key, error) {
+	info, err := os.Lstat(k.private())
+	if err == nil && k.last != nil && os.SameFile(info, k.seen) && info.ModTime().Equal(k.seen.ModTime()) && info.Mode() == k.seen.Mode() {
+		return k.last, nil
+	}
+	k.last = nil
+	key, info, err := readPrivate(k.private())
+	if err != nil {
+		return nil, err
+	}
+	if err := k.check(); err != nil {
+		return nil, err
+	}
+	if err := makeFile(k.public(key.ID()), key.PEM(), keepOld); err != nil {
+		return nil, err
+	}
+	public, err := k.Find(key.ID())
+	if err != nil {
+		return nil, err
+	}
+	key.Created = public.Created
+	k.last, k.seen = key, info
+	return key, nil
+}
+
+// Dir is the folder.
+func (k *Keys) Dir() string { return k.dir }
+
+func (k *Keys) private() string         { return filepath.Join(k.dir, "signing.key") }
+func (k *Keys) public(id string) string { return filepath.Join(k.dir, id+".pub") }
+func (k *Keys) next(id string) string   { return filepath.Join(k.dir, id+".next") }

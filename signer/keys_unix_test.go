@@ -1,0 +1,211 @@
+//go:build unix
+
+package signer
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestKeyThatOthersMayRead(t *testing.T) {
+	keys, key := newKeys(t)
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o602, 0o644, 0o660, 0o666, 0o777} {
+		if err := os.Chmod(keys.private(), mode); err != nil {
+			t.Fatal(err)
+		}
+		_, cached := keys.Current(t.Context())
+		_, anew := openKeys(t, keys.Dir()).Current(t.Context())
+		_, _, rotated := keys.Rotate(t.Context())
+		for _, err := range []error{cached, anew, rotated} {
+			if err == nil || !strings.Contains(err.Error(), "chmod 600") {
+				t.Errorf("%v: %v", mode, err)
+			}
+		}
+	}
+	for _, mode := range []os.FileMode{0o400, 0o600} {
+		if err := os.Chmod(keys.private(), mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := current(t, keys); got.ID() != key.ID() {
+			t.Errorf("%v: got another key", mode)
+		}
+	}
+	if err := os.Chmod(keys.Dir(), 0o770); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenKeys(keys.Dir(), nil); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+		t.Errorf("a folder that others may write to: %v", err)
+	}
+}
+
+// What is no file in the key's place is an error, not a wait.
+func TestKeyThatIsNoFile(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"fifo":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"link":   func(path string) error { return os.Symlink("/dev/zero", path) },
+	} {
+		keys := openKeys(t, t.TempDir())
+		if err := make(keys.private()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keys.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "no file") && !strings.Contains(err.Error(), "is a link") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenKeys(path, nil); err == nil || !strings.Contains(err.Error(), "is no folder") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func process(t *testing.T, how, dir string) (*exec.Cmd, *strings.Builder) {
+	t.Helper()
+	c := exec.Command(os.Args[0], dir)
+	c.Env = append(os.Environ(), asProcess+"="+how)
+	out := &strings.Builder{}
+	c.Stdout, c.Stderr = out, out
+	return c, out
+}
+
+// Of processes that come first at once, one makes the key, and all sign with it.
+func TestProcessesAgreeOnTheFirstKey(t *testing.T) {
+	for range 8 {
+		dir := filepath.Join(t.TempDir(), "keys")
+		var all []*exec.Cmd
+		var outs []*strings.Builder
+		for range 6 {
+			c, out := process(t, "current", dir)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			all, outs = append(all, c), append(outs, out)
+		}
+		for i, c := range all {
+			if err := c.Wait(); err != nil {
+				t.Errorf("%v: %s", err, outs[i])
+			}
+			if outs[i].String() != outs[0].String() {
+				t.Errorf("got %s and %s", outs[0], outs[i])
+			}
+		}
+		if list, err := openKeys(t, dir).All(); err != nil || len(list) != 1 {
+			t.Errorf("got %v, %v", list, err)
+		}
+	}
+}
+
+// However many rotate at once, each key but the last has a statement about the next.
+func TestProcessesRotateAtOnce(t *testing.T) {
+	keys, first := newKeys(t)
+	var all []*exec.Cmd
+	for range 6 {
+		c, _ := process(t, "rotate", keys.Dir())
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		if err := c.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	wantChain(t, keys, first, 7)
+}
+
+// wantChain follows the statements from a key to the one that signs now. count is how many keys are
+// on that way, 0 any.
+func wantChain(t *testing.T, keys *Keys, first *Key, count int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(keys.Dir(), "*.next"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var statements [][]byte
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		statements = append(statements, text)
+	}
+	trust := NewTrust(first.PublicKey)
+	if err := trust.Follow(statements...); err != nil {
+		t.Error(err)
+	}
+	now := current(t, keys)
+	if _, ok := trust.Find(now.ID()); !ok {
+		t.Errorf("the key that signs can't be reached from the first one")
+	}
+	if count > 0 && len(trust.Keys()) != count {
+		t.Errorf("got %d keys, want %d", len(trust.Keys()), count)
+	}
+}
+
+// A kill at any moment leaves no key or a whole one, and never one that nobody can follow to.
+func TestKilledWhileMakingKeys(t *testing.T) {
+	rounds := 150
+	if testing.Short() {
+		rounds = 20
+	}
+	keys, first := newKeys(t)
+	killed, made := 0, 0
+	for i := range rounds {
+		dir, how := keys.Dir(), "rotate"
+		if i%2 == 0 {
+			dir, how = filepath.Join(t.TempDir(), "keys"), "current"
+		}
+		c, _ := process(t, how, dir)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(15_000)) * time.Microsecond)
+		c.Process.Kill()
+		if c.Wait() != nil {
+			killed++
+		}
+		if how == "rotate" {
+			wantChain(t, keys, first, 0)
+			continue
+		}
+		fresh := openKeys(t, dir)
+		if _, err := os.Stat(fresh.private()); err == nil {
+			made++
+		}
+		key := current(t, fresh)
+		if all, err := fresh.All(); err != nil || len(all) != 1 || all[0].ID() != key.ID() {
+			t.Errorf("got %v, %v", all, err)
+		}
+	}
+	t.Logf("%d of %d were killed, %d had made a key by then", killed, rounds, made)
+	if killed == 0 || !testing.Short() && (made == 0 || made == rounds/2) {
+		t.Skip("the kills came all too early, or too late")
+	}
+	left := []string{}
+	for name := range tree(t, keys.Dir()) {
+		if strings.HasPrefix(name, newPrefix) {
+			left = append(left, name)
+			old := time.Now().Add(-time.Hour)
+			os.Chtimes(filepath.Join(keys.Dir(), name), old, old)
+		}
+	}
+	if _, _, err := keys.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name := range tree(t, keys.Dir()) {
+		if slices.Contains(left, name) {
+			t.Errorf("%s, of a process that was killed, is still there", name)
+		}
+	}
+}

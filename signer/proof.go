@@ -1,0 +1,102 @@
+package signer
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+)
+
+// Proof is a receipt that a trusted key has signed.
+type Proof struct {
+	Receipt             // Artifacts are those that were not withheld; of these, names and hashes are known
+	Key       PublicKey // who signed it
+	Strangers []string  // ids of keys that nobody knows here, which are said to have signed it, too
+}
+
+// VerifyReceipt checks an envelope against keys, or says what is wrong with it. It looks at no files.
+func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
+	s, problems := t.open(text)
+	if len(problems) > 0 {
+		return Proof{}, problems
+	}
+	p := Proof{Key: s.key, Strangers: s.strangers}
+	if err := s.about(ReceiptType, &p.Receipt); err != nil {
+		return Proof{}, problem(BadStatement, "%v", err)
+	}
+	if !isHash(p.CodeSHA256) {
+		return Proof{}, problem(BadStatement, "it does not say which code ran")
+	}
+	code := Sum{Name: codePrefix + p.CodeSHA256, SHA256: p.CodeSHA256}
+	if len(s.subjects) == 1 && s.subjects[0] == code {
+		return p, nil
+	}
+	for _, sum := range s.subjects {
+		p.Artifacts = append(p.Artifacts, Artifact{Name: sum.Name, SHA256: sum.SHA256})
+	}
+	return p, nil
+}
+
+// VerifyFolder says what is different in the folder of the run's artifacts, the list of their sums
+// included, if it is there. An error means that the folder itself can't be read.
+func (p Proof) VerifyFolder(d Folder) ([]Problem, error) {
+	var sums []Sum
+	for _, a := range p.Artifacts {
+		sums = append(sums, Sum{Name: a.Name, SHA256: a.SHA256})
+	}
+	problems, err := d.verify(sums)
+	if err != nil {
+		return problems, err
+	}
+	return append(problems, p.compareList(d.Path)...), nil
+}
+
+// compareList says where SHA256SUMS, which nobody has signed, says something else than the receipt.
+func (p Proof) compareList(dir string) []Problem {
+	top, err := os.OpenRoot(dir)
+	if err != nil {
+		return []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
+	}
+	defer top.Close()
+	f, _, err := openIn(top, sumsName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return []Problem{*whyNot(sumsName, err)}
+	}
+	defer f.Close()
+	sums, problems, err := ParseSums(f)
+	if err != nil {
+		return []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
+	}
+	signed := map[Sum]bool{}
+	for _, a := range p.Artifacts {
+		signed[Sum{Name: a.Name, SHA256: a.SHA256}] = true
+	}
+	for _, s := range sums {
+		s.Name = path.Clean(s.Name)
+		if !signed[s] {
+			problems = append(problems, problem(BadList, "%s says something of %q that the receipt does not", sumsName, clip(readable(s.Name)))...)
+		}
+	}
+	return problems
+}
+
+// What says what of the run has a hash: "the artifact a.txt", "the code", "its stdout"; "" if nothing has.
+func (p Proof) What(sum string) string {
+	for _, a := range p.Artifacts {
+		if a.SHA256 == sum {
+			return "the artifact " + readable(a.Name)
+		}
+	}
+	switch sum {
+	case p.CodeSHA256:
+		return "the code"
+	case p.StdoutSHA256:
+		return "its standard output"
+	case p.StderrSHA256:
+		return "its standard error"
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+package signer
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Types of what is signed.
+const (
+	StatementType = "https://in-toto.io/Statement/v1"
+	ReceiptType   = "https://github.com/sandboxmcp/sandboxmcp/receipt/v1"
+	RotationType  = "https://github.com/sandboxmcp/sandboxmcp/key-rotation/v1"
+)
+
+// Receipt says what one run was, and in what it was contained. Hashes are SHA-256 in lower-case hex;
+// code, output and values of secrets are in it by hash or not at all.
+type Receipt struct {
+	Run       string `json:"run"`
+	Namespace string `json:"namespace"`
+	Session   string `json:"session,omitempty"`
+	Language  string `json:"language"`
+	Name      string `json:"name"` // of the script
+
+	CodeSHA256   string `json:"code_sha256"`
+	PolicySHA256 string `json:"policy_sha256"`
+	InputsSHA256 string `json:"inputs_sha256,omitempty"`
+
+	Backend       string     `json:"backend"`
+	Profile       string     `json:"profile"`
+	Layers        []string   `json:"layers"` // in force
+	MissingLayers []string   `json:"missing_layers"`
+	Secrets       []string   `json:"secrets"` // names
+	Egress        []Contact  `json:"egress"`
+	Approvals     []Approval `json:"approvals,omitempty"`
+	Packages      []string   `json:"packages,omitempty"`
+
+	Ended    string    `json:"ended"`
+	ExitCode int       `json:"exit_code"`
+	Signal   string    `json:"signal,omitempty"`
+	Limit    string    `json:"limit,omitempty"`
+	Began    time.Time `json:"began"` // both in UTC
+	Finished time.Time `json:"finished"`
+
+	StdoutSHA256 string `json:"stdout_sha256"`
+	StdoutBytes  int64  `json:"stdout_bytes"`
+	StderrSHA256 string `json:"stderr_sha256"`
+	StderrBytes  int64  `json:"stderr_bytes"`
+
+	// ArtifactsWithheld are names; Sign takes them from Artifacts.
+	ArtifactsWithheld []string `json:"artifacts_withheld"`
+	Version           string   `json:"version"` // of sandboxmcp
+
+	// Artifacts become the subjects of the statement, but for those that were withheld.
+	Artifacts []Artifact `json:"-"`
+}
+
+// Contact is what egress said about one name.
+type Contact struct {
+	Name     string `json:"name"`
+	Port     int    `json:"port,omitempty"`
+	Allowed  bool   `json:"allowed"`
+	Reason   string `json:"reason"`
+	Count    int64  `json:"count"`    // connections
+	Sent     int64  `json:"sent"`     // bytes to it
+	Received int64  `json:"received"` // bytes from it
+}
+
+// Approval is what a person allowed for the run.
+type Approval struct {
+	What string    `json:"what"`
+	By   string    `json:"by"`
+	At   time.Time `json:"at"`
+}
+
+// statement is an in-toto Statement, version 1. Its fields stand in the order of the specification,
+// and the same facts always are the same bytes.
+type statement struct {
+	Type          string    `json:"_type"`
+	Subject       []subject `json:"subject"`
+	PredicateType string    `json:"predicateType"`
+	Predicate     any       `json:"predicate"`
+}
+
+// subject is a ResourceDescriptor. A name that is not UTF-8, which JSON can't hold, is written out
+// for people, and in Annotations for programs.
+type subject struct {
+	Name        string       `json:"name"`
+	Digest      digest       `json:"digest"`
+	Annotations *annotations `json:"annotations,omitempty"`
+}
+
+type digest struct {
+	SHA256 string `json:"sha256"`
+}
+
+type annotations struct {
+	NameBase64 string `json:"name_base64"`
+}
+
+func newSubject(name, sum string) subject {
+	s := subject{Name: name, Digest: digest{sum}}
+	if !utf8.ValidString(name) {
+		s.Name, s.Annotations = readable(name), &annotations{base64.StdEncoding.EncodeToString([]byte(name))}
+	}
+	return s
+}
+
+// readable writes the bytes of s that are no UTF-8 as \xff.
+func readable(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// Sign makes an envelope of the receipt. The same receipt and key make the same envelope.
+func (r Receipt) Sign(k *Key) (Envelope, error) {
+	if !isHash(r.CodeSHA256) {
+		return Envelope{}, errors.New("a receipt needs the SHA-256 of the code")
+	}
+	r.normalize()
+	var subjects []subject
+	seen := map[string]bool{}
+	for _, a := range r.Artifacts {
+		switch {
+		case a.Withheld != "":
+			r.ArtifactsWithheld = append(r.ArtifactsWithheld, readable(a.Name))
+			continue
+		case !isHash(a.SHA256) || seen[a.Name]:
+			return Envelope{}, fmt.Errorf("artifact %q has no SHA-256, or is listed twice: this is a bug of ours", a.Name)
+		}
+		seen[a.Name] = true
+		subjects = append(subjects, newSubject(a.Name, a.SHA256))
+	}
+	if len(subjects) == 0 { // a statement must be about something
+		subjects = []subject{newSubject(codePrefix+r.CodeSHA256, r.CodeSHA256)}
+	}
+	return signStatement(k, statement{StatementType, subjects, ReceiptType, r})
+}
+
+// codePrefix begins the name of the subject of a run that left no artifact. A file may have such
+// a name, too: then it has its own hash.
+const codePrefix = "code:"
+
+// normalize makes lists that are empty [] rather than null, and times UTC.
+func (r *Receipt) normalize() {
+	for _, list := range []*[]string{&r.Layers, &r.MissingLayers, &r.Secrets} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+	if r.Egress == nil {
+		r.Egress = []Contact{}
+	}
+	r.ArtifactsWithheld = []string{}
+	r.Began, r.Finished = r.Began.UTC(), r.Finished.UTC()
+}
+
+func signStatement(k *Key, s statement) (Envelope, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		return Envelope{}, err
+	}
+	return sign(k, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}

@@ -1,0 +1,141 @@
+package signer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// rotation is the predicate of the statement that a key leaves about its successor, whose id is
+// that statement's subject.
+type rotation struct {
+	Old       string    `json:"old"` // ids
+	New       string    `json:"new"`
+	PublicKey string    `json:"public_key"` // the new one, in PEM
+	At        time.Time `json:"at"`
+}
+
+// Rotate makes a new key take the place of the one that signs. The old private key is gone then,
+// as far as its file system lets go of it; what it signed stays verifiable, and whoever trusts it
+// learns from the file statement which key came after it. That is "" where there was no old key, or
+// it was lost.
+func (k *Keys) Rotate(ctx context.Context) (key *Key, statement string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if key, statement, err = k.rotate(ctx); err != nil {
+		return nil, "", fmt.Errorf("rotate the key to sign with: %w", err)
+	}
+	return key, statement, nil
+}
+
+func (k *Keys) rotate(ctx context.Context) (key *Key, statement string, err error) {
+	unlock, err := k.lock(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer unlock()
+	fresh, err := generate()
+	if err != nil {
+		return nil, "", err
+	}
+	old, err := k.load()
+	if errors.Is(err, errNoKey) { // nobody can say who comes after it
+		key, err = k.install(ctx, Change{Kind: Created, ID: fresh.ID()}, fresh)
+		return key, "", err
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	told, err := old.succeed(fresh.PublicKey, time.Now())
+	if err != nil {
+		return nil, "", err
+	}
+	// In this order: once the old key is gone, nobody could make its statement. A kill in between
+	// leaves one about a key that nobody has, which the next rotation replaces.
+	statement = k.next(old.ID())
+	key, err = k.install(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh, func() error {
+		return makeFile(statement, told, replaceOld)
+	})
+	return key, statement, err
+}
+
+// succeed is the old key's statement about the new one.
+func (k *Key) succeed(fresh PublicKey, at time.Time) ([]byte, error) {
+	e, err := signStatement(k, statement{
+		Type:          StatementType,
+		Subject:       []subject{newSubject("key:"+fresh.ID(), fresh.ID())},
+		PredicateType: RotationType,
+		Predicate:     rotation{Old: k.ID(), New: fresh.ID(), PublicKey: string(fresh.PEM()), At: at.UTC().Truncate(time.Second)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(e)
+}
+
+// ErrUnknownKey is what Find wraps for an id that no key of the folder has.
+var ErrUnknownKey = errors.New("no such key")
+
+// Find returns the public key of an id, also one that was replaced.
+func (k *Keys) Find(id string) (PublicKey, error) {
+	if !isHash(id) {
+		return PublicKey{}, fmt.Errorf("key %q: %w", id, ErrUnknownKey)
+	}
+	p, err := readPublic(k.public(id))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return PublicKey{}, fmt.Errorf("key %s: %w in %q", id, ErrUnknownKey, k.dir)
+	case err != nil:
+		return PublicKey{}, err
+	case p.ID() != id:
+		return PublicKey{}, fmt.Errorf("%q holds another key, %s: somebody has changed it", k.public(id), p.ID())
+	}
+	return p, nil
+}
+
+// All returns the public keys, the oldest first.
+func (k *Keys) All() ([]PublicKey, error) {
+	entries, err := os.ReadDir(k.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []PublicKey
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".pub")
+		if !ok {
+			continue
+		}
+		p, err := k.Find(id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	slices.SortStableFunc(all, func(a, b PublicKey) int { return a.Created.Compare(b.Created) })
+	return all, nil
+}
+
+func readPublic(path string) (PublicKey, error) {
+	f, info, err := openRegular(path)
+	if err != nil {
+		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, bare(err))
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return PublicKey{}, err
+	}
+	p, err := ParsePublicKey(text)
+	if err != nil {
+		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, err)
+	}
+	p.Created = info.ModTime().UTC().Truncate(time.Second)
+	return p, nil
+}

@@ -1,0 +1,152 @@
+package signer
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+)
+
+// signed is a statement that a trusted key has signed.
+type signed struct {
+	key       PublicKey
+	strangers []string // ids of keys that are not known, and are said to have signed it, too
+	kind      string   // predicateType
+	subjects  []Sum
+	predicate json.RawMessage
+}
+
+// open reads the statement in an envelope, or says what is wrong with either: first who signed it,
+// since nothing that a stranger wrote is worth a look.
+func (t *Trust) open(text []byte) (signed, []Problem) {
+	e, err := ParseEnvelope(text)
+	if err != nil {
+		return signed{}, problem(BadEnvelope, "it can't be read: %v", err)
+	}
+	if e.PayloadType != PayloadType {
+		return signed{}, []Problem{{Kind: BadPayloadType, Why: "it holds something else", Want: PayloadType, Got: clip(e.PayloadType)}}
+	}
+	key, strangers, problems := t.signer(e)
+	if len(problems) > 0 {
+		return signed{}, problems
+	}
+	s, err := parseStatement(e.Payload)
+	if err != nil {
+		return signed{}, problem(BadStatement, "%v", err)
+	}
+	s.key, s.strangers = key, strangers
+	return s, nil
+}
+
+// signer finds the trusted key that signed e. Others may have signed it besides, but none that is
+// known may be named and not have done so.
+func (t *Trust) signer(e Envelope) (by PublicKey, strangers []string, problems []Problem) {
+	message := dsse.PAE(e.PayloadType, e.Payload)
+	found := false
+	for i, s := range e.Signatures {
+		key, known := t.maker(message, s)
+		switch {
+		case !known && s.KeyID != "":
+			strangers = append(strangers, s.KeyID)
+		case !known:
+			return by, nil, problem(BadKey, "signature %d does not say by which key it is, and it is by none of those that are known (%s)", i+1, t.ids())
+		case !ed25519.Verify(key.key, message, s.Sig):
+			return by, nil, problem(BadSignature, "it is not what key %s signed: the envelope was changed, or signature %d is by another key", key.id, i+1)
+		case !found:
+			by, found = key, true
+		}
+	}
+	if len(t.keys) == 0 {
+		return by, nil, problem(BadKey, "no key is known to check the signature with")
+	}
+	if !found {
+		return by, nil, problem(BadKey, "it is signed by %s, which is not among the keys that are known (%s)", clip(strings.Join(strangers, ", ")), t.ids())
+	}
+	return by, strangers, nil
+}
+
+// maker is the key that is said to have made a signature or, if that is not said, that has.
+func (t *Trust) maker(message []byte, s Signature) (PublicKey, bool) {
+	if s.KeyID != "" {
+		return t.Find(s.KeyID)
+	}
+	for _, k := range t.keys {
+		if ed25519.Verify(k.key, message, s.Sig) {
+			return k, true
+		}
+	}
+	return PublicKey{}, false
+}
+
+func parseStatement(text []byte) (signed, error) {
+	if err := checkJSON(text); err != nil {
+		return signed{}, err
+	}
+	var read struct {
+		Type          string          `json:"_type"`
+		Subject       []subject       `json:"subject"`
+		PredicateType string          `json:"predicateType"`
+		Predicate     json.RawMessage `json:"predicate"`
+	}
+	if err := json.Unmarshal(text, &read); err != nil {
+		return signed{}, errors.New("it is JSON, but no in-toto statement")
+	}
+	if read.Type != StatementType {
+		return signed{}, fmt.Errorf("its type is %q, not %s", clip(read.Type), StatementType)
+	}
+	if len(read.Subject) == 0 {
+		return signed{}, errors.New("it is about nothing: it has no subject")
+	}
+	s := signed{kind: read.PredicateType, predicate: read.Predicate}
+	seen := map[string]bool{}
+	for _, sub := range read.Subject {
+		name, err := sub.name()
+		switch {
+		case err != nil:
+			return signed{}, err
+		case !isHash(sub.Digest.SHA256):
+			return signed{}, fmt.Errorf("its subject %q has no SHA-256", clip(name))
+		case seen[name]:
+			return signed{}, fmt.Errorf("it has two subjects %q", clip(name))
+		}
+		seen[name] = true
+		s.subjects = append(s.subjects, Sum{Name: name, SHA256: sub.Digest.SHA256})
+	}
+	return s, nil
+}
+
+// name is the exact name of a subject, in any bytes.
+func (s subject) name() (string, error) {
+	if s.Annotations == nil || s.Annotations.NameBase64 == "" {
+		return s.Name, nil
+	}
+	name, err := base64.StdEncoding.Strict().DecodeString(s.Annotations.NameBase64)
+	if err != nil || readable(string(name)) != s.Name {
+		return "", fmt.Errorf("its subject %q has another name in base64", clip(s.Name))
+	}
+	return string(name), nil
+}
+
+// about reads the predicate of a statement that must be of one kind.
+func (s signed) about(kind string, into any) error {
+	if s.kind != kind {
+		return fmt.Errorf("it is about something else: its predicate is a %q, not a %s", clip(s.kind), kind)
+	}
+	if err := json.Unmarshal(s.predicate, into); err != nil {
+		return errors.New("its predicate can't be read")
+	}
+	return nil
+}
+
+// clip cuts what somebody else wrote down to what a line of text bears.
+func clip(s string) string {
+	const max = 200
+	if len(s) <= max {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max], "") + "..."
+}
