@@ -20,10 +20,30 @@ import (
 type listed struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
+	Store     string    `json:"store"`
 	Hosts     []string  `json:"hosts"`
 	Require   bool      `json:"require"`
 	Body      bool      `json:"body"`
-	Added     time.Time `json:"added,omitzero"` // not known of one that can't be opened
+	Added     time.Time `json:"added,omitzero"`        // when the value came; not known of one that can't be opened
+	Age       *int64    `json:"age_seconds,omitempty"` // likewise
+	Used      time.Time `json:"last_used,omitzero"`    // not there: never, as far as the log goes back
+}
+
+func (p *program) vaultListCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "list",
+		Usage:     "list the secrets that were added, without their values",
+		UsageText: "sandboxmcp vault list [--namespace NS] [--json]",
+		Description: `AGE is that of the value. LAST USED is when a run was lent it, as far as the log goes back. What was put into the
+keyring by hand can't be listed, nor what is in the environment.
+
+Example: sandboxmcp vault list --namespace team-a`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
+		},
+		Action: p.vaultList,
+	}
 }
 
 func (p *program) vaultList(c *cli.Context) error {
@@ -40,14 +60,22 @@ func (p *program) vaultList(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	used, unknown := map[called]time.Time{}, error(nil)
+	if len(entries) > 0 {
+		used, unknown = lastUsed(ctx, cfg, c.String("namespace"))
+	}
+	if unknown != nil {
+		p.say("warning: when secrets were used is not known: %v", unknown)
+	}
+	now := time.Now()
 	if c.Bool("json") {
 		list := []listed{}
 		for _, e := range entries {
-			list = append(list, listed{e.Namespace, e.Key, append([]string{}, e.Hosts...), e.Require, e.Body, e.Added})
+			list = append(list, asListed(e, used[called{e.Namespace, e.Key}], now))
 		}
 		err = writeJSON(p.stdout, list)
 	} else {
-		err = showSecrets(p.stdout, entries, time.Now())
+		err = showSecrets(p.stdout, entries, used, now)
 	}
 	for _, problem := range problems {
 		p.say("%v", problem)
@@ -62,26 +90,40 @@ func brokenSecrets(problems []error) error {
 	return silent(exitFailed)
 }
 
-// showSecrets prints a line for each secret.
-func showSecrets(w io.Writer, entries []vault.Entry, now time.Time) error {
+func asListed(e vault.Entry, used, now time.Time) listed {
+	l := listed{e.Namespace, e.Key, e.Store, append([]string{}, e.Hosts...), e.Require, e.Body, e.Added, nil, used}
+	if !e.Added.IsZero() {
+		age := int64(max(0, now.Sub(e.Added)) / time.Second)
+		l.Age = &age
+	}
+	return l
+}
+
+// showSecrets prints a line for each secret. A nil used says that it is not known.
+func showSecrets(w io.Writer, entries []vault.Entry, used map[called]time.Time, now time.Time) error {
 	if len(entries) == 0 {
 		_, err := fmt.Fprintln(w, "no secrets were added")
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tNAMESPACE\tADDED\tHOSTS\tREQUIRED\tBODY")
+	fmt.Fprintln(t, "NAME\tNAMESPACE\tSTORE\tAGE\tLAST USED\tHOSTS\tREQUIRED\tBODY")
 	for _, e := range entries {
-		hosts, required, body := "any: programs see the value", "-", "-"
-		if len(e.Hosts) > 0 {
+		age, last, hosts, required, body := "?", "never", "any: programs see the value", "-", "-"
+		switch {
+		case len(e.Hosts) > 0:
 			hosts, required, body = strings.Join(e.Hosts, " "), yesOrNo(e.Require), yesOrNo(e.Body)
-		}
-		added := "?"
-		if e.Added.IsZero() { // it could not be opened
+		case e.Added.IsZero(): // it could not be opened
 			hosts = "?"
-		} else {
-			added = ago(now.Sub(e.Added))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", visible(e.Key), visible(e.Namespace), added, visible(hosts), required, body)
+		if !e.Added.IsZero() {
+			age = span(now.Sub(e.Added))
+		}
+		if when, ok := used[called{e.Namespace, e.Key}]; ok {
+			last = ago(now.Sub(when))
+		} else if used == nil {
+			last = "?"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", visible(e.Key), visible(e.Namespace), e.Store, age, last, visible(hosts), required, body)
 	}
 	return t.Flush()
 }
@@ -95,13 +137,21 @@ func yesOrNo(b bool) string {
 
 // ago says how long something is past, in its largest unit.
 func ago(d time.Duration) string {
+	if d < time.Minute {
+		return "just now"
+	}
+	return span(d) + " ago"
+}
+
+// span is a time in its largest unit.
+func span(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration
 		name string
 	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
 		if n := int(d / unit.size); n > 0 {
-			return count(n, unit.name) + " ago"
+			return count(n, unit.name)
 		}
 	}
-	return "just now"
+	return "new"
 }

@@ -94,6 +94,9 @@ func (s *Sealed) change(ctx context.Context, f func(*sql.Tx) error) error {
 		if verdict != "ok" {
 			return fmt.Errorf("%q is damaged, %s: put a backup back, or move it away and add the secrets again", s.database(), verdict)
 		}
+		if err := s.settle(ctx, tx); err != nil {
+			return err
+		}
 		if err := f(tx); err != nil {
 			return err
 		}

@@ -28,6 +28,7 @@ type lent struct {
 	secrets []secret
 	matcher *matcher // nil if there is nothing to look for
 	plain   []string // names of the secrets that are not redacted
+	release []func() // wipe what matcher looks for
 }
 
 type secret struct {
@@ -35,6 +36,9 @@ type secret struct {
 	value       []byte
 	to          Binding
 	placeholder string // of a bound one
+
+	pages   *pages // where value is
+	release func() // wipes value; nil if nobody else knows of it
 }
 
 // newLease takes over the values.
@@ -49,7 +53,11 @@ func newLease(secrets []secret) *Lease {
 		if len(p) == 0 {
 			in.plain = append(in.plain, s.name)
 		}
-		parts = append(parts, p...)
+		for _, part := range p {
+			kept, release := s.pages.keep(part)
+			clear(part)
+			parts, in.release = append(parts, kept), append(in.release, release)
+		}
 	}
 	in.matcher = newMatcher(parts)
 	return &Lease{func() *lent { return in }}
@@ -154,9 +162,15 @@ func (l *Lease) Close() {
 	in := l.inner()
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if in.closed {
+		return
+	}
 	in.closed = true
 	wipe(in.secrets)
 	in.matcher.wipe()
+	for _, release := range in.release {
+		release()
+	}
 }
 
 func (l *Lease) empty() bool { return l == nil || l.inner == nil }
@@ -181,6 +195,10 @@ func (l *Lease) use() (m *matcher, release func(), err error) {
 
 func wipe(secrets []secret) {
 	for _, s := range secrets {
+		if s.release != nil {
+			s.release()
+			continue
+		}
 		clear(s.value)
 	}
 }

@@ -99,7 +99,7 @@ func TestLines(t *testing.T) {
 func TestClose(t *testing.T) {
 	l := lend(t, "hunter2-hunter2")
 	in := l.inner()
-	value, part := in.secrets[0].value, in.matcher.patterns[0].value
+	value, part := in.secrets[0].value, in.matcher.patterns[0].words[0]
 	var out bytes.Buffer
 	w := l.Writer(&out)
 	io.WriteString(w, "text hunter2-")
@@ -186,7 +186,7 @@ func TestNothingShowsAValue(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)
 	}
-	id, err := readIdentity(sealed.keyFile())
+	id, err := sealed.makeIdentity() // the one that is there
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestNothingShowsAValue(t *testing.T) {
 	var log bytes.Buffer
 	text, structured := slog.New(slog.NewTextHandler(&log, nil)), slog.New(slog.NewJSONHandler(&log, nil))
 	for _, x := range []any{v, *v, m, l, *l, w, *w, []any{l}, map[string]any{"x": w}, struct{ L *Lease }{l}, Leases{l},
-		sealed, *sealed, entries, Change{Added, entries[0]}, l.Bound(), l.Bound()[0], id} {
+		sealed, *sealed, entries, Change{Kind: Added, Entry: entries[0]}, l.Bound(), l.Bound()[0], id} {
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X"} {
 			fmt.Fprintf(&log, format+"\n", x)
 		}

@@ -6,12 +6,18 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 )
 
 // TestMain makes the test binary a process that adds secrets, if it is asked to: it prints the name
-// of each as soon as that is promised to be kept.
+// of each as soon as that is promised to be kept. Or it makes new keys of the vault, in one place or in
+// both by turns.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 5 && os.Args[1] == "rekey" {
+		rekeyAll(NewSealed(os.Args[2], nil), strings.Split(os.Args[3], ","), number(os.Args[4]))
+		return
+	}
 	if len(os.Args) != 5 || os.Args[1] != "add" {
 		os.Exit(m.Run())
 	}
@@ -27,6 +33,24 @@ func TestMain(m *testing.M) {
 			fmt.Println(key) // one write(2), so no half lines
 		}
 	}
+}
+
+func rekeyAll(s *Sealed, places []string, n int) {
+	for i := range n {
+		if _, _, err := s.Rekey(context.Background(), places[i%len(places)]); err != nil {
+			fmt.Println("error:", err)
+		} else {
+			fmt.Println("rekeyed")
+		}
+	}
+}
+
+// rekeyer is a process that makes n new keys.
+func rekeyer(t *testing.T, dir, places string, n int) *exec.Cmd {
+	t.Helper()
+	cmd := adder(t, dir, places, n)
+	cmd.Args[1] = "rekey"
+	return cmd
 }
 
 func number(text string) int {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -28,6 +29,21 @@ func makeFile(dir, path string, fill func(fresh string) error) error {
 		return err
 	}
 	if err := os.Link(fresh, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+// syncFolder makes what a folder lists durable. Not every system and file system can: then there is
+// nothing more to be done.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	err = f.Sync()
+	f.Close()
+	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
 	return nil

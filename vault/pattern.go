@@ -1,173 +1,204 @@
 package vault
 
-import "strings"
-
-// encoding is a way in which programs write bytes as text.
-type encoding uint8
-
-const (
-	asText encoding = iota // as it is, or with any of its bytes escaped for JSON or a URL
-	asHex
-	asBase64At0 // base64 or base64url of data that holds the value at an offset that 3 divides
-	asBase64At1 // ... at an offset with the remainder 1
-	asBase64At2
-	encodings
+import (
+	"bytes"
+	"slices"
 )
 
-// skipBits is how many of the value's first bits share a base64 character with what stands before
-// the value. That character is left in the text: at most 4 bits of the secret show.
-var skipBits = [encodings]int{asBase64At0: 0, asBase64At1: 4, asBase64At2: 2}
+// way is how programs write bytes as text, seen from where one byte ends and the next begins. The
+// ways to write a single byte (see escape) are the same in all.
+type way uint8
 
-// pattern is all spellings of a value in one encoding. They are not listed, but followed byte by
-// byte: with each byte escaped or not there are too many.
-type pattern struct {
-	value []byte
-	enc   encoding
-	need  int32 // symbols that make a match: bytes of text, hex digits or base64 characters
-	size  int32 // symbols at most: with the base64 character after the last whole one, and padding
+const (
+	asText      way = iota // as it is, or with any of its bytes escaped
+	asPlain                // in upper or lower case, with nothing escaped but punctuation
+	asSpaced               // s-e-c-r-e-t: something stands between any two characters
+	asHex                  // hex digits in pairs, and whatever stands between the pairs
+	asDecimal              // numbers in a list
+	asOctal                //
+	asBinary               //
+	asBase64               // base64 or base64url
+	asBase32               // RFC 4648, in either case
+	asBase32Hex            // ... with the alphabet that begins with the digits
+	ways
+)
+
+// patterns is all that is looked for in one way of writing: words of symbols, sorted, none twice. A
+// symbol is a byte, or what a character of base64 or base32 stands for. The words are a tree that
+// the text is led through: all that begin alike are followed at once.
+type patterns struct {
+	way     way
+	radix   uint32 // of the ways that write numbers; 0 for others
+	width   uint32 // digits of a byte in full
+	words   [][]byte
+	ends    []ending
+	symbols *[256]int16 // what a byte of text stands for; -1 for nothing
+	first   [257]int32  // for each symbol, the number of the first word that begins with it or a higher one
+	wide    bool        // a word has a byte that is not ASCII
 }
 
-func newPattern(value []byte, enc encoding) pattern {
-	n := int32(len(value))
-	p := pattern{value: value, enc: enc}
-	switch enc {
-	case asText:
-		p.need, p.size = n, n
+// ending is what may follow the last whole symbol of a word in base64 or base32: a character whose
+// first bits are the value's last, and padding.
+type ending struct {
+	bits  byte  // these first bits, on top of a whole symbol
+	known uint8 // how many they are; 0 if the word ends with a whole symbol
+	size  uint8 // bits of a symbol
+	pads  uint8 // = signs that may follow
+}
+
+// word is an entry of patterns that is being put together.
+type word struct {
+	symbols []byte
+	ending
+}
+
+func newPatterns(w way, all []word) patterns {
+	slices.SortFunc(all, func(a, b word) int { return bytes.Compare(a.symbols, b.symbols) })
+	p := patterns{way: w, symbols: &symbols[w]}
+	switch w {
 	case asHex:
-		p.need, p.size = 2*n, 2*n
-	default:
-		bits := 8*n - int32(skipBits[enc])
-		p.need = bits / 6
-		p.size = p.need + [3]int32{0, 3, 2}[bits%6/2] // one character more and == for 2 bits, = for 4
+		p.radix, p.width = 16, 2
+	case asDecimal:
+		p.radix, p.width = 10, 3
+	case asOctal:
+		p.radix, p.width = 8, 3
+	case asBinary:
+		p.radix, p.width = 2, 8
+	}
+	p.words = make([][]byte, 0, len(all))
+	for i, word := range all {
+		if i > 0 && bytes.Equal(word.symbols, all[i-1].symbols) {
+			continue // at the end of what is known of them, they do not differ either
+		}
+		p.words = append(p.words, word.symbols)
+		if w >= asBase64 {
+			p.ends = append(p.ends, word.ending)
+		}
+		for _, c := range word.symbols {
+			p.wide = p.wide || c >= 0x80
+		}
+	}
+	i := int32(0)
+	for s := range p.first {
+		for int(i) < len(p.words) && int(p.words[i][0]) < s {
+			i++
+		}
+		p.first[s] = i
 	}
 	return p
 }
 
-// cursor is how far into a pattern the text has come: symbols read, and the state within the next.
-type cursor struct {
-	symbols int32
-	state   state
+// point is how far the text has come: it has spelled the first depth symbols of the words from
+// number lo up to, not including, hi, and these have more.
+type point struct {
+	lo, hi, depth int32
 }
 
-// state is where in the spelling of one symbol the text is.
-type state uint8
-
-const (
-	start      state = iota
-	afterBreak       // start, but there was a line break just now, and a second may not follow
-	breakLF          // \r was read: \n must follow
-	breakSlash       // \r was read, written out: \n must follow, written out
-	breakN           // ... and its backslash was read
-	pairHigh         // % or \x was read
-	pairLow          // ... and a hex digit
-	slash            // a backslash was read
-	unit0            // \u was read: four hex digits follow, in the states unit0 to unit3
-	unit1            //
-	unit2            //
-	unit3            //
-	lowSlash         // the second half of a surrogate pair follows: \u and four digits
-	lowU             //
-	low0             //
-	low1             //
-	low2             //
-	low3             //
-	dead             // the text is no spelling of the pattern
-)
-
-var nowhere = cursor{state: dead}
-
-// step returns where b leads from c: nowhere, to one place, or to two where b is either itself or
-// the beginning of an escape. No symbol takes more than ten bytes, a line break written out as \r\n and
-// then \u002b, so what is held back is bounded.
-func (p *pattern) step(c cursor, b byte) (next, other cursor) {
-	if p.enc == asText {
-		return p.stepText(c, b)
+// child returns where the next symbol leads to. If a word ends there, its number is the second
+// result, otherwise -1; the place is without it then, and may be empty.
+func (p *patterns) child(at point, symbol byte) (point, int32) {
+	if at.hi-at.lo == 1 {
+		if p.words[at.lo][at.depth] != symbol {
+			return point{}, -1
+		}
+	} else {
+		from := p.search(at, uint32(symbol))
+		if from == at.hi || p.words[from][at.depth] != symbol {
+			return point{}, -1
+		}
+		at.lo, at.hi = from, p.search(at, uint32(symbol)+1)
 	}
-	return p.stepFolded(c, b), nowhere
+	at.depth++
+	if int(at.depth) < len(p.words[at.lo]) {
+		return at, -1
+	}
+	at.lo++
+	return at, at.lo - 1
 }
 
-func (p *pattern) stepText(c cursor, b byte) (next, other cursor) {
-	next, other = nowhere, nowhere
-	want := p.value[c.symbols:]
-	if c.state == start && (b == want[0] || b == '+' && want[0] == ' ') {
-		next = cursor{symbols: c.symbols + 1}
+// follows reports whether one of the bytes from one up to, including, the other can come next,
+// written as an escape. Outside of asText and the lists of bytes, nobody escapes letters and digits.
+func (p *patterns) follows(t *thread, from, to uint32) bool {
+	if t.tail != inWord {
+		return from <= '=' && '=' <= to || t.tail == inPartial && from <= '_'
 	}
-	if s, n := escape(want, c.state, b); s != dead {
-		other = cursor{c.symbols + int32(n), s}
+	if to >= 0x80 && p.wide {
+		return true
 	}
-	if next.state == dead {
-		return other, nowhere
+	switch p.way {
+	case asText:
+		return p.has(t.point, from, to)
+	case asPlain:
+		for _, special := range [...][2]uint32{{0, '/'}, {':', '@'}, {'[', '`'}, {'{', 0xff}} {
+			if p.has(t.point, max(from, special[0]), min(to, special[1])) {
+				return true
+			}
+		}
+	case asBase64:
+		plus := from <= '+' && '+' <= to || from <= '-' && '-' <= to
+		stroke := from <= '/' && '/' <= to || from <= '_' && '_' <= to
+		return plus && p.has(t.point, 62, 62) || stroke && p.has(t.point, 63, 63)
 	}
-	return next, other
+	return false
 }
 
-// stepFolded is the step in hex and base64, where a line break may stand between any two symbols.
-func (p *pattern) stepFolded(c cursor, b byte) cursor {
-	if c.symbols > 0 {
-		if s := lineBreak(c.state, b); s != dead {
-			return cursor{c.symbols, s}
+// has reports whether a symbol from one up to, including, the other comes next.
+func (p *patterns) has(at point, from, to uint32) bool {
+	if from > to {
+		return false
+	}
+	i := p.search(at, from)
+	return i < at.hi && uint32(p.words[i][at.depth]) <= to
+}
+
+// search returns the first word at a point whose next symbol is this one or higher.
+func (p *patterns) search(at point, symbol uint32) int32 {
+	if at.depth == 0 && at.lo == 0 && symbol < 257 {
+		return min(p.first[symbol], at.hi)
+	}
+	lo, hi := at.lo, at.hi
+	for lo < hi {
+		if mid := (lo + hi) / 2; uint32(p.words[mid][at.depth]) < symbol {
+			lo = mid + 1
+		} else {
+			hi = mid
 		}
 	}
-	atStart := c.state == start || c.state == afterBreak
-	if atStart && p.accepts(c.symbols, b) {
-		return cursor{symbols: c.symbols + 1}
-	}
-	if p.enc == asHex {
-		return nowhere
-	}
-	if c.state == afterBreak {
-		c.state = start
-	}
-	// Of base64's characters, only these are ever escaped.
-	for _, special := range [...]string{"+", "/", "="} {
-		if !p.accepts(c.symbols, special[0]) {
-			continue
-		}
-		if s, n := escape([]byte(special), c.state, b); s != dead {
-			return cursor{c.symbols + int32(n), s}
-		}
-	}
-	return nowhere
+	return lo
 }
 
-// accepts reports whether b is the symbol number i.
-func (p *pattern) accepts(i int32, b byte) bool {
-	if p.enc == asHex {
-		digit := p.value[i/2] >> 4
-		if i%2 == 1 {
-			digit = p.value[i/2] & 15
-		}
-		return unhex(b) == digit
-	}
-	if i > p.need {
-		return b == '='
-	}
-	got := sextets[b]
-	want, known := p.sextet(i)
-	return got < 64 && got>>(6-known) == want>>(6-known)
-}
-
-// sextet returns the value of base64 character i, and how many of its bits are known: 6, and fewer
-// in the one that the value shares with what follows it.
-func (p *pattern) sextet(i int32) (value byte, known int) {
-	bit := skipBits[p.enc] + 6*int(i)
-	window := uint16(p.value[bit/8]) << 8
-	if bit/8+1 < len(p.value) {
-		window |= uint16(p.value[bit/8+1])
-	}
-	return byte(window>>(10-bit%8)) & 63, min(6, 8*len(p.value)-bit)
-}
-
-const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-// sextets maps characters of both base64 alphabets to their values, others to 64.
-var sextets = func() (t [256]byte) {
-	for i := range t {
-		t[i] = 64
-		if at := strings.IndexByte(alphabet, byte(i)); at >= 0 {
-			t[i] = byte(at)
+// symbols is, for each way, what a byte of text stands for.
+var symbols = func() (t [ways][256]int16) {
+	for w := range ways {
+		for c := range 256 {
+			t[w][c] = int16(c)
 		}
 	}
-	t['-'], t['_'] = 62, 63
+	for c := 'A'; c <= 'Z'; c++ {
+		t[asPlain][c] = int16(c) + 'a' - 'A'
+	}
+	number := func(w way, alphabet string) {
+		for c := range t[w] {
+			t[w][c] = -1
+		}
+		for i := range len(alphabet) {
+			t[w][alphabet[i]] = int16(i)
+		}
+	}
+	number(asBase64, alphabet)
+	t[asBase64]['-'], t[asBase64]['_'] = 62, 63
+	for w, alphabet := range map[way]string{
+		asBase32:    "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
+		asBase32Hex: "0123456789ABCDEFGHIJKLMNOPQRSTUV",
+	} {
+		number(w, alphabet)
+		for i := range len(alphabet) {
+			if c := alphabet[i]; c >= 'A' {
+				t[w][c|0x20] = int16(i)
+			}
+		}
+	}
 	return t
 }()
+
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

@@ -1,143 +1,105 @@
 package vault
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math/bits"
-	"slices"
 )
 
-// window is how many bytes of text decide whether a pattern may begin there. Each spelling of each
-// pattern is longer.
+// window is how many bytes of text decide whether a word may begin there. Each spelling of each word
+// is longer.
 const window = 4
 
-// prefixes is what the patterns' spellings begin with. It lets the scan skip ordinary text at the
+// prefixes is what the spellings of all words begin with. It lets the scan skip ordinary text at the
 // speed of one look into a small table per byte.
+//
+// They are kept in a simple form (see simple), without case and the differences between most
+// punctuation, so that there are few: what is found has to be looked at again anyhow.
 type prefixes struct {
-	first  table    // by the first window bytes
-	digits table    // by the four digits, for those that begin with \uXXXX
-	filter []uint64 // a bit for each hash of a prefix in first
+	filter []uint64 // two bits of one element for each prefix
 	shift  uint8
+	keys   []uint32 // a hash table; 0 is a free place, as no prefix is four zeros
+	groups []uint16 // for each key, a bit for each of the matcher's patterns
+	used   int
 }
 
-// table is entries sorted by their bytes.
-type table []entry
-
-// entry says that some bytes lead to a place in a pattern.
-type entry struct {
-	bytes   uint32 // the first one on top
-	pattern int32
-	cursor
+// simple returns eight bytes of text without the difference between upper and lower case, and
+// without most of that between the control characters and punctuation from 0x00 to 0x0f and 0x20 to 0x2f.
+func simple(x uint64) uint64 {
+	const each = 0x0101010101010101
+	keep := (x>>5 | x>>3) & (2 * each)
+	return (x | 0x20*each) & (0xfd*each | keep)
 }
 
-// unicode, as the pattern of an entry or thread, stands for all patterns that begin with \uXX:
-// every value can, so they wait for the other two digits before they become threads.
-const unicode = -1
-
-func newPrefixes(patterns []pattern) prefixes {
-	var p prefixes
-	for i := range patterns {
-		p.add(&patterns[i], int32(i), cursor{}, 0, 0)
+func newPrefixes(m *matcher) prefixes {
+	p := prefixes{keys: make([]uint32, 1<<12), groups: make([]uint16, 1<<12)}
+	e := explorer{to: &p}
+	for i := range m.patterns {
+		e.all(&m.patterns[i], i)
 	}
-	p.first = sorted(p.first)
-	p.digits = sorted(p.digits)
-	// 64 bits a prefix: one place in a hundred of ordinary text gets past the filter for nothing.
-	size := min(max(bits.Len(uint(64*len(p.first))), 10), 24)
-	p.shift = uint8(32 - size)
-	p.filter = make([]uint64, 1<<size/64)
-	for _, e := range p.first {
-		h := p.hash(e.bytes)
-		p.filter[h/64] |= 1 << (h % 64)
+	// 16 bits of the filter a prefix, or more: one place in some hundred gets past it for nothing.
+	size := min(max(bits.Len(uint(p.used))+4, 10), 24)
+	p.shift = uint8(64 - (size - 6))
+	p.filter = make([]uint64, 1<<(size-6))
+	for _, key := range p.keys {
+		if key != 0 {
+			at, bits := p.place(key)
+			p.filter[at] |= bits
+		}
 	}
 	return p
 }
 
-// add follows all spellings of a pattern, from the place c that n bytes led to.
-func (p *prefixes) add(of *pattern, number int32, c cursor, bytes uint32, n int) {
-	if n == window && bytes>>16 == '\\'<<8|'u' {
-		p.first = append(p.first, entry{bytes: bytes, pattern: unicode})
-	} else if n == window {
-		p.first = append(p.first, entry{bytes, number, c})
-		return
-	} else if n == window+2 {
-		p.digits = append(p.digits, entry{bytes, number, c})
-		return
-	}
-	var buf [40]byte
-	for _, b := range of.candidates(buf[:0], c) {
-		next, other := of.step(c, b)
-		if next.state != dead {
-			p.add(of, number, next, bytes<<8|uint32(b), n+1)
-		}
-		if other.state != dead {
-			p.add(of, number, other, bytes<<8|uint32(b), n+1)
+// add notes a prefix.
+func (p *prefixes) add(key uint32, group int) {
+	if 2*p.used > len(p.keys) {
+		old := *p
+		p.keys, p.groups, p.used = make([]uint32, 2*len(old.keys)), make([]uint16, 2*len(old.keys)), 0
+		for i, key := range old.keys {
+			if key != 0 {
+				*p.slot(key) = old.groups[i]
+			}
 		}
 	}
+	*p.slot(key) |= 1 << group
 }
 
-func sorted(t table) table {
-	slices.SortFunc(t, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.pattern, b.pattern),
-			cmp.Compare(a.symbols, b.symbols), cmp.Compare(a.state, b.state))
-	})
-	return slices.Compact(t)
-}
-
-// with returns the entries that have these bytes.
-func (t table) with(bytes uint32) table {
-	i := t.search(bytes)
-	j := i
-	for j < len(t) && t[j].bytes == bytes {
-		j++
+// slot returns where the groups of a key are, which it adds.
+func (p *prefixes) slot(key uint32) *uint16 {
+	i := p.find(key)
+	if p.keys[i] == 0 {
+		p.keys[i] = key
+		p.used++
 	}
-	return t[i:j]
+	return &p.groups[i]
 }
 
-// begins reports whether an entry's bytes begin with the last n of x.
-func (t table) begins(x uint32, n int) bool {
-	shift := window*8 - 8*n
-	i := t.search(x << shift)
-	return i < len(t) && t[i].bytes>>shift == x<<shift>>shift
-}
-
-// search returns the index of the first entry that has these bytes or higher ones.
-func (t table) search(bytes uint32) int {
-	i, _ := slices.BinarySearchFunc(t, bytes, func(e entry, x uint32) int { return cmp.Compare(e.bytes, x) })
+// find returns the place in the table where key is, or belongs.
+func (p *prefixes) find(key uint32) int {
+	last := len(p.keys) - 1
+	i := int(key*0x9e3779b1>>7) & last
+	for p.keys[i] != key && p.keys[i] != 0 {
+		i = (i + 1) & last
+	}
 	return i
 }
 
-// candidates appends a few bytes, among them all that lead somewhere from c, which is near the
-// beginning of the pattern.
-func (p *pattern) candidates(to []byte, c cursor) []byte {
-	const escapes = "%\\uxnr\r\n+/-_"
-	const digits = "0123456789abcdefABCDEF"
-	switch {
-	case c.state >= pairHigh && c.state != slash:
-		return append(to, digits...)
-	case p.enc == asText:
-		v := p.value[c.symbols]
-		return append(append(to, escapes...), v, short(v))
-	case p.enc == asHex:
-		return append(append(to, escapes...), digits...)
-	default:
-		v, _ := p.sextet(c.symbols)
-		return append(append(to, escapes...), alphabet[v])
-	}
+// place returns where the filter has the bits of a key.
+func (p *prefixes) place(key uint32) (at uint64, mask uint64) {
+	h := uint64(key) * 0x9e3779b97f4a7c15
+	return h >> (p.shift & 63), 1<<(h>>20&63) | 1<<(h>>26&63)
 }
 
-func (p *prefixes) hash(x uint32) uint32 { return x * 0x9e3779b1 >> (p.shift & 31) }
-
-// may reports whether x can be a prefix.
+// may reports whether the simple bytes x can be a prefix.
 func (p *prefixes) may(x uint32) bool {
-	h := p.hash(x)
-	return p.filter[h/64]&(1<<(h%64)) != 0
+	at, mask := p.place(x)
+	return p.filter[at]&mask == mask
 }
 
 // skip returns the first place in text, from i on, where a prefix may be; if there is none, the
 // place of the first bytes that are too few for a prefix.
 func (p *prefixes) skip(text []byte, i int) int {
 	for ; i+8 <= len(text); i += 5 {
-		x := binary.BigEndian.Uint64(text[i:])
+		x := simple(binary.BigEndian.Uint64(text[i:]))
 		switch {
 		case p.may(uint32(x >> 32)):
 			return i
@@ -152,7 +114,7 @@ func (p *prefixes) skip(text []byte, i int) int {
 		}
 	}
 	for ; i+window <= len(text); i++ {
-		if p.may(binary.BigEndian.Uint32(text[i:])) {
+		if p.may(uint32(simple(uint64(binary.BigEndian.Uint32(text[i:]))))) {
 			return i
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// reference redacts with regular expressions, tried at each position: slow, and so simple that it
+// reference returns what is found with regular expressions, tried at each position: slow, and so simple that it
 // can be trusted. It shares no code with the scan except for partsOf.
-func reference(values []string, text string) string {
+func reference(values []string, text string) []span {
 	all := expressions(values)
 	wide := []rune(latin(text)) // a rune for each byte: regexp knows no bytes
 	var spans []span
@@ -26,13 +26,7 @@ func reference(values []string, text string) string {
 			spans = append(spans, s)
 		}
 	}
-	var out strings.Builder
-	at := int64(0)
-	for _, s := range spans {
-		out.WriteString(text[at:s.from] + Mark)
-		at = s.to
-	}
-	return out.String() + text[at:]
+	return spans
 }
 
 // expressions returns one for each part of the values and each encoding.

@@ -13,6 +13,14 @@ type row struct {
 	sealed         []byte
 }
 
+// store is where the value is.
+func (r row) store() string {
+	if r.identity == inKeyring {
+		return InKeyring
+	}
+	return InSealed
+}
+
 // querier is a database or a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -51,9 +59,9 @@ func scanRow(from interface{ Scan(...any) error }) (r row, err error) {
 	return r, from.Scan(&r.namespace, &r.key, &r.identity, &r.sealed)
 }
 
-// count returns how many secrets there are, and how many of them are not sealed for a key.
+// count returns how many secrets are sealed, and how many of them not for a key.
 func count(ctx context.Context, q querier, identity string) (total, others int, err error) {
-	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE identity <> ?) FROM secret", identity).Scan(&total, &others)
+	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE identity <> ?1) FROM secret WHERE identity <> ?2", identity, inKeyring).Scan(&total, &others)
 	return total, others, err
 }
 

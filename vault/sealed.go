@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 )
 
 // ErrExists is what Sealed.Add wraps for a secret that is there already.
@@ -17,165 +19,171 @@ var ErrExists = errors.New("in the vault already")
 // adds is there for the others. Many goroutines and processes may use one folder at once.
 //
 // In the folder are vault.db, with the names in the clear, and vault.key, an age identity that only
-// its owner may read. Whoever has both has the secrets. Whoever can change vault.db, and no more, can
-// take secrets away and put back an older one under the same name, but can't read one, make one
-// appear under another name, or bind it to other hosts: that is noticed.
+// its owner may read, or the name of one that is in the keyring of the operating system. Whoever has
+// both has the secrets. Whoever can change vault.db, and no more, can take secrets away and put back an
+// older one under the same name, but can't read one, make one appear under another name, or bind it to
+// other hosts: that is noticed.
+//
+// It also has the list of the secrets that were added to the keyring itself, which Keyring lends.
 //
 // Reading makes no file, and nothing stays open or in memory between two calls.
 type Sealed struct {
 	dir    string
 	record func(context.Context, Change) error
+	ring   *keyring.Ring
 }
 
-// Change is something that happens to a sealed secret.
+// Stores that a secret can be added to.
+const (
+	InSealed  = "sealed"
+	InKeyring = "keyring"
+)
+
+// Change is something that happens to a secret that was added, or to the key of them all.
 type Change struct {
-	Kind  string // Added or Deleted
-	Entry        // Binding is not known of a deleted secret that could not be opened
+	Kind  string // Added, Rotated, Deleted or Rekeyed
+	Entry        // Binding is not known of a deleted secret that could not be opened; of Rekeyed it is empty
+
+	Place   string // of Rekeyed: where the new key is, InFile or InKeyring
+	Secrets int    // of Rekeyed: how many were sealed anew
 }
 
 // Kinds of changes.
 const (
 	Added   = "vault.added"
+	Rotated = "vault.rotated"
 	Deleted = "vault.deleted"
+	Rekeyed = "vault.rekeyed"
 )
 
 // Entry is a secret without its value.
 type Entry struct {
 	Namespace, Key string
 	Binding
-	Added time.Time // by this machine's clock
+	Added time.Time // by this machine's clock: when the value came
+	Store string    // InSealed or InKeyring; "" is InSealed
 }
 
 // NewSealed returns the store in a folder, which need not exist.
 //
-// record is told of each change when nothing but the disk can stop it any more, and before it is
-// made. An error stops it. nil is nobody.
+// record is told of each change when nothing but the disk, or the keyring, can stop it any more, and
+// before it is made. An error stops it. nil is nobody.
 func NewSealed(dir string, record func(context.Context, Change) error) *Sealed {
-	return &Sealed{dir: dir, record: record}
-}
-
-// Add keeps a copy of value under e's names, bound to where e says. Another one that is there already
-// is replaced if replace says so; otherwise that is ErrExists.
-//
-// When Add returns, the secret is on the disk. The first secret of a folder makes its key.
-func (s *Sealed) Add(ctx context.Context, e Entry, value []byte, replace bool) error {
-	if err := CheckName(e.Namespace, e.Key); err != nil {
-		return err
-	}
-	err := checkValue(value)
-	if err == nil {
-		err = e.Binding.check(value)
-	}
-	if err == nil {
-		e.Added = time.Now().UTC().Truncate(time.Second)
-		err = s.add(ctx, e, value, replace)
-	}
-	if err != nil {
-		return fmt.Errorf("add secret %s to namespace %s: %w", e.Key, e.Namespace, err)
-	}
-	return nil
-}
-
-func (s *Sealed) add(ctx context.Context, e Entry, value []byte, replace bool) error {
-	if err := s.create(ctx); err != nil {
-		return err
-	}
-	return s.change(ctx, func(tx *sql.Tx) error {
-		id, err := s.identityFor(ctx, tx)
-		if err != nil {
-			return err
-		}
-		switch _, err := find(ctx, tx, e.Namespace, e.Key); {
-		case err == nil && !replace:
-			return ErrExists
-		case err != nil && !errors.Is(err, ErrNotFound):
-			return err
-		}
-		sealed, err := id.seal(e, value)
-		if err != nil {
-			return err
-		}
-		if err := put(ctx, tx, row{e.Namespace, e.Key, id.name(), sealed}); err != nil {
-			return err
-		}
-		return s.tell(ctx, Change{Added, e})
-	})
-}
-
-// Delete removes a secret, or returns ErrNotFound. It does not need the key.
-func (s *Sealed) Delete(ctx context.Context, namespace, key string) error {
-	if err := CheckName(namespace, key); err != nil {
-		return err
-	}
-	err := s.change(ctx, func(tx *sql.Tx) error {
-		r, err := find(ctx, tx, namespace, key)
-		if err != nil {
-			return err
-		}
-		e := Entry{Namespace: namespace, Key: key}
-		if known, value, err := s.open(r); err == nil {
-			clear(value)
-			e = known
-		}
-		if err := remove(ctx, tx, namespace, key); err != nil {
-			return err
-		}
-		return s.tell(ctx, Change{Deleted, e})
-	})
-	if err != nil {
-		return fmt.Errorf("delete secret %s of namespace %s: %w", key, namespace, err)
-	}
-	return nil
+	return &Sealed{dir: dir, record: record, ring: keyring.New()}
 }
 
 // Get returns a copy of a value and where it may go. What does not open is an error, never
 // ErrNotFound.
 func (s *Sealed) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
-	var r row
-	err := s.read(ctx, func(db *sql.DB) (err error) {
-		r, err = find(ctx, db, namespace, key)
-		return err
-	})
+	r, err := s.row(ctx, namespace, key)
+	if err == nil && r.identity == inKeyring {
+		err = ErrNotFound // here, that is
+	}
 	if err != nil {
 		return nil, Binding{}, err
 	}
-	e, value, err := s.open(r)
+	e, value, err := s.openLate(ctx, r)
 	return value, e.Binding, err
 }
 
-// List returns the secrets of a namespace, of all if it is "", in the order of their names. problems
-// says of those that do not open why that is; of these, only the names are known.
-func (s *Sealed) List(ctx context.Context, namespace string) (entries []Entry, problems []error, err error) {
-	var rows []row
+// openLate opens a row that may have been sealed anew after it was read.
+func (s *Sealed) openLate(ctx context.Context, r row) (Entry, []byte, error) {
+	var err error
+	for range rotations {
+		var id identity
+		if id, err = s.identityOf(ctx, r.identity); err == nil {
+			return id.open(r)
+		}
+		now, gone := s.row(ctx, r.namespace, r.key)
+		if gone != nil || now.identity == r.identity || now.identity == inKeyring {
+			break
+		}
+		r = now
+	}
+	return Entry{}, nil, err
+}
+
+// rotations is how often in a row a reader that comes too late for a key tries again.
+const rotations = 20
+
+func (s *Sealed) row(ctx context.Context, namespace, key string) (r row, err error) {
 	err = s.read(ctx, func(db *sql.DB) (err error) {
-		rows, err = list(ctx, db, namespace)
+		r, err = find(ctx, db, namespace, key)
 		return err
 	})
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, nil, err
-	}
-	for _, r := range rows {
-		e, value, err := s.open(r)
-		clear(value)
-		if err != nil {
-			e = Entry{Namespace: r.namespace, Key: r.key}
-			problems = append(problems, fmt.Errorf("secret %s of namespace %s: %w", r.key, r.namespace, err))
+	return r, err
+}
+
+// List returns the secrets of a namespace, of all if it is "", in the order of their names; those in
+// the keyring, too. problems says of those that do not open why that is; of these, only the names and
+// the store are known.
+func (s *Sealed) List(ctx context.Context, namespace string) (entries []Entry, problems []error, err error) {
+	for range rotations {
+		var rows []row
+		err = s.read(ctx, func(db *sql.DB) (err error) {
+			rows, err = list(ctx, db, namespace)
+			return err
+		})
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, nil, err
 		}
-		entries = append(entries, e)
+		var missed bool
+		if entries, problems, missed = s.openAll(ctx, rows); !missed {
+			break
+		}
 	}
 	return entries, problems, nil
 }
 
-// open returns what a row holds.
-func (s *Sealed) open(r row) (Entry, []byte, error) {
-	id, err := readIdentity(s.keyFile())
-	if err != nil {
-		return Entry{}, nil, err
+// openAll returns what rows hold. missed says that they were sealed anew meanwhile. Each key is asked for
+// once, and a keyring that does not answer, too.
+func (s *Sealed) openAll(ctx context.Context, rows []row) (entries []Entry, problems []error, missed bool) {
+	open := s.opener(ctx)
+	for _, r := range rows {
+		e, value, err := open(r)
+		clear(value)
+		if errors.Is(err, errOtherKey) {
+			now, gone := s.row(ctx, r.namespace, r.key)
+			missed = missed || gone == nil && now.identity != r.identity
+		}
+		if err != nil {
+			e = Entry{Namespace: r.namespace, Key: r.key, Store: r.store()}
+			problems = append(problems, fmt.Errorf("secret %s of namespace %s: %w", r.key, r.namespace, err))
+		}
+		entries = append(entries, e)
 	}
-	if r.identity != id.name() {
-		return Entry{}, nil, fmt.Errorf("it is sealed for another key than %q: put the right key back, or delete the secret and add it again", s.keyFile())
+	return entries, problems, missed
+}
+
+// opener returns a function that opens rows.
+func (s *Sealed) opener(ctx context.Context) func(row) (Entry, []byte, error) {
+	type answer struct {
+		id  identity
+		err error
 	}
-	return id.open(r)
+	known := map[string]answer{}
+	var noKeyring error
+	return func(r row) (Entry, []byte, error) {
+		if r.identity == inKeyring {
+			if noKeyring != nil {
+				return Entry{}, nil, noKeyring
+			}
+			e, value, err := s.fromKeyring(ctx, r)
+			if errors.Is(err, keyring.ErrUnavailable) {
+				noKeyring = err
+			}
+			return e, value, err
+		}
+		a, ok := known[r.identity]
+		if !ok {
+			a.id, a.err = s.identityOf(ctx, r.identity)
+			known[r.identity] = a
+		}
+		if a.err != nil {
+			return Entry{}, nil, a.err
+		}
+		return a.id.open(r)
+	}
 }
 
 func (s *Sealed) tell(ctx context.Context, c Change) error {

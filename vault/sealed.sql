@@ -1,4 +1,5 @@
--- The sealed store. Only names are readable here: the value, and where it may go, are in sealed.
+-- The sealed store, and the list of what was put into the keyring. Only names are readable here: the
+-- value, and where it may go, are in sealed.
 
 PRAGMA page_size = 4096;
 PRAGMA application_id = 0x73626d76; -- "sbmv"
@@ -7,7 +8,7 @@ PRAGMA user_version = 1;
 CREATE TABLE secret (
     namespace TEXT NOT NULL,
     key       TEXT NOT NULL,
-    identity  TEXT NOT NULL, -- the name of the key that it is sealed for, see identity.go
-    sealed    BLOB NOT NULL, -- an age file, see seal.go
+    identity  TEXT NOT NULL, -- the name of the key that it is sealed for, see identity.go, or keyring
+    sealed    BLOB NOT NULL, -- an age file, see seal.go; empty if the value is in the keyring
     PRIMARY KEY (namespace, key)
 ) STRICT;

@@ -89,10 +89,7 @@ func TestTampered(t *testing.T) {
 			var args []any
 			if strings.Contains(statement, "?1") {
 				foreign := seal(t)
-				if err := makeIdentity(foreign.dir, foreign.keyFile()); err != nil {
-					t.Fatal(err)
-				}
-				id, err := readIdentity(foreign.keyFile())
+				id, err := foreign.makeIdentity()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -119,8 +116,7 @@ func TestTampered(t *testing.T) {
 
 // No byte of what is sealed can be changed without notice.
 func TestEachByteCounts(t *testing.T) {
-	s := seal(t, "KEY")
-	id, err := readIdentity(s.keyFile())
+	id, err := newIdentity()
 	if err != nil {
 		t.Fatal(err)
 	}

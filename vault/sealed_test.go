@@ -145,7 +145,7 @@ func TestList(t *testing.T) {
 	want := []Entry{{Namespace: "default", Key: "A"}, {Namespace: "default", Key: "B"}, {Namespace: "other", Key: "A", Binding: to}}
 	for namespace, want := range map[string][]Entry{"": want, "default": want[:2], "other": want[2:], "none": nil} {
 		got, problems, err := s.List(t.Context(), namespace)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Entry{}, "Added")); diff != "" || problems != nil || err != nil {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Entry{}, "Added", "Store")); diff != "" || problems != nil || err != nil {
 			t.Errorf("%q: %v, %v\n%s", namespace, problems, err, diff)
 		}
 		for _, e := range got {
@@ -240,8 +240,8 @@ func TestRecord(t *testing.T) {
 		t.Errorf("deleted with a record: %v", err)
 	}
 	recorded.Delete(t.Context(), "default", "KEY")
-	want := []Change{{Added, e}, {Added, e}, {Deleted, e}, {Deleted, e}}
-	if diff := cmp.Diff(want, told, cmpopts.IgnoreFields(Entry{}, "Added")); diff != "" {
+	want := []Change{{Kind: Added, Entry: e}, {Kind: Added, Entry: e}, {Kind: Deleted, Entry: e}, {Kind: Deleted, Entry: e}}
+	if diff := cmp.Diff(want, told, cmpopts.IgnoreFields(Entry{}, "Added", "Store")); diff != "" {
 		t.Error(diff)
 	}
 }

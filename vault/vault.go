@@ -1,23 +1,33 @@
 // Package vault lends secrets to one run and takes them out of what it says.
 //
 // A Vault asks its stores for the values that a run may have; the Lease that it returns knows them
-// until it is closed, and finds each of them in text, in the encodings that programs use without
-// thinking: JSON, percent, hex and base64. No type of this package shows a value when it is
-// printed, logged or encoded.
+// until it is closed, and finds each of them in text, in the encodings that programs use: escapes of
+// JSON, HTML, URLs, mail, shells and programming languages, also of one another; hex, decimal, octal and
+// binary numbers in lists and dumps; base64 and base32 at any offset; and, of values of 8 bytes or more,
+// UTF-16 and UTF-32, reversed, rotated by 13, with something between the characters, in base85, base58
+// and uuencode by themselves, base64 and hex of hex, of base64 and of these; of 12 bytes with digits or
+// both cases, in upper and lower case. No type of this package shows a value when it is printed, logged
+// or encoded.
 //
 // Of a secret that is bound to hosts, the program has a placeholder only, and can give no value away.
 // All that follows is about the others, and about what a host sends back.
 //
-// This is against accidents. A program that wants to give a secret away can: reversed, encoded
-// twice, compressed, in upper case, a letter a line. Of what happens by accident, these are not found:
+// A program that wants to give a secret away still can. These are not found:
 //
 //   - a part of a value, other than a whole line of a key: the password in a URL, a value in a JSON
 //     document, the first half that a killed program had printed;
-//   - hex with blanks or colons between the bytes, base32, octal, UTF-16, HTML entities;
+//   - what is compressed, encrypted, combined with a key or a hash, encoded three times, or base85,
+//     base58 or uuencode of a value together with other data than a line's end;
+//   - characters that are both escaped and set apart, od -c of what is not ASCII, a list or dump whose
+//     commas and line ends are escaped, and an escape whose own punctuation is escaped in another manner;
+//   - other alphabets and spellings of characters, such as full-width letters, Morse code, named
+//     entities other than those of & < > " and ';
 //   - a value that is not UTF-8 after a program replaced what is not by U+FFFD.
 //
-// Beside a Mark in base64, at most 4 bits of the value's first byte are left, in the character that
-// it shares with what stands before it.
+// Beside a Mark, at most 4 bits of the value's first byte are left in base64 and base32, in the character
+// that it shares with what stands before it; of a base64 that was encoded again, a character or two;
+// punctuation at the end of a value that is reversed; and the first character of a list if the program
+// paused right behind it.
 package vault
 
 import (
@@ -52,11 +62,13 @@ type remedy interface {
 // Vault lends secrets out of its stores. A nil or empty Vault has none to lend.
 type Vault struct {
 	stores []Store
+	pages  func() *pages // a function, as in Lease
 }
 
 // New returns a vault that asks the stores in this order; the first that holds a secret gives it.
 func New(stores ...Store) *Vault {
-	return &Vault{stores: slices.Clone(stores)}
+	p := &pages{}
+	return &Vault{slices.Clone(stores), func() *pages { return p }}
 }
 
 // Lease lends the named secrets of a namespace to one run. It is all or nothing: the error names
@@ -97,7 +109,10 @@ func (v *Vault) find(ctx context.Context, namespace, key string) (secret, error)
 		clear(value)
 		return secret{}, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
 	}
-	return secret{name: key, value: value, to: to.clone()}, nil
+	s := secret{name: key, to: to.clone(), pages: v.pages()}
+	s.value, s.release = s.pages.keep(value)
+	clear(value)
+	return s, nil
 }
 
 // get asks one store after the other.

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+func (p *program) vaultAddCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "add",
+		Usage:     "add a secret; its value is asked for, without showing it",
+		UsageText: "sandboxmcp vault add KEY [VALUE] [flags]",
+		Description: `With --host, programs never get the value: they see a placeholder, which is exchanged for the value
+outside the sandbox, on its way to one of the hosts.
+
+Examples:
+  sandboxmcp vault add DB_PASSWORD
+  sandboxmcp vault add API_KEY --host api.example.com --require
+  sandboxmcp vault add SSH_KEY --namespace team-a --from-file id_ed25519
+  sandboxmcp vault add GITHUB_TOKEN --host github.com --host api.github.com --store keyring
+  pass show api | sandboxmcp vault add API_KEY --stdin --replace`,
+		Flags: slices.Concat([]cli.Flag{inNamespace()}, bindingFlags(), valueFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "store", Usage: "keep it in `STORE`: sealed, or keyring, which is that of the operating system", Value: vault.InSealed},
+			&cli.BoolFlag{Name: "replace", Usage: "take the place of a secret that is there, and of its hosts"},
+		}),
+		Action: p.vaultAdd,
+	}
+}
+
+func (p *program) vaultAdd(c *cli.Context) error {
+	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
+		return usage("sandboxmcp vault add --help", "vault add needs the KEY of one secret, and takes one VALUE, not %s", count(c.NArg(), "word"))
+	}
+	e := vault.Entry{Namespace: c.String("namespace"), Key: c.Args().First(), Store: c.String("store")}
+	if err := vault.CheckName(e.Namespace, e.Key); err != nil {
+		return usage("sandboxmcp vault add --help", "%v", err)
+	}
+	if e.Store != vault.InSealed && e.Store != vault.InKeyring {
+		return usage("--store sealed or --store keyring", "there is no store %s to add to", e.Store)
+	}
+	var err error
+	if e.Binding, err = binding(c); err != nil {
+		return err
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	value, err := p.secretValue(c, e.Key)
+	if err != nil {
+		return err
+	}
+	defer clear(value)
+	err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) error {
+		return s.Add(ctx, e, value, c.Bool("replace"))
+	})
+	switch {
+	case errors.Is(err, vault.ErrExists):
+		return fail("--replace takes its place", "%v", err)
+	case err != nil:
+		return err
+	}
+	p.unused(cfg, e)
+	p.unbound(e)
+	where := ""
+	if len(e.Hosts) > 0 {
+		where = ", for " + strings.Join(e.Hosts, ", ") + " only"
+	}
+	_, err = fmt.Fprintf(p.stdout, "added %s to the namespace %s%s\n", e.Key, e.Namespace, visible(where))
+	return err
+}
+
+// binding is where the command line wants a secret to go.
+func binding(c *cli.Context) (vault.Binding, error) {
+	b := vault.Binding{Require: c.Bool("require"), Body: c.Bool("body")}
+	for _, host := range c.StringSlice("host") {
+		if !slices.Contains(b.Hosts, host) {
+			b.Hosts = append(b.Hosts, host)
+		}
+	}
+	if _, err := egress.NewPolicy(b.Hosts, nil); err != nil {
+		return b, usage("--host api.example.com, *.example.com or example.com:8443", "%v", err)
+	}
+	if len(b.Hosts) == 0 && (b.Require || b.Body) {
+		return b, usage("--host api.example.com", "--require and --body say how a host gets the secret: say which, too")
+	}
+	return b, nil
+}
+
+// unused warns of a secret that runs will not get.
+func (p *program) unused(cfg config.Config, e vault.Entry) {
+	here := slices.Index(cfg.Vault, e.Store)
+	variable, err := vault.Variable(e.Namespace, e.Key)
+	first := slices.Index(cfg.Vault, "environment")
+	switch {
+	case here < 0:
+		p.say("warning: no run gets it, as the setting vault does not name the store %s", e.Store)
+	case err == nil && first >= 0 && first < here && os.Getenv(variable) != "":
+		p.say("warning: as long as the environment variable %s is set, runs get its value instead", variable)
+	}
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// logged makes a home whose log has these rows, and returns what runs a command there.
+func logged(t *testing.T, entries ...audit.Entry) func(args ...string) (stdout, stderr string) {
+	t.Helper()
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_STATE_HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", home)
+	run := func(args ...string) (string, string) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		if code := Main(append([]string{"sandboxmcp"}, args...), strings.NewReader(""), &stdout, &stderr); code != 0 {
+			t.Fatalf("%q ended with exit code %d: %s", args, code, stderr.String())
+		}
+		return stdout.String(), stderr.String()
+	}
+	run("vault", "add", "KEY", "first-"+"value") // which makes the folder
+	log, err := audit.Open(t.Context(), filepath.Join(home, "sandboxmcp", "sandboxmcp.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for len(entries) > 0 {
+		n := min(len(entries), 1000)
+		if _, err := log.Append(t.Context(), entries[:n]...); err != nil {
+			t.Fatal(err)
+		}
+		entries = entries[n:]
+	}
+	return run
+}
+
+// lent is what the log has of a run that was lent secrets, in a session if that is not "".
+func lent(run, namespace, session string, secrets ...string) []audit.Entry {
+	return []audit.Entry{
+		{Kind: event.VaultAccessed, Run: run, Namespace: namespace, Data: map[string]any{"secrets": secrets}},
+		{Kind: event.ExecutionCompleted, Run: run, Namespace: namespace, Data: map[string]any{"session": session, "secrets": secrets}},
+	}
+}
+
+// A new value says which sessions keep the old one: those that were lent it and have not ended.
+func TestKeepers(t *testing.T) {
+	var entries []audit.Entry
+	for _, id := range []string{"LIVING", "ENDED", "ANOTHER", "UNUSED"} {
+		entries = append(entries, audit.Entry{Kind: event.SessionCreated, Run: id, Namespace: "default", Data: map[string]any{}})
+	}
+	entries = append(entries, audit.Entry{Kind: event.SessionCreated, Run: "FOREIGN", Namespace: "team", Data: map[string]any{}})
+	for _, of := range [][]audit.Entry{
+		lent("RUN1", "default", "LIVING", "KEY", "OTHER"),
+		lent("RUN2", "default", "LIVING", "KEY"),
+		lent("RUN3", "default", "ENDED", "KEY"),
+		lent("RUN4", "default", "", "KEY"),
+		lent("RUN5", "default", "ANOTHER", "OTHER"),
+		lent("RUN6", "team", "FOREIGN", "KEY"),
+		{{Kind: event.SessionKilled, Run: "ENDED", Namespace: "default", Data: map[string]any{}}},
+	} {
+		entries = append(entries, of...)
+	}
+	run := logged(t, entries...)
+	_, said := run("vault", "rotate", "KEY", "second-"+"value")
+	if strings.Count(said, "the session LIVING was lent the old value") != 1 {
+		t.Errorf("the living session is not told of, once: %s", said)
+	}
+	for _, id := range []string{"ENDED", "ANOTHER", "UNUSED", "FOREIGN"} {
+		if strings.Contains(said, id) {
+			t.Errorf("%s is told of: %s", id, said)
+		}
+	}
+	if out, _ := run("vault", "rotate", "KEY", "third-"+"value", "--json"); !strings.Contains(out, `"sessions_with_the_old_value":["LIVING"]`) {
+		t.Errorf("got %s", out)
+	}
+}
+
+// The list is quick, however often secrets were used, and however long the log is.
+func TestLastUsedOfManyRows(t *testing.T) {
+	var entries []audit.Entry
+	for i := range 50_000 {
+		entries = append(entries, lent(fmt.Sprint("RUN", i), "default", "", "KEY", "OTHER")...)
+	}
+	run := logged(t, entries...)
+	began := time.Now()
+	out, _ := run("vault", "list")
+	took := time.Since(began)
+	t.Logf("%v for %d rows", took, len(entries))
+	if !strings.Contains(out, "just now") || took > 5*time.Second {
+		t.Errorf("it took %v: %s", took, out)
+	}
+	began = time.Now()
+	run("vault", "rotate", "KEY", "second-"+"value")
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a new value took %v", took)
+	}
+}

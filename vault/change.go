@@ -1,0 +1,192 @@
+package vault
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Add keeps a copy of value under e's names, in e's store, bound to where e says. Another one that is
+// there already, in either store, is replaced if replace says so; otherwise that is ErrExists.
+//
+// When Add returns, the secret is on the disk, or in the keyring. The first secret of a folder makes
+// its key.
+func (s *Sealed) Add(ctx context.Context, e Entry, value []byte, replace bool) error {
+	return s.AddAll(ctx, []Addition{{e, value}}, replace)
+}
+
+// Addition is a secret that is to be added.
+type Addition struct {
+	Entry
+	Value []byte
+}
+
+// Check says why Sealed would not add a secret, if that can be known before.
+func (a Addition) Check() error { return a.Entry.check(a.Value, 1) }
+
+// AddAll adds all of these secrets or none, as Add does. More than one can't be added to the keyring,
+// which does not know all or none.
+func (s *Sealed) AddAll(ctx context.Context, all []Addition, replace bool) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	for i := range all {
+		e := &all[i].Entry
+		if err := e.check(all[i].Value, len(all)); err != nil {
+			return err
+		}
+		e.Added = now
+	}
+	if err := s.create(ctx); err != nil {
+		return all[0].failed(err)
+	}
+	at := 0
+	err := s.change(ctx, func(tx *sql.Tx) error {
+		for at = range all {
+			if err := s.put(ctx, tx, all[at].Entry, all[at].Value, replace); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return all[at].failed(err)
+	}
+	return nil
+}
+
+func (e *Entry) check(value []byte, of int) error {
+	if e.Store == "" {
+		e.Store = InSealed
+	}
+	err := CheckName(e.Namespace, e.Key)
+	if err != nil {
+		return err
+	}
+	if err = checkValue(value); err == nil {
+		err = e.Binding.check(value)
+	}
+	switch {
+	case err != nil:
+	case e.Store != InSealed && e.Store != InKeyring:
+		err = fmt.Errorf("there is no store %.40q to add to: use sealed or keyring", e.Store)
+	case e.Store == InKeyring && of > 1:
+		err = errors.New("a keyring takes one secret at a time")
+	}
+	if err != nil {
+		return e.failed(err)
+	}
+	return nil
+}
+
+func (e Entry) failed(err error) error {
+	return fmt.Errorf("add secret %s to namespace %s: %w", e.Key, e.Namespace, err)
+}
+
+// put makes one change, with the database locked.
+func (s *Sealed) put(ctx context.Context, tx *sql.Tx, e Entry, value []byte, replace bool) error {
+	old, err := find(ctx, tx, e.Namespace, e.Key)
+	switch {
+	case err == nil && !replace:
+		return ErrExists
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return err
+	}
+	if e.Store == InKeyring {
+		if err := put(ctx, tx, row{e.Namespace, e.Key, inKeyring, []byte{}}); err != nil {
+			return err
+		}
+		return s.toKeyring(ctx, Change{Kind: Added, Entry: e}, value, replace)
+	}
+	if err := s.seal(ctx, tx, e, value); err != nil {
+		return err
+	}
+	if err := s.tell(ctx, Change{Kind: Added, Entry: e}); err != nil || old.identity != inKeyring {
+		return err
+	}
+	return s.forget(ctx, e.Namespace, e.Key) // it has moved
+}
+
+// seal writes the row of a sealed secret.
+func (s *Sealed) seal(ctx context.Context, tx *sql.Tx, e Entry, value []byte) error {
+	id, err := s.identityFor(ctx, tx)
+	if err != nil {
+		return err
+	}
+	sealed, err := id.seal(e, value)
+	if err != nil {
+		return err
+	}
+	return put(ctx, tx, row{e.Namespace, e.Key, id.name(), sealed})
+}
+
+// Rotate gives a secret another value, which is bound as the old one was, and returns what it is now;
+// or ErrNotFound. Its age starts anew. Whoever was lent the old value keeps that.
+func (s *Sealed) Rotate(ctx context.Context, namespace, key string, value []byte) (e Entry, err error) {
+	if err := CheckName(namespace, key); err != nil {
+		return Entry{}, err
+	}
+	if err = checkValue(value); err == nil {
+		err = s.change(ctx, func(tx *sql.Tx) (err error) {
+			e, err = s.rotate(ctx, tx, namespace, key, value)
+			return err
+		})
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("rotate secret %s of namespace %s: %w", key, namespace, err)
+	}
+	return e, nil
+}
+
+func (s *Sealed) rotate(ctx context.Context, tx *sql.Tx, namespace, key string, value []byte) (Entry, error) {
+	r, err := find(ctx, tx, namespace, key)
+	if err != nil {
+		return Entry{}, err
+	}
+	e, old, err := s.opener(ctx)(r)
+	clear(old)
+	if err != nil {
+		return Entry{}, err
+	}
+	if err := e.Binding.check(value); err != nil {
+		return Entry{}, err
+	}
+	e.Added = time.Now().UTC().Truncate(time.Second)
+	if e.Store == InKeyring {
+		return e, s.toKeyring(ctx, Change{Kind: Rotated, Entry: e}, value, true)
+	}
+	if err := s.seal(ctx, tx, e, value); err != nil {
+		return Entry{}, err
+	}
+	return e, s.tell(ctx, Change{Kind: Rotated, Entry: e})
+}
+
+// Delete removes a secret, or returns ErrNotFound. It does not need the key, but for one in the
+// keyring it needs that.
+func (s *Sealed) Delete(ctx context.Context, namespace, key string) error {
+	if err := CheckName(namespace, key); err != nil {
+		return err
+	}
+	err := s.change(ctx, func(tx *sql.Tx) error {
+		r, err := find(ctx, tx, namespace, key)
+		if err != nil {
+			return err
+		}
+		e := Entry{Namespace: namespace, Key: key, Store: r.store()}
+		if known, value, err := s.opener(ctx)(r); err == nil {
+			clear(value)
+			e = known
+		}
+		if err := remove(ctx, tx, namespace, key); err != nil {
+			return err
+		}
+		if err := s.tell(ctx, Change{Kind: Deleted, Entry: e}); err != nil || r.identity != inKeyring {
+			return err
+		}
+		return s.forget(ctx, namespace, key)
+	})
+	if err != nil {
+		return fmt.Errorf("delete secret %s of namespace %s: %w", key, namespace, err)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package vault
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxEnvFile is how long a .env file may be, in bytes.
+const MaxEnvFile = 1 << 20
+
+const maxVariables = 1000 // more than anybody has in one file
+
+// EnvVariable is what a line of a .env file sets, or several lines.
+type EnvVariable struct {
+	Name  string
+	Value []byte
+	Line  int // the first is 1
+
+	// Expands says that other programs would put a variable's value in the place of a $ and a name in it.
+	Expands bool
+}
+
+// ReadEnvFile returns what a .env file sets. godotenv reads them, too, but not for secrets: it expands every $ and what
+// follows, so that a password with a $ in it gets another one, and can't be told not to.
+//
+// A value here is what is written there. Where programs that read such files differ about what
+// that is, it is an error, which never quotes a value:
+//
+//	KEY=value # after white space, a comment   the white space around a value does not count
+//	KEY='it is $5'                             nothing in it means anything, and it may have many lines
+//	KEY="one\ntwo"                             \n \r \t \" \\ and \$ are what they are elsewhere, others are an error
+//	export KEY=value                           as without export
+//
+// A $ stays a $. A line may end in CR LF, and the file may begin with a byte order mark.
+func ReadEnvFile(text []byte) ([]EnvVariable, error) {
+	if len(text) > MaxEnvFile {
+		return nil, fmt.Errorf("it has more than %d bytes", MaxEnvFile)
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	p := envParser{text: bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), line: 1}
+	defer clear(p.text)
+	var found []EnvVariable
+	for p.next() {
+		if len(found) == maxVariables {
+			return nil, fmt.Errorf("it sets more than %d variables", maxVariables)
+		}
+		at := p.line
+		v, err := p.variable()
+		if err == nil {
+			if i := slices.IndexFunc(found, func(other EnvVariable) bool { return other.Name == v.Name }); i >= 0 {
+				err = fmt.Errorf("%s was set in line %d already", v.Name, found[i].Line)
+			}
+		}
+		if err != nil {
+			wipeVariables(append(found, v))
+			return nil, fmt.Errorf("line %d: %w", at, err)
+		}
+		found = append(found, v)
+	}
+	if len(p.bad) > 0 {
+		wipeVariables(found)
+		return nil, fmt.Errorf("these are no names of secrets: %s: use letters, digits and _, not a digit first", strings.Join(p.bad, ", "))
+	}
+	return found, nil
+}
+
+func wipeVariables(all []EnvVariable) {
+	for _, v := range all {
+		clear(v.Value)
+	}
+}
+
+type envParser struct {
+	text []byte   // what is left
+	line int      // where it begins
+	bad  []string // names that can't be those of secrets, and where they are
+}
+
+// isName says whether what stands before a = is meant as a name, and may be shown: it could also be a line
+// of a key, in base64, whose quote was forgotten.
+func isName(name string, after []byte) bool {
+	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
+	after = bytes.Trim(after, blank+"=")
+	return name != "" && len(name) <= 40 && all(name, ok) && len(after) > 0
+}
+
+// next skips to what is not blank and no comment.
+func (p *envParser) next() bool {
+	for len(p.text) > 0 {
+		line, rest, _ := bytes.Cut(p.text, []byte("\n"))
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return true
+		}
+		p.text, p.line = rest, p.line+1
+	}
+	return false
+}
+
+func (p *envParser) variable() (EnvVariable, error) {
+	line, _, _ := bytes.Cut(p.text, []byte("\n"))
+	before, _, ok := bytes.Cut(line, []byte("="))
+	if !ok {
+		return EnvVariable{}, errors.New("it has no =")
+	}
+	name := strings.Trim(string(before), blank)
+	if word, rest, two := strings.Cut(name, " "); two && word == "export" {
+		name = strings.Trim(rest, blank)
+	}
+	v := EnvVariable{Name: name, Line: p.line}
+	if err := checkKey(name); err != nil {
+		if !isName(name, line[len(before)+1:]) {
+			return EnvVariable{}, err
+		}
+		p.bad = append(p.bad, fmt.Sprintf("%s in line %d", name, p.line))
+	}
+	p.text = bytes.TrimLeft(p.text[len(before)+1:], blank)
+	var err error
+	switch {
+	case bytes.HasPrefix(p.text, []byte("'")):
+		v.Value, err = p.single()
+	case bytes.HasPrefix(p.text, []byte(`"`)):
+		v.Value, v.Expands, err = p.double()
+	case bytes.HasPrefix(p.text, []byte("`")):
+		err = errors.New("a value in backquotes is something else in each program: use ' or \"")
+	default:
+		v.Value = p.bare()
+		v.Expands = expands(v.Value)
+	}
+	if err == nil {
+		err = p.end()
+	}
+	return v, err
+}
+
+const blank = " \t"
+
+// bare is a value without quotes: the rest of the line, without a comment.
+func (p *envParser) bare() []byte {
+	value, _, _ := bytes.Cut(p.text, []byte("\n"))
+	n := len(value)
+	for i, c := range value {
+		if c == '#' && (i == 0 || strings.IndexByte(blank, value[i-1]) >= 0) {
+			value = value[:i]
+			break
+		}
+	}
+	p.text = p.text[n:]
+	return bytes.Clone(bytes.TrimRight(value, blank))
+}
+
+var errOpen = errors.New("the quote that begins the value does not end")
+
+func (p *envParser) single() ([]byte, error) {
+	end := bytes.IndexByte(p.text[1:], '\'')
+	if end < 0 {
+		return nil, errOpen
+	}
+	value := bytes.Clone(p.text[1 : 1+end])
+	p.skip(end + 2)
+	return value, nil
+}
+
+func (p *envParser) double() (value []byte, dollar bool, err error) {
+	end := 1
+	for ; end < len(p.text) && p.text[end] != '"'; end++ {
+		if p.text[end] == '\\' {
+			end++
+		}
+	}
+	if end >= len(p.text) {
+		return nil, false, errOpen
+	}
+	value = make([]byte, 0, end) // so that no copies are left where it grew
+	for i := 1; i < end; i++ {
+		c := p.text[i]
+		switch c {
+		case '$':
+			dollar = dollar || expands(p.text[i:end])
+		case '\\':
+			i++
+			at := strings.IndexByte(`nrt"\$`, p.text[i])
+			if at < 0 {
+				clear(value)
+				return nil, false, errors.New(`a \ and what follows it in "..." is not the same to all programs: write \\ for a \, or put the value in '...'`)
+			}
+			c = "\n\r\t\"\\$"[at]
+		}
+		value = append(value, c)
+	}
+	p.skip(end + 1)
+	return value, dollar, nil
+}
+
+// skip goes over n bytes of a value.
+func (p *envParser) skip(n int) {
+	p.line += bytes.Count(p.text[:n], []byte("\n"))
+	p.text = p.text[n:]
+}
+
+// end wants nothing more in this line but a comment.
+func (p *envParser) end() error {
+	rest, after, _ := bytes.Cut(p.text, []byte("\n"))
+	if trimmed := bytes.Trim(rest, blank); len(trimmed) > 0 && (trimmed[0] != '#' || len(rest) == len(bytes.TrimLeft(rest, blank))) {
+		return errors.New("something follows the quote that ends the value")
+	}
+	p.text = after
+	p.line++
+	return nil
+}
+
+// expands says whether a $ and what looks like a name stand in a value.
+func expands(value []byte) bool {
+	for i, c := range value {
+		if c == '$' && i+1 < len(value) && (value[i+1] == '{' || value[i+1] == '_' || 'a' <= value[i+1]|0x20 && value[i+1]|0x20 <= 'z') {
+			return true
+		}
+	}
+	return false
+}

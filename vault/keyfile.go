@@ -1,0 +1,147 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
+)
+
+// InFile is a place where the key of the vault can be; InKeyring is the other one.
+const InFile = "file"
+
+// keyService is what the keys of vaults are called in the keyring, the user being a key's name. It is
+// not the one of secrets: no namespace may lend a key.
+const keyService = "sandboxmcp vault key"
+
+// pointer begins the line of a key file that only names a key, which is in the keyring.
+const pointer = "keyring: "
+
+// maxKeyFile is more than age-keygen writes with any comment.
+const maxKeyFile = 8 << 10
+
+// keyFile is what a key file says.
+type keyFile struct {
+	name string
+	id   *identity // nil if the key is in the keyring
+}
+
+// place is where the key is, and where the first one would be.
+func (k keyFile) place() string {
+	if k.id == nil && k.name != "" {
+		return InKeyring
+	}
+	return InFile
+}
+
+// readKeyFile reads a key file, which others must not be able to read. Its errors do not quote it.
+func readKeyFile(path string) (keyFile, error) {
+	f, err := openPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return keyFile{}, fmt.Errorf("%w: put %q back, as nothing else opens what is sealed for it", errNoKey, path)
+	}
+	if err != nil {
+		return keyFile{}, fmt.Errorf("the key of the vault: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	defer clear(text)
+	if err != nil {
+		return keyFile{}, fmt.Errorf("the key of the vault: %w", err)
+	}
+	for line := range bytes.Lines(text) {
+		if name, points := bytes.CutPrefix(line, []byte(pointer)); points {
+			return keyFile{name: string(bytes.TrimSpace(name))}, nil
+		}
+	}
+	found, err := age.ParseIdentities(bytes.NewReader(text))
+	if err == nil && len(found) == 1 {
+		if key, ok := found[0].(*age.X25519Identity); ok {
+			id := identity{func() *age.X25519Identity { return key }}
+			return keyFile{id.name(), &id}, nil
+		}
+	}
+	return keyFile{}, fmt.Errorf("the key of the vault, %q, is not one key of the kind AGE-SECRET-KEY-1: put the right one back", path)
+}
+
+// writeKeyFile makes a key file, whole, unless there is one, with the database locked. The key of one that only names it must be in
+// the keyring already.
+func (s *Sealed) writeKeyFile(path string, k keyFile) error {
+	text := fmt.Sprintf("# created: %s\n# the key of this vault is in the keyring of the operating system\n%s%s\n", time.Now().Format(time.RFC3339), pointer, k.name)
+	if k.id != nil {
+		key := k.id.key()
+		text = fmt.Sprintf("# created: %s\n# public key: %s\n%s\n", time.Now().Format(time.RFC3339), key.Recipient(), key)
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	if err := s.dropFreshKey(); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.freshKeyFile(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer s.dropFreshKey()
+	_, err = io.WriteString(f, text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(s.freshKeyFile(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(s.dir)
+}
+
+// freshKeyFile is where key files are written, one at a time, as the database is locked then. What a
+// killed process left there is nobody's.
+func (s *Sealed) freshKeyFile() string { return s.keyFile() + ".new" }
+
+func (s *Sealed) dropFreshKey() error {
+	if err := os.Remove(s.freshKeyFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// openKey returns the key itself.
+func (s *Sealed) openKey(ctx context.Context, k keyFile) (identity, error) {
+	if k.id != nil {
+		return *k.id, nil
+	}
+	text, err := s.ring.Get(ctx, keyService, k.name)
+	if errors.Is(err, keyring.ErrNotFound) {
+		return identity{}, fmt.Errorf("%w: %q says that it is in the keyring of the operating system, and there it is not: put the keyring back", errNoKey, s.keyFile())
+	}
+	if err != nil {
+		return identity{}, fmt.Errorf("the key of the vault is in the keyring: %w", err)
+	}
+	id, err := parseIdentity(text)
+	if err == nil && id.name() != k.name {
+		err = errors.New("it is another one than is named there")
+	}
+	if err != nil {
+		return identity{}, fmt.Errorf("the key of the vault is in the keyring, as %q says: %w", s.keyFile(), err)
+	}
+	return id, nil
+}
+
+// dropKey removes a key that nothing is sealed for any more from the keyring, if it is there.
+func (s *Sealed) dropKey(ctx context.Context, k keyFile) error {
+	if k.id != nil || k.name == "" {
+		return nil
+	}
+	err := s.ring.Delete(ctx, keyService, k.name)
+	if errors.Is(err, keyring.ErrNotFound) {
+		return nil
+	}
+	return err
+}

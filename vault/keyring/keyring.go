@@ -1,0 +1,129 @@
+// Package keyring keeps short texts in the keyring of the operating system: the Secret Service of a
+// Linux desktop, the Keychain of macOS, the Credential Manager of Windows.
+//
+// It speaks to them with go-keyring, the one library that does so on all three without cgo.
+package keyring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+var (
+	// ErrNotFound is what Get and Delete return for what the keyring does not hold.
+	ErrNotFound = errors.New("not in the keyring of the operating system")
+
+	// ErrUnavailable is what all errors wrap that say that there is no keyring to ask: its text tells
+	// what to do.
+	ErrUnavailable = errors.New("the keyring of the operating system can't be used")
+)
+
+// Wait is how long a call takes at most. A keyring that asks a person for its password takes longer:
+// the question stays, and once it is answered the next call goes through.
+const Wait = 5 * time.Second
+
+// abandoned is how many calls may be under way in one Ring. What go-keyring began can't be ended,
+// only left alone: more than these would pile up behind a keyring that hangs.
+const abandoned = 4
+
+// Ring is the keyring of the user of this process. Many goroutines may use one at once.
+type Ring struct {
+	slots chan struct{}
+}
+
+// New returns the keyring. Nothing is asked yet.
+func New() *Ring {
+	return &Ring{make(chan struct{}, abandoned)}
+}
+
+// Get returns the text that is kept under these names.
+func (r *Ring) Get(ctx context.Context, service, user string) (string, error) {
+	return r.ask(ctx, func() (string, error) { return keyring.Get(service, user) })
+}
+
+// Set keeps a text, in the place of another one of these names. An error does not say that it is not
+// kept: a keyring that answers late has it all the same.
+func (r *Ring) Set(ctx context.Context, service, user, text string) error {
+	_, err := r.ask(ctx, func() (string, error) { return "", keyring.Set(service, user, text) })
+	return err
+}
+
+// Delete removes a text.
+func (r *Ring) Delete(ctx context.Context, service, user string) error {
+	_, err := r.ask(ctx, func() (string, error) { return "", keyring.Delete(service, user) })
+	return err
+}
+
+// ask makes one call, and gives up on it when its time is over.
+func (r *Ring) ask(ctx context.Context, call func() (string, error)) (string, error) {
+	if err := reachable(); err != nil {
+		return "", err
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, Wait, errSlow)
+	defer stop()
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	type answer struct {
+		text string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer func() { <-r.slots }()
+		defer func() { // go-keyring trusts what it is sent
+			if fault := recover(); fault != nil {
+				answers <- answer{err: fmt.Errorf("it hung up: %v", fault)}
+			}
+		}()
+		text, err := call()
+		answers <- answer{text, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.text, explain(a.err)
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+const instead = "or keep secrets in a file, with the store sealed and vault rotate --identity file"
+
+var errSlow = fmt.Errorf("%w: it has not answered for %v; if it asks for its password, answer and try again, %s", ErrUnavailable, Wait, instead)
+
+// explain says what an error of the keyring means, as far as that can be known from its words.
+func explain(err error) error {
+	if err == nil || errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	has := func(words ...string) bool {
+		for _, w := range words {
+			if strings.Contains(strings.ToLower(err.Error()), w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case errors.Is(err, keyring.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, keyring.ErrSetDataTooBig):
+		return errors.New("it is too long for the keyring of this system: use the store sealed")
+	case has("failed to unlock", "islocked", "is locked", "dismissed", "prompter"):
+		return fmt.Errorf("%w: it is locked: unlock it in the desktop's keyring program, or with gnome-keyring-daemon --replace --unlock, %s", ErrUnavailable, instead)
+	case has("not provided by any .service", "serviceunknown", "has no owner", "activate", "exited with status"):
+		return fmt.Errorf("%w: no program offers it on the session bus: start one, such as gnome-keyring-daemon --unlock, %s", ErrUnavailable, instead)
+	case has("aliases/default", "no such object", "object does not exist"):
+		return fmt.Errorf("%w: it has no default collection: make one in the desktop's keyring program, %s", ErrUnavailable, instead)
+	case has("connect:", "dial unix", "connection refused", "closed by user", "eof", "authentication"):
+		return fmt.Errorf("%w: the session bus can't be reached (%v): log in to a session, or start one with dbus-run-session, %s", ErrUnavailable, err, instead)
+	}
+	return fmt.Errorf("%w: %v", ErrUnavailable, err)
+}

@@ -1,0 +1,138 @@
+// Package keyringtest starts a real Secret Service for tests: a session bus and a GNOME keyring, in
+// folders of their own. The user's own keyring is neither asked nor seen.
+package keyringtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Bus is a session bus that belongs to a test.
+type Bus struct {
+	Home   string // also of what the keyring keeps
+	daemon *exec.Cmd
+}
+
+// Start makes this process's environment that of a session with an empty, unlocked keyring, until
+// the test ends. It skips the test where the programs are missing, unless SANDBOXMCP_TEST_REQUIRE names
+// keyring.
+func Start(t testing.TB) *Bus {
+	t.Helper()
+	b := StartBus(t)
+	b.Unlock(t)
+	return b
+}
+
+// StartBus is Start without a keyring.
+func StartBus(t testing.TB) *Bus {
+	t.Helper()
+	for _, program := range []string{"dbus-daemon", "gnome-keyring-daemon"} {
+		if _, err := exec.LookPath(program); err == nil {
+			continue
+		}
+		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "keyring") {
+			t.Fatalf("%s is required by SANDBOXMCP_TEST_REQUIRE and is not here", program)
+		}
+		t.Skipf("needs %s", program)
+	}
+	home, err := os.MkdirTemp("", "keyring") // t.TempDir's names are too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	socket, conf := filepath.Join(home, "bus"), filepath.Join(home, "bus.conf")
+	setenv(t, map[string]string{
+		"HOME": home, "XDG_RUNTIME_DIR": home, "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home,
+		"DBUS_SESSION_BUS_ADDRESS": "unix:path=" + socket, "GNOME_KEYRING_CONTROL": "", "DISPLAY": "", "WAYLAND_DISPLAY": "",
+	})
+	if err := os.WriteFile(conf, []byte(strings.ReplaceAll(config, "SOCKET", socket)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, exec.Command("dbus-daemon", "--nofork", "--nopidfile", "--config-file="+conf))
+	until(t, "the bus", func() bool { _, err := os.Stat(socket); return err == nil })
+	return &Bus{Home: home}
+}
+
+// config is a bus that starts nothing by itself.
+const config = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>session</type>
+  <listen>unix:path=SOCKET</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow eavesdrop="true"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>
+`
+
+// Unlock starts the keyring, with its password: the first time that makes it.
+func (b *Bus) Unlock(t testing.TB) { b.run(t, "a test's "+"password", "--unlock") }
+
+// Lock starts the keyring without its password, in the place of the one that runs.
+func (b *Bus) Lock(t testing.TB) {
+	b.Stop(t)
+	b.run(t, "")
+}
+
+// Stop ends the keyring. The bus stays.
+func (b *Bus) Stop(t testing.TB) {
+	if b.daemon == nil {
+		return
+	}
+	b.daemon.Process.Kill()
+	b.daemon.Wait()
+	until(t, "the end of the keyring", func() bool { return !b.offered() })
+	b.daemon = nil
+}
+
+// Process is the running keyring.
+func (b *Bus) Process() *os.Process { return b.daemon.Process }
+
+func (b *Bus) run(t testing.TB, password string, args ...string) {
+	t.Helper()
+	b.daemon = exec.Command("gnome-keyring-daemon", append(args, "--foreground", "--components=secrets", "--control-directory="+b.Home)...)
+	b.daemon.Stdin = strings.NewReader(password)
+	start(t, b.daemon)
+	until(t, "the keyring", b.offered)
+}
+
+// offered says whether a program on the bus is the keyring.
+func (b *Bus) offered() bool {
+	out, err := exec.Command("dbus-send", "--session", "--print-reply", "--dest=org.freedesktop.DBus", "/",
+		"org.freedesktop.DBus.NameHasOwner", "string:org.freedesktop.secrets").Output()
+	return err == nil && strings.Contains(string(out), "true")
+}
+
+func start(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+}
+
+func setenv(t testing.TB, env map[string]string) {
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+}
+
+func until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come", what)
+		}
+	}
+}

@@ -1,0 +1,21 @@
+package keyring
+
+import (
+	"fmt"
+	"os"
+)
+
+// reachable returns an error where no session bus is known. The library would start one of its own
+// then, which nobody ends, and in which no keyring runs. The places are those in which it looks.
+func reachable() error {
+	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
+		return nil
+	}
+	for _, name := range []string{"bus", "dbus-session"} {
+		if _, err := os.Stat(fmt.Sprintf("/run/user/%d/%s", os.Getuid(), name)); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: there is no session bus (DBUS_SESSION_BUS_ADDRESS is not set): log in to a session, "+
+		"or start one with dbus-run-session, %s", ErrUnavailable, instead)
+}

@@ -1,0 +1,104 @@
+package vault
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+)
+
+// pages is memory for values: it is neither swapped nor written into core dumps, where the system
+// allows that. A process may lock little of its memory (RLIMIT_MEMLOCK), so values share pages. What
+// can't be had is done without, and a value is then in ordinary memory.
+//
+// Other copies there are: of what looks for a value in text, of the strings that Env returns, and for a
+// moment those that age, SQLite and the keyring make. No process that leases secrets writes a core
+// dump by itself, see noCore.
+//
+// A nil *pages has ordinary memory only. Many goroutines may use one at once.
+type pages struct {
+	mu     sync.Mutex
+	room   [len(slotSizes)][]*region // those with a free slot
+	mapped int                       // bytes
+	begun  bool
+}
+
+// slotSizes are the sizes of slots in bytes: of most tokens, and up to MaxValue.
+var slotSizes = [...]int{64, 256, 1 << 10, 4 << 10, 16 << 10, MaxValue}
+
+const (
+	regionSize = MaxValue // bytes: what one mapping costs, in time, is soon more than it holds
+	maxMapped  = 64 << 20 // bytes: a hundred secrets in each of a thousand sessions, and room
+)
+
+// region is one mapping, cut into slots of one size.
+type region struct {
+	memory []byte
+	class  int
+	free   []int // numbers of slots
+}
+
+// keep returns a copy of value, and what wipes it and gives its place back; after that nobody may look
+// at it any more. value is the caller's to wipe.
+func (p *pages) keep(value []byte) (kept []byte, release func()) {
+	if r, i := p.take(len(value)); r != nil {
+		size := slotSizes[r.class]
+		slot := r.memory[i*size : (i+1)*size : (i+1)*size]
+		return slot[:copy(slot, value)], sync.OnceFunc(func() {
+			clear(slot)
+			p.give(r, i)
+		})
+	}
+	kept = bytes.Clone(value)
+	return kept, func() { clear(kept) }
+}
+
+// take returns a free slot, or nil.
+func (p *pages) take(n int) (*region, int) {
+	class := slices.IndexFunc(slotSizes[:], func(size int) bool { return n <= size })
+	if p == nil || class < 0 {
+		return nil, 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun {
+		p.begun = true
+		noCore()
+	}
+	if len(p.room[class]) == 0 {
+		if p.mapped >= maxMapped {
+			return nil, 0
+		}
+		memory := mapPrivate(regionSize)
+		if memory == nil {
+			return nil, 0
+		}
+		p.mapped += regionSize
+		r := &region{memory: memory, class: class}
+		for i := range regionSize / slotSizes[class] {
+			r.free = append(r.free, i)
+		}
+		p.room[class] = append(p.room[class], r)
+	}
+	r := p.room[class][0]
+	i := r.free[len(r.free)-1]
+	r.free = r.free[:len(r.free)-1]
+	if len(r.free) == 0 {
+		p.room[class] = p.room[class][1:]
+	}
+	return r, i
+}
+
+// give takes a slot back. Of the mappings in which nothing is left, one of each size stays.
+func (p *pages) give(r *region, i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.free = append(r.free, i)
+	if len(r.free) == 1 {
+		p.room[r.class] = append(p.room[r.class], r)
+	}
+	if len(r.free) == regionSize/slotSizes[r.class] && len(p.room[r.class]) > 1 {
+		p.room[r.class] = slices.DeleteFunc(p.room[r.class], func(other *region) bool { return other == r })
+		p.mapped -= regionSize
+		unmap(r.memory)
+	}
+}

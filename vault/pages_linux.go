@@ -1,0 +1,29 @@
+package vault
+
+import "golang.org/x/sys/unix"
+
+// mapPrivate returns fresh memory, or nil if there is none. It is locked if RLIMIT_MEMLOCK leaves room.
+func mapPrivate(size int) []byte {
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil
+	}
+	_ = unix.Madvise(memory, unix.MADV_DONTDUMP)
+	_ = unix.Mlock(memory)
+	return memory
+}
+
+func unmap(memory []byte) { _ = unix.Munmap(memory) } // which unlocks it
+
+// noCore keeps this process, and what it starts, from writing core dumps: what holds values beside
+// these pages would be in them. An operator can raise the limit again, up to the hard one.
+//
+// PR_SET_DUMPABLE would be stronger, and is not for us: it gives our files in /proc to root, and then an
+// ordinary user can't write uid_map of the user namespaces that sandboxes are made of.
+func noCore() {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_CORE, &limit) == nil && limit.Cur > 0 {
+		limit.Cur = 0
+		_ = unix.Setrlimit(unix.RLIMIT_CORE, &limit)
+	}
+}

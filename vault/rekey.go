@@ -1,0 +1,166 @@
+package vault
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// nextKeyFile is where the new key is while all secrets are sealed anew for it.
+func (s *Sealed) nextKeyFile() string { return filepath.Join(s.dir, "vault.key.next") }
+
+// Rekey makes a new key in a place, InFile or InKeyring, or where the old one is if that is "", seals
+// all secrets for it, and destroys the old one. It returns the place, and how many secrets there are. It
+// is all or nothing: one secret that does not open, and nothing is changed.
+//
+// A process that is killed meanwhile leaves two keys, and the secrets sealed for one of them: they can be
+// read, and the next change to the vault removes the other key. The order makes it so:
+//
+//  1. vault.key.next, which holds the new key or names it;
+//  2. the new key, into the keyring if it goes there;
+//  3. the database, in one transaction;
+//  4. the old key, out of the keyring if it was there;
+//  5. vault.key.next becomes vault.key.
+func (s *Sealed) Rekey(ctx context.Context, place string) (at string, secrets int, err error) {
+	if place != "" && place != InFile && place != InKeyring {
+		return "", 0, fmt.Errorf("the key of the vault can be in a file or in the keyring, not in %.40q", place)
+	}
+	err = s.create(ctx)
+	if err == nil {
+		err = s.change(ctx, func(tx *sql.Tx) (err error) {
+			at, secrets, err = s.rekey(ctx, tx, place)
+			return err
+		})
+	}
+	left := s.change(context.WithoutCancel(ctx), func(*sql.Tx) error { return nil }) // settles
+	if err != nil {
+		return "", 0, fmt.Errorf("make a new key of the vault: %w", err)
+	}
+	if left != nil {
+		return at, secrets, fmt.Errorf("the secrets are sealed for a new key, but the old one could not be removed; the next change to the vault tries again: %w", left)
+	}
+	return at, secrets, nil
+}
+
+func (s *Sealed) rekey(ctx context.Context, tx *sql.Tx, place string) (at string, n int, err error) {
+	old, err := readKeyFile(s.keyFile())
+	if errors.Is(err, errNoKey) {
+		err = nil // then nothing may be sealed
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	place = cmp.Or(place, old.place())
+	rows, err := list(ctx, tx, "")
+	if err != nil {
+		return "", 0, err
+	}
+	id, err := newIdentity()
+	if err != nil {
+		return "", 0, err
+	}
+	if n, err = s.sealAll(ctx, tx, rows, id); err != nil {
+		return "", 0, err
+	}
+	k, err := s.prepareKey(ctx, id, place)
+	if err == nil {
+		err = s.tell(ctx, Change{Kind: Rekeyed, Place: place, Secrets: n})
+		if err != nil {
+			s.dropNext(ctx, k)
+		}
+	}
+	return place, n, err
+}
+
+// sealAll seals anew, in the transaction, what is sealed.
+func (s *Sealed) sealAll(ctx context.Context, tx *sql.Tx, rows []row, id identity) (n int, err error) {
+	open := s.opener(ctx)
+	for _, r := range rows {
+		if r.identity == inKeyring {
+			continue
+		}
+		e, value, err := open(r)
+		if err != nil {
+			return 0, fmt.Errorf("secret %s of namespace %s: %w", r.key, r.namespace, err)
+		}
+		r.sealed, err = id.seal(e, value)
+		clear(value)
+		if err != nil {
+			return 0, err
+		}
+		r.identity = id.name()
+		if err := put(ctx, tx, r); err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// prepareKey puts the new key beside the old one. If that fails, it is as if nothing had been done.
+func (s *Sealed) prepareKey(ctx context.Context, id identity, place string) (keyFile, error) {
+	k := keyFile{name: id.name()}
+	if place == InFile {
+		k.id = &id
+	}
+	if err := s.writeKeyFile(s.nextKeyFile(), k); err != nil {
+		return k, err
+	}
+	if there, err := readKeyFile(s.nextKeyFile()); err != nil || there.name != k.name {
+		return k, cmp.Or(err, fmt.Errorf("%q is there already, and some secrets are sealed for it: put a backup back, or delete those", s.nextKeyFile()))
+	}
+	if k.id != nil {
+		return k, nil
+	}
+	err := s.ring.Set(ctx, keyService, k.name, id.key().String())
+	if err == nil {
+		_, err = s.openKey(ctx, k) // a keyring that loses it would lose everything
+	}
+	if err != nil {
+		s.dropNext(ctx, k)
+	}
+	return k, err
+}
+
+// dropNext removes a new key that nothing is sealed for.
+func (s *Sealed) dropNext(ctx context.Context, k keyFile) error {
+	s.dropKey(context.WithoutCancel(ctx), k) // if the keyring keeps it, it opens nothing
+	return os.Remove(s.nextKeyFile())
+}
+
+// settle removes, with the database locked, one of the two keys that a process left which was making a
+// new one and is done, or was killed: the one that nothing is sealed for.
+func (s *Sealed) settle(ctx context.Context, tx *sql.Tx) error {
+	if err := s.dropFreshKey(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(s.nextKeyFile()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	next, err := readKeyFile(s.nextKeyFile())
+	if err != nil {
+		return err
+	}
+	total, others, err := count(ctx, tx, next.name)
+	switch {
+	case err != nil:
+		return err
+	case others == 0:
+		// What can't be removed from the keyring now opens nothing any more.
+		if old, err := readKeyFile(s.keyFile()); err == nil && old.name != next.name {
+			s.dropKey(ctx, old)
+		}
+		if err := os.Rename(s.nextKeyFile(), s.keyFile()); err != nil {
+			return err
+		}
+		return syncFolder(s.dir)
+	case others == total:
+		return s.dropNext(ctx, next)
+	}
+	return nil // somebody changed the database: deleting may put it right, and all that needs a key fails
+}

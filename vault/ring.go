@@ -1,0 +1,133 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
+)
+
+// What secrets are called in the keyring: everybody may put one there, under these names.
+const service = "sandboxmcp"
+
+func userOf(namespace, key string) string { return namespace + "/" + key } // neither holds a slash
+
+// inKeyring is in the place of a key's name in the row of a secret whose value is in the keyring.
+const inKeyring = "keyring"
+
+// itemMark begins what Sealed keeps in the keyring. After it comes the same content as in a sealed row: whoever
+// wants to bind a secret anew needs the keyring for it.
+const itemMark = "sandboxmcp secret 1 "
+
+var errByHand = errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was: " +
+	"add it again with --replace, or delete it and put it there once more")
+
+// Keyring returns the store that lends what the keyring of the operating system holds. What was put there
+// with Add is lent as it was bound, as long as the folder's vault.db lists it. What somebody put there by
+// hand, under the service sandboxmcp and the user NAMESPACE/KEY, is bound to nothing.
+func Keyring(dir string) Store { return ringStore{NewSealed(dir, nil)} }
+
+type ringStore struct{ *Sealed }
+
+// Get fails where there is no keyring to ask: what comes after it in the vault might hold another secret of
+// the name.
+func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
+	r, err := s.row(ctx, namespace, key)
+	listed := err == nil && r.identity == inKeyring
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, Binding{}, err
+	}
+	if listed {
+		e, value, err := s.fromKeyring(ctx, r)
+		return value, e.Binding, err
+	}
+	text, err := s.ring.Get(ctx, service, userOf(namespace, key))
+	switch {
+	case errors.Is(err, keyring.ErrNotFound):
+		return nil, Binding{}, ErrNotFound
+	case err != nil:
+		return nil, Binding{}, err
+	case strings.HasPrefix(text, itemMark): // of another folder, or left by a process that was killed
+		return nil, Binding{}, ErrNotFound
+	}
+	value := []byte(text)
+	if line, cut := bytes.CutSuffix(value, []byte("\n")); cut { // echo(1) put it there
+		value = bytes.TrimSuffix(line, []byte("\r"))
+	}
+	return value, Binding{}, nil
+}
+
+func (ringStore) remedy(namespace, key string) string {
+	return fmt.Sprintf("put it into the keyring with sandboxmcp vault add %s --namespace %s --store keyring", key, namespace)
+}
+
+// fromKeyring returns the secret that a row says is in the keyring.
+func (s *Sealed) fromKeyring(ctx context.Context, r row) (Entry, []byte, error) {
+	text, err := s.ring.Get(ctx, service, userOf(r.namespace, r.key))
+	if errors.Is(err, keyring.ErrNotFound) {
+		return Entry{}, nil, fmt.Errorf("it is %w any more: add it again with --replace, or delete it", err)
+	}
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	packed, ours := strings.CutPrefix(text, itemMark)
+	if !ours {
+		return Entry{}, nil, errByHand
+	}
+	e, value, err := unpack([]byte(packed), r)
+	e.Store = InKeyring
+	return e, value, err
+}
+
+// toKeyring puts a secret into the keyring, after the change was told. It does not take the place of
+// what is there already, unless replace says so.
+func (s *Sealed) toKeyring(ctx context.Context, c Change, value []byte, replace bool) error {
+	at := userOf(c.Namespace, c.Key)
+	switch _, err := s.ring.Get(ctx, service, at); {
+	case err == nil && !replace:
+		return fmt.Errorf("%w: the keyring holds one, from another folder or put there by hand", ErrExists)
+	case err != nil && !errors.Is(err, keyring.ErrNotFound):
+		return err
+	}
+	packed, err := pack(c.Entry, value)
+	if err != nil {
+		return err
+	}
+	defer clear(packed)
+	if err := s.tell(ctx, c); err != nil {
+		return err
+	}
+	return s.ring.Set(ctx, service, at, itemMark+string(packed))
+}
+
+// forget removes a secret from the keyring, if it is there and ours.
+func (s *Sealed) forget(ctx context.Context, namespace, key string) error {
+	at := userOf(namespace, key)
+	text, err := s.ring.Get(ctx, service, at)
+	if err == nil && strings.HasPrefix(text, itemMark) {
+		err = s.ring.Delete(ctx, service, at)
+	}
+	if errors.Is(err, keyring.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// pack returns a secret as it is sealed, or kept in the keyring.
+func pack(e Entry, value []byte) ([]byte, error) {
+	return json.Marshal(content{e.Namespace, e.Key, e.Hosts, e.Require, e.Body, e.Added, value})
+}
+
+// unpack returns what pack made of a secret, if it was the secret that a row is called after.
+func unpack(text []byte, r row) (Entry, []byte, error) {
+	var c content
+	if err := json.Unmarshal(text, &c); err != nil || c.Namespace != r.namespace || c.Key != r.key {
+		clear(c.Value)
+		return Entry{}, nil, errDamaged
+	}
+	return Entry{c.Namespace, c.Key, Binding{c.Hosts, c.Require, c.Body}, c.Added, InSealed}, c.Value, nil
+}
