@@ -11,11 +11,14 @@
 //	GET  /v1/stats           figures
 //	GET  /v1/approvals       {"approvals": [approval.Question...]}, those that wait for an answer
 //	GET  /v1/grants          {"grants": [Grant...]}, the approvals that hold
+//	GET  /v1/events          a stream of event.Event and [Notice], one JSON object a line
 //	POST /v1/approvals/{id}  {"allow": bool, "reason": text, "scope": "run", "session" or "time", "seconds": n}
 //	                         answered with an [Outcome]
 //
 // Only "allow" must be there. A no to an approval that holds takes it back; scope and seconds are of a
-// yes, and say less than what was asked for or what was asked for: never more. An error is
+// yes, and say less than what was asked for or what was asked for: never more. Events can be asked for
+// by namespace, kind (more than once) and since, the number of the last one seen; the stream begins with
+// those that the server remembers, and goes on until either side ends it, or with follow=false not at all. An error is
 // {"error": text}, with the status 400 for what can't be understood or was not asked for, 404 where
 // nobody waits for the answer, and 409 where there is one.
 package control

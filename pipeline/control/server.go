@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
 // Config is what a server shows.
@@ -26,6 +27,7 @@ type Config struct {
 	Sessions  func() any // what can be written as JSON; so Stats
 	Stats     func() any
 	Approvals *approval.Broker
+	Events    *event.Bus   // nil: there are none to listen to
 	Log       *slog.Logger // nil says nothing
 }
 
@@ -42,10 +44,11 @@ const (
 
 // Listener answers on a control socket.
 type Listener struct {
-	c      Config
-	socket *socket
-	http   http.Server
-	ended  chan struct{}
+	c       Config
+	socket  *socket
+	http    http.Server
+	ended   chan struct{}
+	streams streams
 }
 
 // Listen begins to answer. It returns errors.ErrUnsupported where the kernel does not say who
@@ -58,9 +61,9 @@ func Listen(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the command line in %q: %w", c.Dir, err)
 	}
-	l := &Listener{c: c, socket: s, ended: make(chan struct{})}
+	l := &Listener{c: c, socket: s, ended: make(chan struct{}), streams: streams{over: make(chan struct{})}}
 	l.http = http.Server{
-		Handler:           http.TimeoutHandler(l.routes(), workTime, `{"error":"the server is too busy to answer"}`),
+		Handler:           l.handler(),
 		ReadHeaderTimeout: readTime,
 		ReadTimeout:       readTime,
 		WriteTimeout:      writeTime,
@@ -78,9 +81,10 @@ func Listen(c Config) (*Listener, error) {
 	return l, nil
 }
 
-// Close removes the socket, and gives answers that are under way a moment.
+// Close removes the socket, ends the streams, and gives answers that are under way a moment.
 func (l *Listener) Close() error {
 	l.socket.remove()
+	l.streams.end()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := l.http.Shutdown(ctx)
@@ -88,7 +92,16 @@ func (l *Listener) Close() error {
 		err = l.http.Close()
 	}
 	<-l.ended
+	l.streams.all.Wait()
 	return err
+}
+
+// handler gives all answers a limited time, other than the streams.
+func (l *Listener) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", http.TimeoutHandler(l.routes(), workTime, `{"error":"the server is too busy to answer"}`))
+	mux.HandleFunc("GET /v1/events", l.events)
+	return mux
 }
 
 func (l *Listener) routes() http.Handler {

@@ -1,88 +1,131 @@
 package event
 
 import (
-	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// All, given to [Bus.Subscribe], stands for every namespace. No namespace has this name.
+// All, as a namespace to listen to, stands for every one. No namespace has this name.
 const All = "*"
 
 // maxBuffer bounds the memory that one subscription can ask for.
 const maxBuffer = 1 << 16
 
-// Bus hands events to whoever listens. All methods may be called concurrently, also after Close.
-// A nil Bus has no listeners.
+// Bus hands events to whoever listens, and remembers the last 1,000 (less, where they are large: 4
+// MiB). All methods may be called concurrently, also after Close. A nil Bus has no listeners.
 type Bus struct {
-	mu      sync.RWMutex // held for reading while an event is handed out: channels close under the lock
-	subs    map[*subscription]struct{}
+	mu      sync.Mutex // held while an event is handed out, so that all see the same order
+	seq     uint64
+	last    ring
+	subs    map[*Subscription]struct{}
 	closed  bool
 	dropped atomic.Uint64
 }
 
-type subscription struct {
-	namespace string
-	events    chan Event
+// Filter says which events somebody wants.
+type Filter struct {
+	Namespace string   // or All
+	Kinds     []string // names of events; nil is all
+}
+
+func (f Filter) wants(e Event) bool {
+	return (f.Namespace == All || f.Namespace == e.Namespace) && (f.Kinds == nil || slices.Contains(f.Kinds, e.Name))
+}
+
+// Subscription is one listener's. What its buffer has no room for, it misses.
+type Subscription struct {
+	bus    *Bus
+	filter Filter
+	events chan Event
+	missed atomic.Uint64
+}
+
+// Events returns the events from the subscription's beginning on, in the order of their numbers.
+// The channel is closed by Cancel and by [Bus.Close]; what was buffered by then can still be read.
+func (s *Subscription) Events() <-chan Event { return s.events }
+
+// Missed returns how many events that it wanted this subscription has missed so far.
+func (s *Subscription) Missed() uint64 { return s.missed.Load() }
+
+// Cancel ends the subscription. It may be called any number of times.
+func (s *Subscription) Cancel() {
+	if s.bus != nil {
+		s.bus.remove(s)
+	}
 }
 
 // NewBus returns a bus without listeners.
 func NewBus() *Bus {
-	return &Bus{subs: map[*subscription]struct{}{}}
+	return &Bus{subs: map[*Subscription]struct{}{}}
 }
 
-// Publish hands e to the listeners of its namespace, and to those of all. It never waits for them:
-// a listener whose buffer is full misses e, and that is counted. Events that one goroutine
-// publishes arrive in their order.
+// Publish gives e its number, and hands it to those who want it. It never waits for them: a listener
+// whose buffer is full misses e, and that is counted. Events that one goroutine publishes arrive in
+// their order.
 func (b *Bus) Publish(e Event) {
 	if b == nil {
-		return
-	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	if len(b.subs) == 0 {
 		return
 	}
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	e.Data = maps.Clone(e.Data) // the publisher may go on using its own
+	var size int
+	e.Data, size = bounded(e.Data) // the publisher may go on using its own
+	size += perName + len(e.Run) + len(e.Namespace)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	b.seq++
+	e.Seq = b.seq
+	b.last.add(e, size)
 	for s := range b.subs {
-		if s.namespace != All && s.namespace != e.Namespace {
+		if !s.filter.wants(e) {
 			continue
 		}
 		select {
 		case s.events <- e:
 		default:
+			s.missed.Add(1)
 			b.dropped.Add(1)
 		}
 	}
 }
 
-// Subscribe returns the events of one namespace (or [All]) from now on, with room for buffer of
-// them (1 to 65,536) that were not yet read. The channel is closed by cancel, which may be called
-// any number of times, or by [Bus.Close]. Events that were buffered by then can still be read.
-func (b *Bus) Subscribe(namespace string, buffer int) (events <-chan Event, cancel func()) {
-	s := &subscription{namespace: namespace, events: make(chan Event, min(max(buffer, 1), maxBuffer))}
-	if b == nil || !b.add(s) {
+// Listen returns the remembered events after number since that f wants, and those from now on, with
+// room for buffer of them (1 to 65,536) that were not yet read: none is in both, and none between.
+// forgotten is how many events after since, of whatever kind and namespace, are not remembered any
+// more. A number that the bus has not reached is another bus's, and counts as 0.
+func (b *Bus) Listen(f Filter, buffer int, since uint64) (s *Subscription, before []Event, forgotten uint64) {
+	s = &Subscription{bus: b, filter: f, events: make(chan Event, min(max(buffer, 1), maxBuffer))}
+	if b == nil {
 		close(s.events)
-		return s.events, func() {}
+		return s, nil, 0
 	}
-	return s.events, func() { b.remove(s) }
-}
-
-func (b *Bus) add(s *subscription) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return false
+	if since > b.seq {
+		since = 0
 	}
-	b.subs[s] = struct{}{}
-	return true
+	before, forgotten = b.last.since(since, f)
+	if b.closed {
+		close(s.events)
+	} else {
+		b.subs[s] = struct{}{}
+	}
+	return s, before, forgotten
 }
 
-func (b *Bus) remove(s *subscription) {
+// Subscribe is Listen without what was before, for the events of one namespace (or [All]).
+func (b *Bus) Subscribe(namespace string, buffer int) (events <-chan Event, cancel func()) {
+	s, _, _ := b.Listen(Filter{Namespace: namespace}, buffer, 0)
+	return s.Events(), s.Cancel
+}
+
+func (b *Bus) remove(s *Subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, there := b.subs[s]; there {

@@ -24,22 +24,27 @@ const (
 	QueueBackpressure  = "queue.backpressure" // a request has to wait, or was turned away
 )
 
-// Names returns all event names, in the order of a run's life.
-func Names() []string {
-	return []string{
-		ExecutionStarted, ExecutionCompleted, ExecutionFailed, ExecutionTimeout,
-		SessionCreated, SessionKilled, PackageInstalled,
-		EgressRequested, EgressApproved, EgressDenied,
-		VaultAccessed, ResourceExceeded, ArtifactSigned, QueueBackpressure,
-	}
+// names is in the order of a run's life.
+var names = [...]string{
+	ExecutionStarted, ExecutionCompleted, ExecutionFailed, ExecutionTimeout,
+	SessionCreated, SessionKilled, PackageInstalled,
+	EgressRequested, EgressApproved, EgressDenied,
+	VaultAccessed, ResourceExceeded, ArtifactSigned, QueueBackpressure,
 }
+
+// Names returns all event names, in the order of a run's life.
+func Names() []string { return append([]string(nil), names[:]...) }
 
 // Event is one thing that happened. Secrets have been taken out before it is published.
 type Event struct {
-	Name      string
-	Time      time.Time // set by Publish when zero
-	Run       string    // id of the run or session, "" when it concerns neither
-	Namespace string
+	// Seq is its number on its bus, from 1 on without a gap. Who sees all namespaces and all kinds
+	// sees by it what was missed.
+	Seq       uint64    `json:"seq"`
+	Time      time.Time `json:"time"` // set by Publish when zero
+	Name      string    `json:"name"`
+	Run       string    `json:"run,omitempty"` // id of the run, session or question, "" when it concerns none
+	Namespace string    `json:"namespace,omitempty"`
 	// Data holds details that can be written as JSON. Listeners share it, and must not change it.
-	Data map[string]any
+	// What would make the event too large is not in it, and named under "left_out".
+	Data map[string]any `json:"data,omitempty"`
 }

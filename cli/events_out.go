@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event/otlp"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event/webhook"
+)
+
+// teller tells somebody outside of events, until it is closed.
+type teller interface{ Close() }
+
+// tell begins to tell those outside whom the configuration names. What is wrong with how they are named
+// is an error: who waits for events must not take a typing error for silence.
+func (p *parts) tell(cfg config.Config, log *slog.Logger) error {
+	hint := "sandboxmcp config shows where it is set"
+	if e := cfg.Events; e.Webhook != "" {
+		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: hookSecret(cfg), Bus: p.bus, Log: log, Version: version().Version})
+		if err != nil {
+			return usage(hint, "events.webhook: %v", err)
+		}
+		p.tellers = append(p.tellers, w)
+	}
+	if cfg.Events.OTLP == "" {
+		return nil
+	}
+	o, err := otlp.Start(otlp.Config{URL: cfg.Events.OTLP, Sessions: p.living, Bus: p.bus, Log: log, Version: version().Version})
+	if err != nil {
+		return usage(hint, "events.otlp: %v", err)
+	}
+	p.tellers = append(p.tellers, o)
+	return nil
+}
+
+// living is how many sessions there are just now.
+func (p *parts) living() (n int) {
+	for _, info := range p.pipeline.Sessions("") {
+		if info.State != "dead" {
+			n++
+		}
+	}
+	return n
+}
+
+// hookSecret reads what the webhook is signed with from the vault; nil signs nothing. A secret that is
+// bound to hosts does as well: no program ever has it.
+func hookSecret(cfg config.Config) func() ([]byte, error) {
+	namespace, key, named := strings.Cut(cfg.Events.WebhookSecret, "/")
+	if !named {
+		return nil
+	}
+	secrets := stores(cfg)
+	return func() ([]byte, error) {
+		lease, err := secrets.Lease(context.Background(), namespace, []string{key})
+		if err != nil {
+			return nil, err
+		}
+		defer lease.Close()
+		for _, b := range lease.Bound() {
+			return []byte(b.Value()), nil
+		}
+		for _, kv := range lease.Env() {
+			_, value, _ := strings.Cut(kv, "=")
+			return []byte(value), nil
+		}
+		return nil, fmt.Errorf("there is no secret %s in the namespace %s", key, namespace)
+	}
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// busServer answers like a server, whose events are the bus's.
+func busServer(t *testing.T, pid int) (*event.Bus, *control.Listener) {
+	t.Helper()
+	bus := event.NewBus()
+	l, err := control.Listen(control.Config{Dir: control.Dir(os.Getenv("XDG_RUNTIME_DIR"), ""), Server: control.Server{PID: pid}, Events: bus})
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("no control socket on this system")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return bus, l
+}
+
+// events runs the command with these words, until ctx ends.
+func events(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	app := p.app()
+	app.Commands = []*cli.Command{p.eventsCommand()}
+	line, err := parse(app, append([]string{"sandboxmcp", "events"}, args...))
+	if err == nil {
+		err = app.RunContext(ctx, line)
+	}
+	return p.exit(err), out.String(), errs.String()
+}
+
+func TestEvents(t *testing.T) {
+	home(t)
+	if code, out, errs := events(t.Context()); code != 1 || out != "" || !strings.Contains(errs, "no server runs") || !strings.Contains(errs, "hint: sandboxmcp audit tail -f") {
+		t.Errorf("without a server: exit %d, %q, %q", code, out, errs)
+	}
+	bus, _ := busServer(t, 7)
+	for _, e := range []event.Event{
+		{Name: event.ExecutionCompleted, Namespace: "team", Run: "R1", Data: map[string]any{"language": "python", "name": "a.py", "ended": "exit", "exit_code": 3, "wall_ms": 1250.0}},
+		{Name: event.EgressDenied, Namespace: "other", Data: map[string]any{"name": "x\x1b[2Ja.example", "port": 443, "reason": "no\u202e\nexecution.completed"}},
+		{Name: event.VaultAccessed, Namespace: "team", Data: map[string]any{"secrets": []string{"A", "B"}}},
+		{Name: event.QueueBackpressure, Namespace: "team", Data: map[string]any{"busy": true}},
+		{Name: event.QueueBackpressure, Namespace: "team", Data: map[string]any{"waiting": 4}},
+		{Name: event.EgressRequested, Namespace: "team", Data: map[string]any{"what": "b.example"}},
+		{Name: event.ResourceExceeded, Namespace: "team", Data: map[string]any{"limit": "ram", "hit": []string{"ram", "disk"}}},
+		{Name: event.SessionKilled, Namespace: "team", Data: map[string]any{"language": "node", "why": "idle"}},
+	} {
+		bus.Publish(e)
+	}
+	code, out, errs := events(t.Context())
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if code != 0 || errs != "" || len(lines) != 8 || strings.ContainsAny(out, "\x1b\u202e") {
+		t.Fatalf("exit %d, %q, %d lines: %q", code, errs, len(lines), out)
+	}
+	for i, want := range []string{
+		"execution.completed   team        R1                          python a.py exit 3 in 1.25 s",
+		`egress.denied         other                                   x\x1b[2Ja.example:443 no\u202e\nexecution.completed`,
+		"A B", "turned away: the queue is full", "  4 wait", "  b.example", "limit of ram ram disk", "node idle",
+	} {
+		if !strings.HasSuffix(lines[i], want) {
+			t.Errorf("line %q, want %q", lines[i], want)
+		}
+	}
+	if _, out, _ := events(t.Context(), "--namespace", "other"); strings.Count(out, "\n") != 1 || !strings.Contains(out, "egress.denied") {
+		t.Errorf("one namespace: %q", out)
+	}
+	if _, out, _ := events(t.Context(), "--kind", "vault.accessed", "--kind=session.killed"); strings.Count(out, "\n") != 2 {
+		t.Errorf("two kinds: %q", out)
+	}
+	_, out, _ = events(t.Context(), "--json", "--kind", event.EgressDenied)
+	var e event.Event
+	if err := json.Unmarshal([]byte(out), &e); err != nil || e.Seq != 2 || e.Data["name"] != "x\x1b[2Ja.example" || strings.ContainsAny(out, "\x1b\u202e") || strings.Count(out, "\n") != 1 {
+		t.Errorf("%v: %q", err, out)
+	}
+}
+
+func TestEventsMistyped(t *testing.T) {
+	home(t)
+	for name, tt := range map[string]struct {
+		words []string
+		code  int
+		want  string
+	}{
+		"kind":   {[]string{"--kind", "egress.deny"}, 2, `there is no event "egress.deny" (did you mean "egress.denied"?)`},
+		"word":   {[]string{"egress.denied"}, 2, "no use for"},
+		"server": {[]string{"--server", "12"}, 1, "no server 12 runs"},
+	} {
+		if code, _, errs := events(t.Context(), tt.words...); code != tt.code || !strings.Contains(errs, tt.want) {
+			t.Errorf("%s: exit %d, %s", name, code, errs)
+		}
+	}
+}
+
+// TestEventsFollow ends quietly with a signal, and with a word with the server.
+func TestEventsFollow(t *testing.T) {
+	home(t)
+	bus, l := busServer(t, 7)
+	bus.Publish(event.Event{Name: event.SessionCreated})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a signal ends it just so
+	defer cancel()
+	time.AfterFunc(300*time.Millisecond, func() { bus.Publish(event.Event{Name: event.SessionKilled}) })
+	if code, out, errs := events(ctx, "-f"); code != 0 || errs != "" || strings.Count(out, "\n") != 2 || ctx.Err() == nil {
+		t.Errorf("exit %d, %q, %q, %v", code, out, errs, ctx.Err())
+	}
+	time.AfterFunc(300*time.Millisecond, func() { l.Close() })
+	if code, out, errs := events(t.Context(), "--follow"); code != 0 || !strings.Contains(errs, "the server has ended") || strings.Count(out, "\n") != 2 {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}

@@ -1,0 +1,299 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// seqs collects the numbers of a stream that ends.
+func seqs(t *testing.T, c *Client, q EventQuery) (all []uint64) {
+	t.Helper()
+	for line, err := range c.Events(t.Context(), q) {
+		must(t, err)
+		if line.Seq > 0 {
+			all = append(all, line.Seq)
+		}
+	}
+	return all
+}
+
+func TestEventsThatAreRemembered(t *testing.T) {
+	bus := event.NewBus()
+	c := connect(t, serve(t, Config{Events: bus}))
+	bus.Publish(event.Event{Name: event.EgressDenied, Namespace: "a", Run: "R1", Data: map[string]any{"name": "x.example", "port": 443}})
+	bus.Publish(event.Event{Name: event.VaultAccessed, Namespace: "b"})
+	bus.Publish(event.Event{Name: event.EgressDenied, Namespace: "b"})
+	for name, tt := range map[string]struct {
+		q    EventQuery
+		want []uint64
+	}{
+		"all":       {EventQuery{}, []uint64{1, 2, 3}},
+		"namespace": {EventQuery{Namespace: "b"}, []uint64{2, 3}},
+		"kind":      {EventQuery{Kinds: []string{event.EgressDenied}}, []uint64{1, 3}},
+		"kinds":     {EventQuery{Kinds: []string{event.EgressDenied, event.VaultAccessed}, Namespace: "b"}, []uint64{2, 3}},
+		"since":     {EventQuery{Since: 2}, []uint64{3}},
+		"nobody's":  {EventQuery{Namespace: "c"}, nil},
+	} {
+		if got := seqs(t, c, tt.q); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+	for line, err := range c.Events(t.Context(), EventQuery{Namespace: "a"}) {
+		must(t, err)
+		if line.Name != event.EgressDenied || line.Run != "R1" || fmt.Sprintf("%v %v", line.Data["name"], line.Data["port"]) != "x.example 443" || time.Since(line.Time) > time.Minute {
+			t.Errorf("got %+v", line)
+		}
+	}
+	for range 1200 {
+		bus.Publish(event.Event{Name: event.EgressDenied, Namespace: "a"})
+	}
+	for line, err := range c.Events(t.Context(), EventQuery{Since: 3}) {
+		must(t, err)
+		if line.Forgotten != 200 {
+			t.Errorf("first line %+v, want 200 forgotten", line)
+		}
+		break
+	}
+}
+
+func TestEventsThatCome(t *testing.T) {
+	bus := event.NewBus()
+	l := serve(t, Config{Events: bus})
+	c := connect(t, l)
+	bus.Publish(event.Event{Name: event.EgressDenied})
+	got := make(chan Line, 100)
+	ended := make(chan error, 1)
+	go func() {
+		var last error
+		for line, err := range c.Events(context.Background(), EventQuery{Follow: true}) {
+			if last = err; err == nil {
+				got <- line
+			}
+		}
+		ended <- last
+	}()
+	await := func(seq uint64) {
+		t.Helper()
+		select {
+		case line := <-got:
+			if line.Seq != seq {
+				t.Errorf("got number %d, want %d", line.Seq, seq)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("number %d does not come", seq)
+		}
+	}
+	await(1)
+	for range 3 {
+		bus.Publish(event.Event{Name: event.VaultAccessed})
+	}
+	await(2)
+	await(3)
+	await(4)
+	if !testing.Short() {
+		time.Sleep(writeTime + time.Second) // longer than any answer may take
+	}
+	bus.Publish(event.Event{Name: event.VaultAccessed})
+	await(5)
+	began := time.Now()
+	must(t, l.Close())
+	if took := time.Since(began); took > 900*time.Millisecond {
+		t.Errorf("Close took %v with a client that listens", took)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the client's end: %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the stream goes on after Close")
+	}
+}
+
+// TestEventsOfASlowClient has one that does not read: nothing waits for it, and it is told what it missed.
+func TestEventsOfASlowClient(t *testing.T) {
+	bus := event.NewBus()
+	l := serve(t, Config{Events: bus})
+	conn := mute(t, l, "/v1/events")
+	waitForStreams(t, l, 1)
+	const n = 6000
+	began := time.Now()
+	for range n {
+		bus.Publish(event.Event{Name: event.EgressDenied, Data: map[string]any{"x": strings.Repeat("x", 1000)}})
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("%d events took %v", n, took)
+	}
+	events, dropped := 0, uint64(0)
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(t, err)
+	for lines := bufio.NewScanner(resp.Body); uint64(events)+dropped < n && lines.Scan(); {
+		var line Line
+		must(t, json.Unmarshal(lines.Bytes(), &line))
+		if dropped += line.Dropped; line.Seq > 0 {
+			events++
+		}
+	}
+	if dropped == 0 || uint64(events)+dropped != n {
+		t.Errorf("%d events and %d dropped, want %d in all", events, dropped, n)
+	}
+}
+
+// mute asks without reading what comes.
+func mute(t *testing.T, l *Listener, path string) net.Conn {
+	t.Helper()
+	conn, err := dial(t.Context(), filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), ending))
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: server\r\n\r\n", path)
+	must(t, err)
+	return conn
+}
+
+func waitForStreams(t *testing.T, l *Listener, n int) {
+	t.Helper()
+	for range 500 {
+		l.streams.mu.Lock()
+		got := l.streams.n
+		l.streams.mu.Unlock()
+		if got == n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("there are not %d streams", n)
+}
+
+// TestStuckClients neither keep others out nor the server from ending.
+func TestStuckClients(t *testing.T) {
+	bus := event.NewBus()
+	before := runtime.NumGoroutine()
+	l := serve(t, Config{Events: bus})
+	c := connect(t, l)
+	for range maxStreams {
+		mute(t, l, "/v1/events")
+	}
+	waitForStreams(t, l, maxStreams)
+	for range 3000 {
+		bus.Publish(event.Event{Name: event.EgressDenied, Data: map[string]any{"x": strings.Repeat("x", 1000)}})
+	}
+	for _, err := range c.Events(t.Context(), EventQuery{Follow: true}) {
+		if err == nil || !strings.Contains(err.Error(), "16 clients listen already") {
+			t.Errorf("one more: %v", err)
+		}
+	}
+	if _, err := c.Grants(t.Context()); err != nil {
+		t.Errorf("another request: %v", err)
+	}
+	began := time.Now()
+	must(t, l.Close())
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	c.Close()
+	for range 100 {
+		if runtime.NumGoroutine() <= before+2 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, before there were %d", runtime.NumGoroutine(), before)
+}
+
+// TestClientsThatGo leave no stream behind.
+func TestClientsThatGo(t *testing.T) {
+	bus := event.NewBus()
+	l := serve(t, Config{Events: bus})
+	c := connect(t, l)
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		bus.Publish(event.Event{Name: event.EgressDenied})
+		for _, err := range c.Events(ctx, EventQuery{Follow: true}) {
+			if err != nil {
+				t.Errorf("got %v", err)
+			}
+			cancel()
+		}
+		cancel()
+	}
+	for range 50 {
+		mute(t, l, "/v1/events").Close()
+	}
+	waitForStreams(t, l, 0)
+}
+
+func TestEventsAreRefused(t *testing.T) {
+	with := serve(t, Config{Events: event.NewBus()})
+	without := serve(t, Config{})
+	for name, tt := range map[string]struct {
+		l      *Listener
+		query  string
+		status int
+		want   string
+	}{
+		"none":           {without, "", 404, "has none"},
+		"kind":           {with, "kind=egress.deny", 400, "did you mean"},
+		"since":          {with, "since=-1", 400, "no event's number"},
+		"since twice":    {with, "since=1&since=2", 400, "more than once"},
+		"follow":         {with, "follow=no", 400, "neither true nor false"},
+		"another filter": {with, "run=x", 400, "no filter"},
+	} {
+		resp, err := http.ReadResponse(bufio.NewReader(mute(t, tt.l, "/v1/events?"+tt.query)), nil)
+		must(t, err)
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != tt.status || !strings.Contains(string(text), tt.want) {
+			t.Errorf("%s: %d %s %v", name, resp.StatusCode, text, err)
+		}
+	}
+}
+
+// FuzzLine reads what a server may say.
+func FuzzLine(f *testing.F) {
+	for _, s := range []string{`{"seq":1,"time":"2026-01-02T03:04:05Z","name":"egress.denied","data":{"port":443}}`, `{"dropped":3}`, `{}`, `[]`, "\xff", `{"seq":-1}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		line, err := readLine([]byte(text))
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(line); err != nil {
+			t.Errorf("%q: can't be written again: %v", text, err)
+		}
+	})
+}
+
+// FuzzQuery wants that each query that is taken means what it says.
+func FuzzQuery(f *testing.F) {
+	for _, s := range []string{"", "namespace=a&since=3", "kind=egress.denied&kind=vault.accessed", "follow=false", "since=x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := url.ParseQuery(text)
+		if err != nil {
+			return
+		}
+		q, err := readQuery(v)
+		if err != nil {
+			return
+		}
+		if again, err := readQuery(q.values()); err != nil || fmt.Sprint(again) != fmt.Sprint(q) {
+			t.Errorf("%q: %+v, and again %+v, %v", text, q, again, err)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+// Package otlp tells an OpenTelemetry collector of runs: a trace each, with a span for each stage, and
+// metrics. It is the place of go.opentelemetry.io/otel, whose SDK batches, retries and speaks the
+// protocol, OTLP over HTTP.
+//
+// It listens to events like everybody else, so nothing waits for it: what a slow or dead collector
+// does not take is dropped, whole traces at a time, and counted. Nothing of otel's global state is used.
+// Its exporters read their own variables, such as OTEL_EXPORTER_OTLP_HEADERS, only after Start.
+package otlp
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+)
+
+// Config says where to.
+type Config struct {
+	URL      string     // of the collector, such as http://localhost:4318; /v1/traces and /v1/metrics are below it
+	Sessions func() int // how many live just now; nil: that is not told
+	Bus      *event.Bus
+	Log      *slog.Logger   // nil says nothing
+	Roots    *x509.CertPool // that the collector's certificate is verified with; nil are the machine's
+	Version  string         // of sandboxmcp
+}
+
+const (
+	buffered = 4096                    // events that wait to be counted
+	patience = 4500 * time.Millisecond // for all of Close
+	answer   = 10 * time.Second        // for one request
+	scope    = "github.com/sandboxmcp/sandboxmcp"
+)
+
+// pace is how often something is sent.
+type pace struct{ traces, metrics time.Duration }
+
+var usual = pace{traces: 2 * time.Second, metrics: 30 * time.Second}
+
+// Exporter tells the collector until it is closed.
+type Exporter struct {
+	sub     *event.Subscription
+	traces  *traces
+	metrics *metrics
+	all     sync.WaitGroup
+	quit    func() // ends what is under way
+	closed  sync.Once
+	client  *http.Client
+	lost    atomic.Uint64 // traces
+}
+
+// Start begins to tell. Its errors are about c: that nobody answers is none.
+func Start(c Config) (*Exporter, error) { return start(c, usual) }
+
+func start(c Config, p pace) (*Exporter, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	to, err := url.Parse(c.URL)
+	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || to.User != nil || to.RawQuery != "" {
+		return nil, errors.New("the address of the OpenTelemetry collector is not one like http://localhost:4318")
+	}
+	ctx, quit := context.WithCancel(context.Background())
+	x := &Exporter{quit: quit, client: newClient(c.Roots)}
+	if err := x.open(ctx, c, p, strings.TrimSuffix(c.URL, "/")); err != nil {
+		quit()
+		return nil, fmt.Errorf("prepare for the OpenTelemetry collector: %w", err)
+	}
+	x.sub, _, _ = c.Bus.Listen(event.Filter{Namespace: event.All}, buffered, 0)
+	x.all.Go(func() {
+		for e := range x.sub.Events() {
+			x.metrics.count(e)
+			if isEnd(e.Name) && !x.traces.tell(e) {
+				x.lost.Add(1)
+			}
+		}
+	})
+	return x, nil
+}
+
+// open makes both ways out. quit, the end of ctx, ends what is under way on them.
+func (x *Exporter) open(ctx context.Context, c Config, p pace, base string) error {
+	retry := otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: 4 * time.Second, MaxElapsedTime: answer}
+	spans, err := otlptrace.New(ctx, otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(base+"/v1/traces"),
+		otlptracehttp.WithHTTPClient(x.client), otlptracehttp.WithRetry(retry)))
+	if err != nil {
+		return err
+	}
+	points, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(base+"/v1/metrics"),
+		otlpmetrichttp.WithHTTPClient(x.client), otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig(retry)))
+	if err != nil {
+		return err
+	}
+	who := resource.NewSchemaless(attribute.String("service.name", "sandboxmcp"), attribute.String("service.version", c.Version),
+		attribute.String("service.instance.id", rand.Text()))
+	x.traces = newTraces(who, &loggedSpans{SpanExporter: spans, quit: ctx, complaint: complaint{log: c.Log, about: "traces"}}, p.traces)
+	x.metrics, err = newMetrics(who, &loggedPoints{Exporter: points, quit: ctx, complaint: complaint{log: c.Log, about: "metrics"}}, p.metrics, source{
+		sessions: c.Sessions, events: c.Bus.Dropped, traces: x.Dropped,
+	})
+	return err
+}
+
+// newClient follows no redirects: what is told is for one address.
+func newClient(roots *x509.CertPool) *http.Client {
+	return &http.Client{
+		Timeout:       answer,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    answer / 2,
+			ForceAttemptHTTP2:      true,
+			MaxConnsPerHost:        4,
+			IdleConnTimeout:        time.Minute,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+	}
+}
+
+// Dropped returns how many runs have no trace at the collector, as far as we know.
+func (x *Exporter) Dropped() uint64 { return x.lost.Load() + x.traces.out.lost.Load() }
+
+// Close tells what there is, for at most five seconds. It may be called more than once.
+func (x *Exporter) Close() {
+	x.closed.Do(func() {
+		x.sub.Cancel()
+		x.all.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		var both sync.WaitGroup
+		both.Go(func() { _ = x.traces.provider.Shutdown(ctx) }) // what fails is in the log
+		both.Go(func() { _ = x.metrics.provider.Shutdown(ctx) })
+		both.Wait()
+		x.quit()
+		x.client.CloseIdleConnections()
+	})
+}
+
+// isEnd says whether an event of this name is a run's last.
+func isEnd(name string) bool {
+	return name == event.ExecutionCompleted || name == event.ExecutionFailed || name == event.ExecutionTimeout
+}

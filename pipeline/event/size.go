@@ -1,0 +1,117 @@
+package event
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// maxSize bounds one event, in bytes about as they are in memory: names that a program chose for a
+// thousand files must not fill the memory of whoever listens.
+const maxSize = 32 << 10
+
+// leftOut is the key under which Data names what was too much.
+const leftOut = "left_out"
+
+// bounded returns a copy of data, less its largest values where all of them together are too much,
+// and its size.
+func bounded(data map[string]any) (map[string]any, int) {
+	if data == nil {
+		return nil, 0
+	}
+	total := 0
+	for k, v := range data {
+		total += entry(k, v)
+	}
+	data = maps.Clone(data)
+	if total > maxSize {
+		total = shrink(data, total)
+	}
+	return data, total
+}
+
+// shrink takes values out of data, the largest first, until what stays is small enough, and names the
+// first of them.
+func shrink(data map[string]any, total int) int {
+	keys := slices.SortedFunc(maps.Keys(data), func(a, b string) int { return entry(b, data[b]) - entry(a, data[a]) })
+	total += maxGone * perName
+	gone := []string{}
+	for _, k := range keys {
+		if total <= maxSize {
+			break
+		}
+		total -= entry(k, data[k])
+		delete(data, k)
+		if len(gone) < maxGone && len(k) <= perName {
+			gone = append(gone, k)
+		}
+	}
+	data[leftOut] = gone
+	return total
+}
+
+// maxGone is how many of the values that were left out are named.
+const maxGone = 10
+
+// Bytes that a value takes beside its content, about.
+const (
+	perValue = 16
+	perName  = 64
+)
+
+// entry is about how many bytes a value of Data takes. Most are of few types, whose size takes no search.
+func entry(key string, value any) int {
+	total := perName + len(key)
+	switch v := value.(type) {
+	case string:
+		return total + perValue + len(v)
+	case []string:
+		for _, s := range v {
+			total += perValue + len(s)
+		}
+		return total
+	case bool, int, int64, float64:
+		return total + perValue
+	}
+	return total + size(reflect.ValueOf(value), 0)
+}
+
+// size is about how many bytes a value takes. What is nested deeper than anything that the pipeline
+// publishes counts as too much, so that a loop ends.
+func size(v reflect.Value, depth int) int {
+	if depth > 16 {
+		return maxSize + 1
+	}
+	total := perValue
+	switch v.Kind() {
+	case reflect.String:
+		total += v.Len()
+	case reflect.Slice, reflect.Array:
+		total += sizeOfList(v, depth)
+	case reflect.Map:
+		for k, e := range v.Seq2() {
+			total += perName + size(k, depth+1) + size(e, depth+1)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			total += size(v.Field(i), depth+1)
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			total += size(v.Elem(), depth+1)
+		}
+	}
+	return total
+}
+
+func sizeOfList(v reflect.Value, depth int) (total int) {
+	if v.Type().Elem().Kind() == reflect.Uint8 {
+		return v.Len()
+	}
+	for i := range v.Len() {
+		if total += size(v.Index(i), depth+1); total > maxSize {
+			break // it is too much, however much more there is
+		}
+	}
+	return total
+}

@@ -1,0 +1,81 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// keyAge is how long a secret is used before it is asked for again.
+const keyAge = time.Minute
+
+// leastKey is the least that the specification allows, in bytes.
+const leastKey = 24
+
+// key signs posts.
+type key struct {
+	source func() ([]byte, error)
+	mu     sync.Mutex
+	bytes  []byte
+	read   time.Time
+}
+
+// newKey returns nil where nothing is to be signed.
+func newKey(source func() ([]byte, error)) (*key, error) {
+	if source == nil {
+		return nil, nil
+	}
+	k := &key{source: source}
+	b, err := k.fetch()
+	k.bytes, k.read = b, time.Now()
+	return k, err
+}
+
+// fetch reads the secret, as it is or as "whsec_" and base64.
+func (k *key) fetch() ([]byte, error) {
+	given, err := k.source()
+	if err != nil {
+		return nil, fmt.Errorf("the secret that the webhook is signed with: %w", err)
+	}
+	defer clear(given)
+	b := bytes.TrimSpace(given)
+	text, coded := bytes.CutPrefix(b, []byte("whsec_"))
+	if !coded {
+		b = bytes.Clone(b)
+	} else if b, err = base64.StdEncoding.AppendDecode(nil, text); err != nil {
+		return nil, errors.New("the secret that the webhook is signed with is not base64 after whsec_") // the error would quote it
+	}
+	if len(b) < leastKey {
+		return nil, fmt.Errorf("the secret that the webhook is signed with has %d bytes, and needs %d at least: whsec_ and the output of openssl rand -base64 32 make a good one", len(b), leastKey)
+	}
+	return b, nil
+}
+
+// current returns the secret. One that can't be read any more is used on.
+func (k *key) current() ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.read) < keyAge {
+		return k.bytes, nil
+	}
+	k.read = time.Now()
+	b, err := k.fetch()
+	if err == nil {
+		k.bytes = b
+	}
+	return k.bytes, err
+}
+
+// sign returns the webhook-signature of a message.
+func sign(key []byte, id string, at time.Time, body []byte) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
+	h.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
