@@ -43,7 +43,7 @@ var mayImport = []struct {
 	{"backends/kernel/...", []string{"backends", "backends/kernel/..."}},
 	{"backends/backendtest/...", []string{"backends", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
-	{"pipeline/...", []string{"validate", "vault", "egress", "egress/relay", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
+	{"pipeline/...", []string{"validate", "vault", "vault/tokens", "egress", "egress/relay", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "backends", "backends/kernel", "signer", "audit"}},
 	{"cli/config", nil},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},

@@ -72,7 +72,7 @@ func (r report) unsaved() string {
 	if r.result.ArtifactsFailed == "" {
 		return ""
 	}
-	return "the script ended, but its artifacts could not all be saved: " + r.result.ArtifactsFailed
+	return "the script ended, but its artifacts could not all be saved: " + visible(r.result.ArtifactsFailed)
 }
 
 // warnings are also about runs without an end: their output may have been shown already.
@@ -81,7 +81,7 @@ func (r report) warnings() {
 		return
 	}
 	for _, w := range r.result.Warnings {
-		r.say("warning: %s", w)
+		r.say("warning: %s", visible(w))
 	}
 }
 
@@ -104,15 +104,15 @@ func (r report) notes() {
 	}
 	for _, a := range res.Artifacts {
 		if a.Withheld != "" {
-			r.say("artifact %s is withheld: %s", visible(a.Name), a.Withheld)
+			r.say("artifact %s is withheld: %s", visible(a.Name), visible(a.Withheld))
 		}
 	}
 	if res.ArtifactsDropped > 0 {
-		r.say("%d artifacts were left out: %s", res.ArtifactsDropped, res.ArtifactsWhy)
+		r.say("%d artifacts were left out: %s", res.ArtifactsDropped, visible(res.ArtifactsWhy))
 	}
 	r.unreached()
 	for _, h := range res.Hints {
-		r.say("hint: %s", h)
+		r.say("hint: %s", visible(h))
 	}
 }
 

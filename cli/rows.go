@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/export"
 )
 
 // A rowWriter prints rows in one format. What was audited is not ours: nothing in it may reach a
@@ -23,75 +22,13 @@ type rowWriter interface {
 func newRowWriter(format string, w io.Writer, follow bool) (rowWriter, error) {
 	switch format {
 	case "table":
-		return &tableWriter{w: w}, nil
+		return &tableWriter{w: w, width: width(w)}, nil
 	case "json":
 		return &jsonWriter{w: w, lines: follow}, nil
 	case "csv":
-		return &csvWriter{w: csv.NewWriter(w)}, nil
+		return export.NewCSV(w, false), nil
 	}
 	return nil, usage("--format table, json or csv", "there is no format %q", format)
-}
-
-// tableWriter prints one line a row, for people. Columns have fixed widths, because rows are
-// printed as they come.
-type tableWriter struct {
-	w      io.Writer
-	headed bool
-}
-
-const tableLine = "%6s  %-19s  %-20s  %-10s  %-26s  %s\n"
-
-func (t *tableWriter) Row(r audit.Row) error {
-	if !t.headed {
-		t.headed = true
-		if _, err := fmt.Fprintf(t.w, tableLine, "ROW", "TIME", "KIND", "NAMESPACE", "RUN", "WHAT"); err != nil {
-			return err
-		}
-	}
-	_, err := fmt.Fprintf(t.w, tableLine, strconv.FormatInt(r.Seq, 10), r.Time.Local().Format(time.DateTime),
-		visible(r.Kind), visible(r.Namespace), visible(r.Run), visible(gist(r)))
-	return err
-}
-
-func (t *tableWriter) Close() error { return nil }
-
-// gist is what matters most in a row, on one line.
-func gist(r audit.Row) string {
-	var d struct {
-		Name     string   `json:"name"`
-		Ended    string   `json:"ended"`
-		ExitCode int      `json:"exit_code"`
-		Signal   string   `json:"signal"`
-		WallMS   float64  `json:"wall_ms"`
-		Reason   string   `json:"reason"`
-		Limit    string   `json:"limit"`
-		Secrets  []string `json:"secrets"`
-	}
-	if json.Unmarshal(r.Data, &d) != nil {
-		return ""
-	}
-	var words []string
-	if d.Name != "" {
-		words = append(words, d.Name)
-	}
-	switch {
-	case d.Reason != "":
-		words = append(words, d.Reason)
-	case d.Ended == "signal":
-		words = append(words, d.Signal)
-	case d.Ended == "exit":
-		words = append(words, fmt.Sprintf("exit %d", d.ExitCode))
-	case d.Ended != "":
-		words = append(words, d.Ended)
-	case d.Limit != "":
-		words = append(words, "limit of "+d.Limit)
-	case r.Kind == "vault.accessed":
-		words = append(words, d.Secrets...)
-	}
-	if d.WallMS > 0 {
-		words = append(words, fmt.Sprintf("in %.2f s", d.WallMS/1000))
-	}
-	return strings.Join(words, " ")
 }
 
 // jsonWriter prints a JSON array with a line for each row, or just the lines when there is no end.
@@ -102,7 +39,7 @@ type jsonWriter struct {
 }
 
 func (j *jsonWriter) Row(r audit.Row) error {
-	b, err := json.Marshal(r)
+	b, err := json.Marshal(export.Sound(r))
 	if err != nil {
 		return err
 	}
@@ -128,43 +65,6 @@ func (j *jsonWriter) Close() error {
 	}
 	_, err := io.WriteString(j.w, end)
 	return err
-}
-
-type csvWriter struct {
-	w      *csv.Writer
-	headed bool
-}
-
-func (c *csvWriter) Row(r audit.Row) error {
-	if err := c.head(); err != nil {
-		return err
-	}
-	record := []string{strconv.FormatInt(r.Seq, 10), r.Time.Format(time.RFC3339Nano), r.Kind, r.Run, r.Namespace,
-		string(visibleJSON(r.Data)), r.Prev, r.Hash}
-	for i := range record {
-		record[i] = visible(record[i])
-	}
-	if err := c.w.Write(record); err != nil {
-		return err
-	}
-	c.w.Flush() // whoever follows wants to see it now
-	return c.w.Error()
-}
-
-func (c *csvWriter) head() error {
-	if c.headed {
-		return nil
-	}
-	c.headed = true
-	return c.w.Write([]string{"seq", "time", "kind", "run", "namespace", "data", "prev", "hash"})
-}
-
-func (c *csvWriter) Close() error {
-	if err := c.head(); err != nil {
-		return err
-	}
-	c.w.Flush()
-	return c.w.Error()
 }
 
 // showRows prints rows in full: a heading, and below it each fact on a line of its own.

@@ -24,6 +24,9 @@ The script sees nothing of this machine but its interpreters and itself (with --
 those of an image), and no network but the names that --allow or the configuration lists. What it
 leaves in its working directory, /workspace, are its artifacts.
 
+What it writes goes through as it is to a file or a pipe. On a terminal, its colours and progress bars
+work, and other escape sequences are shown instead of obeyed; --raw lets them through, too.
+
 The exit code is the script's; 124 when its time was up, 137 when it was killed for its memory, 125
 when sandboxmcp refused or could not run it, for the reason that it then gives.
 
@@ -64,6 +67,7 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile: hardened, landlock, or one of the configuration"},
 		&cli.StringSliceFlag{Name: "require", Usage: "refuse to run it without the `LAYER`"},
 		&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
+		&cli.BoolFlag{Name: "raw", Usage: "let a terminal obey all that the script writes, not only colours: titles, the clipboard, the cursor"},
 		&cli.BoolFlag{Name: "quiet", Usage: "say nothing but the script's own output and errors"},
 	}
 }
@@ -72,7 +76,10 @@ func (p *program) run(c *cli.Context) error {
 	ctx, cancel := interruptible(c.Context)
 	defer cancel(nil)
 	stdout, stderr := &pipe{w: p.stdout, broken: cancel}, &pipe{w: p.stderr, broken: cancel}
-	res, err := p.execute(ctx, c, stdout, stderr)
+	screen := &filter{w: stdout, open: c.Bool("raw") || !isTerminal(p.stdout)}
+	beside := &filter{w: stderr, open: c.Bool("raw") || !isTerminal(p.stderr)}
+	res, err := p.execute(ctx, c, screen, beside)
+	_, _ = screen.Close(), beside.Close() // what goes wrong here shows below, too
 	if c.Bool("json") {
 		if err != nil && res.Refused == nil { // it did not get as far as the pipeline
 			f := asFailure(err)

@@ -51,6 +51,10 @@ func (p *program) serve(c *cli.Context) error {
 		return err
 	}
 	defer parts.Close()
+	if err := parts.tell(cfg, log); err != nil {
+		return err
+	}
+	defer parts.sealing(ctx, cfg.Audit.SealAfterDays, log)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.
 	if door, err := parts.answer(cfg, log); err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
@@ -78,6 +82,7 @@ func (p *parts) answer(cfg config.Config, log *slog.Logger) (*control.Listener, 
 		Sessions:  func() any { return p.pipeline.Sessions("") },
 		Stats:     func() any { return p.pipeline.Stats() },
 		Approvals: p.approvals,
+		Events:    p.bus,
 		Log:       log,
 	})
 }

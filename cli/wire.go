@@ -23,6 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -58,6 +59,7 @@ type parts struct {
 	shelf     *shelf.Shelf     // of a server
 	approvals *approval.Broker // of a server, or where people are asked
 	bus       *event.Bus       // likewise
+	tellers   []teller         // of a server: who is told outside
 }
 
 // purpose is what parts are wired for.
@@ -84,7 +86,11 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{log: openSoon(ctx, cfg.SQLitePath)}
+	keys, err := keysOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{log: openSoon(ctx, cfg, keys)}
 	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {
 		p.Close()
@@ -103,6 +109,11 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Caps:      bounds(cfg.Caps),
 		Egress:    out,
 		Approvals: p.approvals,
+		Keys:      keys,
+		Policy:    policy(cfg),
+		Version:   version().Version,
+		Unknown:   cfg.Redact.Unknown,
+		Capture:   pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
 		Artifacts: artifacts(cfg),
 		Sessions:  sessions(cfg),
 		Packages:  p.packages,
@@ -215,6 +226,11 @@ func (p *parts) Close() {
 	if p.shelf != nil {
 		p.shelf.Close()
 	}
+	var told sync.WaitGroup
+	for _, t := range p.tellers {
+		told.Go(t.Close)
+	}
+	told.Wait()
 	p.bus.Close()
 	var all sync.WaitGroup
 	for _, b := range p.backends {
@@ -240,6 +256,8 @@ func stores(cfg config.Config) *vault.Vault {
 			all = append(all, vault.Environment())
 		case "sealed":
 			all = append(all, vault.NewSealed(cfg.StateDir, nil))
+		case "keyring":
+			all = append(all, vault.Keyring(cfg.StateDir))
 		case "memory":
 			all = append(all, vault.NewMemory())
 		}
@@ -293,43 +311,53 @@ type openingLog struct {
 	err   error
 }
 
-func openSoon(ctx context.Context, path string) *openingLog {
+func openSoon(ctx context.Context, cfg config.Config, keys *signer.Keys) *openingLog {
 	l := &openingLog{ready: make(chan struct{})}
 	go func() {
 		defer close(l.ready)
-		l.log, l.err = audit.Open(ctx, path)
+		l.log, l.err = openSigned(ctx, cfg, keys)
 	}()
 	return l
 }
 
 // Append implements pipeline.Recorder.
 func (l *openingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
+	log, err := l.opened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return log.Append(ctx, entries...)
+}
+
+// opened waits for the log.
+func (l *openingLog) opened(ctx context.Context) (*audit.Log, error) {
 	select {
 	case <-l.ready:
+		return l.log, l.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if l.err != nil {
-		return nil, l.err
-	}
-	return l.log.Append(ctx, entries...)
 }
 
 // Rows implements mcp.Log.
 func (l *openingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
-		select {
-		case <-l.ready:
-		case <-ctx.Done():
-			yield(audit.Row{}, context.Cause(ctx))
+		log, err := l.opened(ctx)
+		if err != nil {
+			yield(audit.Row{}, err)
 			return
 		}
-		if l.err != nil {
-			yield(audit.Row{}, l.err)
-			return
-		}
-		l.log.Rows(ctx, f)(yield)
+		log.Rows(ctx, f)(yield)
 	}
+}
+
+// Receipt implements mcp.Log.
+func (l *openingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
+	log, err := l.opened(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return log.Receipt(ctx, run)
 }
 
 // Close closes the log, if it could be opened. It gives an opening that hangs a moment only.

@@ -24,6 +24,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -71,8 +72,12 @@ func wire(ctx context.Context, dir string) (cfg Config, end func(), err error) {
 	memory := vault.NewMemory()
 	memory.Set("default", "TEST_SECRET", []byte("correct-horse-battery-staple"))
 	broker := approval.New(approval.Config{Audit: log, Timeout: 5 * time.Second})
+	keys, err := signer.OpenKeys(filepath.Join(dir, "keys"), nil)
+	if err != nil {
+		return cfg, nil, err
+	}
 	p := pipeline.New(pipeline.Config{
-		Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Shelf: kept,
+		Keys: keys, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Shelf: kept,
 		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"), Terms: Terms(),
 	})
 	end = func() {

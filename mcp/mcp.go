@@ -40,6 +40,7 @@ type Config struct {
 // Log is the audit log, as far as it is read here.
 type Log interface {
 	Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error]
+	Receipt(ctx context.Context, run string) ([]byte, error)
 }
 
 // Server answers clients. Serve may be called several times, also at once.

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +36,10 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 		PeakMemory: res.PeakMemory, Layers: res.LayersInForce(),
 	}}
 	f := &all.outcome
+	if len(res.Receipt) > 0 {
+		sum := sha256.Sum256(res.Receipt)
+		f.Receipt = hex.EncodeToString(sum[:])
+	}
 	for _, h := range res.Hints {
 		f.Hints = append(f.Hints, forTools(h))
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,16 +13,17 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 const aboutArtifacts = `Fetches what runs left. Without name it lists the files and output of a run, or of all runs of a session; with name it returns ` +
-	`that file, or stdout or stderr: text and images inline, in parts if they are long, anything else as a resource.`
+	`that file, or stdout or stderr: text and images inline, in parts if they are long, anything else as a resource. Of each run there is also a signed receipt, "receipt.intoto.json".`
 
 func artifactsIn() form {
 	return form{
 		text("request_id", "The run that left it.").upTo(64),
 		sessionField("The session whose runs left it. One of request_id and session_id is needed."),
-		text("name", `The file's name as it is listed, or "stdout" or "stderr". Default: all are listed.`).upTo(4096),
+		text("name", `The file's name as it is listed, or "stdout", "stderr" or "receipt.intoto.json". Default: all are listed.`).upTo(4096),
 		integer("offset", "Bytes to leave out at its beginning.", 0, 1<<40).or(0),
 		integer("max_bytes", "The most bytes to return inline; next_offset tells where to read on.", 1, 1<<20).or(defaultInline),
 		namespaceField(),
@@ -53,7 +55,7 @@ type leftFacts struct {
 	Artifacts []artifactFacts `json:"artifacts,omitempty" about:"The files that it left."`
 }
 
-func (s *Server) getArtifacts(_ context.Context, c *call) (*answer, error) {
+func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
 	if s.cfg.Shelf == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true, Reason: "this server keeps no output and no artifacts",
 			Remedy: "print what you need, in parts if it is long"}
@@ -68,7 +70,7 @@ func (s *Server) getArtifacts(_ context.Context, c *call) (*answer, error) {
 	}
 	for _, r := range runs {
 		if part, ok := partName(r, name); ok {
-			return s.fetch(c, r, name, part)
+			return s.fetch(ctx, c, r, name, part)
 		}
 	}
 	return nil, missing(runs, name)
@@ -103,7 +105,7 @@ func (s *Server) runsOf(c *call) ([]shelf.Record, error) {
 
 // partName is under which name the shelf has it.
 func partName(r shelf.Record, name string) (string, bool) {
-	if name == "stdout" || name == "stderr" {
+	if name == "stdout" || name == "stderr" || name == signer.ReceiptName {
 		return name, true
 	}
 	for _, n := range []string{name, strings.TrimPrefix(name, "/workspace/"), strings.TrimPrefix(name, "./"), strings.TrimPrefix(name, "files/")} {
@@ -180,13 +182,29 @@ func listed(runs []shelf.Record) *answer {
 	return &answer{text: strings.Join(text, "\n"), facts: f}
 }
 
+// left reads what a run left, or its receipt.
+func (s *Server) left(ctx context.Context, r shelf.Record, stored string, offset, most int64) (shelf.Part, error) {
+	if stored != signer.ReceiptName {
+		return s.cfg.Shelf.Read(r.ID, stored, offset, most)
+	}
+	if s.cfg.Log == nil {
+		return shelf.Part{}, errors.New("this server can't read an audit log")
+	}
+	text, err := s.cfg.Log.Receipt(ctx, r.ID)
+	if err != nil {
+		return shelf.Part{}, err
+	}
+	from := min(offset, int64(len(text)))
+	return shelf.Part{Data: text[from:min(from+most, int64(len(text)))], Size: int64(len(text)), MIME: "application/json"}, nil
+}
+
 // fetch returns a part of a file.
-func (s *Server) fetch(c *call, r shelf.Record, name, stored string) (*answer, error) {
+func (s *Server) fetch(ctx context.Context, c *call, r shelf.Record, name, stored string) (*answer, error) {
 	offset, most := int64(c.number("offset")), int64(c.number("max_bytes"))
 	if most == 0 {
 		most = defaultInline
 	}
-	p, err := s.cfg.Shelf.Read(r.ID, stored, offset, most)
+	p, err := s.left(ctx, r, stored, offset, most)
 	if err != nil {
 		return nil, err
 	}
@@ -219,6 +237,10 @@ func (s *Server) fetch(c *call, r shelf.Record, name, stored string) (*answer, e
 		f.Next = 0
 	} else {
 		a.text += fmt.Sprintf("\n[%d bytes follow: call again with \"offset\": %d]", p.Size-f.Next, f.Next)
+	}
+	if stored == signer.ReceiptName {
+		f.URI = "" // it is in the log, and not among what is kept for a while
+		return a, nil
 	}
 	l := mcp.NewResourceLink(f.URI, readable(name), "left by run "+r.ID, p.MIME)
 	l.Size = &p.Size

@@ -80,6 +80,7 @@ type outcome struct {
 	TotalMS      float64          `json:"total_ms" about:"Milliseconds from request to result."`
 	QueueMS      float64          `json:"queue_ms" about:"Milliseconds that it waited for its turn."`
 	PeakMemory   int64            `json:"peak_memory_bytes" about:"The most memory that it had at once."`
+	Receipt      string           `json:"receipt_sha256,omitempty" about:"The SHA-256 of its signed receipt, which get_artifacts returns as receipt.intoto.json."`
 	Hints        []string         `json:"hints,omitempty" about:"What to do differently."`
 	Warnings     []string         `json:"warnings,omitempty" about:"What was not as it should be."`
 }

@@ -150,7 +150,7 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 	s.claim.Note(s.Env)
 	before := s.box.Usage()
 	out, err := s.claim.Run(ctx, kernel.Cell{
-		Code: string(s.code.Source), Env: slices.Concat(s.Env, s.leases.Env(s.Secrets)), Timeout: s.limits.Wall,
+		Code: string(s.code.Source), Env: s.cellEnv(), Timeout: s.limits.Wall,
 		Stdout: stdout, Stderr: stderr,
 		Display: func(b kernel.Bundle) {
 			if shown > maxShown {
@@ -186,6 +186,15 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 	after := s.box.Usage()
 	res.Wall, res.CPU, res.PeakMemory = out.Wall, max(0, after.CPU-before.CPU), after.Memory
 	return res, nil
+}
+
+// cellEnv are the variables that the cell brings, which stay in its session.
+func (s started) cellEnv() []string {
+	env := slices.Concat(s.Env, s.leases.Env(s.Secrets))
+	if len(env) > 0 {
+		env = append(env, s.outlet.Git(s.claim.Env())...)
+	}
+	return env
 }
 
 // ending puts a cell's end into the words that all runs share.

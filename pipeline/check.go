@@ -184,7 +184,10 @@ func invalid(err error) error {
 	e.err = err
 	for _, p := range bad.Problems {
 		if p.Line > 0 {
-			e.public = fmt.Sprintf("the code has %d problems, the first in line %d", len(bad.Problems), p.Line)
+			e.public = fmt.Sprintf("the code has 1 problem, in line %d", p.Line)
+			if n := len(bad.Problems); n > 1 {
+				e.public = fmt.Sprintf("the code has %d problems, the first in line %d", n, p.Line)
+			}
 			break
 		}
 	}

@@ -80,6 +80,9 @@ func (r *run) way(a armed) (way, error) {
 		return w, nil
 	}
 	within, err := egress.NewPolicy(a.Allow, e.Deny)
+	if err != nil && slices.ContainsFunc(a.Allow, func(name string) bool { return r.clean(name) != name }) {
+		return w, refuse(StageEgress, "a domain that was named has a secret in it", "name hosts like example.com") // which the error may have cut
+	}
 	if err != nil {
 		return w, refuse(StageEgress, err.Error(), "name hosts like example.com, *.example.com or example.com:5432")
 	}

@@ -25,6 +25,9 @@ func (r *run) redact(e ended) ended {
 	r.res.Stderr, r.res.StderrCut = e.stderr.kept()
 	r.res.Hints = r.p.hints(r.res, e)
 	r.scrub()
+	if text := r.unknown.warning(); text != "" {
+		r.warn(text)
+	}
 	return e
 }
 
@@ -53,7 +56,7 @@ func (r *run) scrub() {
 		}
 	}
 	if e := res.Error; e != nil {
-		e.Type, e.Message, e.Traceback = r.clean(e.Type), r.cleanCut(e.Message), r.cleanCut(e.Traceback)
+		e.Type, e.Message, e.Traceback = redactBrief(r.leases, e.Type), r.cleanCut(e.Message), r.cleanCut(e.Traceback)
 	}
 }
 
@@ -64,21 +67,24 @@ func (r *run) audit(ctx context.Context, e ended) (Result, error) {
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- e.Close() }()
-	r.noteEnd(e)
-	err := r.flush(ctx)
+	err := r.noteEnd(ctx, e)
+	if err == nil {
+		err = r.flush(ctx)
+	}
 	if closeErr := <-closed; closeErr != nil {
 		r.warn(r.clean("the sandbox could not be removed completely: " + closeErr.Error()))
 	}
 	if err != nil {
 		return r.withhold(e, err)
 	}
+	r.saveReceipt(e.Artifacts)
 	r.res.Timings.Total = time.Since(r.began).Microseconds()
 	r.p.tally.add(r.res)
 	r.shelve(ctx)
 	return r.res, nil
 }
 
-func (r *run) noteEnd(e ended) {
+func (r *run) noteEnd(ctx context.Context, e ended) error {
 	if limits := slices.Concat(r.res.Hit, []string{r.res.Limit}); strings.Join(limits, "") != "" {
 		r.note(event.ResourceExceeded, facts{"limit": r.res.Limit, "hit": r.res.Hit})
 	}
@@ -86,14 +92,14 @@ func (r *run) noteEnd(e ended) {
 		r.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": hashSums(r.res.Artifacts)})
 	}
 	r.captureOutput()
-	r.noteRun(endKind(r.res.Ended), r.outcome(e.inputs))
+	return r.noteOutcome(ctx, e.inputs)
 }
 
 // withhold is the way out for a run that ended and whose end can't be recorded: no row, no result,
 // and no artifacts either.
 func (r *run) withhold(e ended, err error) (Result, error) {
 	failed := &Error{Stage: StageAudit, err: err, Remedy: "see whether the disk is full and the database is in order: sandboxmcp audit verify",
-		Reason: r.clean("the program ended, but this can't be written to the audit log, so its result is withheld: " + err.Error())}
+		Reason: r.clean("the program ended, but this can't be signed and written to the audit log, so its result is withheld: " + err.Error())}
 	unsave(r.folder(e), r.res.Artifacts)
 	return r.bare(failed), failed
 }
@@ -115,8 +121,9 @@ func unsave(dir string, artifacts []Artifact) {
 
 // stop ends a run that has no outcome, and records why.
 func (r *run) stop(ctx context.Context, err error) (Result, error) {
+	defer r.learn(ctx)()
 	e := broke(StageBackend, err)
-	e.Reason, e.Remedy = r.clean(e.Reason), r.clean(e.Remedy)
+	e.Reason, e.Remedy = r.clean(r.unquoted(e.Reason)), r.clean(e.Remedy)
 	if ctx.Err() != nil && !e.Denied {
 		e.err = errors.Join(e.err, ctx.Err(), context.Cause(ctx))
 	}
@@ -141,6 +148,7 @@ func (r *run) noteStop(e *Error) {
 		reason = e.public
 	}
 	f := facts{"stage": e.Stage, "reason": long(reason)}
+	maps.Copy(f, r.times())
 	f.add("remedy", long(e.Remedy), len(e.Remedy))
 	f.add("layer", e.Layer, len(e.Layer))
 	if e.Denied {
@@ -160,8 +168,8 @@ func (r *run) bare(e *Error) Result {
 	}
 	r.scrub()
 	return Result{
-		ID: res.ID, Namespace: res.Namespace, Language: res.Language, Name: r.clean(res.Name),
-		Session: res.Session, Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
+		ID: res.ID, Namespace: res.Namespace, Language: r.clean(res.Language), Name: r.clean(res.Name),
+		Session: r.clean(res.Session), Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
 		Artifacts: []Artifact{}, Egress: res.Egress, Layers: []Layer{}, Timings: res.Timings, Warnings: res.Warnings,
 	}
 }

@@ -24,7 +24,8 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	}
 	e := ended{s, newStream(s.limits.Output, s.Stdout), newStream(s.limits.Output, s.Stderr)}
 	r.outputs = [2]*stream{e.stdout, e.stderr}
-	stdout, stderr := s.leases.Writer(e.stdout), s.leases.Writer(e.stderr)
+	out1, out2 := r.unknown.writer(e.stdout), r.unknown.writer(e.stderr)
+	stdout, stderr := s.leases.Writer(out1), s.leases.Writer(out2)
 	var out backends.Result
 	var err error
 	s.outlet.Enter(s.turn(r))
@@ -34,7 +35,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 		out, err = s.box.Exec(ctx, s.command, backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr})
 	}
 	r.leave(s.routed)
-	err = errors.Join(err, stdout.Close(), stderr.Close())
+	err = errors.Join(err, stdout.Close(), stderr.Close(), out1.Close(), out2.Close())
 	e.stdout.Close()
 	e.stderr.Close()
 	if err != nil {

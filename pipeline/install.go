@@ -71,7 +71,9 @@ func (r *run) install(ctx context.Context, q Install) error {
 	if r.res.Ended == backends.EndedOK {
 		r.noteRun(event.PackageInstalled, facts{"packages_installed": r.res.Packages, "layer_sha256": receipt.Layer})
 	}
-	r.noteRun(endKind(r.res.Ended), r.outcome(nil))
+	if err := r.noteOutcome(ctx, nil); err != nil {
+		return err
+	}
 	return r.flush(ctx)
 }
 

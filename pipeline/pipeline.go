@@ -20,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -31,6 +32,7 @@ type Pipeline struct {
 	jobs     jobs
 	tally    *tally
 	budget   *egress.Budget
+	policy   string // SHA-256 of cfg.Policy
 
 	analysers analysers
 }
@@ -51,6 +53,10 @@ type Config struct {
 	Egress    Egress
 	Approvals *approval.Broker // asks people; nil: nobody can be asked
 
+	Keys      *signer.Keys // sign a receipt of each run; nil signs none
+	Policy    []byte       // what the operator decided, which receipts name by its SHA-256
+	Version   string       // of the program, as receipts name it
+	Unknown   string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
 	Capture   Capture
 	Artifacts ArtifactPolicy
 	Protected []string // files and folders of ours that no program may write: the log, the configuration
@@ -120,7 +126,7 @@ func New(cfg Config) *Pipeline {
 	if cfg.Artifacts.MaxBytes <= 0 {
 		cfg.Artifacts.MaxBytes = DefaultArtifacts.MaxBytes
 	}
-	p := &Pipeline{cfg: cfg, tally: newTally(), budget: egress.NewBudget()}
+	p := &Pipeline{cfg: cfg, tally: newTally(), budget: egress.NewBudget(), policy: hash(cfg.Policy)}
 	cfg.Sessions.Ended = p.sessionEnded
 	p.sessions = session.NewKeeper(cfg.Sessions)
 	return p

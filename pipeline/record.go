@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -136,7 +137,7 @@ func (r *run) publish(name string, data map[string]any) {
 
 // publish tells the listeners, unless it is something that only the log holds.
 func (p *Pipeline) publish(name, run, namespace string, data map[string]any) {
-	if !slices.Contains(event.Names(), name) {
+	if !event.Known(name) {
 		return
 	}
 	p.cfg.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: run, Namespace: namespace, Data: data})
@@ -154,13 +155,16 @@ func (p *Pipeline) record(ctx context.Context, kind, run, namespace string, data
 // recordStart makes the run's start durable. Until then its program must not begin.
 func (r *run) recordStart(ctx context.Context) error {
 	r.noteRun(event.ExecutionStarted, nil)
-	err := r.flush(ctx)
+	err := r.canSign(ctx)
+	if err == nil {
+		err = r.flush(ctx)
+	}
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx) // then nothing was written
 	}
 	if err != nil {
 		return &Error{Stage: StageAudit, Denied: true, err: err,
-			Reason: r.clean("the run's start can't be written to the audit log, so it was not started: " + err.Error())}
+			Reason: r.clean("the run could not be recorded in the audit log, so it was not started: " + err.Error())}
 	}
 	r.started = true
 	return nil
@@ -193,12 +197,23 @@ func (r *run) outcome(inputs map[string]string) facts {
 	f.add("egress", listed(res.Egress), len(res.Egress))
 	f.add("egress_decisions", len(res.Egress), len(res.Egress))
 	f.add("missing_layers", res.missing(), len(res.missing()))
+	f.add("unknown_tokens", r.unknown.all(), len(r.unknown.all()))
 	f.add("artifact_list", r.listArtifacts(), len(res.Artifacts))
 	f.add("artifacts_sha256", hashSums(res.Artifacts), len(res.Artifacts))
 	// The script is among them, and named elsewhere.
 	f.add("inputs", len(inputs)-1, len(inputs)-1)
 	f.add("inputs_sha256", hashNames(inputs), len(inputs)-1)
+	maps.Copy(f, r.times())
 	return f
+}
+
+// times is when the run began, and how long its stages took so far, in microseconds; the record of its
+// end is still to come.
+func (r *run) times() facts {
+	t := r.res.Timings
+	return facts{"began": r.began.UTC().Format(time.RFC3339Nano), "timings_us": map[string]int64{
+		"validate": t.Validate, "queue": t.Queue, "vault": t.Vault, "egress": t.Egress, "start": t.Start, "exec": t.Exec, "sign": t.Sign,
+	}}
 }
 
 func (r Result) missing() []string {

@@ -52,6 +52,9 @@ type Result struct {
 	CPUMS      float64    `json:"cpu_ms"`      // user and system, of all of its processes
 	PeakMemory int64      `json:"peak_memory"` // bytes
 
+	// Receipt is a DSSE envelope that says all this, signed; see signer.Receipt.
+	Receipt json.RawMessage `json:"receipt,omitempty"`
+
 	Hints    []string `json:"hints,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -12,20 +12,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // A run is one request on its way: what is known of it, and what will be its result.
 type run struct {
-	p       *Pipeline
-	began   time.Time
-	res     Result
-	code    string        // SHA-256 of its code in hex
-	facts   facts         // what every row about the run says
-	leases  vault.Leases  // whose secrets must not be told
-	entries []audit.Entry // not yet in the log
-	started bool          // the log has the run's start
-	outputs [2]*stream    // stdout and stderr, once the program runs
+	p        *Pipeline
+	began    time.Time
+	res      Result
+	code     string          // SHA-256 of its code in hex
+	facts    facts           // what every row about the run says
+	leases   vault.Leases    // whose secrets must not be told
+	unknown  unknown         // what looks like other secrets
+	entries  []audit.Entry   // not yet in the log
+	started  bool            // the log has the run's start
+	envelope signer.Envelope // the run's receipt, once it has ended
+	outputs  [2]*stream      // stdout and stderr, once the program runs
 }
 
 func (p *Pipeline) begin(q *Request) *run {
@@ -33,7 +36,7 @@ func (p *Pipeline) begin(q *Request) *run {
 		q.ID = newID()
 	}
 	q.Namespace = orDefault(q.Namespace)
-	r := &run{p: p, began: time.Now(), code: hash(q.Code)}
+	r := &run{p: p, began: time.Now(), code: hash(q.Code), unknown: unknown{policy: p.cfg.Unknown}}
 	r.facts = q.facts(r.code)
 	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
 		Egress: []Decision{}, Layers: []Layer{}}
@@ -41,7 +44,7 @@ func (p *Pipeline) begin(q *Request) *run {
 }
 
 // clean takes the run's secrets out of a text.
-func (r *run) clean(text string) string { return r.leases.Redact(text) }
+func (r *run) clean(text string) string { return r.unknown.clean(r.leases.Redact(text)) }
 
 // newID goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
 func newID() string {

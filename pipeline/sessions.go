@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
@@ -238,22 +237,22 @@ func (p *Pipeline) variables(ctx context.Context, s *session.Session, state *ses
 	}
 	for _, v := range vars {
 		for _, text := range []*string{&v.Name, &v.Type, &v.Text, &v.Unit} {
-			*text = redactBrief(s, *text)
+			*text = redactBrief(s.Leases(), *text)
 		}
 		state.Variables = append(state.Variables, v)
 	}
 }
 
-// briefEnd is the length, in characters, from which on a kernel may have cut a text that describes a
+// briefEnd is the length, in bytes, from which on a kernel may have cut a name or a text that describes a
 // variable; it cuts nothing but the end.
 const briefEnd = 200
 
 // redactBrief takes secrets out of such a text, and what may be the beginning of one out of its end.
-func redactBrief(s *session.Session, text string) string {
-	if utf8.RuneCountInString(text) < briefEnd {
-		return s.Redact(text)
+func redactBrief(leases vault.Leases, text string) string {
+	if len(text) < briefEnd {
+		return leases.Redact(text)
 	}
-	return s.Leases().RedactCut(text)
+	return leases.RedactCut(text)
 }
 
 // Bridge is a value on its way into a session: from Value, or from the variable Key of From.

@@ -22,7 +22,7 @@ func (r *run) shelve(ctx context.Context) {
 		return
 	}
 	res := r.res
-	res.Stdout, res.Stderr = "", ""
+	res.Stdout, res.Stderr, res.Receipt = "", "", nil // the log has the receipt
 	text, err := json.Marshal(res)
 	if err == nil {
 		k := shelf.Record{

@@ -36,6 +36,12 @@ cut <- function(text) {
   paste0(short, "\n[", nchar(text, "bytes") - maxText, " more bytes are left out]")
 }
 
+# shortened cuts texts, and says where, as cut does.
+shortened <- function(texts) {
+  more <- nchar(texts) - 200L
+  ifelse(more > 0L, paste0(substr(texts, 1L, 200L), "\n[", more, " more characters are left out]"), texts)
+}
+
 # Plots: R opens a device of ours when something is drawn and none is open. Each page is a file, and
 # they are shown when the cell ends.
 pages <- NULL
@@ -89,7 +95,7 @@ htmlTable <- function(frame) {
   escape <- function(x) gsub(">", "&gt;", gsub("<", "&lt;", gsub("&", "&amp;", x, fixed = TRUE), fixed = TRUE), fixed = TRUE)
   row <- function(cells, tag) paste0("<tr>", paste0("<", tag, ">", escape(cells), "</", tag, ">", collapse = ""), "</tr>")
   shown <- utils::head(frame, 60L)
-  columns <- lapply(shown, function(x) trimws(substr(format(x), 1L, 200L)))
+  columns <- lapply(shown, function(x) shortened(trimws(format(x))))
   rows <- vapply(seq_len(nrow(shown)), function(i) {
     row(c(row.names(shown)[i], vapply(columns, function(x) x[[i]], "")), "td")
   }, "")
@@ -115,7 +121,7 @@ local({
 # traceback lists the calls of the program, the innermost first, as R's own does.
 traceback <- function(calls) {
   if (length(calls) == 0L) return("")
-  lines <- vapply(calls, function(x) substr(deparse(x, nlines = 1L)[[1L]], 1L, 200L), "")
+  lines <- vapply(calls, function(x) shortened(deparse(x, nlines = 1L)[[1L]]), "")
   n <- length(lines)
   keep <- if (n > 40L) c(1:20, (n - 19L):n) else seq_len(n)
   paste(rev(paste0(keep, ": ", lines[keep])), collapse = "\n")
@@ -252,7 +258,7 @@ describe <- function(name) {
   x <- get(name, globalenv())
   size <- if (is.data.frame(x)) nrow(x) else length(x)
   text <- if (is.atomic(x) && is.null(dim(x))) paste(format(utils::head(x, 10L)), collapse = " ")
-    else paste(utils::capture.output(utils::str(x, max.level = 1L, list.len = 5L, give.attr = FALSE)), collapse = " ")
+    else paste(utils::capture.output(utils::str(x, max.level = 1L, list.len = 5L, give.attr = FALSE, nchar.max = 600L)), collapse = " ")
   c(name, class(x)[[1L]], substr(text, 1L, 256L), as.character(size), if (is.data.frame(x)) "rows" else "elements")
 }
 

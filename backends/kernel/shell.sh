@@ -382,10 +382,12 @@ __kernel_describe() {
   *[aA]*)
     for __kernel_key in "${!__kernel_ref[@]}"; do
       ((__kernel_n++ < 16)) || break
-      __kernel_text+=" [$__kernel_key]=${__kernel_ref[$__kernel_key]:0:64}"
+      __kernel_text+=" [$__kernel_key]=${__kernel_ref[$__kernel_key]:0:256}"
     done
+    # Whoever looks for secrets in it has to see that it was cut, and where: nowhere but at its end.
+    __kernel_text="(${__kernel_text:1})"
     case ${__kernel_ref@a} in *A*) builtin set -- "$1" map ;; *) builtin set -- "$1" array ;; esac
-    __kernel_list+=("$@" "(${__kernel_text:1:256})" "${#__kernel_ref[@]}" elements)
+    __kernel_list+=("$@" "${__kernel_text:0:256}" "${#__kernel_ref[@]}" elements)
     ;;
   *i*) __kernel_list+=("$1" integer "${__kernel_ref:0:256}" "${#__kernel_ref}" bytes) ;;
   *) __kernel_list+=("$1" string "${__kernel_ref:0:256}" "${#__kernel_ref}" bytes) ;;

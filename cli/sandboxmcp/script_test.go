@@ -96,6 +96,8 @@ func condition(name string) (bool, error) {
 		ok = found("node")
 	case "bash":
 		ok = found("bash")
+	case "keyring":
+		ok = found("dbus-daemon") && found("gnome-keyring-daemon")
 	case "sandbox":
 		ok = sandboxWorks()
 	default:
@@ -192,6 +194,6 @@ func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 func smallDisk(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))
-	ts.Check(exec.Command("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", dir).Run())
+	ts.Check(exec.Command("mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", dir).Run())
 	ts.Defer(func() { exec.Command("umount", "-l", dir).Run() })
 }

@@ -49,6 +49,9 @@ func (b *Broker) record(ctx context.Context, q Question, what string, facts map[
 // tell tells the listeners of what is in the log and in force. There are no events of other kinds
 // than egress.
 func (b *Broker) tell(q Question, what string, facts map[string]any) {
+	if what == revoked {
+		what, facts["revoked"] = denied, true
+	}
 	if q.Kind == Egress {
 		facts["what"] = q.What
 		b.c.Bus.Publish(event.Event{Name: q.row(what), Time: b.c.Now(), Run: q.ID, Namespace: q.Namespace, Data: facts})

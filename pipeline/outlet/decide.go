@@ -74,6 +74,10 @@ func (o *Outlet) ask(ctx context.Context, t Turn, d egress.Decision) egress.Deci
 	q := o.question(t)
 	q.CodeSHA256 = "" // whoever is asked about a name is not asked about the code
 	q.What = d.Ask
+	if o.leases().Redact(d.Ask) != d.Ask {
+		d.Ask, d.Reason = "", "there is a secret in the name, so nobody is asked about it"
+		return d
+	}
 	q.Reason = "a running program connects to it"
 	a, err := o.cfg.Approvals.Ask(ctx, q, t.Ask)
 	switch {

@@ -13,7 +13,8 @@ const read = (name) => {
   return script(name, 'variables').runInThisContext();
 };
 // No code of the objects' own runs for the list, so nothing has to watch over it.
-const shortOptions = { ...inspectOptions, customInspect: false, depth: 0, maxArrayLength: 10, maxStringLength: 100, breakLength: Infinity };
+// A string is not cut before the whole text is: whoever looks for secrets in that knows its end alone.
+const shortOptions = { ...inspectOptions, customInspect: false, depth: 0, maxArrayLength: 10, maxStringLength: 256, breakLength: Infinity };
 const typeName = (v) => {
   if (v === null || typeof v !== 'object') return v === null ? 'null' : typeof v;
   if (isProxy(v)) return 'Proxy';
@@ -41,7 +42,7 @@ const variables = () => variableNames().map((name) => {
   } catch (e) {
     text = field(e, 'message') ?? '[it cannot be read]';
   }
-  if (text.length > 200) text = text.slice(0, 199) + '…';
+  text = text.slice(0, 200);
   const size = sizeOf(value);
   return `{"name":${quote(name)},"type":${quote(text.startsWith('[class') ? 'class' : typeName(value))},"text":${quote(text)}` +
     (size ? `,"size":${size[0]},"unit":${quote(size[1])}}` : '}');

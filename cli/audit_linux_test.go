@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// TestAuditOnTerminal has every command that shows rows write to a terminal, and looks at what it gets.
+func TestAuditOnTerminal(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	db := filepath.Join(dir, "audit.db")
+	log, err := audit.Open(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := "a\x1b]0;owned\x07\u202e\u009b31m" + strings.Repeat("x", 300)
+	data := map[string]any{"name": evil, "language": evil}
+	_, err = log.Append(t.Context(), audit.Entry{Kind: "execution.started", Run: "RUN", Namespace: evil, Data: data},
+		audit.Entry{Kind: "execution.started", Run: "RUN", Namespace: "short", Data: data}) // whose name is not cut off a line
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"audit", "audit tail", "audit --format json", "audit --format csv", "audit show 1", "audit show 1 --json", "audit verify", "audit verify --json",
+		"audit export --format jsonl", "audit export --format csv", "audit export --format html", "audit export --format ocsf", "audit report",
+		"audit checkpoint",
+	} {
+		shown := onTerminal(t, append([]string{"sandboxmcp", "--db", db}, strings.Fields(line)...))
+		if strings.ContainsAny(shown, "\x1b\x07\u202e\u009b") {
+			t.Errorf("%s: the terminal gets %q", line, shown)
+		}
+		if !strings.Contains(shown, "\n") {
+			t.Errorf("%s: the terminal gets %q", line, shown)
+		}
+		if line == "audit" || line == "audit tail" {
+			for text := range strings.Lines(shown) {
+				if len([]rune(strings.TrimRight(text, "\r\n"))) > 80 {
+					t.Errorf("%s: wider than the terminal: %q", line, text)
+				}
+			}
+		}
+	}
+}
+
+// onTerminal runs a command line whose standard output is a terminal of 80 columns.
+func onTerminal(t *testing.T, args []string) string {
+	t.Helper()
+	screen, tty := terminal(t)
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	var seen locked
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		io.Copy(&seen, screen)
+	}()
+	var said locked
+	if code := Main(args, os.Stdin, tty, &said); code != 0 {
+		t.Errorf("%v: exit code %d: %s", args, code, said.String())
+	}
+	tty.Close()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the terminal does not end")
+	}
+	return seen.String()
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+func (p *program) auditCheckpointCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "checkpoint",
+		Usage:     "print the signed state of the log, to be kept elsewhere",
+		UsageText: "sandboxmcp audit checkpoint [--out FILE]",
+		Description: `A checkpoint is a short text (C2SP tlog-checkpoint) that covers all rows up to now. Whoever keeps it where the
+owner of this machine can't change it can tell later that no row before was changed, removed or cut off.
+
+Example: sandboxmcp audit checkpoint --out monday.note`,
+		Flags: []cli.Flag{outFlag()},
+		Action: func(c *cli.Context) error {
+			if err := noWords(c); err != nil {
+				return err
+			}
+			return withSignedLog(c, func(ctx context.Context, log *audit.Log) error {
+				note, err := log.Checkpoint(ctx)
+				if err != nil {
+					return err
+				}
+				return p.hand(c, note)
+			})
+		},
+	}
+}
+
+func (p *program) auditProofCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "proof",
+		Usage:     "prove that a row is in the log, to somebody who has the public key alone",
+		UsageText: "sandboxmcp audit proof ID [--out FILE]",
+		Description: `ID is a run or the number of a row. The proof (C2SP tlog-proof) has the row, its place in the tree of all rows,
+and a signed checkpoint. It is checked, anywhere, with sandboxmcp audit verify --proof FILE --key KEY.
+
+Example: sandboxmcp audit proof 17 --out row17.proof`,
+		Flags: []cli.Flag{outFlag()},
+		Action: func(c *cli.Context) error {
+			return p.about(c, withSignedLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Proof(ctx, id) })
+		},
+	}
+}
+
+func (p *program) auditReceiptCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "receipt",
+		Usage:     "print the signed receipt of a run",
+		UsageText: "sandboxmcp audit receipt ID [--out FILE]",
+		Description: `The receipt is an in-toto statement in a DSSE envelope. sandboxmcp verify --receipt checks it.
+
+Example: sandboxmcp audit receipt 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out receipt.intoto.json`,
+		Flags: []cli.Flag{outFlag()},
+		Action: func(c *cli.Context) error {
+			return p.about(c, withLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Receipt(ctx, id) })
+		},
+	}
+}
+
+// about hands out what the log has about the run or row that the command line names.
+func (p *program) about(c *cli.Context, with func(*cli.Context, func(context.Context, *audit.Log) error) error,
+	get func(context.Context, *audit.Log, string) ([]byte, error)) error {
+	if c.NArg() != 1 {
+		return usage("sandboxmcp audit --limit 10", "%s needs the id of one run", c.Command.Name)
+	}
+	return with(c, func(ctx context.Context, log *audit.Log) error {
+		text, err := get(ctx, log, strings.ToUpper(c.Args().First()))
+		if err != nil {
+			return fail("sandboxmcp audit --limit 10", "%v", err)
+		}
+		return p.hand(c, text)
+	})
+}
+
+// hand writes what others will check byte for byte. A terminal is shown it, with nothing that it would obey.
+func (p *program) hand(c *cli.Context, text []byte) error {
+	if !strings.HasSuffix(string(text), "\n") {
+		text = append(text, '\n')
+	}
+	return p.writeOut(c.String("out"), func(w io.Writer) error {
+		if isTerminal(w) {
+			lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+			for i := range lines {
+				lines[i] = visible(lines[i])
+			}
+			text = []byte(strings.Join(lines, "\n") + "\n")
+		}
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// verifyProof checks a proof without the log.
+func (p *program) verifyProof(c *cli.Context, keys []ed25519.PublicKey) error {
+	text, err := readSmall(c.String("proof"))
+	if err != nil {
+		return fmt.Errorf("read the proof: %w", err)
+	}
+	if len(keys) == 0 {
+		return usage("--key FILE, with the public key that sandboxmcp key export prints", "a proof is worth what the key is that signed it, and none is known here")
+	}
+	proven, err := audit.CheckProof(text, keys)
+	if err != nil {
+		return fail("--key FILE, if another machine made it", "the proof proves nothing: %v", err)
+	}
+	if c.Bool("json") {
+		return writeJSON(p.stdout, proven)
+	}
+	_, err = fmt.Fprintf(p.stdout, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, visible(proven.Origin), count(int(proven.Size), "row"))
+	return errors.Join(err, showRows(p.stdout, []audit.Row{proven.Row}))
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	auditreport "github.com/sandboxmcp/sandboxmcp/audit/report"
+)
+
+func (p *program) auditReport(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	now := time.Now()
+	filter, err := auditFilter(c, now)
+	if err != nil {
+		return err
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	trust, err := p.trusted(c)
+	if err != nil {
+		return err
+	}
+	about := auditreport.About{Version: version().Version, Made: now, Scope: scope(filter), Log: auditreport.Log{Path: cfg.SQLitePath}}
+	for _, k := range trust.Keys() {
+		about.Log.Keys = append(about.Log.Keys, k.ID())
+	}
+	return withLog(c, func(ctx context.Context, log *audit.Log) error {
+		if !c.Bool("no-verify") {
+			keys, err := p.logKeys(c)
+			if err != nil {
+				return err
+			}
+			found, err := log.Verify(ctx, audit.VerifyOptions{Keys: keys})
+			if err != nil {
+				return err
+			}
+			about.Log.Found(found)
+		}
+		summary, err := auditreport.Collect(log.Rows(ctx, filter))
+		if err != nil {
+			return err
+		}
+		return p.writeOut(c.String("out"), func(w io.Writer) error {
+			buffered := bufio.NewWriter(w)
+			return errors.Join(summary.Write(buffered, about), buffered.Flush())
+		})
+	})
+}

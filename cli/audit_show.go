@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+func (p *program) auditShow(c *cli.Context) error {
+	id := c.Args().First()
+	if c.NArg() != 1 {
+		return usage("sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row")
+	}
+	filter := audit.Filter{Run: strings.ToUpper(id)}
+	if seq, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 19 {
+		filter = audit.Filter{After: seq - 1}
+	}
+	return withLog(c, func(ctx context.Context, log *audit.Log) error {
+		found, err := rowsAbout(log.Rows(ctx, filter), filter)
+		if len(found) == 0 && err == nil {
+			filter.Sealed = true
+			found, err = rowsAbout(log.Rows(ctx, filter), filter)
+		}
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)
+		}
+		if c.Bool("json") {
+			return writeRows(&jsonWriter{w: p.stdout}, each(found))
+		}
+		return showRows(p.stdout, found)
+	})
+}
+
+// rowsAbout are the rows of the run that f names or, if it names none, the one that comes after f.After.
+func rowsAbout(rows iter.Seq2[audit.Row, error], f audit.Filter) (found []audit.Row, err error) {
+	for row, err := range rows {
+		if err != nil {
+			return nil, err
+		}
+		if f.Run == "" && row.Seq != f.After+1 {
+			break
+		}
+		found = append(found, row)
+		if f.Run == "" {
+			break
+		}
+	}
+	return found, nil
+}
+
+func each(rows []audit.Row) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}

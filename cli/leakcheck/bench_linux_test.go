@@ -1,0 +1,168 @@
+package leakcheck
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary is a sandbox's first process, too
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/cli"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// commandVariable makes the test binary the command.
+const commandVariable = "SANDBOXMCP_TEST_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(commandVariable) != "" {
+		os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// bench is a pipeline as a server has one, with all that it keeps in folders of the test.
+type bench struct {
+	*testing.T
+	*pipeline.Pipeline
+	dir     string // all that is kept, and what is temporary
+	names   []string
+	secrets map[string]secret
+	search  *search
+	audit   *audit.Log
+	log     bytes.Buffer
+	events  struct {
+		sync.Mutex
+		of map[string][]event.Event // by run
+	}
+	parts []func()
+	told  outcome
+	runs  sync.Map // id -> the encoding
+}
+
+// newBench wires the parts as the command does for a server, and lends from memory.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("hundreds of sandboxes take a while")
+	}
+	b := &bench{T: t, dir: t.TempDir()}
+	b.events.of = map[string][]event.Event{}
+	t.Setenv("TMPDIR", b.path("temp"))
+	os.MkdirAll(b.path("temp"), 0o777)
+	os.Chmod(b.path("temp"), 0o777)
+	backend := process.New(process.Config{StateDir: b.path("state")})
+	probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
+	if err != nil || !probe.Usable {
+		backend.Close()
+		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "sandbox") {
+			t.Fatalf("no sandbox: %v %s", err, probe.Why)
+		}
+		t.Skip("no sandbox here: ", probe.Why)
+	}
+	b.secrets = newMint(t).secrets(200)
+	b.names, b.search = sorted(b.secrets), newSearch(b.secrets)
+	memory := vault.NewMemory()
+	for name, s := range b.secrets {
+		if err := memory.Set("default", name, []byte(s.value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.audit, err = audit.Open(context.Background(), b.path("audit.db")); err != nil {
+		t.Fatal(err)
+	}
+	store, err := packages.Open(packages.Config{Dir: b.path("packages")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := shelf.Open(shelf.Config{Dir: b.path("runs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	bus := event.NewBus()
+	broker := approval.New(approval.Config{Audit: b.audit, Bus: bus})
+	listened := b.listen(bus)
+	b.Pipeline = pipeline.New(pipeline.Config{
+		Backends: []backends.Backend{backend}, Audit: b.audit, Vault: vault.New(memory), Bus: bus, Approvals: broker, Packages: store, Shelf: kept,
+		Temp: b.path("tmp"), Capture: pipeline.Capture{Code: true, Output: true}, Limits: pipeline.Bounds{Output: 8 << 20},
+	})
+	b.parts = []func(){func() { broker.Close() }, b.Pipeline.Close, func() { store.Close() }, func() { kept.Close() }, bus.Close, listened,
+		func() { backend.Close() }, func() { b.audit.Close() }, func() { slog.SetDefault(was) }}
+	t.Cleanup(b.close)
+	return b
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+// listen keeps all events, and returns what waits for their end.
+func (b *bench) listen(bus *event.Bus) func() {
+	events, _ := bus.Subscribe(event.All, 1<<14)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range events {
+			b.events.Lock()
+			b.events.of[e.Run] = append(b.events.of[e.Run], e)
+			b.events.Unlock()
+		}
+	}()
+	return func() { <-done }
+}
+
+func (b *bench) close() {
+	for _, end := range b.parts {
+		end()
+	}
+	b.parts = nil
+}
+
+// do runs a request that is lent everything, and keeps what it says.
+func (b *bench) do(from, how string, q pipeline.Request) pipeline.Result {
+	b.Helper()
+	var live bytes.Buffer
+	var mu sync.Mutex
+	q.Stdout, q.Stderr = &locked{&mu, &live}, &locked{&mu, &live}
+	if q.Session == "" {
+		q.Artifacts = filepath.Join(b.dir, "saved", how+" "+from)
+		os.MkdirAll(q.Artifacts, 0o755)
+	}
+	if q.Secrets == nil {
+		q.Secrets = b.names
+	}
+	res, err := b.Do(b.Context(), q)
+	if err != nil {
+		b.Fatalf("%s, %s: %v", how, from, err)
+	}
+	b.keep(from, how, res.ID, res)
+	b.told.add(from, how+" live", live.String())
+	if q.Artifacts != "" {
+		b.files(from, how+" artifact", q.Artifacts)
+	}
+	return res
+}
+
+type locked struct {
+	*sync.Mutex
+	w *bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.Lock()
+	defer l.Unlock()
+	return l.w.Write(p)
+}

@@ -1,0 +1,133 @@
+package leakcheck
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// exceptions are encodings in which a secret can get out: there is no end to what a program can make of
+// text, so the line is drawn where it is not text any more that somebody recognizes.
+var exceptions = []string{
+	"gzip",         // compressed
+	"xor",          // encrypted, if you like
+	"every second", // mixed with something else
+	"upper case",   // of most formats another secret
+}
+
+func TestLeaks(t *testing.T) {
+	b := newBench(t)
+	all, source := encodings(t)
+	var turns sync.WaitGroup
+	room := make(chan struct{}, 3)
+	for _, name := range all {
+		turns.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			b.do(name, "run", pipeline.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
+			b.session(name, source)
+		})
+	}
+	for language, file := range map[string]string{"node": "hostile.js", "shell": "hostile.sh"} {
+		code, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.do(language, "run", pipeline.Request{Language: language, Code: code})
+	}
+	turns.Wait()
+	b.drivers()
+	b.refusals()
+	b.close()
+	for run, events := range b.events.of {
+		text, _ := json.Marshal(events)
+		b.told.add(b.of(run), "events", fromJSON(text))
+	}
+	b.told.add("", "log", b.log.String())
+	os.RemoveAll(b.path("saved")) // artifacts, which were looked at
+	b.files("", "left", b.dir)
+	b.report()
+	b.scan()
+}
+
+// TestExceptions says which encodings nobody looks for, as far as that still is so.
+func TestExceptions(t *testing.T) {
+	b := newBench(t)
+	_, source := encodings(t)
+	for _, name := range exceptions {
+		b.do(name, "run", pipeline.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
+	}
+	for _, told := range b.told.texts {
+		if told.where == "run stdout" {
+			t.Logf("%s: %d of %d secrets are taken out", told.from, strings.Count(told.text, vault.Mark), 2*len(b.secrets))
+		}
+	}
+}
+
+// encodings are the names that a hostile program knows, without the exceptions, and the program.
+func encodings(t *testing.T) (all []string, source string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/hostile.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^    '([^']+)': lambda`).FindAllStringSubmatch(string(text), -1) {
+		all = append(all, m[1])
+	}
+	for _, e := range exceptions {
+		i := slices.Index(all, e)
+		if i < 0 {
+			t.Fatalf("nothing is encoded as %s", e)
+		}
+		all = slices.Delete(all, i, i+1)
+	}
+	if len(all) < 40 {
+		t.Fatalf("only %d encodings: %q", len(all), all)
+	}
+	return all, string(text)
+}
+
+// session has a session give away what it holds, and another one, which was lent nothing, what it gets from it.
+func (b *bench) session(name, source string) {
+	var ids [2]string
+	for i := range ids {
+		info, err := b.OpenSession(b.Context(), pipeline.NewSession{Language: "python"})
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		ids[i] = info.ID
+		defer b.CloseSession(b.Context(), "", info.ID)
+	}
+	cell := func(id, how, code string, secrets []string) pipeline.Result {
+		return b.do(name, how, pipeline.Request{Session: id, Code: []byte(code), Secrets: secrets, Env: []string{"ENCODING=" + name, "HOW=session"}})
+	}
+	none := []string{}
+	cell(ids[0], "cell", source+"\nshow()\nsome(20)", b.names)
+	cell(ids[0], "cell", "files()\nstreams()\nprint(variables(globals()))", none)
+	cell(ids[0], "cell", "fail()", none)
+	cell(ids[0], "cell", "class Odd(Exception): pass\nOdd.__name__ = Odd.__qualname__ = some(1)[0].replace(chr(0), '-')\nraise Odd(some(1)[0]) from ValueError(*some(2))", none)
+	cell(ids[0], "cell", "import sys; sys.exit(some(1)[0])", none)
+	state, err := b.Inspect(b.Context(), "", ids[0])
+	if err != nil {
+		b.Error(err)
+	}
+	b.keep(name, "inspect", "", state)
+	_, err = b.Bridge(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "carried"})
+	if err != nil {
+		b.Errorf("bridge: %v", err)
+	}
+	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried", none)
+	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}", none)
+	_, err = b.Bridge(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
+	b.told.add(name, "bridge error", fmt.Sprint(err))
+}

@@ -1,0 +1,124 @@
+package leakcheck
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// outcome is all that came out, by where.
+type outcome struct {
+	sync.Mutex
+	texts []told
+}
+
+type told struct{ from, where, text string } // from is the encoding, "" for all
+
+func (o *outcome) add(from, where, text string) {
+	o.Lock()
+	defer o.Unlock()
+	o.texts = append(o.texts, told{from, where, text})
+}
+
+// keep keeps all text in a value, as JSON has it.
+func (b *bench) keep(from, how, id string, v any) {
+	b.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var any map[string]any
+	if err := json.Unmarshal(text, &any); err != nil {
+		b.Fatal(err)
+	}
+	for key, part := range any {
+		var out strings.Builder
+		flatten(&out, part)
+		b.told.add(from, how+" "+key, out.String())
+	}
+	if id == "" {
+		return
+	}
+	b.runs.Store(id, from)
+	for row, err := range b.audit.Rows(context.Background(), audit.Filter{Run: id}) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.told.add(from, how+" row "+row.Kind, fromJSON(row.Data))
+	}
+}
+
+// flatten writes all keys and strings, each on a line.
+func flatten(out *strings.Builder, v any) {
+	switch v := v.(type) {
+	case string:
+		out.WriteString(v + "\n")
+	case []any:
+		for _, e := range v {
+			flatten(out, e)
+		}
+	case map[string]any:
+		for k, e := range v {
+			out.WriteString(k + "\n")
+			flatten(out, e)
+		}
+	default:
+		fmt.Fprintln(out, v)
+	}
+}
+
+func fromJSON(text []byte) string {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return string(text)
+	}
+	var out strings.Builder
+	flatten(&out, v)
+	return out.String()
+}
+
+// of is the encoding of what is named after a run.
+func (b *bench) of(name string) (from string) {
+	b.runs.Range(func(id, encoding any) bool {
+		if strings.Contains(name, id.(string)) {
+			from = encoding.(string)
+		}
+		return from == ""
+	})
+	return from
+}
+
+// files keeps the names, the targets and the contents of all files below a folder.
+func (b *bench) files(from, where, dir string) {
+	b.Helper()
+	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			b.Errorf("%s: %v", where, err)
+			return nil
+		}
+		name, _ := filepath.Rel(dir, path)
+		from := from
+		if from == "" {
+			from = b.of(name)
+		}
+		b.told.add(from, where+" name", name)
+		switch {
+		case d.Type()&os.ModeSymlink != 0:
+			to, _ := os.Readlink(path)
+			b.told.add(from, where+" link", to)
+		case d.Type().IsRegular():
+			content, err := os.ReadFile(path)
+			if err != nil {
+				b.Error(err)
+			}
+			b.told.add(from, where+" content", string(content))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,98 @@
+package leakcheck
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// dumpVariable names a folder for all that came out, for scanners.
+const dumpVariable = "SANDBOXMCP_LEAK_DUMP"
+
+// report writes what leaked, by encoding and path, and fails for all that should not have.
+func (b *bench) report() {
+	type place struct{ from, where string }
+	leaks := map[place]map[string]string{}
+	var mu sync.Mutex
+	var turns sync.WaitGroup
+	room := make(chan struct{}, 4)
+	for _, told := range b.told.texts {
+		turns.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			found := b.search.in(told.text)
+			if len(found) == 0 {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			p := place{told.from, told.where}
+			if leaks[p] == nil {
+				leaks[p] = map[string]string{}
+			}
+			for name, how := range found {
+				leaks[p][name] = how
+			}
+		})
+	}
+	turns.Wait()
+	var lines []string
+	for p, found := range leaks {
+		first := sorted(found)[0]
+		line := fmt.Sprintf("%-24s %-36s %3d secrets, such as %s (%s): %s", p.from, p.where, len(found), first, b.secrets[first].format, found[first])
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	if len(lines) > 0 {
+		b.Errorf("%d leaks in %d texts:\n%s", len(lines), len(b.told.texts), strings.Join(lines, "\n"))
+	}
+}
+
+// scan has a public scanner look at all that came out, where there is one.
+func (b *bench) scan() {
+	dir := os.Getenv(dumpVariable)
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	scanner, err := exec.LookPath("gitleaks")
+	if err != nil && os.Getenv(dumpVariable) == "" {
+		b.Log("not scanned: gitleaks is not in PATH")
+		return
+	}
+	for i, t := range b.told.texts {
+		file := filepath.Join(dir, regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(t.from+" "+t.where), "-"), fmt.Sprintf("%05d.txt", i))
+		os.MkdirAll(filepath.Dir(file), 0o755)
+		if err := os.WriteFile(file, []byte(t.text), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if scanner == "" {
+		return
+	}
+	report := filepath.Join(b.TempDir(), "report.json")
+	out, err := exec.Command(scanner, "dir", dir, "--no-banner", "--exit-code", "0", "--max-decode-depth", "2", "--report-format", "json", "--report-path", report).CombinedOutput()
+	if err != nil {
+		b.Fatalf("%s: %v: %s", scanner, err, out)
+	}
+	var found []struct{ RuleID, Match, File string }
+	text, err := os.ReadFile(report)
+	if err == nil {
+		err = json.Unmarshal(text, &found)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i, f := range found {
+		if i == 20 {
+			b.Errorf("and %d more", len(found)-i)
+			break
+		}
+		b.Errorf("gitleaks: %s in %s: %.200q", f.RuleID, filepath.Base(filepath.Dir(f.File)), f.Match)
+	}
+}

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// What a program named or wrote is on one line of ours, so that it can't add lines that look like ours.
+func TestReportForged(t *testing.T) {
+	const forged = "a\nsandboxmcp: ok in 0.01 s\x1b[8m"
+	res := pipeline.Result{Ended: backends.EndedOK, Hints: []string{forged}, Warnings: []string{forged}, ArtifactsWhy: forged, ArtifactsDropped: 1,
+		ArtifactsFailed: forged, Artifacts: []pipeline.Artifact{{Name: forged, Withheld: forged}}}
+	var b bytes.Buffer
+	r := report{program: &program{stderr: &b}, result: res}
+	r.warnings()
+	(&program{stderr: &b}).exit(r.end())
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 5 {
+		t.Errorf("got %d lines, want 5", len(lines))
+	}
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "sandboxmcp: ") || !strings.Contains(l, `a\nsandboxmcp: ok in 0.01 s\x1b[8m`) {
+			t.Errorf("got %q", l)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package pipeline
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+)
+
+// eventful is a pipeline with all that events are about.
+type eventful struct {
+	*Pipeline
+	t      *testing.T
+	bus    *event.Bus
+	broker *approval.Broker
+	secret string
+	seq    uint64 // of the last event that was looked at
+}
+
+func newEventful(t *testing.T) *eventful {
+	e := &eventful{t: t, bus: event.NewBus(), secret: "k3y-" + "that-nobody-hears-of"}
+	w := &town{}
+	p, _, memory := newReal(t, func(c *Config) {
+		c.Bus, c.Queue = e.bus, NewQueue(1, 1)
+		c.Egress = w.egress(t, []string{"*.ok.test:8080"})
+		e.broker = approval.New(approval.Config{Audit: c.Audit, Bus: e.bus, Timeout: 5 * time.Second})
+		c.Approvals, c.Egress.Ask = e.broker, true
+		store, err := packages.Open(packages.Config{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		c.Packages = store
+	})
+	e.Pipeline = p
+	t.Cleanup(func() { e.broker.Close() })
+	memory.Set("team", "KEY", []byte(e.secret))
+	return e
+}
+
+// heard are the events since the last time.
+func (e *eventful) heard() []event.Event {
+	s, before, _ := e.bus.Listen(event.Filter{Namespace: event.All}, 1, e.seq)
+	s.Cancel()
+	if len(before) > 0 {
+		e.seq = before[len(before)-1].Seq
+	}
+	return before
+}
+
+func (e *eventful) run(code string, change func(*Request)) (Result, error) {
+	q := Request{Namespace: "team", Language: "python", Name: "script.py", Code: []byte(code), Secrets: []string{"KEY"}}
+	if change != nil {
+		change(&q)
+	}
+	return e.Do(e.t.Context(), q)
+}
+
+func (e *eventful) must(_ any, err error) {
+	e.t.Helper()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// TestEachEvent provokes each of them with the real thing.
+func TestEachEvent(t *testing.T) {
+	e := newEventful(t)
+	index := wheelIndex(t)
+	var session string
+	seen := map[string]bool{}
+	for _, tt := range []struct {
+		name    string
+		provoke func() (run string)
+		want    map[string]string // events, and the keys that their data must have, separated by blanks
+	}{
+		{"a run", func() string {
+			res, err := e.run("import os\nopen('out-' + os.environ['KEY'], 'w').write('x')\nprint(os.environ['KEY'])", nil)
+			e.must(res, err)
+			return res.ID
+		}, map[string]string{
+			event.ExecutionStarted: "language backend profile code_sha256", event.VaultAccessed: "secrets", event.ArtifactSigned: "artifacts artifacts_sha256",
+			event.ExecutionCompleted: "ended exit_code layers wall_ms peak_memory began timings_us",
+		}},
+		{"no time", func() string {
+			res, err := e.run("while True: pass", func(q *Request) { q.Limits.Wall = time.Second })
+			e.must(res, err)
+			return res.ID
+		}, map[string]string{event.ExecutionTimeout: "ended limit began timings_us", event.ResourceExceeded: "limit"}},
+		{"refused", func() string {
+			res, err := e.run("x", func(q *Request) { q.Language = "cobol" })
+			if err == nil {
+				t.Error("it ran")
+			}
+			return res.ID
+		}, map[string]string{event.ExecutionFailed: "ended stage reason"}},
+		{"no memory", func() string {
+			res, err := e.run("a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]", func(q *Request) { q.Limits.RAM = 64 << 20 })
+			e.must(res, err)
+			return res.ID
+		}, map[string]string{event.ExecutionFailed: "ended limit", event.ResourceExceeded: "limit"}},
+		{"names", func() string {
+			res, err := e.run(`
+import os, socket
+for name in 'a.ok.test', 'no.test', os.environ['KEY'] + '.test':
+    try: socket.create_connection((name, 8080 if 'ok' in name else 80), timeout=5)
+    except OSError: pass
+`, func(q *Request) {
+				q.Ask = func(ctx context.Context, pending *approval.Pending) {
+					_ = e.broker.Answer(ctx, pending.Question.ID, approval.Answer{By: approval.CommandLine(), Reason: "no"})
+				}
+			})
+			e.must(res, err)
+			return res.ID
+		}, map[string]string{event.EgressRequested: "what run", event.EgressDenied: "", event.EgressApproved: "name reason"}},
+		{"a session", func() string {
+			info, err := e.OpenSession(t.Context(), NewSession{Namespace: "team", Language: "python"})
+			e.must(info, err)
+			session = info.ID
+			return info.ID
+		}, map[string]string{event.SessionCreated: "language backend layers"}},
+		{"its end", func() string {
+			_, err := e.CloseSession(t.Context(), "team", session)
+			e.must(nil, err)
+			return session
+		}, map[string]string{event.SessionKilled: "language why cells"}},
+		{"a package", func() string {
+			index(t)
+			res, err := e.Install(t.Context(), Install{Namespace: "team", Language: "python", Packages: []string{"greet"}})
+			if e.must(res, err); res.Ended != backends.EndedOK {
+				t.Fatalf("%s: %s %s", res.Ended, res.Stdout, res.Stderr)
+			}
+			return res.ID
+		}, map[string]string{event.PackageInstalled: "packages packages_installed layer_sha256", event.ExecutionCompleted: "ended"}},
+		{"a full queue", func() string {
+			return e.crowd()
+		}, map[string]string{event.QueueBackpressure: ""}},
+	} {
+		e.heard()
+		run := tt.provoke()
+		list := e.heard()
+		for name, keys := range tt.want {
+			seen[name] = true
+			i := slices.IndexFunc(list, func(v event.Event) bool { return v.Name == name && hasAll(v.Data, keys) })
+			if i < 0 {
+				t.Errorf("%s: no %s with %q, but %+v", tt.name, name, keys, list)
+				continue
+			}
+			own := list[i].Run == run || name == event.EgressRequested || name == event.EgressDenied // those of a question have its id
+			if run != "" && !own || list[i].Namespace != "team" || time.Since(list[i].Time).Abs() > time.Minute {
+				t.Errorf("%s: %s is of run %q in %q, want %q", tt.name, name, list[i].Run, list[i].Namespace, run)
+			}
+		}
+		e.checkClean(tt.name, list)
+	}
+	for _, name := range event.Names() {
+		if !seen[name] {
+			t.Errorf("nothing here provokes %s", name)
+		}
+	}
+}
+
+// checkClean wants no secret and no other name than those that there are.
+func (e *eventful) checkClean(what string, list []event.Event) {
+	e.t.Helper()
+	for _, v := range list {
+		text, err := json.Marshal(v)
+		for _, spelled := range []string{e.secret, base64.StdEncoding.EncodeToString([]byte(e.secret))} {
+			if err != nil || strings.Contains(string(text), spelled) {
+				e.t.Errorf("%s: %v, a secret is in %s", what, err, text)
+			}
+		}
+		if !event.Known(v.Name) {
+			e.t.Errorf("%s: there is no event %s", what, v.Name)
+		}
+	}
+}
+
+// crowd has one run, one that waits for it, and one that is turned away.
+func (e *eventful) crowd() string {
+	ctx, cancel := context.WithCancel(e.t.Context())
+	defer cancel()
+	done := make(chan struct{}, 2)
+	go func() {
+		e.Do(ctx, Request{Namespace: "team", Language: "shell", Code: []byte("sleep 20")})
+		done <- struct{}{}
+	}()
+	until(e.t, func() bool { return e.Stats().Running == 1 })
+	go func() {
+		e.Do(ctx, Request{Namespace: "team", Language: "shell", Code: []byte("true")})
+		done <- struct{}{}
+	}()
+	until(e.t, func() bool { return e.Stats().Waiting == 1 })
+	e.Do(ctx, Request{Namespace: "team", Language: "shell", Code: []byte("true")})
+	cancel()
+	<-done
+	<-done
+	var kinds []string
+	for _, v := range e.peek() {
+		if v.Name == event.QueueBackpressure {
+			kinds = append(kinds, fmt.Sprint(v.Data))
+		}
+	}
+	if !slices.Equal(kinds, []string{"map[waiting:1]", "map[busy:true]"}) {
+		e.t.Errorf("backpressure: %v", kinds)
+	}
+	return ""
+}
+
+// peek are the events that heard has not returned yet.
+func (e *eventful) peek() []event.Event {
+	s, before, _ := e.bus.Listen(event.Filter{Namespace: event.All}, 1, e.seq)
+	s.Cancel()
+	return before
+}
+
+func until(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 1000 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("it does not come")
+}
+
+func hasAll(data map[string]any, keys string) bool {
+	for _, k := range strings.Fields(keys) {
+		if _, ok := data[k]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// wheelIndex serves a package "greet". What it returns has pip go there, as an operator would.
+func wheelIndex(t *testing.T) func(*testing.T) {
+	var wheel bytes.Buffer
+	z := zip.NewWriter(&wheel)
+	for name, text := range map[string]string{
+		"greet.py":                     "x = 1\n",
+		"greet-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greet\nVersion: 1.0\n",
+		"greet-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"greet-1.0.dist-info/RECORD":   "greet.py,,\ngreet-1.0.dist-info/METADATA,,\ngreet-1.0.dist-info/WHEEL,,\ngreet-1.0.dist-info/RECORD,,\n",
+	} {
+		f, err := z.Create(name)
+		if err == nil {
+			_, err = f.Write([]byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	z.Close()
+	const file = "greet-1.0-py3-none-any.whl"
+	mux := http.NewServeMux()
+	mux.HandleFunc("/simple/greet/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!DOCTYPE html><html><body><a href="/files/%s#sha256=%s">%s</a></body></html>`, file, hash(wheel.Bytes()), file)
+	})
+	mux.HandleFunc("/files/"+file, func(w http.ResponseWriter, _ *http.Request) { w.Write(wheel.Bytes()) })
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return func(t *testing.T) {
+		if _, err := exec.LookPath("python3"); err != nil {
+			t.Skip("missing: python3")
+		}
+		for _, kv := range os.Environ() {
+			name, _, _ := strings.Cut(kv, "=")
+			if upper := strings.ToUpper(name); strings.HasPrefix(upper, "PIP_") || strings.HasSuffix(upper, "_PROXY") {
+				t.Setenv(name, "")
+				os.Unsetenv(name)
+			}
+		}
+		t.Setenv("PIP_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+		t.Setenv("PIP_INDEX_URL", s.URL+"/simple")
+	}
+}

@@ -1,0 +1,84 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// canSign makes sure that there is a key, before anything runs whose receipt could not be signed.
+func (r *run) canSign(ctx context.Context) error {
+	if r.p.cfg.Keys == nil {
+		return nil
+	}
+	_, err := r.p.cfg.Keys.Current(ctx)
+	return err
+}
+
+// noteOutcome notes the run's end, and signs a receipt of it. inputs are the files that we put into the
+// workspace, the script among them.
+func (r *run) noteOutcome(ctx context.Context, inputs map[string]string) error {
+	r.noteRun(endKind(r.res.Ended), r.outcome(inputs))
+	if r.p.cfg.Keys == nil {
+		return nil
+	}
+	key, err := r.p.cfg.Keys.Current(ctx)
+	if err != nil {
+		return err
+	}
+	if r.envelope, err = r.receipt(inputs).Sign(key); err != nil {
+		return err
+	}
+	if r.res.Receipt, err = json.Marshal(r.envelope); err != nil {
+		return err
+	}
+	r.entries[len(r.entries)-1].Receipt = r.res.Receipt
+	return nil
+}
+
+// saveReceipt puts the receipt, which is in the log by now, beside the artifacts where a caller has a folder
+// for them.
+func (r *run) saveReceipt(dir string) {
+	if dir == "" || r.p.cfg.Keys == nil {
+		return
+	}
+	if err := signer.SaveReceipt(dir, r.envelope); err != nil && r.res.ArtifactsFailed == "" {
+		r.res.ArtifactsFailed = r.clean(err.Error())
+	}
+}
+
+// receipt says what the run was. It is about what is handed out: output as it was redacted and cut.
+func (r *run) receipt(inputs map[string]string) signer.Receipt {
+	res := &r.res
+	x := signer.Receipt{
+		Run: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
+		CodeSHA256: r.code, PolicySHA256: r.p.policy,
+		Backend: res.Backend, Profile: res.Profile, Layers: res.LayersInForce(), MissingLayers: res.missing(),
+		Ended: res.Ended, ExitCode: res.ExitCode, Signal: res.Signal, Limit: res.Limit,
+		Began: r.began, Finished: time.Now(),
+		StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)),
+		StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)),
+		Version: r.p.cfg.Version,
+	}
+	for _, l := range r.leases {
+		x.Secrets = append(x.Secrets, l.Names()...)
+	}
+	if len(inputs) > 1 { // the script is among them
+		x.InputsSHA256 = hashNames(inputs)
+	}
+	for _, d := range res.Egress {
+		x.Egress = append(x.Egress, signer.Contact{
+			Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason, Count: d.Count, Sent: d.Sent, Received: d.Received,
+		})
+	}
+	for _, pkg := range res.Packages {
+		x.Packages = append(x.Packages, fmt.Sprintf("%s %s %s", pkg.Name, pkg.Version, pkg.Hash))
+	}
+	for _, a := range res.Artifacts {
+		x.Artifacts = append(x.Artifacts, signer.Artifact(a))
+	}
+	return x
+}
