@@ -277,7 +277,7 @@ func rewriteWith(t testing.TB, path string, seed byte) error {
 	if err := os.Remove(path); err != nil {
 		return err
 	}
-	l := openSigned(t, path, Signing{Key: seeded(seed)})
+	l := openSigned(t, path, Signing{Key: always(seeded(seed))})
 	fillFast(t, l, 1672)
 	return l.Close()
 }

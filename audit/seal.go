@@ -125,7 +125,11 @@ func (l *Log) pack(ctx context.Context, first, last int64) (p pack, err error) {
 	if err != nil {
 		return p, err
 	}
-	if p.note, err = (checkpoint{origin, last, p.tree.root()}).sign(l.signer.Key); err != nil {
+	key, err := l.signer.key(ctx)
+	if err != nil {
+		return p, err
+	}
+	if p.note, err = (checkpoint{origin, last, p.tree.root()}).sign(key); err != nil {
 		return p, err
 	}
 	p.segment.First, p.segment.Last, p.segment.File = first, last, l.segmentPath(first, last)

@@ -65,7 +65,11 @@ func (s *signer) checkpoint(l *Log) ([]byte, error) {
 		return newest, err
 	}
 	c := checkpoint{s.origin, s.tree.size, s.tree.root()}
-	note, err := c.sign(s.Key)
+	key, err := s.key(ctx)
+	if err != nil {
+		return nil, err
+	}
+	note, err := c.sign(key)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +112,11 @@ func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte
 		if err != nil {
 			return nil, err
 		}
-		s.origin, s.mine = origin, newKeyring(origin, append([]ed25519.PublicKey{s.Key.Public().(ed25519.PublicKey)}, s.Known...))
+		key, err := s.key(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.origin, s.mine = origin, newKeyring(origin, append([]ed25519.PublicKey{key.Public().(ed25519.PublicKey)}, s.Known...))
 	}
 	if signed.size > s.tree.size {
 		if err := s.follow(ctx, signed, newest); err != nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,11 @@ func seeded(seed byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(seed)), ed25519.SeedSize)))
 }
 
+// always is a key that is never replaced.
+func always(key crypto.Signer) func(context.Context) (crypto.Signer, error) {
+	return func(context.Context) (crypto.Signer, error) { return key, nil }
+}
+
 func keys(seeds ...byte) (list []ed25519.PublicKey) {
 	for _, s := range seeds {
 		list = append(list, seeded(s).Public().(ed25519.PublicKey))
@@ -30,7 +36,7 @@ func keys(seeds ...byte) (list []ed25519.PublicKey) {
 	return list
 }
 
-func signing(every int) Signing { return Signing{Key: seeded('a'), Every: every} }
+func signing(every int) Signing { return Signing{Key: always(seeded('a')), Every: every} }
 
 func openSigned(t testing.TB, path string, s Signing) *Log {
 	t.Helper()
@@ -190,7 +196,7 @@ func TestCheckpoint(t *testing.T) {
 	_, err = l.Checkpoint(t.Context())
 	wantError(t, err, "closed")
 	other := seededRSA(t)
-	_, err = OpenSigned(t.Context(), path, Signing{Key: other})
+	_, err = OpenSigned(t.Context(), path, Signing{Key: always(other)})
 	wantError(t, err, "Ed25519")
 }
 
@@ -208,7 +214,7 @@ func TestSignedRotation(t *testing.T) {
 	path := logPath(t)
 	rows := int64(0)
 	for i, s := range []Signing{
-		{}, {Key: seeded('a')}, {}, {Key: seeded('b')}, {Key: seeded('c'), Known: keys('a', 'b')}, {Key: seeded('a')},
+		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))}, {Key: always(seeded('c')), Known: keys('a', 'b')}, {Key: always(seeded('a'))},
 	} {
 		l := openLog(t, path)
 		if s.Key != nil {
@@ -271,7 +277,7 @@ func (k *brokenKey) Sign(r io.Reader, msg []byte, o crypto.SignerOpts) ([]byte, 
 func TestSigningFails(t *testing.T) {
 	path := logPath(t)
 	key := &brokenKey{Signer: seeded('a'), broken: true}
-	l := openSigned(t, path, Signing{Key: key, Every: 5})
+	l := openSigned(t, path, Signing{Key: always(key), Every: 5})
 	fill(t, l, 12)
 	_, err := l.Checkpoint(t.Context())
 	wantError(t, err, "pulled out")
@@ -376,4 +382,25 @@ func rewriteFrom(t testing.TB, path string, seq int64) string {
 		sql = append(sql, fmt.Sprintf("UPDATE audit SET data = '%s', prev = x'%s', hash = x'%s' WHERE seq = %d", r.Data, r.Prev, prev, r.Seq))
 	}
 	return strings.Join(sql, "; ")
+}
+
+// A key that is replaced while the log is open signs nothing more.
+func TestKeyReplaced(t *testing.T) {
+	path := logPath(t)
+	var now atomic.Value
+	now.Store(seeded('a'))
+	l := openSigned(t, path, Signing{Every: 5, Key: func(context.Context) (crypto.Signer, error) { return now.Load().(ed25519.PrivateKey), nil }})
+	fill(t, l, 7)
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now.Store(seeded('b'))
+	fill(t, l, 7)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantSigned(t, path, 14, 'a', 'b')
+	if r := verify(t, path, VerifyOptions{Keys: keys('a')}); r.Bad == nil || !strings.Contains(r.Bad.Why, "no known key") {
+		t.Errorf("the old key signed all: %+v", r)
+	}
 }

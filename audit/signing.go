@@ -10,9 +10,22 @@ import (
 
 // Signing says with which key, and how often, a log is signed.
 type Signing struct {
-	Key   crypto.Signer       // Ed25519
+	// Key returns the key to sign with now, which is Ed25519 and may be another one the next time.
+	Key   func(context.Context) (crypto.Signer, error)
 	Known []ed25519.PublicKey // older keys: without them, the rows under their checkpoints are read again once
 	Every int                 // rows between two checkpoints; 0 is 1000
+}
+
+// key is the key to sign with now.
+func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
+	key, err := s.Key(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := key.Public().(ed25519.PublicKey); !ok {
+		return nil, errNotEd
+	}
+	return key, nil
 }
 
 // idle is how long rows stay unsigned when no others follow.
@@ -25,8 +38,8 @@ const idle = time.Second
 // Rows are never lost for want of a signature. If none can be made, that is logged, and an error of
 // Close.
 func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
-	if _, ok := s.Key.Public().(ed25519.PublicKey); !ok {
-		return nil, fmt.Errorf("open audit log %q: %w", path, errNotEd)
+	if _, err := s.key(ctx); err != nil {
+		return nil, fmt.Errorf("open audit log %q: %w", path, err)
 	}
 	if s.Every <= 0 {
 		s.Every = 1000

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"path/filepath"
 
@@ -28,9 +29,13 @@ func keysOf(cfg config.Config) (*signer.Keys, error) {
 
 // openSigned opens the log so that what it holds is signed from time to time.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {
-	key, err := keys.Current(ctx)
+	known, err := keys.All()
 	if err != nil {
 		return nil, err
 	}
-	return audit.OpenSigned(ctx, cfg.SQLitePath, audit.Signing{Key: key, Every: cfg.Audit.CheckpointRows})
+	s := audit.Signing{Every: cfg.Audit.CheckpointRows, Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) }}
+	for _, k := range known {
+		s.Known = append(s.Known, k.Ed25519())
+	}
+	return audit.OpenSigned(ctx, cfg.SQLitePath, s)
 }

@@ -69,7 +69,11 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 	if len(inputs) > 1 { // the script is among them
 		x.InputsSHA256 = hashNames(inputs)
 	}
-	for _, d := range res.Egress {
+	for i, d := range res.Egress {
+		if i == maxListed {
+			x.EgressUnlisted = len(res.Egress) - i
+			break
+		}
 		x.Egress = append(x.Egress, signer.Contact{
 			Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason, Count: d.Count, Sent: d.Sent, Received: d.Received,
 		})

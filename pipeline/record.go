@@ -254,9 +254,7 @@ func hashSums(artifacts []Artifact) string {
 	for _, a := range artifacts {
 		m.Artifacts = append(m.Artifacts, signer.Artifact(a))
 	}
-	h := sha256.New()
-	m.WriteSums(h) // a hash takes everything
-	return hex.EncodeToString(h.Sum(nil))
+	return m.SumsSHA256()
 }
 
 func hashNames(sums map[string]string) string {

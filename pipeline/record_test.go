@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 func TestNoRowNoStart(t *testing.T) {
@@ -164,8 +165,9 @@ func TestRowsHoldNoCodeNoValuesNoOutput(t *testing.T) {
 
 // A program must not get rid of its record by making it too large to be written.
 func TestLongNamesDoNotBreakTheRecord(t *testing.T) {
-	r := newRig(t, nil)
-	res, err := r.shell(`for i in $(seq 1200); do : > "$i-$(printf '\001%.0s' {1..200})"; done`, nil)
+	r, keys := signing(t, nil)
+	dir := t.TempDir()
+	res, err := r.shell(`for i in $(seq 1200); do : > "$i-$(printf '\001%.0s' {1..200})"; done`, func(q *Request) { q.Artifacts = dir })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +177,31 @@ func TestLongNamesDoNotBreakTheRecord(t *testing.T) {
 	kinds, _ := r.rows()
 	if !slices.Contains(kinds, event.ExecutionCompleted) {
 		t.Errorf("rows %v", kinds)
+	}
+	// The receipt does not name them all, and still vouches for each.
+	trust, err := signer.ReadTrust(keys.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, problems := signer.VerifyReceipt(res.Receipt, trust)
+	if len(problems) > 0 || proof.ArtifactsUnlisted == 0 {
+		t.Fatalf("%+v, %d of %d unlisted", problems, proof.ArtifactsUnlisted, len(res.Artifacts))
+	}
+	for _, change := range []struct {
+		name string
+		do   func()
+		good bool
+	}{
+		{"nothing", func() {}, true},
+		{"an unlisted file", func() {
+			os.WriteFile(filepath.Join(dir, res.Artifacts[len(res.Artifacts)-1].Name), []byte("forged"), 0o600)
+		}, false},
+		{"the list", func() { os.Remove(filepath.Join(dir, "SHA256SUMS")) }, false},
+	} {
+		change.do()
+		if problems, err := proof.VerifyFolder(signer.Folder{Path: dir}); err != nil || (len(problems) == 0) != change.good {
+			t.Errorf("after a change of %s: %d problems, %v", change.name, len(problems), err)
+		}
 	}
 }
 

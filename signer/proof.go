@@ -1,10 +1,14 @@
 package signer
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 )
 
 // Proof is a receipt that a trusted key has signed.
@@ -40,43 +44,63 @@ func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 // VerifyFolder says what is different in the folder of the run's artifacts, the list of their sums
 // included, if it is there. An error means that the folder itself can't be read.
 func (p Proof) VerifyFolder(d Folder) ([]Problem, error) {
-	var sums []Sum
+	list, hash, problems := readList(d.Path)
+	sums := p.sums()
+	switch {
+	case p.ArtifactsUnlisted > 0 && hash == p.ArtifactsSHA256:
+		sums = list
+	case p.ArtifactsUnlisted > 0:
+		problems = append(problems, problem(BadList, "%d of the artifacts are named in %s only, which is not here as it was signed", p.ArtifactsUnlisted, sumsName)...)
+	}
+	differ, err := d.verify(sums)
+	if err != nil {
+		return differ, err
+	}
+	return slices.Concat(differ, problems, compare(list, sums)), nil
+}
+
+// sums are what the receipt says about files.
+func (p Proof) sums() (sums []Sum) {
 	for _, a := range p.Artifacts {
 		sums = append(sums, Sum{Name: a.Name, SHA256: a.SHA256})
 	}
-	problems, err := d.verify(sums)
-	if err != nil {
-		return problems, err
-	}
-	return append(problems, p.compareList(d.Path)...), nil
+	return sums
 }
 
-// compareList says where SHA256SUMS, which nobody has signed, says something else than the receipt.
-func (p Proof) compareList(dir string) []Problem {
+// readList reads SHA256SUMS, which nobody has signed, if there is one.
+func readList(dir string) (list []Sum, hash string, problems []Problem) {
 	top, err := os.OpenRoot(dir)
 	if err != nil {
-		return []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
+		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
 	}
 	defer top.Close()
 	f, _, err := openIn(top, sumsName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, "", nil
 	}
 	if err != nil {
-		return []Problem{*whyNot(sumsName, err)}
+		return nil, "", []Problem{*whyNot(sumsName, err)}
 	}
 	defer f.Close()
-	sums, problems, err := ParseSums(f)
+	h := sha256.New()
+	list, problems, err = ParseSums(io.TeeReader(f, h))
 	if err != nil {
-		return []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
+		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: bare(err).Error()}}
 	}
-	signed := map[Sum]bool{}
-	for _, a := range p.Artifacts {
-		signed[Sum{Name: a.Name, SHA256: a.SHA256}] = true
+	for i := range list {
+		list[i].Name = path.Clean(list[i].Name)
 	}
-	for _, s := range sums {
-		s.Name = path.Clean(s.Name)
-		if !signed[s] {
+	return list, hex.EncodeToString(h.Sum(nil)), problems
+}
+
+// compare says where the list says something else than what was signed.
+func compare(list, signed []Sum) (problems []Problem) {
+	known := map[Sum]bool{}
+	for _, s := range signed {
+		known[s] = true
+	}
+	for _, s := range list {
+		if !known[s] {
 			problems = append(problems, problem(BadList, "%s says something of %q that the receipt does not", sumsName, clip(readable(s.Name)))...)
 		}
 	}

@@ -52,9 +52,16 @@ type Receipt struct {
 	StderrSHA256 string `json:"stderr_sha256"`
 	StderrBytes  int64  `json:"stderr_bytes"`
 
-	// ArtifactsWithheld are names; Sign takes them from Artifacts.
+	// EgressUnlisted is how many more names there were than Egress lists.
+	EgressUnlisted int `json:"egress_unlisted,omitempty"`
+
+	// What follows Sign takes from Artifacts. ArtifactsWithheld are names. ArtifactsUnlisted are too many
+	// to be named here: SHA256SUMS, as Collect writes it, has them, and ArtifactsSHA256 is its hash.
 	ArtifactsWithheld []string `json:"artifacts_withheld"`
-	Version           string   `json:"version"` // of sandboxmcp
+	ArtifactsSHA256   string   `json:"artifacts_sha256,omitempty"`
+	ArtifactsUnlisted int      `json:"artifacts_unlisted,omitempty"`
+
+	Version string `json:"version"` // of sandboxmcp
 
 	// Artifacts become the subjects of the statement, but for those that were withheld.
 	Artifacts []Artifact `json:"-"`
@@ -133,8 +140,12 @@ func (r Receipt) Sign(k *Key) (Envelope, error) {
 	}
 	r.normalize()
 	var subjects []subject
-	seen := map[string]bool{}
-	for _, a := range r.Artifacts {
+	seen, names := map[string]bool{}, 0
+	for i, a := range r.Artifacts {
+		if names += len(a.Name); names > maxNames || i >= maxNamed {
+			r.ArtifactsUnlisted = len(r.Artifacts) - i
+			break
+		}
 		switch {
 		case a.Withheld != "":
 			r.ArtifactsWithheld = append(r.ArtifactsWithheld, readable(a.Name))
@@ -145,11 +156,21 @@ func (r Receipt) Sign(k *Key) (Envelope, error) {
 		seen[a.Name] = true
 		subjects = append(subjects, newSubject(a.Name, a.SHA256))
 	}
+	if r.ArtifactsUnlisted > 0 {
+		r.ArtifactsSHA256 = Manifest{Artifacts: r.Artifacts}.SumsSHA256()
+	}
 	if len(subjects) == 0 { // a statement must be about something
 		subjects = []subject{newSubject(codePrefix+r.CodeSHA256, r.CodeSHA256)}
 	}
 	return signStatement(k, statement{StatementType, subjects, ReceiptType, r})
 }
+
+// What a receipt names of artifacts. A program chooses how many there are, and how long their names are: it
+// must not make its own receipt too large to be kept.
+const (
+	maxNamed = 1000
+	maxNames = 64 << 10 // bytes
+)
 
 // codePrefix begins the name of the subject of a run that left no artifact. A file may have such
 // a name, too: then it has its own hash.

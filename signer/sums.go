@@ -2,6 +2,8 @@ package signer
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +15,13 @@ const sumsName = "SHA256SUMS"
 // escaper is the escaping of GNU sha256sum, which marks a line that needs it with a backslash in
 // front. Coreutils before 9.0 know no \r and call such a line malformed.
 var escaper = strings.NewReplacer("\\", `\\`, "\n", `\n`, "\r", `\r`)
+
+// SumsSHA256 is the SHA-256 of what WriteSums writes, in lower-case hex.
+func (m Manifest) SumsSHA256() string {
+	h := sha256.New()
+	_ = m.WriteSums(h) // a hash takes everything
+	return hex.EncodeToString(h.Sum(nil))
+}
 
 // WriteSums writes the artifacts that are not withheld as "sha256sum -c" reads them.
 func (m Manifest) WriteSums(w io.Writer) error {
