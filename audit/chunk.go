@@ -209,7 +209,7 @@ func (c *chunk) readSegment(keys keyring) error {
 
 // readFile reads the rows of a segment file up to the first that is bad.
 func (c *chunk) readFile(f io.Reader) (*Bad, error) {
-	_, bad, err := readSegmentRows(f, func(r Row) bool {
+	_, bad, err := readSegmentRows(f, func(r Row, _ []byte) bool {
 		hash, _ := hex.DecodeString(r.Hash)
 		if c.prev == nil {
 			c.prev, _ = hex.DecodeString(r.Prev)

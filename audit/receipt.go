@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 const maxReceipt = 1 << 20 // bytes
@@ -60,15 +61,14 @@ func receiptHash(data []byte) []byte {
 var ErrNoReceipt = errors.New("the log has no receipt of it")
 
 // Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
-// checked against the row that it came with. That of a row in a sealed segment is not found: see
-// Filter.Sealed.
+// checked against the row that it came with. Of rows that are sealed it is read from their segment.
 func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 	var seq int64
 	var data, envelope []byte
 	err := l.db.QueryRowContext(ctx, "SELECT a.seq, a.data, r.envelope FROM audit a JOIN receipts r ON r.seq = a.seq WHERE a.run = ? ORDER BY a.seq DESC LIMIT 1", run).Scan(&seq, &data, &envelope)
 	switch sum := sha256.Sum256(envelope); {
 	case errors.Is(err, sql.ErrNoRows):
-		err = ErrNoReceipt
+		envelope, err = l.sealedReceipt(ctx, run)
 	case err == nil && !bytes.Equal(receiptHash(data), sum[:]):
 		err = fmt.Errorf("it is not the one that row %d came with: see sandboxmcp audit verify", seq)
 	}
@@ -76,6 +76,25 @@ func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 		return nil, fmt.Errorf("receipt of run %s in audit log %q: %w", plain(run), l.path, explain(err, l.wait))
 	}
 	return envelope, nil
+}
+
+// sealedReceipt looks for a receipt in the segments, the newest first.
+func (l *Log) sealedReceipt(ctx context.Context, run string) (envelope []byte, err error) {
+	all, err := l.segments(ctx, l.db)
+	for _, s := range slices.Backward(all) {
+		if err == nil && envelope == nil {
+			_, err = s.each(ctx, Filter{Run: run}, func(_ Row, receipt []byte) bool {
+				if receipt != nil {
+					envelope = receipt
+				}
+				return true
+			})
+		}
+	}
+	if err == nil && envelope == nil {
+		err = ErrNoReceipt
+	}
+	return envelope, err
 }
 
 // attach stores the receipt of the row that was just put.

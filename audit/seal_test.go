@@ -341,3 +341,39 @@ func TestVerifySegment(t *testing.T) {
 		t.Errorf("packed again: %+v, %v", r.Bad, err)
 	}
 }
+
+// A receipt is found wherever its row is.
+func TestSealedReceipt(t *testing.T) {
+	path := logPath(t)
+	l := openSigned(t, path, signing(3))
+	for i := range 4 {
+		entry := Entry{Kind: "k", Run: fmt.Sprint("r", i), Receipt: fmt.Append(nil, "receipt ", i)}
+		if _, err := l.Append(t.Context(), entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Seal(t.Context(), time.Now().AddDate(1, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		if got, err := l.Receipt(t.Context(), fmt.Sprint("r", i)); err != nil || string(got) != fmt.Sprint("receipt ", i) {
+			t.Errorf("run %d: %q, %v", i, got, err)
+		}
+	}
+	_, err := l.Receipt(t.Context(), "r9")
+	wantError(t, err, ErrNoReceipt.Error())
+	files := segmentFiles(t, path)
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files[0], append(text, 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := VerifySegment(files[0], keys('a')); err == nil && r.Bad == nil {
+		t.Error("a byte behind the segment's end was not noticed")
+	}
+	os.Remove(files[0])
+	_, err = l.Receipt(t.Context(), "r0")
+	wantError(t, err, "not here")
+}

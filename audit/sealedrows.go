@@ -19,7 +19,7 @@ func (l *Log) eachSealed(ctx context.Context, f Filter, do func(Row) bool) error
 		}
 		if s != nil {
 			from = s.Last + 1
-			if more, err := s.each(ctx, f, do); err != nil || !more {
+			if more, err := s.each(ctx, f, func(r Row, _ []byte) bool { return do(r) }); err != nil || !more {
 				return err
 			}
 			continue
@@ -77,7 +77,7 @@ func (l *Log) newest(ctx context.Context, f Filter, do func(Row) bool) error {
 			break
 		}
 		var older []Row
-		_, err := s.each(ctx, f, func(r Row) bool {
+		_, err := s.each(ctx, f, func(r Row, _ []byte) bool {
 			if len(rows) > 0 && r.Seq >= rows[0].Seq {
 				return false
 			}
@@ -100,7 +100,7 @@ func (l *Log) newest(ctx context.Context, f Filter, do func(Row) bool) error {
 }
 
 // each calls do for the rows of a segment that f chooses, and says whether there may be more.
-func (s Segment) each(ctx context.Context, f Filter, do func(Row) bool) (more bool, err error) {
+func (s Segment) each(ctx context.Context, f Filter, do func(r Row, receipt []byte) bool) (more bool, err error) {
 	file, err := os.Open(s.File)
 	if os.IsNotExist(err) {
 		return false, fmt.Errorf("rows %d to %d are in a sealed segment that is not here: %s", s.First, s.Last, s.File)
@@ -109,9 +109,9 @@ func (s Segment) each(ctx context.Context, f Filter, do func(Row) bool) (more bo
 	}
 	defer file.Close()
 	more = true
-	_, bad, err := readSegmentRows(file, func(r Row) bool {
+	_, bad, err := readSegmentRows(file, func(r Row, receipt []byte) bool {
 		if f.chooses(r) {
-			more = do(r)
+			more = do(r, receipt)
 		}
 		return more && ctx.Err() == nil
 	})

@@ -79,20 +79,22 @@ func (l *Log) segments(ctx context.Context, q querier) (list []Segment, err erro
 
 // segmentReader reads the rows of a segment file one by one.
 type segmentReader struct {
-	lines *bufio.Reader
-	ahead []byte  // the line after the last row
-	end   endLine // once Next has returned io.EOF
+	file  *bufio.Reader
+	lines *bufio.Reader // of what is compressed in it
+	ahead []byte        // the line after the last row
+	end   endLine       // once Next has returned io.EOF
 }
 
 var errSegment = errors.New("it is not a whole segment file")
 
 func newSegmentReader(r io.Reader) (*segmentReader, error) {
-	z, err := gzip.NewReader(r)
+	file := bufio.NewReader(r) // which gzip reads no further than it has to
+	z, err := gzip.NewReader(file)
 	if err != nil {
 		return nil, errSegment
 	}
 	z.Multistream(false) // nothing is hidden behind the end
-	s := &segmentReader{lines: bufio.NewReaderSize(z, 64<<10)}
+	s := &segmentReader{file: file, lines: bufio.NewReaderSize(z, 64<<10)}
 	return s, s.advance()
 }
 
@@ -137,8 +139,10 @@ func (s *segmentReader) finish() error {
 	if err := exact(s.ahead, &s.end); err != nil {
 		return err
 	}
-	if _, err := s.lines.ReadByte(); err != io.EOF {
-		return errSegment
+	for _, r := range []*bufio.Reader{s.lines, s.file} {
+		if _, err := r.ReadByte(); err != io.EOF {
+			return errSegment
+		}
 	}
 	return io.EOF
 }
@@ -181,7 +185,7 @@ func (t tree) before() (hashes [][]byte) {
 
 // readSegmentRows calls do for the rows of a segment file until it returns false. Each row follows on the
 // one before and has the receipt that it speaks of.
-func readSegmentRows(f io.Reader, do func(Row) bool) (end endLine, bad *Bad, err error) {
+func readSegmentRows(f io.Reader, do func(r Row, receipt []byte) bool) (end endLine, bad *Bad, err error) {
 	s, err := newSegmentReader(f)
 	if err != nil {
 		return end, nil, err
@@ -206,7 +210,7 @@ func readSegmentRows(f io.Reader, do func(Row) bool) (end endLine, bad *Bad, err
 		if sum := sha256.Sum256(receipt); len(receipt) > 0 != (receiptHash(r.Data) != nil) || len(receipt) > 0 && !bytes.Equal(sum[:], receiptHash(r.Data)) {
 			return end, &Bad{r.Seq, "has another receipt than the one it came with"}, nil
 		}
-		if !do(r) {
+		if !do(r, receipt) {
 			return end, nil, nil
 		}
 	}

@@ -110,7 +110,7 @@ func (l *Log) removeDouble(ctx context.Context, q querier, path string) error {
 	}
 	defer f.Close()
 	var first, last Row
-	_, bad, err := readSegmentRows(f, func(r Row) bool {
+	_, bad, err := readSegmentRows(f, func(r Row, _ []byte) bool {
 		if first.Seq == 0 {
 			first = r
 		}

@@ -47,6 +47,15 @@ func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 	return open(ctx, path, lockWait, &signer{Signing: s})
 }
 
+// Origin is the name under which checkpoints of the log are signed. A log without rows has none.
+func (l *Log) Origin(ctx context.Context) (string, error) {
+	origin, err := readOrigin(ctx, l.db)
+	if err != nil {
+		return "", l.readError(err)
+	}
+	return origin, nil
+}
+
 // Checkpoint returns the newest checkpoint once it covers all rows that are in the log now: a C2SP
 // tlog-checkpoint. Whoever keeps it elsewhere can tell later, with Verify, that nothing that it covers
 // was changed or cut off. A log that was opened without a key has it only if somebody else made it.

@@ -45,7 +45,7 @@ func verifySegment(path string, keys []ed25519.PublicKey) (r Report, err error) 
 func readSegmentReport(f io.Reader, keys []ed25519.PublicKey) (r Report, err error) {
 	var hashes [][]byte
 	var first, last Row
-	end, bad, err := readSegmentRows(f, func(row Row) bool {
+	end, bad, err := readSegmentRows(f, func(row Row, _ []byte) bool {
 		hash, _ := hex.DecodeString(row.Hash)
 		if hashes = append(hashes, hash); len(hashes) == 1 {
 			first = row

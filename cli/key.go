@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -31,7 +33,7 @@ Example: sandboxmcp key export --out signer.pub`,
 				UsageText:   "sandboxmcp key show [--json]",
 				Description: "Example: sandboxmcp key show",
 				Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
-				Action:      func(c *cli.Context) error { return p.keyShow(c, "") },
+				Action:      p.keyShow,
 			},
 			{
 				Name:        "export",
@@ -61,24 +63,29 @@ type shownKey struct {
 	Created time.Time `json:"created"`
 	Path    string    `json:"path"` // of the private key
 	PEM     string    `json:"pem"`
-	Note    string    `json:"note,omitempty"` // as readers of checkpoints of the log take it
+	Note    string    `json:"note"` // as readers of checkpoints of the log take it
 }
 
-// keyShow shows the key, and under which name it signs the log; "" if that is not known yet.
-func (p *program) keyShow(c *cli.Context, log string) error {
+// keyShow shows the key, also as it signs checkpoints of the log.
+func (p *program) keyShow(c *cli.Context) error {
 	keys, key, err := p.currentKey(c)
 	if err != nil {
 		return err
 	}
 	shown := shownKey{ID: key.ID(), Created: key.Created, Path: filepath.Join(keys.Dir(), "signing.key"), PEM: string(key.PEM())}
-	if log != "" {
-		shown.Note = key.Note(log)
+	err = withLog(c, func(ctx context.Context, log *audit.Log) error {
+		origin, err := log.Origin(ctx)
+		shown.Note = key.Note(origin)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if c.Bool("json") {
 		return writeJSON(p.stdout, shown)
 	}
 	_, err = fmt.Fprintf(p.stdout, "id       %s\ncreated  %s\npath     %s\n", shown.ID, shown.Created.Format(time.RFC3339), visible(shown.Path))
-	if err == nil && shown.Note != "" {
+	if err == nil {
 		_, err = fmt.Fprintf(p.stdout, "note     %s\n", visible(shown.Note))
 	}
 	if err == nil {

@@ -60,6 +60,9 @@ func readValue(r io.Reader, from string) ([]byte, error) {
 	return value, nil
 }
 
+// longestLine is how many bytes of a line a terminal of Linux keeps; it throws the rest away without a word.
+const longestLine = 4095
+
 // askValue asks on the terminal, which does not show what is typed.
 func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	in, ok := p.stdin.(*os.File)
@@ -71,7 +74,7 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, fail("--stdin or --from-file", "the terminal can't hide what is typed: %v", err)
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
 	fmt.Fprintf(p.stderr, "value of %s, which is not shown: ", key)
 	type answer struct {
@@ -91,6 +94,9 @@ func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 			return nil, fail("--stdin or --from-file", "read the value from the terminal: %v", a.err)
 		case len(a.value) == 0:
 			return nil, usage("", "the value is empty: nothing was added")
+		case len(a.value) >= longestLine:
+			clear(a.value)
+			return nil, usage("--stdin or --from-file", "the value has %d bytes or more, and the terminal may have cut it: nothing was added", longestLine)
 		}
 		return a.value, nil
 	case <-ctx.Done(): // the goroutine can't be ended; the process is about to

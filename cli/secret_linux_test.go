@@ -73,6 +73,8 @@ func TestAskValue(t *testing.T) {
 	}{
 		"typed":       {func(w io.Writer) { io.WriteString(w, value+"\n") }, 0, "added KEY"},
 		"empty":       {func(w io.Writer) { io.WriteString(w, "\n") }, exitUsage, "the value is empty"},
+		"too long":    {func(w io.Writer) { io.WriteString(w, strings.Repeat("x", 5000)+"\n") }, exitUsage, "the terminal may have cut it"},
+		"quit":        {func(io.Writer) { syscall.Kill(os.Getpid(), syscall.SIGQUIT) }, exitFailed, "interrupted: nothing was added"},
 		"interrupted": {func(io.Writer) { syscall.Kill(os.Getpid(), syscall.SIGINT) }, exitFailed, "interrupted: nothing was added"},
 	} {
 		t.Run(name, func(t *testing.T) {
