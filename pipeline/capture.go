@@ -1,6 +1,9 @@
 package pipeline
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Capture says what the log holds of a run beside hashes. It is free of secrets, and cut.
 type Capture struct{ Code, Output bool }
@@ -22,15 +25,30 @@ func (r *run) captureCode(code []byte) {
 	}
 }
 
-// captureOutput notes what a run has printed. It was redacted on its way.
+// captureOutput notes what a run has printed, and what a session's code has shown. It was redacted on its way.
 func (r *run) captureOutput() {
 	if !r.p.cfg.Capture.Output {
 		return
+	}
+	if text := r.res.shown(); text != nil {
+		r.note(executionCaptured, facts{"value": captured(text), "value_bytes": len(text)})
 	}
 	r.note(executionCaptured, facts{
 		"stdout": captured(r.res.Stdout), "stdout_bytes": int64(len(r.res.Stdout)) + r.res.StdoutCut,
 		"stderr": captured(r.res.Stderr), "stderr_bytes": int64(len(r.res.Stderr)) + r.res.StderrCut,
 	})
+}
+
+// shown is what a session's code has shown beside its output, as JSON; nil is nothing.
+func (r Result) shown() []byte {
+	if r.Value == nil && r.Displays == nil && r.Error == nil {
+		return nil
+	}
+	text, err := json.Marshal(map[string]any{"value": r.Value, "displays": r.Displays, "error": r.Error})
+	if err != nil {
+		return nil // all of it is text
+	}
+	return text
 }
 
 // shown is as much of a text as a row holds, in UTF-8.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,9 +26,6 @@ func (r *run) redact(e ended) ended {
 	r.res.Stderr, r.res.StderrCut = e.stderr.kept()
 	r.res.Hints = r.p.hints(r.res, e)
 	r.scrub()
-	if text := r.unknown.warning(); text != "" {
-		r.warn(text)
-	}
 	return e
 }
 
@@ -56,7 +54,7 @@ func (r *run) scrub() {
 		}
 	}
 	if e := res.Error; e != nil {
-		e.Type, e.Message, e.Traceback = redactBrief(r.leases, e.Type), r.cleanCut(e.Message), r.cleanCut(e.Traceback)
+		e.Type, e.Message, e.Traceback = r.cleanBrief(e.Type), r.cleanCut(e.Message), r.cleanCut(e.Traceback)
 	}
 }
 
@@ -75,7 +73,10 @@ func (r *run) audit(ctx context.Context, e ended) (Result, error) {
 		r.warn(r.clean("the sandbox could not be removed completely: " + closeErr.Error()))
 	}
 	if err != nil {
-		return r.withhold(e, err)
+		return r.withhold(ctx, e, err)
+	}
+	if text := r.unknown.warning(); text != "" {
+		r.warn(text)
 	}
 	r.saveReceipt(e.Artifacts)
 	r.res.Timings.Total = time.Since(r.began).Microseconds()
@@ -96,12 +97,17 @@ func (r *run) noteEnd(ctx context.Context, e ended) error {
 }
 
 // withhold is the way out for a run that ended and whose end can't be recorded: no row, no result,
-// and no artifacts either.
-func (r *run) withhold(e ended, err error) (Result, error) {
-	failed := &Error{Stage: StageAudit, err: err, Remedy: "see whether the disk is full and the database is in order: sandboxmcp audit verify",
-		Reason: r.clean("the program ended, but this can't be signed and written to the audit log, so its result is withheld: " + err.Error())}
+// and no artifacts either. That it is so is recorded, if that can be.
+func (r *run) withhold(ctx context.Context, e ended, err error) (Result, error) {
+	failed := broke(StageAudit, fmt.Errorf("the program ended, but this can't be signed and written to the audit log, so its result is withheld: %w", err))
+	failed.Remedy = "see whether the disk is full and the database is in order: sandboxmcp audit verify; and the key: sandboxmcp key show"
+	failed.Reason = r.clean(failed.Reason)
 	unsave(r.folder(e), r.res.Artifacts)
-	return r.bare(failed), failed
+	res := r.bare(failed)
+	r.entries = nil
+	r.noteStop(failed)
+	_ = r.flush(ctx) // the log may be what fails
+	return res, failed
 }
 
 // unsave removes the artifacts that were saved in dir. Those that were withheld never were: a file
@@ -121,7 +127,9 @@ func unsave(dir string, artifacts []Artifact) {
 
 // stop ends a run that has no outcome, and records why.
 func (r *run) stop(ctx context.Context, err error) (Result, error) {
-	defer r.learn(ctx)()
+	later, cancel := outlast(ctx)
+	defer cancel()
+	defer r.learn(later)()
 	e := broke(StageBackend, err)
 	e.Reason, e.Remedy = r.clean(r.unquoted(e.Reason)), r.clean(e.Remedy)
 	if ctx.Err() != nil && !e.Denied {
@@ -133,10 +141,8 @@ func (r *run) stop(ctx context.Context, err error) (Result, error) {
 	if e.Stage == StageAudit || res.Ended == backends.EndedCancelled && !r.started {
 		return res, e
 	}
-	ctx, cancel := outlast(ctx)
-	defer cancel()
 	r.noteStop(e)
-	if auditErr := r.flush(ctx); auditErr != nil {
+	if auditErr := r.flush(later); auditErr != nil {
 		e.Reason += r.clean("; and this can't be written to the audit log: " + auditErr.Error())
 	}
 	return res, e

@@ -48,7 +48,7 @@ func (r *run) install(ctx context.Context, q Install) error {
 	if err != nil {
 		return err
 	}
-	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, checked{limits: Bounds{Limits: o.Limits}}.weight(), func(int) {})
+	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, checked{limits: Bounds{Limits: o.Limits}}.weight(), r.waits)
 	if err != nil {
 		return r.queueError(err)
 	}
@@ -69,7 +69,7 @@ func (r *run) install(ctx context.Context, q Install) error {
 	ctx, stop := outlast(ctx)
 	defer stop()
 	if r.res.Ended == backends.EndedOK {
-		r.noteRun(event.PackageInstalled, facts{"packages_installed": r.res.Packages, "layer_sha256": receipt.Layer})
+		r.noteRun(event.PackageInstalled, facts{"packages_installed": r.res.Packages[:min(len(r.res.Packages), maxPackages)], "count": len(r.res.Packages), "layer_sha256": receipt.Layer})
 	}
 	if err := r.noteOutcome(ctx, nil); err != nil {
 		return err

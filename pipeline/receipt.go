@@ -9,6 +9,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
+// maxPackages is how many of the packages that were installed a row or a receipt names.
+const maxPackages = 1000
+
 // canSign makes sure that there is a key, before anything runs whose receipt could not be signed.
 func (r *run) canSign(ctx context.Context) error {
 	if r.p.cfg.Keys == nil {
@@ -18,23 +21,22 @@ func (r *run) canSign(ctx context.Context) error {
 	return err
 }
 
-// noteOutcome notes the run's end, and signs a receipt of it. inputs are the files that we put into the
-// workspace, the script among them.
+// noteOutcome signs a receipt of the run, and notes its end with it. inputs are the files that we put into
+// the workspace, the script among them.
 func (r *run) noteOutcome(ctx context.Context, inputs map[string]string) error {
+	if r.p.cfg.Keys != nil {
+		key, err := r.p.cfg.Keys.Current(ctx)
+		if err != nil {
+			return err
+		}
+		if r.envelope, err = r.receipt(inputs).Sign(key); err != nil {
+			return err
+		}
+		if r.res.Receipt, err = json.Marshal(r.envelope); err != nil {
+			return err
+		}
+	}
 	r.noteRun(endKind(r.res.Ended), r.outcome(inputs))
-	if r.p.cfg.Keys == nil {
-		return nil
-	}
-	key, err := r.p.cfg.Keys.Current(ctx)
-	if err != nil {
-		return err
-	}
-	if r.envelope, err = r.receipt(inputs).Sign(key); err != nil {
-		return err
-	}
-	if r.res.Receipt, err = json.Marshal(r.envelope); err != nil {
-		return err
-	}
 	r.entries[len(r.entries)-1].Receipt = r.res.Receipt
 	return nil
 }
@@ -78,7 +80,11 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 			Name: d.Name, Port: d.Port, Allowed: d.Allowed, Reason: d.Reason, Count: d.Count, Sent: d.Sent, Received: d.Received,
 		})
 	}
-	for _, pkg := range res.Packages {
+	for i, pkg := range res.Packages {
+		if i == maxPackages {
+			x.Packages = append(x.Packages, fmt.Sprintf("and %d more", len(res.Packages)-i))
+			break
+		}
 		x.Packages = append(x.Packages, fmt.Sprintf("%s %s %s", pkg.Name, pkg.Version, pkg.Hash))
 	}
 	for _, a := range res.Artifacts {

@@ -18,13 +18,12 @@ import (
 
 // A run is one request on its way: what is known of it, and what will be its result.
 type run struct {
-	p        *Pipeline
-	began    time.Time
-	res      Result
-	code     string          // SHA-256 of its code in hex
-	facts    facts           // what every row about the run says
-	leases   vault.Leases    // whose secrets must not be told
-	unknown  unknown         // what looks like other secrets
+	p     *Pipeline
+	began time.Time
+	res   Result
+	code  string // SHA-256 of its code in hex
+	facts facts  // what every row about the run says
+	veil
 	entries  []audit.Entry   // not yet in the log
 	started  bool            // the log has the run's start
 	envelope signer.Envelope // the run's receipt, once it has ended
@@ -36,15 +35,17 @@ func (p *Pipeline) begin(q *Request) *run {
 		q.ID = newID()
 	}
 	q.Namespace = orDefault(q.Namespace)
-	r := &run{p: p, began: time.Now(), code: hash(q.Code), unknown: unknown{policy: p.cfg.Unknown}}
+	r := &run{p: p, began: time.Now(), code: hash(q.Code), veil: p.veil(nil)}
 	r.facts = q.facts(r.code)
 	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
 		Egress: []Decision{}, Layers: []Layer{}}
 	return r
 }
 
-// clean takes the run's secrets out of a text.
-func (r *run) clean(text string) string { return r.unknown.clean(r.leases.Redact(text)) }
+// veil is what is told of where these are lent.
+func (p *Pipeline) veil(leases vault.Leases) veil {
+	return veil{leases, &unknown{policy: p.cfg.Unknown}}
+}
 
 // newID goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
 func newID() string {
@@ -85,13 +86,16 @@ func (r *run) queue(ctx context.Context, c checked) (queued, error) {
 }
 
 func (r *run) line(ctx context.Context, c checked) (queued, error) {
-	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), func(waiting int) {
-		r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
-	})
+	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), r.waits)
 	if err != nil {
 		return queued{}, r.queueError(err)
 	}
 	return queued{checked: c, leave: leave}, nil
+}
+
+// waits tells listeners that the run has to wait, and how many do.
+func (r *run) waits(waiting int) {
+	r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
 }
 
 func (r *run) queueError(err error) error {

@@ -47,7 +47,7 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	if err != nil {
 		return session.Info{}, err
 	}
-	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), func(int) {})
+	leave, err := r.p.cfg.Queue.Enter(ctx, c.Namespace, c.weight(), r.waits)
 	if err != nil {
 		return session.Info{}, r.queueError(err)
 	}
@@ -235,24 +235,13 @@ func (p *Pipeline) variables(ctx context.Context, s *session.Session, state *ses
 	if err != nil {
 		state.Note = "the variables can't be listed: " + s.Redact(err.Error())
 	}
+	veil := p.veil(s.Leases())
 	for _, v := range vars {
 		for _, text := range []*string{&v.Name, &v.Type, &v.Text, &v.Unit} {
-			*text = redactBrief(s.Leases(), *text)
+			*text = veil.cleanBrief(*text)
 		}
 		state.Variables = append(state.Variables, v)
 	}
-}
-
-// briefEnd is the length, in bytes, from which on a kernel may have cut a name or a text that describes a
-// variable; it cuts nothing but the end.
-const briefEnd = 200
-
-// redactBrief takes secrets out of such a text, and what may be the beginning of one out of its end.
-func redactBrief(leases vault.Leases, text string) string {
-	if len(text) < briefEnd {
-		return leases.Redact(text)
-	}
-	return leases.RedactCut(text)
 }
 
 // Bridge is a value on its way into a session: from Value, or from the variable Key of From.

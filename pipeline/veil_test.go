@@ -17,7 +17,7 @@ func TestCutByDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{leases: vault.Leases{lease}}
+	r := &run{veil: veil{vault.Leases{lease}, &unknown{}}}
 	for at := range len(secret) {
 		head, tail := "value: "+secret[:at], secret[at:]+" in line 7\nEnd: of it\n"
 		for _, text := range []string{

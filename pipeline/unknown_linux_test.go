@@ -1,0 +1,50 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// TestUnknownTokensInSessions: what a session's code shows goes other ways than its output.
+func TestUnknownTokensInSessions(t *testing.T) {
+	p, _, _ := newReal(t, func(c *Config) { c.Unknown = UnknownMask })
+	s := open(t, p, NewSession{})
+	token := "'" + stranger[:9] + "' + '" + stranger[9:] + "'"
+	for _, code := range []string{"t = " + token, "t", "display({'text/html': t}, raw=True)", "raise ValueError(t)", "type(t, (), {})()", "print(t)"} {
+		res := cell(t, p, s.ID, code, nil)
+		told, _ := json.Marshal(res)
+		if strings.Contains(string(told), stranger) {
+			t.Errorf("%s: %s", code, told)
+		}
+		if code != "t = "+token && !strings.Contains(strings.Join(res.Warnings, ""), "GitHub") {
+			t.Errorf("%s: warnings %q", code, res.Warnings)
+		}
+	}
+	state, err := p.Inspect(t.Context(), "", s.ID)
+	if told, _ := json.Marshal(state); err != nil || strings.Contains(string(told), stranger) || len(state.Variables) == 0 {
+		t.Errorf("%v: %s", err, told)
+	}
+}
+
+// TestCaptureInSessions: what code shows beside its output is output, too.
+func TestCaptureInSessions(t *testing.T) {
+	p, log, _ := newReal(t, func(c *Config) { c.Capture.Output = true })
+	s := open(t, p, NewSession{})
+	cell(t, p, s.ID, "'shown-4711'", nil)
+	cell(t, p, s.ID, "x = 1", nil)
+	rows := 0
+	for row, err := range log.Rows(t.Context(), audit.Filter{Kinds: []string{executionCaptured}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(row.Data), "shown-4711") {
+			rows++
+		}
+	}
+	if rows != 1 {
+		t.Errorf("%d rows have the value", rows)
+	}
+}
