@@ -203,7 +203,7 @@ func TestNoServerOrSeveral(t *testing.T) {
 	}
 	one, other := server(t, 7), server(t, 123)
 	code, _, errs := typed("approvals")
-	if code != 1 || !strings.Contains(errs, "several servers run:\n  7, since ") || !strings.Contains(errs, "\n  123, since ") ||
+	if code != 1 || !strings.Contains(errs, "several servers run:\n      7, since ") || !strings.Contains(errs, "\n      123, since ") ||
 		!strings.Contains(errs, "database /x.db") || !strings.Contains(errs, "--server 7\n") {
 		t.Errorf("exit %d, %q", code, errs)
 	}

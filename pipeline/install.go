@@ -92,6 +92,7 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 			return o, err
 		}
 		into = s.Info()
+		r.leases = s.Leases() // a caller may name one of its secrets
 	}
 	if q.Language, err = validate.Language(cmp.Or(q.Language, into.Language)); err != nil {
 		return o, refuse(StageValidate, err.Error(), "name the language that the packages are for")

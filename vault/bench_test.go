@@ -84,3 +84,18 @@ func BenchmarkLease(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFirstByte is what the first byte of text costs.
+func BenchmarkFirstByte(b *testing.B) {
+	values := hundred()
+	for _, n := range []int{1, 10, 100} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				l := lend(b, values[:n]...)
+				l.Redact("x")
+				l.Close()
+			}
+		})
+	}
+}

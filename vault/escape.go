@@ -77,6 +77,7 @@ func (p *patterns) escapeSlash(k *steps, t thread, b byte) {
 	switch b {
 	case 'x':
 		t.run = 0
+		t.tight = true // no line break, as behind the = of a mail
 		k.add(t, pair)
 	case 'u':
 		k.add(t, unit)

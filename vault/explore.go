@@ -1,8 +1,10 @@
 package vault
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -13,22 +15,19 @@ type explorer struct {
 	sets [window + 1]steps
 }
 
-// What may stand between two of the first symbols is listed for all ways of writing but asText, so
-// that a lease is quickly made. Further on, all is followed that between and listed know.
-var (
-	foldGaps = []string{"\n", "\r\n", "\n ", "\n\t", `\n`, `\r\n`, `\\n`, "=\n", "=\r\n"}
-	listGaps = []string{
-		" ", "  ", "   ", "\t", "\n", "\r\n", "\n ", " \n", `\`, `\n`, `\x`, "-", ".", "'", "+", "/", ":", ";", "_", "|",
-		",", ", ", ",\n", ",\n ", ",\r\n", "','", `","`, "', '", `", "`, "; ", ": ", " : ", " - ", " + ", " | ",
-		" 0x", ",0x", ", 0x", " 0b", ",0b", ", 0b", " 0o", ",0o", ", 0o",
-	}
-)
+// listGaps are what may stand between the first two symbols of a list. Further on, all is followed
+// that listed knows.
+var listGaps = []string{
+	" ", "  ", "   ", "\t", "\n", "\r\n", "\n ", " \n", `\`, `\n`, `\x`, "-", ".", "'", "+", "/", ":", ";", "_", "|",
+	",", ", ", ",\n", ",\n ", ",\r\n", "','", `","`, "', '", `", "`, "; ", ": ", " : ", " - ", " + ", " | ",
+	" 0x", ",0x", ", 0x", " 0b", ",0b", ", 0b", " 0o", ",0o", ", 0o",
+}
 
 // all explores the words of one of the matcher's patterns.
 func (e *explorer) all(p *patterns, group int) {
 	numbers := numerals()
 	for i, w := range p.words {
-		var buf [window]string
+		var buf [known]string
 		spelled, plain := p.spelling(buf[:0], w, numbers)
 		switch {
 		case p.way == asText:
@@ -40,64 +39,24 @@ func (e *explorer) all(p *patterns, group int) {
 			e.join(group, spelled, listGaps)
 		case p.radix != 0:
 			e.join(group, spelled, listGaps)
-			if p.way == asHex || p.way == asBinary {
-				digits := spelled[0] + spelled[1]
-				e.fold(group, []string{digits[:1], digits[1:2], digits[2:3], digits[3:4]})
+			for i, s := range spelled[1:] { // the first may have a zero in front of it
+				spelled[i+1] = "00000000"[:int(p.width)-len(s)] + s
 			}
+			e.digits(group, p.way, strings.Join(spelled, ""))
 		default:
-			e.fold(group, spelled)
+			e.add(group, spelled...)
 			if !plain {
-				e.escaped(group, spelled, p.way == asBase64)
+				e.escaped(group, spelled)
+			}
+			if p.way == asBase64 && !plain {
+				e.escaped(group, urlsafe(spelled))
 			}
 		}
 	}
 }
 
-// escaped adds the prefixes of symbols of which punctuation is escaped, some or all in one manner; in
-// base64, which is what gets folded, also with a line break.
-func (e *explorer) escaped(group int, symbols []string, base64 bool) {
-	var parts [window]string
-	for set := 1; set < 1<<window; set++ {
-		special := true
-		for i, s := range symbols {
-			special = special && (set>>i&1 == 0 || !isWord(s[0]) || s == "_")
-		}
-		if !special {
-			continue
-		}
-		for _, manner := range escapes() {
-			for i, s := range symbols {
-				parts[i] = s
-				if set>>i&1 == 1 {
-					parts[i] = manner[s[0]]
-				}
-			}
-			if base64 {
-				e.fold(group, parts[:])
-			} else {
-				e.add(group, parts[:]...)
-			}
-		}
-	}
-}
-
-// escapes is how the bytes are written in the manners that escape knows, as far as prefixes differ.
-var escapes = sync.OnceValue(func() (t [][256]string) {
-	for _, format := range []string{`\%c`, `\\\%c`, "%%%02x", "%%25%02x", `\x%02x`, `\\x%02x`, `\u%04x`, `\\u%04x`, `\u{%x}`, `\U%08x`,
-		`\%o`, `\%03o`, `\\%03o`, "&#%d;", "&#%03d;", "&#x%x;", "&#x%02x;", "&amp;#", "&quot;", "&lt;", "&gt;", "&apos;", "&amp;", "=%02x"} {
-		var manner [256]string
-		for c := range manner {
-			manner[c] = format
-			if strings.Contains(format, "%") {
-				manner[c] = fmt.Sprintf(format, c)
-			}
-		}
-		t = append(t, manner)
-	}
-	var url [256]string
-	url['+'], url['/'] = "-", "_"
-	return append(t, url)
-})
+// known is how many bytes of a word the table knows: the prefix and the sets of what follows.
+const known = window + len(opening{}.then)
 
 // characters returns the first characters of w, of several bytes if they are not ASCII.
 func characters(w []byte) []string {
@@ -118,7 +77,7 @@ func characters(w []byte) []string {
 // spelling returns the first symbols as they are written, and whether none of them is ever escaped.
 func (p *patterns) spelling(to []string, w []byte, numbers *[4][256]string) (spelled []string, plain bool) {
 	plain = true
-	for _, s := range w[:min(window, len(w))] {
+	for _, s := range w[:min(known, len(w))] {
 		switch {
 		case p.radix != 0:
 			to = append(to, numbers[p.way-asHex][s])
@@ -136,46 +95,62 @@ func (p *patterns) spelling(to []string, w []byte, numbers *[4][256]string) (spe
 	return to, plain
 }
 
-// fold adds the prefixes of symbols that stand together, except for a line break between any two, or
-// between all.
-func (e *explorer) fold(group int, symbols []string) {
-	e.add(group, symbols...)
-	for _, gap := range foldGaps {
-		for n := 1; n < window; n++ {
-			folded := [window + 1]string{}
-			copy(folded[:], symbols[:n])
-			folded[n] = gap
-			copy(folded[n+1:], symbols[n:])
-			e.add(group, folded[:]...)
-		}
+// digits adds the prefix of numbers that stand together.
+func (e *explorer) digits(group int, w way, digits string) {
+	key := binary.BigEndian.Uint32([]byte(digits))
+	then := [2]uint64{bitOf(digits[4]), bitOf(digits[5])}
+	if w != asBinary {
+		then = [2]uint64{then[0] | betweenNumbers, then[0] | then[1]} // behind _, what was the first is the second
 	}
-	e.join(group, symbols, foldGaps)
+	e.to.add(uint32(simple(uint64(key))), group, then)
 }
+
+// betweenNumbers has the bits of what may stand between two numbers.
+var betweenNumbers = func() (set uint64) {
+	for i := range len(separators) {
+		set |= bitOf(separators[i])
+	}
+	return set
+}()
 
 // join adds the prefixes of symbols with a gap between each two.
 func (e *explorer) join(group int, symbols []string, gaps []string) {
 	for _, gap := range gaps {
-		e.add(group, symbols[0], gap, symbols[1], gap, symbols[2])
+		e.addOnly(group, symbols[0], gap, symbols[1], gap, symbols[2])
 	}
-	e.add(group, symbols...)
 }
 
-// add adds the prefix that parts begin with.
+// add adds the prefix that parts begin with, and what follows it if they are longer.
 func (e *explorer) add(group int, parts ...string) {
-	key, n := uint32(0), 0
+	var spelled [known]byte
+	n := 0
 	for _, s := range parts {
-		for i := 0; i < len(s) && n < window; i++ {
-			key = key<<8 | uint32(s[i])
-			n++
+		n += copy(spelled[n:], s)
+	}
+	then := [2]uint64{anything, anything}
+	for i := window; i < n; i++ {
+		then[i-window] = bitOf(spelled[i])
+		if spelled[i] == '+' || spelled[i] == '/' {
+			then[i-window] |= bitOf('-') | bitOf('_') // of base64url
 		}
 	}
-	e.to.add(uint32(simple(uint64(key))), group)
+	e.to.add(uint32(simple(uint64(binary.BigEndian.Uint32(spelled[:])))), group, then)
+}
+
+// addOnly adds the prefix that parts begin with, which anything may follow.
+func (e *explorer) addOnly(group int, parts ...string) {
+	var spelled [window]byte
+	n := 0
+	for _, s := range parts {
+		n += copy(spelled[n:], s)
+	}
+	e.add(group, string(spelled[:]))
 }
 
 // explore leads each byte that may come through the threads of set n.
 func (e *explorer) explore(p *patterns, group int, key uint32, n int) {
 	if n == window {
-		e.to.add(key, group)
+		e.to.add(key, group, p.following(e.sets[n].threads))
 		return
 	}
 	var may byteSet
@@ -190,6 +165,7 @@ func (e *explorer) explore(p *patterns, group int, key uint32, n int) {
 			for _, t := range e.sets[n].threads {
 				p.step(next, t, b)
 			}
+			next.threads = slices.DeleteFunc(next.threads, func(t thread) bool { return afterBreak <= t.state && t.state <= breakN })
 			if len(next.threads) > 0 {
 				e.explore(p, group, key<<8|uint32(simple(uint64(b)))&0xff, n+1)
 			}
@@ -216,7 +192,7 @@ var (
 	inText   = setOf("\n\r\\%&=+\t \x1b\xe2\xc2\xef")
 	inPlain  = setOf("\n\r\\%&= ")
 	inSlash  = setOf("\\xuU01234567nrtbfvae\n")
-	inWide   = setOf("\x80\x81\x8b\xa0\xaa\xad\xbb\xbf")
+	inWide   = byteSet{2: ^uint64(0)} // 0x80 to 0xbf
 	inEscape = setOf("0123456789abcdef\\\n\r{}#xu;[mKngtlqopsa ")
 )
 

@@ -14,11 +14,22 @@ import (
 )
 
 const (
-	minCaseless = 12        // bytes of a value that is found in upper and lower case; it has digits or both, too
-	minSpaced   = 8         // bytes of a value that is found with something between its characters
-	minDerived  = 8         // bytes of a value that is found transformed, and of what it becomes then
-	maxNumber   = 256       // bytes of a value that is found in base58
-	maxDerived  = 256 << 10 // bytes of values of one lease that are found transformed or encoded twice
+	minCaseless = 12  // bytes of a value that is found in upper and lower case; it has digits or both, too
+	minSpaced   = 8   // bytes of a value that is found with something between its characters
+	minDerived  = 8   // bytes of a value that is found transformed, and of what it becomes then
+	maxNumber   = 256 // bytes of a value that is found in base58
+)
+
+// With more values and lines of values in one lease, what is looked for gets less, so that memory and
+// time stay bounded. First the rare forms are left out (see addRare), then all that is transformed or
+// encoded twice, and base32; then lists of characters and numbers, and escaped letters; at last lines.
+// Values come before lines.
+const (
+	maxRare    = 128       // values that are looked for in all forms
+	maxDerived = 1024      // ... transformed or encoded twice
+	maxBasic   = 4096      // ... with letters escaped, and in lists; others only as text, in hex and base64
+	maxValues  = 16384     // values and lines
+	maxBytes   = 256 << 10 // bytes of values that are looked for transformed, encoded twice, or in base32
 )
 
 // forms is what to look for in each way of writing.
@@ -29,16 +40,31 @@ type forms [ways][]word
 func formsOf(values [][]byte) *forms {
 	f := &forms{}
 	size := 0
-	for _, v := range values {
+	for i, v := range values {
+		size += len(v)
+		if i >= maxBasic {
+			f.add(lower(v), asPlain)
+			f.addEncoded(v)
+			continue
+		}
 		f.add(v, asText)
 		f.addBytes(v)
-		f.addBits(v, asBase32, 5)
-		f.addBits(v, asBase32Hex, 5)
 		if len(v) >= minSpaced && !digitsOnly(v) {
 			f.add(v, asSpaced)
 		}
-		if size += len(v); size <= maxDerived && len(v) >= minDerived {
-			f.addDerived(v)
+		if size <= maxBytes {
+			f.addBits(v, asBase32, 5)
+			f.addBits(v, asBase32Hex, 5)
+		}
+	}
+	size = 0
+	for i, v := range values[:min(len(values), maxDerived)] {
+		if size += len(v); size > maxBytes || len(v) < minDerived {
+			continue
+		}
+		f.addDerived(v)
+		if i < maxRare {
+			f.addRare(v)
 		}
 	}
 	return f
@@ -108,10 +134,9 @@ func (f *forms) addDerived(v []byte) {
 	if len(v) >= minCaseless && mixed(v) {
 		f.addText(v)
 	}
-	ascii := !slices.ContainsFunc(v, func(c byte) bool { return c >= 0x80 })
-	wide := [][]byte{units(v, binary.LittleEndian, 2), units(v, binary.LittleEndian, 4)}
-	if !ascii {
-		wide = append(wide, units(v, binary.BigEndian, 2), units(v, binary.BigEndian, 4))
+	wide := [][]byte{units(v, binary.LittleEndian, 2)}
+	if !ascii(v) {
+		wide = append(wide, units(v, binary.BigEndian, 2))
 		f.add(bytes.ToUpper(v), asText)
 		f.add(bytes.ToLower(v), asText)
 		f.add(latin1(v), asText, asDecimal)
@@ -121,34 +146,52 @@ func (f *forms) addDerived(v []byte) {
 		f.addText(w)
 		f.addEncoded(w)
 	}
-	f.add(wide[0], asDecimal)
 	for _, form := range [][]byte{reversed(v), rot13(v)} {
 		f.addText(form)
 		f.addEncoded(form)
 	}
-	for i := range 2 {
-		digits := hexOf(v)
-		if i == 1 {
-			digits = bytes.ToUpper(digits)
-		}
-		f.addEncoded(digits)
-		if i == 0 {
-			f.addText(reversed(digits))
-		}
+	f.addEncoded(hexOf(v))
+	f.addEncoded(bytes.ToUpper(hexOf(v)))
+	for _, form := range inBase64s(v) {
+		f.addEncoded(form)
 	}
-	for offset := range 3 {
-		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			form := inBase64(v, offset, encoding)
-			if encoding == base64.RawURLEncoding && !bytes.ContainsAny(form, "-_") || len(form) < minDerived {
-				continue
-			}
-			f.addEncoded(form)
-			f.addText(reversed(form))
-			f.addText(rot13(form))
-		}
+}
+
+// addRare adds what is seldom seen of a value.
+func (f *forms) addRare(v []byte) {
+	wide := [][]byte{units(v, binary.LittleEndian, 4)}
+	if !ascii(v) {
+		wide = append(wide, units(v, binary.BigEndian, 4))
+	}
+	for _, w := range wide {
+		f.addText(w)
+		f.addEncoded(w)
+	}
+	f.add(units(v, binary.LittleEndian, 2), asDecimal)
+	f.addText(reversed(hexOf(v)))
+	for _, form := range inBase64s(v) {
+		f.addText(reversed(form))
+		f.addText(rot13(form))
 	}
 	f.addWhole(v)
 	f.addWhole(append(bytes.Clone(v), '\n'))
+}
+
+func ascii(v []byte) bool {
+	return !slices.ContainsFunc(v, func(c byte) bool { return c >= 0x80 })
+}
+
+// inBase64s returns v in base64 and base64url, at all offsets.
+func inBase64s(v []byte) (all [][]byte) {
+	for offset := range 3 {
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			form := inBase64(v, offset, encoding)
+			if len(form) >= minDerived && (encoding == base64.RawStdEncoding || bytes.ContainsAny(form, "-_")) {
+				all = append(all, form)
+			}
+		}
+	}
+	return all
 }
 
 // addWhole adds encodings in which a value can only be recognized when it was encoded by itself.

@@ -44,22 +44,42 @@ type secret struct {
 // newLease takes over the values.
 func newLease(secrets []secret) *Lease {
 	in := &lent{secrets: secrets}
-	var parts [][]byte
+	var parts, keys [][]byte
+	keep := func(to *[][]byte, s secret, part []byte) {
+		kept, release := s.pages.keep(part)
+		clear(part)
+		*to, in.release = append(*to, kept), append(in.release, release)
+	}
+	rest := make([][][]byte, len(secrets))
 	for i, s := range secrets {
 		if s.to.bound() {
 			secrets[i].placeholder = newPlaceholder()
 		}
-		p := partsOf(s.value)
-		if len(p) == 0 {
+		rest[i] = partsOf(s.value)
+		if len(rest[i]) == 0 {
 			in.plain = append(in.plain, s.name)
+			continue
 		}
-		for _, part := range p {
-			kept, release := s.pages.keep(part)
-			clear(part)
-			parts, in.release = append(parts, kept), append(in.release, release)
+		for _, key := range joined(s.value) {
+			keep(&keys, s, key)
 		}
 	}
-	in.matcher = newMatcher(parts)
+	// The values come before their lines: what is beyond a limit is left out.
+	for more := true; more; {
+		more = false
+		for i, s := range secrets {
+			if len(rest[i]) == 0 {
+				continue
+			}
+			if len(parts) < maxValues {
+				keep(&parts, s, rest[i][0])
+			} else {
+				clear(rest[i][0])
+			}
+			rest[i], more = rest[i][1:], true
+		}
+	}
+	in.matcher = newMatcher(parts, keys)
 	return &Lease{func() *lent { return in }}
 }
 

@@ -96,8 +96,27 @@ func TestLines(t *testing.T) {
 	check(t, lend(t, "line-end-cut\n"), "<line-end-cut>", "<"+Mark+">")
 }
 
+// Where lines of a key are taken out, so is the frame beside them, however the line breaks are written.
+func TestFrameOfKey(t *testing.T) {
+	frame := func(s string) string { return "-----" + s + " TEST " + "KEY-----" }
+	body := []string{"TUlJRXZnSUJBREFOQmdrcWhraUc5dzBC", "QVFFRkFBU0NCS2d3Z2dTa0FnRUFBb0lC", "c2hvcnQ"}
+	lines := append(append([]string{frame("BEGIN")}, body...), frame("END"))
+	for _, leased := range []string{"\n", `\n`, "\r\n"} {
+		l := lend(t, strings.Join(lines, leased)+leased)
+		for _, end := range []string{"\n", "\r\n", "\n    ", `\n`, `\\n`, `\\\\n`, `\r\n`, `\\r\\n`} {
+			check(t, l, "<"+strings.Join(lines, end)+">", "<"+Mark+">")
+			check(t, l, "<"+strings.Join(lines[:2], end)+">", "<"+Mark+">")
+			check(t, l, "<"+strings.Join(lines[3:], end)+">", "<"+Mark+">")
+			for _, lone := range []string{lines[0] + end + "other", "other" + end + lines[4], lines[0] + end + lines[4]} {
+				check(t, l, "<"+lone+">", "<"+lone+">")
+			}
+		}
+	}
+}
+
 func TestClose(t *testing.T) {
 	l := lend(t, "hunter2-hunter2")
+	l.Redact("text") // prepares it
 	in := l.inner()
 	value, part := in.secrets[0].value, in.matcher.patterns[0].words[0]
 	var out bytes.Buffer

@@ -1,24 +1,46 @@
 package vault
 
-// matcher knows all that a lease looks for. It does not change, and any number of scans may use it.
+import "sync"
+
+// matcher knows all that a lease looks for. Once it is prepared it does not change, and any number of
+// scans may use it.
 type matcher struct {
+	once     sync.Once
+	values   [][]byte
+	keys     [][]byte // of several lines, joined; see joined
 	patterns []patterns
 	prefixes prefixes
+	folds    uint16 // a bit for each of the patterns whose prefixes are listed without line breaks
 }
 
-// newMatcher takes over the values. It returns nil if there are none.
-func newMatcher(values [][]byte) *matcher {
+// newMatcher takes over the values, and keys that are looked for as text only. It returns nil if there are none.
+func newMatcher(values, keys [][]byte) *matcher {
 	if len(values) == 0 {
 		return nil
 	}
-	m := &matcher{patterns: make([]patterns, 0, ways)}
-	for w, words := range formsOf(values) {
-		if len(words) > 0 {
+	return &matcher{values: values, keys: keys}
+}
+
+// prepare makes the patterns. It takes a third of a millisecond a value, which a program that prints
+// nothing does not have to wait for: so it is left to the first byte of text.
+func (m *matcher) prepare() {
+	m.once.Do(func() {
+		forms := formsOf(m.values)
+		for _, k := range m.keys {
+			forms.add(k, asText)
+		}
+		for w, words := range forms {
+			if len(words) == 0 {
+				continue
+			}
+			switch way(w) {
+			case asText, asPlain, asHex, asBinary, asBase64, asBase32, asBase32Hex:
+				m.folds |= 1 << len(m.patterns)
+			}
 			m.patterns = append(m.patterns, newPatterns(way(w), words))
 		}
-	}
-	m.prefixes = newPrefixes(m)
-	return m
+		m.prefixes = newPrefixes(m)
+	})
 }
 
 // root returns the thread of a group of patterns that begins at a position of the text.
@@ -37,6 +59,9 @@ func (m *matcher) wipe() {
 		}
 		clear(p.ends)
 	}
-	clear(m.prefixes.keys)
-	clear(m.prefixes.filter)
+	clear(m.prefixes.entries)
+	if m.prefixes.first != nil {
+		clear(m.prefixes.first[:])
+		clear(m.prefixes.second[:])
+	}
 }

@@ -49,6 +49,27 @@ func partsOf(value []byte) [][]byte {
 	return parts
 }
 
+// joined returns a value of several lines that is framed like a PEM key without its line breaks: as
+// one, and its frame with the lines next to it. A line break may stand between any two bytes of what
+// is looked for as text, however it is written, and an indent behind it. So the frame is taken out with
+// the key, also where only lines of it are there, and stays where it is alone.
+func joined(value []byte) (all [][]byte) {
+	var lines [][]byte
+	for _, line := range bytes.Split(bytes.ReplaceAll(value, []byte(`\n`), []byte("\n")), []byte("\n")) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	n := len(lines)
+	if n < 3 || !bytes.HasPrefix(lines[0], []byte("-----")) || !bytes.HasPrefix(lines[n-1], []byte("-----")) {
+		return nil
+	}
+	for _, part := range [][][]byte{lines, lines[:2], lines[n-2:]} {
+		all = append(all, bytes.Join(part, nil))
+	}
+	return all
+}
+
 // telling reports whether text that holds v holds it because it is the secret.
 func telling(v []byte) bool {
 	if len(v) < minValue || bytes.Contains([]byte(Mark), v) {

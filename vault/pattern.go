@@ -53,7 +53,7 @@ type word struct {
 }
 
 func newPatterns(w way, all []word) patterns {
-	slices.SortFunc(all, func(a, b word) int { return bytes.Compare(a.symbols, b.symbols) })
+	slices.SortStableFunc(all, func(a, b word) int { return bytes.Compare(a.symbols, b.symbols) })
 	p := patterns{way: w, symbols: &symbols[w]}
 	switch w {
 	case asHex:
@@ -68,7 +68,7 @@ func newPatterns(w way, all []word) patterns {
 	p.words = make([][]byte, 0, len(all))
 	for i, word := range all {
 		if i > 0 && bytes.Equal(word.symbols, all[i-1].symbols) {
-			continue // at the end of what is known of them, they do not differ either
+			continue // if they differ in their last bits, those of a value itself came first
 		}
 		p.words = append(p.words, word.symbols)
 		if w >= asBase64 {

@@ -10,17 +10,41 @@ import (
 const window = 4
 
 // prefixes is what the spellings of all words begin with. It lets the scan skip ordinary text at the
-// speed of one look into a small table per byte.
+// speed of one look into a small table per byte, and most of what begins like a word with a second one.
 //
 // They are kept in a simple form (see simple), without case and the differences between most
-// punctuation, so that there are few: what is found has to be looked at again anyhow.
+// punctuation, so that there are few: what is found has to be looked at again anyhow. Spellings with
+// a line break among their first bytes are not here: see fold.
 type prefixes struct {
-	filter []uint64 // two bits of one element for each prefix
-	shift  uint8
-	keys   []uint32 // a hash table; 0 is a free place, as no prefix is four zeros
-	groups []uint16 // for each key, a bit for each of the matcher's patterns
-	used   int
+	first   *filter   // the prefixes
+	second  *filter   // the prefixes together with the byte that follows
+	entries []opening // a hash table
+	used    int
 }
+
+// filter is a set of hashes of 32 bits, of which it knows the upper 21. It is of one size, since its
+// place is computed for each byte of the text: with a hundred secrets, one hash in eighty is in the
+// first one by chance.
+type filter [1 << 21 / 64]uint64
+
+func (f *filter) add(hash uint32) { f[hash>>17] |= 1 << (hash >> 11 & 63) }
+
+// has returns 1 if it has a hash, otherwise 0.
+func (f *filter) has(hash uint32) uint64 { return f[hash>>17] >> (hash >> 11 & 63) & 1 }
+
+// opening is an entry of the table. What follows the prefix is in two sets: a byte that is none of the
+// special ones must be in the first, and then the next one in the second.
+type opening struct {
+	then   [2]uint64 // a bit for each byte; see bitOf
+	key    uint32    // 0 is a free place, as no prefix is four zeros
+	groups uint16    // a bit for each of the matcher's patterns
+}
+
+// anything follows a prefix of which no more is known.
+const anything = ^uint64(0)
+
+// bitOf returns the bit of a byte in the sets of a prefix, some bytes having the same.
+func bitOf(b byte) uint64 { return 1 << (simple(uint64(b)) & 63) }
 
 // simple returns eight bytes of text without the difference between upper and lower case, and
 // without most of that between the control characters and punctuation from 0x00 to 0x0f and 0x20 to 0x2f.
@@ -31,92 +55,127 @@ func simple(x uint64) uint64 {
 }
 
 func newPrefixes(m *matcher) prefixes {
-	p := prefixes{keys: make([]uint32, 1<<12), groups: make([]uint16, 1<<12)}
+	p := prefixes{entries: make([]opening, 1<<9)}
 	e := explorer{to: &p}
 	for i := range m.patterns {
 		e.all(&m.patterns[i], i)
 	}
-	// 16 bits of the filter a prefix, or more: one place in some hundred gets past it for nothing.
-	size := min(max(bits.Len(uint(p.used))+4, 10), 24)
-	p.shift = uint8(64 - (size - 6))
-	p.filter = make([]uint64, 1<<(size-6))
-	for _, key := range p.keys {
-		if key != 0 {
-			at, bits := p.place(key)
-			p.filter[at] |= bits
+	p.first, p.second = new(filter), new(filter)
+	for i := range p.entries {
+		e := &p.entries[i]
+		if e.key == 0 {
+			continue
+		}
+		p.first.add(hash(e.key))
+		if e.then[0] == anything {
+			p.second.add(hashWith(e.key, anyByte))
+			continue
+		}
+		for set := e.then[0]; set != 0; set &= set - 1 {
+			p.second.add(hashWith(e.key, uint32(bits.TrailingZeros64(set))))
 		}
 	}
 	return p
 }
 
-// add notes a prefix.
-func (p *prefixes) add(key uint32, group int) {
-	if 2*p.used > len(p.keys) {
-		old := *p
-		p.keys, p.groups, p.used = make([]uint32, 2*len(old.keys)), make([]uint16, 2*len(old.keys)), 0
-		for i, key := range old.keys {
-			if key != 0 {
-				*p.slot(key) = old.groups[i]
+// add notes a prefix and what follows it.
+func (p *prefixes) add(key uint32, group int, then [2]uint64) {
+	if 3*p.used >= 2*len(p.entries) {
+		old := p.entries
+		p.entries = make([]opening, 2*len(old))
+		for i := range old {
+			if old[i].key != 0 {
+				p.entries[p.find(old[i].key)] = old[i]
 			}
 		}
+		clear(old)
 	}
-	*p.slot(key) |= 1 << group
-}
-
-// slot returns where the groups of a key are, which it adds.
-func (p *prefixes) slot(key uint32) *uint16 {
-	i := p.find(key)
-	if p.keys[i] == 0 {
-		p.keys[i] = key
+	e := &p.entries[p.find(key)]
+	if e.key == 0 {
+		e.key = key
 		p.used++
 	}
-	return &p.groups[i]
+	e.groups |= 1 << group
+	e.then[0] |= then[0]
+	e.then[1] |= then[1]
 }
 
 // find returns the place in the table where key is, or belongs.
 func (p *prefixes) find(key uint32) int {
-	last := len(p.keys) - 1
-	i := int(key*0x9e3779b1>>7) & last
-	for p.keys[i] != key && p.keys[i] != 0 {
+	last := len(p.entries) - 1
+	i := int(hash(key)>>5) & last
+	for p.entries[i].key != key && p.entries[i].key != 0 {
 		i = (i + 1) & last
 	}
 	return i
 }
 
-// place returns where the filter has the bits of a key.
-func (p *prefixes) place(key uint32) (at uint64, mask uint64) {
-	h := uint64(key) * 0x9e3779b97f4a7c15
-	return h >> (p.shift & 63), 1<<(h>>20&63) | 1<<(h>>26&63)
+func hash(key uint32) uint32 { return key * 0x9e3779b1 }
+
+// anyByte stands for a byte of which the low bits of the simple form are any.
+const anyByte = 64
+
+// hashWith is the hash of a prefix and the low six bits of the simple byte behind it.
+func hashWith(key, b uint32) uint32 { return (key+b*0x61c88647)*0x85ebca6b ^ b*0xc2b2ae35 }
+
+// begins returns the patterns of which a word may begin with the simple bytes key, if rest follows
+// them, as far as it is known.
+func (p *prefixes) begins(key uint32, rest []byte) uint16 {
+	if p.first.has(hash(key)) == 0 {
+		return 0
+	}
+	return p.groups(key, rest)
 }
 
-// may reports whether the simple bytes x can be a prefix.
-func (p *prefixes) may(x uint32) bool {
-	at, mask := p.place(x)
-	return p.filter[at]&mask == mask
+// groups is begins for what is in the first filter.
+func (p *prefixes) groups(x uint32, rest []byte) uint16 {
+	if len(rest) > 0 && !special.has(rest[0]) &&
+		p.second.has(hashWith(x, uint32(simple(uint64(rest[0])))&63))|p.second.has(hashWith(x, anyByte)) == 0 {
+		return 0
+	}
+	e := &p.entries[p.find(x)]
+	for i := 0; i < len(e.then) && len(rest) > 0; i++ {
+		b := rest[0]
+		if b == '%' && len(rest) > 2 && e.then[i]&bitOf(b) == 0 {
+			if b = unhex(rest[1])<<4 | unhex(rest[2])&15; b >= 0x80 || unhex(rest[2]) > 15 || b == '%' {
+				break
+			}
+			rest = rest[2:]
+		} else if special.has(b) {
+			break
+		}
+		if e.then[i]&bitOf(b) == 0 {
+			return 0
+		}
+		if !isWord(b) || b|0x20 == 'u' {
+			break // what follows a separator, or %u, is not in the second set
+		}
+		rest = rest[1:]
+	}
+	return e.groups
 }
 
-// skip returns the first place in text, from i on, where a prefix may be; if there is none, the
-// place of the first bytes that are too few for a prefix.
-func (p *prefixes) skip(text []byte, i int) int {
-	for ; i+8 <= len(text); i += 5 {
+// skip returns the first place in text, from i up to end, where a prefix may be; if there is none,
+// end or the place of the first bytes that are too few for a prefix.
+func (p *prefixes) skip(text []byte, i, end int) int {
+	first := p.first
+	for ; i < end && i+8 <= len(text); i += 5 {
 		x := simple(binary.BigEndian.Uint64(text[i:]))
-		switch {
-		case p.may(uint32(x >> 32)):
-			return i
-		case p.may(uint32(x >> 24)):
-			return i + 1
-		case p.may(uint32(x >> 16)):
-			return i + 2
-		case p.may(uint32(x >> 8)):
-			return i + 3
-		case p.may(uint32(x)):
-			return i + 4
+		hits := first.has(hash(uint32(x>>32))) | first.has(hash(uint32(x>>24)))<<1 | first.has(hash(uint32(x>>16)))<<2 |
+			first.has(hash(uint32(x>>8)))<<3 | first.has(hash(uint32(x)))<<4
+		for ; hits != 0; hits &= hits - 1 {
+			n := bits.TrailingZeros64(hits)
+			key := uint32(x >> (32 - 8*n))
+			if p.groups(key, text[i+n+window:]) != 0 {
+				return min(i+n, end)
+			}
 		}
 	}
-	for ; i+window <= len(text); i++ {
-		if p.may(uint32(simple(uint64(binary.BigEndian.Uint32(text[i:]))))) {
+	for ; i < end && i+window <= len(text); i++ {
+		key := uint32(simple(uint64(binary.BigEndian.Uint32(text[i:]))))
+		if p.begins(key, text[i+window:]) != 0 {
 			return i
 		}
 	}
-	return i
+	return min(i, end)
 }

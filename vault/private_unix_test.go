@@ -4,6 +4,7 @@ package vault
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,18 +32,26 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 	}
 }
 
-// A FIFO or a folder in the key's place is an error, not a wait.
+// A FIFO, a folder or a link in the key's place is an error, not a wait.
 func TestKeyThatIsNoFile(t *testing.T) {
 	s := seal(t, "KEY")
-	for name, make := range map[string]func() error{
-		"fifo":   func() error { return syscall.Mkfifo(s.keyFile(), 0o600) },
-		"folder": func() error { return os.Mkdir(s.keyFile(), 0o700) },
+	aside := filepath.Join(t.TempDir(), "key")
+	if err := os.Rename(s.keyFile(), aside); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		make func() error
+		want string
+	}{
+		"fifo":   {func() error { return syscall.Mkfifo(s.keyFile(), 0o600) }, "is no file"},
+		"folder": {func() error { return os.Mkdir(s.keyFile(), 0o700) }, "is no file"},
+		"link":   {func() error { return os.Symlink(aside, s.keyFile()) }, "is a link"},
 	} {
 		os.Remove(s.keyFile())
-		if err := make(); err != nil {
+		if err := tt.make(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Get(t.Context(), "default", "KEY"); err == nil || !strings.Contains(err.Error(), "is no file") {
+		if _, _, err := s.Get(t.Context(), "default", "KEY"); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -2,10 +2,8 @@ package vault
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math/bits"
 	"slices"
-	"strings"
 )
 
 // scan looks for the words of a matcher in a text that comes in pieces. It works through the text
@@ -14,7 +12,7 @@ import (
 type scan struct {
 	*matcher
 	now   int64    // bytes of text seen
-	last  uint32   // the last of them, window bytes
+	last  uint64   // the last eight of them
 	live  []thread // spellings that the text may be in the middle of
 	spare steps
 	trial steps
@@ -27,14 +25,15 @@ type span struct{ from, to int64 }
 
 // feed takes the next piece of the text.
 func (s *scan) feed(text []byte) {
+	if len(text) > 0 {
+		s.matcher.prepare()
+	}
+	breaks := breaks{text: text, newline: -1, slash: -1}
 	for i := 0; i < len(text); i++ {
 		if len(s.live) == 0 && i >= window-1 {
-			to := s.prefixes.skip(text, i-(window-1)) + window - 1
-			if to > i {
-				s.now += int64(to - i)
-				s.last = binary.BigEndian.Uint32(text[to-window:])
-				i = to
-			}
+			to := s.prefixes.skip(text, i-(window-1), breaks.from(i)-(window-1)) + window - 1
+			s.pass(text[i:to])
+			i = to
 			if i == len(text) {
 				return
 			}
@@ -46,6 +45,14 @@ func (s *scan) feed(text []byte) {
 			}
 		}
 		s.step(text[i], text[i+1:])
+	}
+}
+
+// pass notes bytes that do nothing.
+func (s *scan) pass(text []byte) {
+	s.now += int64(len(text))
+	for _, b := range text[max(0, len(text)-8):] {
+		s.last = s.last<<8 | uint64(b)
 	}
 }
 
@@ -71,8 +78,11 @@ func (s *scan) walk(text []byte) int {
 walk:
 	for ; n < most; n++ {
 		b := text[n]
-		last := s.last<<8 | uint32(b)
-		if special.has(b) || s.prefixes.may(uint32(simple(uint64(last)))) {
+		last := s.last<<8 | uint64(b)
+		if special.has(b) {
+			break
+		}
+		if key := uint32(simple(last)); s.prefixes.begins(key, text[n+1:]) != 0 {
 			break
 		}
 		for i := range s.live {
@@ -97,12 +107,15 @@ walk:
 // step takes one byte; rest is what is known to follow.
 func (s *scan) step(b byte, rest []byte) {
 	s.now++
-	s.last = s.last<<8 | uint32(b)
+	s.last = s.last<<8 | uint64(b)
 	if len(s.live) > 0 {
 		s.follow(b)
 	}
-	if key := uint32(simple(uint64(s.last))); s.now >= window && s.prefixes.may(key) {
-		s.begin(key, rest)
+	if s.now >= window {
+		s.begin(s.prefixes.begins(uint32(simple(s.last)), rest), window, rest)
+	}
+	if b == '\n' || b == '\\' {
+		s.fold(rest)
 	}
 }
 
@@ -129,158 +142,41 @@ const ahead = 12
 // maxTrial is how many threads are tried ahead: if there are more, it is worth while.
 const maxTrial = 16
 
-// begin starts the threads whose first bytes are the last ones seen.
-func (s *scan) begin(key uint32, rest []byte) {
-	groups := s.prefixes.groups[s.prefixes.find(key)]
+// begin starts the threads of some groups whose first bytes are the last n ones seen.
+func (s *scan) begin(groups uint16, n int, rest []byte) {
 	for ; groups != 0; groups &= groups - 1 {
 		group := bits.TrailingZeros16(groups)
-		if s.hopeless(group, rest) {
-			continue
+		old := len(s.live)
+		if n == window {
+			at, dead := s.look(group, rest)
+			if dead {
+				continue
+			}
+			if at.depth > 0 {
+				t := s.root(group, max(s.now-window, s.floor))
+				t.point = at
+				s.enter(old, t)
+				continue
+			}
 		}
-		began := s.replay(group, window)
+		began := s.replay(group, n)
 		if len(began) == 0 {
 			continue
 		}
-		n := len(s.live)
-		s.live = append(s.live, began...)
+		s.enter(old, began...)
 		if !s.survive(began, rest) {
-			s.live = s.live[:n]
+			s.live = s.live[:old]
 		}
 	}
 }
 
-// special are the bytes that are, or may be, something else than a symbol.
-var special = setOf("\\%&=+\n\r \t\x1b\xc2\xe2\xef")
-
-// hopeless reports at little cost whether no thread of a group will survive the window and the rest,
-// as far as that is simple to see.
-func (s *scan) hopeless(group int, rest []byte) bool {
-	p := &s.patterns[group]
-	if p.way == asSpaced || p.way == asBinary {
-		return false
-	}
-	at := point{hi: int32(len(p.words))}
-	var buf [window + ahead]byte
-	binary.BigEndian.PutUint32(buf[:], s.last)
-	text := buf[:window+copy(buf[window:], rest)]
-	if p.radix != 0 {
-		return p.noNumber(at, text)
-	}
-	for i, b := range text {
-		if special.has(b) {
-			return p.deadEnd(at, text[i:])
-		}
-		symbol := p.symbols[b]
-		if symbol < 0 {
-			return true
-		}
-		next, end := p.child(at, byte(symbol))
-		if end >= 0 {
-			return false
-		}
-		if next.lo >= next.hi {
-			return true
-		}
-		at = next
-	}
-	return false
-}
-
-// noNumber reports whether text begins with another number than those that come next.
-func (p *patterns) noNumber(at point, text []byte) bool {
-	value, n := uint32(0), uint32(0)
-	for n < p.width && uint32(unhex(text[n])) < p.radix {
-		value = value*p.radix + uint32(unhex(text[n]))
-		n++
-	}
-	if p.way == asHex && n < p.width {
-		return false // folded, or with 0x
-	}
-	return !p.has(at, value, value)
-}
-
-// leads reports whether b, as it is, stands for a symbol that comes next.
-func (p *patterns) leads(at point, b byte) bool {
-	s := p.symbols[b]
-	return s >= 0 && p.has(at, uint32(s), uint32(s))
-}
-
-// deadEnd reports whether text, which begins with one of the special bytes, leads nowhere from a
-// point, as far as that is simple to see.
-func (p *patterns) deadEnd(at point, text []byte) bool {
-	b := text[0]
-	if len(text) < 6 || p.leads(at, b) || b == '+' && p.leads(at, ' ') {
-		return false
-	}
-	inside := at.depth > 0
-	after := func(text []byte) bool {
-		c := text[0]
-		if c == '\\' || c == '%' || c == '&' || c == '=' {
-			return p.deadEnd(at, text)
-		}
-		return !special.has(c) && !p.leads(at, c)
-	}
-	switch {
-	case b == '\n' && inside:
-		return after(text[1:])
-	case b == '\r' && inside:
-		return text[1] != '\n'
-	case b == '=' && inside && (text[1] == '\n' || text[1] == '\r'):
-		return false
-	case b == '\\' && inside && text[1] == 'n':
-		return after(text[2:]) && !p.leads(at, '\n')
-	case b == '\\' || b == '%' || b == '&' || b == '=':
-		return p.noEscape(at, text)
-	}
-	return !inside || p.way != asText
-}
-
-// noEscape reports whether text, which begins with what escapes begin with, is none of a symbol that
-// comes next, as far as that is simple to see.
-func (p *patterns) noEscape(at point, text []byte) bool {
-	for text[0] == '\\' && text[1] == '\\' {
-		if text = text[1:]; len(text) < 6 {
-			return false
+// enter adds threads that are not among the old ones.
+func (s *scan) enter(old int, threads ...thread) {
+	for _, t := range threads {
+		if !slices.Contains(s.live[:old], t) {
+			s.live = append(s.live, t)
 		}
 	}
-	digits, c := text[1:3], text[1]
-	switch {
-	case text[0] == '\\' && c == 'u':
-		digits = text[2:6]
-	case text[0] == '\\' && c == 'x':
-		digits = text[2:4]
-	case text[0] == '\\' && isWord(c) && c != '_':
-		return !strings.ContainsRune("U01234567nrtbfvae", rune(c))
-	case text[0] == '\\':
-		return c != '\n' && !p.leads(at, c)
-	case text[0] == '&':
-		return !strings.ContainsRune("#alqg", rune(c))
-	case text[0] == '%' && c == '2' && text[2] == '5':
-		return false
-	}
-	code := uint32(0)
-	for _, b := range digits {
-		d := unhex(b)
-		if d > 15 {
-			return b != '{' && b != 'u'
-		}
-		code = code<<4 | uint32(d)
-	}
-	if p.wide && code >= 0x80 {
-		return false
-	}
-	if !p.follows(&thread{point: at}, code, code) {
-		return true
-	}
-	next, end := p.child(at, byte(p.symbols[byte(code)]))
-	text = text[cap(text)-cap(digits)+len(digits):]
-	if end >= 0 || code >= 0x80 || len(text) == 0 {
-		return false
-	}
-	if special.has(text[0]) {
-		return p.deadEnd(next, text)
-	}
-	return !p.leads(next, text[0])
 }
 
 // replay returns the threads of a group that the last n bytes lead to.
@@ -359,7 +255,11 @@ func (s *scan) pending() int64 {
 			first = min(first, t.from)
 		}
 	}
-	for n := min(window-1, s.now); n > 0; n-- {
+	cut := int64(window - 1)
+	if b := byte(s.last); b == '\r' || b == '=' {
+		cut = maxCut
+	}
+	for n := min(cut, s.now); n > 0; n-- {
 		if s.now-n >= first {
 			break
 		}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,6 +87,8 @@ func (q EventQuery) filter() event.Filter {
 type Notice struct {
 	Dropped   uint64 `json:"dropped,omitempty"`   // events that came while the client was too slow
 	Forgotten uint64 `json:"forgotten,omitempty"` // events after since, of all kinds and namespaces, that the server does not remember
+	// Unwritten is the number of an event that can't be written as JSON: a bug of whoever published it.
+	Unwritten uint64 `json:"unwritten,omitempty"`
 }
 
 // streams are those under way.
@@ -160,7 +163,7 @@ func (l *Listener) events(w http.ResponseWriter, r *http.Request) {
 		out.line(Notice{Forgotten: forgotten})
 	}
 	for _, e := range before {
-		out.line(e)
+		out.event(e)
 	}
 	out.flushed()
 	if q.Follow {
@@ -175,15 +178,25 @@ type stream struct {
 	err   error
 }
 
-func (o *stream) line(v any) {
-	if o.err != nil {
+func (o *stream) event(e event.Event) {
+	b, err := json.Marshal(e)
+	if err != nil {
+		o.line(Notice{Unwritten: e.Seq})
 		return
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		b = []byte(`{"dropped":1}`) // an event's data can be written as JSON: this is a bug of whoever published it
+	o.write(b)
+}
+
+func (o *stream) line(n Notice) {
+	b, err := json.Marshal(n)
+	o.err = cmp.Or(o.err, err)
+	o.write(b)
+}
+
+func (o *stream) write(line []byte) {
+	if o.err == nil {
+		_, o.err = o.w.Write(append(line, '\n'))
 	}
-	_, o.err = o.w.Write(append(b, '\n'))
 }
 
 func (o *stream) flushed() {
@@ -202,7 +215,7 @@ func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subs
 			if !ok {
 				return
 			}
-			o.line(e)
+			o.event(e)
 		case <-ctx.Done():
 			return
 		case <-over:

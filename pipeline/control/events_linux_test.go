@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -296,4 +297,20 @@ func FuzzQuery(f *testing.F) {
 			t.Errorf("%q: %+v, and again %+v, %v", text, q, again, err)
 		}
 	})
+}
+
+// An event that can't be written is told of, and those after it come.
+func TestEventThatIsNoJSON(t *testing.T) {
+	bus := event.NewBus()
+	c := connect(t, serve(t, Config{Events: bus}))
+	bus.Publish(event.Event{Name: event.EgressDenied, Data: map[string]any{"wall_ms": math.NaN()}})
+	bus.Publish(event.Event{Name: event.EgressDenied})
+	var got []Line
+	for line, err := range c.Events(t.Context(), EventQuery{}) {
+		must(t, err)
+		got = append(got, line)
+	}
+	if len(got) != 2 || got[0].Unwritten != 1 || got[0].Dropped != 0 || got[1].Seq != 2 {
+		t.Errorf("got %+v", got)
+	}
 }

@@ -94,7 +94,7 @@ func (r *Ring) ask(ctx context.Context, call func() (string, error)) (string, er
 	}
 }
 
-const instead = "or keep secrets in a file, with the store sealed and vault rotate --identity file"
+const instead = "or keep secrets in a file, with the store sealed and vault rekey file"
 
 var errSlow = fmt.Errorf("%w: it has not answered for %v; if it asks for its password, answer and try again, %s", ErrUnavailable, Wait, instead)
 

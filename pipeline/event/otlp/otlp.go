@@ -10,7 +10,6 @@ package otlp
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -77,7 +76,7 @@ func start(c Config, p pace) (*Exporter, error) {
 		return nil, errors.New("the address of the OpenTelemetry collector is not one like http://localhost:4318")
 	}
 	ctx, quit := context.WithCancel(context.Background())
-	x := &Exporter{quit: quit, client: newClient(c.Roots)}
+	x := &Exporter{quit: quit, client: event.Client(c.Roots, answer)}
 	if err := x.open(ctx, c, p, strings.TrimSuffix(c.URL, "/")); err != nil {
 		quit()
 		return nil, fmt.Errorf("prepare for the OpenTelemetry collector: %w", err)
@@ -114,23 +113,6 @@ func (x *Exporter) open(ctx context.Context, c Config, p pace, base string) erro
 		sessions: c.Sessions, events: c.Bus.Dropped, traces: x.Dropped,
 	})
 	return err
-}
-
-// newClient follows no redirects: what is told is for one address.
-func newClient(roots *x509.CertPool) *http.Client {
-	return &http.Client{
-		Timeout:       answer,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    answer / 2,
-			ForceAttemptHTTP2:      true,
-			MaxConnsPerHost:        4,
-			IdleConnTimeout:        time.Minute,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-	}
 }
 
 // Dropped returns how many runs have no trace at the collector, as far as we know.

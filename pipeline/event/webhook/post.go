@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,29 +15,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
-
-// maxAnswer is how much of an answer is read, in bytes, to use the connection again.
-const maxAnswer = 64 << 10
-
-// newClient follows no redirects: what is signed for one address is nobody else's business.
-func newClient(roots *x509.CertPool, answer time.Duration) http.Client {
-	return http.Client{
-		Timeout:       answer,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: answer / 2}).DialContext,
-			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    answer / 2,
-			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // an answer is not worth unpacking
-			MaxIdleConnsPerHost:    atOnce,
-			MaxConnsPerHost:        atOnce,
-			IdleConnTimeout:        time.Minute,
-			MaxResponseHeaderBytes: maxAnswer,
-		},
-	}
-}
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
@@ -121,7 +96,7 @@ func (s *Sender) post(id string, body []byte) (wait time.Duration, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("post: %w", err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, event.MaxAnswer))
 	resp.Body.Close()
 	return s.judge(resp)
 }

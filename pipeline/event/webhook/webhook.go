@@ -41,7 +41,6 @@ type Config struct {
 // Bounds of what is kept and how long it is tried. An event has at most 32 KiB.
 const (
 	queued    = 1000 // events that wait to be posted
-	atOnce    = 4    // posts
 	answering = 10 * time.Second
 	tries     = 8
 )
@@ -62,7 +61,7 @@ type Sender struct {
 	pace   pace
 	prefix string // of the ids of what this sender posts
 	key    *key
-	client http.Client
+	client *http.Client
 	sub    *event.Subscription
 
 	stopping chan struct{}   // closed when Close begins: nothing is tried again
@@ -104,10 +103,10 @@ func start(c Config, p pace) (*Sender, error) {
 	if to.Scheme == "http" && !loopback(to.Hostname()) {
 		c.Log.Warn("webhook: events are posted without encryption", "host", to.Host)
 	}
-	s := &Sender{c: c, pace: p, prefix: "evt_" + rand.Text() + "_", key: k, client: newClient(c.Roots, p.answer), stopping: make(chan struct{}), done: make(chan struct{})}
+	s := &Sender{c: c, pace: p, prefix: "evt_" + rand.Text() + "_", key: k, client: event.Client(c.Roots, p.answer), stopping: make(chan struct{}), done: make(chan struct{})}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.sub, _, _ = c.Bus.Listen(event.Filter{Namespace: event.All, Kinds: c.Kinds}, queued, 0)
-	for range atOnce {
+	for range event.AtOnce {
 		s.workers.Go(s.work)
 	}
 	s.reporter.Go(s.report)

@@ -271,7 +271,7 @@ func TestClose(t *testing.T) {
 	for range 200 {
 		bus.Publish(event.Event{Name: event.EgressDenied})
 	}
-	until(t, "a post", func() bool { return stuck.count() == atOnce })
+	until(t, "a post", func() bool { return stuck.count() == event.AtOnce })
 	began := time.Now()
 	s.Close()
 	if took := time.Since(began); took > 2*time.Second || s.Stats().Dropped != 200 || !strings.Contains(said.String(), "events=200") {

@@ -1,0 +1,75 @@
+package vault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// many returns values of so many random letters, of which every so many are a line.
+func many(n, size, line int) []string {
+	r := rand.New(rand.NewPCG(11, 12))
+	values := make([]string, n)
+	for i := range values {
+		v := make([]byte, size)
+		for j := range v {
+			v[j] = alphabet[r.IntN(62)]
+			if line > 0 && j%line == line-1 {
+				v[j] = '\n'
+			}
+		}
+		values[i] = string(v)
+	}
+	return values
+}
+
+// The commonest forms are found of each of three hundred secrets.
+func TestCommonFormsOfManySecrets(t *testing.T) {
+	values := many(350, 30, 0)
+	l := lend(t, values...)
+	for _, name := range []string{"raw", "json", "json in json", "hex escapes", "percent", "double percent", "entities", "hex entities",
+		"octal escapes", "quoted-printable", "hex", "HEX", "hex colons", "hex blanks", "hex 0x", "base64", "base64 at 1", "base64 at 2",
+		"base64url", "mime", "base32", "base64 twice", "base64 of hex", "utf-16", "decimal list", "binary", "reversed", "rot13",
+		"blanks", "dashes", "one a line"} {
+		for _, v := range []string{values[0], values[299], values[349]} {
+			if text := encoders()[name](v); !strings.Contains(l.Redact(text), Mark) {
+				t.Errorf("%s: %s is not found", name, text)
+			}
+		}
+	}
+}
+
+// Whatever is lent, what is made of it in memory is bounded.
+func TestMemoryOfForms(t *testing.T) {
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	for name, c := range map[string]struct {
+		values []string
+		most   int // MB
+	}{
+		"ten secrets":        {many(10, 40, 0), 1},
+		"a hundred":          {many(100, 40, 0), 8},
+		"a hundred of 64 KB": {many(100, 64<<10, 0), 80},
+		"lines of 16 bytes":  {many(100, 64<<10, 17), 100},
+	} {
+		before := heap()
+		l := lend(t, c.values...)
+		l.Redact("text")
+		if got := (heap() - before) >> 20; got > c.most {
+			t.Errorf("%s: %d MB, want at most %d", name, got, c.most)
+		} else {
+			t.Log(name, fmt.Sprint(got), "MB")
+		}
+		last := c.values[len(c.values)-1]
+		if got := l.Redact("<" + last + ">"); got != "<"+strings.TrimSpace(last)+">" && !strings.HasPrefix(got, "<"+Mark) {
+			t.Errorf("%s: the last is not found: %.100q", name, got)
+		}
+		l.Close()
+	}
+}
