@@ -63,7 +63,10 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 		Began: r.began, Finished: time.Now(),
 		StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)),
 		StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)),
-		Version: r.p.cfg.Version,
+		StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Version: r.p.cfg.Version,
+	}
+	if shown := res.shown(); shown != nil {
+		x.ValueSHA256 = hash(shown)
 	}
 	for _, l := range r.leases {
 		x.Secrets = append(x.Secrets, l.Names()...)

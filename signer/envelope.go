@@ -12,9 +12,9 @@ import (
 // PayloadType is the type of what our envelopes hold.
 const PayloadType = "application/vnd.in-toto+json"
 
-// MaxEnvelope is more than the receipt of a run that left DefaultMaxCount artifacts with the longest
-// names needs, in bytes.
-const MaxEnvelope = 64 << 20
+// MaxEnvelope is how large an envelope is read, in bytes: twice what the log keeps of a run, which what a
+// receipt names of artifacts is bounded for.
+const MaxEnvelope = 2 << 20
 
 // Envelope is a DSSE envelope: a payload and who signed it. It marshals to its JSON.
 type Envelope struct {

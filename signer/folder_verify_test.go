@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -190,9 +191,66 @@ func TestWhat(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	for content, want := range map[string]string{"a": "the artifact a.txt", "print(1)": "the code", "out": "its standard output", "": "its standard error", "leak": "", "none": ""} {
-		if got := p.What(sum(content)); got != want {
+	all, whole := p.All(t.TempDir())
+	if !whole {
+		t.Error("the receipt names all, and is not whole")
+	}
+	for content, want := range map[string]string{"a": "the artifact a.txt", "print(1)": "the code", "out": "its standard output", "": "its standard error", "7": "its value", "leak": "", "none": ""} {
+		if got := p.What(sum(content), all); got != want {
 			t.Errorf("%q: got %q, want %q", content, got, want)
+		}
+	}
+}
+
+// A receipt of more artifacts than it names is about all of them, by the list whose hash is in it.
+func TestMoreThanAReceiptNames(t *testing.T) {
+	key, dir := fixedKey(t), t.TempDir()
+	r := sampleReceipt()
+	r.Artifacts = nil
+	for i := range maxNamed + 7 {
+		a := Artifact{Name: fmt.Sprintf("f%04d", i), SHA256: sum(fmt.Sprint(i))}
+		if i == 1 || i == maxNamed+1 || i == maxNamed+2 {
+			a.Withheld = "a secret is in it"
+		} else {
+			put(t, dir, a.Name, fmt.Sprint(i))
+		}
+		r.Artifacts = append(r.Artifacts, a)
+	}
+	var list strings.Builder
+	if err := (Manifest{Artifacts: r.Artifacts}).WriteSums(&list); err != nil {
+		t.Fatal(err)
+	}
+	p, problems := VerifyReceipt(envelope(t, r, key), NewTrust(key.PublicKey))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if len(p.Artifacts) != maxNamed-1 || p.ArtifactsUnlisted != 5 || len(p.ArtifactsWithheld) != 1 || p.WithheldUnlisted != 2 {
+		t.Errorf("%d named and %d not, withheld %d and %d", len(p.Artifacts), p.ArtifactsUnlisted, len(p.ArtifactsWithheld), p.WithheldUnlisted)
+	}
+	unnamed := sum(fmt.Sprint(maxNamed + 4))
+	for name, tt := range map[string]struct {
+		list  string
+		whole bool
+		files int
+		what  string
+	}{
+		"as it was signed": {list.String(), true, maxNamed + 4, "the artifact f1004"},
+		"changed":          {list.String() + unnamed + "  planted\n", false, maxNamed - 1, ""},
+		"not there":        {"", false, maxNamed - 1, ""},
+	} {
+		os.Remove(filepath.Join(dir, sumsName))
+		if tt.list != "" {
+			put(t, dir, sumsName, tt.list)
+		}
+		all, whole := p.All(dir)
+		if len(all) != tt.files || whole != tt.whole {
+			t.Errorf("%s: %d files, whole %v", name, len(all), whole)
+		}
+		if got := p.What(unnamed, all); got != tt.what {
+			t.Errorf("%s: got %q, want %q", name, got, tt.what)
+		}
+		if problems, err := p.VerifyFolder(Folder{Path: dir}); err != nil || (len(problems) == 0) != tt.whole {
+			t.Errorf("%s: %d problems, %v", name, len(problems), err)
 		}
 	}
 }

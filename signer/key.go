@@ -5,14 +5,14 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
+
+	signednote "golang.org/x/mod/sumdb/note"
 )
 
 // PublicKey is what signatures are checked with. It is no secret.
@@ -23,8 +23,8 @@ type PublicKey struct {
 	Created time.Time
 }
 
-// NewPublicKey returns the key with its id.
-func NewPublicKey(key ed25519.PublicKey) (PublicKey, error) {
+// newPublicKey returns the key with its id.
+func newPublicKey(key ed25519.PublicKey) (PublicKey, error) {
 	if len(key) != ed25519.PublicKeySize {
 		return PublicKey{}, fmt.Errorf("an Ed25519 public key has %d bytes, not %d", ed25519.PublicKeySize, len(key))
 	}
@@ -53,14 +53,9 @@ func (p PublicKey) PEM() []byte {
 }
 
 // Note is the key as readers of signed notes take it, under the name of what it signs.
-func (p PublicKey) Note(name string) string {
-	key := append([]byte{noteEd25519}, p.key...)
-	sum := sha256.Sum256(slices.Concat([]byte(name+"\n"), key))
-	return fmt.Sprintf("%s+%x+%s", name, sum[:4], base64.StdEncoding.EncodeToString(key))
+func (p PublicKey) Note(name string) (string, error) {
+	return signednote.NewEd25519VerifierKey(name, p.key)
 }
-
-// noteEd25519 is the number of the algorithm in signed notes (c2sp.org/signed-note).
-const noteEd25519 = 1
 
 // Key signs. It is a crypto.Signer of the kind Ed25519, which audit takes as it is. The zero Key
 // signs nothing.
@@ -72,7 +67,7 @@ type Key struct {
 var _ crypto.Signer = (*Key)(nil)
 
 func newKey(private ed25519.PrivateKey) (*Key, error) {
-	public, err := NewPublicKey(private.Public().(ed25519.PublicKey))
+	public, err := newPublicKey(private.Public().(ed25519.PublicKey))
 	if err != nil {
 		return nil, err
 	}

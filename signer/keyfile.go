@@ -70,8 +70,8 @@ func readPrivate(path string) (*Key, os.FileInfo, error) {
 	return key, info, err
 }
 
-// ParsePublicKey reads one Ed25519 public key in PEM.
-func ParsePublicKey(text []byte) (PublicKey, error) {
+// parsePublicKey reads one Ed25519 public key in PEM.
+func parsePublicKey(text []byte) (PublicKey, error) {
 	der, why := onlyBlock(text, "PUBLIC KEY")
 	if why != "" {
 		return PublicKey{}, fmt.Errorf("it %s", why)
@@ -84,7 +84,7 @@ func ParsePublicKey(text []byte) (PublicKey, error) {
 	if !ok {
 		return PublicKey{}, errors.New("it holds a key of another kind than Ed25519")
 	}
-	return NewPublicKey(public)
+	return newPublicKey(public)
 }
 
 // onlyBlock returns what the one PEM block of text holds, or says what is wrong with text.

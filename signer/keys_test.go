@@ -3,6 +3,7 @@ package signer
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -313,7 +314,7 @@ func TestBadPublicFile(t *testing.T) {
 		if err := os.WriteFile(keys.public(key.ID()), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if p, err := keys.Find(key.ID()); err == nil || errors.Is(err, ErrUnknownKey) {
+		if p, err := keys.Find(key.ID()); err == nil || errors.Is(err, errUnknownKey) {
 			t.Errorf("%s: got %v, %v", name, p, err)
 		}
 		if _, err := openKeys(t, keys.Dir()).Current(t.Context()); err == nil {
@@ -321,7 +322,7 @@ func TestBadPublicFile(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"", "x", "../signing", strings.Repeat("0", 64), strings.ToUpper(key.ID())} {
-		if _, err := keys.Find(id); !errors.Is(err, ErrUnknownKey) {
+		if _, err := keys.Find(id); !errors.Is(err, errUnknownKey) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -336,11 +337,22 @@ func mustPEM(t *testing.T, key *Key) []byte {
 	return text
 }
 
-// The form for readers of signed notes is what their own library makes of the key.
+// What readers of signed notes are given checks what the key signs.
 func TestNote(t *testing.T) {
 	_, key := newKeys(t)
-	want, err := signednote.NewEd25519VerifierKey("example.com/log", key.Ed25519())
-	if got := key.Note("example.com/log"); err != nil || got != want {
-		t.Errorf("got %s, want %s, %v", got, want, err)
+	text, err := key.Note("example.com/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := signednote.NewVerifier(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := key.Sign(nil, []byte("a note\n"), crypto.Hash(0))
+	if err != nil || !verifier.Verify([]byte("a note\n"), signature) || verifier.Verify([]byte("another\n"), signature) {
+		t.Errorf("%s does not check what the key signed: %v", text, err)
+	}
+	if text, err := (PublicKey{}).Note("example.com/log"); err == nil {
+		t.Errorf("no key is %s", text)
 	}
 }

@@ -45,11 +45,8 @@ func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 // included, if it is there. An error means that the folder itself can't be read.
 func (p Proof) VerifyFolder(d Folder) ([]Problem, error) {
 	list, hash, problems := readList(d.Path)
-	sums := p.sums()
-	switch {
-	case p.ArtifactsUnlisted > 0 && hash == p.ArtifactsSHA256:
-		sums = list
-	case p.ArtifactsUnlisted > 0:
+	sums, whole := p.complete(list, hash)
+	if !whole {
 		problems = append(problems, problem(BadList, "%d of the artifacts are named in %s only, which is not here as it was signed", p.ArtifactsUnlisted, sumsName)...)
 	}
 	differ, err := d.verify(sums)
@@ -59,12 +56,26 @@ func (p Proof) VerifyFolder(d Folder) ([]Problem, error) {
 	return slices.Concat(differ, problems, compare(list, sums)), nil
 }
 
-// sums are what the receipt says about files.
-func (p Proof) sums() (sums []Sum) {
+// All returns what is known of all artifacts that were handed out: those that the receipt names and, where
+// they are too many, those that SHA256SUMS in the folder dir does. whole is false if there is no such list
+// as it was signed.
+func (p Proof) All(dir string) (sums []Sum, whole bool) {
+	if p.ArtifactsUnlisted == 0 {
+		return p.complete(nil, "")
+	}
+	list, hash, _ := readList(dir)
+	return p.complete(list, hash)
+}
+
+// complete is what a receipt names, or the list in its place if that is what it refers to.
+func (p Proof) complete(list []Sum, hash string) (sums []Sum, whole bool) {
+	if p.ArtifactsUnlisted > 0 && hash == p.ArtifactsSHA256 {
+		return list, true
+	}
 	for _, a := range p.Artifacts {
 		sums = append(sums, Sum{Name: a.Name, SHA256: a.SHA256})
 	}
-	return sums
+	return sums, p.ArtifactsUnlisted == 0
 }
 
 // readList reads SHA256SUMS, which nobody has signed, if there is one.
@@ -107,11 +118,12 @@ func compare(list, signed []Sum) (problems []Problem) {
 	return problems
 }
 
-// What says what of the run has a hash: "the artifact a.txt", "the code", "its stdout"; "" if nothing has.
-func (p Proof) What(sum string) string {
-	for _, a := range p.Artifacts {
-		if a.SHA256 == sum {
-			return "the artifact " + readable(a.Name)
+// What says what of the run has a hash: "the artifact a.txt", "the code", "its standard output"; "" if nothing
+// has. Artifacts are looked for in all, as All returns them.
+func (p Proof) What(sum string, all []Sum) string {
+	for _, s := range all {
+		if s.SHA256 == sum {
+			return "the artifact " + readable(s.Name)
 		}
 	}
 	switch sum {
@@ -121,6 +133,8 @@ func (p Proof) What(sum string) string {
 		return "its standard output"
 	case p.StderrSHA256:
 		return "its standard error"
+	case p.ValueSHA256:
+		return "its value"
 	}
 	return ""
 }

@@ -31,14 +31,13 @@ type Receipt struct {
 	PolicySHA256 string `json:"policy_sha256"`
 	InputsSHA256 string `json:"inputs_sha256,omitempty"`
 
-	Backend       string     `json:"backend"`
-	Profile       string     `json:"profile"`
-	Layers        []string   `json:"layers"` // in force
-	MissingLayers []string   `json:"missing_layers"`
-	Secrets       []string   `json:"secrets"` // names
-	Egress        []Contact  `json:"egress"`
-	Approvals     []Approval `json:"approvals,omitempty"`
-	Packages      []string   `json:"packages,omitempty"`
+	Backend       string    `json:"backend"`
+	Profile       string    `json:"profile"`
+	Layers        []string  `json:"layers"` // in force
+	MissingLayers []string  `json:"missing_layers"`
+	Secrets       []string  `json:"secrets"` // names
+	Egress        []Contact `json:"egress"`
+	Packages      []string  `json:"packages,omitempty"`
 
 	Ended    string    `json:"ended"`
 	ExitCode int       `json:"exit_code"`
@@ -47,17 +46,27 @@ type Receipt struct {
 	Began    time.Time `json:"began"` // both in UTC
 	Finished time.Time `json:"finished"`
 
+	// These are of what was handed out: redacted and cut. StdoutCut and StderrCut are the bytes that were cut
+	// off behind it, which no hash covers.
 	StdoutSHA256 string `json:"stdout_sha256"`
 	StdoutBytes  int64  `json:"stdout_bytes"`
+	StdoutCut    int64  `json:"stdout_cut,omitempty"`
 	StderrSHA256 string `json:"stderr_sha256"`
 	StderrBytes  int64  `json:"stderr_bytes"`
+	StderrCut    int64  `json:"stderr_cut,omitempty"`
+
+	// ValueSHA256 is of what the code of a session led to, its value, displays and error, as the JSON object
+	// {"displays": ..., "error": ..., "value": ...} of the result; likewise of what was handed out. "" is none.
+	ValueSHA256 string `json:"value_sha256,omitempty"`
 
 	// EgressUnlisted is how many more names there were than Egress lists.
 	EgressUnlisted int `json:"egress_unlisted,omitempty"`
 
-	// What follows Sign takes from Artifacts. ArtifactsWithheld are names. ArtifactsUnlisted are too many
-	// to be named here: SHA256SUMS, as Collect writes it, has them, and ArtifactsSHA256 is its hash.
+	// What follows Sign takes from Artifacts. ArtifactsWithheld are names, and WithheldUnlisted is how many
+	// more there were. ArtifactsUnlisted are too many to be named here: SHA256SUMS, as Collect writes it, has
+	// all that were not withheld, and ArtifactsSHA256 is its hash.
 	ArtifactsWithheld []string `json:"artifacts_withheld"`
+	WithheldUnlisted  int      `json:"withheld_unlisted,omitempty"`
 	ArtifactsSHA256   string   `json:"artifacts_sha256,omitempty"`
 	ArtifactsUnlisted int      `json:"artifacts_unlisted,omitempty"`
 
@@ -76,13 +85,6 @@ type Contact struct {
 	Count    int64  `json:"count"`    // connections
 	Sent     int64  `json:"sent"`     // bytes to it
 	Received int64  `json:"received"` // bytes from it
-}
-
-// Approval is what a person allowed for the run.
-type Approval struct {
-	What string    `json:"what"`
-	By   string    `json:"by"`
-	At   time.Time `json:"at"`
 }
 
 // statement is an in-toto Statement, version 1. Its fields stand in the order of the specification,
@@ -142,19 +144,23 @@ func (r Receipt) Sign(k *Key) (Envelope, error) {
 	var subjects []subject
 	seen, names := map[string]bool{}, 0
 	for i, a := range r.Artifacts {
-		if names += len(a.Name); names > maxNames || i >= maxNamed {
-			r.ArtifactsUnlisted = len(r.Artifacts) - i
-			break
-		}
+		names += len(a.Name)
+		named := names <= maxNames && i < maxNamed
 		switch {
-		case a.Withheld != "":
+		case a.Withheld != "" && named:
 			r.ArtifactsWithheld = append(r.ArtifactsWithheld, readable(a.Name))
+			continue
+		case a.Withheld != "":
+			r.WithheldUnlisted++
 			continue
 		case !isHash(a.SHA256) || seen[a.Name]:
 			return Envelope{}, fmt.Errorf("artifact %q has no SHA-256, or is listed twice: this is a bug of ours", a.Name)
+		case named:
+			subjects = append(subjects, newSubject(a.Name, a.SHA256))
+		default:
+			r.ArtifactsUnlisted++
 		}
 		seen[a.Name] = true
-		subjects = append(subjects, newSubject(a.Name, a.SHA256))
 	}
 	if r.ArtifactsUnlisted > 0 {
 		r.ArtifactsSHA256 = Manifest{Artifacts: r.Artifacts}.SumsSHA256()
@@ -176,7 +182,7 @@ const (
 // a name, too: then it has its own hash.
 const codePrefix = "code:"
 
-// normalize makes lists that are empty [] rather than null, and times UTC.
+// normalize makes lists that are empty [] rather than null, and times UTC; what Sign finds out is not there yet.
 func (r *Receipt) normalize() {
 	for _, list := range []*[]string{&r.Layers, &r.MissingLayers, &r.Secrets} {
 		if *list == nil {
@@ -186,7 +192,8 @@ func (r *Receipt) normalize() {
 	if r.Egress == nil {
 		r.Egress = []Contact{}
 	}
-	r.ArtifactsWithheld = []string{}
+	r.ArtifactsWithheld, r.WithheldUnlisted = []string{}, 0
+	r.ArtifactsSHA256, r.ArtifactsUnlisted = "", 0
 	r.Began, r.Finished = r.Began.UTC(), r.Finished.UTC()
 }
 

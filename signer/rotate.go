@@ -80,18 +80,18 @@ func (k *Key) succeed(fresh PublicKey, at time.Time) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// ErrUnknownKey is what Find wraps for an id that no key of the folder has.
-var ErrUnknownKey = errors.New("no such key")
+// errUnknownKey is what Find wraps for an id that no key of the folder has.
+var errUnknownKey = errors.New("no such key")
 
 // Find returns the public key of an id, also one that was replaced.
 func (k *Keys) Find(id string) (PublicKey, error) {
 	if !isHash(id) {
-		return PublicKey{}, fmt.Errorf("key %q: %w", id, ErrUnknownKey)
+		return PublicKey{}, fmt.Errorf("key %q: %w", id, errUnknownKey)
 	}
 	p, err := readPublic(k.public(id))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return PublicKey{}, fmt.Errorf("key %s: %w in %q", id, ErrUnknownKey, k.dir)
+		return PublicKey{}, fmt.Errorf("key %s: %w in %q", id, errUnknownKey, k.dir)
 	case err != nil:
 		return PublicKey{}, err
 	case p.ID() != id:
@@ -132,7 +132,7 @@ func readPublic(path string) (PublicKey, error) {
 	if err != nil {
 		return PublicKey{}, err
 	}
-	p, err := ParsePublicKey(text)
+	p, err := parsePublicKey(text)
 	if err != nil {
 		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, err)
 	}

@@ -11,7 +11,8 @@
 //
 // Receipts are DSSE envelopes, with the types and the encoding to sign of secure-systems-lab's own
 // library, so that there is one reading of that specification and not ours. Its verifier is used by
-// tests alone: it says that something fails, and not what.
+// tests alone: it says that something fails, and not what. How a key is written for readers of signed notes
+// is golang.org/x/mod/sumdb/note's to say, which defines them.
 package signer
 
 import (

@@ -122,7 +122,7 @@ func (t *Trust) successor(text []byte) (PublicKey, error) {
 	if err := s.about(RotationType, &r); err != nil {
 		return PublicKey{}, err
 	}
-	key, err := ParsePublicKey([]byte(r.PublicKey))
+	key, err := parsePublicKey([]byte(r.PublicKey))
 	switch {
 	case err != nil:
 		return PublicKey{}, fmt.Errorf("the key in it: %w", err)
