@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -80,7 +81,8 @@ func (l *line) take(rest []string) (int, error) {
 }
 
 func (l *line) takeFlag(rest []string) (int, error) {
-	name, _, inline := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+	shown, _, inline := strings.Cut(rest[0], "=") // what follows may be a secret
+	name := strings.TrimLeft(shown, "-")
 	to, f := &l.local, find(l.own, name)
 	if f == nil {
 		to, f = &l.global, find(l.flags, name)
@@ -90,14 +92,16 @@ func (l *line) takeFlag(rest []string) (int, error) {
 		l.local = append(l.local, "--help")
 		return 1, nil
 	case f == nil && l.running() && len(l.words) > 0:
-		return 0, usage("put the script's own arguments after --: sandboxmcp run "+l.words[0]+" -- "+rest[0], "there is no flag %s", rest[0])
+		return 0, usage("put the script's own arguments after --: sandboxmcp run "+l.words[0]+" -- "+shown, "there is no flag %s", shown)
+	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
+		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "there is no such flag")
 	case f == nil:
-		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "there is no flag %s", rest[0])
+		return 0, usage(cmp.Or(otherVerify(l.path, name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", shown)
 	case inline || !takesValue(f):
 		*to = append(*to, rest[0])
 		return 1, nil
 	case len(rest) == 1 || rest[1] == "--":
-		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "flag %s needs a value", rest[0])
+		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "flag %s needs a value", shown)
 	}
 	// As one word, so that a value which begins with a dash stays one.
 	*to = append(*to, rest[0]+"="+rest[1])

@@ -51,6 +51,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestNoValueInErrors: what is typed in the wrong place may be a secret.
+func TestNoValueInErrors(t *testing.T) {
+	for _, line := range []string{"vault add K --vaule=topsecret", "vault add K -topsecret", "vault rotate K --topsecret", "run --token=topsecret x.py", "run x.py --token=topsecret"} {
+		_, err := parse((&program{stdout: io.Discard, stderr: io.Discard}).app(), append([]string{"sandboxmcp"}, strings.Fields(line)...))
+		if f := asFailure(err); err == nil || strings.Contains(f.text+f.hint, "topsecret") {
+			t.Errorf("%s: %v", line, f)
+		}
+	}
+}
+
 func TestMoment(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("here", 3600))
 	for text, want := range map[string]time.Time{

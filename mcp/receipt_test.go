@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -36,4 +37,34 @@ func TestReceipt(t *testing.T) {
 	if other := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"namespace":"other","name":"receipt.intoto.json"}`, id)); !other.IsError {
 		t.Errorf("another namespace got %s", other.text)
 	}
+}
+
+// TestNoReceipt: what has none says why.
+func TestNoReceipt(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	get := func(id any) string {
+		got := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"receipt.intoto.json"}`, id))
+		if !got.IsError {
+			t.Errorf("there is one: %s", got.text)
+		}
+		return got.text
+	}
+	refused := p.tool("execute_code", `{"code":"1","secrets":["NOT_THERE"]}`)
+	if id, _ := refused.facts["request_id"].(string); id != "" {
+		contains(t, get(id), "was refused")
+	} else {
+		t.Errorf("no id in %v", refused.facts)
+	}
+	session := p.tool("create_session", `{"language":"shell"}`)
+	contains(t, get(session.facts["session_id"]), "session")
+	background := p.tool("execute_code", `{"code":"sleep 20","language":"shell","background":true}`)
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if text := get(background.facts["request_id"]); strings.Contains(text, "not ended yet") {
+			break
+		} else if time.Now().After(deadline) {
+			t.Error(text)
+			break
+		}
+	}
+	contains(t, get("01K00000000000000000000000"), "no such run")
 }

@@ -60,11 +60,14 @@ func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true, Reason: "this server keeps no output and no artifacts",
 			Remedy: "print what you need, in parts if it is long"}
 	}
+	name := c.text("name")
+	if id := c.text("request_id"); id != "" && name == signer.ReceiptName {
+		return s.receipt(ctx, c, id)
+	}
 	runs, err := s.runsOf(c)
 	if err != nil {
 		return nil, err
 	}
-	name := c.text("name")
 	if name == "" {
 		return listed(runs), nil
 	}

@@ -66,7 +66,10 @@ func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 		filter.Limit = limit
 	}
 	f, bytes := &auditFacts{}, 0
-	var text []string
+	var text, missing []string
+	filter.Sealed, filter.Missing = true, func(s audit.Segment) { // where the file was is the operator's business
+		missing = append(missing, fmt.Sprintf("rows %d to %d are in a sealed segment that is not here", s.First, s.Last))
+	}
 	for row, err := range s.cfg.Log.Rows(ctx, filter) {
 		if err != nil {
 			return nil, err
@@ -81,7 +84,7 @@ func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 		text = append(text, strings.TrimRight(fmt.Sprintf("%d %s %s %s %s %s", one.Seq, one.Time, one.Kind, one.Namespace, one.Run,
 			readable(clip(compact(row.Data), maxRowText))), " "))
 	}
-	text = append([]string{count(len(f.Rows), "row")}, text...)
+	text = append(append([]string{count(len(f.Rows), "row")}, missing...), text...)
 	if f.Next > 0 {
 		text = append(text, fmt.Sprintf("there may be more: call again with \"after\": %d", f.Next))
 	}

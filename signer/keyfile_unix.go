@@ -29,6 +29,9 @@ func openPrivate(path string) (*os.File, os.FileInfo, error) {
 	case info.Mode().Perm()&0o077 != 0:
 		err = fmt.Errorf("others on this machine may read %q: chmod 600 it, and, if somebody has, replace it with sandboxmcp key rotate", path)
 	}
+	if err == nil && foreign(info) {
+		err = fmt.Errorf("%q is another user's", path)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
@@ -36,7 +39,13 @@ func openPrivate(path string) (*os.File, os.FileInfo, error) {
 }
 
 // othersWrite says whether others could put files of theirs into a folder.
-func othersWrite(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
+func othersWrite(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 || foreign(info) }
+
+// foreign says whether a file is another user's, who is not root.
+func foreign(info os.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || s.Uid != 0 && int(s.Uid) != os.Geteuid()
+}
 
 // syncFolder makes a new name in a folder outlast a power failure.
 func syncFolder(dir string) error {

@@ -59,7 +59,7 @@ func (k *Keys) check() error {
 	case !info.IsDir():
 		return fmt.Errorf("%q is no folder", k.dir)
 	case othersWrite(info):
-		return fmt.Errorf("others on this machine may write to %q, and so replace the key: chmod 700 it, and look at what is there", k.dir)
+		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it", k.dir)
 	}
 	return nil
 }

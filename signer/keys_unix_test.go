@@ -45,6 +45,27 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 	}
 }
 
+// Whoever owns the folder or the file can replace the key.
+func TestKeyOfAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	for _, what := range []string{"folder", "file"} {
+		keys, _ := newKeys(t)
+		path := map[string]string{"folder": keys.Dir(), "file": keys.private()}[what]
+		if err := os.Chown(path, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		again, err := OpenKeys(keys.Dir(), nil)
+		if err == nil {
+			_, err = again.Current(t.Context())
+		}
+		if err == nil {
+			t.Errorf("a %s of another user's is taken", what)
+		}
+	}
+}
+
 // What is no file in the key's place is an error, not a wait.
 func TestKeyThatIsNoFile(t *testing.T) {
 	for name, make := range map[string]func(path string) error{

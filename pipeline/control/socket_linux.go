@@ -36,6 +36,13 @@ func bind(dir string, pid int) (*socket, error) {
 		return nil, err
 	}
 	defer unlock()
+	left, err := sockets(dir)
+	for _, name := range left {
+		_, _ = free(dir, name) // of servers that were killed; should it not be possible, the next one tries again
+	}
+	if err != nil {
+		return nil, err
+	}
 	for i := range maxNames {
 		name := socketName(pid, i)
 		free, err := free(dir, name)

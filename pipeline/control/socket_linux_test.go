@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,29 @@ func TestPrivate(t *testing.T) {
 		if _, err := Dial(t.Context(), dir, ""); err == nil || errors.Is(err, ErrNone) {
 			t.Errorf("it looks for servers in %s: %v", dir, err)
 		}
+	}
+}
+
+// TestDeadServers: a server that begins removes what killed ones left, and nothing of the living.
+func TestDeadServers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sandboxmcp")
+	serve(t, Config{Dir: dir, Server: Server{PID: 9}})
+	for _, name := range []string{"7.sock", "8-2.sock"} {
+		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		must(t, err)
+		dead.SetUnlinkOnClose(false)
+		must(t, dead.Close())
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "file.sock"), nil, 0o600))
+	serve(t, Config{Dir: dir, Server: Server{PID: 10}})
+	left, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range left {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "10.sock 9.sock file.sock" {
+		t.Errorf("left are %s", got)
 	}
 }
 
