@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -99,11 +100,15 @@ func TestAttack(t *testing.T) {
 		{"the tree cut", "DELETE FROM tree WHERE level = 9 AND position = 1", 0, "lost its hash over rows 513 to 1024"},
 		{"the tree grown", "INSERT INTO tree VALUES (8, 6, zeroblob(32))", 0, "11 hashes instead of 10"},
 		{"the tree grown below", "INSERT INTO tree VALUES (3, 1, zeroblob(32))", 0, "where none belongs"},
+		{"the tree grown at no level", "INSERT INTO tree VALUES (-1, 5, zeroblob(32))", 0, "where none belongs"},
+		{"a trigger under a name of SQLite's", `CREATE TRIGGER zz BEFORE INSERT ON audit WHEN new.kind = 'key.rotated' BEGIN SELECT raise(IGNORE); END;
+			PRAGMA writable_schema = 1; UPDATE sqlite_schema SET name = 'sqlite_stat1', sql = replace(sql, ' zz ', ' sqlite_stat1 ') WHERE name = 'zz'`, 0, "trigger sqlite_stat1 was added"},
 		{"a segment forgotten", "DELETE FROM segments WHERE first = 301", 301, "is missing"},
 		{"segments forgotten", "DELETE FROM segments", 1, "is missing"},
 		{"a segment's hash edited", "UPDATE segments SET sha256 = zeroblob(32) WHERE first = 301", 301, "segment file that was changed"},
+		{"a segment made older", "UPDATE segments SET newest = oldest WHERE first = 301", 301, "segment is listed with other times"},
 		{"a segment's end edited", "UPDATE segments SET hash = zeroblob(32) WHERE first = 301", 301, "taken out of the log"},
-		{"rows taken out as if sealed", "INSERT INTO segments SELECT 701, 822, hash, zeroblob(32) FROM audit WHERE seq = 822; DELETE FROM audit WHERE seq <= 822; DELETE FROM receipts WHERE seq <= 822", 701, "no checkpoint vouches for it"},
+		{"rows taken out as if sealed", "INSERT INTO segments SELECT 701, 822, time, time, hash, zeroblob(32) FROM audit WHERE seq = 822; DELETE FROM audit WHERE seq <= 822; DELETE FROM receipts WHERE seq <= 822", 701, "no checkpoint vouches for it"},
 		{"an index gone", "DROP INDEX audit_kind", 0, "index audit_kind was removed"},
 		{"a column added", "ALTER TABLE receipts ADD COLUMN x TEXT", 0, "table receipts was changed"},
 		{"a table added", "CREATE TABLE x (y)", 0, "table x was added"},
@@ -195,7 +200,7 @@ func TestAttackFiles(t *testing.T) {
 			fill(t, l, 2000)
 			return l.Close()
 		}, "of another log", ""},
-		{"the log written anew with another key", func(path string) error { return rewriteWith(t, path, 'z') }, "no known key", "of another log"},
+		{"the log written anew with another key", func(path string) error { return rewriteWith(t, path, 'z') }, "no known key", "no known key"},
 		{"the log written anew with our key", func(path string) error { return rewriteWith(t, path, 'a') }, "", "of another log"},
 		{"a forked log", func(path string) error {
 			if err := copyTo(older, path); err != nil {
@@ -244,8 +249,16 @@ func TestAttackFiles(t *testing.T) {
 				test.kept = test.alone
 			}
 			for want, o := range map[*string]VerifyOptions{&test.alone: {Keys: keys('a')}, &test.kept: {Keys: keys('a'), Checkpoints: append(kept, newest)}} {
-				r := verify(t, path, o)
+				l := openLog(t, path)
+				r, err := l.Verify(t.Context(), o)
+				l.Close()
 				got := ""
+				var other *NoteError
+				if errors.As(err, &other) {
+					got = other.Error()
+				} else if err != nil {
+					t.Fatal(err)
+				}
 				if r.Bad != nil {
 					got = fmt.Sprintf("row %d %s", r.Bad.Seq, r.Bad.Why)
 				}
@@ -333,7 +346,7 @@ func facts(t testing.TB, path string) (all []string) {
 	t.Helper()
 	l := openLog(t, path)
 	defer l.Close()
-	for _, query := range []string{"SELECT seq || ' ' || hex(envelope) FROM receipts", "SELECT size || ' ' || note FROM checkpoints", "SELECT level || ' ' || position || ' ' || hex(hash) FROM tree", "SELECT first || ' ' || last || hex(hash) || hex(sha256) FROM segments"} {
+	for _, query := range []string{"SELECT seq || ' ' || hex(envelope) FROM receipts", "SELECT size || ' ' || note FROM checkpoints", "SELECT level || ' ' || position || ' ' || hex(hash) FROM tree", "SELECT first || ' ' || last || ' ' || oldest || ' ' || newest || hex(hash) || hex(sha256) FROM segments"} {
 		rows, err := l.db.Query(query)
 		if err != nil {
 			t.Fatal(err)

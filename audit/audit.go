@@ -153,7 +153,9 @@ func (l *Log) Close() error {
 	<-l.written
 	err := l.db.Close()
 	if l.signer != nil {
-		err = errors.Join(l.signer.err, err)
+		if unsigned := l.signer.err; unsigned != nil {
+			err = errors.Join(fmt.Errorf("sign audit log %q: %w", l.path, unsigned), err)
+		}
 	}
 	return err
 }

@@ -27,8 +27,11 @@ type checkpoint struct {
 // originOf names a log by its first row. 16 digits of that row's hash tell logs apart.
 func originOf(firstHash []byte) string { return fmt.Sprintf("sandboxmcp-audit/%x", firstHash[:8]) }
 
+// ErrNoNote is for text that is no signed checkpoint at all.
+var ErrNoNote = errors.New("it is not a signed checkpoint")
+
 var (
-	errNoNote   = errors.New("it is not a signed checkpoint")
+	errOtherLog = errors.New("it is of another log")
 	errBadSig   = errors.New("its signature does not match what it says")
 	errNoKey    = errors.New("it is signed by no known key")
 	errNotEd    = errors.New("checkpoints need an Ed25519 key")
@@ -92,14 +95,14 @@ func (k keyring) open(msg []byte) (checkpoint, error) {
 	case errors.As(err, &invalid):
 		return checkpoint{}, errBadSig
 	case err != nil:
-		return checkpoint{}, errNoNote
+		return checkpoint{}, ErrNoNote
 	}
 	c, err := parseCheckpoint(n.Text)
 	switch {
 	case err != nil:
 		return c, err
 	case k.origin != "" && c.origin != k.origin:
-		return c, fmt.Errorf("it is of another log, %s; this one is %s", plain(c.origin), k.origin)
+		return c, fmt.Errorf("%w, %s; this one is %s", errOtherLog, quoted(c.origin), k.origin)
 	case k.some && len(n.Sigs) == 0:
 		return c, errNoKey
 	}
@@ -116,23 +119,25 @@ func openNote(msg []byte, keys []ed25519.PublicKey) (checkpoint, error) {
 func parseCheckpoint(text string) (c checkpoint, err error) {
 	lines := strings.Split(text, "\n") // the last one is empty
 	if len(lines) < 4 || slices.Contains(lines[:len(lines)-1], "") {
-		return c, errNoNote
+		return c, ErrNoNote
 	}
 	size, err := strconv.ParseInt(lines[1], 10, 64)
 	if err != nil || size < 0 || strconv.FormatInt(size, 10) != lines[1] {
-		return c, errNoNote
+		return c, ErrNoNote
 	}
 	root, err := tlog.ParseHash(lines[2])
 	if err != nil || root.String() != lines[2] {
-		return c, errNoNote
+		return c, ErrNoNote
 	}
 	return checkpoint{lines[0], size, root}, nil
 }
 
-// plain is text from outside that goes into a sentence.
-func plain(s string) string {
-	if len(s) > 80 {
-		s = s[:80]
+// quoted is text from outside that goes into a sentence: the first 80 characters, and none that a
+// terminal would obey.
+func quoted(s string) string {
+	if r := []rune(s[:min(len(s), 4*80)]); len(r) > 80 {
+		s = string(r[:80])
 	}
-	return strings.Trim(strconv.Quote(s), `"`)
+	s = strconv.Quote(s)
+	return s[1 : len(s)-1]
 }

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"strconv"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -181,7 +181,7 @@ func (c *chunk) readPoints(ctx context.Context, conn *sql.Conn, keys keyring) er
 
 // readSegment reads a segment file, and finds by itself the words for what is wrong.
 func (c *chunk) readSegment(keys keyring) error {
-	f, err := os.Open(c.segment.File)
+	f, err := openFile(c.segment.File)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,9 @@ func (c *chunk) readSegment(keys keyring) error {
 
 // readFile reads the rows of a segment file up to the first that is bad.
 func (c *chunk) readFile(f io.Reader) (*Bad, error) {
+	var times Segment
 	_, bad, err := readSegmentRows(f, func(r Row, _ []byte) bool {
+		times.cover(r)
 		hash, _ := hex.DecodeString(r.Hash)
 		if c.prev == nil {
 			c.prev, _ = hex.DecodeString(r.Prev)
@@ -222,6 +224,9 @@ func (c *chunk) readFile(f io.Reader) (*Bad, error) {
 	})
 	if n := int64(len(c.hashes)); bad == nil && err == nil && n != c.last-c.first+1 {
 		bad = &Bad{c.first + n, "is missing in " + c.segment.File}
+	}
+	if bad == nil && err == nil && (times.Oldest != c.segment.Oldest || times.Newest != c.segment.Newest) {
+		bad = &Bad{c.first, "was hidden, with all up to row " + strconv.FormatInt(c.last, 10) + ": its segment is listed with other times than its rows have"}
 	}
 	return bad, err
 }

@@ -89,7 +89,7 @@ func (v *verification) compareSeam(ctx context.Context, c *chunk) (*Bad, error) 
 // for it, and the checkpoint at its end proves that tree.
 func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
 	s := c.segment
-	t, err := nodes{ctx, v.l.db}.tree(s.Last)
+	t, err := nodes{ctx: ctx, q: v.l.db}.tree(s.Last)
 	if err != nil && !errors.Is(err, errAbsent) {
 		return nil, err
 	}
@@ -102,12 +102,12 @@ func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
 	if err != nil || p.size != s.Last || p.root != t.root() {
 		return &Bad{s.First, fmt.Sprintf("is in a sealed segment that is not here, with all up to row %d, and no checkpoint vouches for it: %s", s.Last, s.File)}, nil
 	}
-	v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d are in a sealed segment that is not here: %s", s.First, s.Last, s.File))
+	v.remarks = append(v.remarks, s.Missing())
 	for len(v.kept) > 0 && v.kept[0].size < s.Last {
 		v.remarks = append(v.remarks, fmt.Sprintf("%s, for row %d, cannot be compared: that row is in a segment that is not here", v.kept[0].name, v.kept[0].size))
 		v.kept = v.kept[1:]
 	}
-	v.tree = t
+	v.tree, v.absent = t, v.absent+s.Last-s.First+1
 	v.chain = chain{next: s.Last + 1, head: s.head, prev: v.chain.head}
 	v.proven = mark{s.Last, s.head, p.root}
 	for len(v.kept) > 0 && v.kept[0].size == s.Last {

@@ -56,9 +56,16 @@ func pristine(ctx context.Context) (map[string]string, error) {
 	return objects(ctx, db)
 }
 
+// analysed are the tables that ANALYZE leaves, which hold no rows of ours. Anything else of these names is not
+// SQLite's.
+var analysed = map[string]string{
+	"table sqlite_stat1": "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+	"table sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+}
+
 // objects returns the definitions of all that the database consists of, but for what ANALYZE leaves.
 func objects(ctx context.Context, q querier) (map[string]string, error) {
-	rows, err := q.QueryContext(ctx, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT IN ('sqlite_stat1', 'sqlite_stat4')")
+	rows, err := q.QueryContext(ctx, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema")
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +76,9 @@ func objects(ctx context.Context, q querier) (map[string]string, error) {
 		if err := rows.Scan(&name, &sql); err != nil {
 			return nil, err
 		}
-		m[name] = sql
+		if analysed[name] != sql || sql == "" {
+			m[name] = sql
+		}
 	}
 	return m, rows.Err()
 }

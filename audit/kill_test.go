@@ -175,7 +175,7 @@ func TestKillSeal(t *testing.T) {
 	if _, err := l.Seal(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	segments, err := l.Segments(t.Context())
+	segments, err := l.segments(t.Context(), l.db, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,14 @@ func (l *Log) latestPath() string { return l.path + "-checkpoint" }
 // writeLatest replaces the file: a process that is killed leaves the old one or the new one. It does
 // not wait for the disk: after a power failure an older note may be there, which the log continues,
 // or an empty file, which says nothing. The caller holds the log's write lock, so nobody else
-// uses the name of the new one.
+// uses the name of the new one: what is there was left by a process that was killed, or put there by
+// somebody who wants it followed, so it is removed and never opened.
 func writeLatest(path string, note []byte) (err error) {
 	fresh := path + ".new"
-	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // which follows no link
 	if err != nil {
 		return err
 	}
@@ -40,7 +44,7 @@ func writeLatest(path string, note []byte) (err error) {
 
 // readLatest returns nil if there is no such file, or nothing in it.
 func readLatest(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -62,11 +66,19 @@ func (s *signer) checkLatest(ctx context.Context, l *Log, origin string, head in
 		return err
 	}
 	c, err := newKeyring(origin, nil).open(note)
+	if err == nil && c.size > head { // another process may have appended and signed since head was read
+		if head, err = lastSeq(ctx, s.conn); err != nil {
+			return err
+		}
+	}
 	if err == nil && c.size > head {
 		err = fmt.Errorf("it covers %d rows, and the log has %d: an older copy was put in the log's place", c.size, head)
 	}
 	if err == nil {
 		err = s.sameRoot(ctx, c)
+	}
+	if errors.Is(err, errAbsent) { // of the log, and the file has nothing to do with it
+		return fmt.Errorf("%w: see sandboxmcp audit verify", err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: see sandboxmcp audit verify; nothing is signed until that file is moved away", l.latestPath(), err)
@@ -75,16 +87,13 @@ func (s *signer) checkLatest(ctx context.Context, l *Log, origin string, head in
 }
 
 func (s *signer) sameRoot(ctx context.Context, c checkpoint) error {
-	var sealed int64
-	if err := s.conn.QueryRowContext(ctx, selectSealed).Scan(&sealed); err != nil || c.size < sealed {
+	sealed, err := sealedUpTo(ctx, s.conn)
+	if err != nil || c.size < sealed {
 		return err // rows that are gone cannot be compared, newer checkpoints vouch for them
 	}
-	t, err := nodes{ctx, s.conn}.tree(c.size)
+	t, err := nodes{ctx: ctx, q: s.conn}.tree(c.size)
 	if err == nil && t.root() != c.root {
 		err = fmt.Errorf("the rows up to %d are not what it says", c.size)
 	}
 	return err
 }
-
-// selectSealed is the last row that was sealed, or 0.
-const selectSealed = "SELECT coalesce(max(last), 0) FROM segments"

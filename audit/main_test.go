@@ -21,6 +21,7 @@ var children = map[string]func(path string, args []string) error{
 	"hold":   childHold,   // a lock
 	"open":   childOpen,   // once
 	"sign":   childSign,   // appends and signs until it is killed, telling each row that it was promised
+	"once":   childOnce,   // appends a row and signs it
 	"seal":   childSeal,   // all that is there, again and again
 }
 
@@ -147,7 +148,7 @@ func collect(t testing.TB, l *Log, f Filter) []Row {
 
 func wantSound(t testing.TB, l *Log, rows int64) {
 	t.Helper()
-	r, err := l.Verify(t.Context())
+	r, err := l.Verify(t.Context(), VerifyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

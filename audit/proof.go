@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -19,36 +17,36 @@ import (
 // Proof returns what proves to anybody who has the log's public key, and nothing else, that a row
 // is in the log: a C2SP tlog-proof (https://c2sp.org/tlog-proof) with the row's JSON as extra data.
 // id is the number of a row, or a run: then it is the row with the run's receipt or, if there is none,
-// its last row. The row must be covered by a checkpoint; a Log that signs makes one.
+// its last row. The row must be covered by a checkpoint; a Log that signs makes one. Of a row that is
+// sealed, the segment must be here.
 func (l *Log) Proof(ctx context.Context, id string) ([]byte, error) {
 	text, err := l.prove(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("proof of %s from audit log %q: %w", plain(id), l.path, explain(err, l.wait))
+		return nil, fmt.Errorf("proof of %s from audit log %q: %w", quoted(id), l.path, explain(err, l.wait))
 	}
 	return text, nil
 }
 
 func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
-	r, err := l.find(ctx, id)
+	about, err := l.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	r := about.row
 	if sum := sum(r); hex.EncodeToString(sum[:]) != r.Hash {
 		return nil, fmt.Errorf("row %d was edited: see sandboxmcp audit verify", r.Seq)
 	}
-	c, note, err := newestCheckpoint(ctx, l.db)
-	if err == nil && c.size < r.Seq && l.signer != nil {
-		if note, err = l.checkpointNow(ctx); err == nil {
-			c, err = openNote(note, nil)
-		}
-	}
-	if err == nil && c.size < r.Seq {
-		err = fmt.Errorf("row %d is not signed yet: %w", r.Seq, errNoSigner)
-	}
+	c, note, err := l.covering(ctx, about)
 	if err != nil {
 		return nil, err
 	}
-	hashes, err := tlog.ProveRecord(c.size, r.Seq-1, nodes{ctx, l.db})
+	n := nodes{ctx: ctx, q: l.db}
+	if about.segment != nil {
+		if n.sealed, err = about.segment.hashes(); err != nil {
+			return nil, err
+		}
+	}
+	hashes, err := tlog.ProveRecord(c.size, r.Seq-1, n)
 	if err != nil {
 		return nil, err
 	}
@@ -59,41 +57,30 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 	return p.text()
 }
 
-// find returns the row that Proof is about.
-func (l *Log) find(ctx context.Context, id string) (Row, error) {
-	seq, err := strconv.ParseInt(id, 10, 64)
-	if err != nil {
-		err = l.db.QueryRowContext(ctx, `SELECT a.seq FROM audit a LEFT JOIN receipts r ON r.seq = a.seq
-			WHERE a.run = ? AND a.run <> '' ORDER BY r.seq IS NULL, a.seq DESC LIMIT 1`, id).Scan(&seq)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = errors.New("the log has nothing about it")
+// covering is the checkpoint to prove a row with: the newest, or for a sealed row the one at the end of its
+// segment, up to which the segment alone is enough.
+func (l *Log) covering(ctx context.Context, about found) (c checkpoint, note []byte, err error) {
+	if s := about.segment; s != nil {
+		err = l.db.QueryRowContext(ctx, "SELECT note FROM checkpoints WHERE size = ?", s.Last).Scan(&note)
+		if err == nil {
+			c, err = openNote(note, nil)
 		}
 		if err != nil {
-			return Row{}, err
+			err = fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", s.Last, err)
+		}
+		return c, note, err
+	}
+	seq := about.row.Seq
+	c, note, err = newestCheckpoint(ctx, l.db)
+	if err == nil && c.size < seq && l.signer != nil {
+		if note, err = l.checkpointNow(ctx); err == nil {
+			c, err = openNote(note, nil)
 		}
 	}
-	page, err := l.page(ctx, Filter{}, seq, 1)
-	if err != nil {
-		return Row{}, err
+	if err == nil && c.size < seq {
+		err = fmt.Errorf("row %d is not signed yet: %w", seq, errNoSigner)
 	}
-	if len(page) == 0 || page[0].Seq != seq {
-		return Row{}, l.absent(ctx, seq)
-	}
-	return page[0], nil
-}
-
-// absent says why a row is not in the database.
-func (l *Log) absent(ctx context.Context, seq int64) error {
-	all, err := l.segments(ctx, l.db)
-	for _, s := range all {
-		if s.First <= seq && seq <= s.Last {
-			return fmt.Errorf("row %d is in a sealed segment: %s", seq, s.File)
-		}
-	}
-	if err == nil {
-		err = fmt.Errorf("the log has no row %d", seq)
-	}
-	return err
+	return c, note, err
 }
 
 // proof is a tlog-proof of a row.
@@ -104,6 +91,9 @@ type proof struct {
 }
 
 const proofHead = "c2sp.org/tlog-proof@v1\n"
+
+// ErrNoProof is for text that is no proof at all.
+var ErrNoProof = errors.New("it is no tlog-proof, whose first line is " + strings.TrimSpace(proofHead))
 
 func (p proof) text() ([]byte, error) {
 	row, err := json.Marshal(p.row)
@@ -130,20 +120,20 @@ type Proven struct {
 // CheckProof checks, offline, what Log.Proof returned. An error says in words which step fails. With no
 // keys nothing is proven, so that is an error, too.
 func CheckProof(text []byte, keys []ed25519.PublicKey) (Proven, error) {
-	if len(keys) == 0 {
-		return Proven{}, errors.New("check proof: a public key is needed")
-	}
 	p, err := parseProof(text)
 	if err != nil {
-		return Proven{}, fmt.Errorf("check proof: %w", err)
+		return Proven{}, fmt.Errorf("the proof proves nothing: %w", err)
+	}
+	if len(keys) == 0 {
+		return Proven{}, errors.New("the proof proves nothing: a public key is needed")
 	}
 	c, err := openNote(p.note, keys)
 	if err != nil {
-		return Proven{}, fmt.Errorf("check proof: the checkpoint in it: %w", err)
+		return Proven{}, fmt.Errorf("the proof proves nothing: the checkpoint in it: %w", err)
 	}
 	proven, err := p.check(c)
 	if err != nil {
-		return Proven{}, fmt.Errorf("check proof: %w", err)
+		return Proven{}, fmt.Errorf("the proof proves nothing: %w", err)
 	}
 	return proven, nil
 }
@@ -176,7 +166,7 @@ func parseProof(text []byte) (p proof, err error) {
 	}
 	rest, ok := strings.CutPrefix(string(text), proofHead)
 	if !ok {
-		return p, errors.New("it is no tlog-proof, whose first line is " + strings.TrimSpace(proofHead))
+		return p, ErrNoProof
 	}
 	head, note, ok := strings.Cut(rest, "\n\n")
 	if !ok {
@@ -209,37 +199,4 @@ func parseProof(text []byte) (p proof, err error) {
 		p.hashes = append(p.hashes, h)
 	}
 	return p, nil
-}
-
-// Consistent checks that the log still holds all that an older checkpoint covers, unchanged. It looks
-// at the tree, and costs little; only Verify looks at each row. Who signed the note is not checked here.
-func (l *Log) Consistent(ctx context.Context, note []byte) error {
-	err := l.consistent(ctx, note)
-	if err != nil {
-		return fmt.Errorf("compare audit log %q with a checkpoint: %w", l.path, explain(err, l.wait))
-	}
-	return nil
-}
-
-func (l *Log) consistent(ctx context.Context, note []byte) error {
-	origin, err := readOrigin(ctx, l.db)
-	if err != nil {
-		return err
-	}
-	old, err := newKeyring(origin, nil).open(note)
-	if err != nil {
-		return err
-	}
-	head, err := lastSeq(ctx, l.db)
-	if err != nil {
-		return err
-	}
-	if old.size > head {
-		return fmt.Errorf("it covers %d rows, and the log has %d: rows were cut off, or an older copy was put in its place", old.size, head)
-	}
-	t, err := nodes{ctx, l.db}.tree(old.size)
-	if err == nil && t.root() != old.root {
-		err = fmt.Errorf("of the rows up to %d, one is not what it was when the checkpoint was made", old.size)
-	}
-	return err
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 const maxReceipt = 1 << 20 // bytes
@@ -57,8 +56,7 @@ func receiptHash(data []byte) []byte {
 	return hash
 }
 
-// ErrNoReceipt is for a run that has no receipt in the log.
-var ErrNoReceipt = errors.New("the log has no receipt of it")
+var errNoReceipt = errors.New("the log has no receipt of it")
 
 // Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
 // checked against the row that it came with. Of rows that are sealed it is read from their segment.
@@ -73,28 +71,21 @@ func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 		err = fmt.Errorf("it is not the one that row %d came with: see sandboxmcp audit verify", seq)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("receipt of run %s in audit log %q: %w", plain(run), l.path, explain(err, l.wait))
+		return nil, fmt.Errorf("receipt of run %s in audit log %q: %w", quoted(run), l.path, explain(err, l.wait))
 	}
 	return envelope, nil
 }
 
-// sealedReceipt looks for a receipt in the segments, the newest first.
+// sealedReceipt looks for a receipt in the segments.
 func (l *Log) sealedReceipt(ctx context.Context, run string) (envelope []byte, err error) {
-	all, err := l.segments(ctx, l.db)
-	for _, s := range slices.Backward(all) {
-		if err == nil && envelope == nil {
-			_, err = s.each(ctx, Filter{Run: run}, func(_ Row, receipt []byte) bool {
-				if receipt != nil {
-					envelope = receipt
-				}
-				return true
-			})
-		}
+	found, err := l.findSealed(ctx, run)
+	switch {
+	case err == nil && found.receipt == nil:
+		err = errNoReceipt
+	case err == errNothing: // and not that it may be in a segment that is not here
+		err = errNoReceipt
 	}
-	if err == nil && envelope == nil {
-		err = ErrNoReceipt
-	}
-	return envelope, err
+	return found.receipt, err
 }
 
 // attach stores the receipt of the row that was just put.

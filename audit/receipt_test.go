@@ -30,7 +30,7 @@ func TestReceipt(t *testing.T) {
 		}
 	}
 	for _, run := range []string{"r3", "", "' OR 1=1"} {
-		if _, err := l.Receipt(t.Context(), run); !errors.Is(err, ErrNoReceipt) {
+		if _, err := l.Receipt(t.Context(), run); !errors.Is(err, errNoReceipt) {
 			t.Errorf("run %q: got %v", run, err)
 		}
 	}
@@ -73,8 +73,8 @@ func TestTriggersRefuseMore(t *testing.T) {
 		"REPLACE INTO tree SELECT level, position, x'' FROM tree",
 		"UPDATE segments SET sha256 = x''",
 		"DELETE FROM segments",
-		"REPLACE INTO segments SELECT first, last, x'', x'' FROM segments",
-		"INSERT INTO segments VALUES (5000, 6000, x'', x'')",
+		"REPLACE INTO segments SELECT first, last, 0, 0, x'', x'' FROM segments",
+		"INSERT INTO segments VALUES (5000, 6000, 0, 0, x'', x'')",
 	} {
 		_, err := l.db.Exec(s)
 		t.Run(s, func(t *testing.T) { wantError(t, err, "append-only") })

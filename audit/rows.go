@@ -22,7 +22,11 @@ type Filter struct {
 	Run       string
 	After     int64 // only rows with a greater Seq
 	Limit     int   // only the newest so many; 0 or less is no limit
-	Sealed    bool  // also rows that were moved into segments; one that is asked for and not here is an error
+	Sealed    bool  // also rows that were moved into segments
+
+	// Missing is told of each segment that may have such rows and whose file is not here, and the rows after
+	// it follow. If it is nil, that is an error.
+	Missing func(Segment)
 }
 
 // Rows yields the rows that f chooses, by Seq. An error is the last thing it yields.

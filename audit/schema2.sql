@@ -73,6 +73,8 @@ END;
 CREATE TABLE segments (
     first  INTEGER PRIMARY KEY,
     last   INTEGER NOT NULL,
+    oldest INTEGER NOT NULL, -- the earliest time of its rows, as in audit.time, and
+    newest INTEGER NOT NULL, -- the latest: who looks for others need not open the file
     hash   BLOB    NOT NULL, -- hash of the last row, which the next one follows
     sha256 BLOB    NOT NULL  -- of the file
 ) STRICT;

@@ -2,8 +2,8 @@ package audit
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -14,15 +14,20 @@ import (
 // sealedKind is the kind of the row that says what was sealed.
 const sealedKind = "audit.sealed"
 
-// sealing is the data of such a row.
+// sealing is the data of such a row. It says all that the list of segments does, so that a change of that
+// list shows.
 type sealing struct {
-	First  int64  `json:"first"`
-	Last   int64  `json:"last"`
-	SHA256 string `json:"file_sha256"`
-	Hash   string `json:"last_hash"` // of row Last
+	First  int64     `json:"first"`
+	Last   int64     `json:"last"`
+	Oldest time.Time `json:"oldest"`
+	Newest time.Time `json:"newest"`
+	SHA256 string    `json:"file_sha256"`
+	Hash   string    `json:"last_hash"` // of row Last
 }
 
-func (s Segment) sealing() sealing { return sealing{s.First, s.Last, s.SHA256, s.head} }
+func (s Segment) sealing() sealing {
+	return sealing{s.First, s.Last, s.Oldest, s.Newest, s.SHA256, s.head}
+}
 
 // segmentRows bounds a segment, and with it how long others wait for the lock while its rows leave
 // the database.
@@ -30,7 +35,8 @@ const segmentRows = 20_000
 
 // Seal moves the rows before the first one that is as young as before out of the database, into
 // segment files beside it, and returns these. A row "audit.sealed" says so for each. The newest row
-// always stays. What is moved is checked first: nothing is sealed on top of what was tampered with.
+// always stays. What is moved is checked first, and its file is read back:
+// nothing is sealed on top of what was tampered with, rows or receipts.
 //
 // A process that is killed in it loses nothing: a row is in the database until it is in a file that is
 // on the disk. The file of a segment that was not finished is replaced by the next Seal.
@@ -52,12 +58,13 @@ func (l *Log) seal(ctx context.Context, before time.Time) (done []Segment, err e
 		return nil, err
 	}
 	const newest = "SELECT coalesce((SELECT seq FROM audit WHERE time >= ? ORDER BY seq LIMIT 1), (SELECT max(seq) FROM audit)) - 1"
-	var first, last int64
+	var last int64
 	if err := l.db.QueryRowContext(ctx, newest, nanos(before)).Scan(&last); err != nil {
 		return nil, err
 	}
 	for {
-		if err := l.db.QueryRowContext(ctx, selectSealed).Scan(&first); err != nil || first >= last {
+		first, err := sealedUpTo(ctx, l.db)
+		if err != nil || first >= last {
 			return done, err
 		}
 		s, err := l.sealRows(ctx, first+1, min(last, first+segmentRows))
@@ -78,6 +85,9 @@ func (l *Log) sealRows(ctx context.Context, first, last int64) (s Segment, err e
 		return s, err
 	}
 	defer os.Remove(p.temporary)
+	if err := p.confirm(); err != nil {
+		return s, err
+	}
 	if err := l.detach(ctx, p); err != nil {
 		return s, err
 	}
@@ -92,11 +102,33 @@ type pack struct {
 	temporary string
 	tree      tree // at its end
 	note      []byte
+	key       ed25519.PublicKey // that signed it
+}
+
+// confirm reads back the file that is about to be the only place of its rows, and refuses it unless it
+// proves, by itself, the rows that were signed.
+func (p pack) confirm() error {
+	r, err := VerifySegment(p.temporary, []ed25519.PublicKey{p.key})
+	if err != nil {
+		return err
+	}
+	want := p.segment
+	switch bad := r.Bad; {
+	case bad != nil && bad.Seq > 0:
+		return fmt.Errorf("row %d %s: see sandboxmcp audit verify", bad.Seq, bad.Why)
+	case bad != nil:
+		return fmt.Errorf("what was written as rows %d to %d reads otherwise: %s", want.First, want.Last, bad.Why)
+	}
+	want.File, want.Here = p.temporary, true
+	if got := r.Segments[0]; got != want || r.Root != p.tree.root().String() {
+		return fmt.Errorf("what was written as rows %d to %d reads as others, %d to %d", want.First, want.Last, got.First, got.Last)
+	}
+	return nil
 }
 
 // pack writes the rows to a temporary file, each checked, and the checkpoint at their end.
 func (l *Log) pack(ctx context.Context, first, last int64) (p pack, err error) {
-	before, err := nodes{ctx, l.db}.tree(first - 1)
+	before, err := nodes{ctx: ctx, q: l.db}.tree(first - 1)
 	if err != nil {
 		return p, err
 	}
@@ -110,11 +142,11 @@ func (l *Log) pack(ctx context.Context, first, last int64) (p pack, err error) {
 		}
 	}()
 	p.tree = tree{before.size, append([]tlog.Hash{}, before.edge...)}
-	if p.segment.head, err = l.copyRows(ctx, w, &p.tree, first, last); err != nil {
+	if err := l.copyRows(ctx, w, &p, first, last); err != nil {
 		return p, err
 	}
 	// The rows must be those that were signed, before they are signed again as a segment.
-	signed, err := nodes{ctx, l.db}.tree(last)
+	signed, err := nodes{ctx: ctx, q: l.db}.tree(last)
 	if err == nil && signed.root() != p.tree.root() {
 		err = fmt.Errorf("the rows up to %d are not what was signed: see sandboxmcp audit verify", last)
 	}
@@ -129,6 +161,7 @@ func (l *Log) pack(ctx context.Context, first, last int64) (p pack, err error) {
 	if err != nil {
 		return p, err
 	}
+	p.key = key.Public().(ed25519.PublicKey)
 	if p.note, err = (checkpoint{origin, last, p.tree.root()}).sign(key); err != nil {
 		return p, err
 	}
@@ -138,37 +171,39 @@ func (l *Log) pack(ctx context.Context, first, last int64) (p pack, err error) {
 	return p, err
 }
 
-// copyRows writes rows and their receipts, adds them to the tree, and returns the last one's hash.
-func (l *Log) copyRows(ctx context.Context, w *segmentWriter, t *tree, first, last int64) (head string, err error) {
+// copyRows writes rows and their receipts, and notes what they are together.
+func (l *Log) copyRows(ctx context.Context, w *segmentWriter, p *pack, first, last int64) error {
 	var c *chain
 	for from := first; from <= last; {
 		page, err := l.page(ctx, Filter{}, from, int(min(last-from+1, pageRows)))
 		if err != nil {
-			return "", err
+			return err
 		}
 		receipts, err := l.receipts(ctx, from, from+int64(len(page))-1)
 		if err != nil {
-			return "", err
+			return err
 		}
 		for _, r := range page {
 			if c == nil {
 				c = &chain{next: first, head: r.Prev, prev: r.Prev}
 			}
 			if bad := c.add(r); bad != nil {
-				return "", fmt.Errorf("row %d %s: see sandboxmcp audit verify", bad.Seq, bad.Why)
+				return fmt.Errorf("row %d %s: see sandboxmcp audit verify", bad.Seq, bad.Why)
 			}
 			if err := w.row(r, receipts[r.Seq]); err != nil {
-				return "", err
+				return err
 			}
 			hash, _ := hex.DecodeString(r.Hash)
-			t.add(leaf(hash), nil)
+			p.tree.add(leaf(hash), nil)
+			p.segment.cover(r)
 		}
 		if len(page) == 0 {
-			return "", fmt.Errorf("row %d is missing: see sandboxmcp audit verify", from)
+			return fmt.Errorf("row %d is missing: see sandboxmcp audit verify", from)
 		}
 		from = c.next
 	}
-	return c.head, nil
+	p.segment.head = c.head
+	return nil
 }
 
 func (l *Log) receipts(ctx context.Context, first, last int64) (map[int64][]byte, error) {
@@ -187,86 +222,4 @@ func (l *Log) receipts(ctx context.Context, first, last int64) (map[int64][]byte
 		m[seq] = envelope
 	}
 	return m, rows.Err()
-}
-
-// detach puts the file in its place, and takes the rows out of the database, under one lock. Killed
-// before the commit, it leaves the file, which tidy removes; killed after it, it is done.
-func (l *Log) detach(ctx context.Context, p pack) error {
-	var w writer
-	defer w.close()
-	if err := w.begin(l); err != nil {
-		return err
-	}
-	return w.end(l.detachLocked(ctx, &w, p))
-}
-
-func (l *Log) detachLocked(ctx context.Context, w *writer, p pack) error {
-	var sealed int64
-	if err := w.conn.QueryRowContext(ctx, selectSealed).Scan(&sealed); err != nil {
-		return err
-	}
-	if sealed != p.segment.First-1 {
-		return errors.New("another process is sealing it")
-	}
-	if err := l.tidy(ctx, w.conn); err != nil {
-		return err
-	}
-	if err := os.Rename(p.temporary, p.segment.File); err != nil {
-		return err
-	}
-	if err := syncFolder(l.segmentDir()); err != nil {
-		return err
-	}
-	if err := w.record(ctx, p); err != nil {
-		return err
-	}
-	r, err := newRequest([]Entry{{Kind: sealedKind, Data: p.segment.sealing()}})
-	if err != nil {
-		return err
-	}
-	if err := w.insert([]*request{r}, l.now); err != nil { // first, so that the table is never empty
-		return err
-	}
-	return w.remove(ctx, p.segment)
-}
-
-// record stores what proves the segment when its rows are gone.
-func (w *writer) record(ctx context.Context, p pack) error {
-	var seam []node
-	for i, n := range edgeNodes(p.segment.Last) {
-		n.hash = p.tree.edge[i]
-		seam = append(seam, n)
-	}
-	if err := putNodes(ctx, w.conn, seam); err != nil {
-		return err
-	}
-	if err := putCheckpoint(ctx, w.conn, p.segment.Last, p.note); err != nil {
-		return err
-	}
-	head, _ := hex.DecodeString(p.segment.head)
-	sum, _ := hex.DecodeString(p.segment.SHA256)
-	_, err := w.conn.ExecContext(ctx, "INSERT INTO segments (first, last, hash, sha256) VALUES (?, ?, ?, ?)", p.segment.First, p.segment.Last, head, sum)
-	return err
-}
-
-// remove takes rows out of the database. The triggers that forbid it are gone for nobody else: it all
-// is one transaction.
-func (w *writer) remove(ctx context.Context, s Segment) error {
-	made, err := pristine(ctx)
-	if err != nil {
-		return err
-	}
-	for _, table := range []string{"audit", "receipts"} {
-		trigger := table + "_no_delete"
-		if _, err := w.conn.ExecContext(ctx, "DROP TRIGGER "+trigger); err != nil {
-			return err
-		}
-		if _, err := w.conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE seq BETWEEN ? AND ?", s.First, s.Last); err != nil {
-			return err
-		}
-		if _, err := w.conn.ExecContext(ctx, made["trigger "+trigger]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -2,9 +2,10 @@ package audit
 
 import (
 	"context"
-	"fmt"
-	"os"
+	"errors"
 	"slices"
+	"strings"
+	"time"
 )
 
 // eachSealed is each for rows in segments, too.
@@ -12,24 +13,34 @@ func (l *Log) eachSealed(ctx context.Context, f Filter, do func(Row) bool) error
 	if f.Limit > 0 {
 		return l.newest(ctx, f, do)
 	}
+	var all []Segment
+	known := int64(-1) // all that were sealed up to that row are in all
 	for from := f.After + 1; from > f.After; {
-		s, err := l.segmentFrom(ctx, from)
+		sealed, err := sealedUpTo(ctx, l.db)
 		if err != nil {
 			return err
 		}
-		if s != nil {
-			from = s.Last + 1
+		if sealed >= from {
+			if sealed > known {
+				if all, err = l.segments(ctx, l.db, from); err != nil {
+					return err
+				}
+				known = sealed
+			}
+			if len(all) == 0 {
+				return errors.New("its list of segments was changed: see sandboxmcp audit verify")
+			}
+			s := all[0]
+			all, from = all[1:], s.Last+1
 			if more, err := s.each(ctx, f, func(r Row, _ []byte) bool { return do(r) }); err != nil || !more {
 				return err
 			}
 			continue
 		}
 		page, err := l.page(ctx, f, from, pageRows)
-		var sealed int64
-		if err := l.db.QueryRowContext(ctx, selectSealed).Scan(&sealed); err != nil {
+		if sealed, err := sealedUpTo(ctx, l.db); err != nil {
 			return err
-		}
-		if sealed >= from {
+		} else if sealed >= from {
 			continue // rows may have left while the page was read
 		}
 		for _, r := range page {
@@ -45,17 +56,6 @@ func (l *Log) eachSealed(ctx context.Context, f Filter, do func(Row) bool) error
 	return nil
 }
 
-// segmentFrom is the oldest segment that reaches row from, or nil.
-func (l *Log) segmentFrom(ctx context.Context, from int64) (*Segment, error) {
-	all, err := l.segments(ctx, l.db)
-	for i := range all {
-		if all[i].Last >= from {
-			return &all[i], err
-		}
-	}
-	return nil, err
-}
-
 // newest calls do for the newest rows that f chooses. It keeps f.Limit of them.
 func (l *Log) newest(ctx context.Context, f Filter, do func(Row) bool) error {
 	f.Sealed = false
@@ -67,13 +67,13 @@ func (l *Log) newest(ctx context.Context, f Filter, do func(Row) bool) error {
 	if err != nil {
 		return err
 	}
-	all, err := l.segments(ctx, l.db) // after that, so that no row can have moved between the two
+	all, err := l.segments(ctx, l.db, f.After+1) // after that, so that no row can have moved between the two
 	if err != nil {
 		return err
 	}
 	for _, s := range slices.Backward(all) {
 		left := f.Limit - len(rows)
-		if left <= 0 || s.Last <= f.After {
+		if left <= 0 {
 			break
 		}
 		var older []Row
@@ -99,29 +99,36 @@ func (l *Log) newest(ctx context.Context, f Filter, do func(Row) bool) error {
 	return nil
 }
 
-// each calls do for the rows of a segment that f chooses, and says whether there may be more.
-func (s Segment) each(ctx context.Context, f Filter, do func(r Row, receipt []byte) bool) (more bool, err error) {
-	file, err := os.Open(s.File)
-	if os.IsNotExist(err) {
-		return false, fmt.Errorf("rows %d to %d are in a sealed segment that is not here: %s", s.First, s.Last, s.File)
-	} else if err != nil {
-		return false, err
+// mayHave reports whether rows that f chooses can be in a segment, as far as that is known without its file.
+func (f Filter) mayHave(s Segment) bool {
+	return s.Last > f.After &&
+		(f.Since.IsZero() || !s.Newest.Before(f.Since)) &&
+		(f.Until.IsZero() || s.Oldest.Before(f.Until)) &&
+		!s.Newest.Before(began(f.Run).Add(-clockSlack))
+}
+
+// clockSlack is how far a clock may have been set back while a run was going on.
+const clockSlack = 24 * time.Hour
+
+// began is when a run began whose name is a ULID, as those of this program are: its first ten
+// characters are milliseconds in Crockford's base 32 (https://github.com/ulid/spec). Of any other name
+// it is the zero time.
+func began(run string) time.Time {
+	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	if len(run) != 26 || run[0] > '7' {
+		return time.Time{}
 	}
-	defer file.Close()
-	more = true
-	_, bad, err := readSegmentRows(file, func(r Row, receipt []byte) bool {
-		if f.chooses(r) {
-			more = do(r, receipt)
+	var ms int64
+	for i := range run {
+		n := strings.IndexByte(digits, run[i])
+		if n < 0 {
+			return time.Time{}
 		}
-		return more && ctx.Err() == nil
-	})
-	if bad != nil {
-		err = fmt.Errorf("row %d %s", bad.Seq, bad.Why)
+		if i < 10 {
+			ms = ms<<5 | int64(n)
+		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", s.File, err)
-	}
-	return more, ctx.Err()
+	return time.UnixMilli(ms)
 }
 
 // chooses is what where says in SQL.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Segment is a file of sealed rows.
@@ -23,7 +24,26 @@ type Segment struct {
 	SHA256 string `json:"sha256"` // of the file, hex
 	Here   bool   `json:"here"`   // the file is in its place
 
+	// Between these, in UTC, are the times of its rows.
+	Oldest time.Time `json:"oldest"`
+	Newest time.Time `json:"newest"`
+
 	head string // hash of the last row
+}
+
+// Missing says, in words, that its rows cannot be read.
+func (s Segment) Missing() string {
+	return fmt.Sprintf("rows %d to %d are in a sealed segment that is not here: %s", s.First, s.Last, s.File)
+}
+
+// cover extends the times of a segment to those of one more row.
+func (s *Segment) cover(r Row) {
+	if s.Oldest.IsZero() || r.Time.Before(s.Oldest) {
+		s.Oldest = r.Time
+	}
+	if s.Newest.IsZero() || r.Time.After(s.Newest) {
+		s.Newest = r.Time
+	}
 }
 
 // A segment file is gzip over lines of JSON: each row as Row encodes it, a receipt behind the row
@@ -48,27 +68,21 @@ func (l *Log) segmentPath(first, last int64) string {
 	return filepath.Join(l.segmentDir(), fmt.Sprintf("%020d-%020d.jsonl.gz", first, last))
 }
 
-// Segments lists the sealed segments, oldest first.
-func (l *Log) Segments(ctx context.Context) ([]Segment, error) {
-	list, err := l.segments(ctx, l.db)
-	if err != nil {
-		return nil, l.readError(err)
-	}
-	return list, nil
-}
-
-func (l *Log) segments(ctx context.Context, q querier) (list []Segment, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT first, last, hash, sha256 FROM segments ORDER BY first")
+// segments lists the sealed segments that reach row from, oldest first.
+func (l *Log) segments(ctx context.Context, q querier, from int64) (list []Segment, err error) {
+	rows, err := q.QueryContext(ctx, "SELECT first, last, oldest, newest, hash, sha256 FROM segments WHERE last >= ? ORDER BY first", from)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var s Segment
+		var oldest, newest int64
 		var head, sum []byte
-		if err := rows.Scan(&s.First, &s.Last, &head, &sum); err != nil {
+		if err := rows.Scan(&s.First, &s.Last, &oldest, &newest, &head, &sum); err != nil {
 			return nil, err
 		}
+		s.Oldest, s.Newest = time.Unix(0, oldest).UTC(), time.Unix(0, newest).UTC()
 		s.File, s.SHA256, s.head = l.segmentPath(s.First, s.Last), hex.EncodeToString(sum), hex.EncodeToString(head)
 		_, err := os.Stat(s.File)
 		s.Here = err == nil
@@ -76,6 +90,15 @@ func (l *Log) segments(ctx context.Context, q querier) (list []Segment, err erro
 	}
 	return list, rows.Err()
 }
+
+// sealedUpTo is the last row that was sealed, or 0.
+func sealedUpTo(ctx context.Context, q querier) (last int64, err error) {
+	err = q.QueryRowContext(ctx, "SELECT coalesce(max(last), 0) FROM segments").Scan(&last)
+	return last, err
+}
+
+// What lines begin with.
+var rowLine, receiptOfLine = []byte(`{"seq":`), []byte(`{"receipt_of":`)
 
 // segmentReader reads the rows of a segment file one by one.
 type segmentReader struct {
@@ -91,16 +114,22 @@ func newSegmentReader(r io.Reader) (*segmentReader, error) {
 	file := bufio.NewReader(r) // which gzip reads no further than it has to
 	z, err := gzip.NewReader(file)
 	if err != nil {
-		return nil, errSegment
+		return nil, ErrNoSegment
 	}
 	z.Multistream(false) // nothing is hidden behind the end
 	s := &segmentReader{file: file, lines: bufio.NewReaderSize(z, 64<<10)}
-	return s, s.advance()
+	if err := s.advance(); err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(s.ahead, rowLine) {
+		return nil, ErrNoSegment
+	}
+	return s, nil
 }
 
 // next returns a row and its receipt, and io.EOF after the last.
 func (s *segmentReader) next() (r Row, receipt []byte, err error) {
-	if !bytes.HasPrefix(s.ahead, []byte(`{"seq":`)) {
+	if !bytes.HasPrefix(s.ahead, rowLine) {
 		return r, nil, s.finish()
 	}
 	if err := exact(s.ahead, &r); err != nil {
@@ -109,7 +138,7 @@ func (s *segmentReader) next() (r Row, receipt []byte, err error) {
 	if err := s.advance(); err != nil {
 		return r, nil, err
 	}
-	if bytes.HasPrefix(s.ahead, []byte(`{"receipt_of":`)) {
+	if bytes.HasPrefix(s.ahead, receiptOfLine) {
 		var line receiptLine
 		if err := exact(s.ahead, &line); err != nil || line.Seq != r.Seq {
 			return r, nil, errSegment
@@ -191,6 +220,7 @@ func readSegmentRows(f io.Reader, do func(r Row, receipt []byte) bool) (end endL
 		return end, nil, err
 	}
 	var c *chain
+	var first int64
 	for {
 		r, receipt, err := s.next()
 		if err == io.EOF && c != nil {
@@ -203,6 +233,10 @@ func readSegmentRows(f io.Reader, do func(r Row, receipt []byte) bool) (end endL
 				return end, nil, errSegment
 			}
 			c = &chain{next: r.Seq, head: r.Prev, prev: r.Prev}
+			first = r.Seq
+		}
+		if r.Seq-first >= segmentRows {
+			return end, &Bad{r.Seq, fmt.Sprintf("is one too many: no segment has more than %d rows", segmentRows)}, nil
 		}
 		if bad := c.add(r); bad != nil {
 			return end, bad, nil

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -76,7 +77,7 @@ func (l *Log) tidy(ctx context.Context, q querier) error {
 	if err != nil {
 		return err
 	}
-	known, err := l.segments(ctx, q)
+	known, err := l.segments(ctx, q, 0)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (l *Log) removeDouble(ctx context.Context, q querier, path string) error {
 			return os.Remove(path)
 		}
 	}
-	if err != nil && !errors.Is(err, errSegment) {
+	if err != nil && !errors.Is(err, errSegment) && !errors.Is(err, ErrNoSegment) {
 		return err
 	}
 	return fmt.Errorf("%s is no segment of this log, or the only one that has its rows: move it away", path)
@@ -139,5 +140,15 @@ func syncFolder(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	err = f.Sync()
+	if cannotSync(err) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
+// cannotSync reports whether err says that a file system has no way to sync folders, which is no reason to
+// seal nothing there.
+func cannotSync(err error) bool {
+	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }

@@ -6,7 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
+	"time"
 )
 
 // signer makes the checkpoints of a Log. Only its writer goroutine uses it.
@@ -15,50 +15,46 @@ type signer struct {
 	writer // a connection of its own, on which a commit does not wait for the disk
 
 	origin string
-	mine   keyring // the keys whose checkpoints are taken as true
-	tree   tree    // as far as it is known
-	nodes  []node  // of tree, which are not stored yet
-	rows   int     // appended through this Log since the last try
-	due    bool    // rows were appended that are not signed yet
-	err    error   // of the last try
+	mine   keyring   // the keys whose checkpoints are taken as true
+	tree   tree      // as far as it is known
+	nodes  []node    // of tree, which are not stored yet
+	rows   int       // appended through this Log since the last try
+	due    bool      // rows were appended that are not signed yet
+	since  time.Time // when that began
+	err    error     // of the last try
+	failed time.Time // when that was
 }
 
-// try makes a checkpoint, and keeps the error for Close: rows are never lost for want of a
-// signature, and the next try covers them, too.
-func (s *signer) try(l *Log) ([]byte, error) {
-	s.rows = 0
-	note, err := s.checkpoint(l)
-	if err != nil {
-		err = fmt.Errorf("sign audit log %q: %w", l.path, explain(err, l.wait))
-		if s.err == nil || s.err.Error() != err.Error() {
-			slog.Error("audit rows stay unsigned", "error", err)
-		}
-	}
-	s.due, s.err = err != nil, err
-	return note, err
-}
-
-// count is told how many rows were appended.
-func (s *signer) count(l *Log, rows int) {
-	s.rows += rows
-	s.due = s.due || rows > 0
-	if s.rows >= s.Every {
-		s.try(l)
-	}
-}
-
-// checkpoint returns a note that covers all rows, and makes it if there is none.
+// checkpoint returns a note that covers all rows, and makes it if there is none. If rows left the
+// database for a segment while they were read, it reads again what stands in for them.
 func (s *signer) checkpoint(l *Log) ([]byte, error) {
 	ctx := context.Background()
 	if err := s.connect(ctx, l); err != nil {
 		return nil, err
 	}
+	for {
+		before, err := sealedUpTo(ctx, s.conn)
+		if err != nil {
+			return nil, err
+		}
+		note, err := s.checkpointOnce(ctx, l)
+		if !errors.Is(err, errAbsent) {
+			return note, err
+		}
+		now, sealedErr := sealedUpTo(ctx, s.conn)
+		if sealedErr != nil || now == before {
+			return nil, err
+		}
+	}
+}
+
+func (s *signer) checkpointOnce(ctx context.Context, l *Log) ([]byte, error) {
 	head, err := lastSeq(ctx, s.conn)
 	if err != nil {
 		return nil, err
 	}
 	if head == 0 {
-		return nil, errors.New("it is empty")
+		return nil, errNoRows
 	}
 	newest, err := s.catchUp(ctx, l, head)
 	if err != nil || newest != nil {
@@ -112,11 +108,7 @@ func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte
 		if err != nil {
 			return nil, err
 		}
-		key, err := s.key(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s.origin, s.mine = origin, newKeyring(origin, append([]ed25519.PublicKey{key.Public().(ed25519.PublicKey)}, s.Known...))
+		s.origin = origin
 	}
 	if signed.size > s.tree.size {
 		if err := s.follow(ctx, signed, newest); err != nil {
@@ -135,12 +127,12 @@ func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte
 // follow takes over a newer checkpoint. The tree that is stored with one of our own keys needs no
 // look at the rows before; that of an unknown key must be what the rows say.
 func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) error {
-	_, err := s.mine.open(note)
+	err := s.recognize(ctx, note)
 	if errors.Is(err, errNoKey) {
-		err = s.feed(ctx, signed.size)
+		err = s.feedFrom(ctx, signed.size)
 	} else if err == nil {
 		s.nodes = nil
-		s.tree, err = nodes{ctx, s.conn}.tree(signed.size)
+		s.tree, err = nodes{ctx: ctx, q: s.conn}.tree(signed.size)
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", signed.size, err)
@@ -152,6 +144,40 @@ func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) err
 	return nil
 }
 
+// recognize checks a note against the keys that are taken as true, and once more against those that there are now.
+func (s *signer) recognize(ctx context.Context, note []byte) error {
+	if s.mine.origin != "" { // one without keys would accept any signature
+		if _, err := s.mine.open(note); err == nil {
+			return nil
+		}
+	}
+	key, err := s.key(ctx)
+	if err != nil {
+		return err
+	}
+	keys := []ed25519.PublicKey{key.Public().(ed25519.PublicKey)}
+	if s.Known != nil {
+		keys = append(keys, s.Known()...)
+	}
+	s.mine = newKeyring(s.origin, keys)
+	_, err = s.mine.open(note)
+	return err
+}
+
+// feedFrom is feed for a tree that may end among rows that are sealed by now: these are vouched for by the
+// checkpoint of their segment.
+func (s *signer) feedFrom(ctx context.Context, last int64) error {
+	sealed, err := sealedUpTo(ctx, s.conn)
+	if err == nil && s.tree.size < sealed {
+		s.nodes = nil
+		s.tree, err = nodes{ctx: ctx, q: s.conn}.tree(sealed)
+	}
+	if err != nil {
+		return err
+	}
+	return s.feed(ctx, last)
+}
+
 // feed adds the rows up to one to the tree.
 func (s *signer) feed(ctx context.Context, last int64) error {
 	err := eachHash(ctx, s.conn, s.tree.size+1, last, func(hash []byte) error {
@@ -161,7 +187,7 @@ func (s *signer) feed(ctx context.Context, last int64) error {
 		})
 	})
 	if err == nil && s.tree.size < last {
-		err = fmt.Errorf("row %d is missing", s.tree.size+1)
+		err = fmt.Errorf("row %d is missing: it %w", s.tree.size+1, errAbsent)
 	}
 	return err
 }
@@ -239,7 +265,7 @@ func newestCheckpoint(ctx context.Context, q querier) (c checkpoint, note []byte
 		c, err = openNote(note, nil)
 	}
 	if err == nil && c.size != size {
-		err = errNoNote
+		err = ErrNoNote
 	}
 	if err != nil {
 		err = fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", size, err)

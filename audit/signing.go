@@ -5,15 +5,18 @@ import (
 	"crypto"
 	"crypto/ed25519"
 	"fmt"
-	"time"
+	"log/slog"
 )
 
 // Signing says with which key, and how often, a log is signed.
 type Signing struct {
 	// Key returns the key to sign with now, which is Ed25519 and may be another one the next time.
-	Key   func(context.Context) (crypto.Signer, error)
-	Known []ed25519.PublicKey // older keys: without them, the rows under their checkpoints are read again once
-	Every int                 // rows between two checkpoints; 0 is 1000
+	Key func(context.Context) (crypto.Signer, error)
+	// Known returns the public keys that there are, as other processes may replace Key, too. Without them (nil),
+	// the rows under their checkpoints are read again.
+	Known func() []ed25519.PublicKey
+	Every int          // rows between two checkpoints; 0 is 1000
+	Log   *slog.Logger // is told, once, why rows stay unsigned; nil is nobody
 }
 
 // key is the key to sign with now.
@@ -28,15 +31,12 @@ func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 	return key, nil
 }
 
-// idle is how long rows stay unsigned when no others follow.
-const idle = time.Second
-
 // OpenSigned is Open for a log that is also signed: a checkpoint covers all rows after each
-// Signing.Every rows that were appended, after a second in which none was, and at Close. Several
-// processes may append to one log and sign it, also with different keys.
+// Signing.Every rows that were appended, after a second in which none was, after five seconds in any
+// case, and at Close. Several processes may append to one log and sign it, also with different keys.
 //
-// Rows are never lost for want of a signature. If none can be made, that is logged, and an error of
-// Close.
+// Rows are never lost for want of a signature. If none can be made, Signing.Log is told, it is tried
+// again every two seconds, and if it fails at Close, too, that is an error of Close.
 func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 	if _, err := s.key(ctx); err != nil {
 		return nil, fmt.Errorf("open audit log %q: %w", path, err)
@@ -62,7 +62,7 @@ func (l *Log) Origin(ctx context.Context) (string, error) {
 func (l *Log) Checkpoint(ctx context.Context) ([]byte, error) {
 	note, err := l.checkpointNow(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint of audit log %q: %w", l.path, err)
+		return nil, fmt.Errorf("sign audit log %q: %w", l.path, explain(err, l.wait))
 	}
 	return note, nil
 }
@@ -75,7 +75,7 @@ func (l *Log) checkpointNow(ctx context.Context) ([]byte, error) {
 	}
 	c, note, err := newestCheckpoint(ctx, l.db)
 	if err != nil {
-		return nil, explain(err, l.wait)
+		return nil, err
 	}
 	head, err := lastSeq(ctx, l.db)
 	if err == nil && (note == nil || c.size < head) {

@@ -84,7 +84,7 @@ func (v *verification) strayNodes(ctx context.Context) (*Bad, error) {
 			return nil, err
 		}
 		if !seams[n] {
-			return &Bad{0, fmt.Sprintf("the stored tree has a hash over rows %d to %d, where none belongs", n.position<<n.level+1, (n.position+1)<<n.level)}, nil
+			return &Bad{0, fmt.Sprintf("the stored tree has a hash at level %d, position %d, where none belongs", n.level, n.position)}, nil
 		}
 	}
 	return nil, rows.Err()

@@ -1,16 +1,13 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -26,13 +23,15 @@ type verification struct {
 	head     int64 // last row when it began
 	newest   int64 // newest stored checkpoint then
 	segments []Segment
-	known    bool    // that these are the segments then
-	kept     []point // from outside the database, by size
-	altered  bool    // tables or triggers are not as they were made
+	known    bool       // that these are the segments then
+	kept     []point    // from outside the database, by size
+	other    *NoteError // a kept one that is of another log
+	altered  bool       // tables or triggers are not as they were made
 
 	chain    chain
 	tree     tree
-	proven   mark // as far as a checkpoint vouches
+	proven   mark  // as far as a checkpoint vouches
+	absent   int64 // rows that a checkpoint vouches for, and that are not here
 	sealings [][]byte
 	remarks  []string
 }
@@ -55,6 +54,9 @@ func (v *verification) run(ctx context.Context, notes [][]byte) (Report, error) 
 	}
 	if err == nil && bad == nil {
 		bad, err = v.all(ctx)
+	}
+	if err == nil && bad == nil && v.other != nil {
+		err = v.other
 	}
 	return v.report(ctx, bad), err
 }
@@ -92,86 +94,6 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 		return a.bad, a.err
 	}
 	return bad, err
-}
-
-// prepare reads what there is to compare with. The order matters: rows come before the checkpoint
-// that covers them, so a checkpoint that is read first never covers more than is there.
-func (v *verification) prepare(ctx context.Context, notes [][]byte) (*Bad, error) {
-	latest, err := readLatest(v.l.latestPath())
-	if err != nil {
-		return nil, err
-	}
-	conn, err := v.l.db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	bad, err := inspect(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	v.altered = bad != nil
-	if err := v.snapshot(ctx, conn); err != nil || bad != nil {
-		if bad != nil {
-			return bad, nil
-		}
-		return nil, err
-	}
-	origin, _ := readOrigin(ctx, conn) // if there is none, the rows tell why
-	v.ring = newKeyring(origin, v.keys)
-	return v.keep(latest, notes), nil
-}
-
-// snapshot reads how long the log is at one moment.
-func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
-	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if v.segments, err = v.l.segments(ctx, tx); err != nil {
-		return err
-	}
-	if v.head, err = lastSeq(ctx, tx); err != nil {
-		return err
-	}
-	v.known = true
-	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(size), 0) FROM checkpoints").Scan(&v.newest); err != nil {
-		return err
-	}
-	return nil
-}
-
-// keep parses the checkpoints that are not in the database.
-func (v *verification) keep(latest []byte, notes [][]byte) *Bad {
-	add := func(note []byte, name string) *Bad {
-		ring := v.ring
-		if ring.origin == "" { // an empty log, or one whose first row is gone
-			c, _ := openNote(note, nil)
-			ring = newKeyring(c.origin, v.keys)
-		}
-		c, err := ring.open(note)
-		if err != nil {
-			return &Bad{0, fmt.Sprintf("%s: %v", name, err)}
-		}
-		v.kept = append(v.kept, point{c, name})
-		return nil
-	}
-	for i, note := range notes {
-		if bad := add(note, fmt.Sprintf("the kept checkpoint number %d", i+1)); bad != nil {
-			return bad
-		}
-	}
-	switch {
-	case latest != nil:
-		if bad := add(latest, "the checkpoint in "+v.l.latestPath()); bad != nil {
-			return bad
-		}
-	case v.newest > 0:
-		v.remarks = append(v.remarks, fmt.Sprintf("%s is not there: without it, or a checkpoint kept elsewhere, an older copy in the log's place does not show", v.l.latestPath()))
-	}
-	slices.SortStableFunc(v.kept, func(a, b point) int { return cmp.Compare(a.size, b.size) })
-	return nil
 }
 
 // join puts a chunk behind those before it.
@@ -238,14 +160,14 @@ func (v *verification) badSegment(c *chunk, follows bool) *Bad {
 
 // sealedSince reports whether rows were sealed since the verification began.
 func (v *verification) sealedSince(ctx context.Context) bool {
-	now, err := v.l.segments(ctx, v.l.db)
+	now, err := v.l.segments(ctx, v.l.db, 0)
 	return err == nil && v.known && len(now) > len(v.segments)
 }
 
 // report is what there is to say after bad was found.
 func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	r := Report{
-		Rows: v.chain.next - 1, Head: v.chain.head, Bad: bad,
+		Rows: v.chain.next - 1 - v.absent, Absent: v.absent, Head: v.chain.head, Bad: bad,
 		Origin: v.ring.origin, Segments: v.segments, Remarks: v.remarks,
 	}
 	if bad != nil {
@@ -261,9 +183,9 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
 		}
 	}
-	if r.Checkpoint == nil && r.Rows > 0 {
+	if r.Checkpoint == nil && v.chain.next > 1 {
 		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")
 	}
-	r.Unsigned = r.Rows - v.proven.size
+	r.Unsigned = v.chain.next - 1 - v.proven.size
 	return r
 }

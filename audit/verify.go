@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"time"
 )
 
@@ -14,9 +15,13 @@ type VerifyOptions struct {
 
 // Report is what [Log.Verify] found.
 type Report struct {
-	Rows int64  `json:"rows"` // how many rows are good, from the first on, sealed ones too
+	Rows int64  `json:"rows"` // how many rows were checked and are good, from the first on, sealed ones too
 	Head string `json:"head"` // hash of the last good row: who keeps it can tell later that nothing before was rewritten or cut off
 	Bad  *Bad   `json:"bad,omitempty"`
+
+	// Absent is how many more are in segments that are not here: a checkpoint vouches for them, and nobody
+	// has looked at them.
+	Absent int64 `json:"absent"`
 
 	Origin     string        `json:"origin,omitempty"`     // the log's name in its checkpoints
 	Root       string        `json:"root,omitempty"`       // base64 root of the Merkle tree over the good rows
@@ -42,19 +47,19 @@ type Bad struct {
 
 // Verify recomputes the hashes of all rows, in the database and in the segments that are there, and
 // with them the chain, the Merkle tree and the receipts. It compares the tree with each checkpoint: in
-// the log, in the file beside it, and in options. Then it compares tables and triggers with what they were
+// the log, in the file beside it, and in o. Then it compares tables and triggers with what they were
 // made as, and lets SQLite check the file.
 //
-// What is wrong with the log is in the report; an error means that it could not be read. Rows may be
-// appended and sealed meanwhile.
-func (l *Log) Verify(ctx context.Context, options ...VerifyOptions) (Report, error) {
-	var o VerifyOptions
-	for _, more := range options {
-		o.Keys, o.Checkpoints = append(o.Keys, more.Keys...), append(o.Checkpoints, more.Checkpoints...)
-	}
+// What is wrong with the log is in the report; an error means that it could not be read, or is a *NoteError
+// about one of o.Checkpoints. Rows may be appended and sealed meanwhile.
+func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	for {
 		v := verification{l: l, keys: o.Keys}
 		r, err := v.run(ctx, o.Checkpoints)
+		var note *NoteError
+		if errors.As(err, &note) {
+			return Report{}, note
+		}
 		if err != nil {
 			return Report{}, l.readError(err)
 		}

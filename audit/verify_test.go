@@ -76,7 +76,7 @@ func TestVerifyTampered(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			path := copyLog(t, original)
 			tamper(t, path, append(dropTriggers, test.sql)...)
-			report, err := openLog(t, path).Verify(t.Context())
+			report, err := openLog(t, path).Verify(t.Context(), VerifyOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,12 +143,12 @@ func TestTriggersRefuse(t *testing.T) {
 func TestVerifyCutOff(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 10)
-	kept, err := l.Verify(t.Context())
+	kept, err := l.Verify(t.Context(), VerifyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tamper(t, l.path, append(dropTriggers, "DELETE FROM audit WHERE seq > 7", triggers("", ""))...)
-	cut, err := l.Verify(t.Context())
+	cut, err := l.Verify(t.Context(), VerifyOptions{})
 	if err != nil || cut.Bad != nil {
 		t.Fatal(cut.Bad, err)
 	}
@@ -181,7 +181,7 @@ func TestVerifyDamagedFile(t *testing.T) {
 			return
 		}
 		defer l.Close()
-		if r, err := l.Verify(t.Context()); err != nil || r.Bad != nil {
+		if r, err := l.Verify(t.Context(), VerifyOptions{}); err != nil || r.Bad != nil {
 			noticed++
 		} else if diff := cmp.Diff(want, collect(t, l, Filter{})); diff != "" {
 			t.Errorf("%s went unnoticed:\n%s", what, diff)
@@ -203,13 +203,13 @@ func TestVerifyDamagedFile(t *testing.T) {
 
 func TestVerifyEmpty(t *testing.T) {
 	l := openLog(t, logPath(t))
-	r, err := l.Verify(t.Context())
+	r, err := l.Verify(t.Context(), VerifyOptions{})
 	if err != nil || r.Bad != nil || r.Rows != 0 || r.Head != hex.EncodeToString(make([]byte, hashSize)) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r, err := l.Verify(ctx); err == nil || r.Bad != nil {
+	if r, err := l.Verify(ctx, VerifyOptions{}); err == nil || r.Bad != nil {
 		t.Errorf("cancelled: got %+v, %v; want an error and no verdict", r, err)
 	}
 }

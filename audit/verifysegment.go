@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
+
+// ErrNoSegment is for a file that is no sealed segment, nor what is left of one.
+var ErrNoSegment = errors.New("it is not a sealed segment of an audit log")
 
 // VerifySegment checks a segment file alone, offline: the chain of its rows, their receipts, and that
 // the checkpoint at its end was made over them. With no keys, signatures are not checked. What is wrong
 // with the file is in the report, whose Rows are those of the file; an error means that it could not
-// be read.
+// be read, is something else (ErrNoSegment), or is signed by none of the keys. The file may come from
+// anybody: it costs the memory of the hashes of 20,000 rows.
 func VerifySegment(path string, keys []ed25519.PublicKey) (Report, error) {
 	r, err := verifySegment(path, keys)
 	if err != nil {
@@ -23,7 +26,7 @@ func VerifySegment(path string, keys []ed25519.PublicKey) (Report, error) {
 }
 
 func verifySegment(path string, keys []ed25519.PublicKey) (r Report, err error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return r, err
 	}
@@ -45,12 +48,14 @@ func verifySegment(path string, keys []ed25519.PublicKey) (r Report, err error) 
 func readSegmentReport(f io.Reader, keys []ed25519.PublicKey) (r Report, err error) {
 	var hashes [][]byte
 	var first, last Row
+	var s Segment
 	end, bad, err := readSegmentRows(f, func(row Row, _ []byte) bool {
 		hash, _ := hex.DecodeString(row.Hash)
 		if hashes = append(hashes, hash); len(hashes) == 1 {
 			first = row
 		}
 		last = row
+		s.cover(row)
 		return true
 	})
 	r.Rows, r.Head, r.Bad = int64(len(hashes)), last.Hash, bad
@@ -61,28 +66,32 @@ func readSegmentReport(f io.Reader, keys []ed25519.PublicKey) (r Report, err err
 	if err != nil || bad != nil {
 		return r, err
 	}
-	r.Segments = []Segment{{First: first.Seq, Last: last.Seq, Here: true, head: last.Hash}}
-	r.Bad = r.prove(end, first, last, hashes, keys)
-	return r, nil
+	s.First, s.Last, s.Here, s.head = first.Seq, last.Seq, true, last.Hash
+	r.Segments = []Segment{s}
+	r.Bad, err = r.prove(end, first, last, hashes, keys)
+	return r, err
 }
 
 // prove leads from the rows of a segment to the checkpoint at its end.
-func (r *Report) prove(end endLine, first, last Row, hashes [][]byte, keys []ed25519.PublicKey) *Bad {
+func (r *Report) prove(end endLine, first, last Row, hashes [][]byte, keys []ed25519.PublicKey) (*Bad, error) {
 	c, err := openNote([]byte(end.Checkpoint), keys)
+	if errors.Is(err, errNoKey) {
+		return nil, fmt.Errorf("the checkpoint at its end: %w", err)
+	}
 	if err != nil {
-		return &Bad{0, "the checkpoint at its end: " + err.Error()}
+		return &Bad{0, "the checkpoint at its end: " + err.Error()}, nil
 	}
 	t, err := end.edge(first.Seq - 1)
 	if err != nil {
-		return &Bad{0, err.Error()}
+		return &Bad{0, err.Error()}, nil
 	}
 	for _, h := range hashes {
 		t.add(leaf(h), nil)
 	}
 	if c.size != last.Seq || c.root != t.root() || first.Seq == 1 && c.origin != originOf(hashes[0]) {
-		return &Bad{first.Seq, fmt.Sprintf("was rewritten, or one of those after it up to row %d: the checkpoint was made over other rows", last.Seq)}
+		return &Bad{first.Seq, fmt.Sprintf("was rewritten, or one of those after it up to row %d: the checkpoint was made over other rows", last.Seq)}, nil
 	}
 	r.Origin, r.Root = c.origin, c.root.String()
 	r.Checkpoint = &CheckedPoint{Size: c.size, Root: r.Root, Time: last.Time, Signed: len(keys) > 0}
-	return nil
+	return nil, nil
 }

@@ -42,17 +42,18 @@ func (l *Log) write() {
 				}
 				return
 			}
-			s.count(l, l.commit(&w, r))
-			quiet.Reset(idle)
+			quiet.Reset(s.count(l, l.commit(&w, r)))
 		case r := <-l.asks:
 			if r.state.CompareAndSwap(waiting, taken) {
 				r.note, r.err = s.try(l)
 				close(r.done)
 			}
+			quiet.Reset(s.patience())
 		case <-quiet.C:
 			if s.due {
 				s.try(l)
 			}
+			quiet.Reset(s.patience())
 		}
 	}
 }
@@ -160,9 +161,12 @@ func (w *writer) insert(batch []*request, now func() time.Time) error {
 			seq++
 			r.Seq, r.Time, r.Prev = seq, time.Unix(0, now().UnixNano()).UTC(), hex.EncodeToString(prev)
 			hash := sum(*r)
-			_, err := w.put.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, string(r.Data), prev, hash[:])
+			done, err := w.put.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, string(r.Data), prev, hash[:])
 			if err != nil {
 				return err
+			}
+			if n, err := done.RowsAffected(); err != nil || n != 1 { // a trigger can make a row vanish in silence
+				return errors.Join(err, fmt.Errorf("row %d was not taken: see sandboxmcp audit verify", seq))
 			}
 			r.Hash, prev = hex.EncodeToString(hash[:]), hash[:]
 			if err := w.attach(seq, req.receipts[i]); err != nil {

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -24,7 +22,7 @@ func serverFlag() cli.Flag {
 }
 
 func (p *program) approvalsCommand() *cli.Command {
-	flags := []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print a JSON list"}, serverFlag()}
+	flags := []cli.Flag{jsonFlag(), serverFlag()}
 	return &cli.Command{
 		Name:      "approvals",
 		Usage:     "list what agents ask a person to approve",
@@ -104,7 +102,7 @@ func withServer(c *cli.Context, f func(context.Context, *control.Client) error) 
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(c)
 	defer stop()
 	client, err := control.Dial(ctx, door(cfg), c.String("server"))
 	if err != nil {

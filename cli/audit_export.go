@@ -19,7 +19,7 @@ func (p *program) auditExport(c *cli.Context) error {
 		return err
 	}
 	now := time.Now()
-	filter, err := auditFilter(c, now)
+	filter, err := p.auditFilter(c, now)
 	if err != nil {
 		return err
 	}

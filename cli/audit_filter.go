@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// auditFilter is what the flags of choosing choose.
-func auditFilter(c *cli.Context, now time.Time) (audit.Filter, error) {
-	f := audit.Filter{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Sealed: !c.Bool("live")}
+// auditFilter is what the flags of choosing choose. It warns of rows that are not here.
+func (p *program) auditFilter(c *cli.Context, now time.Time) (audit.Filter, error) {
+	f := audit.Filter{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Sealed: !c.Bool("live"), Missing: p.warnMissing}
 	for _, bound := range []struct {
 		flag string
 		to   *time.Time
@@ -29,6 +29,8 @@ func auditFilter(c *cli.Context, now time.Time) (audit.Filter, error) {
 	}
 	return f, nil
 }
+
+func (p *program) warnMissing(s audit.Segment) { p.say("warning: %s", s.Missing()) }
 
 // momentOf reads the value of a flag that is a point in time.
 func momentOf(flag, text string, now time.Time) (time.Time, error) {

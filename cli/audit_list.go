@@ -15,7 +15,7 @@ func (p *program) auditList(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}
-	filter, err := auditFilter(c, time.Now())
+	filter, err := p.auditFilter(c, time.Now())
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (p *program) auditTail(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}
-	filter, err := auditFilter(c, time.Now())
+	filter, err := p.auditFilter(c, time.Now())
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,7 +14,7 @@ func withLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(c)
 	defer stop()
 	log, err := audit.Open(ctx, cfg.SQLitePath)
 	if err != nil {
@@ -38,12 +34,15 @@ func withSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) er
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(c)
 	defer stop()
 	log, err := openSigned(ctx, cfg, keys)
 	if err != nil {
 		return err
 	}
-	err = f(ctx, log)
-	return errors.Join(err, log.Close())
+	err, unsigned := f(ctx, log), log.Close()
+	if err != nil {
+		return err // and not once more what Close has to say about it
+	}
+	return unsigned
 }

@@ -102,21 +102,34 @@ func (p *program) hand(c *cli.Context, text []byte) error {
 	})
 }
 
-// verifyProof checks a proof without the log.
-func (p *program) verifyProof(c *cli.Context, keys []ed25519.PublicKey) error {
-	text, err := readSmall(c.String("proof"))
+// checkProof checks a proof without the log.
+func checkProof(file string, keys []ed25519.PublicKey) (*audit.Proven, error) {
+	text, err := readSmall(file)
 	if err != nil {
-		return fmt.Errorf("read the proof: %w", err)
-	}
-	if len(keys) == 0 {
-		return usage("--key FILE, with the public key that sandboxmcp key export prints", "a proof is worth what the key is that signed it, and none is known here")
+		return nil, fmt.Errorf("read the proof: %w", err)
 	}
 	proven, err := audit.CheckProof(text, keys)
-	if err != nil {
-		return fail("--key FILE, if another machine made it", "the proof proves nothing: %v", err)
+	switch {
+	case errors.Is(err, audit.ErrNoProof):
+		return nil, usage("--proof FILE, with what sandboxmcp audit proof printed", "%s: %v", file, audit.ErrNoProof)
+	case len(keys) == 0:
+		return nil, nobodys("a proof is worth what its signature is")
+	case err != nil:
+		return nil, fail("--key FILE, if another machine made it", "%v", err)
 	}
+	return &proven, nil
+}
+
+// tellProof says what a proof proves. err is what is wrong with it.
+func (p *program) tellProof(c *cli.Context, proven *audit.Proven, err error) error {
 	if c.Bool("json") {
-		return writeJSON(p.stdout, proven)
+		return p.asJSON(struct {
+			auditVerdict
+			*audit.Proven
+		}{verdictOn(err), proven}, err)
+	}
+	if err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, visible(proven.Origin), count(int(proven.Size), "row"))
 	return errors.Join(err, showRows(p.stdout, []audit.Row{proven.Row}))

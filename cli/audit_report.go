@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,7 +19,7 @@ func (p *program) auditReport(c *cli.Context) error {
 		return err
 	}
 	now := time.Now()
-	filter, err := auditFilter(c, now)
+	filter, err := p.auditFilter(c, now)
 	if err != nil {
 		return err
 	}
@@ -45,6 +46,12 @@ func (p *program) auditReport(c *cli.Context) error {
 				return err
 			}
 			about.Log.Found(found)
+		}
+		filter.Missing = func(s audit.Segment) {
+			p.warnMissing(s)
+			if remark := s.Missing(); !slices.Contains(about.Log.Remarks, remark) {
+				about.Log.Remarks = append(about.Log.Remarks, remark)
+			}
 		}
 		summary, err := auditreport.Collect(log.Rows(ctx, filter))
 		if err != nil {

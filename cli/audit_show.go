@@ -16,18 +16,21 @@ func (p *program) auditShow(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return usage("sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row")
 	}
-	filter := audit.Filter{Run: strings.ToUpper(id)}
+	missing := false
+	filter := audit.Filter{Run: strings.ToUpper(id), Sealed: true, Missing: func(s audit.Segment) {
+		missing = true
+		p.warnMissing(s)
+	}}
 	if seq, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 19 {
-		filter = audit.Filter{After: seq - 1}
+		filter = audit.Filter{After: seq - 1, Sealed: true} // a segment that is not here is an error then
 	}
 	return withLog(c, func(ctx context.Context, log *audit.Log) error {
 		found, err := rowsAbout(log.Rows(ctx, filter), filter)
-		if len(found) == 0 && err == nil {
-			filter.Sealed = true
-			found, err = rowsAbout(log.Rows(ctx, filter), filter)
-		}
 		if err != nil {
 			return err
+		}
+		if len(found) == 0 && missing {
+			return fail("put the missing files back where they were", "what is here of the log has nothing about %s", id)
 		}
 		if len(found) == 0 {
 			return fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)

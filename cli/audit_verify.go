@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 func (p *program) auditVerifyCommand() *cli.Command {
@@ -25,6 +24,9 @@ sandboxmcp audit verify --segment FILE [--key KEY]... [--json]`,
 		Description: `The whole log is checked: each row, each receipt beside it, the checkpoints and the sealed segments. With a
 checkpoint that was kept elsewhere, it shows, too, when rows were cut off the end, or an older copy was put back.
 A proof and a segment are checked alone, without the log, on any machine that has the public key.
+
+The keys are those of this machine, or of --key. Without any, what is signed is not taken as good: anybody could
+have signed it. The exit code is then 2, as for a file that is no checkpoint, proof or segment at all.
 
 Example: sandboxmcp audit verify --checkpoint /mnt/kept/monday.note`,
 		Flags: []cli.Flag{
@@ -46,33 +48,83 @@ func (p *program) auditVerify(c *cli.Context) error {
 	}
 	keys, err := p.logKeys(c)
 	if err != nil {
-		return err
+		return p.tellReport(c, nil, err)
 	}
 	switch {
 	case c.IsSet("proof"):
-		return p.verifyProof(c, keys)
+		proven, err := checkProof(c.String("proof"), keys)
+		return p.tellProof(c, proven, err)
 	case c.IsSet("segment"):
-		report, err := audit.VerifySegment(c.String("segment"), keys)
-		if err != nil {
-			return err
-		}
-		return p.tellReport(c, report, "the segment")
+		report, err := checkSegment(c.String("segment"), keys)
+		return p.tellReport(c, report, err)
 	}
-	options := audit.VerifyOptions{Keys: keys}
-	for _, file := range c.StringSlice("checkpoint") {
+	report, err := checkLog(c, keys)
+	return p.tellReport(c, report, err)
+}
+
+// checkLog checks the log. What is wrong is an error; the report is nil where there is nothing to report.
+func checkLog(c *cli.Context, keys []ed25519.PublicKey) (found *audit.Report, err error) {
+	o := audit.VerifyOptions{Keys: keys}
+	files := c.StringSlice("checkpoint")
+	for _, file := range files {
 		note, err := readSmall(file)
 		if err != nil {
-			return fmt.Errorf("read the checkpoint: %w", err)
+			return nil, fmt.Errorf("read the checkpoint: %w", err)
 		}
-		options.Checkpoints = append(options.Checkpoints, note)
+		o.Checkpoints = append(o.Checkpoints, note)
 	}
-	return withLog(c, func(ctx context.Context, log *audit.Log) error {
-		report, err := log.Verify(ctx, options)
-		if err != nil {
+	err = withLog(c, func(ctx context.Context, log *audit.Log) error {
+		report, err := log.Verify(ctx, o)
+		var note *audit.NoteError
+		switch {
+		case errors.As(err, &note):
+			return wrongNote(files[note.Index], note.Err)
+		case err != nil:
 			return err
 		}
-		return p.tellReport(c, report, "the log")
+		found = &report
+		return judged(report, "the log")
 	})
+	return found, err
+}
+
+// wrongNote is about a file that was named as a checkpoint and says nothing about the log.
+func wrongNote(file string, err error) error {
+	if errors.Is(err, audit.ErrNoNote) {
+		return usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
+	}
+	return fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
+}
+
+// checkSegment checks a sealed segment without the log.
+func checkSegment(file string, keys []ed25519.PublicKey) (*audit.Report, error) {
+	report, err := audit.VerifySegment(file, keys)
+	switch {
+	case errors.Is(err, audit.ErrNoSegment):
+		return nil, usage("--segment FILE, with one of the files that sandboxmcp audit seal names", "%v", err)
+	case err != nil:
+		return nil, err
+	}
+	return &report, judged(report, "the segment")
+}
+
+// judged is what a report comes to.
+func judged(r audit.Report, what string) error {
+	const hint = "keep a copy of it as it is now: it is evidence"
+	switch bad := r.Bad; {
+	case bad != nil && bad.Seq == 0:
+		return fail(hint, "%s is not in order: %s (the hashes of %s are)", what, bad.Why, count(int(r.Rows), "row"))
+	case bad != nil:
+		return fail(hint, "row %d is not as it was written: %s (%s before it are good)", bad.Seq, bad.Why, count(int(r.Rows), "row"))
+	case r.Checkpoint != nil && !r.Checkpoint.Signed:
+		return nobodys(what + " fits the checkpoints in it")
+	}
+	return nil
+}
+
+// nobodys is the one answer to what is signed where no key is known.
+func nobodys(what string) error {
+	return usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
 }
 
 // given are those of the named flags that are set.
@@ -102,7 +154,7 @@ const maxSmall = 16 << 20
 
 // readSmall reads a file that somebody has named, and that may be anything.
 func readSmall(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := signer.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -112,75 +164,4 @@ func readSmall(file string) ([]byte, error) {
 		err = &fs.PathError{Op: "read", Path: file, Err: errors.New("it is too large to be one")}
 	}
 	return text, err
-}
-
-// tellReport says what was found about the log or one of its segments.
-func (p *program) tellReport(c *cli.Context, r audit.Report, what string) error {
-	if c.Bool("json") {
-		if err := writeJSON(p.stdout, r); err != nil {
-			return err
-		}
-	} else if r.Bad == nil {
-		if err := p.tellGood(r); err != nil {
-			return err
-		}
-	}
-	if r.Bad == nil {
-		return nil
-	}
-	const hint = "keep a copy of it as it is now: it is evidence"
-	if r.Bad.Seq == 0 {
-		return fail(hint, "%s is not in order: %s (the hashes of %s are)", what, r.Bad.Why, count(int(r.Rows), "row"))
-	}
-	return fail(hint, "row %d is not as it was written: %s (%s before it are good)", r.Bad.Seq, r.Bad.Why, count(int(r.Rows), "row"))
-}
-
-// tellGood says what is known of a log of which nothing is wrong.
-func (p *program) tellGood(r audit.Report) error {
-	lines := []string{fmt.Sprintf("ok: %s, head %s", count(int(r.Rows), "row"), r.Head)}
-	switch point := r.Checkpoint; {
-	case point == nil && r.Rows > 0:
-		lines = append(lines, "not signed: there is no checkpoint; sandboxmcp audit checkpoint makes one")
-	case point == nil:
-	case !point.Signed:
-		lines = append(lines, fmt.Sprintf("the checkpoint of %s is there, but it is not known who signed it: name the key with --key", count(int(point.Size), "row")))
-	default:
-		lines = append(lines, fmt.Sprintf("signed: %s, root %s%s", count(int(point.Size), "row"), point.Root, dated(point.Time)))
-	}
-	if r.Checkpoint != nil && r.Unsigned > 0 {
-		lines = append(lines, fmt.Sprintf("%s after it not signed yet", plural(r.Unsigned)))
-	}
-	for _, s := range r.Segments {
-		lines = append(lines, fmt.Sprintf("sealed: rows %d to %d in %s%s", s.First, s.Last, s.File, absent(s.Here)))
-	}
-	for i, line := range append(lines, r.Remarks...) {
-		if i > 0 {
-			line = "    " + line
-		}
-		if _, err := fmt.Fprintln(p.stdout, visible(line)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func absent(here bool) string {
-	if here {
-		return ""
-	}
-	return ", which is not there"
-}
-
-func plural(n int64) string {
-	if n == 1 {
-		return "1 row is"
-	}
-	return fmt.Sprintf("%d rows are", n)
-}
-
-func dated(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return ", " + t.Local().Format(time.RFC3339)
 }

@@ -16,7 +16,7 @@ func (p *program) configCommand() *cli.Command {
 
 Example: sandboxmcp --config sandboxmcp.yaml config`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
+			jsonFlag(),
 			&cli.BoolFlag{Name: "policy", Usage: "print just what was decided: its SHA-256 is the policy_sha256 of receipts"},
 		},
 		Action: p.config,

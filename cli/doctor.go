@@ -24,7 +24,7 @@ exit code is 1 if the default profile can't run here.
 Example: sandboxmcp doctor`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman or docker", DefaultText: configured},
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+			jsonFlag(),
 		},
 		Action: p.doctor,
 	}

@@ -27,7 +27,7 @@ Example: sandboxmcp egress list`,
 			Usage:       "list the names that programs wait for, and those that were approved",
 			UsageText:   "sandboxmcp egress list [--json] [--server PID]",
 			Description: "Example: sandboxmcp egress list --json",
-			Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}, serverFlag()},
+			Flags:       []cli.Flag{jsonFlag(), serverFlag()},
 			Action:      p.egressList,
 		}, {
 			Name:      "approve",

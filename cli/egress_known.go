@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,7 +31,7 @@ type approved struct {
 
 // withEgress collects what the servers know that the command line means.
 func withEgress(c *cli.Context, f func(context.Context, known) error) error {
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(c)
 	defer stop()
 	clients, err := servers(ctx, c)
 	for _, client := range clients {

@@ -2,16 +2,16 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -33,7 +33,7 @@ Examples:
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the events that come"},
 			&cli.StringFlag{Name: "namespace", Usage: "only events of the namespace `NS`"},
 			&cli.StringSliceFlag{Name: "kind", Usage: "only events of the kind `KIND`, such as egress.denied"},
-			&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"},
+			jsonFlag(),
 			serverFlag(),
 		},
 		Action: p.events,
@@ -52,7 +52,7 @@ func (p *program) events(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(c)
 	defer stop()
 	client, err := control.Dial(ctx, door(cfg), c.String("server"))
 	switch {
@@ -87,6 +87,9 @@ func (p *program) showEvent(line control.Line, asJSON bool) error {
 		return writeJSON(p.stdout, line.Notice)
 	case asJSON:
 		return writeJSON(p.stdout, line.Event)
+	case line.Unwritten > 0:
+		p.say("event %d can't be shown: this is a bug of ours", line.Unwritten)
+		return nil
 	case line.Seq == 0:
 		p.say("%d events were lost here: they came faster than they were read", line.Dropped)
 		return nil
@@ -101,89 +104,18 @@ func eventLine(e event.Event) string {
 		visible(e.Name), visible(e.Namespace), visible(e.Run), visible(matter(e)))
 }
 
-// matter is what matters most in an event, on one line.
+// matter is what matters most in an event, in the words that the log has for the row of that name. A queue has
+// no row.
 func matter(e event.Event) string {
-	text := func(key string) string {
-		if v, ok := e.Data[key]; ok {
-			return fmt.Sprint(v)
+	if e.Name == event.QueueBackpressure {
+		if waiting, ok := e.Data["waiting"]; ok {
+			return fmt.Sprintf("%v wait", waiting)
 		}
+		return "turned away: the queue is full"
+	}
+	data, err := json.Marshal(e.Data)
+	if err != nil {
 		return ""
 	}
-	switch e.Name {
-	case event.EgressRequested, event.EgressApproved, event.EgressDenied:
-		return phrase(hostAndPort(text("name")+text("what"), text("port")), text("reason"))
-	case event.VaultAccessed:
-		return strings.Join(elements(e.Data["secrets"]), " ")
-	case event.ResourceExceeded:
-		return "limit of " + phrase(text("limit"), strings.Join(elements(e.Data["hit"]), " "))
-	case event.ArtifactSigned:
-		return text("artifacts") + " artifacts"
-	case event.SessionCreated:
-		return phrase(text("language"), text("backend"))
-	case event.SessionKilled:
-		return phrase(text("language"), text("why"))
-	case event.PackageInstalled:
-		return strings.Join(elements(e.Data["packages"]), " ")
-	case event.QueueBackpressure:
-		if text("busy") != "" {
-			return "turned away: the queue is full"
-		}
-		return text("waiting") + " wait"
-	}
-	return phrase(text("language"), text("name"), runEnd(e.Data), text("reason"))
-}
-
-// runEnd is how a run ended, and how long its program took.
-func runEnd(data map[string]any) string {
-	how, _ := data["ended"].(string)
-	switch how {
-	case "":
-		return ""
-	case "exit":
-		how = fmt.Sprintf("exit %v", data["exit_code"])
-	case "signal":
-		how = fmt.Sprint(data["signal"])
-	}
-	if ms, ok := asNumber(data["wall_ms"]); ok && ms > 0 {
-		how += fmt.Sprintf(" in %.2f s", ms/1000)
-	}
-	return how
-}
-
-// asNumber takes one as it comes from JSON.
-func asNumber(v any) (float64, bool) {
-	n, ok := v.(interface{ Float64() (float64, error) })
-	if !ok {
-		return 0, false
-	}
-	f, err := n.Float64()
-	return f, err == nil
-}
-
-// elements are the elements of a list as they come from JSON.
-func elements(v any) (all []string) {
-	list, _ := v.([]any)
-	for _, e := range list {
-		all = append(all, fmt.Sprint(e))
-	}
-	return all
-}
-
-func hostAndPort(name, port string) string {
-	if port == "" {
-		return name
-	}
-	return name + ":" + port
-}
-
-// phrase puts those that there are on one line.
-func phrase(all ...string) string {
-	var b strings.Builder
-	for _, w := range all {
-		if w != "" && b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(w)
-	}
-	return b.String()
+	return facts.Gist(audit.Row{Kind: e.Name, Data: data})
 }

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event/otlp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event/webhook"
 )
@@ -19,7 +21,7 @@ type teller interface{ Close() }
 func (p *parts) tell(cfg config.Config, log *slog.Logger) error {
 	hint := "sandboxmcp config shows where it is set"
 	if e := cfg.Events; e.Webhook != "" {
-		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: hookSecret(cfg), Bus: p.bus, Log: log, Version: version().Version})
+		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.hookSecret(cfg), Bus: p.bus, Log: log, Version: version().Version})
 		if err != nil {
 			return usage(hint, "events.webhook: %v", err)
 		}
@@ -47,19 +49,25 @@ func (p *parts) living() (n int) {
 }
 
 // hookSecret reads what the webhook is signed with from the vault; nil signs nothing. A secret that is
-// bound to hosts does as well: no program ever has it.
-func hookSecret(cfg config.Config) func() ([]byte, error) {
+// bound to hosts does as well: no program ever has it. That it is used is in the log once, before it is.
+func (p *parts) hookSecret(cfg config.Config) func() ([]byte, error) {
 	namespace, key, named := strings.Cut(cfg.Events.WebhookSecret, "/")
 	if !named {
 		return nil
 	}
-	secrets := stores(cfg)
+	secrets, told := stores(cfg), false
 	return func() ([]byte, error) {
 		lease, err := secrets.Lease(context.Background(), namespace, []string{key})
 		if err != nil {
 			return nil, err
 		}
 		defer lease.Close()
+		if !told {
+			if err := p.hookReads(namespace, key); err != nil {
+				return nil, err
+			}
+			told = true
+		}
 		for _, b := range lease.Bound() {
 			return []byte(b.Value()), nil
 		}
@@ -69,4 +77,14 @@ func hookSecret(cfg config.Config) func() ([]byte, error) {
 		}
 		return nil, fmt.Errorf("there is no secret %s in the namespace %s", key, namespace)
 	}
+}
+
+// hookReads takes down that the webhook has a secret from now on, and tells who watches.
+func (p *parts) hookReads(namespace, key string) error {
+	data := map[string]any{"secrets": []string{key}, "for": "webhook"}
+	_, err := p.log.Append(context.Background(), audit.Entry{Kind: event.VaultAccessed, Namespace: namespace, Data: data})
+	if err == nil {
+		p.bus.Publish(event.Event{Name: event.VaultAccessed, Namespace: namespace, Data: data})
+	}
+	return err
 }

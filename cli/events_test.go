@@ -68,9 +68,9 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("exit %d, %q, %d lines: %q", code, errs, len(lines), out)
 	}
 	for i, want := range []string{
-		"execution.completed   team        R1                          python a.py exit 3 in 1.25 s",
-		`egress.denied         other                                   x\x1b[2Ja.example:443 no\u202e\nexecution.completed`,
-		"A B", "turned away: the queue is full", "  4 wait", "  b.example", "limit of ram ram disk", "node idle",
+		"execution.completed   team        R1                          a.py exit 3 in 1.25 s",
+		`egress.denied         other                                   x\x1b[2Ja.example:443: no\u202e\nexecution.completed`,
+		"A, B", "turned away: the queue is full", "  4 wait", "  b.example", "limit of ram, disk", "node idle",
 	} {
 		if !strings.HasSuffix(lines[i], want) {
 			t.Errorf("line %q, want %q", lines[i], want)

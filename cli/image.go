@@ -34,7 +34,7 @@ Example: sandboxmcp image pull python`,
 Example: sandboxmcp image list`,
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "backend", Usage: "`NAME` of the engine: podman or docker", DefaultText: "both"},
-					&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
+					jsonFlag(),
 				},
 				Action: p.imageList,
 			},

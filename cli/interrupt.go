@@ -8,12 +8,19 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+
+	"github.com/urfave/cli/v2"
 )
 
 // An interruption is the cause of a context that a signal ended.
 type interruption struct{ syscall.Signal }
 
 func (i interruption) Error() string { return i.Signal.String() }
+
+// untilSignal returns a context that a signal ends, for commands that then have nothing to put in order.
+func untilSignal(c *cli.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+}
 
 var errNoReader = errors.New("nobody reads the output any more")
 

@@ -2,9 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -18,7 +17,7 @@ func (p *program) keyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "key",
 		Usage:     "show, hand out or replace the key that receipts are signed with",
-		UsageText: "sandboxmcp key show [--json]\nsandboxmcp key export [--out FILE]\nsandboxmcp key rotate",
+		UsageText: "sandboxmcp key show [--json]\nsandboxmcp key export [--out FILE]\nsandboxmcp key rotate [--json]",
 		Description: `The key is made when it is first needed, and kept in keys/signing.key in the state directory. Whoever has the
 public key can check receipts, on any machine and without a network.
 
@@ -32,25 +31,26 @@ Example: sandboxmcp key export --out signer.pub`,
 				Usage:       "show the public key",
 				UsageText:   "sandboxmcp key show [--json]",
 				Description: "Example: sandboxmcp key show",
-				Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+				Flags:       []cli.Flag{jsonFlag()},
 				Action:      p.keyShow,
 			},
 			{
 				Name:        "export",
 				Usage:       "print the public key in PEM, for sandboxmcp verify --key and cosign; never the private one",
 				UsageText:   "sandboxmcp key export [--out FILE]",
-				Description: "Example: sandboxmcp key export --out signer.pub",
-				Flags:       []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write it to the new file `FILE`"}},
+				Description: "In JSON, with its id, it is in sandboxmcp key show --json.\n\nExample: sandboxmcp key export --out signer.pub",
+				Flags:       []cli.Flag{outFlag()},
 				Action:      p.keyExport,
 			},
 			{
 				Name:      "rotate",
 				Usage:     "replace the key by a new one, and destroy it",
-				UsageText: "sandboxmcp key rotate",
+				UsageText: "sandboxmcp key rotate [--json]",
 				Description: `What the old key signed stays verifiable. A statement about the new key, signed by the old one, is left for
 those who know only that.
 
 Example: sandboxmcp key rotate`,
+				Flags:  []cli.Flag{jsonFlag()},
 				Action: p.keyRotate,
 			},
 		},
@@ -75,7 +75,10 @@ func (p *program) keyShow(c *cli.Context) error {
 	shown := shownKey{ID: key.ID(), Created: key.Created, Path: filepath.Join(keys.Dir(), "signing.key"), PEM: string(key.PEM())}
 	err = withLog(c, func(ctx context.Context, log *audit.Log) error {
 		origin, err := log.Origin(ctx)
-		shown.Note = key.Note(origin)
+		if err != nil {
+			return err
+		}
+		shown.Note, err = key.Note(origin)
 		return err
 	})
 	if err != nil {
@@ -117,21 +120,21 @@ func (p *program) keyExport(c *cli.Context) error {
 		return err
 	}
 	out := c.String("out")
-	if out == "" || out == "-" {
-		_, err = p.stdout.Write(key.PEM())
+	err = p.writeOutAs(out, 0o644, func(w io.Writer) error {
+		_, err := w.Write(key.PEM())
 		return err
-	}
-	// A file that is there may be anything, even a private key.
-	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return fail("--out needs the name of a new file", "write the public key: %v", err)
-	}
-	_, err = f.Write(key.PEM())
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write the public key: %w", err)
+	})
+	if err != nil || out == "" || out == "-" {
+		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "wrote the public key %s to %s\n", key.ID(), visible(out))
 	return err
+}
+
+// newKey is a key that took another one's place, as JSON shows it.
+type newKey struct {
+	ID        string `json:"id"`
+	Statement string `json:"statement,omitempty"` // the file in which the old key, if it still was there, vouches for it
 }
 
 func (p *program) keyRotate(c *cli.Context) error {
@@ -149,6 +152,9 @@ func (p *program) keyRotate(c *cli.Context) error {
 	key, statement, err := keys.Rotate(c.Context)
 	if err != nil {
 		return err
+	}
+	if c.Bool("json") {
+		return writeJSON(p.stdout, newKey{key.ID(), statement})
 	}
 	if _, err = fmt.Fprintf(p.stdout, "receipts are signed with the key %s from now on\n", key.ID()); err != nil {
 		return err

@@ -26,7 +26,7 @@ func newRowWriter(format string, w io.Writer, follow bool) (rowWriter, error) {
 	case "json":
 		return &jsonWriter{w: w, lines: follow}, nil
 	case "csv":
-		return export.NewCSV(w, false), nil
+		return export.New(format, w, export.About{})
 	}
 	return nil, usage("--format table, json or csv", "there is no format %q", format)
 }

@@ -127,7 +127,11 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	if err != nil {
 		return pipeline.Result{}, err
 	}
-	defer parts.Close()
+	defer func() {
+		if err := parts.Close(); err != nil {
+			p.say("warning: %v", err)
+		}
+	}()
 	request, err := p.request(c)
 	if err != nil {
 		return pipeline.Result{}, err

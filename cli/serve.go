@@ -46,11 +46,15 @@ func (p *program) serve(c *cli.Context) error {
 	ctx, cancel := interruptible(c.Context)
 	defer cancel(nil)
 	log := slog.New(slog.NewTextHandler(p.stderr, nil))
-	parts, err := wire(ctx, cfg, purpose{delegate: true, serve: true, progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
+	parts, err := wire(ctx, cfg, purpose{delegate: true, serve: true, log: log, progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
 	if err != nil {
 		return err
 	}
-	defer parts.Close()
+	defer func() {
+		if err := parts.Close(); err != nil {
+			log.Error("the audit log was not closed as it should", "error", err)
+		}
+	}()
 	if err := parts.tell(cfg, log); err != nil {
 		return err
 	}

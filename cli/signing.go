@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"crypto"
+	"crypto/ed25519"
 	"errors"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -27,15 +29,23 @@ func keysOf(cfg config.Config) (*signer.Keys, error) {
 	})
 }
 
-// openSigned opens the log so that what it holds is signed from time to time.
+// openSigned opens the log so that what it holds is signed from time to time. What goes wrong with that is an
+// error of its Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {
-	known, err := keys.All()
-	if err != nil {
-		return nil, err
-	}
-	s := audit.Signing{Every: cfg.Audit.CheckpointRows, Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) }}
-	for _, k := range known {
-		s.Known = append(s.Known, k.Ed25519())
-	}
-	return audit.OpenSigned(ctx, cfg.SQLitePath, s)
+	return openLogged(ctx, cfg, keys, nil)
+}
+
+// openLogged is openSigned for a server, which tells its log at once what goes wrong.
+func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger) (*audit.Log, error) {
+	return audit.OpenSigned(ctx, cfg.SQLitePath, audit.Signing{
+		Every: cfg.Audit.CheckpointRows, Log: log,
+		Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
+		Known: func() (known []ed25519.PublicKey) {
+			all, _ := keys.All() // what can't be read is not known
+			for _, k := range all {
+				known = append(known, k.Ed25519())
+			}
+			return known
+		},
+	})
 }

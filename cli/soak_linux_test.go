@@ -96,7 +96,7 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if report, err := log.Verify(t.Context()); err != nil || report.Bad != nil {
+	if report, err := log.Verify(t.Context(), audit.VerifyOptions{}); err != nil || report.Bad != nil {
 		t.Errorf("audit: %+v %v", report.Bad, err)
 	}
 	ended := map[string]bool{}

@@ -20,17 +20,17 @@ func (p *program) vaultCommand() *cli.Command {
 sandboxmcp vault import FILE [flags]
 sandboxmcp vault list [flags]
 sandboxmcp vault rotate KEY [VALUE] [flags]
-sandboxmcp vault rotate --identity [file|keyring]
+sandboxmcp vault rekey [file|keyring]
 sandboxmcp vault delete KEY [--namespace NS]`,
 		Description: `Secrets are encrypted, one by one, in vault.db in the state directory, for the key in vault.key beside it,
 or in the keyring of the operating system. With --store keyring a secret itself is kept there.
 
 Example: sandboxmcp vault add API_KEY --host api.example.com`,
 		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp vault --help", "say what to do: vault add, vault import, vault list, vault rotate or vault delete")
+			return usage("sandboxmcp vault --help", "say what to do: vault add, vault import, vault list, vault rotate, vault delete or vault rekey")
 		},
 		Subcommands: []*cli.Command{
-			p.vaultAddCommand(), p.vaultImportCommand(), p.vaultListCommand(), p.vaultRotateCommand(),
+			p.vaultAddCommand(), p.vaultImportCommand(), p.vaultListCommand(), p.vaultRotateCommand(), p.vaultRekeyCommand(),
 			{
 				Name:        "delete",
 				Usage:       "delete a secret",

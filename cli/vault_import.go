@@ -7,10 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,7 +32,7 @@ Examples:
 		Flags: slices.Concat([]cli.Flag{inNamespace()}, bindingFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "replace", Usage: "take the place of secrets that are there, and of their hosts"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be added"},
-			&cli.BoolFlag{Name: "json", Usage: "print the names as JSON"},
+			jsonFlag(),
 		}),
 		Action: p.vaultImport,
 	}
@@ -139,7 +137,7 @@ func whoReads(mode fs.FileMode) string {
 
 // present are the secrets that the namespace has.
 func present(c *cli.Context, cfg config.Config) ([]vault.Entry, error) {
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(c)
 	defer stop()
 	entries, _, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
 	return entries, err

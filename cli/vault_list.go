@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -40,7 +37,7 @@ keyring by hand can't be listed, nor what is in the environment.
 Example: sandboxmcp vault list --namespace team-a`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
-			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
+			jsonFlag(),
 		},
 		Action: p.vaultList,
 	}
@@ -54,7 +51,7 @@ func (p *program) vaultList(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(c)
 	defer stop()
 	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, c.String("namespace"))
 	if err != nil {

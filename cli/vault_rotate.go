@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -20,39 +19,27 @@ import (
 func (p *program) vaultRotateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rotate",
-		Usage:     "give a secret a new value, or the vault a new key",
-		UsageText: "sandboxmcp vault rotate KEY [VALUE] [flags]\nsandboxmcp vault rotate --identity [file|keyring]",
+		Usage:     "give a secret a new value",
+		UsageText: "sandboxmcp vault rotate KEY [VALUE] [flags]",
 		Description: `The new value is bound as the old one was. Runs and sessions that have been lent the old one keep it until they end.
-
-With --identity, the vault gets a new key, in vault.key or in the keyring of the operating system, and all secrets
-are encrypted anew for it. Whoever has a copy of the old key can open old copies of the vault, and nothing newer.
 
 Examples:
   sandboxmcp vault rotate API_KEY
-  pass show api | sandboxmcp vault rotate API_KEY --namespace team-a --stdin
-  sandboxmcp vault rotate --identity keyring`,
-		Flags: slices.Concat([]cli.Flag{inNamespace()}, valueFlags(), []cli.Flag{
-			&cli.BoolFlag{Name: "identity", Usage: "make a new key of the vault, in a file or in the keyring; without a word, where it is"},
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
-		}),
+  pass show api | sandboxmcp vault rotate API_KEY --namespace team-a --stdin`,
+		Flags:  slices.Concat([]cli.Flag{inNamespace()}, valueFlags(), []cli.Flag{jsonFlag()}),
 		Action: p.vaultRotate,
 	}
 }
 
-// rotated is a new value, or a new key, as JSON shows it.
+// rotated is a new value as JSON shows it.
 type rotated struct {
-	Namespace string   `json:"namespace,omitempty"`
-	Name      string   `json:"name,omitempty"`
-	Store     string   `json:"store,omitempty"`
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Store     string   `json:"store"`
 	Keepers   []string `json:"sessions_with_the_old_value,omitempty"`
-	KeyIn     string   `json:"key_in,omitempty"`
-	Secrets   *int     `json:"secrets,omitempty"`
 }
 
 func (p *program) vaultRotate(c *cli.Context) error {
-	if c.Bool("identity") {
-		return p.vaultRekey(c)
-	}
 	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
 		return usage("sandboxmcp vault rotate --help", "vault rotate needs the KEY of one secret, and takes one VALUE, not %s", count(c.NArg(), "word"))
 	}
@@ -138,34 +125,4 @@ func livingSessions(ctx context.Context, log *audit.Log, filter audit.Filter) (m
 		}
 	}
 	return living, nil
-}
-
-func (p *program) vaultRekey(c *cli.Context) error {
-	place := c.Args().First()
-	if c.NArg() > 1 || place != "" && place != vault.InFile && place != vault.InKeyring {
-		return usage("sandboxmcp vault rotate --identity keyring", "vault rotate --identity takes one word: file or keyring")
-	}
-	for _, flag := range []string{"namespace", "stdin", "from-file"} {
-		if c.IsSet(flag) {
-			return usage("sandboxmcp vault rotate --identity", "--%s has no meaning with --identity: the key is one for all secrets, and is made here", flag)
-		}
-	}
-	cfg, err := load(c)
-	if err != nil {
-		return err
-	}
-	var n int
-	err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) (err error) {
-		place, n, err = s.Rekey(ctx, place)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if c.Bool("json") {
-		return writeJSON(p.stdout, rotated{KeyIn: place, Secrets: &n})
-	}
-	where := map[string]string{vault.InFile: "vault.key in the state directory", vault.InKeyring: "the keyring of the operating system"}[place]
-	_, err = fmt.Fprintf(p.stdout, "the vault has a new key, in %s; %s encrypted for it\n", where, strings.Replace(count(n, "secret")+" are", "1 secret are", "1 secret is", 1))
-	return err
 }

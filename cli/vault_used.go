@@ -15,7 +15,7 @@ import (
 type called struct{ namespace, name string }
 
 // lastUsed is when secrets were lent the last time, as far as the log goes back; of a namespace, or of all if it
-// is "". A log that is not there is not made.
+// is "". Rows in sealed segments that are not here are beyond that. A log that is not there is not made.
 func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[called]time.Time, error) {
 	used := map[called]time.Time{}
 	if _, err := os.Stat(cfg.SQLitePath); os.IsNotExist(err) {
@@ -26,7 +26,7 @@ func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[cal
 		return nil, err
 	}
 	defer log.Close()
-	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Kinds: []string{event.VaultAccessed}}) {
+	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Kinds: []string{event.VaultAccessed}, Sealed: true, Missing: func(audit.Segment) {}}) {
 		if err != nil {
 			return nil, err
 		}

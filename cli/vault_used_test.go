@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,6 +82,24 @@ func TestKeepers(t *testing.T) {
 	}
 	if out, _ := run("vault", "rotate", "KEY", "third-"+"value", "--json"); !strings.Contains(out, `"sessions_with_the_old_value":["LIVING"]`) {
 		t.Errorf("got %s", out)
+	}
+}
+
+// What is sealed was used, too; what is not here any more is beyond what the log tells.
+func TestLastUsedSealed(t *testing.T) {
+	run := logged(t, append(lent("RUN1", "default", "", "KEY"), lent("RUN2", "default", "", "OTHER")...)...)
+	run("audit", "seal", "--older-than", "0h")
+	if out, _ := run("audit", "--live", "--kind", event.VaultAccessed); strings.Contains(out, "RUN1") {
+		t.Fatalf("it is not sealed: %s", out)
+	}
+	if out, _ := run("vault", "list"); !strings.Contains(out, "just now") || strings.Contains(out, "never") {
+		t.Errorf("got %s", out)
+	}
+	if err := os.RemoveAll(filepath.Join(os.Getenv("HOME"), "sandboxmcp", "sandboxmcp.db-segments")); err != nil {
+		t.Fatal(err)
+	}
+	if out, said := run("vault", "list"); !strings.Contains(out, "never") || said != "" {
+		t.Errorf("got %s, %s", out, said)
 	}
 }
 

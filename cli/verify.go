@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,7 +28,10 @@ typed wrong.
 A receipt is checked with the public key that signed it: by default, with those of this machine's state
 directory; with --key, with those alone. KEY is the PEM file that "sandboxmcp key export" makes, a folder of
 such files, or the .next file that a key left when it was replaced, beside the key itself. Without DIR, the
-files beside a receipt.intoto.json are checked, too; FILE is looked for in the receipt by its hash.
+files beside a receipt.intoto.json are checked, too; FILE is looked for in the receipt by its hash, and where the
+receipt does not name all files, in the SHA256SUMS beside it.
+
+The log itself, and proofs and checkpoints of it, are checked by sandboxmcp audit verify.
 
 Examples:
   sandboxmcp verify output.csv 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
@@ -35,12 +40,23 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "manifest", Usage: "check the files that the list `SHA256SUMS` names; - is standard input"},
 			&cli.StringFlag{Name: "receipt", Usage: "check the `RECEIPT` of a run; - is standard input"},
-			&cli.StringSliceFlag{Name: "key", Usage: "believe in `KEY` only (may be given more than once)"},
+			keyFlag(),
 			&cli.BoolFlag{Name: "loose", Usage: "do not mind files that nothing vouches for"},
-			&cli.BoolFlag{Name: "json", Usage: "print it as JSON"},
+			jsonFlag(),
 		},
 		Action: p.verify,
 	}
+}
+
+// otherVerify is what to type for a flag that the other one of the two commands called verify has.
+func otherVerify(path []string, flag string) string {
+	switch command := strings.Join(path, " "); {
+	case command == "verify" && slices.Contains([]string{"proof", "checkpoint", "segment"}, flag):
+		return "sandboxmcp audit verify --" + flag + " FILE"
+	case command == "audit verify" && slices.Contains([]string{"receipt", "manifest"}, flag):
+		return "sandboxmcp verify --" + flag + " FILE"
+	}
+	return ""
 }
 
 // verification is what verify found.
@@ -52,10 +68,41 @@ type verification struct {
 	Receipt  *proven          `json:"receipt,omitempty"`
 
 	good, hint string // for people
+	unchecked  int    // problems that say nothing of what should have been looked at
 }
 
 // bad adds what does not match.
 func (v *verification) bad(problems ...signer.Problem) { v.Problems = append(v.Problems, problems...) }
+
+// cannot adds that something which should be looked at can't be.
+func (v *verification) cannot(name string, err error) {
+	kind := signer.Unreadable
+	if errors.Is(err, fs.ErrNotExist) {
+		kind = signer.Missing
+	}
+	if inner := errors.Unwrap(err); inner != nil { // the name is not said twice
+		err = inner
+	}
+	v.unknown(signer.Problem{Kind: kind, Name: name, Why: err.Error()})
+}
+
+// unknown adds why something is not known to match, nor not to.
+func (v *verification) unknown(problem signer.Problem) {
+	v.bad(problem)
+	v.unchecked++
+}
+
+// verdict is what was found, in one sentence.
+func (v *verification) verdict() string {
+	n := len(v.Problems)
+	switch {
+	case v.unchecked < n:
+		return fmt.Sprintf("the %s does not match: %s", v.What, count(n, "problem"))
+	case v.Receipt != nil:
+		return "the receipt is good, but what should match it could not be checked"
+	}
+	return fmt.Sprintf("the %s could not be checked", v.What)
+}
 
 func (p *program) verify(c *cli.Context) error {
 	given := ""
@@ -119,7 +166,7 @@ func (p *program) tellVerified(c *cli.Context, v verification) error {
 	if v.OK {
 		return nil
 	}
-	return fail(v.hint, "the %s does not match: %s", v.What, count(len(v.Problems), "problem"))
+	return fail(v.hint, "%s", v.verdict())
 }
 
 func (p *program) verifyFile(c *cli.Context, v *verification) error {
@@ -138,7 +185,7 @@ func (p *program) verifyFile(c *cli.Context, v *verification) error {
 	got, err := p.hashFile(file)
 	switch {
 	case err != nil:
-		v.bad(unreadable(file, err)...)
+		v.cannot(file, err)
 		if info, statErr := os.Stat(file); statErr == nil && info.IsDir() {
 			v.hint = "sandboxmcp verify --manifest " + filepath.Join(file, "SHA256SUMS")
 		}
@@ -156,23 +203,11 @@ func (p *program) hashFile(file string) (string, error) {
 	return signer.HashFile(file)
 }
 
-// unreadable says that something that should be looked at can't be.
-func unreadable(name string, err error) []signer.Problem {
-	kind := signer.Unreadable
-	if errors.Is(err, fs.ErrNotExist) {
-		kind = signer.Missing
-	}
-	if inner := errors.Unwrap(err); inner != nil { // the name is not said twice
-		err = inner
-	}
-	return []signer.Problem{{Kind: kind, Name: name, Why: err.Error()}}
-}
-
 func (p *program) verifyManifest(c *cli.Context, v *verification) {
 	list := c.String("manifest")
 	r, err := p.open(list)
 	if err != nil {
-		v.bad(unreadable(list, err)...)
+		v.cannot(list, err)
 		return
 	}
 	defer r.Close()
@@ -183,7 +218,7 @@ func (p *program) verifyManifest(c *cli.Context, v *verification) {
 	files, problems, err := signer.VerifyManifest(r, folder(c, dir, list))
 	v.bad(problems...)
 	if err != nil {
-		v.bad(unreadable(dir, err)...)
+		v.cannot(dir, err)
 	}
 	v.Files = &files
 	v.good = fmt.Sprintf("%s in %s, as listed", count(files, "file"), dir)

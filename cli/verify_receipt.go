@@ -42,7 +42,7 @@ func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
 	file := c.String("receipt")
 	text, err := p.readReceipt(file)
 	if err != nil {
-		v.bad(unreadable(file, err)...)
+		v.cannot(file, err)
 		return nil
 	}
 	proof, problems := signer.VerifyReceipt(text, trust)
@@ -66,28 +66,35 @@ func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
 		problems, err := proof.VerifyFolder(folder(c, beside, file))
 		v.bad(problems...)
 		if err != nil {
-			v.bad(unreadable(beside, err)...)
+			v.cannot(beside, err)
 		}
-		n := len(proof.Artifacts)
+		all, _ := proof.All(beside)
+		n := len(all)
 		v.Files = &n
 		v.Receipt.checked = fmt.Sprintf("compared with those in %s", beside)
 		v.good += fmt.Sprintf(", and %s with it", count(n, "file"))
 	default:
-		p.verifyOne(beside, proof, v)
+		p.verifyOne(beside, filepath.Dir(file), proof, v)
 	}
 	return nil
 }
 
-// verifyOne looks for one file in a receipt.
-func (p *program) verifyOne(file string, proof signer.Proof, v *verification) {
+// verifyOne looks for one file in a receipt that lies in dir.
+func (p *program) verifyOne(file, dir string, proof signer.Proof, v *verification) {
 	got, err := p.hashFile(file)
 	if err != nil {
-		v.bad(unreadable(file, err)...)
+		v.cannot(file, err)
 		return
 	}
-	what, n := proof.What(got), 1
+	all, whole := proof.All(dir)
+	what, n := proof.What(got, all), 1
 	v.Files = &n
-	if what == "" {
+	switch {
+	case what == "" && !whole:
+		v.unknown(signer.Problem{Kind: signer.BadList, Name: file, Why: fmt.Sprintf(
+			"not among the %s that the receipt names; %d more are in SHA256SUMS, which is not beside the receipt as it was signed", count(len(all), "file"), proof.ArtifactsUnlisted)})
+		return
+	case what == "":
 		v.bad(signer.Problem{Kind: signer.Changed, Name: file, Why: "the receipt says nothing about a file with the SHA-256 " + got})
 		return
 	}
@@ -152,11 +159,7 @@ func (x *proven) show(w io.Writer) error {
 	}
 	line("secrets", "%s", cmp.Or(strings.Join(x.Secrets, ", "), "none"))
 	line("network", "%s", x.contacts())
-	files := count(len(x.Artifacts), "artifact")
-	if n := len(x.ArtifactsWithheld); n > 0 {
-		files += fmt.Sprintf(", and %d withheld", n)
-	}
-	line("files", "%s; %s", files, x.checked)
+	line("files", "%s; %s", x.files(), x.checked)
 	line("signed by", "%s", x.SignedBy)
 	if len(x.AlsoBy) > 0 {
 		line("", "and, as it says, by keys that are not known: %s", strings.Join(x.AlsoBy, ", "))
@@ -171,6 +174,18 @@ func (x *proven) ending() string {
 	}
 	if x.Limit != "" {
 		text += ", limit " + x.Limit
+	}
+	return text
+}
+
+// files are how many artifacts there were, and how many of them the receipt names.
+func (x *proven) files() string {
+	text := count(len(x.Artifacts)+x.ArtifactsUnlisted, "artifact")
+	if x.ArtifactsUnlisted > 0 {
+		text += fmt.Sprintf(" (%d named here, %d more in SHA256SUMS)", len(x.Artifacts), x.ArtifactsUnlisted)
+	}
+	if n := len(x.ArtifactsWithheld) + x.WithheldUnlisted; n > 0 {
+		text += fmt.Sprintf(", and %d withheld", n)
 	}
 	return text
 }
@@ -190,7 +205,7 @@ func (x *proven) contacts() string {
 		}
 		all = append(all, name+" "+verb)
 	}
-	if n := len(x.Egress) - max; n > 0 {
+	if n := len(x.Egress) + x.EgressUnlisted - len(all); n > 0 {
 		all = append(all, fmt.Sprintf("and %d more", n))
 	}
 	return cmp.Or(strings.Join(all, ", "), "none")

@@ -14,7 +14,7 @@ func (p *program) versionCommand() *cli.Command {
 		Usage:       "print which version this is",
 		UsageText:   "sandboxmcp version [--json]",
 		Description: "Example: sandboxmcp version",
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print it as JSON"}},
+		Flags:       []cli.Flag{jsonFlag()},
 		Action: func(c *cli.Context) error {
 			if err := noWords(c); err != nil {
 				return err
@@ -56,5 +56,5 @@ func noWords(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return nil
 	}
-	return usage("sandboxmcp "+c.Command.Name+" --help", "%s has no use for %q", c.Command.Name, c.Args().First())
+	return usage("sandboxmcp "+c.Command.FullName()+" --help", "%s has no use for %q", c.Command.Name, c.Args().First())
 }

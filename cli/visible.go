@@ -6,8 +6,5 @@ import "github.com/sandboxmcp/sandboxmcp/audit/plain"
 // of a line reads, written out.
 func visible(s string) string { return plain.Text(s) }
 
-// hidden reports whether r must not reach a terminal.
-func hidden(r rune) bool { return plain.Hidden(r) }
-
 // visibleJSON does the same as visible for JSON, within what JSON allows, so that its value stays.
 func visibleJSON(b []byte) []byte { return plain.JSON(b) }

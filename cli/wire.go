@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,8 @@ type purpose struct {
 	ask bool
 	// progress is told what is done about images of containers; may be nil.
 	progress func(line string)
+	// log is told when rows of the log stay unsigned; nil is nobody.
+	log *slog.Logger
 }
 
 // wire puts the parts together.
@@ -90,7 +93,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{log: openSoon(ctx, cfg, keys)}
+	p := &parts{log: openSoon(ctx, cfg, keys, why.log)}
 	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {
 		p.Close()
@@ -212,8 +215,9 @@ func configFolder() []string {
 	return []string{filepath.Join(dir, "sandboxmcp")}
 }
 
-// Close ends what the parts keep open. What takes a millisecond or two is done at once.
-func (p *parts) Close() {
+// Close ends what the parts keep open. What takes a millisecond or two is done at once. It returns why rows
+// of the log are not signed, if that is so.
+func (p *parts) Close() error {
 	if p.approvals != nil {
 		p.approvals.Close()
 	}
@@ -236,8 +240,10 @@ func (p *parts) Close() {
 	for _, b := range p.backends {
 		all.Go(func() { b.Close() })
 	}
-	all.Go(func() { p.log.Close() })
+	var unsigned error
+	all.Go(func() { unsigned = p.log.Close() })
 	all.Wait()
+	return unsigned
 }
 
 // names are what callers call the backends, the default first.
@@ -311,11 +317,11 @@ type openingLog struct {
 	err   error
 }
 
-func openSoon(ctx context.Context, cfg config.Config, keys *signer.Keys) *openingLog {
+func openSoon(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger) *openingLog {
 	l := &openingLog{ready: make(chan struct{})}
 	go func() {
 		defer close(l.ready)
-		l.log, l.err = openSigned(ctx, cfg, keys)
+		l.log, l.err = openLogged(ctx, cfg, keys, log)
 	}()
 	return l
 }

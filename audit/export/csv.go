@@ -11,21 +11,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/plain"
 )
 
-// CSV writes a record a row, below one with the columns' names.
-type CSV struct {
+// commas writes a record a row as RFC 4180 has it, below one with the columns' names.
+type commas struct {
 	w      *csv.Writer
 	headed bool
 }
 
-// NewCSV returns a writer to w, whose lines end as RFC 4180 wants it if crlf is set, and else as on Unix.
-func NewCSV(w io.Writer, crlf bool) *CSV {
-	c := &CSV{w: csv.NewWriter(w)}
-	c.w.UseCRLF = crlf
+func newCommas(w io.Writer) *commas {
+	c := &commas{w: csv.NewWriter(w)}
+	c.w.UseCRLF = true
 	return c
 }
 
 // Row writes r, and passes it on at once: somebody may be waiting for it.
-func (c *CSV) Row(r audit.Row) error {
+func (c *commas) Row(r audit.Row) error {
 	c.head()
 	record := []string{strconv.FormatInt(r.Seq, 10), r.Time.Format(time.RFC3339Nano), r.Kind, r.Run, r.Namespace,
 		string(plain.JSON(r.Data)), r.Prev, r.Hash}
@@ -37,7 +36,7 @@ func (c *CSV) Row(r audit.Row) error {
 	return c.w.Error()
 }
 
-func (c *CSV) head() {
+func (c *commas) head() {
 	if !c.headed {
 		c.headed = true
 		_ = c.w.Write([]string{"seq", "time", "kind", "run", "namespace", "data", "prev", "hash"})
@@ -45,7 +44,7 @@ func (c *CSV) head() {
 }
 
 // Close writes the heading if there were no rows.
-func (c *CSV) Close() error {
+func (c *commas) Close() error {
 	c.head()
 	c.w.Flush()
 	return c.w.Error()

@@ -32,7 +32,7 @@ func New(format string, w io.Writer, a About) (Writer, error) {
 	case "jsonl":
 		return &lines{w: w}, nil
 	case "csv":
-		return NewCSV(w, true), nil
+		return newCommas(w), nil
 	case "html":
 		return &table{w: w, about: a}, nil
 	case "ocsf":

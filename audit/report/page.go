@@ -32,7 +32,8 @@ type About struct {
 // Log is the state of the log, as whoever has opened it found it.
 type Log struct {
 	Path       string
-	Rows       int64  // good ones, from the first on, sealed ones among them
+	Rows       int64  // that were checked and are good, from the first on, sealed ones among them
+	Absent     int64  // in sealed segments that are not here
 	Head       string // hash of the last
 	Checked    bool   // the whole chain was
 	Bad        string // what is wrong with it, in words
@@ -46,7 +47,7 @@ type Log struct {
 
 // Found takes over what [audit.Log.Verify] has found.
 func (l *Log) Found(r audit.Report) {
-	l.Checked, l.Rows, l.Head, l.Root = true, r.Rows, r.Head, r.Root
+	l.Checked, l.Rows, l.Absent, l.Head, l.Root = true, r.Rows, r.Absent, r.Head, r.Root
 	l.Checkpoint, l.Unsigned, l.Segments, l.Remarks = r.Checkpoint, r.Unsigned, r.Segments, r.Remarks
 	if r.Bad != nil {
 		l.Bad = r.Bad.Why

@@ -69,13 +69,29 @@ func address(key string, of func(*Config) *string) setting {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-			return fmt.Errorf("%.200q is no address: write one like https://collector.example.com:4318", text)
+			return fmt.Errorf("%s is no address: write one like https://collector.example.com:4318", shown(text))
 		case u.User != nil:
 			return errors.New("an address can't hold a name and password: this file is no place for them")
 		}
 		*of(c) = text
 		return nil
-	}, func(c *Config) string { return quoted(cmp.Or(*of(c), None)) }}
+	}, func(c *Config) string { return quoted(cmp.Or(shown(*of(c)), None)) }}
+}
+
+// shown is an address without what may be a token in it: its query, and what is no address at all.
+func shown(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return ""
+	case err != nil || u.Scheme == "" || u.Host == "":
+		return "this"
+	}
+	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return bare.String() + "?..."
+	}
+	return bare.String()
 }
 
 // secretName is the place of a secret in the vault, not its value.

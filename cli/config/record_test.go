@@ -32,6 +32,27 @@ func TestRecordShown(t *testing.T) {
 	}
 }
 
+// TestAddressShown: an address may have a token in its query, which nobody is shown.
+func TestAddressShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://hook.example.com/x?token=hunter2": "https://hook.example.com/x?...",
+		"https://hook.example.com/a%2Fb#hunter2":   "https://hook.example.com/a%2Fb?...",
+		"https://hook.example.com:8443/x":          "https://hook.example.com:8443/x",
+		"none":                                     "none",
+	} {
+		_, env := write(t, "events: {webhook: '"+text+"'}\n")
+		c, err := Load(Options{Env: env})
+		if err != nil || c.Events.Webhook != strings.TrimPrefix(text, "none") {
+			t.Errorf("%s: %q, %v", text, c.Events.Webhook, err)
+		}
+		for _, s := range c.Origins() {
+			if s.Key == "events.webhook" && strings.Trim(s.Value, `"`) != want {
+				t.Errorf("%s: shown as %s", text, s.Value)
+			}
+		}
+	}
+}
+
 func TestRecordRefused(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"audit: {capture: everything}", `audit.capture: "everything" is not known`},
@@ -42,7 +63,11 @@ func TestRecordRefused(t *testing.T) {
 		{"events: {webhook: hook.example.com}", "is no address"},
 		{"events: {webhook: 'https://me:pass@hook.example.com'}", "can't hold a name and password"},
 		{"events: {webhook_secret: hunter2hunter2}", "write NAMESPACE/KEY"},
-		{"events: {otlp: 'grpc://localhost:4317'}", "is no address"},
+		{"events: {otlp: 'grpc://localhost:4317'}", "grpc://localhost:4317 is no address"},
+		{"events: {webhook: 'ftp://me:pass@hook.example.com/x?token=hunter2'}", "ftp://hook.example.com/x?... is no address"},
+		{"events: {webhook: 'hook.example.com/x?token=hunter2'}", "is no address"},
+		{"events: {webhook: \"https://hook.example.com/%zzhunter2\"}", "is no address"},
+		{"events: {webhook: hunter2}", "is no address"},
 		{"redact: {unknown: hide}", `"hide" is not known`},
 	} {
 		_, env := write(t, tt.text+"\n")

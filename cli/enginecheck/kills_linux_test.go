@@ -80,7 +80,7 @@ func (s *scene) logged(t *testing.T, acknowledged int) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if report, err := log.Verify(t.Context()); err != nil || report.Bad != nil {
+	if report, err := log.Verify(t.Context(), audit.VerifyOptions{}); err != nil || report.Bad != nil {
 		t.Errorf("the log is not whole: %v, %+v", err, report.Bad)
 	}
 	completed := 0

@@ -53,7 +53,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	report, err := log.Verify(t.Context())
+	report, err := log.Verify(t.Context(), audit.VerifyOptions{})
 	if err != nil || report.Bad != nil {
 		t.Errorf("the log is not whole: %v, %+v", err, report.Bad)
 	}

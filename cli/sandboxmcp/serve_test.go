@@ -174,7 +174,7 @@ func TestServerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	if report, err := log.Verify(t.Context()); err != nil || report.Bad != nil {
+	if report, err := log.Verify(t.Context(), audit.VerifyOptions{}); err != nil || report.Bad != nil {
 		t.Errorf("the log is not whole: %v, %+v", err, report.Bad)
 	}
 }

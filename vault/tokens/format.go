@@ -65,7 +65,6 @@ func (s *set) not() *set {
 }
 
 var (
-	digits    = bytesOf("0-9")
 	lowerHex  = bytesOf("0-9a-f")
 	anyHex    = bytesOf("0-9a-fA-F")
 	upper     = bytesOf("A-Z0-9")

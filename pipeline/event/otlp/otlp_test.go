@@ -289,7 +289,7 @@ func TestCollectorThatRefuses(t *testing.T) {
 	for name, refuse := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
 		"401": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(401); return true },
 		"redirect": func(w http.ResponseWriter, r *http.Request) bool {
-			http.Redirect(w, r, other.URL+r.URL.Path, 307)
+			http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
 			return true
 		},
 		"hangs up": func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },

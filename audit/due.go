@@ -1,0 +1,62 @@
+package audit
+
+import (
+	"errors"
+	"time"
+)
+
+// How long rows stay unsigned.
+const (
+	idle    = time.Second     // when no others follow
+	longest = 5 * time.Second // when others follow all the time
+	pause   = 2 * time.Second // after a failure, until the next try
+)
+
+// try makes a checkpoint, and keeps the error for Close: rows are never lost for want of a
+// signature, and the next try covers them, too.
+func (s *signer) try(l *Log) ([]byte, error) {
+	s.rows = 0
+	note, err := s.checkpoint(l)
+	if err == nil || errors.Is(err, errNoRows) {
+		s.due, s.err = false, nil
+		return note, err
+	}
+	why := explain(err, l.wait)
+	if s.Log != nil && (s.err == nil || s.err.Error() != why.Error()) {
+		s.Log.Error("audit rows stay unsigned", "log", l.path, "error", why)
+	}
+	s.mark()
+	s.err, s.failed = why, time.Now()
+	return nil, err
+}
+
+var errNoRows = errors.New("it is empty")
+
+// mark notes that there are rows to sign.
+func (s *signer) mark() {
+	if !s.due {
+		s.due, s.since = true, time.Now()
+	}
+}
+
+// count is told how many rows were appended, and signs them if it is time. It returns what patience does.
+func (s *signer) count(l *Log, rows int) time.Duration {
+	if s.rows += rows; rows > 0 {
+		s.mark()
+	}
+	if s.due && (s.rows >= s.Every && s.err == nil || s.patience() == 0) {
+		s.try(l)
+	}
+	return s.patience()
+}
+
+// patience is how long rows may go on unsigned if no others follow.
+func (s *signer) patience() time.Duration {
+	switch {
+	case !s.due:
+		return 24 * time.Hour // there is nothing to do then, either
+	case s.err != nil:
+		return max(0, time.Until(s.failed.Add(pause)))
+	}
+	return max(0, min(idle, time.Until(s.since.Add(longest))))
+}

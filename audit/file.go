@@ -1,0 +1,24 @@
+package audit
+
+import (
+	"fmt"
+	"os"
+)
+
+// openFile opens what stands beside the log, and does not wait for what is no file: somebody may have put a
+// FIFO in its place.
+func openFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|dontBlock, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%q is no file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

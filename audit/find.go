@@ -1,0 +1,120 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// found is a row that was asked for.
+type found struct {
+	row     Row
+	receipt []byte   // of a sealed row
+	segment *Segment // that has it, or nil for the database
+}
+
+var errNothing = errors.New("the log has nothing about it")
+
+// find returns the row that Proof is about: the one of that number or, of a run, the one with the receipt or else the last.
+func (l *Log) find(ctx context.Context, id string) (found, error) {
+	seq, err := strconv.ParseInt(id, 10, 64)
+	if err == nil {
+		return l.row(ctx, seq)
+	}
+	var receipt bool
+	err = l.db.QueryRowContext(ctx, `SELECT a.seq, r.seq IS NOT NULL FROM audit a LEFT JOIN receipts r ON r.seq = a.seq
+		WHERE a.run = ? AND a.run <> '' ORDER BY r.seq IS NULL, a.seq DESC LIMIT 1`, id).Scan(&seq, &receipt)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return found{}, err
+	}
+	live := err == nil
+	if live && receipt {
+		return l.row(ctx, seq)
+	}
+	sealed, err := l.findSealed(ctx, id)
+	if live && (err != nil || sealed.receipt == nil) { // then the last row it is, whatever the segments may have
+		return l.row(ctx, seq)
+	}
+	return sealed, err
+}
+
+// row returns the row of a number.
+func (l *Log) row(ctx context.Context, seq int64) (found, error) {
+	page, err := l.page(ctx, Filter{}, seq, 1)
+	if err != nil {
+		return found{}, err
+	}
+	if len(page) > 0 && page[0].Seq == seq {
+		return found{row: page[0]}, nil
+	}
+	all, err := l.segments(ctx, l.db, seq)
+	if err != nil {
+		return found{}, err
+	}
+	if len(all) > 0 && all[0].First <= seq {
+		about := found{segment: &all[0]}
+		_, err := all[0].each(ctx, Filter{After: seq - 1}, func(r Row, receipt []byte) bool {
+			about.row, about.receipt = r, receipt
+			return false
+		})
+		if err != nil || about.row.Seq == seq {
+			return about, err
+		}
+	}
+	return found{}, fmt.Errorf("the log has no row %d", seq)
+}
+
+// findSealed looks for a run in the segments, the newest first: for the row with its receipt, or else for
+// the last.
+func (l *Log) findSealed(ctx context.Context, run string) (about found, err error) {
+	if run == "" {
+		return about, errNothing
+	}
+	all, err := l.segments(ctx, l.db, 0)
+	if err != nil {
+		return about, err
+	}
+	missing := ""
+	f := Filter{Run: run, Missing: func(s Segment) { missing = s.Missing() }}
+	for i, s := range slices.Backward(all) {
+		first := about.segment == nil
+		_, err := s.each(ctx, f, func(r Row, receipt []byte) bool {
+			if receipt != nil || first && about.receipt == nil {
+				about = found{r, receipt, &all[i]}
+			}
+			return true
+		})
+		if err != nil || about.receipt != nil {
+			return about, err
+		}
+	}
+	switch {
+	case about.segment != nil:
+		return about, nil
+	case missing != "":
+		return about, fmt.Errorf("%w, as far as it is here: %s", errNothing, missing)
+	}
+	return about, errNothing
+}
+
+// hashes are those of the rows of a segment, by number, each checked.
+func (s Segment) hashes() (map[int64][]byte, error) {
+	file, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	m := map[int64][]byte{}
+	_, bad, err := readSegmentRows(file, func(r Row, _ []byte) bool {
+		m[r.Seq], _ = hex.DecodeString(r.Hash)
+		return true
+	})
+	if bad != nil {
+		err = fmt.Errorf("row %d %s: see sandboxmcp audit verify", bad.Seq, bad.Why)
+	}
+	return m, err
+}

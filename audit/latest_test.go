@@ -1,0 +1,188 @@
+package audit
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Another process appends and signs after this one has read how long the log is, and before it reads the
+// file beside it: that is no older copy.
+func TestLatestIsNewer(t *testing.T) {
+	path := logPath(t)
+	other := openSigned(t, path, signing(100))
+	fill(t, other, 3)
+	if _, err := other.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := openLog(t, path)
+	s := &signer{Signing: signing(100)}
+	defer s.close()
+	if err := s.connect(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	head, err := lastSeq(t.Context(), s.conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, newest, err := newestCheckpoint(t.Context(), s.conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin, err := readOrigin(t.Context(), s.conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, other, 2)
+	if _, err := other.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.checkLatest(t.Context(), l, origin, head, newest); err != nil {
+		t.Errorf("a false alarm: %v", err)
+	}
+}
+
+// What lies where the new file is to be written is neither followed nor kept.
+func TestLatestFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	path, victim := filepath.Join(dir, "log-checkpoint"), filepath.Join(dir, "victim")
+	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, path+".new"); err != nil {
+		t.Skip("no symbolic links here: ", err)
+	}
+	if err := writeLatest(path, []byte("note")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(victim); err != nil || string(b) != "mine" {
+		t.Errorf("the file behind the link says %q, %v", b, err)
+	}
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("got %v, %v; want a file", info.Mode(), err)
+	}
+}
+
+func TestCannotSync(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&os.PathError{Op: "sync", Err: syscall.EINVAL}, true}, {&os.PathError{Op: "sync", Err: errors.ErrUnsupported}, true},
+		{fmt.Errorf("sync: %w", syscall.ENOTSUP), true}, {&os.PathError{Op: "sync", Err: syscall.EIO}, false}, {nil, false},
+	} {
+		if got := cannotSync(tt.err); got != tt.want {
+			t.Errorf("%v: got %v", tt.err, got)
+		}
+	}
+}
+
+// Rows that come all the time are signed all the same, and after a failure it is tried again.
+func TestSignedInTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	path := logPath(t)
+	key := &brokenKey{Signer: seeded('a')}
+	l := openSigned(t, path, Signing{Key: always(key), Every: 1 << 30})
+	for end := time.Now().Add(longest + 2*time.Second); time.Now().Before(end) && sizes(t, l) == ""; time.Sleep(idle / 10) {
+		fill(t, l, 1)
+	}
+	if sizes(t, l) == "" {
+		t.Error("no checkpoint while rows came all the time")
+	}
+	key.set(true)
+	fill(t, l, 1)
+	time.Sleep(idle + pause/2)
+	key.set(false)
+	head := collect(t, l, Filter{Limit: 1})[0].Seq
+	for end := time.Now().Add(2 * pause); time.Now().Before(end); time.Sleep(idle / 10) {
+		if c, _, err := newestCheckpoint(context.Background(), l.db); err == nil && c.size == head {
+			return
+		}
+	}
+	t.Error("after a failure, nothing was signed again")
+}
+
+// Rows that another process seals while this one reads them to sign them were not cut off.
+func TestSealedWhileSigning(t *testing.T) {
+	path := logPath(t)
+	other := openSigned(t, path, signing(1000))
+	fill(t, other, 20)
+	armed := false
+	key := func(context.Context) (crypto.Signer, error) {
+		if armed { // once, in the goroutine that signs
+			armed = false
+			if _, err := other.Seal(context.Background(), time.Now().Add(time.Hour)); err != nil {
+				t.Error(err)
+			}
+		}
+		return seeded('a'), nil
+	}
+	l := openSigned(t, path, Signing{Key: key})
+	armed = true
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if armed {
+		t.Error("nothing was sealed meanwhile")
+	}
+}
+
+// childOnce is a short command: it finds a log that others are signing.
+func childOnce(path string, _ []string) error {
+	l, err := OpenSigned(context.Background(), path, signing(5))
+	if err != nil {
+		return err
+	}
+	if _, err := l.Append(context.Background(), Entry{Kind: "k"}); err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// Many short processes sign one log, several at a time, while another seals it, and none sees an older copy.
+func TestManyShortProcesses(t *testing.T) {
+	path := logPath(t)
+	n := 400
+	if testing.Short() {
+		n = 80
+	}
+	l := openSigned(t, path, signing(5))
+	fill(t, l, 1)
+	todo := make(chan int)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for range todo {
+				if out, err := command(t, "once", path).Output(); err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			}
+		})
+	}
+	sealed := 0
+	for i := range n {
+		todo <- i
+		if i%40 == 39 {
+			segments, err := l.Seal(t.Context(), time.Now().Add(time.Hour))
+			if err != nil {
+				t.Error(err)
+			}
+			sealed += len(segments)
+		}
+	}
+	close(todo)
+	workers.Wait()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	wantSigned(t, path, int64(n+1+sealed), 'a')
+}

@@ -1,0 +1,133 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// each calls do for the rows of a segment that f chooses, and says whether there may be more. A file that
+// is not there is an error, unless f.Missing takes it.
+//
+// The file's hash, which the log has, vouches for its lines: they are not checked one by one, and those
+// that f cannot choose are not even decoded.
+func (s Segment) each(ctx context.Context, f Filter, do func(r Row, receipt []byte) bool) (more bool, err error) {
+	if !f.mayHave(s) {
+		return true, nil
+	}
+	file, err := s.open()
+	switch {
+	case os.IsNotExist(err) && f.Missing != nil:
+		f.Missing(s)
+		return true, nil
+	case os.IsNotExist(err):
+		return false, errors.New(s.Missing())
+	case err != nil:
+		return false, err
+	}
+	defer file.Close()
+	more, err = f.read(ctx, file, do)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", s.File, err)
+	}
+	return more, nil
+}
+
+// open opens the file, if it is the one that was sealed.
+func (s Segment) open() (*os.File, error) {
+	file, err := openFile(s.File)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, file)
+	if err == nil && hex.EncodeToString(sum.Sum(nil)) != s.SHA256 {
+		err = fmt.Errorf("%s was changed: see sandboxmcp audit verify", s.File)
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// read calls do for the rows that f chooses.
+func (f Filter) read(ctx context.Context, file io.Reader, do func(r Row, receipt []byte) bool) (more bool, err error) {
+	s, err := newSegmentReader(file)
+	if err != nil {
+		return false, err
+	}
+	texts := f.texts()
+	for bytes.HasPrefix(s.ahead, rowLine) {
+		var r Row
+		chosen := texts.in(s.ahead)
+		if chosen {
+			if err := json.Unmarshal(s.ahead, &r); err != nil {
+				return false, errSegment
+			}
+			chosen = f.chooses(r)
+		}
+		if err := s.advance(); err != nil {
+			return false, err
+		}
+		var receipt receiptLine
+		if bytes.HasPrefix(s.ahead, receiptOfLine) {
+			if chosen && json.Unmarshal(s.ahead, &receipt) != nil {
+				return false, errSegment
+			}
+			if err := s.advance(); err != nil {
+				return false, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if chosen && !do(r, receipt.Envelope) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// texts are what the line of a row has somewhere in it: one of each list.
+type texts [][][]byte
+
+func (f Filter) texts() (all texts) {
+	add := func(key string, values ...string) {
+		var any [][]byte
+		for _, v := range values {
+			if b, err := json.Marshal(v); err == nil && v != "" {
+				any = append(any, append([]byte(key), b...))
+			}
+		}
+		if len(any) > 0 && len(any) == len(values) {
+			all = append(all, any)
+		}
+	}
+	add(`"run":`, f.Run)
+	add(`"namespace":`, f.Namespace)
+	add(`"kind":`, f.Kinds...)
+	return all
+}
+
+func (t texts) in(line []byte) bool {
+	for _, list := range t {
+		found := false
+		for _, text := range list {
+			found = found || bytes.Contains(line, text)
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
