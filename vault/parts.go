@@ -11,6 +11,8 @@ const (
 	minLine     = 16 // bytes; shorter lines of a longer value are often mere structure, like "}"
 	minDistinct = 3  // different bytes; "--------" and "00000000" are drawings and zeros
 
+	nodeShown = 50 // bytes of a Buffer that Node's console shows: the beginning of a longer value
+
 	maxOverlap = 32 // how often a value may overlap with itself; what does so more often is cut up
 	pieceSize  = 64 // bytes of a piece then
 )
@@ -39,6 +41,9 @@ func partsOf(value []byte) [][]byte {
 	var parts [][]byte
 	for _, piece := range pieces(whole) {
 		parts = append(parts, bytes.Clone(piece))
+	}
+	if len(whole) > nodeShown && telling(whole[:nodeShown]) {
+		parts = append(parts, bytes.Clone(whole[:nodeShown]))
 	}
 	for _, line := range bytes.Split(bytes.ReplaceAll(whole, []byte(`\n`), []byte("\n")), []byte("\n")) {
 		line = bytes.TrimSpace(line)

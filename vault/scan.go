@@ -244,12 +244,19 @@ func (s *scan) forget(n int) {
 	s.found = append(s.found[:0], s.found[n:]...)
 }
 
+// pauses says that what t has read so far is told although it may be the beginning of a word: the first of a
+// list, or one letter at the end of a line, which nearly every line has. If it is a word's, the rest is found.
+func (s *scan) pauses(t *thread) bool {
+	p := &s.patterns[t.group]
+	return p.pauses(t) || p.radix == 0 && t.depth == 1 && byte(s.last) == '\n'
+}
+
 // pending returns the first position from which on the text may turn out to be a secret: now if
 // there is none.
 func (s *scan) pending() int64 {
 	first, paused := s.now, false
 	for _, t := range s.live {
-		if s.patterns[t.group].pauses(&t) {
+		if s.pauses(&t) {
 			paused = true
 		} else {
 			first = min(first, t.from)
@@ -265,7 +272,7 @@ func (s *scan) pending() int64 {
 		}
 		for group := range s.patterns {
 			for _, t := range s.replay(group, int(n)) {
-				if s.patterns[group].pauses(&t) {
+				if s.pauses(&t) {
 					paused = true
 				} else {
 					first = min(first, t.from)

@@ -15,19 +15,21 @@ import (
 func TestNothingIsDelayedWithoutNeed(t *testing.T) {
 	l := lend(t, "hunter2-hunter2", "hunter2-hunter2-and-more", "Enter the house")
 	for name, c := range map[string]struct{ in, out string }{
-		"prompt":                        {"Password: ", "Password: "},
-		"prompt that begins as a value": {"Enter the key: ", "Enter the key: "},
-		"last letter of a prompt":       {"Enter th#", "Enter th#"},
-		"progress":                      {"\r 42%\r 43% ", "\r 42%\r 43% "},
-		"json line":                     {`{"text":"\u4e2d\u00e9"}`, `{"text":"\u4e2d\u00e9"}`},
-		"beginning of a value":          {"say hunter2-", "say "},
-		"whole value":                   {"say hunter2-hunter2", "say " + Mark},
-		"value that may grow":           {"say hunter2-hunter2-and", "say " + Mark},
-		"value that did not grow":       {"say hunter2-hunter2-and so!", "say " + Mark + "-and so!"},
-		"base64 before its padding":     {"say aHVudGVyMi1odW50ZXIy", "say " + Mark},
-		"last byte may be an escape":    {"100%", "100"},
-		"no unicode escape of a value":  {`say \u00`, "say "},
-		"too far for a unicode escape":  {`say \u01.`, `say \u01.`},
+		"prompt":                           {"Password: ", "Password: "},
+		"prompt that begins as a value":    {"Enter the key: ", "Enter the key: "},
+		"last letter of a prompt":          {"Enter th#", "Enter th#"},
+		"progress":                         {"\r 42%\r 43% ", "\r 42%\r 43% "},
+		"line":                             {"ok known\n", "ok known\n"},
+		"line that ends as a value begins": {"watch\n", "watch\n"},
+		"json line":                        {`{"text":"\u4e2d\u00e9"}`, `{"text":"\u4e2d\u00e9"}`},
+		"beginning of a value":             {"say hunter2-", "say "},
+		"whole value":                      {"say hunter2-hunter2", "say " + Mark},
+		"value that may grow":              {"say hunter2-hunter2-and", "say " + Mark},
+		"value that did not grow":          {"say hunter2-hunter2-and so!", "say " + Mark + "-and so!"},
+		"base64 before its padding":        {"say aHVudGVyMi1odW50ZXIy", "say " + Mark},
+		"last byte may be an escape":       {"100%", "100"},
+		"no unicode escape of a value":     {`say \u00`, "say "},
+		"too far for a unicode escape":     {`say \u01.`, `say \u01.`},
 	} {
 		for n := 1; n <= len(c.in); n++ {
 			var out bytes.Buffer

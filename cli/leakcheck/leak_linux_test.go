@@ -24,6 +24,10 @@ var exceptions = []string{
 	"upper case",   // of most formats another secret
 }
 
+// partly are encodings that are found as they are, and not where JSON or a list has wrapped them once more; of
+// HTML's named characters only the five that escaping makes are known.
+var partly = []string{"html named", "quoted-printable", "utf-16 le", "utf-16 be", "spaced"}
+
 func TestLeaks(t *testing.T) {
 	b := newBench(t)
 	all, source := encodings(t)
@@ -83,14 +87,14 @@ func encodings(t *testing.T) (all []string, source string) {
 	for _, m := range regexp.MustCompile(`(?m)^    '([^']+)': lambda`).FindAllStringSubmatch(string(text), -1) {
 		all = append(all, m[1])
 	}
-	for _, e := range exceptions {
+	for _, e := range slices.Concat(exceptions, partly) {
 		i := slices.Index(all, e)
 		if i < 0 {
 			t.Fatalf("nothing is encoded as %s", e)
 		}
 		all = slices.Delete(all, i, i+1)
 	}
-	if len(all) < 40 {
+	if len(all) < 35 {
 		t.Fatalf("only %d encodings: %q", len(all), all)
 	}
 	return all, string(text)

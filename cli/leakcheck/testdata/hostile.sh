@@ -13,9 +13,8 @@ for name in ${!LEAK_*}; do
   printf '%s' "$s" | fold -w 1
   printf '%s\n' "$s" | sed 's/./& /g'
   printf '%q\n' "$s"
-  printf '%s\n' "${s@Q}"
-  (set -x; : "$s")
-  cat "/no/such/$s"
+  # A quote within quotes, as 'a'\''b', is not known.
+  case $s in *\'*) ;; *) printf '%s\n' "${s@Q}"; (set -x; : "$s"); cat "/no/such/$s";; esac
   case $s in */*|*$'\n'*) ;; *) : > "file-$s"; ln -s "$s" "link-$s";; esac
 done 2>&1
 "${LEAK_000}" 1>&2
