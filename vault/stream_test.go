@@ -180,7 +180,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// A value full of what may be itself or an escape, in text full of it: the threads must not double.
+// A value full of what may be itself or an escape, in text full of it: the threads must not double. If they did, it
+// would not end within a lifetime; the bound is for slow machines with the race detector.
 func TestAmbiguousEscapes(t *testing.T) {
 	for unit, end := range map[string]string{`\\a\b`: "", "%25%2525": "", "0%30\\u0030": "", `\`: "end"} {
 		value := strings.Repeat(unit, 25) + end
@@ -190,7 +191,7 @@ func TestAmbiguousEscapes(t *testing.T) {
 		if got := l.Redact(text); !strings.Contains(got, Mark) || strings.Contains(got, value) {
 			t.Errorf("%q: %d bytes are left: %.100q", unit, len(got), got)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%q: took %v", unit, took)
 		}
 	}
@@ -218,7 +219,7 @@ func TestRepetition(t *testing.T) {
 		}
 	}
 	l.Redact(strings.Repeat(value[:3000]+"x", 20))
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 }
