@@ -17,7 +17,6 @@ var tokenHosts = map[string][]string{
 	"HF_TOKEN":               {"huggingface.co"},
 	"HUGGING_FACE_HUB_TOKEN": {"huggingface.co"},
 	"MISTRAL_API_KEY":        {"api.mistral.ai"},
-	"NPM_TOKEN":              {"registry.npmjs.org"},
 	"OPENAI_API_KEY":         {"api.openai.com"},
 	"OPENROUTER_API_KEY":     {"openrouter.ai"},
 	"SLACK_BOT_TOKEN":        {"slack.com"},

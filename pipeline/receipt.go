@@ -63,7 +63,7 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 		Began: r.began, Finished: time.Now(),
 		StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)),
 		StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)),
-		StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Version: r.p.cfg.Version,
+		StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: asSigned(res.Artifacts), Version: r.p.cfg.Version,
 	}
 	if shown := res.shown(); shown != nil {
 		x.ValueSHA256 = hash(shown)
@@ -89,9 +89,6 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 			break
 		}
 		x.Packages = append(x.Packages, fmt.Sprintf("%s %s %s", pkg.Name, pkg.Version, pkg.Hash))
-	}
-	for _, a := range res.Artifacts {
-		x.Artifacts = append(x.Artifacts, signer.Artifact(a))
 	}
 	return x
 }

@@ -250,11 +250,15 @@ func listed(all []Decision) []Decision {
 
 // hashSums is the SHA-256 of what SHA256SUMS says about the artifacts.
 func hashSums(artifacts []Artifact) string {
-	var m signer.Manifest
+	return signer.Manifest{Artifacts: asSigned(artifacts)}.SumsSHA256()
+}
+
+// asSigned are the artifacts as the signer has them.
+func asSigned(artifacts []Artifact) (all []signer.Artifact) {
 	for _, a := range artifacts {
-		m.Artifacts = append(m.Artifacts, signer.Artifact(a))
+		all = append(all, signer.Artifact(a))
 	}
-	return m.SumsSHA256()
+	return all
 }
 
 func hashNames(sums map[string]string) string {

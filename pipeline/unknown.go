@@ -1,12 +1,14 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/sandboxmcp/sandboxmcp/vault"
 	"github.com/sandboxmcp/sandboxmcp/vault/tokens"
 )
 
@@ -42,14 +44,10 @@ func (u *unknown) all() []string {
 // writer passes text on to w. Closing it lets out what it held back, and does not close w.
 func (u *unknown) writer(w io.Writer) io.WriteCloser {
 	if u.policy == UnknownOff {
-		return nopCloser{w}
+		return vault.Leases(nil).Writer(w) // which lets all text pass
 	}
 	return tokens.NewWriter(w, u.policy == UnknownMask, u.found)
 }
-
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
 
 // clean returns text as policy wants it.
 func (u *unknown) clean(text string) string {
@@ -63,11 +61,16 @@ func (u *unknown) clean(text string) string {
 	return b.String()
 }
 
-// look reads a file on its way to whoever else reads it, and says at the end whether it may be handed out.
+// look reads a file, on its way to who else looks through it, if anybody does, and says at the end whether it must
+// be withheld.
 func (u *unknown) look(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
 	here := unknown{policy: u.policy}
 	w := here.writer(io.Discard)
-	withhold, err = others(io.TeeReader(r, w))
+	if others == nil {
+		_, err = io.Copy(w, r)
+	} else {
+		withhold, err = others(io.TeeReader(r, w))
+	}
 	_ = w.Close()
 	for _, kind := range here.all() {
 		u.found(kind)
@@ -86,12 +89,5 @@ func (u *unknown) warning() string {
 	if u.policy == UnknownMask {
 		text += ": that was taken out, and files that hold it are withheld"
 	}
-	return fmt.Sprintf("%s (redact.unknown: %s)", text, orWarn(u.policy))
-}
-
-func orWarn(policy string) string {
-	if policy == "" {
-		return UnknownWarn
-	}
-	return policy
+	return fmt.Sprintf("%s (redact.unknown: %s)", text, cmp.Or(u.policy, UnknownWarn))
 }
