@@ -30,8 +30,23 @@ type Backend interface {
 	// cannot give is a *Refusal: Start never contains less than it was asked to.
 	Start(ctx context.Context, spec Spec) (Sandbox, error)
 
+	// Pools are what the backend keeps ready for programs that may come, by kind.
+	Pools() []Pool
+
 	// Close ends what the backend keeps for speed. Sandboxes still open end with it.
 	Close() error
+}
+
+// Pool is what a backend keeps ready for one kind of programs: those of a language that share their
+// limits, layers and mounts.
+type Pool struct {
+	Language string
+	RAM      int64            // bytes, of the limits that set it apart from others
+	Ready    int              // sandboxes that wait, each for one program
+	Memory   int64            // bytes that these hold in RAM, shared pages counted by share (PSS)
+	Hits     int64            // programs that found one, since the backend was made
+	Misses   int64            // programs that did not
+	Cold     map[string]int64 // of the misses: how often for which reason
 }
 
 // Sandbox is one contained place for programs.
@@ -115,6 +130,9 @@ type Spec struct {
 	Trust []byte
 	// GPUs are the graphics processors to show: their indices, or "all". The process backend has none.
 	GPUs []string
+	// Program, where it is known, is the first command that will be executed: its interpreter may stand
+	// ready. Whether it does changes nothing but the time it takes.
+	Program *Command
 }
 
 // TrustFile is where a sandbox with Spec.Trust has the certificates that programs are to trust.
@@ -247,6 +265,8 @@ type Result struct {
 	Wall       time.Duration
 	CPU        time.Duration // user and system, of the whole tree where a cgroup counts it
 	PeakMemory int64         // bytes; see Containment's "cgroup" or "rlimit" layer for how it was measured
+	Warm       bool          // what runs it stood ready
+	Cold       string        // why not: "PYTHONPATH is set"; "" where nothing is kept ready
 }
 
 // Containment is what really held a program: read back from the kernel, not from the request.

@@ -20,6 +20,9 @@ type engine struct {
 
 func (e engine) Name() string             { return e.name }
 func (e engine) Promises(string) []string { return backends.EngineLayers }
+
+// Pools implements [backends.Backend].
+func (engine) Pools() []backends.Pool { return nil }
 func (e engine) Probe(ctx context.Context, s backends.Spec) (backends.Probe, error) {
 	return e.probe(ctx)
 }

@@ -38,6 +38,7 @@ type double struct {
 }
 
 func (d *double) Name() string                                                     { return "double" }
+func (d *double) Pools() []backends.Pool                                           { return nil }
 func (d *double) Promises(string) []string                                         { return backends.ContainmentLayers }
 func (d *double) Close() error                                                     { return nil }
 func (d *double) Probe(context.Context, backends.Spec) (p backends.Probe, _ error) { return p, nil }

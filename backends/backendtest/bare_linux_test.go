@@ -27,6 +27,9 @@ func (bare) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 
 func (bare) Promises(string) []string { return nil }
 
+// Pools implements [backends.Backend].
+func (bare) Pools() []backends.Pool { return nil }
+
 func (bare) Close() error { return nil }
 
 func (bare) Start(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {

@@ -95,6 +95,9 @@ func (b *Backend) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() { stop(); cancel(nil) }
 }
 
+// Pools implements [backends.Backend].
+func (b *Backend) Pools() []backends.Pool { return nil }
+
 // Close implements [backends.Backend]. It returns when the engine has removed all containers.
 func (b *Backend) Close() error {
 	b.once.Do(func() { b.closed = b.close() })

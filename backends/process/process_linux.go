@@ -77,6 +77,9 @@ func (b *Backend) Name() string { return "process" }
 // Promises implements [backends.Backend].
 func (b *Backend) Promises(profile string) []string { return promises(profile) }
 
+// Pools implements [backends.Backend].
+func (b *Backend) Pools() []backends.Pool { return nil }
+
 // Close implements [backends.Backend].
 func (b *Backend) Close() error {
 	b.mu.Lock()

@@ -29,6 +29,9 @@ func (*Backend) Name() string { return "process" }
 // Promises implements [backends.Backend].
 func (*Backend) Promises(profile string) []string { return promises(profile) }
 
+// Pools implements [backends.Backend].
+func (*Backend) Pools() []backends.Pool { return nil }
+
 // Probe implements [backends.Backend].
 func (*Backend) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 	return backends.Probe{Backend: "process", Why: needsLinux.Error()}, nil
