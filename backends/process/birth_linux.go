@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
 // birth is a PID 1 in its namespaces and its cgroup, prepared, before it knows what sandbox it will be.
@@ -21,6 +22,7 @@ type birth struct {
 	pidfd   *os.File
 	control *net.UnixConn
 	cgroup  *cgroup
+	nest    *nest      // from which it comes, if any
 	weak    bool       // without a PID namespace
 	mu      sync.Mutex // guards pidfd once somebody may remove us
 }
@@ -29,21 +31,40 @@ type birth struct {
 type nursery struct {
 	backend *Backend
 	mu      sync.Mutex
-	coming  []chan *birth // made ahead or in the making; each gives one, or nil for one that failed
+	coming  map[string][]chan *birth // by kind: made ahead or in the making; each gives one, or nil for one that failed
 	making  sync.WaitGroup
 	closed  bool
 }
 
-// take returns a birth, and has another made for the next caller if some are kept ahead.
+// maker makes a birth.
+type maker func(context.Context) (*birth, error)
+
+// take returns a birth that can become any sandbox.
 func (n *nursery) take(ctx context.Context, weak bool) (*birth, error) {
 	if weak {
 		return n.backend.bear(ctx, 0)
 	}
-	defer n.fill(n.backend.config.Ahead)
-	for next := n.next(); next != nil; next = n.next() {
+	return n.ready(ctx, "any", func(ctx context.Context) (*birth, error) { return n.backend.bear(ctx, n.flags()) })
+}
+
+// takeFor returns a birth for a sandbox that shows of the host what all show, and a runtime.
+func (n *nursery) takeFor(ctx context.Context, r runtimes.Runtime) (*birth, error) {
+	return n.ready(ctx, nestKind(r), n.hatcher(r))
+}
+
+func nestKind(r runtimes.Runtime) string { return "nest " + shows(r) }
+
+func (n *nursery) hatcher(r runtimes.Runtime) maker {
+	return func(ctx context.Context) (*birth, error) { return n.backend.bearIn(ctx, r) }
+}
+
+// ready returns a birth of a kind, and has another made for the next caller if some are kept ahead.
+func (n *nursery) ready(ctx context.Context, kind string, bear maker) (*birth, error) {
+	defer n.fill(kind, bear, n.backend.config.Ahead)
+	for next := n.next(kind); next != nil; next = n.next(kind) {
 		select {
 		case b := <-next:
-			if b != nil && b.alive() {
+			if b != nil && b.alive() && n.backend.nests.current(b) {
 				return b, nil
 			}
 			discard(b)
@@ -52,19 +73,19 @@ func (n *nursery) take(ctx context.Context, weak bool) (*birth, error) {
 			return nil, ctx.Err()
 		}
 	}
-	return n.backend.bear(ctx, n.flags())
+	return bear(ctx)
 }
 
 // next takes one off the list.
-func (n *nursery) next() chan *birth {
+func (n *nursery) next(kind string) chan *birth {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.coming) == 0 {
+	list := n.coming[kind]
+	if len(list) == 0 {
 		return nil
 	}
-	next := n.coming[0]
-	n.coming = n.coming[1:]
-	return next
+	n.coming[kind] = list[1:]
+	return list[0]
 }
 
 func discard(b *birth) {
@@ -81,15 +102,15 @@ func (n *nursery) flags() uint64 {
 	return namespaces | unix.CLONE_NEWUSER
 }
 
-// fill has births made until there are enough.
-func (n *nursery) fill(enough int) {
+// fill has births of a kind made until there are enough.
+func (n *nursery) fill(kind string, bear maker, enough int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for !n.closed && len(n.coming) < enough {
+	for !n.closed && len(n.coming[kind]) < enough {
 		next := make(chan *birth, 1)
-		n.coming = append(n.coming, next)
+		n.coming[kind] = append(n.coming[kind], next)
 		n.making.Go(func() {
-			b, err := n.backend.bear(context.Background(), n.flags())
+			b, err := bear(context.Background())
 			if err != nil {
 				b = nil // whoever takes it will try again, and see why
 			}
@@ -101,9 +122,13 @@ func (n *nursery) fill(enough int) {
 func (n *nursery) close() {
 	n.mu.Lock()
 	n.closed = true
+	coming := n.coming
+	n.coming = nil
 	n.mu.Unlock()
-	for next := n.next(); next != nil; next = n.next() {
-		discard(<-next)
+	for _, list := range coming {
+		for _, next := range list {
+			discard(<-next)
+		}
 	}
 	n.making.Wait()
 }
@@ -128,21 +153,9 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 		}
 		made <- err
 	}()
-	one, err := b.launchers.take(ctx)
-	err = errors.Join(<-made, err)
-	if err == nil {
-		var refused *forkError
-		if err = b.fork(one, child, flags); err != nil && !errors.As(err, &refused) {
-			// The launcher had died while it was idle. Nothing has begun: try another.
-			if one, err = b.launchers.take(ctx); err == nil {
-				err = b.fork(one, child, flags)
-			}
-		}
-	} else if one != nil {
-		b.launchers.give(one)
-	}
+	err := b.launch(ctx, child, flags, made)
 	if err == nil && p != nil {
-		if err = child.follow(ctx, p); err != nil {
+		if err = child.follow(ctx, p, launch.ForInit); err != nil {
 			err = &namespaceError{err}
 		}
 	}
@@ -151,6 +164,30 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 		return nil, err
 	}
 	return child, nil
+}
+
+// launch has a launcher fork child's process. What that needs may still be in the making when it is called: an error
+// that made gives is another reason to fail.
+func (b *Backend) launch(ctx context.Context, child *birth, flags uint64, made ...<-chan error) error {
+	one, err := b.launchers.take(ctx)
+	for _, done := range made {
+		err = errors.Join(<-done, err)
+	}
+	if err != nil {
+		if one != nil {
+			b.launchers.give(one)
+		}
+		return err
+	}
+	var refused *forkError
+	if err = b.fork(one, child, flags); err == nil || errors.As(err, &refused) {
+		return err
+	}
+	// The launcher had died while it was idle. Nothing has begun: try another.
+	if one, err = b.launchers.take(ctx); err != nil {
+		return err
+	}
+	return b.fork(one, child, flags)
 }
 
 // namespaceError is a failure to make or furnish namespaces: the host does not give them.
@@ -184,9 +221,9 @@ func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
 	return err
 }
 
-// follow has PID 1 follow a plan that ends with telling that it is ready.
-func (b *birth) follow(ctx context.Context, p *plan, fds ...**os.File) error {
-	if err := send(b.control, p, launch.ForInit); err != nil {
+// follow has PID 1 follow a plan that ends with telling that it is ready. whom is launch.ForInit or launch.ForNest.
+func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
+	if err := send(b.control, p, whom); err != nil {
 		return fmt.Errorf("send to PID 1: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { b.control.SetReadDeadline(time.Unix(1, 0)) })
@@ -253,4 +290,8 @@ func (b *birth) remove() {
 		b.pidfd = nil
 	}
 	b.cgroup.remove()
+	if b.nest != nil {
+		b.nest.leave()
+		b.nest = nil
+	}
 }

@@ -149,20 +149,30 @@ func (l *launcher) close() {
 	l.cmd.Wait()
 }
 
-// clone has a PID 1 forked, with control as its end of a socket, born in a cgroup v2 folder if given.
+// clone implements [forker].
 func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
+	pidfd, pid, err = requestClone(l.conn, flags, control, cgroup)
+	var refused *forkError
+	if err != nil && !errors.As(err, &refused) {
+		err = fmt.Errorf("launcher: %w", err)
+	}
+	return pidfd, pid, err
+}
+
+// requestClone asks who listens at the other end of conn for a process. pid is how it sees that.
+func requestClone(conn *net.UnixConn, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	request := launch.Request{Flags: flags}
 	fds := []int{int(control.Fd())}
 	if cgroup != nil {
 		fds = append(fds, int(cgroup.Fd()))
 	}
-	if _, _, err := l.conn.WriteMsgUnix(raw([]launch.Request{request}), unix.UnixRights(fds...), nil); err != nil {
-		return nil, 0, fmt.Errorf("send to the launcher: %w", err)
+	if _, _, err := conn.WriteMsgUnix(raw([]launch.Request{request}), unix.UnixRights(fds...), nil); err != nil {
+		return nil, 0, fmt.Errorf("ask for a process: %w", err)
 	}
 	var reply launch.Reply
-	files, err := receive(l.conn, unsafe.Slice((*byte)(unsafe.Pointer(&reply)), unsafe.Sizeof(reply)))
+	files, err := receive(conn, unsafe.Slice((*byte)(unsafe.Pointer(&reply)), unsafe.Sizeof(reply)))
 	if err != nil {
-		return nil, 0, fmt.Errorf("the launcher died: %w", err)
+		return nil, 0, fmt.Errorf("it died: %w", err)
 	}
 	if reply.Errno != 0 || len(files) != 1 {
 		return nil, 0, &forkError{unix.Errno(reply.Errno)}
@@ -170,7 +180,7 @@ func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File
 	return files[0], int(reply.Pid), nil
 }
 
-// forkError is a clone3 that failed: the launcher is well, the host would not give what was asked.
+// forkError is a clone3 that failed: who was to fork is well, the host would not give what was asked.
 type forkError struct{ errno unix.Errno }
 
 func (e *forkError) Error() string { return "clone3: " + e.errno.Error() }

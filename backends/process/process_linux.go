@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
@@ -23,6 +24,7 @@ type Backend struct {
 	cgroups     cgroups
 	launchers   launchers
 	nursery     nursery
+	nests       nests
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // by language
@@ -48,7 +50,8 @@ func New(c Config) *Backend {
 	b.cgroups.want, b.cgroups.inside, b.cgroups.folder = c.Delegate, c.Inside, newFolder()
 	b.cgroups.viewed = sync.OnceValues(viewed)
 	b.launchers.closed = c.Inside
-	b.nursery.backend = b
+	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
+	b.nests = nests{backend: b, warm: map[string]*nest{}, failed: map[string]time.Time{}}
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
 }
@@ -60,7 +63,8 @@ func (b *Backend) Warm() {
 		b.launchers.warm()
 		return
 	}
-	b.nursery.fill(max(1, b.config.Ahead))
+	var most runtimes.Runtime // the system's own, which shows nothing more
+	b.nursery.fill(nestKind(most), b.nursery.hatcher(most), max(1, b.config.Ahead))
 }
 
 // isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
@@ -97,6 +101,7 @@ func (b *Backend) Close() error {
 		s.Close()
 	}
 	b.nursery.close()
+	b.nests.close()
 	b.launchers.close()
 	b.cgroups.close()
 	b.closeWork()

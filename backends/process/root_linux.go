@@ -22,8 +22,9 @@ const (
 	newRoot = "/proc"
 )
 
-// furnish builds a root folder from nothing, with what all sandboxes see.
-func furnish(p *plan) {
+// furnish builds a root folder from nothing, with what all sandboxes see, except for those file systems
+// that each has of its own: proc and pts.
+func furnish(p *plan) *root {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
 	r := &root{plan: p, made: map[string]bool{"/": true}}
 	p.tmpfs(newRoot, "mode=755,size=4m,nr_inodes=16k", unix.MS_NOSUID|unix.MS_NODEV)
@@ -31,14 +32,29 @@ func furnish(p *plan) {
 	r.etc()
 	r.devices()
 	r.mkdir("/proc")
-	p.do("mount /proc", unix.SYS_MOUNT, p.str("proc"), p.str(newRoot+"/proc"), p.str("proc"),
-		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), val(0))
+	return r
+}
+
+// proc mounts the /proc of the PID namespace below the folder at.
+func (p *plan) proc(at, options string) {
+	p.do("mount /proc", unix.SYS_MOUNT, p.str("proc"), p.str(at+"/proc"), p.str("proc"),
+		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), p.str(options))
+}
+
+// pts mounts terminals that are the sandbox's alone.
+func (p *plan) pts(at string) {
+	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at+"/dev/pts"), p.str("devpts"),
+		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620"))
 }
 
 // moveIn adds what is sandbox s's own, and makes the new root the only one.
 func moveIn(p *plan, s *sandbox) {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned}
-	r.disk(s)
+	r.mkdir(diskAt)
+	r.disk(s, newRoot)
+	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
+	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
+	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+path.Dir(diskAt)), val(0))
 	r.trust(s.trust)
 	for _, m := range s.mounts {
 		r.bind(m.Host, m.Inside, !m.Write)
@@ -46,6 +62,11 @@ func moveIn(p *plan, s *sandbox) {
 	for at, target := range s.runtime.Links {
 		r.link(target, at)
 	}
+	enter(p)
+}
+
+// enter makes the furnished root the only one.
+func enter(p *plan) {
 	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
 	p.do("chdir "+newRoot, unix.SYS_CHDIR, p.str(newRoot))
 	// pivot_root(".", ".") puts the old root on top of the new one, where umount takes it off: pivot_root(2).
@@ -69,6 +90,7 @@ type root struct {
 	*plan
 	made  map[string]bool
 	owned []owned
+	looks []look // at what is shown of the host
 }
 
 func (r *root) mkdir(dir string) {
@@ -113,8 +135,10 @@ func (r *root) bind(host, at string, readOnly bool) {
 // costs as much as copying about that), all else as a read-only mount.
 func (r *root) same(at string) {
 	const small = 48 << 10
-	info, err := os.Lstat(at)
-	if err != nil {
+	seen := lookAt(at, os.Lstat)
+	r.looks = append(r.looks, seen)
+	info := seen.info
+	if info == nil {
 		return
 	}
 	switch mode := info.Mode(); {
@@ -142,14 +166,19 @@ func (r *root) system() {
 	}
 }
 
-// disk mounts the one file system that the program may fill: three folders of it are shown, so
-// that its size bounds them together.
-func (r *root) disk(s *sandbox) {
-	const hidden, at = "/run/disk", "/run/disk/all"
-	r.mkdir(at)
+// diskAt is where a sandbox's own file system is mounted. Folders of it are shown elsewhere, and the
+// folder above is closed.
+const diskAt = "/run/disk/all"
+
+// ownFolders are where.
+var ownFolders = []string{workspace, "/tmp", "/var/tmp", "/dev/shm"}
+
+// disk mounts the one file system that the program may fill: folders of it are shown, so that its size
+// bounds them together. base is where the root is furnished, "" where it is the root already.
+func (r *root) disk(s *sandbox, base string) {
 	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
 	options := "mode=755,nr_inodes=256k,size=" + strconv.FormatInt(s.limits.Disk, 10)
-	r.tmpfs(newRoot+at, options, unix.MS_NOSUID|unix.MS_NODEV)
+	r.tmpfs(base+diskAt, options, unix.MS_NOSUID|unix.MS_NODEV)
 	for _, d := range []struct {
 		name, at string
 		mode     uint32
@@ -158,18 +187,17 @@ func (r *root) disk(s *sandbox) {
 			r.bind(s.host.Host, workspace, !s.host.Write)
 			continue
 		}
-		r.mkdir(d.at)
-		dir := newRoot + at + "/" + d.name
+		if base != "" {
+			r.mkdir(d.at)
+		}
+		dir := base + diskAt + "/" + d.name
 		r.do("mkdir "+d.at, unix.SYS_MKDIRAT, cwd, r.str(dir), val(0o755))
 		r.do("chmod "+d.at, unix.SYS_FCHMODAT, cwd, r.str(dir), val(d.mode))
 		if s.uid != 0 {
 			r.do("chown "+d.at, unix.SYS_FCHOWNAT, cwd, r.str(dir), val(s.uid), val(s.uid), val(0))
 		}
-		r.do("mount "+d.at, unix.SYS_MOUNT, r.str(dir), r.str(newRoot+d.at), val(0), val(unix.MS_BIND), val(0))
+		r.do("mount "+d.at, unix.SYS_MOUNT, r.str(dir), r.str(base+d.at), val(0), val(unix.MS_BIND), val(0))
 	}
-	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
-	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
-	r.do("hide disk", unix.SYS_FCHMODAT, cwd, r.str(newRoot+hidden), val(0))
 }
 
 // devices makes a minimal /dev.
@@ -184,8 +212,6 @@ func (r *root) devices() {
 		r.link(target, "/dev/"+name)
 	}
 	r.mkdir("/dev/pts")
-	r.do("mount /dev/pts", unix.SYS_MOUNT, r.str("devpts"), r.str(newRoot+"/dev/pts"), r.str("devpts"),
-		val(unix.MS_NOSUID|unix.MS_NOEXEC), r.str("newinstance,ptmxmode=0666,mode=620"))
 }
 
 // device binds one of the host's device nodes, without nodev: it would not open.

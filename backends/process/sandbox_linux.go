@@ -167,9 +167,19 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 // shared says that there are no namespaces of the sandbox's own: they are the host's or the container's.
 func (s *sandbox) shared() bool { return s.weak || s.boxed }
 
+// plain says that the sandbox shows of the host what all show, and its runtime.
+func (s *sandbox) plain() bool {
+	return !s.shared() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && !covers(s.runtime)
+}
+
 // start has PID 1 furnish the sandbox.
 func (s *sandbox) start(ctx context.Context) (err error) {
-	if s.birth, err = s.backend.nursery.take(ctx, s.shared()); err != nil {
+	if s.plain() {
+		s.birth, err = s.backend.nursery.takeFor(ctx, s.runtime)
+	} else {
+		s.birth, err = s.backend.nursery.take(ctx, s.shared())
+	}
+	if err != nil {
 		return err
 	}
 	s.checkCgroup()
@@ -194,7 +204,7 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	for i := range sockets {
 		files = append(files, &sockets[i])
 	}
-	if err := s.follow(ctx, s.setupPlan(), files...); err != nil {
+	if err := s.follow(ctx, s.setupPlan(), launch.ForInit, files...); err != nil {
 		return err
 	}
 	defer work.Close()

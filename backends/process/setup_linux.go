@@ -36,6 +36,8 @@ func (b *Backend) prepare(g *cgroup) *plan {
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
 	loopbackUp(p)
 	furnish(p)
+	p.pts(newRoot)
+	p.proc(newRoot, "")
 	p.ready()
 	return p
 }
@@ -47,7 +49,11 @@ func (b *Backend) prepare(g *cgroup) *plan {
 // none over mounts, network or other namespaces.
 func (b *Backend) setup(s *sandbox) *plan {
 	p := newPlan()
-	moveIn(p, s)
+	if s.nest != nil {
+		(&root{plan: p}).disk(s, "")
+	} else {
+		moveIn(p, s)
+	}
 	if len(s.sockets) > 0 {
 		secondAddress(p)
 	}

@@ -24,7 +24,9 @@ func serveSandbox() {
 			syscall.RawSyscall(syscall.SYS_READ, signals, uintptr(unsafe.Pointer(&infos)), unsafe.Sizeof(infos))
 			wait()
 		}
-		if polled[0].revents != 0 {
+		if polled[0].revents != 0 && nesting {
+			bear()
+		} else if polled[0].revents != 0 {
 			begin()
 		}
 	}
@@ -62,15 +64,16 @@ func wait() {
 //go:norace
 //go:nocheckptr
 func begin() {
-	files := take()
+	files := take(unsafe.Pointer(&hello), unsafe.Sizeof(hello))
 	if errno := load(slots[SlotPlan]); errno != 0 {
 		fail(0, errno)
 	}
-	if hello[0] == ForInit {
-		follow()
-	} else {
+	if hello[0] == ForProgram {
 		spawn()
+	} else {
+		follow()
 	}
+	nesting = hello[0] == ForNest
 	forget(files)
 }
 
@@ -125,17 +128,17 @@ func remember(pid int32) {
 	}
 }
 
-// take receives a plan's descriptors: the plan itself, and the others into SlotFiles and on.
-// It returns how many of the latter there are, and ends the sandbox when the server is gone.
+// take receives a message and its descriptors: the first, as a rule a plan, into SlotPlan, the others into
+// SlotFiles and on. It returns how many of the latter there are, and ends the sandbox when the server is gone.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func take() uintptr {
-	*(*uintptr)(unsafe.Pointer(&iov.Base)) = uintptr(unsafe.Pointer(&hello))
+func take(into unsafe.Pointer, size uintptr) uintptr {
+	*(*uintptr)(unsafe.Pointer(&iov.Base)) = uintptr(into)
 	*(*uintptr)(unsafe.Pointer(&header.Iov)) = uintptr(unsafe.Pointer(&iov))
 	*(*uintptr)(unsafe.Pointer(&header.Control)) = uintptr(unsafe.Pointer(&cmsg))
-	iov.Len, header.Iovlen, header.Controllen = uint64(len(hello)), 1, uint64(len(cmsg))
+	iov.Len, header.Iovlen, header.Controllen = uint64(size), 1, uint64(len(cmsg))
 	n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, slots[SlotControl], uintptr(unsafe.Pointer(&header)), syscall.MSG_CMSG_CLOEXEC)
 	head := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg))
 	if errno != 0 || n == 0 || header.Controllen < syscall.SizeofCmsghdr+4 || head.Type != syscall.SCM_RIGHTS {

@@ -12,6 +12,9 @@
 // may be large; starting a whole Go program for each sandbox's PID 1 would cost 2 ms; and only the
 // launcher's thread must live as long as the sandboxes, which die with it (PR_SET_PDEATHSIG).
 //
+// A nest is such a PID 1 in which no program ever runs: it has furnished a root folder that many
+// sandboxes share, and forks their PID 1s, as the launcher does. They find the root as it is.
+//
 // The package takes over the process in its init function when it finds that it was started as
 // the launcher, before the packages that the rest of the binary imports are initialised: Go
 // initialises packages in the order of their paths as soon as their imports are, so this one may
@@ -47,7 +50,7 @@ const (
 // MaxFiles is how many descriptors one message may carry.
 const MaxFiles = 32
 
-// Request asks the launcher for a process in new namespaces, which becomes PID 1 of a sandbox and
+// Request asks the launcher, or a nest, for a process in new namespaces, which becomes PID 1 of a sandbox and
 // waits for its plans. Its control socket is attached, and a cgroup v2 folder to be born in if
 // there is one.
 type Request struct {
@@ -58,6 +61,7 @@ type Request struct {
 const (
 	ForInit    = 1 // PID 1 follows it itself
 	ForProgram = 2 // PID 1 forks a process that follows it
+	ForNest    = 3 // PID 1 follows it itself, and is a nest then: what comes after it are Requests
 )
 
 // Header begins a plan. Offsets count from the plan's first byte.
@@ -123,8 +127,8 @@ type Message struct {
 	MaxRSS int64 // KiB, of the largest process, for Exited
 }
 
-// Reply is the launcher's answer: the new process, with a pidfd attached, or why not.
+// Reply is the answer: the new process, with a pidfd attached, or why not.
 type Reply struct {
-	Pid   int32 // as the launcher sees it
+	Pid   int32 // as the launcher or the nest sees it
 	Errno int32
 }

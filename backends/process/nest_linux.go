@@ -1,0 +1,361 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	cg "github.com/opencontainers/cgroups"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+)
+
+// forker makes processes that become PID 1 of a sandbox: the launcher, a nest, or what lives in one.
+//
+// clone has a process forked with flags (CLONE_*), which has control as its end of a socket and is born
+// in a cgroup v2 folder if given. pid is how the server sees it.
+type forker interface {
+	clone(flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error)
+}
+
+// nest is a PID 1 without programs, whose root folder is furnished with what the sandboxes of one
+// interpreter show, and which forks their PID 1s. Those find the root as it is, where the launcher's
+// have to build one from sixty mounts and files each.
+//
+// It has mount and PID namespaces of its own, and where an ordinary user started us a user namespace,
+// in which that user is root. Its sandboxes' PID namespaces lie below its own, so that they can't name
+// it, and end with it. It keeps the rights that furnishing takes, as the launcher's children do until they are set up.
+type nest struct {
+	*birth
+	looks   []look
+	looked  time.Time  // when they were last compared with the host
+	cloning sync.Mutex // one request is on its way at a time
+	mu      sync.Mutex // guards what follows
+	births  int        // of it, not yet removed
+	retired bool       // ends with the last of them
+}
+
+// nests are those of a backend, one for each root that differs.
+type nests struct {
+	backend *Backend
+	mu      sync.Mutex
+	warm    map[string]*nest     // by what they show
+	failed  map[string]time.Time // when one could not be started
+	closed  bool
+}
+
+// covers says whether a sandbox's own file system hides what the runtime has to show.
+func covers(r runtimes.Runtime) bool {
+	return slices.ContainsFunc(slices.Concat(r.Prefixes, slices.Collect(maps.Keys(r.Links))), func(name string) bool {
+		return slices.ContainsFunc(ownFolders, func(dir string) bool { return name == dir || under(name, dir) })
+	})
+}
+
+// shows names the root that a runtime's sandboxes share.
+func shows(r runtimes.Runtime) string {
+	var b strings.Builder
+	for _, prefix := range r.Prefixes {
+		fmt.Fprintf(&b, "%q ", prefix)
+	}
+	for _, at := range slices.Sorted(maps.Keys(r.Links)) {
+		fmt.Fprintf(&b, "%q>%q ", at, r.Links[at])
+	}
+	return b.String()
+}
+
+// of returns the nest for a runtime, and starts it where there is none that lives and shows the host as it is.
+// Who calls it must leave the nest when it is done.
+func (n *nests) of(ctx context.Context, r runtimes.Runtime) (*nest, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, errClosed
+	}
+	name := shows(r)
+	if old := n.warm[name]; old != nil {
+		if old.good() && old.enter() {
+			return old, nil
+		}
+		delete(n.warm, name)
+		old.retire()
+	}
+	const patience = time.Minute
+	if failed, ok := n.failed[name]; ok && time.Since(failed) < patience {
+		return nil, errors.New("no nest could be started a moment ago")
+	}
+	one, err := n.backend.startNest(ctx, r)
+	if err != nil {
+		if ctx.Err() == nil {
+			n.failed[name] = time.Now()
+		}
+		return nil, err
+	}
+	one.enter()
+	n.warm[name] = one
+	return one, nil
+}
+
+// current says whether a birth comes from a nest from which another would come now.
+func (n *nests) current(b *birth) bool {
+	if b.nest == nil {
+		return true
+	}
+	b.nest.mu.Lock()
+	defer b.nest.mu.Unlock()
+	return !b.nest.retired
+}
+
+// drop gives a nest up that does not answer.
+func (n *nests) drop(bad *nest) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.warm, func(_ string, one *nest) bool { return one == bad })
+	bad.retire()
+}
+
+// close ends the nests, and what is left of their sandboxes.
+func (n *nests) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	for _, one := range n.warm {
+		one.remove()
+	}
+	n.warm = nil
+}
+
+// startNest has a launcher fork a PID 1, and that furnish the root.
+func (b *Backend) startNest(ctx context.Context, r runtimes.Runtime) (*nest, error) {
+	if cg.IsCgroup2UnifiedMode() {
+		b.cgroups.find() // see bear
+	}
+	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
+	if !b.root {
+		flags |= unix.CLONE_NEWUSER
+	}
+	one := &nest{birth: &birth{}, looked: time.Now()}
+	p := b.nestPlan(one, r)
+	err := b.launch(ctx, one.birth, flags)
+	if err == nil {
+		err = one.follow(ctx, p, launch.ForNest)
+	}
+	if err != nil {
+		one.remove()
+		return nil, fmt.Errorf("start a nest: %w", err)
+	}
+	return one, nil
+}
+
+// nestPlan furnishes the root and makes it the only one.
+func (b *Backend) nestPlan(one *nest, r runtimes.Runtime) *plan {
+	p := newPlan()
+	p.do("umask", unix.SYS_UMASK, val(0o022))
+	if !b.root {
+		mapUser(p, 0, os.Geteuid(), os.Getegid())
+	}
+	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
+	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
+	root := furnish(p)
+	for _, prefix := range r.Prefixes {
+		root.looks = append(root.looks, lookAt(prefix, os.Lstat), lookAt(prefix, os.Stat))
+		root.bind(prefix, prefix, true)
+	}
+	for at, target := range r.Links {
+		root.link(target, at)
+	}
+	for _, dir := range append([]string{diskAt}, ownFolders...) {
+		root.mkdir(dir)
+	}
+	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+path.Dir(diskAt)), val(0))
+	// The kernel lets a user mount a new /proc only where one is to be seen. The sandboxes' covers this,
+	// which would show those who ever got at it nothing but themselves.
+	p.proc(newRoot, "hidepid=ptraceable")
+	enter(p)
+	p.ready()
+	one.looks = root.looks
+	return p
+}
+
+// unshared are the namespaces that a nest's child makes for itself, while the nest forks the next.
+const unshared = namespaces&^born | unix.CLONE_NEWCGROUP
+
+// born are those that it can only be born in.
+const born = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
+
+// hatchPlan is for what the sandboxes of a nest have in common.
+func hatchPlan(g *cgroup) *plan {
+	p := newPlan()
+	g.join(p)
+	p.do("unshare", unix.SYS_UNSHARE, val(unshared))
+	name := "sandbox"
+	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
+	loopbackUp(p)
+	p.proc("", "")
+	p.pts("")
+	p.ready()
+	return p
+}
+
+// bearIn has the runtime's nest fork a PID 1, or another where that has died while it was idle. Where no nest
+// can be had, the launcher does, from which all that follows is the same but for the time it takes.
+func (b *Backend) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error) {
+	for range 2 {
+		one, err := b.nests.of(ctx, r)
+		if errors.Is(err, errClosed) {
+			return nil, err
+		}
+		if err != nil {
+			break
+		}
+		child, err := b.bearBy(ctx, one)
+		if err == nil {
+			child.nest = one
+			return child, nil
+		}
+		b.nests.drop(one)
+		one.leave()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return b.bear(ctx, b.nursery.flags())
+}
+
+// bearBy has a forker that stands in a furnished root fork a PID 1, and prepares it.
+func (b *Backend) bearBy(ctx context.Context, f forker) (*birth, error) {
+	child := &birth{}
+	err := b.hatch(ctx, f, child)
+	if err != nil {
+		child.remove()
+		return nil, err
+	}
+	return child, nil
+}
+
+func (b *Backend) hatch(ctx context.Context, f forker, child *birth) (err error) {
+	if child.cgroup, err = b.cgroups.make(); err != nil {
+		return err
+	}
+	var theirs *os.File
+	if child.control, theirs, err = socketPair(); err != nil {
+		return err
+	}
+	child.pidfd, child.pid, err = f.clone(born, theirs, child.cgroup.folder())
+	theirs.Close()
+	if err != nil {
+		return err
+	}
+	return child.follow(ctx, hatchPlan(child.cgroup), launch.ForInit)
+}
+
+// clone implements [forker].
+func (n *nest) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
+	n.cloning.Lock()
+	defer n.cloning.Unlock()
+	pidfd, _, err := requestClone(n.control, flags, control, cgroup)
+	if err != nil {
+		return nil, 0, fmt.Errorf("nest: %w", err)
+	}
+	pid, err := pidOf(pidfd)
+	if err != nil {
+		pidfd.Close()
+		return nil, 0, err
+	}
+	return pidfd, pid, nil
+}
+
+// pidOf is the number by which we see the process of a pidfd: the nest tells that in its own PID namespace.
+func pidOf(pidfd *os.File) (int, error) {
+	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
+	if err != nil {
+		return 0, fmt.Errorf("pid of a pidfd: %w", err)
+	}
+	_, rest, _ := bytes.Cut(text, []byte("\nPid:\t"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	pid, err := strconv.Atoi(string(line))
+	if err != nil || pid <= 0 {
+		return 0, fmt.Errorf("pid of a pidfd: %q is none", line)
+	}
+	return pid, nil
+}
+
+// enter counts one more birth of the nest, unless it is to end.
+func (n *nest) enter() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.retired {
+		n.births++
+	}
+	return !n.retired
+}
+
+// leave takes it back.
+func (n *nest) leave() {
+	n.mu.Lock()
+	n.births--
+	last := n.retired && n.births == 0
+	n.mu.Unlock()
+	if last {
+		n.remove()
+	}
+}
+
+// retire ends the nest as soon as nobody lives who came from it.
+func (n *nest) retire() {
+	n.mu.Lock()
+	last := !n.retired && n.births == 0
+	n.retired = true
+	n.mu.Unlock()
+	if last {
+		n.remove()
+	}
+}
+
+// good says whether the nest lives, and shows the host as it is. It looks ten times a second at most.
+func (n *nest) good() bool {
+	const often = 100 * time.Millisecond
+	if !n.alive() {
+		return false
+	}
+	if now := time.Now(); now.Sub(n.looked) > often {
+		n.looked = now
+		return !slices.ContainsFunc(n.looks, look.changed)
+	}
+	return true
+}
+
+// look is how a path of the host looked when it was shown: a copy, or a mount of what stood there, would not
+// follow when another is put in its place.
+type look struct {
+	path string
+	at   func(string) (os.FileInfo, error)
+	info os.FileInfo // nil where there was nothing
+}
+
+func lookAt(path string, at func(string) (os.FileInfo, error)) look {
+	info, err := at(path)
+	if err != nil {
+		info = nil
+	}
+	return look{path, at, info}
+}
+
+// changed says whether something else stands there now. What a folder holds is seen through its mount.
+func (l look) changed() bool {
+	now := lookAt(l.path, l.at).info
+	if now == nil || l.info == nil {
+		return now != l.info
+	}
+	return !os.SameFile(now, l.info) || !now.IsDir() && (now.Size() != l.info.Size() || !now.ModTime().Equal(l.info.ModTime()))
+}

@@ -1,0 +1,182 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+)
+
+// hatched starts a shell's sandbox, and fails where it does not come from a nest.
+func hatched(t *testing.T, b *Backend) *sandbox {
+	t.Helper()
+	one, err := b.Start(t.Context(), backends.Spec{ID: "nest", Language: "shell", Keep: true, Require: backends.ContainmentLayers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { one.Close() })
+	s := one.(*sandbox)
+	if s.nest == nil {
+		_, err := b.nests.of(context.Background(), s.runtime)
+		t.Fatalf("the launcher made it: %v", err)
+	}
+	return s
+}
+
+func say(t *testing.T, s *sandbox, script string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", script}}, backends.Streams{Stdout: &out, Stderr: &errs})
+	if err != nil || r.Ended != backends.EndedOK {
+		t.Fatalf("%q: %+v %v %s", script, r, err, &errs)
+	}
+	return out.String()
+}
+
+// TestNestIsOutOfReach looks from a nest's sandbox for what it shares with the nest and with its sisters.
+func TestNestIsOutOfReach(t *testing.T) {
+	b := newBackend(t, Config{})
+	sister, s := hatched(t, b), hatched(t, b)
+	if sister.nest != s.nest {
+		t.Fatal("two nests for one runtime")
+	}
+	out := say(t, s, `shopt -s nullglob
+cd /proc; echo pids [0-9]*
+grep -c . /proc/net/dev
+cat /proc/net/dev | grep lo: | tr -s ' '
+for dir in / /etc /run /dev; do touch $dir/x 2>/dev/null && echo "$dir can be written"; done
+ls /run/disk 2>/dev/null && echo "the disk is open"
+ls -l /proc/self/fd | sed -n 's/.*-> //p' | grep -v -e '^pipe:' -e '^/proc' -e '^/dev/null'
+exit 0`)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 3 || lines[0] != "pids 1 2" || !strings.HasPrefix(strings.TrimSpace(lines[2]), "lo: 0 0 ") {
+		t.Errorf("got %q, want two processes, a fresh loopback, and nothing that can be written", lines)
+	}
+	for _, name := range []string{"mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
+		ours := namespaceOf(t, s.pid, name)
+		for who, pid := range map[string]int{"its nest": s.nest.pid, "its sister": sister.pid, "us": os.Getpid()} {
+			if namespaceOf(t, pid, name) == ours {
+				t.Errorf("namespace %s is shared with %s", name, who)
+			}
+		}
+	}
+}
+
+func namespaceOf(t *testing.T, pid int, name string) string {
+	t.Helper()
+	if name == "pid" || name == "time" {
+		name += "_for_children" // those of PID 1 itself are the same, and can be read of a process that is not dumpable
+	}
+	link, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/" + name)
+	if err != nil && os.Geteuid() != 0 {
+		t.Skip("only root can look into PID 1")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+// TestNestDies kills a nest: its sandboxes end with it, and the next gets another.
+func TestNestDies(t *testing.T) {
+	b := newBackend(t, Config{Ahead: 1})
+	s := hatched(t, b)
+	s.nest.kill()
+	<-s.gone
+	if got := say(t, hatched(t, b), "echo on"); got != "on\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestNestFollowsTheHost puts another file in the place of one that a nest has copied: sandboxes that live
+// are not touched, and the next show the new one.
+func TestNestFollowsTheHost(t *testing.T) {
+	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
+	if err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.MkdirTemp(home, "TestNest")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	prefix := dir + "/prefix"
+	write := func(content string) {
+		t.Helper()
+		os.RemoveAll(prefix)
+		if err := os.MkdirAll(prefix, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(prefix+"/file", []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old")
+	b := newBackend(t, Config{})
+	shell, err := b.runtime(t.Context(), "shell")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell.Prefixes = []string{prefix}
+	b.found["shell"] = shell
+	before := hatched(t, b)
+	write("new")
+	before.nest.looked = before.nest.looked.Add(-1e9)
+	after := hatched(t, b)
+	if got := say(t, after, "cat "+prefix+"/file"); got != "new" {
+		t.Errorf("the next sandbox shows %q", got)
+	}
+	if got := say(t, before, "echo alive"); got != "alive\n" {
+		t.Errorf("the one before says %q", got)
+	}
+	old := before.nest
+	before.Close()
+	if b.Close(); old.pidfd != nil {
+		t.Error("the old nest lives on")
+	}
+}
+
+// TestNestKinds sees that only a root that differs has a nest of its own.
+func TestNestKinds(t *testing.T) {
+	plain := shows(runtimes.Runtime{Name: "python", Path: "/usr/bin/python3"})
+	for _, c := range []struct {
+		name string
+		r    runtimes.Runtime
+		same bool
+	}{
+		{"another language of the system", runtimes.Runtime{Name: "shell", Path: "/bin/sh"}, true},
+		{"a prefix", runtimes.Runtime{Prefixes: []string{"/opt/x"}}, false},
+		{"a link", runtimes.Runtime{Links: map[string]string{"/opt/x": "/opt/y"}}, false},
+	} {
+		if got := shows(c.r) == plain; got != c.same {
+			t.Errorf("%s: same root: got %v, want %v", c.name, got, c.same)
+		}
+	}
+}
+
+// TestCoveredRuntime has a runtime in the host's /tmp, which the sandbox's own would cover in a nest.
+func TestCoveredRuntime(t *testing.T) {
+	b := newBackend(t, Config{})
+	shell, err := b.runtime(t.Context(), "shell")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell.Prefixes = []string{t.TempDir()}
+	if err := os.WriteFile(shell.Prefixes[0]+"/file", []byte("seen"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.found["shell"] = shell
+	one, err := b.Start(t.Context(), backends.Spec{ID: "covered", Language: "shell"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	if got := say(t, one.(*sandbox), "cat "+shell.Prefixes[0]+"/file"); got != "seen" {
+		t.Errorf("got %q", got)
+	}
+}
