@@ -2,10 +2,14 @@ package process
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,6 +78,73 @@ func benchmarkCold(b *testing.B, language string, args []string) {
 	if wrapped != nil {
 		b.ReportMetric((median(times["sandbox"])-median(times["bare"]))/(median(times["bwrap"])-median(times["bare"])), "added/bwrap-added")
 	}
+}
+
+// BenchmarkSustained runs the same command bare, under bubblewrap and in sandboxes, as many at once as there are CPUs,
+// in turn for a second each. It reports medians of how many ran in a second, and their ratios.
+func BenchmarkSustained(b *testing.B) {
+	for _, c := range []struct {
+		name, language string
+		args           []string
+	}{
+		{"shell", "shell", []string{"bash", "-c", ":"}},
+		{"python", "python", []string{"python", "-I", "-S", "-c", "pass"}},
+		{"node", "node", []string{"node", "-e", "0"}},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkSustained(b, c.language, c.args) })
+	}
+}
+
+func benchmarkSustained(b *testing.B, language string, args []string) {
+	backend := New(Config{StateDir: b.TempDir(), Ahead: runtime.NumCPU()})
+	defer backend.Close()
+	r, err := backend.runtime(context.Background(), language)
+	if err != nil {
+		b.Skip(err)
+	}
+	bare := append([]string{r.Path}, args[1:]...)
+	wrapped := bubblewrap(bare)
+	rates := map[string][]float64{}
+	measure := func(name string, run func() error) {
+		n, err := perSecond(run)
+		if err != nil {
+			b.Fatalf("%s: %v", name, err)
+		}
+		rates[name] = append(rates[name], n)
+	}
+	for b.Loop() {
+		measure("bare", func() error { return command(bare).Run() })
+		measure("sandbox", func() error { return runSandboxed(backend, language, args) })
+		if wrapped != nil {
+			measure("bwrap", func() error { return command(wrapped).Run() })
+		}
+	}
+	middle := func(name string) float64 { slices.Sort(rates[name]); return rates[name][len(rates[name])/2] }
+	for name := range rates {
+		b.ReportMetric(middle(name), name+"/s")
+	}
+	b.ReportMetric(middle("sandbox")/middle("bare"), "sandbox/bare")
+	if wrapped != nil {
+		b.ReportMetric(middle("sandbox")/middle("bwrap"), "sandbox/bwrap")
+	}
+}
+
+// perSecond keeps all CPUs busy with run for a second.
+func perSecond(run func() error) (float64, error) {
+	var n atomic.Int64
+	begun := time.Now()
+	errs := make([]error, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() {
+			for errs[i] == nil && time.Since(begun) < time.Second {
+				errs[i] = run()
+				n.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return float64(n.Load()) / time.Since(begun).Seconds(), errors.Join(errs...)
 }
 
 func runSandboxed(backend *Backend, language string, args []string) error {
