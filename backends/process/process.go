@@ -10,7 +10,11 @@
 // and systemd; x/sys has the kernel's numbers.
 package process
 
-import "github.com/sandboxmcp/sandboxmcp/backends"
+import (
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
 
 // withoutNamespaces are the containment layers of the profile "landlock".
 var withoutNamespaces = []string{backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP}
@@ -36,8 +40,18 @@ type Config struct {
 	// sandbox, once the first sandbox has been asked for. Making them costs more than a millisecond,
 	// which a server spends while nobody waits. Zero keeps none.
 	Ahead int
+	// Pool bounds the sandboxes whose interpreters stand ready for programs that may come.
+	Pool Pool
 	// Inside says that this process is the init of a container, whose engine has made the namespaces,
 	// the root folder and the limits: the profile "hardened" then adds Landlock, the filter of
 	// system calls and limits of each process, and the workspace is the container's own.
 	Inside bool
+}
+
+// Pool bounds what stands ready: sandboxes with all layers in force and an interpreter that waits for
+// its program, each for one program only. The zero value keeps none. How many there are goes by demand.
+type Pool struct {
+	Max    int           // sandboxes, of all kinds together
+	Memory int64         // bytes that they may hold in RAM, shared pages counted by share (PSS); 256 MiB if zero
+	Idle   time.Duration // a kind that nobody has asked for that long is given up; 5 minutes if zero
 }

@@ -25,6 +25,7 @@ type Backend struct {
 	launchers   launchers
 	nursery     nursery
 	nests       nests
+	pool        pool
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // by language
@@ -52,6 +53,7 @@ func New(c Config) *Backend {
 	b.launchers.closed = c.Inside
 	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
 	b.nests = nests{backend: b, warm: map[string]*nest{}, failed: map[string]time.Time{}}
+	b.pool.open(b, c.Pool)
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
 }
@@ -82,7 +84,7 @@ func (b *Backend) Name() string { return "process" }
 func (b *Backend) Promises(profile string) []string { return promises(profile) }
 
 // Pools implements [backends.Backend].
-func (b *Backend) Pools() []backends.Pool { return nil }
+func (b *Backend) Pools() []backends.Pool { return b.pool.list() }
 
 // Close implements [backends.Backend].
 func (b *Backend) Close() error {
@@ -97,6 +99,7 @@ func (b *Backend) Close() error {
 		open = append(open, s)
 	}
 	b.mu.Unlock()
+	b.pool.close()
 	for _, s := range open {
 		s.Close()
 	}

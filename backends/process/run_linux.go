@@ -28,43 +28,70 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		return backends.Result{}, err
 	}
 	defer done()
-	pipes, err := s.connect(streams)
-	if err != nil {
-		return backends.Result{}, err
-	}
-	defer pipes.close()
 	w := s.watch(cmd.Main)
 	defer w.stop()
-	channel, err := connectChannel(streams.Channel, w.poke)
-	if err != nil {
-		return backends.Result{}, err
-	}
-	defer channel.Close()
 	begun := time.Now()
-	p := s.backend.execPlan(s, cmd, pipes.theirs, channel)
-	pid, contained, err := s.begin(ctx, p)
-	pipes.started()
-	channel.Close()
+	one, err := s.launch(ctx, cmd, streams, w)
 	if err != nil {
 		return backends.Result{}, err
 	}
-	if streams.Begun != nil {
-		streams.Begun(contained)
-	}
-	end, failed := s.await(ctx, pid, w, cmd.Main, streams.Interrupt)
+	defer one.pipes.close()
+	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams.Interrupt)
 	switch {
 	case !s.keep:
 		s.kill()
 	case cmd.Main:
 		s.killAll()
 	}
-	pipes.drain(s.keep && !cmd.Main)
+	one.pipes.drain(s.keep && !cmd.Main)
 	if failed != nil {
-		return backends.Result{}, p.explain(*failed)
+		return backends.Result{}, one.plan.explain(*failed)
 	}
 	r := s.outcome(end, w)
-	r.Contained, r.Wall = contained, time.Since(begun)
+	r.Contained, r.Wall = one.contained, time.Since(begun)
+	r.Warm, r.Cold = one.warm, one.cold
 	return r, nil
+}
+
+// launched is a command's process.
+type launched struct {
+	pid       int32 // inside
+	contained backends.Containment
+	pipes     *pipes
+	plan      *plan  // that it followed
+	warm      bool   // it stood ready
+	cold      string // why not
+}
+
+// launch has a command begin, in the process that stands ready for it if there is one.
+func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams backends.Streams, w *watcher) (*launched, error) {
+	one, warm, why := s.launchWarm(ctx, cmd, streams)
+	if one != nil {
+		return one, nil
+	}
+	pipes, err := s.newPipes()
+	if err != nil {
+		return nil, err
+	}
+	pipes.attach(streams)
+	channel, err := connectChannel(streams.Channel, w.poke)
+	if err != nil {
+		pipes.started()
+		pipes.close()
+		return nil, err
+	}
+	defer channel.Close()
+	p := s.backend.execPlan(s, cmd, pipes.theirs, channel)
+	pid, contained, err := s.begin(ctx, p)
+	pipes.started()
+	if err != nil {
+		pipes.close()
+		return nil, err
+	}
+	if streams.Begun != nil {
+		streams.Begun(contained)
+	}
+	return &launched{pid: pid, contained: contained, pipes: pipes, plan: p, warm: warm, cold: why}, nil
 }
 
 // checkCommand refuses what execve can't be given.
@@ -276,29 +303,19 @@ type pipes struct {
 	copies sync.WaitGroup
 }
 
-func (s *sandbox) connect(streams backends.Streams) (*pipes, error) {
+// newPipes makes them. An empty input is a pipe, too: what is kept ready does not know what it will get.
+func (s *sandbox) newPipes() (*pipes, error) {
 	p := &pipes{}
 	var err error
-	if streams.Stdin == nil {
-		p.theirs[0], err = os.Open(os.DevNull)
-	} else if p.theirs[0], p.ours[0], err = os.Pipe(); err == nil {
-		go func(w *os.File) {
-			io.Copy(w, streams.Stdin)
-			w.Close()
-		}(p.ours[0])
-	}
-	for i, to := range []io.Writer{streams.Stdout, streams.Stderr} {
-		if err != nil {
-			break
+	for i := range p.ours {
+		if err == nil && i == 0 {
+			p.theirs[i], p.ours[i], err = os.Pipe()
+		} else if err == nil {
+			p.ours[i], p.theirs[i], err = os.Pipe()
 		}
-		if p.ours[i+1], p.theirs[i+1], err = os.Pipe(); err == nil {
-			p.copy(to, p.ours[i+1])
-		}
-	}
-	for _, f := range p.theirs {
 		// A program may open /dev/stdout again, and the pipe is a file with an owner.
 		if err == nil && s.uid != 0 {
-			err = f.Chown(s.uid, s.uid)
+			err = p.theirs[i].Chown(s.uid, s.uid)
 		}
 	}
 	if err != nil {
@@ -307,6 +324,21 @@ func (s *sandbox) connect(streams backends.Streams) (*pipes, error) {
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
 	return p, nil
+}
+
+// attach connects our ends with the caller's streams.
+func (p *pipes) attach(streams backends.Streams) {
+	if streams.Stdin == nil {
+		p.ours[0].Close()
+	} else {
+		go func(w *os.File) {
+			io.Copy(w, streams.Stdin)
+			w.Close()
+		}(p.ours[0])
+	}
+	for i, to := range []io.Writer{streams.Stdout, streams.Stderr} {
+		p.copy(to, p.ours[i+1])
+	}
 }
 
 // copy moves what the program writes to the caller, and goes on when the caller does not want it.

@@ -38,8 +38,12 @@ type sandbox struct {
 	dir     string         // the workspace, if that is not the host's,
 	tmp     string         // and a folder for temporary files
 	runtime runtimes.Runtime
-	tasks   uint64       // threads that may live at once
-	cpus    *unix.CPUSet // CPUs to keep to, where no cgroup counts
+	recipe  recipe            // that it stood ready by, if it did
+	program *backends.Command // that it stands ready for
+	parked  *parked           // whose process waits
+	cold    string            // why it did not stand ready, of the first command
+	tasks   uint64            // threads that may live at once
+	cpus    *unix.CPUSet      // CPUs to keep to, where no cgroup counts
 
 	*birth
 	files *files
@@ -76,13 +80,17 @@ type report struct {
 
 // Start implements [backends.Backend].
 func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
-	s, err := b.plan(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.start(ctx); err != nil {
-		s.Close()
-		return nil, b.diagnose(s, err)
+	s, why := b.pool.take(spec)
+	if s == nil {
+		var err error
+		if s, err = b.plan(ctx, spec); err != nil {
+			return nil, err
+		}
+		s.cold = why
+		if err := s.start(ctx); err != nil {
+			s.Close()
+			return nil, b.diagnose(s, err)
+		}
 	}
 	b.mu.Lock()
 	finished := b.finished
@@ -322,6 +330,7 @@ func (s *sandbox) Close() error {
 		s.mu.Lock()
 		s.closing = true
 		s.mu.Unlock()
+		s.dismiss()
 		s.kill()
 		if s.files != nil { // and so listen runs, and sees that PID 1 is gone
 			<-s.gone
@@ -344,6 +353,7 @@ func (s *sandbox) Close() error {
 		s.backend.mu.Lock()
 		delete(s.backend.running, s)
 		s.backend.mu.Unlock()
+		s.backend.pool.fill()
 	})
 	return err
 }

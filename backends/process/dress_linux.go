@@ -1,0 +1,122 @@
+package process
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An interpreter that stands ready was executed with room for arguments and variables behind its own:
+// this many more variables, of this many bytes together.
+const (
+	spareVariables = 64
+	spareBytes     = 32 << 10
+)
+
+// spare are the variables that make the room. None is left when the program begins.
+func spare() []string {
+	list := []string{"_0=" + strings.Repeat(" ", spareBytes)}
+	for i := 1; i < spareVariables; i++ {
+		list = append(list, "_"+strconv.Itoa(i)+"=")
+	}
+	return list
+}
+
+var errRoom = errors.New("arguments and environment are too large")
+
+// mm is where a process has what it was executed with: struct prctl_mm_map of linux/prctl.h.
+type mm struct {
+	startCode, endCode, startData, endData, startBrk, brk, startStack uint64
+	argStart, argEnd, envStart, envEnd                                uint64
+	auxv                                                              uint64
+	auxvSize, exe                                                     uint32
+}
+
+// mmOf reads proc_pid_stat(5), whose fields count from one, the name's brackets being around the second.
+func mmOf(pid int) (m mm, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return m, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	for field, to := range map[int]*uint64{
+		26: &m.startCode, 27: &m.endCode, 28: &m.startStack, 45: &m.startData, 46: &m.endData, 47: &m.startBrk,
+		48: &m.argStart, 49: &m.argEnd, 50: &m.envStart, 51: &m.envEnd,
+	} {
+		if field-3 >= len(fields) {
+			return m, errors.New("the kernel does not tell where its arguments are")
+		}
+		if *to, err = strconv.ParseUint(fields[field-3], 10, 64); err != nil || *to == 0 {
+			return m, errors.New("the kernel does not tell where its arguments are")
+		}
+	}
+	m.exe = ^uint32(0) // stays
+	return m, nil
+}
+
+// dress gives a stopped process the arguments and the environment that it would have had from the
+// beginning: on its stack, where libc's environ points, and in the kernel's eyes, so that its cmdline
+// and environ in /proc say so, too. The first arguments must be those that it was executed with.
+func (t *tracee) dress(args, env []string) error {
+	m, err := mmOf(t.pid)
+	if err != nil {
+		return err
+	}
+	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", t.pid), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	old := make([]byte, m.envEnd-m.argStart)
+	if _, err := memory.ReadAt(old, int64(m.argStart)); err != nil {
+		return fmt.Errorf("read its arguments: %w", err)
+	}
+	had := bytes.Count(old[m.envStart-m.argStart:], []byte{0})
+	argc := bytes.Count(old[:m.argEnd-m.argStart], []byte{0})
+	all := make([]byte, len(old))
+	n, end := 0, 0
+	var pointers []byte
+	for i, s := range append(args[:len(args):len(args)], env...) {
+		if n+len(s)+1 > len(all)-int(unsafe.Sizeof(m))-8 {
+			return errRoom
+		}
+		if i >= len(args) {
+			pointers = binary.NativeEndian.AppendUint64(pointers, m.argStart+uint64(n))
+		}
+		copy(all[n:], s)
+		if n += len(s) + 1; i < len(args) {
+			end = n
+		}
+	}
+	if len(env) > had {
+		return errRoom
+	}
+	pointers = append(pointers, make([]byte, 8*(had-len(env)))...)
+	if m.brk, err = t.call(unix.SYS_BRK, 0); err != nil {
+		return fmt.Errorf("brk: %w", err)
+	}
+	m.argEnd, m.envStart, m.envEnd = m.argStart+uint64(end), m.argStart+uint64(end), m.argStart+uint64(n)
+	// The structure itself goes where nothing will be left.
+	at := (m.argStart + uint64(n) + 7) &^ 7
+	copy(all[at-m.argStart:], raw([]mm{m}))
+	if _, err := memory.WriteAt(all, int64(m.argStart)); err != nil {
+		return fmt.Errorf("write its arguments: %w", err)
+	}
+	if _, err := memory.WriteAt(pointers, int64(m.startStack)+8*int64(1+argc+1)); err != nil {
+		return fmt.Errorf("write its environment: %w", err)
+	}
+	if _, err := t.call(unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, at, uint64(unsafe.Sizeof(m))); err != nil {
+		return fmt.Errorf("prctl(PR_SET_MM_MAP): %w", err)
+	}
+	if _, err := memory.WriteAt(make([]byte, unsafe.Sizeof(m)), int64(at)); err != nil {
+		return fmt.Errorf("write its arguments: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,327 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// pool keeps sandboxes ready whose interpreters wait for programs that may come. Each is for one
+// program, and only what a program of the same recipe has asked for is made.
+type pool struct {
+	backend *Backend
+	config  Pool
+	making  sync.WaitGroup
+	enough  context.Context // ends when nothing more is to be made
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	makers  int // sandboxes in the making, of all kinds
+	shelves map[recipe]*shelf
+	tallies map[kind]*backends.Pool // without Ready and Memory, which change by themselves
+	sweep   *time.Timer             // for kinds that nobody asks for any more
+}
+
+// kind is what Pools tells apart.
+type kind struct {
+	language string
+	ram      int64
+}
+
+// shelf is what stands ready of one recipe.
+type shelf struct {
+	ready  []*sandbox // the oldest first
+	want   int        // how many are to stand ready
+	making int
+	made   int       // so far
+	memory int64     // bytes of one, as last measured
+	asked  time.Time // last
+	failed string    // why the last could not be made
+	retry  time.Time // not before, if so
+}
+
+const (
+	poolMemory = 256 << 20       // unless Pool.Memory says otherwise
+	poolIdle   = 5 * time.Minute // and Pool.Idle
+	// guessed is what one is taken to hold before any of its shelf has been measured.
+	guessed = 8 << 20
+	// measured is how many are made between two measurements, which cost as much as a small program.
+	measured = 64
+	// respite is how long a program that runs on puts off that another takes its place: shorter ones are
+	// to have the machine to themselves.
+	respite = 50 * time.Millisecond
+	// again is when something that failed is tried once more.
+	again = time.Minute
+)
+
+// open says what the pool is for. Nothing is made before somebody asks.
+func (p *pool) open(b *Backend, c Pool) {
+	if b.config.Inside {
+		c.Max = 0
+	}
+	c.Memory, c.Idle = cmp.Or(c.Memory, poolMemory), cmp.Or(c.Idle, poolIdle)
+	p.backend, p.config = b, c
+	p.shelves, p.tallies = map[recipe]*shelf{}, map[kind]*backends.Pool{}
+	p.enough, p.stop = context.WithCancel(context.Background())
+}
+
+// take returns a sandbox that stands ready for spec's program; or why there is none, if one was wanted.
+func (p *pool) take(spec backends.Spec) (*sandbox, string) {
+	if p.config.Max <= 0 || spec.Program == nil {
+		return nil, ""
+	}
+	r, why := recipeOf(spec)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ""
+	}
+	var s *sandbox
+	if why == "" {
+		s, why = p.pick(r)
+	}
+	tally := p.tally(spec.Language, spec.Limits.WithDefaults().RAM)
+	if s == nil {
+		tally.Misses++
+		tally.Cold[why]++
+		return nil, why
+	}
+	tally.Hits++
+	s.id, s.program = spec.ID, spec.Program
+	return s, ""
+}
+
+func (p *pool) tally(language string, ram int64) *backends.Pool {
+	k := kind{language, ram}
+	if p.tallies[k] == nil {
+		p.tallies[k] = &backends.Pool{Language: language, RAM: ram, Cold: map[string]int64{}}
+	}
+	return p.tallies[k]
+}
+
+// missed says that what was taken was of no use after all.
+func (p *pool) missed(s *sandbox, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tally := p.tally(s.recipe.language, s.limits.RAM)
+	tally.Hits--
+	tally.Misses++
+	tally.Cold[why]++
+}
+
+// pick takes the oldest of a shelf that is alive.
+func (p *pool) pick(r recipe) (*sandbox, string) {
+	sh := p.shelves[r]
+	if sh == nil {
+		sh = &shelf{want: 1}
+		p.shelves[r] = sh
+	}
+	sh.asked = time.Now()
+	if p.sweep == nil {
+		p.sweep = time.AfterFunc(p.config.Idle/4, p.tidy)
+	}
+	time.AfterFunc(respite, p.fill)
+	for len(sh.ready) > 0 {
+		s := sh.ready[0]
+		sh.ready = sh.ready[1:]
+		if s.parked.leave() {
+			return s, ""
+		}
+		p.discard(s)
+	}
+	// They come faster than they are made, or several at once.
+	sh.want = min(sh.want+1, 2*runtime.NumCPU())
+	return nil, cmp.Or(sh.failed, "none stood ready")
+}
+
+// discard closes, in the background, a sandbox that nobody has.
+func (p *pool) discard(s *sandbox) { p.making.Go(func() { s.Close() }) }
+
+// fill has made what is wanted, kinds asked for last first, and a few at a time.
+func (p *pool) fill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	now := time.Now()
+	for _, r := range p.byAsked() {
+		sh := p.shelves[r]
+		for len(sh.ready)+sh.making < sh.want && p.makers < max(1, runtime.NumCPU()/2) && now.After(sh.retry) && p.room(sh) {
+			sh.making++
+			p.makers++
+			p.making.Go(func() { p.make(r, sh) })
+		}
+	}
+}
+
+// byAsked lists the shelves' recipes, those asked for last first.
+func (p *pool) byAsked() []recipe {
+	return slices.SortedFunc(maps.Keys(p.shelves), func(a, b recipe) int { return p.shelves[b].asked.Compare(p.shelves[a].asked) })
+}
+
+// room says whether one more of a shelf may be made. What was asked for long before has to make room.
+func (p *pool) room(sh *shelf) bool {
+	for {
+		count, bytes := 1, sh.bytes()
+		for _, other := range p.shelves {
+			n := len(other.ready) + other.making
+			count, bytes = count+n, bytes+int64(n)*other.bytes()
+		}
+		if count <= p.config.Max && bytes <= p.config.Memory {
+			return true
+		}
+		oldest := sh
+		for _, other := range p.shelves {
+			if len(other.ready) > 0 && other.asked.Before(oldest.asked) {
+				oldest = other
+			}
+		}
+		if sh.asked.Sub(oldest.asked) < p.config.Idle/8 {
+			return false
+		}
+		p.discard(oldest.ready[0])
+		oldest.ready = oldest.ready[1:]
+		oldest.want = len(oldest.ready)
+	}
+}
+
+func (sh *shelf) bytes() int64 { return cmp.Or(sh.memory, guessed) }
+
+// make makes one and puts it on its shelf.
+func (p *pool) make(r recipe, sh *shelf) {
+	s, err := p.backend.stand(p.enough, r)
+	p.mu.Lock()
+	sh.making--
+	p.makers--
+	sh.made++
+	measure := sh.made%measured == 1
+	p.mu.Unlock()
+	var memory int64
+	if err == nil && measure {
+		memory = s.pss()
+	}
+	p.mu.Lock()
+	sh.failed = ""
+	switch {
+	case err != nil:
+		sh.failed, sh.retry = err.Error(), time.Now().Add(again)
+	case p.closed:
+		defer s.Close()
+	default:
+		sh.ready = append(sh.ready, s)
+		sh.memory = cmp.Or(memory, sh.memory)
+		p.attend(s, sh)
+	}
+	p.mu.Unlock()
+	if err == nil {
+		p.fill()
+	}
+}
+
+// attend discards a sandbox whose interpreter ends while it waits.
+func (p *pool) attend(s *sandbox, sh *shelf) {
+	k := s.parked
+	var exit <-chan launch.Message
+	if k.pid != 0 {
+		exit = s.life(k.pid).exit
+	}
+	k.watching.Add(1)
+	p.making.Go(func() {
+		select {
+		case <-exit:
+		case <-s.gone:
+		case <-k.left:
+			k.watching.Done()
+			return
+		}
+		k.dead = true
+		k.watching.Done()
+		p.mu.Lock()
+		i := slices.Index(sh.ready, s)
+		if i >= 0 {
+			sh.ready = slices.Delete(sh.ready, i, i+1)
+		}
+		p.mu.Unlock()
+		if i >= 0 { // or somebody has it in hand
+			s.Close()
+			p.fill()
+		}
+	})
+}
+
+// tidy gives up what nobody has asked for lately, and a little of what was wanted at the busiest time.
+func (p *pool) tidy() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	for r, sh := range p.shelves {
+		sh.want = max(1, sh.want-1)
+		if time.Since(sh.asked) > p.config.Idle {
+			sh.want = 0
+		}
+		for len(sh.ready) > sh.want {
+			p.discard(sh.ready[0])
+			sh.ready = sh.ready[1:]
+		}
+		if sh.want == 0 && sh.making == 0 {
+			delete(p.shelves, r)
+		}
+	}
+	p.sweep = nil
+	if len(p.shelves) > 0 {
+		p.sweep = time.AfterFunc(p.config.Idle/4, p.tidy)
+	}
+}
+
+// list implements Backend.Pools.
+func (p *pool) list() []backends.Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[kind]backends.Pool{}
+	for k, tally := range p.tallies {
+		one := *tally
+		one.Cold = maps.Clone(one.Cold)
+		all[k] = one
+	}
+	for r, sh := range p.shelves {
+		k := kind{r.language, r.limits.RAM}
+		one := all[k]
+		one.Ready += len(sh.ready)
+		one.Memory += int64(len(sh.ready)) * sh.bytes()
+		all[k] = one
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b backends.Pool) int {
+		return cmp.Or(cmp.Compare(a.Language, b.Language), cmp.Compare(a.RAM, b.RAM))
+	})
+}
+
+// close ends what stands ready, and waits for it.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.sweep != nil {
+		p.sweep.Stop()
+	}
+	var all []*sandbox
+	for _, sh := range p.shelves {
+		all = append(all, sh.ready...)
+		sh.ready = nil
+	}
+	p.mu.Unlock()
+	p.stop()
+	for _, s := range all {
+		s.Close()
+	}
+	p.making.Wait()
+}

@@ -1,0 +1,117 @@
+package process
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// pooled makes a backend that keeps sandboxes ready.
+func pooled(t testing.TB) *Backend {
+	return newBackend(t, Config{Pool: Pool{Max: 8}})
+}
+
+// announced is the Spec of a program in a file.
+func announced(language string, cmd backends.Command) backends.Spec {
+	return backends.Spec{ID: "announced", Language: language, Program: &cmd}
+}
+
+// stock asks for a program of a kind until one stands ready, and takes none.
+func stock(t testing.TB, b *Backend, spec backends.Spec) {
+	t.Helper()
+	r, why := recipeOf(spec)
+	if why != "" {
+		t.Fatalf("nothing can stand ready: %s", why)
+	}
+	b.pool.mu.Lock()
+	sh := b.pool.shelves[r]
+	if sh == nil {
+		sh = &shelf{asked: time.Now()}
+		b.pool.shelves[r] = sh
+	}
+	sh.want = max(sh.want, 1)
+	b.pool.mu.Unlock()
+	b.pool.fill()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		b.pool.mu.Lock()
+		ready, failed := len(sh.ready), sh.failed
+		b.pool.mu.Unlock()
+		switch {
+		case ready > 0:
+			return
+		case failed != "":
+			t.Fatal(failed)
+		case time.Now().After(deadline):
+			t.Fatal("nothing stands ready")
+		}
+	}
+}
+
+// ran is a Result with what was written.
+type ran struct {
+	backends.Result
+	out, err string
+}
+
+func runProgram(t testing.TB, b *Backend, spec backends.Spec, files map[string]string, stdin string) ran {
+	t.Helper()
+	s, err := b.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, text := range files {
+		if err := s.Files().Put(name, 0o644, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	streams := backends.Streams{Stdout: &out, Stderr: &errs}
+	if stdin != "" {
+		streams.Stdin = strings.NewReader(stdin)
+	}
+	r, err := s.Exec(t.Context(), *spec.Program, streams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ran{r, out.String(), errs.String()}
+}
+
+// TestWarm runs programs that find an interpreter ready.
+func TestWarm(t *testing.T) {
+	b := pooled(t)
+	for _, c := range []struct {
+		name, language string
+		cmd            backends.Command
+		text, want     string
+	}{
+		{"python", "python", backends.Command{Args: []string{"python", "main.py", "a", "ü"}, Env: []string{"A=1", "SECRET=x y", "USER=me"}},
+			"import sys, os\nprint(sys.argv, os.environ['A'], os.environ['SECRET'], os.environ['USER'], os.popen('echo $A $SECRET').read())",
+			"['main.py', 'a', 'ü'] 1 x y me 1 x y\n\n"},
+		{"node", "node", backends.Command{Args: []string{"node", "main.js"}, Env: []string{"A=1", "SECRET=x y", "USER=me"}},
+			"console.log(process.argv.slice(1), process.env.A, process.env.SECRET, process.env.USER, require('child_process').execSync('echo $A $SECRET') + '')",
+			"[ '/workspace/main.js' ] 1 x y me 1 x y\n\n"},
+		{"shell", "shell", backends.Command{Args: []string{"bash", "main.sh", "x"}, Env: []string{"A=1"}}, "echo $0 $1 $A", "main.sh x 1\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spec := announced(c.language, c.cmd)
+			stock(t, b, spec)
+			for _, warm := range []bool{true, false} {
+				if !warm { // ask for what can't be
+					spec.Program = &backends.Command{Args: c.cmd.Args, Env: append(c.cmd.Env, "PYTHONHASHSEED=0", "NODE_ENV=test")}
+				}
+				r := runProgram(t, b, spec, map[string]string{c.cmd.Args[1]: c.text}, "")
+				if r.Ended != backends.EndedOK || r.out != c.want || r.err != "" || r.Warm != (warm || c.language == "shell" && r.Warm) {
+					t.Errorf("%+v\nstdout %q\nwant   %q\nstderr %q", r.Result, r.out, c.want, r.err)
+				}
+				if r.Warm == (r.Cold != "") {
+					t.Errorf("warm %v, cold %q", r.Warm, r.Cold)
+				}
+			}
+		})
+	}
+	t.Logf("%+v", b.Pools())
+}

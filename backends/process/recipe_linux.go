@@ -1,0 +1,115 @@
+package process
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// recipe is what a sandbox that stands ready is made by: all of a Spec that can't be changed afterwards.
+type recipe struct {
+	language string
+	require  string // sorted, with spaces between
+	limits   backends.Limits
+	options  string // of the interpreter, with spaces between
+	script   string // the file that it will run, relative to the workspace; "" where it is not started yet
+}
+
+// recipeOf says what would have to stand ready for a program, or why nothing can.
+func recipeOf(spec backends.Spec) (r recipe, why string) {
+	if why = onlyCold(spec); why != "" {
+		return r, why
+	}
+	require := slices.Clone(spec.Require)
+	slices.Sort(require)
+	r = recipe{language: spec.Language, require: strings.Join(slices.Compact(require), " "), limits: spec.Limits.WithDefaults()}
+	args := spec.Program.Args
+	switch {
+	case r.language == "shell":
+		return r, ""
+	case r.language != "python" && r.language != "node":
+		return r, r.language + " is not kept ready"
+	case len(args) == 0 || args[0] != r.language:
+		return r, "another program than " + r.language
+	}
+	args = args[1:]
+	if r.language == "node" && len(args) > 0 && args[0] == sourceMaps {
+		r.options, args = sourceMaps, args[1:]
+	}
+	if len(args) == 0 || !plainName(args[0]) {
+		return r, "the program is not a file of the workspace"
+	}
+	r.script = args[0]
+	switch {
+	case r.language == "node" && path.Ext(r.script) != ".js":
+		return r, "the program's name does not end in .js"
+	case r.language == "node" && len(args) > 1:
+		return r, "node reads its arguments when it starts"
+	}
+	return r, ""
+}
+
+const sourceMaps = "--enable-source-maps"
+
+// onlyCold names what can't be given to a sandbox that stands already.
+func onlyCold(spec backends.Spec) string {
+	for why, is := range map[string]bool{
+		"host folders are shown":      len(spec.Mounts) > 0 || spec.Workspace.Host != "",
+		"it has a way to the network": len(spec.Listen) > 0 || len(spec.Gateway) > 0,
+		"it trusts a certificate":     len(spec.Trust) > 0,
+		"it shows GPUs":               len(spec.GPUs) > 0,
+		"it is a session":             spec.Keep || spec.Program.Main,
+		"the profile has no own root": spec.Profile != "" && spec.Profile != "hardened",
+		"it begins in another folder": spec.Program.Dir != "" && spec.Program.Dir != workspace,
+		"the command can't be run":    checkCommand(*spec.Program) != nil,
+	} {
+		if is {
+			return why
+		}
+	}
+	if spec.Language == "shell" { // which starts when it is asked to
+		return ""
+	}
+	for _, kv := range spec.Program.Env {
+		if name, _, _ := strings.Cut(kv, "="); readAtStart(name) {
+			return name + " is set"
+		}
+	}
+	return ""
+}
+
+// readAtStart says whether an interpreter, or a library that it loads, looks at a variable before it
+// comes to the program.
+func readAtStart(name string) bool {
+	switch name {
+	case "HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "LOCPATH", "LOCALDOMAIN", "RES_OPTIONS", "NLSPATH", "OUTPUT_CHARSET":
+		return true
+	}
+	return slices.ContainsFunc([]string{
+		"PYTHON", "NODE_", "LD_", "LC_", "GCONV_", "GLIBC_", "MALLOC_", "OPENSSL_", "SSL_", "ICU_", "UV_", "V8_", "GETCONF_", "__PYVENV",
+	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// plainName says whether a script's name is that of a file in the workspace itself, and nothing else.
+func plainName(name string) bool {
+	ordinary := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.'
+	}
+	return name != "" && name[0] != '-' && name[0] != '.' && name != "package.json" && len(name) < 100 &&
+		strings.IndexFunc(name, func(r rune) bool { return !ordinary(r) }) < 0
+}
+
+// spec is that of a sandbox which is nobody's yet.
+func (r recipe) spec() backends.Spec {
+	return backends.Spec{ID: "ready", Language: r.language, Require: strings.Fields(r.require), Limits: r.limits}
+}
+
+// args are those that the interpreter is started with.
+func (r recipe) args() []string {
+	return append(append([]string{r.language}, strings.Fields(r.options)...), r.script)
+}
+
+func (r recipe) String() string { return fmt.Sprintf("%s %s %s", r.language, r.options, r.script) }

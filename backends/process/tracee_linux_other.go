@@ -1,0 +1,15 @@
+//go:build linux && !amd64
+
+package process
+
+import "errors"
+
+// tracee is not written for this architecture: programs go cold.
+type tracee struct{ pid int }
+
+func seize(int, uint64) (*tracee, error) {
+	return nil, errors.New("this processor architecture is not known")
+}
+
+func (*tracee) call(uint64, ...uint64) (uint64, error) { return 0, errors.ErrUnsupported }
+func (*tracee) release() error                         { return errors.ErrUnsupported }
