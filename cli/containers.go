@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
@@ -55,11 +56,11 @@ type warmed interface {
 
 func backendOf(name string, cfg config.Config, why purpose) warmed {
 	if name == "process" {
-		ahead := 0
-		if why.serve {
-			ahead = cfg.MaxConcurrent
+		c := process.Config{StateDir: cfg.StateDir, Delegate: why.delegate}
+		if why.serve { // one run has nobody to keep anything ready for
+			c.Ahead, c.Pool = cfg.MaxConcurrent, poolOf(cfg.Pool)
 		}
-		return process.New(process.Config{StateDir: cfg.StateDir, Delegate: why.delegate, Ahead: ahead})
+		return process.New(c)
 	}
 	c := container.Config{
 		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.progress,
@@ -72,6 +73,13 @@ func backendOf(name string, cfg config.Config, why purpose) warmed {
 		c.Ahead = cfg.Containers.Ahead
 	}
 	return equipped{container.New(engineOf(name, cfg), c), cfg.Containers.GPUs}
+}
+
+func poolOf(c config.Pool) process.Pool {
+	if !c.Enabled {
+		return process.Pool{}
+	}
+	return process.Pool{Max: c.Max, Memory: c.MemoryMB << 20, Idle: time.Duration(c.IdleSeconds) * time.Second}
 }
 
 func labelsOf(c config.Containers) map[string]string {

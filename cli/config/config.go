@@ -32,6 +32,7 @@ type Config struct {
 	Packages  Packages
 	Validate  Validate
 	Keep      Keep
+	Pool      Pool
 
 	Images     Images
 	Containers Containers
@@ -106,6 +107,17 @@ type Keep struct {
 	Hours int
 }
 
+// Pool bounds what a server keeps ready for programs that may come. It has no say in how they are contained.
+type Pool struct {
+	Enabled     bool
+	Max         int   // sandboxes that wait at once; default: twice MaxConcurrent, and no more than mostParked
+	MemoryMB    int64 // MB, of all that wait together
+	IdleSeconds int   // after which those of a kind end that nobody has asked for
+}
+
+// mostParked bounds the default: more than these are of no use to a burst, since refilling takes the same cores.
+const mostParked = 64
+
 // defaults returns the settings of a machine with this many cores on which nothing is configured,
 // but for the paths.
 func defaults(cores int) Config {
@@ -135,6 +147,7 @@ func defaults(cores int) Config {
 		Packages:  Packages{MaxMB: 2048},
 		Validate:  Validate{Reject: "never"},
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
+		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},
 		Images: Images{
 			Python: "docker.io/library/python:3.12-slim",
 			Node:   "docker.io/library/node:22-slim",

@@ -150,8 +150,8 @@ func (d *document) section(key string, n *yaml.Node) {
 			d.unknown(full, k)
 		case known:
 			d.setting(s, v)
-		case full == "audit" && v.Kind == yaml.ScalarNode && v.Tag != "!!null":
-			d.setting(d.settings["audit.enabled"], v)
+		case d.isSwitch(full) && v.Kind == yaml.ScalarNode && v.Tag != "!!null": // "pool: off"
+			d.setting(d.settings[full+".enabled"], v)
 		case full == "profiles":
 			d.profiles(v)
 		case d.isSection(full):
@@ -171,6 +171,12 @@ func (d *document) isSection(key string) bool {
 	return false
 }
 
+// isSwitch says whether a section can be one word, on or off.
+func (d *document) isSwitch(key string) bool {
+	_, ok := d.settings[key+".enabled"]
+	return ok
+}
+
 func (d *document) setting(s setting, n *yaml.Node) {
 	v, err := scalars(n)
 	if err != nil {
@@ -183,7 +189,7 @@ func (d *document) setting(s setting, n *yaml.Node) {
 // unknown reports a key that isn't ours, with the key that was probably meant: one at this place,
 // or one with such a name elsewhere.
 func (d *document) unknown(full string, k *yaml.Node) {
-	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "validate", "keep", "images", "containers", "redact", "events"}
+	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "validate", "keep", "images", "containers", "redact", "events", "pool"}
 	byLeaf := map[string]string{}
 	for _, s := range settings() {
 		known = append(known, s.key)

@@ -45,6 +45,7 @@ func Load(o Options) (Config, error) {
 	l.flags(o.Flags)
 	l.places()
 	l.lower()
+	l.pool()
 	if len(l.errs) == 0 { // else they would be told twice
 		l.consistent()
 	}
@@ -139,6 +140,13 @@ func (l *loader) lower() {
 	if strings.HasPrefix(from, "environment ") && l.c.From(limit) == "default" && l.c.Limits.RAMMB > l.c.Caps.RAMMB {
 		l.c.Limits.RAMMB = l.c.Caps.RAMMB
 		l.c.origins[limit] = from
+	}
+}
+
+// pool makes the pool as large as the server, where nobody says otherwise.
+func (l *loader) pool() {
+	if l.c.From("pool.max") == Default {
+		l.c.Pool.Max = min(2*l.c.MaxConcurrent, mostParked)
 	}
 }
 

@@ -56,17 +56,21 @@ func settings() []setting {
 		count("egress.connections", "", 1, 100_000, func(c *Config) *int { return &c.Egress.Connections }),
 		count("artifacts.max_count", "", 1, 1_000_000, func(c *Config) *int { return &c.Artifacts.MaxCount }),
 		count("artifacts.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Artifacts.MaxMB }),
-		yesNo("artifacts.withhold", func(c *Config) *bool { return &c.Artifacts.Withhold }),
+		yesNo("artifacts.withhold", "", func(c *Config) *bool { return &c.Artifacts.Withhold }),
 		count("sessions.per_namespace", "", 1, 100_000, func(c *Config) *int { return &c.Sessions.PerNamespace }),
 		count("sessions.total", "", 1, 100_000, func(c *Config) *int { return &c.Sessions.Total }),
 		count("sessions.idle_seconds", "", 1, 30*24*60*60, func(c *Config) *int { return &c.Sessions.IdleSeconds }),
 		count("sessions.lifetime_seconds", "", 1, 30*24*60*60, func(c *Config) *int { return &c.Sessions.LifetimeSeconds }),
-		yesNo("packages.scripts", func(c *Config) *bool { return &c.Packages.Scripts }),
+		yesNo("packages.scripts", "", func(c *Config) *bool { return &c.Packages.Scripts }),
 		count("packages.max_mb", "", 1, 1<<20, func(c *Config) *int64 { return &c.Packages.MaxMB }),
 		word("validate.reject_dangerous", "", []string{"never", "low", "medium", "high"}, func(c *Config) *string { return &c.Validate.Reject }),
 		list("validate.rules_off", func(c *Config) *[]string { return &c.Validate.RulesOff }),
 		count("keep.max_mb", "", 1, 16<<20, func(c *Config) *int64 { return &c.Keep.MaxMB }),
 		count("keep.hours", "", 1, 24*365, func(c *Config) *int { return &c.Keep.Hours }),
+		yesNo("pool.enabled", "POOL", func(c *Config) *bool { return &c.Pool.Enabled }),
+		count("pool.max", "", 1, 1000, func(c *Config) *int { return &c.Pool.Max }),
+		count("pool.memory_mb", "", 1, 1<<20, func(c *Config) *int64 { return &c.Pool.MemoryMB }),
+		count("pool.idle_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Pool.IdleSeconds }),
 	)
 	return append(all, containerSettings()...)
 }
@@ -110,8 +114,8 @@ func bound(key, env string, of func(*Config) limit) setting {
 	}, func(c *Config) string { return decimal(of(c).get()) }}
 }
 
-func yesNo(key string, of func(*Config) *bool) setting {
-	return setting{key, "", func(c *Config, v value) error {
+func yesNo(key, env string, of func(*Config) *bool) setting {
+	return setting{key, env, func(c *Config, v value) error {
 		b, err := v.truth()
 		if err == nil {
 			*of(c) = b

@@ -11,7 +11,7 @@ func didYouMean(word string, known []string) string {
 }
 
 // nearest returns the known word that word was probably meant to be, or "": one that differs in a
-// third of its letters at most, or else one that contains word, or is contained in it.
+// third of its letters at most, or else one that contains word, or the longest that it contains.
 func nearest(word string, known []string) string {
 	const longest = 64
 	if len(word) > longest {
@@ -28,11 +28,14 @@ func nearest(word string, known []string) string {
 		return best
 	}
 	for _, k := range known {
-		if strings.Contains(k, word) || len(k) >= 3 && strings.Contains(word, k) {
+		if strings.Contains(k, word) {
 			return k
 		}
+		if len(k) >= 3 && len(k) > len(best) && strings.Contains(word, k) {
+			best = k
+		}
 	}
-	return ""
+	return best
 }
 
 // distance counts the letters to insert, remove, replace or swap with a neighbour on the way from
