@@ -81,6 +81,9 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 		return s, err
 	}
 	defer remove()
+	env := q.env(file, slices.Concat(s.view.Env, q.outlet.Env()))
+	s.command = backends.Command{Args: q.argv(file), Env: slices.Concat(env, q.outlet.Git(q.Env))}
+	spec.Program = &s.command // nothing else will run in it
 	if s.box, err = q.backend.Start(ctx, spec); err != nil {
 		return s, err
 	}
@@ -90,7 +93,6 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	if s.inputs, err = r.place(ctx, s); err != nil {
 		return s, err
 	}
-	s.command = backends.Command{Args: q.argv(file), Env: slices.Concat(q.env(file, slices.Concat(s.view.Env, q.outlet.Env())), q.outlet.Git(q.Env))}
 	if q.Workspace.Write {
 		s.tree, err = look(ctx, q.Workspace.Host)
 	}

@@ -34,11 +34,15 @@ type double struct {
 	execs   atomic.Int32
 	starts  atomic.Int32
 	spec    backends.Spec
+	command backends.Command // the last that was executed
 	onStart func(*box)
+	pools   []backends.Pool
+	warm    bool // what results say
+	cold    string
 }
 
 func (d *double) Name() string                                                     { return "double" }
-func (d *double) Pools() []backends.Pool                                           { return nil }
+func (d *double) Pools() []backends.Pool                                           { return d.pools }
 func (d *double) Promises(string) []string                                         { return backends.ContainmentLayers }
 func (d *double) Close() error                                                     { return nil }
 func (d *double) Probe(context.Context, backends.Spec) (p backends.Probe, _ error) { return p, nil }
@@ -85,7 +89,8 @@ func (b *box) Exec(ctx context.Context, c backends.Command, s backends.Streams) 
 	b.execs.Add(1)
 	b.running.Add(1)
 	defer b.running.Add(-1)
-	out := backends.Result{Ended: backends.EndedOK, Contained: b.contained()}
+	b.command = c
+	out := backends.Result{Ended: backends.EndedOK, Contained: b.contained(), Warm: b.warm, Cold: b.cold}
 	args := slices.Clone(c.Args)
 	for i, a := range args {
 		if code, ok := b.mounted[a]; ok {

@@ -32,7 +32,7 @@ func (r *run) redact(e ended) ended {
 // scrub takes the secrets out of what is text in the result, other than the streams.
 func (r *run) scrub() {
 	res := &r.res
-	for _, s := range []*string{&res.Name, &res.ArtifactsWhy, &res.ArtifactsFailed} {
+	for _, s := range []*string{&res.Name, &res.ArtifactsWhy, &res.ArtifactsFailed, &res.Cold} {
 		*s = r.clean(*s)
 	}
 	for _, list := range [][]string{res.Hints, res.Warnings, res.Hit} {

@@ -191,6 +191,9 @@ func (r *run) outcome(inputs map[string]string) facts {
 		"queue_us":  res.Timings.Queue,
 		"artifacts": len(res.Artifacts),
 	}
+	if res.Warm { // what such programs share with each other is for who reads the log to know
+		f["warm"] = true
+	}
 	f.add("signal", res.Signal, len(res.Signal))
 	f.add("limit", res.Limit, len(res.Limit))
 	f.add("hit", res.Hit, len(res.Hit))

@@ -48,9 +48,11 @@ type Result struct {
 	Egress     []Decision `json:"egress"`
 	Layers     []Layer    `json:"layers"`
 	Timings    Timings    `json:"timings"`
-	WallMS     float64    `json:"wall_ms"`     // of the program alone
-	CPUMS      float64    `json:"cpu_ms"`      // user and system, of all of its processes
-	PeakMemory int64      `json:"peak_memory"` // bytes
+	WallMS     float64    `json:"wall_ms"`        // of the program alone
+	CPUMS      float64    `json:"cpu_ms"`         // user and system, of all of its processes
+	PeakMemory int64      `json:"peak_memory"`    // bytes
+	Warm       bool       `json:"warm,omitempty"` // what ran it stood ready; never of a session's code
+	Cold       string     `json:"cold,omitempty"` // why not, where things are kept ready: "PYTHONPATH is read when Python starts"
 
 	// Receipt is a DSSE envelope that says all this, signed; see signer.Receipt.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
@@ -132,6 +134,7 @@ func (r *Result) addOutcome(out backends.Result) {
 	r.Ended, r.ExitCode, r.Signal = out.Ended, out.ExitCode, out.Signal
 	r.Limit, r.Hit = out.Limit, out.Hit
 	r.WallMS, r.CPUMS, r.PeakMemory = milliseconds(out.Wall), milliseconds(out.CPU), out.PeakMemory
+	r.Warm, r.Cold = out.Warm, out.Cold
 	for _, l := range out.Contained.Layers {
 		r.Layers = append(r.Layers, Layer(l))
 	}

@@ -19,6 +19,8 @@ type Stats struct {
 	P50 float64 `json:"p50_ms"`
 	P90 float64 `json:"p90_ms"`
 	P99 float64 `json:"p99_ms"`
+	// Pools are what is kept ready for programs that may come: one for each backend and language.
+	Pools []Pool `json:"pools,omitempty"`
 }
 
 // tally counts runs.
@@ -78,5 +80,6 @@ func (p *Pipeline) Stats() Stats {
 			s.Jobs++
 		}
 	}
+	s.Pools = p.pools()
 	return s
 }

@@ -1,0 +1,55 @@
+package pipeline
+
+import (
+	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Pool is what one backend keeps ready for programs of one language.
+type Pool struct {
+	Backend  string           `json:"backend"`
+	Language string           `json:"language"`
+	Ready    int              `json:"ready"`          // sandboxes that wait, each for one program
+	Memory   int64            `json:"memory"`         // bytes that these hold in RAM, shared pages counted by share
+	Hits     int64            `json:"hits"`           // programs that found one
+	Misses   int64            `json:"misses"`         // programs that did not
+	Cold     map[string]int64 `json:"cold,omitempty"` // of the misses: how often for which reason
+}
+
+// HitRate is the part of the programs that found a sandbox ready, 0 where none has come.
+func (p Pool) HitRate() float64 {
+	if p.Hits+p.Misses == 0 {
+		return 0
+	}
+	return float64(p.Hits) / float64(p.Hits+p.Misses)
+}
+
+// pools asks all backends, and adds up what they set apart by limits: callers choose those, so that there
+// may be many.
+func (p *Pipeline) pools() (all []Pool) {
+	for _, b := range p.cfg.Backends {
+		for _, one := range b.Pools() {
+			i := slices.IndexFunc(all, func(has Pool) bool { return has.Backend == b.Name() && has.Language == one.Language })
+			if i < 0 {
+				i = len(all)
+				all = append(all, Pool{Backend: b.Name(), Language: one.Language})
+			}
+			all[i].add(one)
+		}
+	}
+	return all
+}
+
+func (p *Pool) add(one backends.Pool) {
+	p.Ready += one.Ready
+	p.Memory += one.Memory
+	p.Hits += one.Hits
+	p.Misses += one.Misses
+	for reason, n := range one.Cold {
+		if p.Cold == nil {
+			p.Cold = map[string]int64{}
+		}
+		p.Cold[reason] += n
+	}
+}
