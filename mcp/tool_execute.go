@@ -79,6 +79,8 @@ type outcome struct {
 	CPUMS        float64          `json:"cpu_ms" about:"Milliseconds of CPU time, of all its processes."`
 	TotalMS      float64          `json:"total_ms" about:"Milliseconds from request to result."`
 	QueueMS      float64          `json:"queue_ms" about:"Milliseconds that it waited for its turn."`
+	Warm         bool             `json:"warm,omitempty" about:"True if a sandbox stood ready for it, outside of sessions."`
+	Cold         string           `json:"cold,omitempty" about:"Why none did, where sandboxes are kept ready."`
 	PeakMemory   int64            `json:"peak_memory_bytes" about:"The most memory that it had at once."`
 	Receipt      string           `json:"receipt_sha256,omitempty" about:"The SHA-256 of its signed receipt, which get_artifacts returns as receipt.intoto.json."`
 	Hints        []string         `json:"hints,omitempty" about:"What to do differently."`

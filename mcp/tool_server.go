@@ -18,7 +18,7 @@ const (
 		`those of one backend, or those of the default one and the languages of all others.`
 	aboutLimits = `Sets limits: with session_id those of a session, else what later runs of a namespace get that ask for nothing else. ` +
 		`Never above the operator's caps. Returns what is now in force.`
-	aboutStats = `Shows the server's figures: runs, queue, sessions, times.`
+	aboutStats = `Shows the server's figures: runs, queue, sessions, times, and how many runs found a sandbox ready.`
 )
 
 func runtimesIn() form { return form{backendField()} }
@@ -195,6 +195,7 @@ type statsFacts struct {
 	P50      float64          `json:"p50_ms" about:"Half of the last runs took no more milliseconds than this."`
 	P90      float64          `json:"p90_ms" about:"Nine of ten of the last runs took no more milliseconds than this."`
 	P99      float64          `json:"p99_ms" about:"99 of 100 of the last runs took no more milliseconds than this."`
+	Pools    []poolFacts      `json:"pools,omitempty" about:"Sandboxes that are kept ready, each for one run to come."`
 }
 
 func (s *Server) sandboxStats(_ context.Context, c *call) (*answer, error) {
@@ -207,8 +208,8 @@ func (s *Server) sandboxStats(_ context.Context, c *call) (*answer, error) {
 		s.countOnly(&n, namespace)
 	}
 	f := statsOf(n)
-	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms",
-		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, count(n.Jobs, "run"), tallied(n.Runs), tallied(n.Sessions), n.P50, n.P90, n.P99)
+	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms%s",
+		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, count(n.Jobs, "run"), tallied(n.Runs), tallied(n.Sessions), n.P50, n.P90, n.P99, poolLines(n.Pools))
 	return &answer{text: text, facts: f}, nil
 }
 
@@ -229,7 +230,7 @@ func (s *Server) countOnly(n *pipeline.Stats, namespace string) {
 
 func statsOf(n pipeline.Stats) *statsFacts {
 	return &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,
-		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99}
+		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99, Pools: poolsOf(n.Pools)}
 }
 
 // tallied lists what there is how many of.

@@ -1,0 +1,40 @@
+package mcp
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+type poolFacts struct {
+	Backend  string           `json:"backend" about:"What contains the runs."`
+	Language string           `json:"language" about:"Their language."`
+	Ready    int              `json:"ready" about:"Sandboxes that wait."`
+	Memory   int64            `json:"memory_bytes" about:"Bytes of RAM that these hold."`
+	Hits     int64            `json:"hits" about:"Runs that found one."`
+	Misses   int64            `json:"misses" about:"Runs that did not, and took longer to start."`
+	HitRate  float64          `json:"hit_rate" about:"Hits as a part of all, from 0 to 1."`
+	Cold     map[string]int64 `json:"cold,omitempty" about:"How many missed for which reason."`
+}
+
+func poolsOf(all []pipeline.Pool) (list []poolFacts) {
+	for _, p := range all {
+		list = append(list, poolFacts{p.Backend, p.Language, p.Ready, p.Memory, p.Hits, p.Misses, math.Round(p.HitRate()*1000) / 1000, p.Cold})
+	}
+	return list
+}
+
+// poolLines are a line for each pool, with a line end before it.
+func poolLines(all []pipeline.Pool) string {
+	var b strings.Builder
+	for _, p := range all {
+		fmt.Fprintf(&b, "\npool of %s (%s): %d ready in %s; %d of %d runs found one (%.0f %%)",
+			p.Language, p.Backend, p.Ready, size(p.Memory), p.Hits, p.Hits+p.Misses, 100*p.HitRate())
+		if len(p.Cold) > 0 {
+			fmt.Fprintf(&b, "; others did not: %s", tallied(p.Cold))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,28 @@
+package mcp
+
+import (
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+func TestPoolLines(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		all  []pipeline.Pool
+		want string
+	}{
+		{"none", nil, ""},
+		{"unused", []pipeline.Pool{{Backend: "process", Language: "shell"}},
+			"\npool of shell (process): 0 ready in 0 bytes; 0 of 0 runs found one (0 %)"},
+		{"two", []pipeline.Pool{
+			{Backend: "process", Language: "python", Ready: 3, Memory: 7_200_000, Hits: 97, Misses: 3, Cold: map[string]int64{"PYTHONPATH is set": 1, "none was ready": 2}},
+			{Backend: "process", Language: "node", Ready: 1, Memory: 6_000_000, Hits: 1},
+		}, "\npool of python (process): 3 ready in 7.2 MB; 97 of 100 runs found one (97 %); others did not: PYTHONPATH is set 1, none was ready 2" +
+			"\npool of node (process): 1 ready in 6.0 MB; 1 of 1 runs found one (100 %)"},
+	} {
+		if got := poolLines(tt.all); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
