@@ -1,8 +1,11 @@
 package mcp
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -16,14 +19,30 @@ type poolFacts struct {
 	Hits     int64            `json:"hits" about:"Runs that found one."`
 	Misses   int64            `json:"misses" about:"Runs that did not, and took longer to start."`
 	HitRate  float64          `json:"hit_rate" about:"Hits as a part of all, from 0 to 1."`
-	Cold     map[string]int64 `json:"cold,omitempty" about:"How many missed for which reason."`
+	Cold     map[string]int64 `json:"cold,omitempty" about:"How many missed for which reason: the most frequent ones."`
 }
 
 func poolsOf(all []pipeline.Pool) (list []poolFacts) {
 	for _, p := range all {
-		list = append(list, poolFacts{p.Backend, p.Language, p.Ready, p.Memory, p.Hits, p.Misses, math.Round(p.HitRate()*1000) / 1000, p.Cold})
+		list = append(list, poolFacts{p.Backend, p.Language, p.Ready, p.Memory, p.Hits, p.Misses, math.Round(p.HitRate()*1000) / 1000, frequent(p.Cold)})
 	}
 	return list
+}
+
+// maxReasons bounds what is told of why runs started cold. Callers name some of the variables in these.
+const maxReasons = 5
+
+// frequent are the most frequent reasons, on a line each.
+func frequent(cold map[string]int64) map[string]int64 {
+	names := slices.SortedFunc(maps.Keys(cold), func(a, b string) int { return cmp.Or(cmp.Compare(cold[b], cold[a]), cmp.Compare(a, b)) })
+	var few map[string]int64
+	for _, name := range names[:min(len(names), maxReasons)] {
+		if few == nil {
+			few = map[string]int64{}
+		}
+		few[clip(oneLine(name), 200)] += cold[name]
+	}
+	return few
 }
 
 // poolLines are a line for each pool, with a line end before it.
@@ -33,7 +52,7 @@ func poolLines(all []pipeline.Pool) string {
 		fmt.Fprintf(&b, "\npool of %s (%s): %d ready in %s; %d of %d runs found one (%.0f %%)",
 			p.Language, p.Backend, p.Ready, size(p.Memory), p.Hits, p.Hits+p.Misses, 100*p.HitRate())
 		if len(p.Cold) > 0 {
-			fmt.Fprintf(&b, "; others did not: %s", tallied(p.Cold))
+			fmt.Fprintf(&b, "; others did not: %s", tallied(frequent(p.Cold)))
 		}
 	}
 	return b.String()

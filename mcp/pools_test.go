@@ -20,6 +20,9 @@ func TestPoolLines(t *testing.T) {
 			{Backend: "process", Language: "node", Ready: 1, Memory: 6_000_000, Hits: 1},
 		}, "\npool of python (process): 3 ready in 7.2 MB; 97 of 100 runs found one (97 %); others did not: PYTHONPATH is set 1, none was ready 2" +
 			"\npool of node (process): 1 ready in 6.0 MB; 1 of 1 runs found one (100 %)"},
+		{"many reasons", []pipeline.Pool{{Backend: "process", Language: "python", Misses: 27, Cold: map[string]int64{
+			"a": 2, "b": 3, "c": 4, "d": 5, "PYTHON\x1b[2J\nX is set": 6, "f": 7, "g": 1}}},
+			"\npool of python (process): 0 ready in 0 bytes; 0 of 27 runs found one (0 %); others did not: PYTHON\\u001b[2J X is set 6, b 3, c 4, d 5, f 7"},
 	} {
 		if got := poolLines(tt.all); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)

@@ -33,7 +33,7 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 		StdoutBytes: int64(len(res.Stdout)) + res.StdoutCut, StderrBytes: int64(len(res.Stderr)) + res.StderrCut,
 		StdoutLost: res.StdoutCut, StderrLost: res.StderrCut, StateLost: res.StateLost,
 		WallMS: res.WallMS, CPUMS: res.CPUMS, TotalMS: float64(res.Timings.Total) / 1000, QueueMS: float64(res.Timings.Queue) / 1000,
-		Warm: res.Warm, Cold: forTools(res.Cold), PeakMemory: res.PeakMemory, Layers: res.LayersInForce(),
+		Warm: res.Warm, Cold: clip(oneLine(res.Cold), 200), PeakMemory: res.PeakMemory, Layers: res.LayersInForce(),
 	}}
 	f := &all.outcome
 	if len(res.Receipt) > 0 {
