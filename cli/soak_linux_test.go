@@ -21,8 +21,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("SANDBOXMCP_TEST_ROLE") == "soak" {
+	switch os.Getenv("SANDBOXMCP_TEST_ROLE") {
+	case "soak":
 		soak()
+	case "serve":
+		os.Exit(serveMeasured())
 	}
 	os.Exit(m.Run())
 }
@@ -59,13 +62,7 @@ func soak() {
 // may be left on the host, and the log must be sound and hold every run whose result was handed
 // out. SANDBOXMCP_TEST_SOAK says how many runs; 400 without it.
 func TestSoak(t *testing.T) {
-	wanted := 400
-	if s := os.Getenv("SANDBOXMCP_TEST_SOAK"); s != "" {
-		var err error
-		if wanted, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
+	wanted := soakRuns(t)
 	state := t.TempDir()
 	before := mounts(t)
 	var done []string
@@ -111,6 +108,18 @@ func TestSoak(t *testing.T) {
 			t.Errorf("run %s was handed out and has no row", id)
 		}
 	}
+}
+
+func soakRuns(t *testing.T) int {
+	t.Helper()
+	wanted := 400
+	if s := os.Getenv("SANDBOXMCP_TEST_SOAK"); s != "" {
+		var err error
+		if wanted, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return wanted
 }
 
 // serveUntilKilled returns the runs that one server handed out before it was killed.

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// footprint is how much of what a server and all of its processes have, by name.
+type footprint map[string]int64
+
+func (f footprint) String() string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(f)) {
+		if n := f[what]; n > 1<<20 {
+			parts = append(parts, fmt.Sprintf("%s %.1f MiB", what, float64(n)/(1<<20)))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s %d", what, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// counts are what does not change in a server that does nothing.
+func (f footprint) counts() footprint {
+	same := maps.Clone(f)
+	maps.DeleteFunc(same, func(what string, _ int64) bool { return slack[what] > 0 })
+	return same
+}
+
+func (f footprint) within(before footprint) bool {
+	for what, n := range f {
+		if n > before[what]+slack[what] {
+			return false
+		}
+	}
+	return true
+}
+
+// kinds are those of namespaces, as /proc calls them.
+var kinds = []string{"cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"}
+
+// footprint measures. Processes that end meanwhile are left out.
+func (s *measured) footprint(t *testing.T) footprint {
+	t.Helper()
+	if _, err := s.ask.Write([]byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	f := footprint{"cgroups": s.cgroups(), "files": s.files(t)}
+	if err := s.answers.Decode(&f); err != nil {
+		t.Fatal(err)
+	}
+	namespaces, mounted := map[string]bool{}, map[string]bool{}
+	for _, pid := range descendants() {
+		proc := "/proc/" + strconv.Itoa(pid)
+		tasks, _ := os.ReadDir(proc + "/task")
+		f["processes"]++
+		f["threads"] += int64(len(tasks))
+		f["resident"] += resident(proc)
+		for _, link := range links(proc + "/fd") {
+			f["descriptors"]++
+			if kind, _, ok := strings.Cut(link, ":["); ok && slices.Contains(kinds, kind) {
+				namespaces[link] = true // held open, perhaps without a process
+			}
+		}
+		for _, link := range links(proc + "/ns") {
+			namespaces[link] = true
+			if strings.HasPrefix(link, "mnt:") && !mounted[link] {
+				mounted[link] = true
+				f["mounts"] += s.mounts(proc)
+			}
+		}
+	}
+	for link := range namespaces {
+		kind, _, _ := strings.Cut(link, ":")
+		f["namespaces "+kind]++
+	}
+	return f
+}
+
+// descendants are all processes below this one, which must be a subreaper: those of a killed parent are its
+// children, then. It reaps them when they end.
+func descendants() (all []int) {
+	below := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[1-9]*/stat")
+	for _, name := range stats {
+		text, _ := os.ReadFile(name)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		end := strings.LastIndexByte(string(text), ')')
+		if end < 0 {
+			continue
+		}
+		fields := strings.Fields(string(text[end+1:]))
+		parent, _ := strconv.Atoi(fields[1])
+		below[parent] = append(below[parent], pid)
+	}
+	for next := below[os.Getpid()]; len(next) > 0; next = next[1:] {
+		all = append(all, next[0])
+		next = append(next, below[next[0]]...)
+	}
+	return all
+}
+
+// links are where the links in a folder of /proc lead.
+func links(dir string) (all []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if link, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
+			all = append(all, link)
+		}
+	}
+	return all
+}
+
+// mounts counts what is mounted where a process is. Where we are, others mount things, too: there it counts
+// those in the server's own folders.
+func (s *measured) mounts(proc string) (n int64) {
+	ours, _ := os.Readlink("/proc/self/ns/mnt")
+	theirs, _ := os.Readlink(proc + "/ns/mnt")
+	text, _ := os.ReadFile(proc + "/mountinfo")
+	for line := range strings.Lines(string(text)) {
+		if ours != theirs || strings.Contains(line, s.home) {
+			n++
+		}
+	}
+	return n
+}
+
+// resident is a process's RAM in bytes.
+func resident(proc string) int64 {
+	text, _ := os.ReadFile(proc + "/statm")
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// cgroups counts the server's, which are named after it.
+func (s *measured) cgroups() (n int64) {
+	own := fmt.Sprintf("sandboxmcp.%d.", s.cmd.Process.Pid)
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(path, own) {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+// files counts what lies in the server's folders, but for what it keeps of runs, which is bounded by size.
+func (s *measured) files(t *testing.T) (n int64) {
+	t.Helper()
+	err := filepath.WalkDir(s.home, func(path string, d fs.DirEntry, err error) error {
+		if path == filepath.Join(s.home, "sandboxmcp", "runs") {
+			return fs.SkipDir
+		}
+		n++
+		return nil // what was removed meanwhile is no error
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// processes are the command lines of all.
+func (s *measured) processes() (all []string) {
+	for _, pid := range descendants() {
+		if pid != s.cmd.Process.Pid {
+			var status unix.WaitStatus
+			_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // if its parent is gone, it is ours to bury
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil {
+			all = append(all, fmt.Sprintf("%d %s", pid, strings.ReplaceAll(string(text), "\x00", " ")))
+		}
+	}
+	return all
+}
+
+func (s *measured) descriptors() []string {
+	all := links(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+	slices.Sort(all)
+	return all
+}
