@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // footprint is how much of what a server and all of its processes have, by name.
@@ -86,29 +84,6 @@ func (s *measured) footprint(t *testing.T) footprint {
 	return f
 }
 
-// descendants are all processes below this one, which must be a subreaper: those of a killed parent are its
-// children, then. It reaps them when they end.
-func descendants() (all []int) {
-	below := map[int][]int{}
-	stats, _ := filepath.Glob("/proc/[1-9]*/stat")
-	for _, name := range stats {
-		text, _ := os.ReadFile(name)
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		end := strings.LastIndexByte(string(text), ')')
-		if end < 0 {
-			continue
-		}
-		fields := strings.Fields(string(text[end+1:]))
-		parent, _ := strconv.Atoi(fields[1])
-		below[parent] = append(below[parent], pid)
-	}
-	for next := below[os.Getpid()]; len(next) > 0; next = next[1:] {
-		all = append(all, next[0])
-		next = append(next, below[next[0]]...)
-	}
-	return all
-}
-
 // links are where the links in a folder of /proc lead.
 func links(dir string) (all []string) {
 	entries, _ := os.ReadDir(dir)
@@ -171,21 +146,6 @@ func (s *measured) files(t *testing.T) (n int64) {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// processes are the command lines of all.
-func (s *measured) processes() (all []string) {
-	for _, pid := range descendants() {
-		if pid != s.cmd.Process.Pid {
-			var status unix.WaitStatus
-			_, _ = unix.Wait4(pid, &status, unix.WNOHANG, nil) // if its parent is gone, it is ours to bury
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil {
-			all = append(all, fmt.Sprintf("%d %s", pid, strings.ReplaceAll(string(text), "\x00", " ")))
-		}
-	}
-	return all
 }
 
 func (s *measured) descriptors() []string {

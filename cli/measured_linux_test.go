@@ -106,11 +106,12 @@ func (s *measured) stop(t *testing.T) {
 	if err := s.cmd.Wait(); err != nil {
 		t.Errorf("the server ended with %v:\n%s", err, s.said())
 	}
-	for end := time.Now().Add(10 * time.Second); len(s.processes()) > 0; time.Sleep(10 * time.Millisecond) {
+	end := time.Now().Add(10 * time.Second)
+	for left := orphans(); len(left) > 0 && !t.Failed(); left = orphans() {
 		if time.Now().After(end) {
-			t.Errorf("the server has ended, and processes are left: %q", s.processes())
-			return
+			t.Errorf("the server has ended, and processes are left: %q", left)
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	if n := s.cgroups(); n > 0 {
 		t.Errorf("the server has ended, and %d cgroups are left", n)
@@ -202,12 +203,14 @@ type answered struct {
 	Text, Ended, Stdout string
 	Warm                bool
 	Cold                string
-	Pools               []struct {
-		Language     string
-		Ready        int
-		Hits, Misses int64
-		Cold         map[string]int64
-	}
+	Pools               []pooled
+}
+
+type pooled struct {
+	Language     string
+	Ready        int
+	Hits, Misses int64
+	Cold         map[string]int64
 }
 
 // call calls a tool.
@@ -229,7 +232,7 @@ func (s *measured) call(tool string, arguments map[string]any) (answered, error)
 	return *got.StructuredContent, nil
 }
 
-func (s *measured) pools(t *testing.T) any {
+func (s *measured) pools(t *testing.T) []pooled {
 	t.Helper()
 	got, err := s.call("sandbox_stats", nil)
 	if err != nil {

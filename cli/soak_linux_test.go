@@ -30,23 +30,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// soak is a server that runs programs, 16 at a time, and tells on stdout which results it has
-// handed out, until it is killed.
+// soak is a server that runs programs, 16 at a time, with others that stand ready, and tells on stdout
+// which results it has handed out, until it is killed.
 func soak() {
 	cfg, err := config.Load(config.Options{Env: os.Environ(), Flags: map[string]string{"max_concurrent": "16"}})
 	if err != nil {
 		panic(err)
 	}
-	parts, err := wire(context.Background(), cfg, purpose{})
+	parts, err := wire(context.Background(), cfg, purpose{serve: true})
 	if err != nil {
 		panic(err)
 	}
-	for range 16 {
+	programs := []pipeline.Request{
+		{Language: "shell", Name: "soak.sh", Code: []byte("echo $RANDOM >file; sleep 0.01 & echo out")},
+		{Language: "python", Name: "soak.py", Code: []byte("import os, time\nif os.fork() == 0: time.sleep(0.01)\nprint('out')")},
+	}
+	for i := range 16 {
 		go func() {
 			for {
-				r, err := parts.pipeline.Do(context.Background(), pipeline.Request{
-					Language: "shell", Name: "soak.sh", Code: []byte("echo $RANDOM >file; sleep 0.01 & echo out"),
-				})
+				r, err := parts.pipeline.Do(context.Background(), programs[i%2])
 				if err != nil || r.Ended != "ok" {
 					fmt.Println("failed", r.ID, r.Ended, err)
 					continue
@@ -63,6 +65,7 @@ func soak() {
 // out. SANDBOXMCP_TEST_SOAK says how many runs; 400 without it.
 func TestSoak(t *testing.T) {
 	wanted := soakRuns(t)
+	inherit(t)
 	state := t.TempDir()
 	before := mounts(t)
 	var done []string
@@ -75,7 +78,7 @@ func TestSoak(t *testing.T) {
 	}
 	t.Logf("%d runs by %d servers, each killed", len(done), servers)
 	deadline := time.Now().Add(10 * time.Second)
-	for left := launched(); len(left) > 0; left = launched() {
+	for left := orphans(); len(left) > 0; left = orphans() {
 		if time.Now().After(deadline) {
 			t.Fatalf("processes left: %v", left)
 		}
@@ -153,21 +156,6 @@ func serveUntilKilled(t *testing.T, state string, after time.Duration) []string 
 	kill.Do(func() { cmd.Process.Kill() })
 	cmd.Wait()
 	return done
-}
-
-// launched lists the processes that were forked by launchers of this test's servers and outlived
-// them: their argument zero is still the launcher's, or they run the soak's script.
-func launched() []string {
-	var left []string
-	names, _ := filepath.Glob("/proc/[1-9]*/cmdline")
-	for _, name := range names {
-		text, _ := os.ReadFile(name)
-		args := strings.Split(string(text), "\x00")
-		if slices.Contains(args, "soak.sh") || len(args) > 1 && args[0] == "sleep" && args[1] == "0.01" {
-			left = append(left, name+" "+strings.Join(args, " "))
-		}
-	}
-	return left
 }
 
 // mounts lists where something is mounted in this process's namespace.

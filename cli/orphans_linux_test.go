@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// inherit makes this process the parent of all whose own is gone, if one of ours has started them: what a
+// server leaves behind can't get lost among the host's processes.
+func inherit(t *testing.T) {
+	t.Helper()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
+}
+
+// orphans are the command lines of all below this process, which has no child of its own any more: it buries
+// those that are dead.
+func orphans() []string {
+	for {
+		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err != nil || pid <= 0 {
+			return commands(descendants())
+		}
+	}
+}
+
+// descendants are the processes below this one.
+func descendants() (all []int) {
+	below := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[1-9]*/stat")
+	for _, name := range stats {
+		text, _ := os.ReadFile(name)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		end := strings.LastIndexByte(string(text), ')')
+		if end < 0 {
+			continue
+		}
+		fields := strings.Fields(string(text[end+1:]))
+		parent, _ := strconv.Atoi(fields[1])
+		below[parent] = append(below[parent], pid)
+	}
+	for next := below[os.Getpid()]; len(next) > 0; next = next[1:] {
+		all = append(all, next[0])
+		next = append(next, below[next[0]]...)
+	}
+	return all
+}
+
+// commands are the command lines of processes, as far as they run still.
+func commands(pids []int) (all []string) {
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil {
+			all = append(all, fmt.Sprintf("%d %s", pid, strings.ReplaceAll(string(text), "\x00", " ")))
+		}
+	}
+	return all
+}
