@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/cli/early"
+	"github.com/sandboxmcp/sandboxmcp/cli/ahead"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // Main runs one command line, args[0] being the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	early.Over()
+	defer ahead.Close()
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
 	app := p.app()
 	typed, err := parse(app, args)

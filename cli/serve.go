@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/early"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -36,6 +37,7 @@ Example: sandboxmcp serve --namespace my-agent`,
 }
 
 func (p *program) serve(c *cli.Context) error {
+	early.Over() // what is kept ready for hours must not hold garbage, too
 	if err := noWords(c); err != nil {
 		return err
 	}
