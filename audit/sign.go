@@ -19,6 +19,7 @@ type signer struct {
 	tree   tree      // as far as it is known
 	nodes  []node    // of tree, which are not stored yet
 	rows   int       // appended through this Log since the last try
+	primed bool      // the first checkpoint was prepared, or could not be
 	due    bool      // rows were appended that are not signed yet
 	since  time.Time // when that began
 	err    error     // of the last try
@@ -70,6 +71,22 @@ func (s *signer) checkpointOnce(ctx context.Context, l *Log) ([]byte, error) {
 		return nil, err
 	}
 	return note, s.store(ctx, l, c, note)
+}
+
+// prime does, while nobody waits for it, what the first checkpoint would begin with. What goes wrong is left to that
+// one, which tries again.
+func (s *signer) prime(l *Log) {
+	if s.primed || !s.due || s.err != nil {
+		return
+	}
+	s.primed = true
+	ctx := context.Background()
+	if err := s.connect(ctx, l); err != nil {
+		return
+	}
+	if head, err := lastSeq(ctx, s.conn); err == nil && head > 0 {
+		_, _ = s.catchUp(ctx, l, head)
+	}
 }
 
 // connect gets the connection. What a checkpoint covers is on the disk already, and one that is lost

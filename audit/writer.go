@@ -43,6 +43,9 @@ func (l *Log) write() {
 				return
 			}
 			quiet.Reset(s.count(l, l.commit(&w, r)))
+			if len(l.queue) == 0 {
+				s.prime(l)
+			}
 		case r := <-l.asks:
 			if r.state.CompareAndSwap(waiting, taken) {
 				r.note, r.err = s.try(l)
