@@ -134,6 +134,7 @@ func (r *run) enterSession(ctx context.Context, s started) (started, error) {
 		}
 	}
 	s.inputs = p.sums
+	s.before = s.box.Usage() // here, where the run's start is being written meanwhile
 	return s, nil
 }
 
@@ -148,7 +149,6 @@ const (
 func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (backends.Result, error) {
 	shown := 0
 	s.claim.Note(s.Env)
-	before := s.box.Usage()
 	out, err := s.claim.Run(ctx, kernel.Cell{
 		Code: string(s.code.Source), Env: s.cellEnv(), Timeout: s.limits.Wall,
 		Stdout: stdout, Stderr: stderr,
@@ -183,9 +183,20 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 	} else if why := s.claim.Lost(); why != "" {
 		r.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
 	}
-	after := s.box.Usage()
-	res.Wall, res.CPU, res.PeakMemory = out.Wall, max(0, after.CPU-before.CPU), after.Memory
+	res.Wall = out.Wall
+	r.measureCell(s)
 	return res, nil
+}
+
+// measureCell looks up what the cell has used while its artifacts are collected and its receipt is
+// signed, which take about as long.
+func (r *run) measureCell(s started) {
+	used := make(chan backends.Usage, 1)
+	go func() { used <- s.box.Usage() }()
+	r.measure = func() {
+		after := <-used
+		r.res.CPUMS, r.res.PeakMemory = milliseconds(max(0, after.CPU-s.before.CPU)), after.Memory
+	}
 }
 
 // cellEnv are the variables that the cell brings, which stay in its session.

@@ -21,6 +21,7 @@ type started struct {
 	inputs  map[string]string // SHA-256 by name, of the files that we put into the workspace
 	tree    *tree             // the host workspace before the program, if there is a writable one
 	view    packages.View     // the namespace's packages, as they are shown
+	before  backends.Usage    // of a session's sandbox, before the cell
 }
 
 // Close ends the sandbox, if there is one and it is not a session's, and what stands beside it. It may

@@ -45,7 +45,6 @@ func newCollector(o Options) (*collector, error) {
 	}
 	c := &collector{
 		o:      o,
-		buf:    make([]byte, 64<<10),
 		left:   o.MaxBytes,
 		inputs: o.MaxBytes,
 		seen:   map[string]bool{},
@@ -200,7 +199,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	if c.folder == nil || s.err != nil {
 		return "", nil
 	}
-	err = c.folder.save(f.Name, savedMode(f.Mode), until(ctx, from), c.buf)
+	err = c.folder.save(f.Name, savedMode(f.Mode), until(ctx, from), c.buffer())
 	if b := (*blocked)(nil); errors.As(err, &b) {
 		return b.why, nil
 	}
@@ -233,7 +232,15 @@ func (c *collector) search(s *scan) (withheld string, err error) {
 
 func (c *collector) drain(r io.Reader) {
 	// Without the wrapper io.Discard would bring its own, smaller buffer.
-	_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, c.buf)
+	_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, c.buffer())
+}
+
+// buffer returns what files are copied through, made for the first one: most runs leave none.
+func (c *collector) buffer() []byte {
+	if c.buf == nil {
+		c.buf = make([]byte, 64<<10)
+	}
+	return c.buf
 }
 
 // savedMode is what Collect promises about permission bits.

@@ -16,7 +16,11 @@ func (g *cgroup) number(controller, v1, v2 string) int64 {
 
 // field reads one line "key number" of a file of the cgroup.
 func (g *cgroup) field(controller, v1, v2, key string) int64 {
-	for line := range strings.Lines(g.read(controller, v1, v2)) {
+	return fieldOf(g.read(controller, v1, v2), key)
+}
+
+func fieldOf(text, key string) int64 {
+	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, key+" "); ok {
 			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 			return n
@@ -49,7 +53,8 @@ func (g *cgroup) anonymous() int64 {
 	if g.v2() {
 		private = "anon"
 	}
-	return g.field("memory", "memory.stat", "memory.stat", private) + g.field("memory", "memory.stat", "memory.stat", "shmem")
+	stat := g.read("memory", "memory.stat", "memory.stat") // once: the kernel adds it up each time that it is read
+	return fieldOf(stat, private) + fieldOf(stat, "shmem")
 }
 
 // cpu is the time that all processes together have used, where the cgroup counts it.

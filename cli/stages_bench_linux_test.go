@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// BenchmarkDo is one request through all stages, wired as for a server, and reports the median of each.
+func BenchmarkDo(b *testing.B) {
+	for _, language := range []string{"python", "node", "shell"} {
+		code := []byte(map[string]string{"python": "1+1", "node": "1+1", "shell": ":"}[language])
+		b.Run("cell/"+language, func(b *testing.B) {
+			p := wired(b)
+			s, err := p.OpenSession(b.Context(), pipeline.NewSession{Language: language})
+			if err != nil {
+				b.Fatal(err)
+			}
+			stages(b, p, pipeline.Request{Session: s.ID, Code: code})
+		})
+		b.Run("run/"+language, func(b *testing.B) {
+			stages(b, wired(b), pipeline.Request{Language: language, Code: code})
+		})
+	}
+}
+
+// wired are the parts of a server that keeps its state in folders of the benchmark.
+func wired(b *testing.B) *pipeline.Pipeline {
+	b.Setenv("XDG_STATE_HOME", b.TempDir())
+	b.Setenv("XDG_CONFIG_HOME", b.TempDir())
+	cfg, err := config.Load(config.Options{Env: os.Environ()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	parts, err := wire(b.Context(), cfg, purpose{serve: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { parts.Close() })
+	return parts.pipeline
+}
+
+func stages(b *testing.B, p *pipeline.Pipeline, q pipeline.Request) {
+	took := map[string][]int64{}
+	for b.Loop() {
+		res, err := p.Do(b.Context(), q)
+		if err != nil || res.Ended != "ok" {
+			b.Fatalf("%+v %v", res, err)
+		}
+		t := res.Timings
+		for stage, us := range map[string]int64{"validate": t.Validate, "queue": t.Queue, "vault": t.Vault, "egress": t.Egress,
+			"start": t.Start, "exec": t.Exec, "sign": t.Sign, "audit": t.Audit, "total": t.Total, "wall": int64(res.WallMS * 1000)} {
+			took[stage] = append(took[stage], us)
+		}
+	}
+	for stage, all := range took {
+		slices.Sort(all)
+		b.ReportMetric(float64(all[len(all)/2]), "µs-"+stage)
+	}
+}
