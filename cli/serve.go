@@ -61,6 +61,7 @@ func (p *program) serve(c *cli.Context) error {
 		return err
 	}
 	defer parts.sealing(ctx, cfg.Audit.SealAfterDays, log)()
+	defer resting(ctx)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.
 	if door, err := parts.answer(cfg, log); err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
