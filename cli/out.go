@@ -22,7 +22,7 @@ func (p *program) writeOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return fail("--out needs the name of a new file", "%v", err)
+		return fail("give the name of a new file", "%v", err)
 	}
 	w := bufio.NewWriterSize(file, 1<<16)
 	err = f(w)

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/bench"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// How often each way is run that is measured one run at a time.
+const (
+	quickRuns = 15
+	fullRuns  = 100
+	mostRuns  = 100_000
+)
+
+func (p *program) benchCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "bench",
+		Usage:     "measure what isolation costs on this machine, beside what else is installed",
+		UsageText: "sandboxmcp bench [--quick] [--json] [--svg FILE] [--language NAME ...] [--runs N]",
+		Description: `Runs a small program bare, under bubblewrap, runsc, Docker and Podman where they are installed and have an
+image (none is fetched), and in sandboxes of its own, all in turn: read the ratios to the bare command,
+not the milliseconds. The server that is measured has the default settings and a state folder of its
+own, so that nothing is left in yours. It takes two to three minutes, --quick about half of one; the
+machine should have nothing else to do.
+
+Example: sandboxmcp bench --quick --svg bench.svg`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "quick", Usage: fmt.Sprintf("take less time: %d runs of each instead of %d, and shorter load", quickRuns, fullRuns)},
+			&cli.IntFlag{Name: "runs", Usage: "run each `N` times when one runs at a time", DefaultText: fmt.Sprint(fullRuns)},
+			&cli.StringSliceFlag{Name: "language", Usage: "measure only `NAME`: " + strings.Join(bench.Languages(), ", ") + " (may be given more than once)"},
+			&cli.StringFlag{Name: "svg", Usage: "draw it, too, into the new file `FILE`"},
+			jsonFlag(),
+		},
+		Action: p.bench,
+	}
+}
+
+func (p *program) bench(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	what, err := p.benchConfig(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := interruptible(c.Context)
+	defer cancel(nil)
+	drawn := c.String("svg")
+	if drawn == "" {
+		r, err := p.measure(ctx, what)
+		if err != nil {
+			return err
+		}
+		return p.printBench(c, r)
+	}
+	var r bench.Report
+	err = p.writeOutAs(drawn, 0o644, func(w io.Writer) (err error) { // what can't be written shows at once
+		if r, err = p.measure(ctx, what); err != nil {
+			return err
+		}
+		return r.SVG(w)
+	})
+	if err != nil {
+		return err
+	}
+	return p.printBench(c, r)
+}
+
+func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
+	const hint = "sandboxmcp bench --help"
+	cfg, err := load(c)
+	if err != nil {
+		return bench.Config{}, err
+	}
+	runs := fullRuns
+	if c.Bool("quick") {
+		runs = quickRuns
+	}
+	if c.IsSet("runs") {
+		runs = c.Int("runs")
+	}
+	if runs < 1 || runs > mostRuns {
+		return bench.Config{}, usage(hint, "--runs is 1 to %d, not %d", mostRuns, runs)
+	}
+	var wanted []string
+	for _, name := range bench.Languages() {
+		if slices.Contains(c.StringSlice("language"), name) || !c.IsSet("language") {
+			wanted = append(wanted, name)
+		}
+	}
+	for _, name := range c.StringSlice("language") {
+		if !slices.Contains(wanted, name) {
+			return bench.Config{}, usage(hint, "--language is one of %s, not %q", strings.Join(bench.Languages(), ", "), name)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return bench.Config{}, fmt.Errorf("find this program to start it once more: %w", err)
+	}
+	return bench.Config{
+		Program: self, Version: version().Version, Environ: vault.WithoutSecrets(os.Environ()), Images: imagesOf(cfg),
+		Languages: wanted, Runs: runs, Quick: c.Bool("quick"), Progress: p.benchProgress(),
+	}, nil
+}
+
+func imagesOf(cfg config.Config) map[string]string {
+	images := map[string]string{}
+	for _, language := range bench.Languages() {
+		images[language] = cfg.Images.Of(language)
+	}
+	return images
+}
+
+// benchProgress tells a person who waits what is done, on one line; nobody else.
+func (p *program) benchProgress() func(string) {
+	if !isTerminal(p.stderr) {
+		return nil
+	}
+	return func(text string) {
+		if text != "" {
+			text = cut(text, max(width(p.stderr)-1, 40))
+		}
+		fmt.Fprintf(p.stderr, "\r\x1b[K%s", text)
+	}
+}
+
+func (p *program) measure(ctx context.Context, what bench.Config) (bench.Report, error) {
+	r, err := bench.Run(ctx, what)
+	if what.Progress != nil {
+		what.Progress("")
+	}
+	var signal interruption
+	if errors.As(err, &signal) {
+		err = &failure{code: exitSignalled + int(signal.Signal), text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
+	}
+	return r, err
+}
+
+// printBench prints a report, in which other programs have their say.
+func (p *program) printBench(c *cli.Context, r bench.Report) error {
+	if c.Bool("json") {
+		return writeJSON(p.stdout, r)
+	}
+	var b strings.Builder
+	if err := r.Table(&b); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(p.stdout, visible(strings.TrimSuffix(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

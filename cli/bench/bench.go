@@ -1,0 +1,156 @@
+// Package bench measures what isolation costs on this machine: the same small programs bare, under whatever else
+// isolates programs here, and in our own sandboxes, seen from outside as a client or a shell sees them.
+//
+// All are run in turn, in an order that changes from round to round, so that a machine whose speed drifts is the same
+// for all of them. What counts are the ratios to the bare command of the same report: absolute figures are this
+// machine's, at this hour.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Config is what is measured, and how thoroughly.
+type Config struct {
+	Program string            // path of sandboxmcp, which is started as a server and as a command
+	Version string            // of it, for the report
+	Environ []string          // of the caller, for the programs that need a home or an engine's address
+	Images  map[string]string // of containers, by language; one that an engine does not have is left out, never fetched
+
+	Languages []string // of those that [Languages] returns; nil is all
+	Runs      int      // of each way; what takes long has a fifth of them
+	Quick     bool     // shorter stretches under load
+
+	Progress func(text string) // told what is done just now; nil is nobody
+}
+
+// Languages returns those that can be measured.
+func Languages() []string { return []string{"python", "node", "shell"} }
+
+// Run measures. What this machine lacks, and what breaks, is part of the report; an error means that there is none,
+// because ctx ended or there is no room for temporary files. When it returns, all processes that it
+// started have ended and its files are gone.
+func Run(ctx context.Context, c Config) (r Report, err error) {
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	if c.Languages == nil {
+		c.Languages = Languages()
+	}
+	b := &bench{Config: c, report: Report{Began: time.Now().UTC().Truncate(time.Second), Quick: c.Quick, Latency: []Latency{}, Load: []Load{}, Memory: []Memory{}, LeftOut: []LeftOut{}}}
+	if b.dir, err = os.MkdirTemp("", "sandboxmcp-bench-"); err != nil {
+		return Report{}, fmt.Errorf("make a folder for the state of what is measured: %w", err)
+	}
+	defer os.RemoveAll(b.dir)
+	defer b.close()
+	begun := time.Now()
+	b.prepare(ctx)
+	b.warmUp(ctx)
+	b.rounds(ctx)
+	b.loads(ctx)
+	b.memory(ctx)
+	if ctx.Err() != nil {
+		return Report{}, context.Cause(ctx)
+	}
+	b.report.Seconds = round(time.Since(begun).Seconds())
+	b.report.compare()
+	return b.report, nil
+}
+
+// bench is one measurement.
+type bench struct {
+	Config
+	dir     string // for all that the measured programs keep
+	report  Report
+	ways    []*way
+	servers []*server
+	engines []*engine
+}
+
+func (b *bench) close() {
+	for _, s := range b.servers {
+		s.close()
+	}
+	for _, e := range b.engines {
+		e.close()
+	}
+}
+
+// prepare finds out what there is to measure, and starts what must stand ready.
+func (b *bench) prepare(ctx context.Context) {
+	b.Progress("looking at what there is")
+	b.report.Machine = machine(ctx)
+	b.report.Machine.Versions["sandboxmcp"] = b.Version
+	script := map[string]string{}
+	var found []*program
+	for _, language := range b.Languages {
+		p, err := find(ctx, language)
+		if err == nil {
+			script[language] = filepath.Join(b.dir, "main"+p.suffix)
+			err = os.WriteFile(script[language], []byte(p.code+"\n"), 0o644)
+		}
+		if err != nil {
+			b.leaveOut(language, err)
+			continue
+		}
+		b.report.Machine.Versions[language] = p.version
+		found = append(found, p)
+	}
+	b.bareAndBubblewrap(ctx, found)
+	b.ours(ctx, found, script)
+	b.gvisor(ctx, found)
+	for _, name := range []string{"docker", "podman"} {
+		b.containers(ctx, name, found)
+	}
+}
+
+func (b *bench) leaveOut(what string, why error) {
+	b.report.LeftOut = append(b.report.LeftOut, LeftOut{What: what, Why: oneLine(why.Error())})
+}
+
+// settle is how long nothing runs after each turn, and between runs that are to find what is kept ready: what a run left to
+// be done behind its result, such as taking its sandbox down or making the next one ready, is not to slow down another.
+const settle = 50 * time.Millisecond
+
+// warmUp runs all ways a few times without looking at the time: interpreters are read from disk, servers see
+// what they are asked for.
+func (b *bench) warmUp(ctx context.Context) {
+	for i := range 3 {
+		for _, w := range b.ways {
+			if i > 0 && w.seldom {
+				continue
+			}
+			b.Progress(fmt.Sprintf("%s: trying %s", w.language, w.name))
+			w.try(ctx)
+			pause(ctx, settle)
+		}
+	}
+}
+
+// series is how many runs of one way follow each other in its turn. What takes long has one.
+const series = 5
+
+func (b *bench) rounds(ctx context.Context) {
+	taken := make([][]time.Duration, len(b.ways))
+	for done := 0; done < b.Runs; done += series {
+		b.Progress(fmt.Sprintf("one at a time: %d of %d runs of each", done, b.Runs))
+		for _, i := range rand.Perm(len(b.ways)) {
+			taken[i] = append(taken[i], b.ways[i].turn(ctx, min(series, b.Runs-done))...)
+		}
+	}
+	for i, w := range b.ways {
+		b.report.Latency = append(b.report.Latency, Latency{Language: w.language, Way: w.name, What: w.what, Spread: spread(taken[i]), Error: w.why()})
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

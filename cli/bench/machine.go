@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"os/user"
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+// machine says where it was measured.
+func machine(ctx context.Context) Machine {
+	m := Machine{Cores: runtime.NumCPU(), CPU: field("/proc/cpuinfo", "model name", ":"), System: runtime.GOOS + "/" + runtime.GOARCH, Versions: map[string]string{}}
+	if m.CPU == "" {
+		m.CPU = "unknown"
+	}
+	if out, err := output(ctx, clean(), "uname", "-sr"); err == nil {
+		m.Kernel = strings.TrimSpace(out)
+	}
+	m.Distribution = strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"`)
+	m.User = "an ordinary user"
+	if u, err := user.Current(); err == nil && u.Uid == "0" {
+		m.User = "root"
+	}
+	return m
+}
+
+// field returns the value of the first line of a file that has this name before the separator.
+func field(file, name, separator string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		key, value, ok := strings.Cut(line, separator)
+		if ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+var version = regexp.MustCompile(`\d[\w.-]*`)
+
+// versionIn returns the version that a tool's answer names.
+func versionIn(text string) string { return version.FindString(text) }

@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// tableWidth is how many columns the table takes at most.
+const tableWidth = 80
+
+// Table writes the report for people. The words of tools in it are as they came: whoever shows it on a terminal takes care
+// of escapes.
+func (r Report) Table(w io.Writer) error {
+	t := &table{}
+	t.wrap("", fmt.Sprintf("%s, %s", r.Machine.line(), r.Began.Local().Format("2006-01-02 15:04")))
+	var versions []string
+	for name, v := range r.Machine.Versions {
+		versions = append(versions, name+" "+v)
+	}
+	slices.Sort(versions)
+	t.wrap("", strings.Join(versions, ", "))
+	for _, language := range Languages() {
+		t.latencies(language, Of(r.Latency, language))
+	}
+	for _, language := range Languages() {
+		t.loads(language, Of(r.Load, language))
+	}
+	t.memory(r)
+	for i, l := range r.LeftOut {
+		if i == 0 {
+			t.line("")
+			t.line("left out")
+		}
+		t.wrap("  ", fmt.Sprintf("%s: %s", l.What, l.Why))
+	}
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+type table struct{ b strings.Builder }
+
+func (t *table) line(format string, args ...any) {
+	t.b.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
+}
+
+// wrap writes text in as many lines as it needs, each begun with indent. A word that is longer than a line is broken.
+func (t *table) wrap(indent, text string) {
+	line := indent
+	for _, word := range strings.Fields(text) {
+		if len([]rune(line))+len([]rune(word)) > tableWidth && line != indent {
+			t.line("%s", line)
+			line = indent
+		}
+		for room := tableWidth - len(indent); len([]rune(word)) > room; {
+			r := []rune(word)
+			t.line("%s%s", indent, string(r[:room]))
+			word = string(r[room:])
+		}
+		line += word + " "
+	}
+	t.line("%s", line)
+}
+
+func (t *table) latencies(language string, its []Latency) {
+	if len(its) == 0 {
+		return
+	}
+	t.line("")
+	t.line("%s: %s", language, Shorten(its[0].What, 60))
+	t.line("  %-22s%7s%8s%8s%8s%8s%8s%9s", "one at a time, in ms", "runs", "min", "p10", "p50", "p90", "p99", "x bare")
+	for _, l := range its {
+		if l.Runs > 0 {
+			t.line("  %-22s%7d%8s%8s%8s%8s%8s%9.2f", l.Way, l.Runs, Figure(l.Min), Figure(l.P10), Figure(l.P50), Figure(l.P90), Figure(l.P99), l.Ratio)
+		}
+		t.broken(l.Way, l.Error)
+	}
+}
+
+func (t *table) loads(language string, its []Load) {
+	if len(its) == 0 {
+		return
+	}
+	t.line("")
+	t.line("%s", language)
+	t.line("  %-22s%7s%14s%9s%9s%8s%9s", fmt.Sprintf("%d at a time", its[0].Concurrency), "runs", "runs a second", "p50 ms", "p99 ms", "p99/p50", "x bare")
+	for _, l := range its {
+		if l.Runs > 0 {
+			t.line("  %-22s%7d%14s%9s%9s%8.2f%9.2f", l.Way, l.Runs, Figure(l.PerSecond), Figure(l.P50), Figure(l.P99), l.Tail, l.Ratio)
+		}
+		t.broken(l.Way, l.Error)
+	}
+}
+
+func (t *table) broken(way, why string) {
+	if why != "" {
+		t.wrap("  ", fmt.Sprintf("%s broke: %s", way, why))
+	}
+}
+
+func (t *table) memory(r Report) {
+	if len(r.Memory) > 0 {
+		t.line("")
+		t.line("  %-60s%10s", "memory", "MB")
+		for _, m := range r.Memory {
+			t.line("  %-60s%10s", m.What, Figure(m.MB))
+		}
+	}
+	for i, p := range r.Pools {
+		if i == 0 {
+			t.line("")
+			t.line("  %-24s%25s%29s", "found a sandbox ready", "one at a time", "under load")
+		}
+		t.line("  %-24s%25s%29s", p.Language, fmt.Sprintf("%d of %d", p.Hits, p.Hits+p.Misses), fmt.Sprintf("%d of %d", p.LoadHits, p.LoadHits+p.LoadMisses))
+	}
+}

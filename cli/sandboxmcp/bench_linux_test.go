@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/bench"
+)
+
+// benchCommand is a command line of bench for which only bash is installed, beside ourselves.
+func benchCommand(t *testing.T, temp string, args ...string) *exec.Cmd {
+	t.Helper()
+	if !sandboxWorks() || !found("bash") {
+		t.Skip("needs user namespaces and bash")
+	}
+	program, err := exec.LookPath("sandboxmcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, home := t.TempDir(), t.TempDir()
+	if err := os.Symlink(bash, filepath.Join(path, "bash")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, append([]string{"bench", "--quick", "--language", "shell"}, args...)...)
+	cmd.Env = []string{"PATH=" + path, "HOME=" + home, "TMPDIR=" + temp, "XDG_STATE_HOME=" + home + "/state", "XDG_CONFIG_HOME=" + home + "/config"}
+	return cmd
+}
+
+// TestBench measures for real, and reads what is reported.
+func TestBench(t *testing.T) {
+	temp, state := t.TempDir(), ""
+	cmd := benchCommand(t, temp, "--runs", "3", "--json")
+	for _, kv := range cmd.Env {
+		if dir, ok := strings.CutPrefix(kv, "XDG_STATE_HOME="); ok {
+			state = dir
+		}
+	}
+	before := leftovers(t, temp)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil || stderr.Len() > 0 {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	var r bench.Report
+	d := json.NewDecoder(bytes.NewReader(out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	checkLatency(t, r)
+	checkLoad(t, r)
+	if r.Machine.Cores < 1 || r.Machine.CPU == "" || r.Machine.Versions["shell"] == "" || !r.Quick || r.Seconds <= 0 {
+		t.Errorf("the machine: %+v", r.Machine)
+	}
+	if len(r.Memory) < 2 || r.Memory[0].MB <= 1 || r.Memory[1].MB <= 1 {
+		t.Errorf("memory: %+v", r.Memory)
+	}
+	for _, tool := range []string{"bubblewrap", "runsc", "docker", "podman"} {
+		if !slices.Contains(r.LeftOut, bench.LeftOut{What: tool, Why: "not installed"}) {
+			t.Errorf("nothing says why %s is left out: %+v", tool, r.LeftOut)
+		}
+	}
+	if after := leftovers(t, temp); after != before {
+		t.Errorf("left behind:\n%s\nbefore there was:\n%s", after, before)
+	}
+	if _, err := os.Stat(state); !os.IsNotExist(err) {
+		t.Errorf("the user's own state folder was used: %v", err)
+	}
+}
+
+func checkLatency(t *testing.T, r bench.Report) {
+	t.Helper()
+	var ways []string
+	for _, l := range r.Latency {
+		ways = append(ways, l.Way)
+		if l.Error != "" || l.Runs != 3 || l.Language != "shell" || l.What == "" {
+			t.Errorf("%s: %+v", l.Way, l)
+		}
+		if !slices.IsSorted([]float64{l.Min, l.P10, l.P50, l.P90, l.P99, l.Max}) || l.Min <= 0 {
+			t.Errorf("%s: %+v", l.Way, l.Spread)
+		}
+		bare := r.Latency[0].P50
+		if near(l.Ratio, l.P50/bare) && near(l.Added, l.P50-bare) {
+			continue
+		}
+		t.Errorf("%s: ratio %v and %v more, of %v ms and bare's %v", l.Way, l.Ratio, l.Added, l.P50, bare)
+	}
+	if want := []string{bench.Bare, bench.Warm, bench.Cold, bench.Session, bench.FromBash}; !slices.Equal(ways, want) {
+		t.Errorf("ways: got %q, want %q", ways, want)
+	}
+}
+
+func checkLoad(t *testing.T, r bench.Report) {
+	t.Helper()
+	if len(r.Load) != 2 {
+		t.Fatalf("load: %+v", r.Load)
+	}
+	for _, l := range r.Load {
+		if l.Error != "" || l.Concurrency != r.Machine.Cores || l.Runs < 1 || !near(l.PerSecond, float64(l.Runs)/l.Seconds) {
+			t.Errorf("%s: %+v", l.Way, l)
+		}
+		if !near(l.Ratio, l.PerSecond/r.Load[0].PerSecond) || !near(l.Tail, l.P99/l.P50) {
+			t.Errorf("%s: ratios %v and %v of %+v", l.Way, l.Ratio, l.Tail, l)
+		}
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 0.0006 }
+
+// TestBenchEnds ends a measurement at several moments: while servers start, while one runs at a time. Nothing of it is left.
+func TestBenchEnds(t *testing.T) {
+	for _, tt := range []struct {
+		signal syscall.Signal
+		after  time.Duration
+		code   int
+	}{{syscall.SIGINT, 100 * time.Millisecond, 130}, {syscall.SIGTERM, 700 * time.Millisecond, 143}, {syscall.SIGINT, 4 * time.Second, 130}, {syscall.SIGHUP, 4 * time.Second, 129}} {
+		temp := t.TempDir()
+		cmd := benchCommand(t, temp, "--runs", "100000", "--svg", filepath.Join(temp, "plot.svg"))
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		before := leftovers(t, temp)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(tt.after)
+		_ = cmd.Process.Signal(tt.signal)
+		err := cmd.Wait()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != tt.code && tt.after > time.Second { // before, it may not have known of signals yet
+			t.Errorf("%v after %v: ended with %v: %s", tt.signal, tt.after, err, said.String())
+		}
+		if after := leftovers(t, temp); after != before {
+			t.Errorf("%v after %v left behind:\n%s\nbefore there was:\n%s", tt.signal, tt.after, after, before)
+		}
+		if left := commandLines(temp); len(left) > 0 {
+			t.Errorf("%v after %v: processes are left: %q", tt.signal, tt.after, left)
+		}
+		if left := having("TMPDIR=" + temp); len(left) > 0 {
+			t.Errorf("%v after %v: processes are left: %q", tt.signal, tt.after, left)
+		}
+	}
+}
+
+// having lists the processes that were started with a variable.
+func having(variable string) (found []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err == nil && slices.Contains(strings.Split(string(text), "\x00"), variable) {
+			found = append(found, f)
+		}
+	}
+	return found
+}
