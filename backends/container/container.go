@@ -114,6 +114,7 @@ type Container struct {
 	Shm      int64 // bytes of /dev/shm
 	Binds    []Bind
 	Volumes  []string // of the image: each is covered by an empty, read-only tmpfs
+	Covers   []string // folders in Binds that are covered likewise
 	Resources
 	Files    uint64            // RLIMIT_NOFILE, soft and hard
 	Sysctls  map[string]string // of namespaces of its own
@@ -186,5 +187,6 @@ type Config struct {
 	Ahead    int               // containers to keep started, each for one sandbox; as many for each of the last few kinds that were asked for
 	Labels   map[string]string // on all containers: see CheckLabels
 	Binary   string            // our own, static, for Linux and the engine's architecture; "" is the running one
+	Hidden   []string          // files and folders of the host that no program may see, whatever is mounted: they are covered
 	Attach   bool              // talk over attached streams also where a socket could be mounted
 }

@@ -2,29 +2,45 @@ package container
 
 import (
 	"fmt"
+	"os"
+	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// mounts checks the request's mounts and returns what the engine is to show, with all links on the host followed.
-func (b *Backend) mounts(s *standing, spec backends.Spec) ([]Bind, error) {
+// mounts checks the request's mounts and returns what the engine is to show, with all links on the host followed, and
+// which folders in it are to be covered. A file is covered by one of the engine's machine that has nothing in it.
+func (b *Backend) mounts(s *standing, spec backends.Spec) (binds []Bind, covers []string, err error) {
 	if err := backends.CheckPlaces(spec, Home); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !s.Local && (len(spec.Mounts) > 0 || spec.Workspace.Host != "") {
-		return nil, &backends.Refusal{Reason: fmt.Sprintf("%s runs elsewhere (%s), and can't show folders of this machine", b.Name(), s.Address),
+		return nil, nil, &backends.Refusal{Reason: fmt.Sprintf("%s runs elsewhere (%s), and can't show folders of this machine", b.Name(), s.Address),
 			Remedy: "send files along instead of mounting them, or use an engine of this machine"}
 	}
-	spec, err := backends.Shown(spec, s.Address)
+	shown, err := backends.Shown(spec, s.Address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var binds []Bind
-	for _, m := range spec.Mounts {
+	hidden := backends.Hide(b.config.Hidden)
+	if err := hidden.Check(spec, shown); err != nil {
+		return nil, nil, err
+	}
+	all := slices.Clone(shown.Mounts)
+	if w := shown.Workspace; w.Host != "" {
+		all = append(all, backends.Mount{Host: w.Host, Inside: Workspace, Write: w.Write})
+	}
+	for _, m := range all {
 		binds = append(binds, Bind(m))
 	}
-	if w := spec.Workspace; w.Host != "" {
-		binds = append(binds, Bind{Host: w.Host, Inside: Workspace, Write: w.Write})
+	for _, m := range all {
+		for _, c := range hidden.Covers(m) {
+			if c.Folder {
+				covers = append(covers, c.Inside)
+			} else {
+				binds = append(binds, Bind{Host: os.DevNull, Inside: c.Inside})
+			}
+		}
 	}
-	return binds, nil
+	return binds, covers, nil
 }

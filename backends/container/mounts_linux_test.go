@@ -23,19 +23,19 @@ func TestMounts(t *testing.T) {
 	s := &standing{Info: Info{Local: true, Address: "unix://" + engine + "/e.sock"}}
 	spec := backends.Spec{Mounts: []backends.Mount{{Host: link, Inside: "/data", Write: true}}, Workspace: backends.Mount{Host: link}}
 	want := []Bind{{folder, "/data", true}, {folder, Workspace, false}}
-	if got, err := b.mounts(s, spec); err != nil || !slices.Equal(got, want) {
+	if got, _, err := b.mounts(s, spec); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	for name, m := range map[string]backends.Mount{"own": {Host: folder, Inside: InitPath}, "told to do anything": {Host: engine, Inside: "/data"}} {
-		if _, err := b.mounts(s, backends.Spec{Mounts: []backends.Mount{m}}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, _, err := b.mounts(s, backends.Spec{Mounts: []backends.Mount{m}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	s.Local = false
-	if _, err := b.mounts(s, spec); err == nil || !strings.Contains(err.Error(), "elsewhere") {
+	if _, _, err := b.mounts(s, spec); err == nil || !strings.Contains(err.Error(), "elsewhere") {
 		t.Errorf("an engine elsewhere: got %v", err)
 	}
-	if got, err := b.mounts(s, backends.Spec{}); err != nil || len(got) != 0 {
+	if got, _, err := b.mounts(s, backends.Spec{}); err != nil || len(got) != 0 {
 		t.Errorf("an engine elsewhere, and nothing to show: got %v, %v", got, err)
 	}
 }

@@ -20,6 +20,7 @@ type plan struct {
 	title  string // its name and digest
 	user   identity
 	binds  []Bind            // of the request
+	covers []string          // folders in them
 	labels map[string]string // the operator's
 }
 
@@ -54,7 +55,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (
 		return nil, refuseLayer(backends.LayerUser, noUsers)
 	}
 	p := &plan{standing: s, spec: spec, labels: b.config.Labels}
-	if p.binds, err = b.mounts(s, spec); err != nil {
+	if p.binds, p.covers, err = b.mounts(s, spec); err != nil {
 		return nil, err
 	}
 	if p.image, err = b.image(ctx, s, spec.Language, policy); err != nil {
@@ -162,7 +163,7 @@ func (p *plan) container(name, id string, f *folder, seed string) Container {
 	} else {
 		c.Binds = append([]Bind{{Host: p.binary.path, Inside: InitPath}}, f.binds(len(p.spec.Trust) > 0)...)
 	}
-	c.Binds = append(c.Binds, p.binds...)
+	c.Binds, c.Covers = append(c.Binds, p.binds...), p.covers
 	for _, v := range p.image.Volumes {
 		if v = path.Clean(v); !c.meets(v) {
 			c.Volumes = append(c.Volumes, v)

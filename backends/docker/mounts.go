@@ -21,7 +21,7 @@ var loopback = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 const inodes = "nr_inodes=256k"
 
 // tmpfs are the file systems in memory, as mount options by path: those that belong to the user, and
-// those that cover what the image wants as volumes.
+// those that cover what the image wants as volumes, and what no program may see.
 func tmpfs(c container.Container, i container.Image) map[string]string {
 	uid, gid, _ := strings.Cut(c.User, ":")
 	m := map[string]string{}
@@ -42,7 +42,7 @@ func tmpfs(c container.Container, i container.Image) map[string]string {
 	for _, b := range c.Binds {
 		ours = append(ours, path.Clean(b.Inside))
 	}
-	for _, v := range slices.Concat(c.Volumes, i.Volumes) {
+	for _, v := range slices.Concat(c.Covers, c.Volumes, i.Volumes) {
 		if v = path.Clean(v); !slices.Contains(ours, v) {
 			m[v] = cover(v, ours)
 		}

@@ -18,3 +18,9 @@ func TestNastyImages(t *testing.T) {
 	url := enginetest.Podman(t)
 	enginetest.Nasty(t, url, func() container.Engine { return New(Config{Host: url}) })
 }
+
+// TestHidden tries to see what the server hides.
+func TestHidden(t *testing.T) {
+	url := enginetest.Podman(t)
+	enginetest.Hidden(t, url, func() container.Engine { return New(Config{Host: url}) })
+}

@@ -190,7 +190,7 @@ func (s *spec) mount(c container.Container) {
 		}
 		s.Mounts = append(s.Mounts, mount{t.Path, "tmpfs", "tmpfs", options})
 	}
-	for _, p := range append(slices.Clone(c.Volumes), secrets) {
+	for _, p := range slices.Concat(c.Covers, c.Volumes, []string{secrets}) {
 		if p = path.Clean(p); taken[p] {
 			continue
 		}

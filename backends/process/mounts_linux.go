@@ -17,7 +17,7 @@ import (
 
 // checkMounts refuses requests that can't be shown where they ask to be, and returns spec with all links on
 // the host followed.
-func checkMounts(spec backends.Spec) (backends.Spec, error) {
+func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err := backends.CheckPlaces(spec); err != nil {
 		return spec, err
 	}
@@ -26,7 +26,18 @@ func checkMounts(spec backends.Spec) (backends.Spec, error) {
 			return spec, backends.RefuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")
 		}
 	}
-	return backends.Shown(spec)
+	shown, err := backends.Shown(spec)
+	if err != nil || len(shown.Mounts) == 0 && shown.Workspace.Host == "" {
+		return shown, err
+	}
+	hidden := backends.Hide(b.config.Hidden)
+	if err := hidden.Check(spec, shown); err != nil {
+		return shown, err
+	}
+	if spec.Profile == "landlock" {
+		return shown, hidden.Uncovered(shown, "the profile landlock, which can't mount, can't hide")
+	}
+	return shown, nil
 }
 
 // checkRuntime refuses mounts that meet the interpreter's own folders and links.
@@ -117,4 +128,23 @@ func mountsOf(prefixes []string, asked []backends.Mount) []backends.Mount {
 		mounts = append(mounts, backends.Mount{Host: p, Inside: p})
 	}
 	return append(mounts, asked...)
+}
+
+// cover hides what of a host path, which is shown at a place, no program may see.
+func (r *root) cover(host, at string) {
+	if len(r.hide) == 0 {
+		return
+	}
+	if r.hidden == nil {
+		h := backends.Hide(r.hide)
+		r.hidden = &h
+	}
+	for _, c := range r.hidden.Covers(backends.Mount{Host: host, Inside: at}) {
+		if c.Folder {
+			r.tmpfs(newRoot+c.Inside, "mode=555,size=4k,nr_inodes=1", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
+			continue
+		}
+		r.do("cover "+c.Inside, unix.SYS_MOUNT, r.str("/dev/null"), r.str(newRoot+c.Inside), val(0), val(unix.MS_BIND), val(0))
+		r.attr(newRoot+c.Inside, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	}
 }

@@ -46,6 +46,9 @@ type Config struct {
 	// the root folder and the limits: the profile "hardened" then adds Landlock, the filter of
 	// system calls and limits of each process, and the workspace is the container's own.
 	Inside bool
+	// Hidden are files and folders of the host that no program may see, whatever is mounted: they are
+	// covered. Nothing need be there.
+	Hidden []string
 }
 
 // Pool bounds what stands ready: sandboxes with all layers in force and an interpreter that waits for

@@ -49,7 +49,7 @@ func (p *plan) pts(at string) {
 
 // moveIn adds what is sandbox s's own, and makes the new root the only one.
 func moveIn(p *plan, s *sandbox) {
-	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned}
+	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.disk(s, newRoot)
 	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
@@ -91,6 +91,9 @@ type root struct {
 	made  map[string]bool
 	owned []owned
 	looks []look // at what is shown of the host
+
+	hide   []string // Config.Hidden
+	hidden *backends.Hidden
 }
 
 func (r *root) mkdir(dir string) {
@@ -129,6 +132,7 @@ func (r *root) bind(host, at string, readOnly bool) {
 		set |= unix.MOUNT_ATTR_RDONLY
 	}
 	r.attr(newRoot+at, unix.AT_RECURSIVE, set)
+	r.cover(host, at)
 }
 
 // same shows a host path at the same place: a link as a link, a small file as a copy (a mount

@@ -132,7 +132,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	var err error
 	if !s.boxed { // or else whoever made the container has checked
-		if spec, err = checkMounts(spec); err != nil {
+		if spec, err = b.checkMounts(spec); err != nil {
 			return nil, err
 		}
 	}

@@ -45,3 +45,11 @@ func Contract(t *testing.T, url string, newEngine func() container.Engine) {
 	}
 	t.Run("attached", run)
 }
+
+// Hidden tries to see what containers are not to show, whatever is mounted.
+func Hidden(t *testing.T, url string, newEngine func() container.Engine) {
+	backendtest.Hidden(t, func(t testing.TB, hidden []string) backends.Backend {
+		return container.New(newEngine(), container.Config{Images: Images(t, url), Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"),
+			Binary: Binary(t), Hidden: hidden})
+	}, backendtest.Options{Profile: "hardened", Require: Required()})
+}

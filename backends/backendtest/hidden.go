@@ -1,0 +1,120 @@
+package backendtest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// household is a folder of the host in which some things are the server's own.
+type household struct {
+	dir    string   // programs may see it
+	hidden []string // but not these, which all say "canary"
+	ways   []string // shell commands that would show them, in dir
+}
+
+func newHousehold(t *testing.T) household {
+	dir, err := filepath.EvalSymlinks(shared(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := household{dir: dir, hidden: []string{filepath.Join(dir, "a/state"), filepath.Join(dir, "b c/log.db"), filepath.Join(dir, "not/there")}}
+	for _, folder := range []string{"a", "a/state", "a/state/keys", "b c"} {
+		os.Mkdir(filepath.Join(dir, folder), 0o755)
+		os.Chmod(filepath.Join(dir, folder), 0o755)
+	}
+	for _, file := range []string{"a/state/keys/signing.key", "a/state/vault.key", "b c/log.db"} {
+		os.WriteFile(filepath.Join(dir, file), []byte("canary"), 0o644)
+		os.Chmod(filepath.Join(dir, file), 0o644)
+	}
+	os.Symlink("a/state/keys", filepath.Join(dir, "by-link"))
+	os.Symlink("state", filepath.Join(dir, "a/all"))
+	h.ways = []string{"cat a/state/keys/signing.key a/state/vault.key by-link/signing.key a/all/vault.key 'b c/log.db'",
+		"cat ../*/a/state/vault.key /proc/self/cwd/a/state/vault.key", "ls -A a/state", "umount a/state && cat a/state/vault.key",
+		"find . -type f -exec cat {} +; echo", "mkdir a/state/new && echo canary"}
+	return h
+}
+
+// Hidden tries to see what a backend has been told to hide, in each way in which a folder above it can be shown.
+func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backends.Backend, o Options) {
+	h := newHousehold(t)
+	backend := newBackend(t, h.hidden)
+	t.Cleanup(func() {
+		if err := backend.Close(); err != nil {
+			t.Errorf("close backend: %v", err)
+		}
+	})
+	b := &bench{backend: backend, o: o}
+	link, above := filepath.Join(shared(t), "link"), filepath.Dir(h.dir)
+	if err := os.Symlink(h.dir, link); err != nil {
+		t.Fatal(err)
+	}
+	mounted := func(host, inside string) backends.Spec {
+		s := b.spec("shell")
+		s.Mounts = []backends.Mount{{Host: host, Inside: inside}}
+		return s
+	}
+	workspace, both := b.spec("shell"), mounted(h.dir, "/data")
+	workspace.Workspace.Host, both.Workspace.Host = h.dir, h.dir
+	session := mounted(h.dir, "/data")
+	session.Keep = true
+	for name, c := range map[string]struct {
+		spec backends.Spec
+		dir  string
+	}{
+		"a mount":           {mounted(h.dir, "/home/user"), "/home/user"},
+		"a folder above":    {mounted(above, "/data"), "/data/" + filepath.Base(h.dir)},
+		"a folder below":    {mounted(filepath.Join(h.dir, "a"), "/data/a"), "/data"},
+		"the workspace":     {workspace, "/workspace"},
+		"both":              {both, "/data"},
+		"a link":            {mounted(link, "/data"), "/data"},
+		"a session's mount": {session, "/data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := exec(t, b.start(t, c.spec), "bash", "-c", `cd "$0" || exit; (`+strings.Join(h.ways, "); (")+"); ls", c.dir)
+			if strings.Contains(o.Stdout, "canary") || strings.Contains(o.Stdout, "key") {
+				t.Errorf("%q, %q", o.Stdout, o.Stderr)
+			}
+			if !strings.HasSuffix(o.Stdout, "a\nb c\nby-link\ngiven\n") && !strings.HasSuffix(o.Stdout, "\na\n") {
+				t.Errorf("what is not hidden: got %q, %q", o.Stdout, o.Stderr)
+			}
+		})
+	}
+	t.Run("refused", func(t *testing.T) { testHiddenRefused(t, b, h, mounted) })
+}
+
+func testHiddenRefused(t *testing.T, b *bench, h household, mounted func(host, inside string) backends.Spec) {
+	link := filepath.Join(shared(t), "link")
+	if err := os.Symlink(filepath.Join(h.dir, "a/all/keys"), link); err != nil {
+		t.Fatal(err)
+	}
+	workspace, writable := b.spec("shell"), mounted(h.dir, "/data")
+	workspace.Workspace.Host = filepath.Join(h.dir, "a/all")
+	writable.Mounts[0].Write = true
+	for name, spec := range map[string]backends.Spec{
+		"what is hidden, by a link":    mounted(link, "/data"),
+		"below it, by a link":          mounted(filepath.Join(h.dir, "by-link/signing.key"), "/data"),
+		"the folder":                   mounted(filepath.Join(h.dir, "a/state"), "/data"),
+		"a file":                       mounted(filepath.Join(h.dir, "b c/log.db"), "/data"),
+		"the workspace":                workspace,
+		"to be written to":             writable,
+		"what is the server's and not": mounted(filepath.Join(h.dir, "a/state/../state"), "/data"),
+	} {
+		s, err := b.backend.Start(t.Context(), spec)
+		if err == nil {
+			s.Close()
+		}
+		var refusal *backends.Refusal
+		if !errors.As(err, &refusal) || refusal.Remedy == "" {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	own := mounted(filepath.Join(h.dir, "a/state/keys"), "/data")
+	if o := exec(t, b.start(t, own), "cat", "/data/signing.key"); o.Stdout != "canary" {
+		t.Errorf("the server's own mount: got %q, %q", o.Stdout, o.Stderr)
+	}
+}

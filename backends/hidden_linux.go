@@ -1,0 +1,69 @@
+package backends
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// mounted is a line of mountinfo: proc_pid_mountinfo(5).
+type mounted struct {
+	device string // "major:minor" of the file system
+	root   string // the folder of it that is shown
+	point  string // where
+}
+
+// mountTable is empty where there is no /proc, without which nothing can be mounted for a sandbox either.
+func mountTable() (table []mounted) {
+	text, _ := os.ReadFile("/proc/self/mountinfo")
+	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 4 {
+			table = append(table, mounted{f[2], plain.Replace(f[3]), plain.Replace(f[4])})
+		}
+	}
+	return table
+}
+
+// elsewhere are the names that places have by other mounts: of the same folder, of one above it, and of what
+// lies in it.
+func elsewhere(places []string) (names []string) {
+	table := mountTable()
+	for _, place := range places {
+		on, rest := holding(table, place)
+		if on < 0 {
+			continue
+		}
+		there := filepath.Join(table[on].root, rest)
+		for i, m := range table {
+			if i == on || m.device != table[on].device {
+				continue
+			}
+			name := m.point
+			if rest, err := filepath.Rel(m.root, there); err == nil && filepath.IsLocal(rest) {
+				name = filepath.Join(m.point, rest)
+			} else if !below(m.root, there) {
+				continue
+			}
+			// Another mount may lie over it, and show something else.
+			if top, _ := holding(table, name); top == i {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// holding is the mount that a path leads to, and the path below it. Later ones lie over those before.
+func holding(table []mounted, name string) (at int, rest string) {
+	at = -1
+	for i, m := range table {
+		if within(name, m.point) && (at < 0 || len(m.point) >= len(table[at].point)) {
+			at = i
+		}
+	}
+	if at >= 0 {
+		rest, _ = filepath.Rel(table[at].point, name)
+	}
+	return at, rest
+}
