@@ -57,7 +57,7 @@ type warmed interface {
 
 func backendOf(name string, cfg config.Config, why purpose) warmed {
 	if name == "process" {
-		c := process.Config{StateDir: cfg.StateDir, Delegate: why.delegate}
+		c := process.Config{StateDir: cfg.StateDir, Delegate: why.delegate, Hidden: ownPlaces(cfg)}
 		if why.serve { // one run has nobody to keep anything ready for
 			c.Ahead, c.Pool = cfg.MaxConcurrent, poolOf(cfg.Pool)
 		}
@@ -65,7 +65,7 @@ func backendOf(name string, cfg config.Config, why purpose) warmed {
 	}
 	c := container.Config{
 		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.progress,
-		StateDir: cfg.StateDir, Labels: labelsOf(cfg.Containers), Binary: cfg.Containers.Binary,
+		StateDir: cfg.StateDir, Labels: labelsOf(cfg.Containers), Binary: cfg.Containers.Binary, Hidden: ownPlaces(cfg),
 	}
 	for _, l := range config.Languages() {
 		c.Images[l] = cfg.Images.Of(l)

@@ -94,6 +94,8 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		return nil, err
 	}
 	p := &parts{log: openSoon(ctx, cfg, keys, why.log)}
+	// A server that begins while a program runs would otherwise have its socket in a folder that is not covered.
+	_ = os.MkdirAll(door(cfg), 0o700)
 	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {
 		p.Close()
@@ -123,7 +125,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Shelf:     p.shelf,
 		Review:    review,
 		Terms:     terms(why),
-		Protected: append([]string{cfg.StateDir, cfg.SQLitePath}, configFolder()...),
+		Protected: ownPlaces(cfg),
 	})
 	return p, nil
 }
@@ -204,6 +206,19 @@ func egressOf(cfg config.Config) (pipeline.Egress, error) {
 		e.Dialer.Resolver = egress.NewResolver(cfg.Egress.Resolver)
 	}
 	return e, nil
+}
+
+// ownPlaces are the files and folders that no program may read or write: what keys, secrets, the log and its rows
+// that are on their way to it are in, and the sockets by which a server obeys; also where these are unless a
+// command or the environment says otherwise, as it may for this process and not for a server.
+func ownPlaces(cfg config.Config) []string {
+	db := cfg.SQLitePath
+	places := []string{cfg.StateDir, door(cfg), db, db + "-wal", db + "-shm", db + "-journal",
+		filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp")}
+	if home, err := os.UserHomeDir(); err == nil {
+		places = append(places, filepath.Join(home, ".local", "state", "sandboxmcp"))
+	}
+	return append(places, configFolder()...)
 }
 
 // configFolder is where the user's own configuration is, if that can be known.

@@ -40,9 +40,21 @@ func (s started) Close() error {
 }
 
 // backend builds the sandbox while the run's start is being written to the log: both take about as
-// long, and nothing of the program runs yet. It returns when both are done.
+// long, and nothing of the program runs yet. It returns when both are done. Where a program is shown a folder
+// above our own files, the row comes first: those that writing it makes have to be there to be covered.
 func (r *run) backend(ctx context.Context, q routed) (started, error) {
 	r.captureCode(q.Code)
+	if r.p.shows(q.Request) {
+		if err := r.recordStart(ctx); err != nil {
+			return started{}, err
+		}
+		s, err := r.build(ctx, q)
+		if err != nil {
+			s.Close()
+			return started{}, err
+		}
+		return s, nil
+	}
 	recorded := make(chan error, 1)
 	go func() { recorded <- r.recordStart(ctx) }()
 	s, err := r.build(ctx, q)

@@ -11,19 +11,20 @@ import (
 
 // overlap refuses a run that could write, from inside, what we write or trust outside: the folder
 // that its artifacts will be saved in, which it could replace by a link to any other, and the
-// operator's own files, such as the audit log.
+// operator's own files, such as the audit log. It could not read those either: where a folder above them is
+// shown, read-only, the backends cover them, and there is nothing to see in a mount of just them.
 func (p *Pipeline) overlap(q Request) error {
 	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
-		if m.Host == "" || !m.Write {
+		if m.Host == "" {
 			continue
 		}
 		host := real(m.Host)
-		if q.Artifacts != "" && within(real(q.Artifacts), host) {
+		if m.Write && q.Artifacts != "" && within(real(q.Artifacts), host) {
 			return refuse(StageValidate, fmt.Sprintf("the program could replace the folder for artifacts, which lies in %s", m.Host),
 				"name a folder outside of it with --artifacts, or show it read-only")
 		}
 		for _, ours := range p.cfg.Protected {
-			if ours = real(ours); within(ours, host) || within(host, ours) {
+			if ours = real(ours); m.Write && within(ours, host) || within(host, ours) {
 				return p.refuseProtected(m, ours)
 			}
 		}
@@ -34,6 +35,16 @@ func (p *Pipeline) overlap(q Request) error {
 func (p *Pipeline) refuseProtected(m backends.Mount, ours string) error {
 	return refuse(StageValidate, fmt.Sprintf("%s holds, or lies in, %s, which is sandboxmcp's own", m.Host, ours),
 		"show another folder")
+}
+
+// shows says whether a program is shown a folder above our own files.
+func (p *Pipeline) shows(q Request) bool {
+	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
+		if m.Host != "" && slices.ContainsFunc(p.cfg.Protected, func(ours string) bool { return within(real(ours), real(m.Host)) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // within says whether name is dir or lies below it.

@@ -3,12 +3,14 @@ package pipeline
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// TestOverlap asks for what would let a program write where we write, by name and through links.
+// TestOverlap asks for what would let a program write where we write, or read it, by name and through links.
 func TestOverlap(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -26,6 +28,11 @@ func TestOverlap(t *testing.T) {
 	rw := func(name string) backends.Mount {
 		return backends.Mount{Host: filepath.Join(dir, name), Inside: "/x", Write: true}
 	}
+	ro := func(name string) backends.Mount { return backends.Mount{Host: filepath.Join(dir, name), Inside: "/x"} }
+	if err := os.Symlink("state/log.db", filepath.Join(dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(dir, "state/log.db"), nil, 0o600)
 	for _, c := range []struct {
 		name    string
 		q       Request
@@ -42,12 +49,29 @@ func TestOverlap(t *testing.T) {
 		{"in a mount", Request{Mounts: []backends.Mount{rw("project")}, Artifacts: filepath.Join(dir, "project/out")}, true},
 		{"the log", Request{Workspace: rw("state")}, true},
 		{"above the log", Request{Mounts: []backends.Mount{rw(".")}}, true},
-		{"the log, read-only", Request{Workspace: backends.Mount{Host: filepath.Join(dir, "state")}}, false},
+		{"above the log, read-only", Request{Workspace: ro("state")}, false},
+		{"the log, read-only", Request{Mounts: []backends.Mount{ro("state/log.db")}}, true},
+		{"below it", Request{Mounts: []backends.Mount{ro("state/log.db/x")}}, true},
+		{"by a link", Request{Mounts: []backends.Mount{ro("log")}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := p.overlap(c.q); (err != nil) != c.refused {
 				t.Errorf("got %v, want refused %v", err, c.refused)
 			}
 		})
+	}
+}
+
+// TestOwnFilesAreThereToBeCovered has the log make its files before a sandbox shows a folder above them.
+func TestOwnFilesAreThereToBeCovered(t *testing.T) {
+	dir := project(t, map[string]string{"log.db": ""})
+	r := newRig(t, func(c *Config) { c.Protected = []string{filepath.Join(dir, "log.db")} })
+	r.log.delay = make(chan struct{})
+	var before []string
+	r.backend.onStart = func(*box) { before, _ = r.rows() }
+	time.AfterFunc(50*time.Millisecond, func() { close(r.log.delay) })
+	_, err := r.shell("true", func(q *Request) { q.Workspace = backends.Mount{Host: dir} })
+	if err != nil || !slices.Contains(before, "execution.started") {
+		t.Errorf("rows before the sandbox: got %q, %v", before, err)
 	}
 }

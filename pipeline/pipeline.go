@@ -59,7 +59,7 @@ type Config struct {
 	Unknown   string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
 	Capture   Capture
 	Artifacts ArtifactPolicy
-	Protected []string // files and folders of ours that no program may write: the log, the configuration
+	Protected []string // files and folders of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
 
 	Sessions session.Config  // how many, and for how long; its Ended is ours
 	Packages *packages.Store // nil: nothing can be installed
