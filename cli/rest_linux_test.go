@@ -59,14 +59,14 @@ func TestDropProgram(t *testing.T) {
 	if untouched[0] != 0x7f { // of ELF, and now the page is there
 		t.Fatal("this is no program")
 	}
-	if !resident(t, untouched) {
+	if !touched(t, untouched) {
 		t.Fatal("a page that was read is not in memory")
 	}
 	dropProgram()
 	if !bytes.Equal(changed, page) {
 		t.Error("what was written to memory is lost")
 	}
-	if resident(t, untouched) {
+	if touched(t, untouched) {
 		t.Error("an unchanged page of the program's file is still there")
 	}
 }
@@ -80,8 +80,8 @@ func ownFile(t *testing.T) int {
 	return int(f.Fd())
 }
 
-// resident reports whether this process has the first page of b in its memory. mincore would tell of the page cache.
-func resident(t *testing.T, b []byte) bool {
+// touched reports whether this process has the first page of b in its memory. mincore would tell of the page cache.
+func touched(t *testing.T, b []byte) bool {
 	f, err := os.Open("/proc/self/pagemap")
 	if err != nil {
 		t.Skip(err)

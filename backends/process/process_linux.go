@@ -69,6 +69,9 @@ func (b *Backend) Warm() {
 	b.nursery.fill(nestKind(most), b.nursery.hatcher(most), max(1, b.config.Ahead))
 }
 
+// Hide is Config.Hidden for who learns that after New. It must not be called once a sandbox has been asked for.
+func (b *Backend) Hide(places []string) { b.config.Hidden = places }
+
 // isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
 // there are no other users to become.
 func isRoot() bool {

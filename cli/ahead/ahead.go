@@ -85,10 +85,13 @@ func (b *begun) take(c process.Config) *process.Backend {
 	<-b.made
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	hidden := c.Hidden // of what is shown later
+	c.Hidden = nil
 	if b.backend == nil || !reflect.DeepEqual(c, b.config) {
 		return nil
 	}
 	taken := b.backend
+	taken.Hide(hidden)
 	b.backend = nil
 	return taken
 }
