@@ -134,7 +134,6 @@ func (r *run) enterSession(ctx context.Context, s started) (started, error) {
 		}
 	}
 	s.inputs = p.sums
-	s.before = s.box.Usage() // here, where the run's start is being written meanwhile
 	return s, nil
 }
 
@@ -149,6 +148,7 @@ const (
 func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (backends.Result, error) {
 	shown := 0
 	s.claim.Note(s.Env)
+	before := <-r.before
 	out, err := s.claim.Run(ctx, kernel.Cell{
 		Code: string(s.code.Source), Env: s.cellEnv(), Timeout: s.limits.Wall,
 		Stdout: stdout, Stderr: stderr,
@@ -184,19 +184,25 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 		r.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
 	}
 	res.Wall = out.Wall
-	r.measureCell(s)
+	r.measureCell(s.box, before)
 	return res, nil
 }
 
 // measureCell looks up what the cell has used while its artifacts are collected and its receipt is
 // signed, which take about as long.
-func (r *run) measureCell(s started) {
-	used := make(chan backends.Usage, 1)
-	go func() { used <- s.box.Usage() }()
+func (r *run) measureCell(box backends.Sandbox, before backends.Usage) {
+	now := usage(box)
 	r.measure = func() {
-		after := <-used
-		r.res.CPUMS, r.res.PeakMemory = milliseconds(max(0, after.CPU-s.before.CPU)), after.Memory
+		after := <-now
+		r.res.CPUMS, r.res.PeakMemory = milliseconds(max(0, after.CPU-before.CPU)), after.Memory
 	}
+}
+
+// usage looks up what a sandbox uses while its caller does something else.
+func usage(box backends.Sandbox) <-chan backends.Usage {
+	found := make(chan backends.Usage, 1)
+	go func() { found <- box.Usage() }()
+	return found
 }
 
 // cellEnv are the variables that the cell brings, which stay in its session.

@@ -21,7 +21,6 @@ type started struct {
 	inputs  map[string]string // SHA-256 by name, of the files that we put into the workspace
 	tree    *tree             // the host workspace before the program, if there is a writable one
 	view    packages.View     // the namespace's packages, as they are shown
-	before  backends.Usage    // of a session's sandbox, before the cell
 }
 
 // Close ends the sandbox, if there is one and it is not a session's, and what stands beside it. It may
@@ -44,6 +43,9 @@ func (s started) Close() error {
 // above our own files, the row comes first: those that writing it makes have to be there to be covered.
 func (r *run) backend(ctx context.Context, q routed) (started, error) {
 	r.captureCode(q.Code)
+	if q.claim != nil {
+		r.before = usage(q.claim.Box())
+	}
 	if r.p.shows(q.Request) {
 		if err := r.recordStart(ctx); err != nil {
 			return started{}, err

@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/signer"
@@ -24,11 +25,12 @@ type run struct {
 	code  string // SHA-256 of its code in hex
 	facts facts  // what every row about the run says
 	veil
-	entries  []audit.Entry   // not yet in the log
-	started  bool            // the log has the run's start
-	envelope signer.Envelope // the run's receipt, once it has ended
-	outputs  [2]*stream      // stdout and stderr, once the program runs
-	measure  func()          // waits for what is still being measured of it, for the result; nil if nothing is
+	entries  []audit.Entry         // not yet in the log
+	started  bool                  // the log has the run's start
+	envelope signer.Envelope       // the run's receipt, once it has ended
+	outputs  [2]*stream            // stdout and stderr, once the program runs
+	before   <-chan backends.Usage // of its session's sandbox, if it has one
+	measure  func()                // waits for what is still being measured of it, for the result; nil if nothing is
 }
 
 func (p *Pipeline) begin(q *Request) *run {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -86,12 +87,8 @@ func (h head) find(name string) (file, mime string, err error) {
 
 // saved says whether a run's artifacts, or an earlier record of it, are on the disk.
 func (s *Shelf) saved(id string) bool {
-	root, err := s.enter(id)
-	if err != nil {
-		return !errors.Is(err, ErrUnknown)
-	}
-	root.Close()
-	return true
+	_, err := os.Lstat(filepath.Join(s.c.Dir, id))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // enter opens a run's folder.

@@ -23,7 +23,7 @@ func NewWriter(w io.Writer, mask bool, found func(kind string)) io.WriteCloser {
 // May reports whether a token may begin in text, which a writer would then have to go through. It says
 // no of most short texts, hashes and names among them, at a fraction of what making a writer costs.
 func May(text string) bool {
-	var room [512]byte // on the stack
+	var room [512]byte                             // on the stack
 	all := append(append(room[:0], '\n'), text...) // behind a line's end, as in newScan
 	_, entries := known().skip(all, 0)
 	return entries != nil
