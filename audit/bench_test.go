@@ -1,11 +1,14 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // data is about as large as what the pipeline writes for the end of a run: 600 bytes of JSON.
@@ -27,13 +30,19 @@ func BenchmarkAppend(b *testing.B) {
 				l = openSigned(b, logPath(b), signing(1000))
 			}
 			var left sync.WaitGroup
+			var mu sync.Mutex
+			var took []time.Duration
 			work := make(chan struct{}, 1024)
 			for range writers {
 				left.Go(func() {
 					for range work {
+						began := time.Now()
 						if _, err := l.Append(context.Background(), Entry{Kind: "execution.completed", Run: "01J", Namespace: "default", Data: data}); err != nil {
 							b.Error(err)
 						}
+						mu.Lock()
+						took = append(took, time.Since(began))
+						mu.Unlock()
 					}
 				})
 			}
@@ -44,8 +53,35 @@ func BenchmarkAppend(b *testing.B) {
 			close(work)
 			left.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+			percentiles(b, took)
 		})
 	}
+}
+
+// BenchmarkReceipt is what a run of a server waits for: the row of its start, and then that of its end, with
+// a receipt.
+func BenchmarkReceipt(b *testing.B) {
+	l := openSigned(b, logPath(b), signing(1000))
+	receipt := bytes.Repeat([]byte("r"), 3000)
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		for _, e := range []Entry{{Kind: "execution.started", Data: data}, {Kind: "execution.completed", Data: data, Receipt: receipt}} {
+			e.Run, e.Namespace = "01J", "default"
+			if _, err := l.Append(b.Context(), e); err != nil {
+				b.Fatal(err)
+			}
+		}
+		took = append(took, time.Since(began))
+	}
+	percentiles(b, took)
+}
+
+func percentiles(b *testing.B, took []time.Duration) {
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs/median")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs/p99")
+	b.ReportMetric(float64(took[len(took)*999/1000].Microseconds()), "µs/p99.9")
 }
 
 // BenchmarkRun is what one run on the command line pays.

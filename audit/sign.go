@@ -98,7 +98,7 @@ func (s *signer) connect(ctx context.Context, l *Log) error {
 	if err := s.open(ctx, l.db); err != nil {
 		return err
 	}
-	_, err := s.conn.ExecContext(ctx, "PRAGMA synchronous = NORMAL")
+	_, err := s.conn.ExecContext(ctx, "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 1000")
 	return err
 }
 
