@@ -36,9 +36,6 @@ func Languages() []string { return []string{"python", "node", "shell"} }
 // because ctx ended or there is no room for temporary files. When it returns, all processes that it
 // started have ended and its files are gone.
 func Run(ctx context.Context, c Config) (r Report, err error) {
-	if c.Progress == nil {
-		c.Progress = func(string) {}
-	}
 	if c.Languages == nil {
 		c.Languages = Languages()
 	}
@@ -83,7 +80,7 @@ func (b *bench) close() {
 
 // prepare finds out what there is to measure, and starts what must stand ready.
 func (b *bench) prepare(ctx context.Context) {
-	b.Progress("looking at what there is")
+	b.say(ctx, "looking at what there is")
 	b.report.Machine = machine(ctx)
 	b.report.Machine.Versions["sandboxmcp"] = b.Version
 	script := map[string]string{}
@@ -109,6 +106,13 @@ func (b *bench) prepare(ctx context.Context) {
 	}
 }
 
+// say tells what is done just now, unless it is not done any more.
+func (b *bench) say(ctx context.Context, format string, args ...any) {
+	if b.Progress != nil && ctx.Err() == nil {
+		b.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
 func (b *bench) leaveOut(what string, why error) {
 	b.report.LeftOut = append(b.report.LeftOut, LeftOut{What: what, Why: oneLine(why.Error())})
 }
@@ -125,7 +129,7 @@ func (b *bench) warmUp(ctx context.Context) {
 			if i > 0 && w.seldom {
 				continue
 			}
-			b.Progress(fmt.Sprintf("%s: trying %s", w.language, w.name))
+			b.say(ctx, "%s: trying %s", w.language, w.name)
 			w.try(ctx)
 			pause(ctx, settle)
 		}
@@ -138,7 +142,7 @@ const series = 5
 func (b *bench) rounds(ctx context.Context) {
 	taken := make([][]time.Duration, len(b.ways))
 	for done := 0; done < b.Runs; done += series {
-		b.Progress(fmt.Sprintf("one at a time: %d of %d runs of each", done, b.Runs))
+		b.say(ctx, "one at a time: %d of %d runs of each", done, b.Runs)
 		for _, i := range rand.Perm(len(b.ways)) {
 			taken[i] = append(taken[i], b.ways[i].turn(ctx, min(series, b.Runs-done))...)
 		}

@@ -57,7 +57,7 @@ func (e *engine) ways(ctx context.Context, p *program, image string, runtimes []
 			all = append(all, e.way(p, "run, runsc", append(line, p.inside()...)))
 		}
 	}
-	running := append(append([]string{}, create...), "--detach", "--entrypoint", "sleep", image, "3600")
+	running := append(append([]string{}, create...), "--detach", "--stop-signal", "KILL", "--entrypoint", "sleep", image, "3600")
 	id, err := e.ask(ctx, running[1:]...)
 	exec := e.way(p, "exec", append([]string{e.path, "exec", strings.TrimSpace(id)}, p.inside()...))
 	exec.broken = err

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -39,7 +38,7 @@ func (b *bench) loads(ctx context.Context) {
 	for n := range s.times {
 		for _, i := range rand.Perm(len(ways)) {
 			w := ways[i]
-			b.Progress(fmt.Sprintf("%s: %s with all cores busy, %d of %d", w.language, w.name, n+1, s.times))
+			b.say(ctx, "%s: %s with all cores busy, %d of %d", w.language, w.name, n+1, s.times)
 			taken[i] = append(taken[i], w.load(ctx, cores, s)...)
 			pause(ctx, 4*settle)
 		}

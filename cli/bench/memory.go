@@ -61,7 +61,7 @@ func (b *bench) memory(ctx context.Context) {
 	if len(b.servers) == 0 {
 		return
 	}
-	b.Progress("looking at memory")
+	b.say(ctx, "looking at memory")
 	pause(ctx, 2*time.Second) // what the load left is put away
 	s := b.servers[0]
 	for _, m := range []Memory{

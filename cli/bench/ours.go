@@ -21,7 +21,7 @@ const (
 // ours measures sandboxes of ours: through a server as it is, through one that keeps nothing ready, in a session, and
 // from the command line.
 func (b *bench) ours(ctx context.Context, found []*program, script map[string]string) {
-	b.Progress("starting servers")
+	b.say(ctx, "starting servers")
 	err := os.WriteFile(filepath.Join(b.dir, "default.yaml"), nil, 0o600)
 	warm, e := b.serve(ctx, "warm")
 	if err = cmp.Or(err, e); err != nil {

@@ -70,7 +70,11 @@ func (d *drawing) latencies(r Report) {
 		return
 	}
 	d.y += 30
-	d.text(20, "small", "start", "One run at a time, milliseconds on a logarithmic scale. Box: p10 to p90. Stroke in it: p50. Ring: p99. Dashed: bare p50.")
+	most := 0
+	for _, l := range r.Latency {
+		most = max(most, l.Runs)
+	}
+	d.text(20, "small", "start", fmt.Sprintf("One run at a time, up to %d of each; milliseconds, logarithmic. Box: p10 to p90. Stroke in it: p50. Ring: p99. Dashed: p50 of bare.", most))
 	for _, language := range Languages() {
 		its := Of(r.Latency, language)
 		if len(its) == 0 {

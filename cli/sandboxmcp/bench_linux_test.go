@@ -111,8 +111,11 @@ func checkLoad(t *testing.T, r bench.Report) {
 		t.Fatalf("load: %+v", r.Load)
 	}
 	for _, l := range r.Load {
-		if l.Error != "" || l.Concurrency != r.Machine.Cores || l.Runs < 1 || !near(l.PerSecond, float64(l.Runs)/l.Seconds) {
+		if l.Error != "" || l.Concurrency != r.Machine.Cores || !near(l.PerSecond, float64(l.Runs)/l.Seconds) {
 			t.Errorf("%s: %+v", l.Way, l)
+		}
+		if l.Runs == 0 || r.Load[0].Runs == 0 { // a slow machine
+			continue
 		}
 		if !near(l.Ratio, l.PerSecond/r.Load[0].PerSecond) || !near(l.Tail, l.P99/l.P50) {
 			t.Errorf("%s: ratios %v and %v of %+v", l.Way, l.Ratio, l.Tail, l)
@@ -128,7 +131,7 @@ func TestBenchEnds(t *testing.T) {
 		signal syscall.Signal
 		after  time.Duration
 		code   int
-	}{{syscall.SIGINT, 100 * time.Millisecond, 130}, {syscall.SIGTERM, 700 * time.Millisecond, 143}, {syscall.SIGINT, 4 * time.Second, 130}, {syscall.SIGHUP, 4 * time.Second, 129}} {
+	}{{syscall.SIGINT, 0, 130}, {syscall.SIGTERM, time.Second / 2, 143}, {syscall.SIGINT, 3 * time.Second, 130}, {syscall.SIGHUP, 4 * time.Second, 129}} {
 		temp := t.TempDir()
 		cmd := benchCommand(t, temp, "--runs", "100000", "--svg", filepath.Join(temp, "plot.svg"))
 		var said bytes.Buffer
@@ -137,11 +140,17 @@ func TestBenchEnds(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		for range 1000 { // until it has begun
+			if folders, _ := filepath.Glob(temp + "/sandboxmcp-bench-*"); len(folders) > 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		time.Sleep(tt.after)
 		_ = cmd.Process.Signal(tt.signal)
 		err := cmd.Wait()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != tt.code && tt.after > time.Second { // before, it may not have known of signals yet
+		if !errors.As(err, &exit) || exit.ExitCode() != tt.code {
 			t.Errorf("%v after %v: ended with %v: %s", tt.signal, tt.after, err, said.String())
 		}
 		if after := leftovers(t, temp); after != before {
