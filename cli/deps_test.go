@@ -186,6 +186,24 @@ func list(t *testing.T, system string) (all []pkg) {
 	}
 }
 
+// heavy are packages that were in the program once, where little of them was used: each command makes their tables.
+var heavy = []string{"google.golang.org/grpc"}
+
+func TestWithoutHeavy(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "./cli/sandboxmcp")
+	cmd.Dir, cmd.Stderr = "..", os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		if slices.Contains(heavy, p) {
+			t.Errorf("the program has %s again: go mod why -m says by whom", p)
+		}
+	}
+}
+
 // TestConfigRepeats compares what config has to say once more, since it imports none of ours.
 func TestConfigRepeats(t *testing.T) {
 	layers := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)

@@ -1,10 +1,11 @@
 // Package otlp tells an OpenTelemetry collector of runs: a trace each, with a span for each stage, and
-// metrics. It is the place of go.opentelemetry.io/otel, whose SDK batches, retries and speaks the
-// protocol, OTLP over HTTP.
+// metrics. It is the place of go.opentelemetry.io/otel, whose SDK makes them and batches; the protocol
+// is OTLP over HTTP.
 //
 // It listens to events like everybody else, so nothing waits for it: what a slow or dead collector
 // does not take is dropped, whole traces at a time, and counted. Nothing of otel's global state is used.
-// Its exporters read their own variables, such as OTEL_EXPORTER_OTLP_HEADERS, only after Start.
+// Of its variables, those count that say how things are sent, after Start: OTEL_EXPORTER_OTLP_HEADERS and
+// OTEL_EXPORTER_OTLP_COMPRESSION, also for one signal, and OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE.
 package otlp
 
 import (
@@ -22,9 +23,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
@@ -95,17 +94,11 @@ func start(c Config, p pace) (*Exporter, error) {
 
 // open makes both ways out. quit, the end of ctx, ends what is under way on them.
 func (x *Exporter) open(ctx context.Context, c Config, p pace, base string) error {
-	retry := otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: 4 * time.Second, MaxElapsedTime: answer}
-	spans, err := otlptrace.New(ctx, otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(base+"/v1/traces"),
-		otlptracehttp.WithHTTPClient(x.client), otlptracehttp.WithRetry(retry)))
+	spans, err := otlptrace.New(ctx, spans{newWay(x.client, base+"/v1/traces", "TRACES")})
 	if err != nil {
 		return err
 	}
-	points, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(base+"/v1/metrics"),
-		otlpmetrichttp.WithHTTPClient(x.client), otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig(retry)))
-	if err != nil {
-		return err
-	}
+	points := newPoints(newWay(x.client, base+"/v1/metrics", "METRICS"))
 	who := resource.NewSchemaless(attribute.String("service.name", "sandboxmcp"), attribute.String("service.version", c.Version),
 		attribute.String("service.instance.id", rand.Text()))
 	x.traces = newTraces(who, &loggedSpans{SpanExporter: spans, quit: ctx, complaint: complaint{log: c.Log, about: "traces"}}, p.traces)

@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
-	collectmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	collecttraces "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -61,8 +59,8 @@ func (c *collector) take(r *http.Request) {
 		}
 	}
 	c.head = r.Header
-	var traces collecttraces.ExportTraceServiceRequest
-	var metrics collectmetrics.ExportMetricsServiceRequest
+	var traces tracepb.TracesData
+	var metrics metricspb.MetricsData
 	switch {
 	case err != nil:
 	case r.URL.Path == "/v1/traces":
