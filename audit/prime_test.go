@@ -1,6 +1,12 @@
 package audit
 
-import "testing"
+import (
+	"context"
+	"crypto"
+	"errors"
+	"sync/atomic"
+	"testing"
+)
 
 // A log whose first checkpoint was prepared, and then came later than those of another process.
 func TestPrepared(t *testing.T) {
@@ -24,8 +30,7 @@ func TestPrepared(t *testing.T) {
 	}
 }
 
-// Rows are on the disk before the checkpoint after them is prepared, and a key that can't be used then is
-// asked for again.
+// A key that can't be had while the first checkpoint is prepared is asked for again.
 func TestPreparedInVain(t *testing.T) {
 	path := logPath(t)
 	first := openSigned(t, path, signing(1000))
@@ -33,12 +38,20 @@ func TestPreparedInVain(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	release := hold(t, path)
-	l := openSigned(t, path, signing(1000))
-	release()
+	var asked atomic.Int32
+	l := openSigned(t, path, Signing{Every: 1000, Key: func(context.Context) (crypto.Signer, error) {
+		if asked.Add(1) == 2 { // the first time is OpenSigned's
+			return nil, errors.New("not now")
+		}
+		return seeded('a'), nil
+	}})
 	fill(t, l, 2)
+	fill(t, l, 1)
+	if n := asked.Load(); n < 2 {
+		t.Errorf("the key was asked for %d times: nothing was prepared", n)
+	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantSigned(t, path, 5, 'a')
+	wantSigned(t, path, 6, 'a')
 }
