@@ -6,11 +6,13 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
+	"os"
 )
 
 // Signing says with which key, and how often, a log is signed.
 type Signing struct {
-	// Key returns the key to sign with now, which is Ed25519 and may be another one the next time.
+	// Key returns the key to sign with now, which is Ed25519 and may be another one the next time. It is called while
+	// the log is open, or being opened, so it must not open the log.
 	Key func(context.Context) (crypto.Signer, error)
 	// Known returns the public keys that there are, as other processes may replace Key, too. Without them (nil),
 	// the rows under their checkpoints are read again.
@@ -38,13 +40,28 @@ func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 // Rows are never lost for want of a signature. If none can be made, Signing.Log is told, it is tried
 // again every two seconds, and if it fails at Close, too, that is an error of Close.
 func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
-	if _, err := s.key(ctx); err != nil {
-		return nil, fmt.Errorf("open audit log %q: %w", path, err)
-	}
 	if s.Every <= 0 {
 		s.Every = 1000
 	}
-	return open(ctx, path, lockWait, &signer{Signing: s})
+	if _, err := os.Stat(path); err != nil { // without a key to sign it with, none is made
+		if _, err := s.key(ctx); err != nil {
+			return nil, fmt.Errorf("open audit log %q: %w", path, err)
+		}
+		return open(ctx, path, lockWait, &signer{Signing: s})
+	}
+	ready := make(chan error, 1)
+	go func() {
+		_, err := s.key(ctx)
+		ready <- err
+	}()
+	l, err := open(ctx, path, lockWait, &signer{Signing: s})
+	if keyErr := <-ready; keyErr != nil {
+		if l != nil {
+			l.Close()
+		}
+		return nil, fmt.Errorf("open audit log %q: %w", path, keyErr)
+	}
+	return l, err
 }
 
 // Origin is the name under which checkpoints of the log are signed. A log without rows has none.

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 
@@ -37,6 +38,11 @@ func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*aud
 
 // openLogged is openSigned for a server, which tells its log at once what goes wrong.
 func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger) (*audit.Log, error) {
+	if !keys.Made() { // which opens the log
+		if _, err := keys.Current(ctx); err != nil {
+			return nil, fmt.Errorf("open audit log %q: %w", cfg.SQLitePath, err)
+		}
+	}
 	return audit.OpenSigned(ctx, cfg.SQLitePath, audit.Signing{
 		Every: cfg.Audit.CheckpointRows, Log: log,
 		Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },

@@ -79,6 +79,12 @@ func (k *Keys) Current(ctx context.Context) (*Key, error) {
 	return key, nil
 }
 
+// Made says whether there is a key to sign with, so that Current makes none.
+func (k *Keys) Made() bool {
+	_, err := os.Lstat(k.private())
+	return err == nil
+}
+
 // create makes the first key, unless another process has just made it.
 func (k *Keys) create(ctx context.Context) (*Key, error) {
 	unlock, err := k.lock(ctx)
