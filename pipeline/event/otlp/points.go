@@ -129,7 +129,7 @@ func at(t time.Time) uint64 { return uint64(max(0, t.UnixNano())) }
 func labels(all attribute.Iterator) (list []*common.KeyValue) {
 	for all.Next() {
 		a := all.Attribute()
-		v := &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: a.Value.Emit()}}
+		v := &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: a.Value.String()}}
 		switch a.Value.Type() {
 		case attribute.BOOL:
 			v.Value = &common.AnyValue_BoolValue{BoolValue: a.Value.AsBool()}
