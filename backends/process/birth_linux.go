@@ -264,16 +264,29 @@ func (b *birth) kill() {
 	if b.pidfd == nil {
 		return
 	}
-	if b.weak {
-		b.control.CloseWrite() // it kills all that is below it, and exits
-	} else {
-		unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
-	}
+	b.signal()
 	poll := []unix.PollFd{{Fd: int32(b.pidfd.Fd()), Events: unix.POLLIN}}
 	for {
 		if _, err := unix.Poll(poll, -1); err != unix.EINTR {
 			return
 		}
+	}
+}
+
+// end begins what kill does, and does not wait.
+func (b *birth) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pidfd != nil {
+		b.signal()
+	}
+}
+
+func (b *birth) signal() {
+	if b.weak {
+		b.control.CloseWrite() // it kills all that is below it, and exits
+	} else {
+		unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
 	}
 }
 
@@ -289,7 +302,8 @@ func (b *birth) remove() {
 		b.pidfd.Close()
 		b.pidfd = nil
 	}
-	b.cgroup.remove()
+	b.cgroup.giveBack()
+	b.cgroup = nil
 	if b.nest != nil {
 		b.nest.leave()
 		b.nest = nil

@@ -36,6 +36,7 @@ type cgroups struct {
 
 	locks []*os.File // of our folders, by which others see that we live
 
+	spares   spares
 	sweeping sync.WaitGroup // the removal of what killed servers left, which may take seconds
 }
 
@@ -48,6 +49,8 @@ type cgroup struct {
 	paths   map[string]string
 	manager cg.Manager
 	opened  []*os.File
+	inForce bounds   // as limit has set them
+	spares  *spares  // where it goes afterwards
 	seen    bool     // not ours: the container's, which is only looked at
 	limits  []string // of seen: the controllers that limit something
 }
@@ -208,7 +211,10 @@ func (c *cgroups) make() (*cgroup, error) {
 	if c.base == nil {
 		return nil, nil
 	}
-	g := &cgroup{paths: map[string]string{}}
+	if g := c.spares.take(); g != nil {
+		return g, nil
+	}
+	g := &cgroup{paths: map[string]string{}, spares: &c.spares}
 	name := rand.Text()
 	for controller, dir := range c.base {
 		g.paths[controller] = filepath.Join(dir, name)
@@ -240,6 +246,11 @@ func (g *cgroup) limit(limits backends.Limits, tasks int64) error {
 	// What the program's files take is charged to the cgroup, too. This bounds both together,
 	// whatever happens; the watcher keeps RAM alone below its limit.
 	bound := limits.RAM + limits.Disk
+	want := bounds{bound, limits.CPU, tasks}
+	if g.inForce == want {
+		return nil
+	}
+	g.inForce = bounds{}
 	const period = 100_000 // microseconds
 	r := &cg.Resources{
 		Memory: bound, PidsLimit: &tasks, SkipDevices: true,
@@ -253,6 +264,7 @@ func (g *cgroup) limit(limits backends.Limits, tasks int64) error {
 	if err := g.manager.Set(r); err != nil {
 		return fmt.Errorf("set limits of the cgroup: %w", err)
 	}
+	g.inForce = want
 	return nil
 }
 
@@ -343,8 +355,17 @@ func (g *cgroup) remove() {
 	}
 }
 
+// giveBack keeps the cgroup for another sandbox, or removes it. It holds no process any more.
+func (g *cgroup) giveBack() {
+	if g == nil || g.seen || g.spares.keep(g) {
+		return
+	}
+	g.remove()
+}
+
 // close removes the server's own folder.
 func (c *cgroups) close() {
+	c.spares.close()
 	c.sweeping.Wait()
 	for _, f := range c.locks {
 		f.Close()

@@ -26,6 +26,7 @@ type Backend struct {
 	nursery     nursery
 	nests       nests
 	pool        pool
+	endings     endings
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // by language
@@ -47,6 +48,7 @@ func New(c Config) *Backend {
 		running: map[*sandbox]struct{}{},
 
 		launchers: newLaunchers(),
+		endings:   newEndings(),
 	}
 	b.cgroups.want, b.cgroups.inside, b.cgroups.folder = c.Delegate, c.Inside, newFolder()
 	b.cgroups.viewed = sync.OnceValues(viewed)
@@ -106,6 +108,7 @@ func (b *Backend) Close() error {
 	for _, s := range open {
 		s.Close()
 	}
+	b.endings.all.Wait()
 	b.nursery.close()
 	b.nests.close()
 	b.launchers.close()

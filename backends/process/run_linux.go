@@ -38,6 +38,9 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	defer one.pipes.close()
 	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams.Interrupt)
 	switch {
+	case !s.keep && end.alone && !s.weak:
+		s.spent.Store(true)
+		s.birth.end()
 	case !s.keep:
 		s.kill()
 	case cmd.Main:
@@ -118,6 +121,7 @@ func (s *sandbox) begin(ctx context.Context, p *plan) (int32, backends.Containme
 	defer s.starting.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Wall)
 	defer cancel()
+	s.begun.Add(1)
 	if err := send(s.control, p, launch.ForProgram); err != nil {
 		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
 	}
@@ -188,6 +192,7 @@ type end struct {
 	limit  string
 	status unix.WaitStatus
 	known  bool // status is
+	alone  bool // no other process was alive then
 	cpu    time.Duration
 	rss    int64
 }
@@ -239,7 +244,7 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, i
 
 func ended(m launch.Message) end {
 	return end{
-		status: unix.WaitStatus(m.Wait), known: true,
+		status: unix.WaitStatus(m.Wait), known: true, alone: m.Alone == 1,
 		cpu: time.Duration(m.CPU) * time.Microsecond, rss: m.MaxRSS << 10,
 	}
 }

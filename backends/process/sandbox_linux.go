@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,8 @@ type sandbox struct {
 	ram       atomic.Int64     // of them
 	listeners []net.Listener   // of spec.Listen
 	gateway   backends.Sockets // of spec.Gateway
+	begun     atomic.Int32     // programs
+	spent     atomic.Bool      // the only one has ended, and nobody but PID 1 was alive
 	using     sync.WaitGroup   // commands, their watchers, and whoever else uses our descriptors
 	closing   bool             // nobody may begin to
 	gone      chan struct{}    // PID 1's end of control is closed: it is dead or dying
@@ -331,29 +334,70 @@ func (s *sandbox) Close() error {
 		s.closing = true
 		s.mu.Unlock()
 		s.dismiss()
-		s.kill()
-		if s.files != nil { // and so listen runs, and sees that PID 1 is gone
-			<-s.gone
-			s.using.Wait()
-			err = s.files.close()
+		if !s.quiet() {
+			err = s.tearDown()
+			return
 		}
 		s.shut()
-		for _, f := range []*os.File{s.proc, s.shm, s.disk} {
-			f.Close() // of nil, too
-		}
-		for _, o := range s.owned {
-			o.ids.Close()
-		}
-		if s.birth != nil {
-			s.birth.remove()
-		}
-		if s.weak {
-			err = errors.Join(err, s.removeDir())
-		}
-		s.backend.mu.Lock()
-		delete(s.backend.running, s)
-		s.backend.mu.Unlock()
-		s.backend.pool.fill()
+		err = s.files.close()
+		s.birth.end()
+		s.backend.endings.do(func() { s.tearDown() })
 	})
 	return err
+}
+
+// quiet says that nothing of the sandbox is alive but PID 1, and nothing in it is the host's: that nobody can tell
+// whether its namespaces are gone.
+func (s *sandbox) quiet() bool {
+	begun := s.begun.Load()
+	return s.files != nil && s.plain() && (begun == 0 || begun == 1 && s.spent.Load())
+}
+
+// tearDown ends what is alive, and removes all that belongs to the sandbox.
+func (s *sandbox) tearDown() error {
+	var err error
+	s.kill()
+	if s.files != nil { // and so listen runs, and sees that PID 1 is gone
+		<-s.gone
+		s.using.Wait()
+		err = s.files.close()
+	}
+	s.shut()
+	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
+		f.Close() // of nil, too
+	}
+	for _, o := range s.owned {
+		o.ids.Close()
+	}
+	if s.birth != nil {
+		s.birth.remove()
+	}
+	if s.weak {
+		err = errors.Join(err, s.removeDir())
+	}
+	s.backend.mu.Lock()
+	delete(s.backend.running, s)
+	s.backend.mu.Unlock()
+	s.backend.pool.fill()
+	return err
+}
+
+// endings are the removals of sandboxes that nobody waits for, a few at a time: who is faster than they are does them.
+type endings struct {
+	room chan struct{}
+	all  sync.WaitGroup
+}
+
+func newEndings() endings { return endings{room: make(chan struct{}, 2*runtime.NumCPU())} }
+
+func (e *endings) do(end func()) {
+	select {
+	case e.room <- struct{}{}:
+		e.all.Go(func() {
+			end()
+			<-e.room
+		})
+	default:
+		end()
+	}
 }

@@ -122,7 +122,7 @@ type Message struct {
 	Errno  int32 // for Failed; 0 when the call answered, but not as the plan wants
 	Pid    int32 // inside the sandbox
 	Wait   int32 // the wait status, for Exited
-	_      int32
+	Alone  int32 // 1 for Exited when PID 1 had no other child then, and so was the only process of the sandbox
 	CPU    int64 // microseconds of user and system time, for Exited
 	MaxRSS int64 // KiB, of the largest process, for Exited
 }
