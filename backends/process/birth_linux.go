@@ -23,6 +23,7 @@ type birth struct {
 	control *net.UnixConn
 	cgroup  *cgroup
 	nest    *nest      // from which it comes, if any
+	foreign bool       // a process that is not package launch's plays PID 1
 	weak    bool       // without a PID namespace
 	mu      sync.Mutex // guards pidfd once somebody may remove us
 }
@@ -223,7 +224,7 @@ func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
 
 // follow has PID 1 follow a plan that ends with telling that it is ready. whom is launch.ForInit or launch.ForNest.
 func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
-	if err := send(b.control, p, whom); err != nil {
+	if err := send(b, p, whom); err != nil {
 		return fmt.Errorf("send to PID 1: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { b.control.SetReadDeadline(time.Unix(1, 0)) })

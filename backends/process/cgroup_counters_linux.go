@@ -1,11 +1,12 @@
 package process
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // number reads a file of the cgroup that holds one number; 0 when it can't.
@@ -29,14 +30,47 @@ func fieldOf(text, key string) int64 {
 	return 0
 }
 
-// read reads a file of the cgroup by what it is called in v1 and in v2; "" when it can't.
+// read reads a file of the cgroup by what it is called in v1 and in v2; "" when it can't. A cgroup that
+// may serve again keeps the file open.
 func (g *cgroup) read(controller, v1, v2 string) string {
+	const most = 16 << 10 // memory.stat is the longest, with 2 KiB
+	var buf [most]byte
 	name := filepath.Join(g.paths[controller], v1)
 	if g.v2() {
 		name = filepath.Join(g.paths[""], v2)
 	}
-	b, _ := os.ReadFile(name)
-	return string(b)
+	fd, kept, err := g.open(name)
+	if err != nil {
+		return ""
+	}
+	n, err := unix.Pread(fd, buf[:], 0)
+	if !kept {
+		unix.Close(fd)
+	}
+	if err != nil {
+		return ""
+	}
+	return string(buf[:n])
+}
+
+// open opens a file for reading. Package os would ask for it to be watched, which these files can be.
+func (g *cgroup) open(name string) (fd int, kept bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if fd, kept = g.kept[name]; kept {
+		return fd, true, nil
+	}
+	if fd, err = unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return -1, false, err
+	}
+	if g.spares == nil || g.v2() {
+		return fd, false, nil
+	}
+	if g.kept == nil {
+		g.kept = map[string]int{}
+	}
+	g.kept[name] = fd
+	return fd, true, nil
 }
 
 func (g *cgroup) usage() int64 { return g.number("memory", "memory.usage_in_bytes", "memory.current") }

@@ -49,10 +49,12 @@ type cgroup struct {
 	paths   map[string]string
 	manager cg.Manager
 	opened  []*os.File
-	inForce bounds   // as limit has set them
-	spares  *spares  // where it goes afterwards
-	seen    bool     // not ours: the container's, which is only looked at
-	limits  []string // of seen: the controllers that limit something
+	inForce bounds  // as limit has set them
+	spares  *spares // where it goes afterwards
+	mu      sync.Mutex
+	kept    map[string]int // files of it that are open, by path
+	seen    bool           // not ours: the container's, which is only looked at
+	limits  []string       // of seen: the controllers that limit something
 }
 
 // find looks, once, for a place below our own cgroup where we may make others.
@@ -229,7 +231,7 @@ func (c *cgroups) make() (*cgroup, error) {
 		err = g.manager.Apply(-1)
 	}
 	if err == nil {
-		err = g.open()
+		err = g.openDoors()
 	}
 	if err != nil {
 		g.remove()
@@ -268,8 +270,8 @@ func (g *cgroup) limit(limits backends.Limits, tasks int64) error {
 	return nil
 }
 
-// open opens what PID 1 joins the cgroup by.
-func (g *cgroup) open() error {
+// openDoors opens what PID 1 joins the cgroup by.
+func (g *cgroup) openDoors() error {
 	for _, path := range g.paths {
 		flags, name := os.O_WRONLY, filepath.Join(path, "tasks")
 		if g.v2() {
@@ -350,6 +352,12 @@ func (g *cgroup) remove() {
 		f.Close()
 	}
 	g.opened = nil
+	g.mu.Lock()
+	for _, fd := range g.kept {
+		unix.Close(fd)
+	}
+	g.kept = nil
+	g.mu.Unlock()
 	for _, path := range g.paths {
 		cg.RemovePath(path)
 	}

@@ -1,10 +1,11 @@
 package process
 
 import (
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // spares are cgroups of sandboxes that are gone, for the next: the kernel takes milliseconds of work to make and
@@ -66,7 +67,13 @@ func (s *spares) close() {
 
 // write writes a file of a v1 cgroup.
 func (g *cgroup) write(controller, name, content string) error {
-	return os.WriteFile(filepath.Join(g.paths[controller], name), []byte(content), 0)
+	fd, err := unix.Open(filepath.Join(g.paths[controller], name), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(content))
+	return err
 }
 
 // throttled is how often the cgroup has had its CPU time for a period before that was over.

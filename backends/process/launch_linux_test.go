@@ -74,7 +74,7 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 			p := newPlan()
 			c.add(p)
 			p.ready()
-			if err := send(child.control, p, launch.ForInit); err != nil {
+			if err := send(child, p, launch.ForInit); err != nil {
 				t.Fatal(err)
 			}
 			var m launch.Message

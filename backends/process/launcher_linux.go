@@ -202,18 +202,34 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit or launch.ForProgram.
-func send(conn *net.UnixConn, p *plan, whom byte) error {
-	blob, err := p.memfd()
+// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForNest. A small
+// plan travels in the message, where PID 1 is one of ours in all.
+func send(b *birth, p *plan, whom byte) error {
+	const small = 64 << 10
+	blob, err := p.encode()
 	if err != nil {
 		return err
 	}
-	defer blob.Close()
-	fds := []int{int(blob.Fd())}
+	var fds []int
+	hello := []byte{whom}
+	if len(blob) <= small && !b.foreign {
+		hello = append(append(make([]byte, 0, launch.HelloSize+len(blob)), whom, 0, 0, 0, 0, 0, 0, 0), blob...)
+	} else {
+		file, err := memfd(blob)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		fds = append(fds, int(file.Fd()))
+	}
 	for _, f := range p.files {
 		fds = append(fds, int(f.Fd()))
 	}
-	_, _, err = conn.WriteMsgUnix([]byte{whom}, unix.UnixRights(fds...), nil)
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	_, _, err = b.control.WriteMsgUnix(hello, rights, nil)
 	return err
 }
 

@@ -235,7 +235,8 @@ func (b *Backend) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error
 
 // bearBy has a forker that stands in a furnished root fork a PID 1, and prepares it.
 func (b *Backend) bearBy(ctx context.Context, f forker) (*birth, error) {
-	child := &birth{}
+	_, ours := f.(*nest)
+	child := &birth{foreign: !ours}
 	err := b.hatch(ctx, f, child)
 	if err != nil {
 		child.remove()

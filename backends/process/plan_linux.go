@@ -146,12 +146,8 @@ func (p *plan) write(path, content string, flags int, mode uint32) {
 	p.do("close "+path, unix.SYS_CLOSE, fd)
 }
 
-// memfd encodes the plan and puts it into a file that only its descriptor names.
-func (p *plan) memfd() (*os.File, error) {
-	blob, err := p.encode()
-	if err != nil {
-		return nil, err
-	}
+// memfd puts an encoded plan into a file that only its descriptor names.
+func memfd(blob []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("memfd_create: %w", err)

@@ -122,7 +122,7 @@ func (s *sandbox) begin(ctx context.Context, p *plan) (int32, backends.Containme
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Wall)
 	defer cancel()
 	s.begun.Add(1)
-	if err := send(s.control, p, launch.ForProgram); err != nil {
+	if err := send(s.birth, p, launch.ForProgram); err != nil {
 		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
 	}
 	var pid int32

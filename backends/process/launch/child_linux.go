@@ -18,10 +18,10 @@ var (
 	polled   [2]pollFD
 	message  Message
 	usage    syscall.Rusage
-	hello    [8]byte
+	hello    [HelloSize]byte
 	cmsg     [16 + 4*MaxFiles]byte
 	header   syscall.Msghdr
-	iov      syscall.Iovec
+	iov      [2]syscall.Iovec
 	infos    [128]byte // one signalfd_siginfo
 
 	childrenFile = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 't', 'h', 'r', 'e', 'a', 'd', '-', 's', 'e', 'l', 'f', '/', 'c', 'h', 'i', 'l', 'd', 'r', 'e', 'n', 0}
@@ -84,16 +84,20 @@ func resetSignals() {
 	}
 }
 
-// load reads a plan from descriptor fd and puts addresses where its fixups say.
+// load puts addresses where the fixups of a plan say. inMessage is its size where it has come in the message itself;
+// else it is read from its descriptor.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func load(fd uintptr) syscall.Errno {
+func load(inMessage uintptr) syscall.Errno {
 	base := unsafe.Pointer(&plan)
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_PREAD64, fd, uintptr(base), MaxPlan, 0, 0, 0)
-	if errno != 0 {
-		return errno
+	n := inMessage
+	if slots[SlotPlan] != ^uintptr(0) {
+		var errno syscall.Errno
+		if n, _, errno = syscall.RawSyscall6(syscall.SYS_PREAD64, slots[SlotPlan], uintptr(base), MaxPlan, 0, 0, 0); errno != 0 {
+			return errno
+		}
 	}
 	h := (*Header)(base)
 	if n < unsafe.Sizeof(*h) || uintptr(h.Size) != n {

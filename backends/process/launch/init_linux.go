@@ -78,8 +78,8 @@ func alone() int32 {
 //go:norace
 //go:nocheckptr
 func begin() {
-	files := take(unsafe.Pointer(&hello), unsafe.Sizeof(hello))
-	if errno := load(slots[SlotPlan]); errno != 0 {
+	files, size := take(unsafe.Pointer(&hello), unsafe.Sizeof(hello), 2)
+	if errno := load(size - unsafe.Sizeof(hello)); errno != 0 {
 		fail(0, errno)
 	}
 	if hello[0] == ForProgram {
@@ -142,32 +142,41 @@ func remember(pid int32) {
 	}
 }
 
-// take receives a message and its descriptors: the first, as a rule a plan, into SlotPlan, the others into
-// SlotFiles and on. It returns how many of the latter there are, and ends the sandbox when the server is gone.
+// take receives a message and its descriptors: the first, the plan's as a rule, into SlotPlan, the others into SlotFiles
+// and on; all of them into the latter where a plan is in the message, behind what is put at into. It returns how many
+// those are and the message's size, and ends the sandbox when the server is gone.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func take(into unsafe.Pointer, size uintptr) uintptr {
-	*(*uintptr)(unsafe.Pointer(&iov.Base)) = uintptr(into)
+func take(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
+	*(*uintptr)(unsafe.Pointer(&iov[0].Base)) = uintptr(into)
+	*(*uintptr)(unsafe.Pointer(&iov[1].Base)) = uintptr(unsafe.Pointer(&plan))
 	*(*uintptr)(unsafe.Pointer(&header.Iov)) = uintptr(unsafe.Pointer(&iov))
 	*(*uintptr)(unsafe.Pointer(&header.Control)) = uintptr(unsafe.Pointer(&cmsg))
-	iov.Len, header.Iovlen, header.Controllen = uint64(size), 1, uint64(len(cmsg))
+	iov[0].Len, iov[1].Len = uint64(size), MaxPlan
+	header.Iovlen, header.Controllen = uint64(parts), uint64(len(cmsg))
 	n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, slots[SlotControl], uintptr(unsafe.Pointer(&header)), syscall.MSG_CMSG_CLOEXEC)
-	head := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg))
-	if errno != 0 || n == 0 || header.Controllen < syscall.SizeofCmsghdr+4 || head.Type != syscall.SCM_RIGHTS {
+	if errno != 0 || n == 0 {
 		end()
 	}
-	count := (uintptr(head.Len) - syscall.SizeofCmsghdr) / 4
-	for i := uintptr(0); i < count && i < MaxFiles; i++ {
-		fd := *(*int32)(unsafe.Add(unsafe.Pointer(&cmsg), syscall.SizeofCmsghdr+4*i))
-		if i == 0 {
-			slots[SlotPlan] = uintptr(fd)
-		} else {
-			slots[(SlotFiles+i-1)%Slots] = uintptr(fd)
-		}
+	count, first := uintptr(0), uintptr(SlotFiles)
+	if head := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg)); header.Controllen >= syscall.SizeofCmsghdr+4 && head.Type == syscall.SCM_RIGHTS {
+		count = (uintptr(head.Len) - syscall.SizeofCmsghdr) / 4
 	}
-	return count - 1
+	slots[SlotPlan] = ^uintptr(0)
+	if n <= size {
+		if count == 0 {
+			end()
+		}
+		slots[SlotPlan] = uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(&cmsg), syscall.SizeofCmsghdr)))
+		count, first = count-1, SlotFiles-1
+	}
+	for i := uintptr(0); i < count && i < MaxFiles; i++ {
+		at := syscall.SizeofCmsghdr + 4*(i+SlotFiles-first)
+		slots[(SlotFiles+i)%Slots] = uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(&cmsg), at)))
+	}
+	return count, n
 }
 
 // end ends the sandbox. In a PID namespace that is the kernel's work; without one, we are a

@@ -41,7 +41,7 @@ const Slots = 96
 
 // Slots with a meaning.
 const (
-	SlotPlan    = 0  // the plan's own descriptor
+	SlotPlan    = 0  // the plan's own descriptor, if it has one
 	SlotControl = 1  // PID 1's end of the socket to the server
 	SlotFiles   = 2  // the first of the other descriptors that came with the plan
 	SlotFree    = 40 // the first that a plan may use for what it makes itself
@@ -57,7 +57,11 @@ type Request struct {
 	Flags uint64 // CLONE_*
 }
 
-// Whom a plan is for: the one byte that it travels with.
+// HelloSize is how many bytes come before a plan that travels in a message. A shorter message has the plan's
+// descriptor attached, before the others.
+const HelloSize = 8
+
+// Whom a plan is for: the first byte of the message that it comes with.
 const (
 	ForInit    = 1 // PID 1 follows it itself
 	ForProgram = 2 // PID 1 forks a process that follows it

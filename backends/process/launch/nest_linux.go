@@ -25,7 +25,7 @@ var (
 //go:norace
 //go:nocheckptr
 func bear() {
-	files := take(unsafe.Pointer(&request), unsafe.Sizeof(request))
+	files, _ := take(unsafe.Pointer(&request), unsafe.Sizeof(request), 1)
 	pidfd := int32(-1)
 	born.flags = request.Flags | clonePidfd
 	born.pidfd = uint64(uintptr(unsafe.Pointer(&pidfd)))
@@ -62,10 +62,10 @@ func bear() {
 //go:norace
 //go:nocheckptr
 func tell(pidfd int32) {
-	*(*uintptr)(unsafe.Pointer(&iov.Base)) = uintptr(unsafe.Pointer(&reply))
+	*(*uintptr)(unsafe.Pointer(&iov[0].Base)) = uintptr(unsafe.Pointer(&reply))
 	*(*uintptr)(unsafe.Pointer(&header.Iov)) = uintptr(unsafe.Pointer(&iov))
 	*(*uintptr)(unsafe.Pointer(&header.Control)) = uintptr(unsafe.Pointer(&rights))
-	iov.Len, header.Iovlen, header.Controllen = uint64(unsafe.Sizeof(reply)), 1, 0
+	iov[0].Len, header.Iovlen, header.Controllen = uint64(unsafe.Sizeof(reply)), 1, 0
 	if rights.fd = pidfd; pidfd >= 0 {
 		header.Controllen = uint64(unsafe.Sizeof(rights))
 	}
