@@ -25,6 +25,9 @@ type Options struct {
 	// Cgroup says that limits are kept by the kernel for the tree as a whole. Without it, a
 	// watcher does, which is later and coarser.
 	Cgroup bool
+	// Warm says that the backend keeps sandboxes ready. Programs are then announced, and those that can
+	// be must find one; what they see is compared with what they see without.
+	Warm bool
 	// Only are the groups of tests to run, by name; nil is all of them.
 	Only []string
 	// OwnDisks says that /workspace, /tmp and /dev/shm are file systems of their own, each as large as
@@ -54,7 +57,7 @@ func Run(t *testing.T, newBackend func(t testing.TB) backends.Backend, o Options
 	}
 	poisonEnvironment(t)
 	for _, g := range groups() {
-		if o.Only != nil && !slices.Contains(o.Only, g.name) {
+		if o.Only != nil && !slices.Contains(o.Only, g.name) || o.Warm && !g.announces {
 			continue
 		}
 		t.Run(g.name, func(t *testing.T) {
@@ -71,31 +74,33 @@ func Run(t *testing.T, newBackend func(t testing.TB) backends.Backend, o Options
 
 // group is the tests of one file.
 type group struct {
-	name string
-	run  func(t *testing.T, b *bench)
+	name      string
+	run       func(t *testing.T, b *bench)
+	announces bool // its programs are announced with Options.Warm
 }
 
 func groups() []group {
 	return []group{
-		{"Probe", testProbe},
-		{"Language", testLanguage},
-		{"Streams", testStreams},
-		{"Ends", testEnds},
-		{"Contained", testContained},
-		{"Files", testFiles},
-		{"Mounts", testMounts},
-		{"Artifacts", testArtifacts},
-		{"Isolation", testIsolation},
-		{"Container", testContainer},
-		{"Network", testNetwork},
-		{"Kernel", testKernel},
-		{"Limits", testLimits},
-		{"Sessions", testSessions},
-		{"Mains", testMains},
-		{"Listeners", testListeners},
-		{"Gateway", testGateway},
-		{"Programs", testPrograms},
-		{"Leftovers", testLeftovers},
+		{"Probe", testProbe, false},
+		{"Language", testLanguage, true},
+		{"Streams", testStreams, true},
+		{"Ends", testEnds, true},
+		{"Contained", testContained, true},
+		{"Files", testFiles, true},
+		{"Mounts", testMounts, false},
+		{"Artifacts", testArtifacts, true},
+		{"Isolation", testIsolation, true},
+		{"Container", testContainer, false},
+		{"Network", testNetwork, true},
+		{"Kernel", testKernel, true},
+		{"Limits", testLimits, true},
+		{"Sessions", testSessions, false},
+		{"Mains", testMains, false},
+		{"Listeners", testListeners, false},
+		{"Gateway", testGateway, false},
+		{"Programs", testPrograms, true},
+		{"Twins", testTwins, true},
+		{"Leftovers", testLeftovers, true},
 	}
 }
 

@@ -29,6 +29,7 @@ type bench struct {
 	backend    backends.Backend
 	newBackend func(t testing.TB) backends.Backend
 	o          Options
+	warming    sync.Mutex // who waits until one stands ready
 }
 
 // spec is the Spec of most sandboxes, small enough that a leak shows.
@@ -96,23 +97,24 @@ func exec(t testing.TB, s backends.Sandbox, args ...string) outcome {
 	return o
 }
 
-// python runs source text, node and shell likewise, in a fresh sandbox.
+// python runs source text, and shell likewise, in a fresh sandbox.
 func (b *bench) python(t testing.TB, source string, args ...string) outcome {
 	t.Helper()
-	return exec(t, b.start(t, b.spec("python")), append([]string{"python", "-c", source}, args...)...)
+	return b.run(t, b.spec("python"), source, args...)
 }
 
 func (b *bench) shell(t testing.TB, source string, args ...string) outcome {
 	t.Helper()
-	return exec(t, b.start(t, b.spec("shell")), append([]string{"bash", "-c", source, "bash"}, args...)...)
+	return b.run(t, b.spec("shell"), source, args...)
 }
 
 // program puts a file of folder programs into a fresh sandbox and runs it.
 func (b *bench) program(t testing.TB, spec backends.Spec, name string, args ...string) outcome {
 	t.Helper()
-	s := b.start(t, spec)
+	cmd := backends.Command{Args: append([]string{runtimeOf(name), name}, args...)}
+	s := b.startAnnounced(t, spec, cmd)
 	put(t, s, name)
-	return exec(t, s, append([]string{runtimeOf(name), name}, args...)...)
+	return b.execAnnounced(t, s, cmd)
 }
 
 func runtimeOf(name string) string {

@@ -84,11 +84,11 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 		}
 		defer theirs.Close()
 		env = append(env, "PYTHONPATH="+path.Join(workspace, hold))
-		text, err := holds.ReadFile("parked/sitecustomize.py")
+		code, err := s.backend.pool.bytecode(ctx, s.runtime.Path)
 		if err != nil {
 			return err
 		}
-		if err := s.files.Put(hold+"/sitecustomize.py", 0o600, bytes.NewReader(text)); err != nil {
+		if err := s.files.Put(hold+"/sitecustomize.pyc", 0o600, bytes.NewReader(code)); err != nil {
 			return err
 		}
 	case "node":
@@ -112,6 +112,36 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 		return fmt.Errorf("wait for %s to stand ready: %w", r.language, err)
 	}
 	return nil
+}
+
+// bytecode is parked/sitecustomize.py as an interpreter has compiled it, in a sandbox of its own.
+func (p *pool) bytecode(ctx context.Context, interpreter string) ([]byte, error) {
+	p.compiling.Lock()
+	defer p.compiling.Unlock()
+	if code := p.compiled[interpreter]; code != nil {
+		return code, nil
+	}
+	source, err := holds.ReadFile("parked/sitecustomize.py")
+	if err != nil {
+		return nil, err
+	}
+	compiler, err := holds.ReadFile("parked/compile.py")
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.backend.Start(ctx, backends.Spec{ID: "compile", Language: "python"})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var out, errs bytes.Buffer
+	r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-I", "-S", "-c", string(compiler)}},
+		backends.Streams{Stdin: bytes.NewReader(source), Stdout: &out, Stderr: &errs})
+	if err != nil || r.Ended != backends.EndedOK {
+		return nil, fmt.Errorf("compile what python waits in: %s %v %.500s", r.Ended, err, errs.String())
+	}
+	p.compiled[interpreter] = out.Bytes()
+	return out.Bytes(), nil
 }
 
 // hold is where python finds what stops it, which removes the folder.
@@ -149,24 +179,13 @@ func (s *sandbox) settled(ctx context.Context, k *parked) error {
 	}
 	k.host = pid
 	if k.channel != nil {
-		said := make(chan error, 1)
-		go func() {
-			_, err := io.ReadFull(k.channel, make([]byte, 1))
-			said <- err
-		}()
-		select {
-		case err := <-said:
+		if err := hello(ctx, k.channel); err != nil {
 			return err
-		case <-ctx.Done():
-			k.channel.Close()
-			<-said
-			return ctx.Err()
 		}
 	}
-	at := path.Join(workspace, k.fifo)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		opens, err := waitsToOpen(pid, at)
-		if opens || err != nil {
+		waits, err := k.waits()
+		if waits || err != nil {
 			return err
 		}
 		select {
@@ -181,30 +200,60 @@ func (s *sandbox) settled(ctx context.Context, k *parked) error {
 	}
 }
 
-// waitsToOpen says whether a thread waits in openat(2) of a file: proc_pid_syscall(5).
-func waitsToOpen(pid int, name string) (bool, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+// hello reads the byte that python sends just before it waits.
+func hello(ctx context.Context, channel io.ReadWriteCloser) error {
+	said := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(channel, make([]byte, 1))
+		said <- err
+	}()
+	select {
+	case err := <-said:
+		return err
+	case <-ctx.Done():
+		channel.Close()
+		<-said
+		return ctx.Err()
+	}
+}
+
+// waits says whether the interpreter's first thread is in the system call that it is to wait in, by
+// proc_pid_syscall(5): python reads its descriptor 3, node opens the fifo.
+func (k *parked) waits() (bool, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", k.host))
 	if err != nil {
 		return false, err
 	}
 	fields := strings.Fields(string(text))
-	if len(fields) < 3 || fields[0] != strconv.Itoa(unix.SYS_OPENAT) {
+	if len(fields) < 3 || fields[0] != strconv.FormatUint(k.call(), 10) {
 		return false, nil
+	}
+	if k.fifo == "" {
+		return fields[1] == "0x3", nil
 	}
 	at, err := strconv.ParseUint(fields[2], 0, 64)
 	if err != nil {
 		return false, nil
 	}
-	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", k.host))
 	if err != nil {
 		return false, err
 	}
 	defer memory.Close()
-	path := make([]byte, len(name)+1)
-	if _, err := memory.ReadAt(path, int64(at)); err != nil {
+	want := path.Join(workspace, k.fifo) + "\x00"
+	got := make([]byte, len(want))
+	if _, err := memory.ReadAt(got, int64(at)); err != nil {
 		return false, nil // it has gone on since
 	}
-	return string(path) == name+"\x00", nil
+	return string(got) == want, nil
+}
+
+// call is the system call that it waits in.
+func (k *parked) call() uint64 {
+	if k.fifo != "" {
+		return unix.SYS_OPENAT
+	}
+	return unix.SYS_READ
 }
 
 // hostPid is PID 1's only child, as we see it. PID 1's own number may be that of another namespace,
@@ -257,12 +306,8 @@ func (s *sandbox) claim(k *parked, r recipe, cmd backends.Command, begin func())
 	if !k.dressed {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		nr := uint64(unix.SYS_READ)
-		if k.fifo != "" {
-			nr = unix.SYS_OPENAT
-		}
 		var err error
-		if t, err = seize(k.host, nr); err == nil {
+		if t, err = seize(k.host, k.call()); err == nil {
 			if err = t.dress(args, env); err != nil {
 				t.release() // or nobody would hear of its end
 			}

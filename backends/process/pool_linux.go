@@ -22,6 +22,9 @@ type pool struct {
 	enough  context.Context // ends when nothing more is to be made
 	stop    context.CancelFunc
 
+	compiling sync.Mutex
+	compiled  map[string][]byte // by interpreter: what it waits in
+
 	mu      sync.Mutex
 	closed  bool
 	makers  int // sandboxes in the making, of all kinds
@@ -69,7 +72,7 @@ func (p *pool) open(b *Backend, c Pool) {
 	}
 	c.Memory, c.Idle = cmp.Or(c.Memory, poolMemory), cmp.Or(c.Idle, poolIdle)
 	p.backend, p.config = b, c
-	p.shelves, p.tallies = map[recipe]*shelf{}, map[kind]*backends.Pool{}
+	p.shelves, p.tallies, p.compiled = map[recipe]*shelf{}, map[kind]*backends.Pool{}, map[string][]byte{}
 	p.enough, p.stop = context.WithCancel(context.Background())
 }
 
@@ -203,7 +206,7 @@ func (p *pool) make(r recipe, sh *shelf) {
 	sh.making--
 	p.makers--
 	sh.made++
-	measure := sh.made%measured == 1
+	measure := sh.made%measured == 0 || sh.made&(sh.made-1) == 0 // the more there are, the more they share
 	p.mu.Unlock()
 	var memory int64
 	if err == nil && measure {

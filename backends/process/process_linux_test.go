@@ -36,3 +36,12 @@ func TestContract(t *testing.T) {
 		})
 	}
 }
+
+// TestContractWarm runs the same attacks on sandboxes that stood ready, and compares what programs see there.
+func TestContractWarm(t *testing.T) {
+	probe := newBackend(t, Config{})
+	probe.cgroups.find()
+	backendtest.Run(t, func(t testing.TB) backends.Backend {
+		return New(Config{StateDir: t.TempDir(), Pool: Pool{Max: 32, Memory: 1 << 30}})
+	}, backendtest.Options{Profile: "hardened", Cgroup: probe.cgroups.base != nil, Warm: true})
+}

@@ -73,6 +73,13 @@ func onlyCold(spec backends.Spec) string {
 	if spec.Language == "shell" { // which starts when it is asked to
 		return ""
 	}
+	size := 0
+	for _, s := range slices.Concat(spec.Program.Args, spec.Program.Env) {
+		size += len(s) + 1
+	}
+	if size > spareBytes-4096 || len(spec.Program.Env) > spareVariables {
+		return errRoom.Error()
+	}
 	for _, kv := range spec.Program.Env {
 		if name, _, _ := strings.Cut(kv, "="); readAtStart(name) {
 			return name + " is set"

@@ -5,7 +5,7 @@ import sys
 
 _here = sys.path.pop(0)  # PYTHONPATH led here
 sys.path_importer_cache.pop(_here, None)
-posix.unlink(_here + "/sitecustomize.py")
+posix.unlink(_here + "/sitecustomize.pyc")
 posix.rmdir(_here)
 posix.write(3, b"r")
 _claim = b""

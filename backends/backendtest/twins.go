@@ -1,0 +1,136 @@
+package backendtest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// twin is a program that is to see the same whether its interpreter stood ready or not.
+type twin struct {
+	name      string // of the case
+	program   string // of folder programs, or
+	source    string // its text
+	args, env []string
+	files     map[string]string // beside it
+	stdin     string
+	cold      string // the reason for which it is never warm
+}
+
+func twins() []twin {
+	env := []string{"SECRET=a b=c", "B=", "A=1", "EMPTY=", "USER=somebody", "UNICODE=ü☃"}
+	return []twin{
+		{name: "python", program: "twin.py"},
+		{name: "python given much", program: "twin.py", args: []string{"", "a b", "ü", "-x", "\xff", "new\nline"}, env: env, stdin: "input",
+			files: map[string]string{"data/in.txt": "x", "helper.py": "x = 1"}},
+		{name: "python with a large environment", program: "twin.py", env: []string{"LARGE=" + strings.Repeat("x", 20_000)}},
+		{name: "python with a larger one", program: "twin.py", env: []string{"LARGE=" + strings.Repeat("x", 100_000)}, cold: "arguments and environment are too large"},
+		{name: "python exits", program: "main.py", source: "import sys, atexit\natexit.register(print, 'bye')\nprint('x', end='')\nsys.exit(7)"},
+		{name: "python exits with words", program: "main.py", source: "raise SystemExit('words')"},
+		{name: "python, a syntax error", program: "main.py", source: "print(1)\nif\n"},
+		{name: "python, no UTF-8", program: "main.py", source: "print('\xff')"},
+		{name: "python, a signal", program: "main.py", source: "import os\nprint(1)\nos.kill(os.getpid(), 15)"},
+		{name: "python, interrupted", program: "main.py", source: "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"},
+		{name: "python, nothing", program: "main.py", source: ""},
+		{name: "python, an archive", program: "main.py", source: "PK\x05\x06" + strings.Repeat("\x00", 18)},
+		{name: "python imports", program: "main.py", source: "import helper, json, sys; print(helper.x, sys.path_importer_cache.keys())", files: map[string]string{"helper.py": "x = 1"}},
+		{name: "python hides modules", program: "main.py", source: "import sys, random; print(random, [m for m in sys.modules if 'custom' in m])", files: map[string]string{
+			"sitecustomize.py": "print('mine')", "usercustomize.py": "print('mine, too')", "random.py": "x = 1", "posix.py": "x = 1"}},
+		{name: "python, packages of the user", program: "main.py", source: "import sys; print(sys.path)", files: map[string]string{
+			".local/lib/python3.11/site-packages/usercustomize.py": "print('user')"}, cold: "packages lie in .local"},
+		{name: "python, a variable for it", program: "main.py", source: "import sys; print(sys.flags)", env: []string{"PYTHONOPTIMIZE=1"}, cold: "PYTHONOPTIMIZE is set"},
+		{name: "python, a time zone", program: "main.py", source: "import time; print(time.tzname)", env: []string{"TZ=Asia/Tokyo"}, cold: "TZ is set"},
+		{name: "node", program: "twin.js"},
+		{name: "node given much", program: "twin.js", env: env, stdin: "input", files: map[string]string{"data/in.txt": "x", "helper.js": "exports.x = 1"}},
+		{name: "node with a package.json", program: "twin.js", files: map[string]string{"package.json": `{"name": "mine", "type": "commonjs"}`}},
+		{name: "node, a module by package.json", program: "main.js", source: "import fs from 'fs'; console.log(import.meta.url, typeof require); throw new Error('x')",
+			files: map[string]string{"package.json": `{"type": "module"}`}},
+		{name: "node, a bad package.json", program: "main.js", source: "console.log(1)", files: map[string]string{"package.json": "{"}},
+		{name: "node, an empty package.json", program: "main.js", source: "console.log(1)", files: map[string]string{"package.json": ""}},
+		{name: "node, packages", program: "main.js", source: "console.log(require('thing'), require('./helper'), Object.keys(require.cache))", files: map[string]string{
+			"node_modules/thing/package.json": `{"main": "it.js"}`, "node_modules/thing/it.js": "module.exports = __filename", "helper.js": "exports.x = 1"}},
+		{name: "node with arguments", program: "main.js", source: "console.log(process.argv)", args: []string{"x"}, cold: "node reads its arguments when it starts"},
+		{name: "node, a module", program: "main.mjs", source: "console.log(import.meta.url, process.argv)", cold: "the program's name does not end in .js"},
+		{name: "node, a variable for it", program: "main.js", source: "console.log(process.execArgv)", env: []string{"NODE_OPTIONS=--no-warnings"}, cold: "NODE_OPTIONS is set"},
+		{name: "node exits", program: "main.js", source: "console.log(1); process.exitCode = 7"},
+		{name: "node, a syntax error", program: "main.js", source: "let 1"},
+		{name: "node, an error", program: "main.js", source: "process.stdout.write('x'); throw new TypeError('ü')"},
+		{name: "node, a rejection", program: "main.js", source: "Promise.reject(new Error('x'))"},
+		{name: "node, a signal", program: "main.js", source: "process.kill(process.pid, 'SIGTERM'); setTimeout(() => {}, 1e6)"},
+		{name: "node, nothing", program: "main.js"},
+		{name: "node reads its input", program: "main.js", source: "process.stdin.on('data', (d) => console.log('got', String(d))).on('end', () => console.log('end'))", stdin: "input"},
+		{name: "shell", program: "main.sh", source: "env; echo $0 $* $$ $PPID $-; ls -la /proc/self/fd | wc -l; ls -a; ls -a /tmp; tr '\\0' ' ' </proc/$$/cmdline; cat; exit 3", args: []string{"a b", ""}, env: env, stdin: "input"},
+	}
+}
+
+// testTwins runs programs in a sandbox that stood ready for them and in one that did not, and compares
+// all that they say. What they can't be asked to agree on: when the process began and what it has used,
+// since that is the truth, addresses, which are random, and the numbers of files.
+func testTwins(t *testing.T, b *bench) {
+	if !b.o.Warm {
+		t.Skip("nothing stands ready here")
+	}
+	for _, w := range twins() {
+		t.Run(w.name, func(t *testing.T) {
+			warm, cold := w.live(t, b, true), w.live(t, b, false)
+			if d := cmp.Diff(strings.Split(cold.Stdout, "\n"), strings.Split(warm.Stdout, "\n")); d != "" {
+				t.Errorf("standard output, -cold +warm:\n%s", d)
+			}
+			if d := cmp.Diff(cold.Stderr, warm.Stderr); d != "" {
+				t.Errorf("standard error, -cold +warm:\n%s", d)
+			}
+			if cold.Ended != warm.Ended || cold.ExitCode != warm.ExitCode || cold.Signal != warm.Signal {
+				t.Errorf("cold it ended %s %d %s, warm %s %d %s", cold.Ended, cold.ExitCode, cold.Signal, warm.Ended, warm.ExitCode, warm.Signal)
+			}
+			if d := cmp.Diff(cold.Contained.InForce(), warm.Contained.InForce()); d != "" || warm.Contained.Layers == nil {
+				t.Errorf("layers, -cold +warm:\n%s", d)
+			}
+			if warm.Warm != (w.cold == "") || warm.Cold != w.cold || cold.Warm {
+				t.Errorf("stood ready: %v, or not because %q; want %q", warm.Warm, warm.Cold, w.cold)
+			}
+		})
+	}
+}
+
+// live runs the program once.
+func (w twin) live(t *testing.T, b *bench, warm bool) outcome {
+	t.Helper()
+	cmd := backends.Command{Args: slices.Concat([]string{runtimeOf(w.program), w.program}, w.args), Env: w.env}
+	language := map[string]string{"python": "python", "node": "node", "bash": "shell"}[cmd.Args[0]]
+	if strings.HasSuffix(w.program, ".mjs") {
+		language, cmd.Args[0] = "node", "node"
+	}
+	var s backends.Sandbox
+	if warm {
+		s = b.startAnnounced(t, b.spec(language), cmd)
+	} else {
+		s = b.start(t, b.spec(language))
+	}
+	if strings.HasPrefix(w.program, "twin.") {
+		put(t, s, w.program)
+	} else if err := s.Files().Put(w.program, 0o644, strings.NewReader(w.source)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range w.files {
+		if err := s.Files().Put(name, 0o644, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs lockedBuffer
+	streams := backends.Streams{Stdout: &out, Stderr: &errs}
+	if w.stdin != "" {
+		streams.Stdin = strings.NewReader(w.stdin)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := s.Exec(ctx, cmd, streams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome{r, out.String(), errs.String()}
+}

@@ -1,0 +1,91 @@
+package backendtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// noneReady is why a program of a kind that can stand ready does not find one.
+const noneReady = "none stood ready"
+
+// startAnnounced starts a sandbox for a program that the backend is told of. With Options.Warm it comes
+// back when one stood ready for it, unless the backend says that none ever will.
+func (b *bench) startAnnounced(t testing.TB, spec backends.Spec, cmd backends.Command) backends.Sandbox {
+	t.Helper()
+	if !b.o.Warm {
+		return b.start(t, spec)
+	}
+	spec.Program = &cmd
+	b.warming.Lock() // or else one takes what another waits for
+	defer b.warming.Unlock()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		before := b.tally(spec)
+		s := b.start(t, spec)
+		after := b.tally(spec)
+		if after.Hits > before.Hits {
+			return s
+		}
+		for why, n := range after.Cold {
+			if n > before.Cold[why] && why != noneReady {
+				return s
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no sandbox stands ready for %q: %+v", cmd.Args, after)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+// tally is what the backend says of the kind that spec is of.
+func (b *bench) tally(spec backends.Spec) backends.Pool {
+	for _, p := range b.backend.Pools() {
+		if p.Language == spec.Language && p.RAM == spec.Limits.WithDefaults().RAM {
+			return p
+		}
+	}
+	return backends.Pool{}
+}
+
+// inline is a command that runs source text: as an argument, or as a file where programs stand ready
+// for files.
+func (b *bench) inline(t testing.TB, spec backends.Spec, source string, args ...string) (backends.Sandbox, backends.Command) {
+	t.Helper()
+	c := map[string]struct{ program, flag, file string }{
+		"python": {"python", "-c", "main.py"}, "node": {"node", "-e", "main.js"}, "shell": {"bash", "-c", "main.sh"},
+	}[spec.Language]
+	if !b.o.Warm {
+		if spec.Language == "shell" {
+			args = append([]string{"bash"}, args...)
+		}
+		return b.start(t, spec), backends.Command{Args: append([]string{c.program, c.flag, source}, args...)}
+	}
+	cmd := backends.Command{Args: append([]string{c.program, c.file}, args...)}
+	s := b.startAnnounced(t, spec, cmd)
+	if err := s.Files().Put(c.file, 0o644, strings.NewReader(source)); err != nil {
+		t.Fatal(err)
+	}
+	return s, cmd
+}
+
+// run runs source text in a fresh sandbox.
+func (b *bench) run(t testing.TB, spec backends.Spec, source string, args ...string) outcome {
+	t.Helper()
+	s, cmd := b.inline(t, spec, source, args...)
+	return b.execAnnounced(t, s, cmd)
+}
+
+// execAnnounced executes what a sandbox of startAnnounced was started for.
+func (b *bench) execAnnounced(t testing.TB, s backends.Sandbox, cmd backends.Command) outcome {
+	t.Helper()
+	o := exec(t, s, cmd.Args...)
+	if b.o.Warm && o.Warm == (o.Cold != "") {
+		t.Errorf("warm: %v, cold: %q", o.Warm, o.Cold)
+	}
+	return o
+}
