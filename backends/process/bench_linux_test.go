@@ -184,3 +184,56 @@ func median(list []time.Duration) float64 {
 	slices.Sort(list)
 	return float64(list[len(list)/2]) / float64(time.Millisecond)
 }
+
+// BenchmarkWarm runs the same command bare and, as a file, in a sandbox that stands ready, in turn, and
+// waits between for the next to stand ready. From Start to the end of Exec, it reports medians and their ratio.
+func BenchmarkWarm(b *testing.B) {
+	for _, c := range []struct {
+		name, language string
+		bare           []string
+		cmd            backends.Command
+		text           string
+	}{
+		{"python", "python", []string{"-I", "-S", "-c", "print(1)"}, backends.Command{Args: []string{"python", "main.py"}}, "print(1)"},
+		{"node", "node", []string{"-e", "console.log(1)"}, backends.Command{Args: []string{"node", "main.js"}}, "console.log(1)"},
+		{"shell", "shell", []string{"-c", "echo 1"}, backends.Command{Args: []string{"bash", "main.sh"}}, "echo 1"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			backend := newBackend(b, Config{Pool: Pool{Max: 4}})
+			r, err := backend.runtime(b.Context(), c.language)
+			if err != nil {
+				b.Skip(err)
+			}
+			spec := announced(c.language, c.cmd)
+			times := map[string][]time.Duration{}
+			for b.Loop() {
+				begun := time.Now()
+				if err := command(append([]string{r.Path}, c.bare...)).Run(); err != nil {
+					b.Fatal(err)
+				}
+				times["bare"] = append(times["bare"], time.Since(begun))
+				stock(b, backend, spec)
+				begun = time.Now()
+				s, err := backend.Start(b.Context(), spec)
+				if err != nil {
+					b.Fatal(err)
+				}
+				started := time.Now()
+				err = s.Files().Put(c.cmd.Args[1], 0o644, strings.NewReader(c.text))
+				result, execErr := s.Exec(b.Context(), c.cmd, backends.Streams{Stdout: io.Discard})
+				times["warm"] = append(times["warm"], time.Since(begun))
+				times["start"] = append(times["start"], started.Sub(begun))
+				begun = time.Now()
+				s.Close()
+				times["close"] = append(times["close"], time.Since(begun))
+				if err != nil || execErr != nil || !result.Warm || result.Ended != backends.EndedOK {
+					b.Fatalf("%+v %v %v", result, err, execErr)
+				}
+			}
+			for name, list := range times {
+				b.ReportMetric(median(list), name+"-ms")
+			}
+			b.ReportMetric(median(times["warm"])/median(times["bare"]), "warm/bare")
+		})
+	}
+}

@@ -21,6 +21,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("SANDBOXMCP_TEST_ROLE") {
 	case "server":
 		serve()
+	case "ready":
+		serveReady()
 	case "start":
 		start()
 	default:

@@ -33,8 +33,9 @@ var holds embed.FS
 // again, Node finds what is there by then. Nothing of Node's own is changed, but it reads its arguments
 // before it comes that far, so that there can be no more of them.
 type parked struct {
-	pid       int32 // inside; 0 where only the sandbox stands ready
-	host      int   // the same, as we see it
+	pid       int32    // inside; 0 where only the sandbox stands ready
+	host      int      // the same, as we see it,
+	process   *os.File // and for certain: numbers come again
 	contained backends.Containment
 	pipes     *pipes
 	channel   io.ReadWriteCloser // python's claim goes there
@@ -173,11 +174,18 @@ func (s *sandbox) setFifo(k *parked, script string) error {
 
 // settled returns when the interpreter waits.
 func (s *sandbox) settled(ctx context.Context, k *parked) error {
-	pid, err := s.hostPid()
-	if err != nil {
+	var err error
+	if k.host, err = s.hostPid(); err != nil {
 		return err
 	}
-	k.host = pid
+	fd, err := unix.PidfdOpen(k.host, 0)
+	if err != nil {
+		return fmt.Errorf("pidfd_open: %w", err)
+	}
+	k.process = os.NewFile(uintptr(fd), "process")
+	if again, err := s.hostPid(); err != nil || again != k.host {
+		return errors.New("it ended")
+	}
 	if k.channel != nil {
 		if err := hello(ctx, k.channel); err != nil {
 			return err
@@ -248,6 +256,25 @@ func (k *parked) waits() (bool, error) {
 	return string(got) == want, nil
 }
 
+// seize stops it where it waits.
+func (k *parked) seize() (*tracee, error) {
+	if over(k.process) {
+		return nil, errElsewhere
+	}
+	t, err := seize(k.host, k.call())
+	if err == nil && over(k.process) { // and the number is somebody else's
+		err = errors.Join(errElsewhere, t.release())
+	}
+	return t, err
+}
+
+// over says whether the process of a pidfd has ended.
+func over(pidfd *os.File) bool {
+	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n > 0
+}
+
 // call is the system call that it waits in.
 func (k *parked) call() uint64 {
 	if k.fifo != "" {
@@ -307,7 +334,7 @@ func (s *sandbox) claim(k *parked, r recipe, cmd backends.Command, begin func())
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		var err error
-		if t, err = seize(k.host, k.call()); err == nil {
+		if t, err = k.seize(); err == nil {
 			if err = t.dress(args, env); err != nil {
 				t.release() // or nobody would hear of its end
 			}
@@ -416,6 +443,7 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 		s.backend.pool.missed(s, why)
 		return nil, false, why
 	}
+	k.process.Close()
 	return &launched{pid: k.pid, contained: k.contained, pipes: k.pipes, warm: true}, true, ""
 }
 
@@ -431,6 +459,9 @@ func (s *sandbox) pss() int64 {
 }
 
 func (k *parked) close() {
+	if k.process != nil {
+		k.process.Close()
+	}
 	if k.channel != nil {
 		k.channel.Close()
 	}

@@ -1,0 +1,427 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+var (
+	readyPython = backends.Command{Args: []string{"python", "main.py"}}
+	readyNode   = backends.Command{Args: []string{"node", "main.js"}}
+	readyShell  = backends.Command{Args: []string{"bash", "main.sh"}}
+)
+
+// texts are programs that say "alive", by their names.
+var texts = map[string]string{"main.py": "print('alive')", "main.js": "console.log('alive')", "main.sh": "echo alive"}
+
+// kinds are one program of each language.
+func kinds() []backends.Spec {
+	return []backends.Spec{announced("python", readyPython), announced("node", readyNode), announced("shell", readyShell)}
+}
+
+// alive fails unless a program of spec's kind does its work.
+func alive(t *testing.T, b *Backend, spec backends.Spec) ran {
+	t.Helper()
+	name := spec.Program.Args[1]
+	r := runProgram(t, b, spec, map[string]string{name: texts[name]}, "")
+	if r.Ended != backends.EndedOK || r.out != "alive\n" || r.err != "" {
+		t.Errorf("%+v, %q, %q", r.Result, r.out, r.err)
+	}
+	return r
+}
+
+// standing is what stands ready of a kind.
+func standing(b *Backend, spec backends.Spec) []*sandbox {
+	r, _ := recipeOf(spec)
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	if sh := b.pool.shelves[r]; sh != nil {
+		return append([]*sandbox(nil), sh.ready...)
+	}
+	return nil
+}
+
+// TestReadyDies kills what waits: the interpreter, or the sandbox, on the shelf or when it has been
+// taken. Nobody sees an error where the sandbox still stands.
+func TestReadyDies(t *testing.T) {
+	for _, spec := range kinds()[:2] {
+		t.Run(spec.Language, func(t *testing.T) {
+			b := pooled(t)
+			stock(t, b, spec)
+			s := standing(b, spec)[0]
+			unix.PidfdSendSignal(int(s.parked.process.Fd()), unix.SIGKILL, nil, 0)
+			alive(t, b, spec)
+			stock(t, b, spec)
+			s = standing(b, spec)[0]
+			unix.PidfdSendSignal(int(s.pidfd.Fd()), unix.SIGKILL, nil, 0)
+			<-s.gone
+			alive(t, b, spec)
+			stock(t, b, spec)
+			s = standing(b, spec)[0]
+			taken, err := b.Start(t.Context(), spec)
+			if err != nil || taken != backends.Sandbox(s) {
+				t.Fatalf("took another: %v", err)
+			}
+			defer taken.Close()
+			process := s.parked.process
+			unix.PidfdSendSignal(int(process.Fd()), unix.SIGKILL, nil, 0)
+			for !over(process) {
+				time.Sleep(time.Millisecond)
+			}
+			name := spec.Program.Args[1]
+			if err := taken.Files().Put(name, 0o644, strings.NewReader(texts[name])); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			r, err := taken.Exec(t.Context(), *spec.Program, backends.Streams{Stdout: &out})
+			if err != nil || out.String() != "alive\n" || r.Warm || r.Cold == "" {
+				t.Errorf("%+v %v %q", r, err, out.String())
+			}
+		})
+	}
+}
+
+// TestReadyForOthers executes what was not announced, or announced otherwise.
+func TestReadyForOthers(t *testing.T) {
+	b := pooled(t)
+	for _, c := range []struct {
+		name string
+		cmd  backends.Command
+		why  string
+	}{
+		{"another argument", backends.Command{Args: []string{"python", "main.py", "x"}}, "another command was announced"},
+		{"another variable", backends.Command{Args: []string{"python", "main.py"}, Env: []string{"A=1"}}, "another command was announced"},
+		{"another folder", backends.Command{Args: []string{"python", "main.py"}, Dir: "/tmp/../workspace"}, "another command was announced"},
+		{"no file", readyPython, "the program is not there"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spec := announced("python", readyPython)
+			stock(t, b, spec)
+			s, err := b.Start(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if c.name != "no file" {
+				s.Files().Put("main.py", 0o644, strings.NewReader("import sys, os; print(sys.argv, os.environ.get('A'))"))
+			}
+			var out, errs bytes.Buffer
+			r, err := s.Exec(t.Context(), c.cmd, backends.Streams{Stdout: &out, Stderr: &errs})
+			if err != nil || r.Warm || r.Cold != c.why {
+				t.Errorf("%+v %v", r, err)
+			}
+			if (r.Ended == backends.EndedOK) != (c.name != "no file") {
+				t.Errorf("ended %s, %q %q", r.Ended, out.String(), errs.String())
+			}
+		})
+	}
+}
+
+// TestReadyCancelled cancels a run before it begins, and just then.
+func TestReadyCancelled(t *testing.T) {
+	b := pooled(t)
+	for _, spec := range kinds() {
+		for _, after := range []time.Duration{-1, 0, 200 * time.Microsecond, time.Millisecond, 20 * time.Millisecond} {
+			stock(t, b, spec)
+			s, err := b.Start(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := spec.Program.Args[1]
+			text := map[string]string{"python": "while True: pass", "node": "for(;;);", "shell": "while :; do :; done"}[spec.Language]
+			s.Files().Put(name, 0o644, strings.NewReader(text))
+			ctx, cancel := context.WithCancel(t.Context())
+			if after < 0 {
+				cancel()
+			} else {
+				time.AfterFunc(after, cancel)
+			}
+			r, err := s.Exec(ctx, *spec.Program, backends.Streams{})
+			if err == nil && r.Ended != backends.EndedCancelled {
+				t.Errorf("%s, cancelled after %v: %+v", spec.Language, after, r)
+			}
+			if n := len(s.(*sandbox).pids()); n > 0 {
+				t.Errorf("%s, cancelled after %v: %d processes are alive", spec.Language, after, n)
+			}
+			cancel()
+			s.Close()
+		}
+	}
+}
+
+// TestReadyRace has many ask at once for few: each sandbox is one's, and each program gets what is its own.
+func TestReadyRace(t *testing.T) {
+	b := pooled(t)
+	spec := announced("python", readyPython)
+	stock(t, b, spec)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	seen := map[backends.Sandbox]bool{}
+	for i := range 40 {
+		all.Go(func() {
+			own := announced("python", backends.Command{Args: []string{"python", "main.py", fmt.Sprint(i)}, Env: []string{fmt.Sprint("N=", i)}})
+			s, err := b.Start(t.Context(), own)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			mu.Lock()
+			if seen[s] {
+				t.Error("a sandbox was given twice")
+			}
+			seen[s] = true
+			mu.Unlock()
+			s.Files().Put("main.py", 0o644, strings.NewReader("import sys, os; print(sys.argv[1], os.environ['N'], os.listdir())"))
+			var out bytes.Buffer
+			_, err = s.Exec(t.Context(), *own.Program, backends.Streams{Stdout: &out})
+			if want := fmt.Sprintf("%d %d ['main.py']\n", i, i); err != nil || out.String() != want {
+				t.Errorf("%q, want %q, %v", out.String(), want, err)
+			}
+		})
+	}
+	all.Wait()
+	for _, p := range b.Pools() {
+		if p.Hits+p.Misses != 40 || p.Hits == 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// TestReadyForkBomb is a program that forks as soon as it begins: its limits are in force by then.
+func TestReadyForkBomb(t *testing.T) {
+	b := pooled(t)
+	spec := announced("python", readyPython)
+	spec.Limits = backends.Limits{Processes: 10, Wall: 2 * time.Second}
+	stock(t, b, spec)
+	r := runProgram(t, b, spec, map[string]string{"main.py": "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"}, "")
+	if !r.Warm || r.Ended != backends.EndedTimeout || len(r.Hit) == 0 || r.Hit[0] != "processes" {
+		t.Errorf("%+v", r.Result)
+	}
+	if !alive(t, b, announced("shell", readyShell)).Contained.Layers[0].InForce {
+		t.Error("not contained")
+	}
+}
+
+// TestReadyRests looks at what waits: it takes no processor time.
+func TestReadyRests(t *testing.T) {
+	b := pooled(t)
+	for _, spec := range kinds()[:2] {
+		stock(t, b, spec)
+		s := standing(b, spec)[0]
+		used := func() (sum string) {
+			names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.parked.host))
+			for _, name := range append(names, fmt.Sprintf("/proc/%d/schedstat", s.pid)) {
+				text, _ := os.ReadFile(name)
+				sum += strings.Fields(string(text) + " -")[0] + " "
+			}
+			return sum
+		}
+		time.Sleep(300 * time.Millisecond) // node's other threads come to rest, too
+		before := used()
+		time.Sleep(300 * time.Millisecond)
+		if after := used(); after != before {
+			t.Errorf("%s used processor time while it waited: %s, then %s", spec.Language, before, after)
+		}
+	}
+}
+
+// TestReadySecrets looks for what a claim brought in PID 1's memory and on its command line.
+func TestReadySecrets(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("PID 1's memory is closed to an ordinary user")
+	}
+	b := pooled(t)
+	secret := fmt.Sprintf("sec%dret", time.Now().UnixNano())
+	for _, language := range []string{"python", "node"} {
+		name := map[string]string{"python": "main.py", "node": "main.js"}[language]
+		spec := announced(language, backends.Command{Args: []string{language, name}, Env: []string{"KEY=" + secret}})
+		stock(t, b, spec)
+		s, err := b.Start(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.Files().Put(name, 0o644, strings.NewReader(map[string]string{"python": "import time; time.sleep(100)", "node": "setTimeout(() => {}, 1e5)"}[language]))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		begun := make(chan struct{})
+		done := make(chan backends.Result, 1)
+		go func() {
+			r, _ := s.Exec(ctx, *spec.Program, backends.Streams{Begun: func(backends.Containment) { close(begun) }})
+			done <- r
+		}()
+		<-begun
+		time.Sleep(100 * time.Millisecond)
+		if n := occurrences(t, s.(*sandbox).pid, secret); n > 0 {
+			t.Errorf("%s: PID 1 has the secret %d times", language, n)
+		}
+		host, err := s.(*sandbox).hostPid()
+		if err != nil || occurrences(t, host, secret) == 0 {
+			t.Errorf("%s: the program does not have the secret: the test sees nothing (%v)", language, err)
+		}
+		cancel()
+		if r := <-done; !r.Warm {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// occurrences counts a word in a process's memory.
+func occurrences(t *testing.T, pid int, word string) int {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	n := 0
+	for line := range strings.Lines(string(maps)) {
+		var from, to int64
+		fmt.Sscanf(line, "%x-%x", &from, &to)
+		if fields := strings.Fields(line); fields[1][0] != 'r' || fields[1][1] != 'w' || to-from > 64<<20 {
+			continue
+		}
+		text := make([]byte, to-from)
+		k, _ := memory.ReadAt(text, from)
+		n += bytes.Count(text[:k], []byte(word))
+	}
+	return n
+}
+
+// TestReadyBounds: no more stand ready than may, and what nobody asks for is given up.
+func TestReadyBounds(t *testing.T) {
+	t.Run("number", func(t *testing.T) {
+		b := newBackend(t, Config{Pool: Pool{Max: 2}})
+		for i := range 12 {
+			spec := announced("shell", readyShell)
+			spec.Limits.Processes = 20 + i%4
+			alive(t, b, spec)
+		}
+		for range 50 {
+			ready := 0
+			for _, p := range b.Pools() {
+				ready += p.Ready
+			}
+			if ready > 2 {
+				t.Fatalf("%d stand ready", ready)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	t.Run("memory", func(t *testing.T) {
+		b := newBackend(t, Config{Pool: Pool{Max: 100, Memory: guessed - 1}})
+		alive(t, b, announced("python", readyPython))
+		time.Sleep(200 * time.Millisecond)
+		if n := len(standing(b, announced("python", readyPython))); n > 0 {
+			t.Errorf("%d stand ready, without room for one", n)
+		}
+	})
+	t.Run("idle", func(t *testing.T) {
+		b := newBackend(t, Config{Pool: Pool{Max: 4, Idle: 400 * time.Millisecond}})
+		spec := announced("shell", readyShell)
+		stock(t, b, spec)
+		alive(t, b, spec)
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			b.pool.mu.Lock()
+			shelves := len(b.pool.shelves)
+			b.pool.mu.Unlock()
+			if shelves == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("still there: %+v", b.Pools())
+			}
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		b := newBackend(t, Config{})
+		if r := alive(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil {
+			t.Errorf("%+v %v", r, b.Pools())
+		}
+	})
+}
+
+// TestReadyClosed closes a backend while sandboxes stand ready, and while more are made.
+func TestReadyClosed(t *testing.T) {
+	b := newBackend(t, Config{Pool: Pool{Max: 16}})
+	before := family(os.Getpid())
+	for _, spec := range kinds() {
+		stock(t, b, spec)
+		r, _ := recipeOf(spec)
+		b.pool.mu.Lock()
+		b.pool.shelves[r].want = 4
+		b.pool.mu.Unlock()
+		b.pool.fill()
+	}
+	all := family(os.Getpid())
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	for pid := range before {
+		delete(all, pid)
+	}
+	if left := living(all); len(all) < 5 || len(left) > 0 {
+		t.Errorf("of %d processes %v are alive", len(all), left)
+	}
+	if _, err := b.Start(t.Context(), kinds()[0]); err == nil {
+		t.Error("it still starts sandboxes")
+	}
+}
+
+// serveReady is a server with sandboxes that stand ready.
+func serveReady() {
+	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE"), Pool: Pool{Max: 8}})
+	for _, spec := range kinds() {
+		for len(standing(b, spec)) == 0 {
+			if s, err := b.Start(context.Background(), spec); err == nil {
+				s.Close()
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+// TestReadyServerKilled kills a server: what stood ready ends with it.
+func TestReadyServerKilled(t *testing.T) {
+	cmd := role(t, "ready")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("server: %q %v", line, err)
+	}
+	below := family(cmd.Process.Pid)
+	cmd.Process.Kill()
+	cmd.Wait()
+	left := below
+	for deadline := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		left = living(below)
+	}
+	if len(below) < 6 || len(left) > 0 {
+		t.Errorf("of %d processes %v are alive after their server was killed", len(below), left)
+	}
+}
