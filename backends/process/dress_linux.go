@@ -35,8 +35,9 @@ var errRoom = errors.New("arguments and environment are too large")
 type mm struct {
 	startCode, endCode, startData, endData, startBrk, brk, startStack uint64
 	argStart, argEnd, envStart, envEnd                                uint64
-	auxv                                                              uint64
-	auxvSize, exe                                                     uint32
+	_                                                                 uint64 // auxv, which stays,
+	_                                                                 uint32 // and its size
+	exe                                                               uint32
 }
 
 // mmOf reads proc_pid_stat(5), whose fields count from one, the name's brackets being around the second.

@@ -135,7 +135,7 @@ func (p *pool) pick(r recipe) (*sandbox, string) {
 	for len(sh.ready) > 0 {
 		s := sh.ready[0]
 		sh.ready = sh.ready[1:]
-		if s.parked.leave() {
+		if s.parked.leave() && p.backend.nests.current(s.birth) {
 			return s, ""
 		}
 		p.discard(s)
