@@ -62,7 +62,7 @@ func (s *measured) footprint(t *testing.T) footprint {
 		tasks, _ := os.ReadDir(proc + "/task")
 		f["processes"]++
 		f["threads"] += int64(len(tasks))
-		f["resident"] += resident(proc)
+		f["resident"] += inRAM(proc)
 		for _, link := range links(proc + "/fd") {
 			f["descriptors"]++
 			if kind, _, ok := strings.Cut(link, ":["); ok && slices.Contains(kinds, kind) {
@@ -109,8 +109,8 @@ func (s *measured) mounts(proc string) (n int64) {
 	return n
 }
 
-// resident is a process's RAM in bytes.
-func resident(proc string) int64 {
+// inRAM is what a process has in memory, in bytes.
+func inRAM(proc string) int64 {
 	text, _ := os.ReadFile(proc + "/statm")
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {
