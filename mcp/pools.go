@@ -15,7 +15,7 @@ type poolFacts struct {
 	Backend  string           `json:"backend" about:"What contains the runs."`
 	Language string           `json:"language" about:"Their language."`
 	Ready    int              `json:"ready" about:"Sandboxes that wait."`
-	Memory   int64            `json:"memory_bytes" about:"Bytes of RAM that these hold."`
+	Memory   int64            `json:"memory_bytes,omitempty" about:"Bytes of RAM that these hold, where it is known."`
 	Hits     int64            `json:"hits" about:"Runs that found one."`
 	Misses   int64            `json:"misses" about:"Runs that did not, and took longer to start."`
 	HitRate  float64          `json:"hit_rate" about:"Hits as a part of all, from 0 to 1."`
@@ -49,8 +49,12 @@ func frequent(cold map[string]int64) map[string]int64 {
 func poolLines(all []pipeline.Pool) string {
 	var b strings.Builder
 	for _, p := range all {
-		fmt.Fprintf(&b, "\npool of %s (%s): %d ready in %s; %d of %d runs found one (%.0f %%)",
-			p.Language, p.Backend, p.Ready, size(p.Memory), p.Hits, p.Hits+p.Misses, 100*p.HitRate())
+		memory := ""
+		if p.Memory > 0 { // or it is not known
+			memory = " in " + size(p.Memory)
+		}
+		fmt.Fprintf(&b, "\npool of %s (%s): %d ready%s; %d of %d runs found one (%.0f %%)",
+			p.Language, p.Backend, p.Ready, memory, p.Hits, p.Hits+p.Misses, 100*p.HitRate())
 		if len(p.Cold) > 0 {
 			fmt.Fprintf(&b, "; others did not: %s", tallied(frequent(p.Cold)))
 		}

@@ -14,7 +14,7 @@ func TestPoolLines(t *testing.T) {
 	}{
 		{"none", nil, ""},
 		{"unused", []pipeline.Pool{{Backend: "process", Language: "shell"}},
-			"\npool of shell (process): 0 ready in 0 bytes; 0 of 0 runs found one (0 %)"},
+			"\npool of shell (process): 0 ready; 0 of 0 runs found one (0 %)"},
 		{"two", []pipeline.Pool{
 			{Backend: "process", Language: "python", Ready: 3, Memory: 7_200_000, Hits: 97, Misses: 3, Cold: map[string]int64{"PYTHONPATH is set": 1, "none was ready": 2}},
 			{Backend: "process", Language: "node", Ready: 1, Memory: 6_000_000, Hits: 1},
@@ -22,7 +22,7 @@ func TestPoolLines(t *testing.T) {
 			"\npool of node (process): 1 ready in 6.0 MB; 1 of 1 runs found one (100 %)"},
 		{"many reasons", []pipeline.Pool{{Backend: "process", Language: "python", Misses: 27, Cold: map[string]int64{
 			"a": 2, "b": 3, "c": 4, "d": 5, "PYTHON\x1b[2J\nX is set": 6, "f": 7, "g": 1}}},
-			"\npool of python (process): 0 ready in 0 bytes; 0 of 27 runs found one (0 %); others did not: PYTHON\\u001b[2J X is set 6, b 3, c 4, d 5, f 7"},
+			"\npool of python (process): 0 ready; 0 of 27 runs found one (0 %); others did not: PYTHON\\u001b[2J X is set 6, b 3, c 4, d 5, f 7"},
 	} {
 		if got := poolLines(tt.all); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)

@@ -36,7 +36,7 @@ var errClosed = errors.New("the backend is closed")
 func New(e Engine, c Config) *Backend {
 	b := &Backend{engine: e, config: c, ground: newGround(), recall: newRecall(), running: map[*sandbox]struct{}{}}
 	b.life, b.end = context.WithCancel(context.Background())
-	b.parked.shelves = map[shape]*shelf{}
+	b.parked.shelves, b.parked.tallies = map[shape]*shelf{}, map[kind]*backends.Pool{}
 	return b
 }
 
@@ -95,8 +95,8 @@ func (b *Backend) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// Pools implements [backends.Backend].
-func (b *Backend) Pools() []backends.Pool { return nil }
+// Pools implements [backends.Backend]. What waiting containers hold in RAM only their engine could say.
+func (b *Backend) Pools() []backends.Pool { return b.parked.pools() }
 
 // Close implements [backends.Backend]. It returns when the engine has removed all containers.
 func (b *Backend) Close() error {

@@ -3,6 +3,8 @@ package container
 import (
 	"context"
 	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // parked are containers that were started ahead. Their inits have greeted and wait for what they are to be.
@@ -12,6 +14,7 @@ type parked struct {
 	closed  bool
 	shelves map[shape]*shelf
 	uses    int // a clock
+	tallies map[kind]*backends.Pool
 }
 
 // shelf has those of one shape.

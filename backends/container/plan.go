@@ -87,6 +87,7 @@ func (p *plan) stranger() identity {
 // within is a request as the init of its container sees it: what the host calls things stays with us.
 func within(spec backends.Spec) backends.Spec {
 	spec.Limits = spec.Limits.WithDefaults()
+	spec.Program = nil // the init is told with Exec, and keeps nothing ready
 	spec.Mounts = slices.Clone(spec.Mounts)
 	for i := range spec.Mounts {
 		spec.Mounts[i].Host = spec.Mounts[i].Inside
@@ -107,10 +108,18 @@ func confirmedInside(layer string) bool {
 	return false
 }
 
-// parkable says whether a container that was started ahead could be this one. What wants to be mounted has to be there
-// from the start.
-func (p *plan) parkable(asked backends.Spec) bool {
-	return len(p.binds) == 0 && len(asked.GPUs) == 0 && len(asked.Trust) == 0
+// cold says why no container that was started ahead could be this one; "" is that one could. What wants to be mounted
+// has to be there from the start.
+func (p *plan) cold(asked backends.Spec) string {
+	switch {
+	case len(p.binds) > 0:
+		return "host folders are shown"
+	case len(asked.GPUs) > 0:
+		return "it has GPUs"
+	case len(asked.Trust) > 0:
+		return "it trusts a certificate"
+	}
+	return ""
 }
 
 func (p *plan) shape() shape {

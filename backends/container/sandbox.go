@@ -19,6 +19,8 @@ type sandbox struct {
 	layers   []backends.Layer // that the engine gave
 	cgroup   backends.Layer
 	language string
+	warm     bool   // its container was started ahead
+	cold     string // why not, where there are such
 
 	mu     sync.Mutex
 	limits backends.Limits // in force
@@ -51,6 +53,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	}
 	if err == nil {
 		r.Contained = s.contained(r.Contained)
+		r.Warm, r.Cold = s.warm, s.cold
 	}
 	return r, err
 }

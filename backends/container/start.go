@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,12 +37,15 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 		return nil, err
 	}
 	var s *sandbox
-	if p.parkable(spec) {
+	cold := p.cold(spec)
+	parkable := cold == ""
+	if parkable {
 		if s, err = b.unpark(ctx, p, spec); err != nil {
 			return nil, err
 		}
 	}
 	if s == nil {
+		cold = cmp.Or(cold, "none stood ready")
 		s, err = b.fresh(ctx, p, spec, false)
 		if err != nil && transient(err) && ctx.Err() == nil {
 			p.binary.unseed() // somebody may have removed the volume, and the engine put an empty one in its place
@@ -51,8 +55,13 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 			return nil, err
 		}
 	}
-	if p.parkable(spec) {
+	if parkable {
 		b.refill(p)
+	}
+	if b.config.Ahead > 0 && spec.Program != nil {
+		s.cold = cold
+		s.warm = cold == ""
+		b.parked.count(kind{p.spec.Language, p.spec.Limits.RAM}, cold)
 	}
 	return s, nil
 }
