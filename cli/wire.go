@@ -94,8 +94,10 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		return nil, err
 	}
 	p := &parts{log: openSoon(ctx, cfg, keys, why.log)}
-	// A server that begins while a program runs would otherwise have its socket in a folder that is not covered.
-	_ = os.MkdirAll(door(cfg), 0o700)
+	// What comes into being while a program runs, such as a server's socket, would be in a folder that is not covered.
+	for _, dir := range []string{cfg.StateDir, door(cfg)} {
+		_ = os.MkdirAll(dir, 0o700)
+	}
 	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {
 		p.Close()

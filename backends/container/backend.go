@@ -36,7 +36,7 @@ var errClosed = errors.New("the backend is closed")
 func New(e Engine, c Config) *Backend {
 	b := &Backend{engine: e, config: c, ground: newGround(), recall: newRecall(), running: map[*sandbox]struct{}{}}
 	b.life, b.end = context.WithCancel(context.Background())
-	b.parked.shelves, b.parked.tallies = map[shape]*shelf{}, map[kind]*backends.Pool{}
+	b.parked.shelves, b.parked.tallies, b.parked.images = map[shape]*shelf{}, map[kind]*backends.Pool{}, map[string]named{}
 	return b
 }
 
@@ -95,7 +95,7 @@ func (b *Backend) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// Pools implements [backends.Backend]. What waiting containers hold in RAM only their engine could say.
+// Pools implements [backends.Backend]. Memory is that of waiting inits, as far as it can be seen from here.
 func (b *Backend) Pools() []backends.Pool { return b.parked.pools() }
 
 // Close implements [backends.Backend]. It returns when the engine has removed all containers.

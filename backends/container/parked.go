@@ -13,8 +13,28 @@ type parked struct {
 	mu      sync.Mutex
 	closed  bool
 	shelves map[shape]*shelf
-	uses    int // a clock
 	tallies map[kind]*backends.Pool
+	images  map[string]named // by language, as it was found last
+	uses    int              // a clock
+}
+
+// named is an image, and what it is called in results.
+type named struct {
+	image Image
+	title string
+}
+
+func (k *parked) last(language string) (named, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n, known := k.images[language]
+	return n, known
+}
+
+func (k *parked) saw(language string, n named) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.images[language] = n
 }
 
 // shelf has those of one shape.

@@ -13,7 +13,10 @@ import (
 
 // peer is PID 1 of a container as we see it from outside: the end of it is the end of all that runs there,
 // and we learn of it much sooner than engines do.
-type peer struct{ fd *os.File }
+type peer struct {
+	fd  *os.File
+	pid int
+}
 
 // peerOf finds out who connected. It is nil where our own processes can't be told from the container's:
 // the kernel gives no number for those of another branch of PID namespaces.
@@ -41,7 +44,7 @@ func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 	} else if err != nil {
 		return nil, nil
 	}
-	it := &peer{os.NewFile(uintptr(fd), "init")}
+	it := &peer{os.NewFile(uintptr(fd), "init"), int(who.Pid)}
 	if !first(int(who.Pid)) || it.dead(0) { // what was looked at is what connected
 		it.close()
 		return nil, errors.New("a program connected in place of its init")
@@ -102,6 +105,21 @@ func handed(conn *net.UnixConn) (*net.UnixConn, error) {
 		return nil, fmt.Errorf("its init sent a connection of kind %T", line)
 	}
 	return u, nil
+}
+
+// memory is how many bytes it holds for itself; 0 where that can't be seen. What it has of our binary is shared with us.
+func (p *peer) memory() int64 {
+	if p == nil {
+		return 0
+	}
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	for line := range strings.Lines(string(text)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kib); n == 1 && !p.dead(0) { // or else the number may be another's
+			return kib << 10
+		}
+	}
+	return 0
 }
 
 // dead waits until it is, but no longer than within.

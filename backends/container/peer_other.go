@@ -18,4 +18,6 @@ func (*peer) kill() {}
 
 func (*peer) dead(time.Duration) bool { return false }
 
+func (*peer) memory() int64 { return 0 }
+
 func (*peer) close() {}

@@ -22,6 +22,8 @@ type plan struct {
 	binds  []Bind            // of the request
 	covers []string          // folders in them
 	labels map[string]string // the operator's
+	warm   bool              // it is in one that was started ahead
+	cold   string            // why not
 }
 
 // shape is what containers must have in common for one to stand in for the other.
@@ -30,8 +32,8 @@ type shape struct {
 	limits          backends.Limits
 }
 
-// plan decides what the container of a sandbox will be, and refuses what can't be.
-func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (*plan, error) {
+// plan decides what the container of a sandbox will be, but for the image, and refuses what can't be.
+func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if spec.Profile != "" && spec.Profile != hardened {
 		return nil, &backends.Refusal{Reason: fmt.Sprintf("the %s backend has no profile %q", b.Name(), spec.Profile), Remedy: "use hardened"}
 	}
@@ -58,10 +60,6 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (
 	if p.binds, p.covers, err = b.mounts(s, spec); err != nil {
 		return nil, err
 	}
-	if p.image, err = b.image(ctx, s, spec.Language, policy); err != nil {
-		return nil, err
-	}
-	p.title = title(b.config.Images[spec.Language], p.image)
 	if p.user, err = who(b.Name(), s.Info, s.us, p.binds); err != nil {
 		return nil, err
 	}
@@ -70,6 +68,14 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec, policy string) (
 	}
 	p.spec = within(spec)
 	return p, nil
+}
+
+// find looks for the image of a plan's language.
+func (b *Backend) find(ctx context.Context, p *plan, policy string) (err error) {
+	if p.image, err = b.image(ctx, p.standing, p.spec.Language, policy); err == nil {
+		p.title = title(b.config.Images[p.spec.Language], p.image)
+	}
+	return err
 }
 
 // nobody is in every image's /etc/passwd that has one at all.
@@ -108,9 +114,9 @@ func confirmedInside(layer string) bool {
 	return false
 }
 
-// cold says why no container that was started ahead could be this one; "" is that one could. What wants to be mounted
-// has to be there from the start.
-func (p *plan) cold(asked backends.Spec) string {
+// whyCold says why no container that was started ahead could be this one, "" if one could. What wants to be mounted has to
+// be there from the start.
+func (p *plan) whyCold(asked backends.Spec) string {
 	switch {
 	case len(p.binds) > 0:
 		return "host folders are shown"

@@ -79,7 +79,10 @@ func (b *Backend) try(ctx context.Context, spec backends.Spec, language string) 
 			t.runtime.Path, t.runtime.Why = "", t.err.Error()
 		}
 	}()
-	p, err := b.plan(ctx, asked, never)
+	p, err := b.plan(ctx, asked)
+	if err == nil {
+		err = b.find(ctx, p, never)
+	}
 	if err != nil {
 		t.err = err
 		return t

@@ -19,10 +19,11 @@ type sandbox struct {
 	layers   []backends.Layer // that the engine gave
 	cgroup   backends.Layer
 	language string
-	warm     bool   // its container was started ahead
-	cold     string // why not, where there are such
+	warm     bool   // the container was started ahead
+	cold     string // why not
 
 	mu     sync.Mutex
+	next   func()          // has a container started for the next sandbox, once; nil if that is not wanted
 	limits backends.Limits // in force
 
 	closing atomic.Bool
@@ -42,7 +43,9 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 			begun(c)
 		}
 	}
+	defer s.ended()
 	r, err := s.Sandbox.Exec(ctx, cmd, streams)
+	r.Warm, r.Cold = s.warm, s.cold
 	if errors.Is(err, call.ErrLost) {
 		if c := held.Load(); c != nil {
 			r.Contained = *c
@@ -53,9 +56,26 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	}
 	if err == nil {
 		r.Contained = s.contained(r.Contained)
-		r.Warm, r.Cold = s.warm, s.cold
 	}
 	return r, err
+}
+
+// follow has next called when a first program has ended, or the sandbox is closed, or has been there for a while.
+func (s *sandbox) follow(next func()) {
+	next = sync.OnceFunc(next)
+	s.mu.Lock()
+	s.next = next
+	s.mu.Unlock()
+	time.AfterFunc(refillAfter, next)
+}
+
+func (s *sandbox) ended() {
+	s.mu.Lock()
+	next := s.next
+	s.mu.Unlock()
+	if next != nil {
+		next()
+	}
 }
 
 // cutOff completes what is known of a program that ran when the container ended.
@@ -149,6 +169,7 @@ func (s *sandbox) update(l backends.Limits) error {
 func (s *sandbox) Close() error {
 	s.once.Do(func() {
 		s.closing.Store(true)
+		defer s.ended()
 		if err := s.Sandbox.Close(); err != nil && !errors.Is(err, call.ErrLost) {
 			s.err = err
 		}

@@ -32,39 +32,76 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 }
 
 func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, error) {
-	p, err := b.plan(ctx, spec, b.config.Pull)
+	p, err := b.plan(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	var s *sandbox
-	cold := p.cold(spec)
-	parkable := cold == ""
-	if parkable {
-		if s, err = b.unpark(ctx, p, spec); err != nil {
-			return nil, err
-		}
+	if b.config.Ahead <= 0 {
+		return b.anew(ctx, p, spec)
 	}
-	if s == nil {
-		cold = cmp.Or(cold, "none stood ready")
-		s, err = b.fresh(ctx, p, spec, false)
-		if err != nil && transient(err) && ctx.Err() == nil {
-			p.binary.unseed() // somebody may have removed the volume, and the engine put an empty one in its place
-			s, err = b.fresh(ctx, p, spec, true)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if p.cold = p.whyCold(spec); p.cold != "" {
+		b.parked.count(spec, p.cold)
+		return b.anew(ctx, p, spec)
 	}
-	if parkable {
-		b.refill(p)
+	s, err := b.ahead(ctx, p, spec)
+	if err == nil && s == nil {
+		p.cold = "none stood ready"
+		s, err = b.anew(ctx, p, spec)
 	}
-	if b.config.Ahead > 0 && spec.Program != nil {
-		s.cold = cold
-		s.warm = cold == ""
-		b.parked.count(kind{p.spec.Language, p.spec.Limits.RAM}, cold)
+	if err != nil {
+		return nil, err
 	}
+	b.parked.count(spec, p.cold)
+	s.follow(func() { b.refill(p) })
 	return s, nil
 }
+
+// anew starts a sandbox in a container of its own, if need be in two attempts.
+func (b *Backend) anew(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
+	if p.image.ID == "" {
+		if err := b.find(ctx, p, b.config.Pull); err != nil {
+			return nil, err
+		}
+	}
+	s, err := b.fresh(ctx, p, spec, false)
+	if err != nil && transient(err) && ctx.Err() == nil {
+		p.binary.unseed() // somebody may have removed the volume, and the engine put an empty one in its place
+		s, err = b.fresh(ctx, p, spec, true)
+	}
+	return s, err
+}
+
+// ahead starts a sandbox in a container that was started ahead, while the engine says whether the image that has
+// the language's name is still the one that it had last: programs begin in no other. nil is that there is none.
+func (b *Backend) ahead(ctx context.Context, p *plan, spec backends.Spec) (s *sandbox, err error) {
+	now := *p
+	found := make(chan error, 1)
+	go func() { found <- b.find(ctx, &now, b.config.Pull) }()
+	last, known := b.parked.last(spec.Language)
+	if known {
+		p.image, p.title = last.image, last.title
+		s, err = b.unpark(ctx, p, spec)
+	}
+	if failed := <-found; failed != nil || err != nil {
+		if s != nil {
+			s.Close()
+		}
+		return nil, cmp.Or(failed, err)
+	}
+	b.parked.saw(spec.Language, named{now.image, now.title})
+	if known && now.image.ID == p.image.ID {
+		return s, nil
+	}
+	if s != nil {
+		s.Close()
+	}
+	p.image, p.title, p.warm = now.image, now.title, false
+	return b.unpark(ctx, p, spec)
+}
+
+// refillAfter is when a container for the next sandbox is started at the latest. To start one keeps the machine busy for
+// longer than most programs run, so it waits until the program has ended.
+const refillAfter = time.Second
 
 // fresh starts a sandbox in a container of its own.
 func (b *Backend) fresh(ctx context.Context, p *plan, spec backends.Spec, listen bool) (*sandbox, error) {
@@ -88,10 +125,12 @@ func (b *Backend) unpark(ctx context.Context, p *plan, spec backends.Spec) (*san
 		if x == nil {
 			return nil, nil
 		}
+		p.warm = true
 		s, err := x.openSoon(ctx, p, spec)
 		if err == nil {
 			return s, nil
 		}
+		p.warm = false
 		x.backend.dispose(x)
 		if !transient(err) || ctx.Err() != nil {
 			return nil, err
@@ -133,6 +172,9 @@ func (x *box) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, 
 		return nil, err
 	}
 	s := &sandbox{box: x, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits}
+	if spec.Program != nil {
+		s.warm, s.cold = p.warm, p.cold
+	}
 	if err := satisfies(spec.Require, append(slices.Clone(s.layers), s.cgroup)); err != nil {
 		return nil, err
 	}

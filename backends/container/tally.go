@@ -14,12 +14,22 @@ type kind struct {
 	ram      int64
 }
 
-// count notes a program that found a container started ahead, or why it did not.
-func (k *parked) count(of kind, cold string) {
+// mostKinds bounds what is remembered: callers choose how much RAM a program may have.
+const mostKinds = 64
+
+// count notes a program, if there is one, that found a container started ahead, or why it did not.
+func (k *parked) count(spec backends.Spec, cold string) {
+	if spec.Program == nil {
+		return
+	}
+	of := kind{spec.Language, spec.Limits.WithDefaults().RAM}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	tally := k.tallies[of]
 	if tally == nil {
+		if len(k.tallies) >= mostKinds {
+			return
+		}
 		tally = &backends.Pool{Language: of.language, RAM: of.ram, Cold: map[string]int64{}}
 		k.tallies[of] = tally
 	}
@@ -45,6 +55,9 @@ func (k *parked) pools() []backends.Pool {
 		one := all[kind{of.language, of.limits.RAM}]
 		one.Language, one.RAM = of.language, of.limits.RAM
 		one.Ready += len(s.boxes)
+		for _, x := range s.boxes {
+			one.Memory += x.peer.memory()
+		}
 		all[kind{of.language, of.limits.RAM}] = one
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b backends.Pool) int {

@@ -1,0 +1,94 @@
+package container
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// announced is a request that says what program comes.
+func announced() backends.Spec {
+	s := request()
+	s.Program = &backends.Command{Args: []string{"spec"}}
+	return s
+}
+
+// TestNothingIsKeptReady: then there is nothing to count, and no reason to give.
+func TestNothingIsKeptReady(t *testing.T) {
+	d := newDouble()
+	b := New(d, config(t))
+	defer shut(t, b, d)
+	s := begin(t, b, announced())
+	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"spec"}}, backends.Streams{})
+	if s.Close(); err != nil || r.Warm || r.Cold != "" || len(b.Pools()) > 0 {
+		t.Errorf("got %+v, %+v, %v", r, b.Pools(), err)
+	}
+}
+
+// TestNextWaits has the container for the next sandbox be started when the program has ended, and not while it runs,
+// unless that takes long.
+func TestNextWaits(t *testing.T) {
+	for name, end := range map[string]func(s *sandbox){
+		"a program ends": func(s *sandbox) {
+			if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"spec"}}, backends.Streams{}); err != nil {
+				t.Error(err)
+			}
+		},
+		"it is closed":  func(s *sandbox) { s.Close() },
+		"it takes long": func(*sandbox) { time.Sleep(refillAfter) },
+	} {
+		d, c := newDouble(), config(t)
+		c.Ahead = 1
+		b := New(d, c)
+		asked := time.Now()
+		s := begin(t, b, announced())
+		time.Sleep(refillAfter / 4)
+		if _, made := d.count(); made > 1 && time.Since(asked) < refillAfter {
+			t.Errorf("%s: the next was made before", name)
+		}
+		end(s)
+		parkedAre(t, b, 1)
+		s.Close()
+		shut(t, b, d)
+	}
+}
+
+// TestImageIsAskedFor: a container that was started ahead is not handed out before the engine has said that its image
+// still is the one of that name.
+func TestImageIsAskedFor(t *testing.T) {
+	d, c := newDouble(), config(t)
+	c.Ahead = 1
+	b := New(d, c)
+	defer shut(t, b, d)
+	begin(t, b, announced()).Close()
+	parkedAre(t, b, 1)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	d.mu.Lock()
+	d.before = func(_ context.Context, step string) error {
+		if step == "image" {
+			close(asked)
+			<-answer
+		}
+		return nil
+	}
+	d.mu.Unlock()
+	begun := make(chan *sandbox)
+	go func() { begun <- begin(t, b, announced()) }()
+	<-asked
+	select {
+	case <-begun:
+		t.Error("it began without an answer")
+	case <-time.After(50 * time.Millisecond):
+	}
+	d.mu.Lock()
+	d.images["shell:1"], d.before = Image{ID: "sha256:newer"}, nil
+	d.mu.Unlock()
+	close(answer)
+	s := <-begun
+	if s.box.plan.image.ID != "sha256:newer" || s.warm {
+		t.Errorf("it began in %s, warm %v", s.box.plan.image.ID, s.warm)
+	}
+	s.Close()
+}
