@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,4 +92,46 @@ func TestImageIsAskedFor(t *testing.T) {
 		t.Errorf("it began in %s, warm %v", s.box.plan.image.ID, s.warm)
 	}
 	s.Close()
+}
+
+// TestSpent: Close waits for the end of PID 1 where a program may still be alive, and nowhere else.
+func TestSpent(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		keep    bool
+		command string // that was executed
+		under   string // that is under way
+		want    bool
+	}{
+		{"nothing ran", false, "", "", true},
+		{"a program has ended", false, "spec", "", true},
+		{"its container ended first", false, "die", "", false},
+		{"another one runs", false, "spec", "sleep", false},
+		{"a session", true, "spec", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDouble()
+			b := New(d, config(t))
+			defer shut(t, b, d)
+			spec := request()
+			spec.Keep = tt.keep
+			s := begin(t, b, spec)
+			var under sync.WaitGroup
+			if tt.under != "" {
+				begun := make(chan struct{})
+				under.Go(func() {
+					s.Exec(t.Context(), backends.Command{Args: []string{tt.under}}, backends.Streams{Begun: func(backends.Containment) { close(begun) }})
+				})
+				<-begun
+			}
+			if tt.command != "" {
+				s.Exec(t.Context(), backends.Command{Args: []string{tt.command}}, backends.Streams{})
+			}
+			if got := s.spent(); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+			s.Close()
+			under.Wait()
+		})
+	}
 }

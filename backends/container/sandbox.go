@@ -26,6 +26,8 @@ type sandbox struct {
 	next   func()          // has a container started for the next sandbox, once; nil if that is not wanted
 	limits backends.Limits // in force
 
+	keep    bool         // of the spec: processes may outlive a command
+	running atomic.Int32 // commands, and those of which nobody knows whether they ended
 	closing atomic.Bool
 	once    sync.Once
 	err     error
@@ -43,8 +45,12 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 			begun(c)
 		}
 	}
+	s.running.Add(1)
 	defer s.ended()
 	r, err := s.Sandbox.Exec(ctx, cmd, streams)
+	if err == nil {
+		s.running.Add(-1)
+	}
 	r.Warm, r.Cold = s.warm, s.cold
 	if errors.Is(err, call.ErrLost) {
 		if c := held.Load(); c != nil {
@@ -164,8 +170,12 @@ func (s *sandbox) update(l backends.Limits) error {
 	return nil
 }
 
-// Close implements [backends.Sandbox]. When it returns, nothing runs any more; that the engine forgets the
-// container is left to it, and Backend.Close waits for that.
+// spent says that no program is alive in a container whose PID 1 has been killed: the last one's result said so.
+func (s *sandbox) spent() bool { return s.box.peer != nil && !s.keep && s.running.Load() == 0 }
+
+// Close implements [backends.Sandbox]. When it returns, no program runs any more, and PID 1 has been killed; that
+// the kernel takes its namespaces apart, and the engine forgets the container, is left to them, and Backend.Close waits
+// for that. Where a program may live, Close waits for the end of PID 1, which comes after that of all others.
 func (s *sandbox) Close() error {
 	s.once.Do(func() {
 		s.closing.Store(true)
@@ -176,8 +186,7 @@ func (s *sandbox) Close() error {
 		s.box.peer.kill()
 		b := s.box.backend
 		const graceful = 3 * time.Second
-		if s.box.dead(graceful) {
-			s.err = errors.Join(s.err, s.box.folder.remove())
+		if s.spent() || s.box.dead(graceful) {
 			b.dispose(s.box)
 		} else {
 			s.err = errors.Join(s.err, s.box.remove())

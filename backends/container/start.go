@@ -171,7 +171,7 @@ func (x *box) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, 
 	if err := v.loose(); err != nil {
 		return nil, err
 	}
-	s := &sandbox{box: x, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits}
+	s := &sandbox{box: x, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits, keep: spec.Keep}
 	if spec.Program != nil {
 		s.warm, s.cold = p.warm, p.cold
 	}
