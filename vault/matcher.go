@@ -61,7 +61,8 @@ func (m *matcher) wipe() {
 	}
 	clear(m.prefixes.entries)
 	if m.prefixes.first != nil {
-		clear(m.prefixes.first[:])
-		clear(m.prefixes.second[:])
+		m.prefixes.first.wipe()
+		m.prefixes.second.wipe()
+		m.prefixes.first, m.prefixes.second = nil, nil
 	}
 }

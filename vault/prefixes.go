@@ -3,6 +3,7 @@ package vault
 import (
 	"encoding/binary"
 	"math/bits"
+	"sync"
 )
 
 // window is how many bytes of text decide whether a word may begin there. Each spelling of each word
@@ -26,6 +27,16 @@ type prefixes struct {
 // place is computed for each byte of the text: with a hundred secrets, one hash in eighty is in the
 // first one by chance.
 type filter [1 << 21 / 64]uint64
+
+// filters are empty ones. A new one is 256 KB of memory that the kernel hands out page by page as hashes
+// come: that was half of what the first byte of a run's text waited for.
+var filters = sync.Pool{New: func() any { return new(filter) }}
+
+// wipe empties a filter and gives it to whoever needs the next.
+func (f *filter) wipe() {
+	clear(f[:])
+	filters.Put(f)
+}
 
 func (f *filter) add(hash uint32) { f[hash>>17] |= 1 << (hash >> 11 & 63) }
 
@@ -60,7 +71,7 @@ func newPrefixes(m *matcher) prefixes {
 	for i := range m.patterns {
 		e.all(&m.patterns[i], i)
 	}
-	p.first, p.second = new(filter), new(filter)
+	p.first, p.second = filters.Get().(*filter), filters.Get().(*filter)
 	for i := range p.entries {
 		e := &p.entries[i]
 		if e.key == 0 {

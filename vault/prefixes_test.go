@@ -92,3 +92,22 @@ func walk(r *rand.Rand, p *patterns, group int) (text []byte) {
 	}
 	return nil
 }
+
+// What a lease was looking for must not be in the filters that the next one gets.
+func TestFiltersComeBackEmpty(t *testing.T) {
+	for range 20 {
+		l := newLease([]secret{{name: "A", value: []byte("correct-horse-battery-9")}})
+		l.Redact("text")
+		m := l.inner().matcher
+		if *m.prefixes.first == (filter{}) {
+			t.Fatal("the filter of a lease is empty")
+		}
+		l.Close()
+		first, second := filters.Get().(*filter), filters.Get().(*filter)
+		if *first != (filter{}) || *second != (filter{}) {
+			t.Fatal("a filter has hashes of another lease")
+		}
+		filters.Put(first)
+		filters.Put(second)
+	}
+}
