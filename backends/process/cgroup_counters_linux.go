@@ -33,8 +33,6 @@ func fieldOf(text, key string) int64 {
 // read reads a file of the cgroup by what it is called in v1 and in v2; "" when it can't. A cgroup that
 // may serve again keeps the file open.
 func (g *cgroup) read(controller, v1, v2 string) string {
-	const most = 16 << 10 // memory.stat is the longest, with 2 KiB
-	var buf [most]byte
 	name := filepath.Join(g.paths[controller], v1)
 	if g.v2() {
 		name = filepath.Join(g.paths[""], v2)
@@ -43,17 +41,37 @@ func (g *cgroup) read(controller, v1, v2 string) string {
 	if err != nil {
 		return ""
 	}
-	n, err := unix.Pread(fd, buf[:], 0)
 	if !kept {
-		unix.Close(fd)
+		defer unix.Close(fd)
 	}
+	text, err := readAll(fd)
 	if err != nil {
 		return ""
 	}
-	return string(buf[:n])
+	return text
 }
 
-// open opens a file for reading. Package os would ask for it to be watched, which these files can be.
+// readOnce reads a small file of the kernel's. Package os would ask for it to be watched, which some of these can be.
+func readOnce(name string) (string, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	return readAll(fd)
+}
+
+// readAll reads from its start what the kernel makes up in one piece.
+func readAll(fd int) (string, error) {
+	var buf [8 << 10]byte // memory.stat is the longest, with 2 KiB
+	n, err := unix.Pread(fd, buf[:], 0)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// open opens a file for reading, or has it open already.
 func (g *cgroup) open(name string) (fd int, kept bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

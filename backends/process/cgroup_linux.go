@@ -331,16 +331,31 @@ func (g *cgroup) holds(pid int) bool {
 	if g.seen {
 		return true // nothing in a container can be elsewhere
 	}
-	in, err := cg.ParseCgroupFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
-	if err != nil {
-		return false
-	}
+	in := folders("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	for name, path := range g.paths {
-		if !strings.HasSuffix(path, in[name]) || filepath.Base(in[name]) != filepath.Base(path) {
+		if in[name] == "" || !strings.HasSuffix(path, in[name]) || filepath.Base(in[name]) != filepath.Base(path) {
 			return false
 		}
 	}
 	return true
+}
+
+// folders reads the lines "7:cpu,cpuacct:/folder" of a /proc/pid/cgroup; v2's controller is "". Nil when it can't. It
+// is the library's ParseCgroupFile without the scanner, for each program's start waits for it.
+func folders(file string) map[string]string {
+	text, err := readOnce(file)
+	if err != nil {
+		return nil
+	}
+	in := map[string]string{}
+	for line := range strings.Lines(text) {
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, folder, _ := strings.Cut(rest, ":")
+		for name := range strings.SplitSeq(controllers, ",") {
+			in[name] = folder
+		}
+	}
+	return in
 }
 
 // remove deletes the cgroup, which holds no process any more.

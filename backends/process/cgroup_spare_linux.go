@@ -3,6 +3,7 @@ package process
 import (
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -36,9 +37,13 @@ func (s *spares) keep(g *cgroup) bool {
 func (s *spares) take() *cgroup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.list) > 0 {
-		g := s.list[0]
-		s.list = s.list[1:]
+	for i := 0; i < len(s.list); {
+		g := s.list[i]
+		if g.number("pids", "pids.current", "") > 0 {
+			i++ // the kernel has not yet forgotten its dead
+			continue
+		}
+		s.list = slices.Delete(s.list, i, i+1)
 		if g.renew() {
 			return g
 		}
@@ -51,8 +56,7 @@ func (s *spares) take() *cgroup {
 // that the last was the first to read, but also what each CPU has reserved, 256 KiB.
 func (g *cgroup) renew() bool {
 	const most = 4 << 20
-	return g.number("pids", "pids.current", "") == 0 && g.usage() <= most &&
-		g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
+	return g.usage() <= most && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
 }
 
 func (s *spares) close() {

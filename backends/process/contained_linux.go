@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -97,16 +98,25 @@ func (s *sandbox) rlimitDetail() string {
 // namespacesDiffer compares the links of namespaceLinks with our own.
 func namespacesDiffer(text []byte) []bool {
 	out := make([]bool, len(namespaceLinks))
-	for i, name := range namespaceLinks {
+	ours := ownNamespaces()
+	for i := range namespaceLinks {
 		if len(text) < (i+1)*linkSize {
 			return out
 		}
 		theirs := string(bytes.TrimRight(text[i*linkSize:(i+1)*linkSize], "\x00"))
-		ours, err := os.Readlink("/proc/self/ns/" + name)
-		out[i] = err == nil && theirs != "" && theirs != ours
+		out[i] = ours[i] != "" && theirs != "" && theirs != ours[i]
 	}
 	return out
 }
+
+// ownNamespaces are the links of namespaceLinks of this process, which changes none of them.
+var ownNamespaces = sync.OnceValue(func() []string {
+	ours := make([]string, len(namespaceLinks))
+	for i, name := range namespaceLinks {
+		ours[i], _ = os.Readlink("/proc/self/ns/" + name)
+	}
+	return ours
+})
 
 // statusFields parses /proc/self/status.
 func statusFields(text []byte) map[string]string {

@@ -95,7 +95,7 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 func TestPlanTooLarge(t *testing.T) {
 	p := newPlan()
 	p.bytes(make([]byte, launch.MaxPlan))
-	if _, err := p.encode(); !errors.Is(err, unix.E2BIG) {
+	if _, err := p.encode(nil); !errors.Is(err, unix.E2BIG) {
 		t.Errorf("got %v, want E2BIG", err)
 	}
 }

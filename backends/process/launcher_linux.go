@@ -206,21 +206,21 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 // plan travels in the message, where PID 1 is one of ours in all.
 func send(b *birth, p *plan, whom byte) error {
 	const small = 64 << 10
-	blob, err := p.encode()
+	message := make([]byte, launch.HelloSize)
+	message[0] = whom
+	message, err := p.encode(message)
 	if err != nil {
 		return err
 	}
 	var fds []int
-	hello := []byte{whom}
-	if len(blob) <= small && !b.foreign {
-		hello = append(append(make([]byte, 0, launch.HelloSize+len(blob)), whom, 0, 0, 0, 0, 0, 0, 0), blob...)
-	} else {
-		file, err := memfd(blob)
+	if len(message) > small || b.foreign {
+		file, err := memfd(message[launch.HelloSize:])
 		if err != nil {
 			return err
 		}
 		defer file.Close()
 		fds = append(fds, int(file.Fd()))
+		message = message[:1]
 	}
 	for _, f := range p.files {
 		fds = append(fds, int(f.Fd()))
@@ -229,7 +229,7 @@ func send(b *birth, p *plan, whom byte) error {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	_, _, err = b.control.WriteMsgUnix(hello, rights, nil)
+	_, _, err = b.control.WriteMsgUnix(message, rights, nil)
 	return err
 }
 

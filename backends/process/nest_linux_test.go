@@ -180,3 +180,41 @@ func TestCoveredRuntime(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestQuietEnd sees who waits for a sandbox's end: nobody, where the program was alone; else Exec, until what it left is dead.
+func TestQuietEnd(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		quiet        bool
+	}{
+		{"alone", ":", true},
+		{"a child that has ended", "sleep 0", true},
+		{"a child that lives", "sleep 1000 &", false},
+		{"a grandchild in a session of its own", "(setsid sleep 1000 >/dev/null 2>&1 &)", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBackend(t, Config{})
+			one, err := b.Start(t.Context(), backends.Spec{ID: "quiet", Language: "shell"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer one.Close()
+			s := one.(*sandbox)
+			if !s.quiet() {
+				t.Error("not quiet before it ran anything")
+			}
+			if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", c.script}}, backends.Streams{}); err != nil || r.Ended != backends.EndedOK {
+				t.Fatalf("%+v %v", r, err)
+			}
+			if got := s.quiet(); got != c.quiet {
+				t.Errorf("quiet: got %v, want %v", got, c.quiet)
+			}
+			if !c.quiet && s.alive() {
+				t.Error("Exec returned before the kernel had ended all")
+			}
+			if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", ":"}}, backends.Streams{}); err == nil {
+				t.Error("a second program ran where only one may")
+			}
+		})
+	}
+}

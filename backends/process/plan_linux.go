@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -160,8 +161,8 @@ func memfd(blob []byte) (*os.File, error) {
 	return f, nil
 }
 
-// encode lays the plan out as package launch reads it: header, steps, fixups, memory.
-func (p *plan) encode() ([]byte, error) {
+// encode appends the plan to out as package launch reads it: header, steps, fixups, memory.
+func (p *plan) encode(out []byte) ([]byte, error) {
 	h := launch.Header{StepCount: uint32(len(p.steps)), FixupCount: uint32(len(p.fixups))}
 	h.Steps = uint32(unsafe.Sizeof(h))
 	h.Fixups = h.Steps + uint32(len(p.steps))*uint32(unsafe.Sizeof(launch.Step{}))
@@ -186,7 +187,7 @@ func (p *plan) encode() ([]byte, error) {
 	for i, f := range p.fixups {
 		fixups[i] = launch.Fixup{At: f.At + data, To: f.To + data}
 	}
-	out := make([]byte, 0, h.Size)
+	out = slices.Grow(out, int(h.Size))
 	out = append(out, raw([]launch.Header{h})...)
 	out = append(out, raw(steps)...)
 	out = append(out, raw(fixups)...)

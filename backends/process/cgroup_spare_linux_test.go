@@ -1,0 +1,82 @@
+package process
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// spared starts a sandbox, runs a script in it, closes it and waits until it is gone. It returns its cgroup.
+func spared(t *testing.T, b *Backend, l backends.Limits, script string) *cgroup {
+	t.Helper()
+	one, err := b.Start(t.Context(), backends.Spec{ID: "spare", Language: "shell", Limits: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := one.(*sandbox)
+	g := s.cgroup
+	if g == nil || g.v2() {
+		t.Skip("only cgroup v1's are used again")
+	}
+	if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", script}}, backends.Streams{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	b.endings.all.Wait()
+	return g
+}
+
+// TestSpareIsAsGoodAsNew has the cgroup of a quiet program serve again, with nothing on its counters, and its new limits.
+func TestSpareIsAsGoodAsNew(t *testing.T) {
+	b := newBackend(t, Config{})
+	for range 3 { // the first may be the first to read the shell's files, which are charged to it
+		spared(t, b, backends.Limits{}, ":")
+	}
+	had := slices.Clone(b.cgroups.spares.list)
+	if len(had) == 0 {
+		t.Fatal("no cgroup was kept")
+	}
+	for _, g := range had {
+		for g.number("pids", "pids.current", "") > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	g, err := b.cgroups.make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.giveBack()
+	if !slices.Contains(had, g) {
+		t.Fatal("a new cgroup was made")
+	}
+	if g.cpu() != 0 || g.peak() != g.usage() {
+		t.Errorf("got cpu %v, peak %d with %d in use, want none and the same", g.cpu(), g.peak(), g.usage())
+	}
+	if err := g.limit(backends.Limits{RAM: 64 << 20, CPU: 0.5}, 7); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{"memory": g.number("memory", "memory.limit_in_bytes", ""), "cpu": g.number("cpu", "cpu.cfs_quota_us", ""), "pids": g.number("pids", "pids.max", "")}
+	if want := map[string]int64{"memory": 64 << 20, "cpu": 50_000, "pids": 7}; !maps.Equal(got, want) {
+		t.Errorf("limits: got %v, want %v", got, want)
+	}
+}
+
+// TestSpoiltCgroups are not used again: what the kernel refused or held back in them would be told of the next sandbox.
+func TestSpoiltCgroups(t *testing.T) {
+	small := backends.Limits{RAM: 64 << 20, Disk: 1 << 20, CPU: 0.1, Processes: 8}
+	for _, c := range []struct{ name, script string }{
+		{"memory refused", `x=$(head -c 100000000 /dev/zero | tr '\0' x); echo ${#x}`},
+		{"processes refused", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do sleep 0.2 & done"},
+		{"CPU time held back", "for i in 1 2 3 4; do timeout 0.4 bash -c 'while :; do :; done' & done; wait"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBackend(t, Config{})
+			if g := spared(t, b, small, c.script); slices.Contains(b.cgroups.spares.list, g) {
+				t.Error("it was kept")
+			}
+		})
+	}
+}
