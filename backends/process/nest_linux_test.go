@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -216,5 +217,27 @@ func TestQuietEnd(t *testing.T) {
 				t.Error("a second program ran where only one may")
 			}
 		})
+	}
+}
+
+// TestHostsDevices tries to change what a device node of the host says, by the program and by how we start it.
+func TestHostsDevices(t *testing.T) {
+	b := newBackend(t, Config{})
+	before, err := os.Stat("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := say(t, hatched(t, b), `ls -ln /dev/null | cut -d' ' -f3
+for f in null zero full random urandom tty; do
+	chmod 600 /dev/$f 2>/dev/null && echo "mode of $f"
+	touch /dev/$f 2>/dev/null && echo "times of $f"
+done
+echo x >/dev/null && head -c 3 /dev/zero | wc -c`)
+	if lines := strings.Fields(out); len(lines) != 2 || lines[0] == "1000" || lines[1] != "3" {
+		t.Errorf("got %q, want devices that can be used and are not the program's", lines)
+	}
+	after, err := os.Stat("/dev/null")
+	if err != nil || after.Mode() != before.Mode() || after.Sys().(*syscall.Stat_t).Uid == uint32(b.uid()) && b.root {
+		t.Errorf("the host's /dev/null: was %v, is %v, of user %d; %v", before.Mode(), after.Mode(), after.Sys().(*syscall.Stat_t).Uid, err)
 	}
 }

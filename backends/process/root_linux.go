@@ -224,6 +224,8 @@ func (r *root) device(name string) {
 	r.mkdir("/dev")
 	r.write(newRoot+at, "", unix.O_CREAT, 0o666)
 	r.do("mount "+at, unix.SYS_MOUNT, r.str(at), r.str(newRoot+at), val(0), val(unix.MS_BIND), val(0))
+	// A device can be written to all the same; its owner, rights and times are the host's.
+	r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
 // etcNames are files and folders of /etc that programs need and that say nothing about the host

@@ -38,7 +38,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	defer one.pipes.close()
 	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams.Interrupt)
 	switch {
-	case !s.keep && end.alone && !s.weak:
+	case !s.keep && end.alone && !s.shared():
 		s.spent.Store(true)
 		s.birth.end()
 	case !s.keep:

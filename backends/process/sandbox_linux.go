@@ -334,7 +334,10 @@ func (s *sandbox) Close() error {
 		s.closing = true
 		s.mu.Unlock()
 		s.dismiss()
-		if !s.quiet() {
+		s.backend.mu.Lock()
+		waited := s.backend.finished // for what is removed later
+		s.backend.mu.Unlock()
+		if waited || !s.quiet() {
 			err = s.tearDown()
 			return
 		}
