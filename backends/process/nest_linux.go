@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	cg "github.com/opencontainers/cgroups"
@@ -41,16 +44,17 @@ type nest struct {
 	looks   []look
 	looked  time.Time  // when they were last compared with the host
 	cloning sync.Mutex // one request is on its way at a time
+	busy    atomic.Int32
 	mu      sync.Mutex // guards what follows
 	births  int        // of it, not yet removed
 	retired bool       // ends with the last of them
 }
 
-// nests are those of a backend, one for each root that differs.
+// nests are those of a backend: for each root that differs as many as were at work at the same time.
 type nests struct {
 	backend *Backend
 	mu      sync.Mutex
-	warm    map[string]*nest     // by what they show
+	warm    map[string][]*nest   // by what they show
 	failed  map[string]time.Time // when one could not be started
 	closed  bool
 }
@@ -74,8 +78,9 @@ func shows(r runtimes.Runtime) string {
 	return b.String()
 }
 
-// of returns the nest for a runtime, and starts it where there is none that lives and shows the host as it is.
-// Who calls it must leave the nest when it is done.
+// of returns a nest for a runtime, for one birth: the first that has nothing to do, or another where all are at work
+// and there are fewer than CPUs. One that has died, or no longer shows the host as it is, is replaced. Who calls it
+// must leave the nest when it is done.
 func (n *nests) of(ctx context.Context, r runtimes.Runtime) (*nest, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,12 +88,17 @@ func (n *nests) of(ctx context.Context, r runtimes.Runtime) (*nest, error) {
 		return nil, errClosed
 	}
 	name := shows(r)
-	if old := n.warm[name]; old != nil {
-		if old.good() && old.enter() {
+	for _, old := range slices.Clone(n.warm[name]) {
+		if !old.good() {
+			n.forget(old)
+		} else if old.busy.Load() == 0 && old.enter() {
 			return old, nil
 		}
-		delete(n.warm, name)
-		old.retire()
+	}
+	if list := n.warm[name]; len(list) >= runtime.NumCPU() {
+		one := list[rand.N(len(list))]
+		one.enter()
+		return one, nil
 	}
 	const patience = time.Minute
 	if failed, ok := n.failed[name]; ok && time.Since(failed) < patience {
@@ -102,8 +112,16 @@ func (n *nests) of(ctx context.Context, r runtimes.Runtime) (*nest, error) {
 		return nil, err
 	}
 	one.enter()
-	n.warm[name] = one
+	n.warm[name] = append(n.warm[name], one)
 	return one, nil
+}
+
+// forget gives a nest up, which ends with the last of its sandboxes.
+func (n *nests) forget(bad *nest) {
+	for name, list := range n.warm {
+		n.warm[name] = slices.DeleteFunc(list, func(one *nest) bool { return one == bad })
+	}
+	bad.retire()
 }
 
 // current says whether a birth comes from a nest from which another would come now.
@@ -120,8 +138,7 @@ func (n *nests) current(b *birth) bool {
 func (n *nests) drop(bad *nest) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.warm, func(_ string, one *nest) bool { return one == bad })
-	bad.retire()
+	n.forget(bad)
 }
 
 // close ends the nests, and what is left of their sandboxes.
@@ -129,8 +146,10 @@ func (n *nests) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closed = true
-	for _, one := range n.warm {
-		one.remove()
+	for _, list := range n.warm {
+		for _, one := range list {
+			one.remove()
+		}
 	}
 	n.warm = nil
 }
@@ -264,8 +283,9 @@ func (b *Backend) hatch(ctx context.Context, f forker, child *birth) (err error)
 // clone implements [forker].
 func (n *nest) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
 	n.cloning.Lock()
-	defer n.cloning.Unlock()
 	pidfd, _, err := requestClone(n.control, flags, control, cgroup)
+	n.cloning.Unlock()
+	n.busy.Add(-1)
 	if err != nil {
 		return nil, 0, fmt.Errorf("nest: %w", err)
 	}
@@ -292,12 +312,13 @@ func pidOf(pidfd *os.File) (int, error) {
 	return pid, nil
 }
 
-// enter counts one more birth of the nest, unless it is to end.
+// enter counts one more birth of the nest, which is busy until that is cloned, unless it is to end.
 func (n *nest) enter() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.retired {
 		n.births++
+		n.busy.Add(1)
 	}
 	return !n.retired
 }

@@ -54,7 +54,7 @@ func New(c Config) *Backend {
 	b.cgroups.viewed = sync.OnceValues(viewed)
 	b.launchers.closed = c.Inside
 	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
-	b.nests = nests{backend: b, warm: map[string]*nest{}, failed: map[string]time.Time{}}
+	b.nests = nests{backend: b, warm: map[string][]*nest{}, failed: map[string]time.Time{}}
 	b.pool.open(b, c.Pool)
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
