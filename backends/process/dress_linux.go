@@ -62,15 +62,65 @@ func mmOf(pid int) (m mm, err error) {
 	return m, nil
 }
 
+// mm reads where the stopped process has what. Only a process knows its own brk(2).
+func (t *tracee) mm() (mm, error) {
+	m, err := mmOf(t.pid)
+	if err != nil {
+		return m, err
+	}
+	if m.brk, err = t.call(unix.SYS_BRK, 0); err != nil {
+		return m, fmt.Errorf("brk: %w", err)
+	}
+	return m, nil
+}
+
+// set tells the kernel where the process has what. The structure that says so is put at address at for that
+// long, in the place of what follows, which must be as long.
+func (t *tracee) set(memory *os.File, m mm, at uint64, what []byte) error {
+	if _, err := memory.WriteAt(raw([]mm{m}), int64(at)); err != nil {
+		return fmt.Errorf("write its arguments: %w", err)
+	}
+	if _, err := t.call(unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, at, uint64(unsafe.Sizeof(m))); err != nil {
+		return fmt.Errorf("prctl(PR_SET_MM_MAP): %w", err)
+	}
+	if _, err := memory.WriteAt(what, int64(at)); err != nil {
+		return fmt.Errorf("write its arguments: %w", err)
+	}
+	return nil
+}
+
+// memory opens the process's memory.
+func (t *tracee) memory() (*os.File, error) {
+	return os.OpenFile(fmt.Sprintf("/proc/%d/mem", t.pid), os.O_RDWR, 0)
+}
+
+// try sets what is set already, to see that it can be done.
+func (t *tracee) try() error {
+	m, err := t.mm()
+	if err != nil {
+		return err
+	}
+	memory, err := t.memory()
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	at, old := (m.envStart+7)&^7, make([]byte, unsafe.Sizeof(m))
+	if _, err := memory.ReadAt(old, int64(at)); err != nil {
+		return fmt.Errorf("read its arguments: %w", err)
+	}
+	return t.set(memory, m, at, old)
+}
+
 // dress gives a stopped process the arguments and the environment that it would have had from the
 // beginning: on its stack, where libc's environ points, and in the kernel's eyes, so that its cmdline
 // and environ in /proc say so, too. The first arguments must be those that it was executed with.
 func (t *tracee) dress(args, env []string) error {
-	m, err := mmOf(t.pid)
+	m, err := t.mm()
 	if err != nil {
 		return err
 	}
-	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", t.pid), os.O_RDWR, 0)
+	memory, err := t.memory()
 	if err != nil {
 		return err
 	}
@@ -100,24 +150,12 @@ func (t *tracee) dress(args, env []string) error {
 		return errRoom
 	}
 	pointers = append(pointers, make([]byte, 8*(had-len(env)))...)
-	if m.brk, err = t.call(unix.SYS_BRK, 0); err != nil {
-		return fmt.Errorf("brk: %w", err)
-	}
 	m.argEnd, m.envStart, m.envEnd = m.argStart+uint64(end), m.argStart+uint64(end), m.argStart+uint64(n)
-	// The structure itself goes where nothing will be left.
-	at := (m.argStart + uint64(n) + 7) &^ 7
-	copy(all[at-m.argStart:], raw([]mm{m}))
 	if _, err := memory.WriteAt(all, int64(m.argStart)); err != nil {
 		return fmt.Errorf("write its arguments: %w", err)
 	}
 	if _, err := memory.WriteAt(pointers, int64(m.startStack)+8*int64(1+argc+1)); err != nil {
 		return fmt.Errorf("write its environment: %w", err)
 	}
-	if _, err := t.call(unix.SYS_PRCTL, unix.PR_SET_MM, unix.PR_SET_MM_MAP, at, uint64(unsafe.Sizeof(m))); err != nil {
-		return fmt.Errorf("prctl(PR_SET_MM_MAP): %w", err)
-	}
-	if _, err := memory.WriteAt(make([]byte, unsafe.Sizeof(m)), int64(at)); err != nil {
-		return fmt.Errorf("write its arguments: %w", err)
-	}
-	return nil
+	return t.set(memory, m, (m.envEnd+7)&^7, make([]byte, unsafe.Sizeof(m)))
 }

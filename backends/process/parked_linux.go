@@ -191,10 +191,21 @@ func (s *sandbox) settled(ctx context.Context, k *parked) error {
 			return err
 		}
 	}
+	tried := false
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		waits, err := k.waits()
-		if waits || err != nil {
+		if err != nil {
 			return err
+		}
+		if waits && tried {
+			return nil
+		}
+		if waits {
+			if err := k.try(); err != nil {
+				return err
+			}
+			tried = true // and now it has to come to rest again
+			continue
 		}
 		select {
 		case <-time.After(pause):
@@ -254,6 +265,17 @@ func (k *parked) waits() (bool, error) {
 		return false, nil // it has gone on since
 	}
 	return string(got) == want, nil
+}
+
+// try sees that it will be possible to give it what a claim brings.
+func (k *parked) try() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	t, err := k.seize()
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.try(), t.release())
 }
 
 // seize stops it where it waits.
