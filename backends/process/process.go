@@ -5,6 +5,15 @@
 // Package launch holds what runs outside the server. Here are the plans that it follows, and the
 // reading back of what the kernel says is in force.
 //
+// Config.Pool has sandboxes stand ready, each for one program, with all layers in force and an interpreter
+// that waits for its arguments and its environment (parked). A program finds there what it would have
+// found anyway, which the twins of package backendtest compare; but for these, which are the truth:
+// when its process began, and what that has used since (times, page faults, context switches, and what
+// Node measures from its own start); the numbers of its files, since two names were there before; a
+// process number of 3 instead of 2 where it could not have the interpreter that stood ready for it after
+// all (packages in /workspace/.local, a file that was not there); and in its memory, if it looks for
+// them, zeroes between its environment and the end of its stack, and bytes that the interpreter has freed.
+//
 // Libraries: go-landlock knows each ABI's rights; go-seccomp-bpf assembles the filter from moby's
 // list of system calls (moby/profiles); opencontainers/cgroups writes limits for cgroup v1, v2
 // and systemd; x/sys has the kernel's numbers.
