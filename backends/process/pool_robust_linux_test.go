@@ -380,6 +380,11 @@ func TestReadyClosed(t *testing.T) {
 	if left := living(all); len(all) < 5 || len(left) > 0 {
 		t.Errorf("of %d processes %v are alive", len(all), left)
 	}
+	for _, p := range b.Pools() {
+		if p.Ready > 0 {
+			t.Errorf("afterwards stands ready: %+v", p)
+		}
+	}
 	if _, err := b.Start(t.Context(), kinds()[0]); err == nil {
 		t.Error("it still starts sandboxes")
 	}

@@ -14,9 +14,6 @@ type tracee struct {
 	regs unix.PtraceRegs // as they were when it stopped: behind the syscall instruction
 }
 
-// errElsewhere is for an interpreter that does not wait where it should.
-var errElsewhere = errors.New("it does not wait where it should")
-
 // seize stops a thread that waits in the system call nr.
 func seize(pid int, nr uint64) (*tracee, error) {
 	if err := unix.PtraceSeize(pid); err != nil {

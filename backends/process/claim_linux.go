@@ -1,0 +1,127 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// launchWarm has the process that stands ready run a command; without it, why it does not. warm says that
+// the sandbox at least stood ready for a program that is started when it comes.
+func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *launched, warm bool, why string) {
+	s.mu.Lock()
+	k, why := s.parked, s.cold
+	s.parked, s.cold = nil, ""
+	s.mu.Unlock()
+	if k == nil || k.pid == 0 {
+		return nil, k != nil, why
+	}
+	switch {
+	case ctx.Err() != nil:
+		why = "it was cancelled"
+	case streams.Channel != nil:
+		why = "it has a private stream"
+	case cmd.Main || cmd.Dir != s.program.Dir || !slices.Equal(cmd.Args, s.program.Args) || !slices.Equal(cmd.Env, s.program.Env):
+		why = "another command was announced"
+	default:
+		why = s.claim(k, s.recipe, cmd, func() {
+			k.pipes.attach(streams)
+			if streams.Begun != nil {
+				streams.Begun(k.contained)
+			}
+		})
+	}
+	if why != "" {
+		s.unpark(k)
+		s.backend.pool.missed(s, why)
+		return nil, false, why
+	}
+	k.process.Close()
+	return &launched{pid: k.pid, contained: k.contained, pipes: k.pipes, warm: true}, true, ""
+}
+
+// claim gives the process that stands ready a command's arguments and environment. begin, which is
+// called while nothing of the program runs yet, says that it will. When why is not empty, begin was
+// not called, and the process has to go.
+func (s *sandbox) claim(k *parked, r recipe, cmd backends.Command, begin func()) (why string) {
+	if why := s.hindered(k, r); why != "" {
+		return why
+	}
+	args := slices.Clone(cmd.Args)
+	s.resolve(args)
+	env := s.environ(cmd.Env)
+	var t *tracee
+	if !k.dressed {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var err error
+		if t, err = k.seize(); err == nil {
+			if err = t.dress(args, env); err != nil {
+				t.release() // or nobody would hear of its end
+			}
+		}
+		if errors.Is(err, errRoom) {
+			return errRoom.Error()
+		}
+		if err != nil {
+			return "it could not be given its arguments: " + err.Error()
+		}
+	}
+	begin()
+	if k.fifo != "" {
+		s.removeFifo(k)
+	}
+	if t != nil {
+		t.release()
+	}
+	if k.channel != nil {
+		k.channel.Write(claimBytes(cmd.Args[len(r.args()):], env))
+		k.channel.Close()
+	}
+	return ""
+}
+
+// claimBytes are what a process that stands ready reads from its private descriptor, up to the end: how
+// many arguments there are behind the script's name, these, and the whole environment; each ends with NUL.
+func claimBytes(args, env []string) []byte {
+	var b bytes.Buffer
+	b.WriteString(strconv.Itoa(len(args)) + "\x00")
+	for _, s := range slices.Concat(args, env) {
+		b.WriteString(s)
+		b.WriteByte(0)
+	}
+	return b.Bytes()
+}
+
+// hindered says what in the workspace an interpreter would have looked at that came after it did.
+func (s *sandbox) hindered(k *parked, r recipe) string {
+	info, err := s.files.root.Lstat(r.script)
+	if err != nil || !info.Mode().IsRegular() || k.stand != nil && os.SameFile(info, k.stand) {
+		return "the program is not there"
+	}
+	if _, err := s.files.root.Lstat(".local"); r.language == "python" && err == nil {
+		return "packages lie in .local"
+	}
+	return ""
+}
+
+// unpark ends the process that stands ready, for a command that can't have it.
+func (s *sandbox) unpark(k *parked) {
+	s.killBelow(int(k.pid))
+	s.buried(k.pid)
+	if k.fifo != "" {
+		s.removeFifo(k)
+	}
+	if k.stand != nil {
+		if info, err := s.files.root.Lstat(s.recipe.script); err == nil && os.SameFile(info, k.stand) {
+			s.files.root.Remove(s.recipe.script)
+		}
+	}
+	k.close()
+}

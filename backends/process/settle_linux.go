@@ -1,0 +1,177 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// errElsewhere is for an interpreter that does not wait where it should.
+var errElsewhere = errors.New("it does not wait where it should")
+
+// settled returns when the interpreter waits.
+func (s *sandbox) settled(ctx context.Context, k *parked) error {
+	var err error
+	if k.host, err = s.hostPid(); err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(k.host, 0)
+	if err != nil {
+		return fmt.Errorf("pidfd_open: %w", err)
+	}
+	k.process = os.NewFile(uintptr(fd), "process")
+	if again, err := s.hostPid(); err != nil || again != k.host {
+		return errors.New("it ended")
+	}
+	if k.channel != nil {
+		if err := hello(ctx, k.channel); err != nil {
+			return err
+		}
+	}
+	tried := false
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		waits, err := k.waits()
+		if err != nil {
+			return err
+		}
+		if waits && tried {
+			return nil
+		}
+		if waits {
+			if err := k.try(); err != nil {
+				return err
+			}
+			tried = true // and now it has to come to rest again
+			continue
+		}
+		select {
+		case <-time.After(pause):
+		case <-s.life(k.pid).exit:
+			return errors.New("it ended")
+		case <-s.gone:
+			return errors.New("PID 1 of the sandbox is dead")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// hello reads the byte that python sends just before it waits.
+func hello(ctx context.Context, channel io.ReadWriteCloser) error {
+	said := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(channel, make([]byte, 1))
+		said <- err
+	}()
+	select {
+	case err := <-said:
+		return err
+	case <-ctx.Done():
+		channel.Close()
+		<-said
+		return ctx.Err()
+	}
+}
+
+// waits says whether the interpreter's first thread is in the system call that it is to wait in, by
+// proc_pid_syscall(5): python reads its descriptor 3, node opens the fifo.
+func (k *parked) waits() (bool, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", k.host))
+	if err != nil {
+		return false, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 3 || fields[0] != strconv.FormatUint(k.call(), 10) {
+		return false, nil
+	}
+	if k.fifo == "" {
+		return fields[1] == "0x3", nil
+	}
+	at, err := strconv.ParseUint(fields[2], 0, 64)
+	if err != nil {
+		return false, nil
+	}
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", k.host))
+	if err != nil {
+		return false, err
+	}
+	defer memory.Close()
+	want := path.Join(workspace, k.fifo) + "\x00"
+	got := make([]byte, len(want))
+	if _, err := memory.ReadAt(got, int64(at)); err != nil {
+		return false, nil // it has gone on since
+	}
+	return string(got) == want, nil
+}
+
+// call is the system call that it waits in.
+func (k *parked) call() uint64 {
+	if k.fifo != "" {
+		return unix.SYS_OPENAT
+	}
+	return unix.SYS_READ
+}
+
+// try sees that it will be possible to give it what a claim brings.
+func (k *parked) try() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	t, err := k.seize()
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.try(), t.release())
+}
+
+// seize stops it where it waits.
+func (k *parked) seize() (*tracee, error) {
+	if over(k.process) {
+		return nil, errElsewhere
+	}
+	t, err := seize(k.host, k.call())
+	if err == nil && over(k.process) { // and the number is somebody else's
+		err = errors.Join(errElsewhere, t.release())
+	}
+	return t, err
+}
+
+// over says whether the process of a pidfd has ended.
+func over(pidfd *os.File) bool {
+	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n > 0
+}
+
+// hostPid is PID 1's only child, as we see it. PID 1's own number may be that of another namespace,
+// but its descriptor tells ours.
+func (s *sandbox) hostPid() (int, error) {
+	s.birth.mu.Lock()
+	defer s.birth.mu.Unlock()
+	if s.pidfd == nil {
+		return 0, errors.New("PID 1 of the sandbox is dead")
+	}
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", s.pidfd.Fd()))
+	if err != nil {
+		return 0, err
+	}
+	one := statusFields(info)["Pid"]
+	text, err := os.ReadFile(filepath.Join("/proc", one, "task", one, "children"))
+	if err != nil {
+		return 0, err
+	}
+	children := strings.Fields(string(text))
+	if len(children) != 1 {
+		return 0, fmt.Errorf("PID 1 of the sandbox has %d children", len(children))
+	}
+	return strconv.Atoi(children[0])
+}
