@@ -186,7 +186,7 @@ func (b *Backend) nestPlan(one *nest, r runtimes.Runtime) *plan {
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	root := furnish(p)
-	root.hide = b.config.Hidden
+	root.hide = *b.hidden.Load()
 	for _, prefix := range r.Prefixes {
 		root.looks = append(root.looks, lookAt(prefix, os.Lstat), lookAt(prefix, os.Stat))
 		root.bind(prefix, prefix, true)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -27,6 +28,7 @@ type Backend struct {
 	nests       nests
 	pool        pool
 	endings     endings
+	hidden      atomic.Pointer[[]string] // Config.Hidden
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // by language
@@ -56,6 +58,7 @@ func New(c Config) *Backend {
 	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
 	b.nests = nests{backend: b, warm: map[string][]*nest{}, failed: map[string]time.Time{}}
 	b.pool.open(b, c.Pool)
+	b.Hide(c.Hidden)
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
 }
@@ -72,7 +75,7 @@ func (b *Backend) Warm() {
 }
 
 // Hide is Config.Hidden for who learns that after New. It must not be called once a sandbox has been asked for.
-func (b *Backend) Hide(places []string) { b.config.Hidden = places }
+func (b *Backend) Hide(places []string) { b.hidden.Store(&places) }
 
 // isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
 // there are no other users to become.
