@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -18,6 +19,7 @@ const (
 type request struct {
 	rows     []Row
 	receipts [][]byte      // beside rows, nil where there is none
+	soon     bool          // the disk need not be waited for
 	note     []byte        // the answer to Checkpoint
 	state    atomic.Int32  // waiting until the writer takes it or the caller gives up
 	done     chan struct{} // closed when err is the answer
@@ -30,7 +32,8 @@ const (
 	withdrawn
 )
 
-// Append writes entries as consecutive rows, all or none, and returns them once they are durable.
+// Append writes entries as consecutive rows, all or none, and returns them once they are durable, or in
+// the log at least if all are to be there soon.
 // Calls that wait at the same time share one transaction.
 //
 // An error means that nothing was written, also when ctx ended: a request whose rows are being
@@ -49,6 +52,7 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 
 func newRequest(entries []Entry) (*request, error) {
 	r := &request{rows: make([]Row, len(entries)), receipts: make([][]byte, len(entries)), done: make(chan struct{})}
+	r.soon = !slices.ContainsFunc(entries, func(e Entry) bool { return !e.Soon })
 	for i, e := range entries {
 		data, err := object(e.Data)
 		if err == nil && e.Kind == "" {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,15 +72,48 @@ func TestAppendRefuses(t *testing.T) {
 	wantSound(t, l, 0) // all or none
 }
 
-// What a test cannot show by pulling the plug: that a commit waits for the disk.
+// What a test cannot show by pulling the plug: which rows wait for the disk, and what becomes of one that fails.
 func TestAppendIsSynchronous(t *testing.T) {
 	l := openLog(t, logPath(t))
-	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} {
-		var got string
-		if err := l.db.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
-			t.Errorf("%s: got %s, %v; want %s", pragma, got, err, want)
+	asked, disk := make(chan struct{}, 8), make(chan error)
+	l.sync = func(f *os.File) error {
+		if f.Name() != l.path+"-wal" {
+			t.Errorf("%s is put on the disk", f.Name())
+		}
+		asked <- struct{}{}
+		return <-disk
+	}
+	var done atomic.Bool
+	appendOne := func(kind string, soon bool) chan error {
+		answer := make(chan error, 1)
+		go func() {
+			_, err := l.Append(context.Background(), Entry{Kind: kind, Soon: soon})
+			done.Store(true)
+			answer <- err
+		}()
+		return answer
+	}
+	if err := <-appendOne("soon", true); err != nil { // although the disk has not answered
+		t.Fatal(err)
+	}
+	<-asked // all the same
+	done.Store(false)
+	answer := appendOne("durable", false)
+	disk <- nil // for the first
+	<-asked
+	if done.Load() {
+		t.Error("a durable row was returned before it was on the disk")
+	}
+	disk <- errors.New("the disk is gone")
+	if err := <-answer; err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+		t.Errorf("got %v from a disk that fails", err)
+	}
+	for _, soon := range []bool{true, false} {
+		if err := <-appendOne("late", soon); err == nil {
+			t.Error("a row was taken after the disk had failed")
 		}
 	}
+	wantSound(t, l, 2)
 }
 
 // Callers give up at all moments. Each one's answer, written or not, must be the truth.

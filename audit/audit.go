@@ -2,8 +2,9 @@
 // can only be put at the end, each holding the hash of the one before.
 //
 // What holds:
-//   - A row that [Log.Append] returned is on the disk (synchronous=FULL) and stays in the log, even
-//     if this process or the machine dies in the next moment.
+//   - A row that [Log.Append] returned is on the disk and stays in the log, even if this process or the
+//     machine dies in the next moment. One that was to be there soon (Entry.Soon) stays if the process
+//     dies, and a moment later, before any row after it is returned, also if the machine does.
 //   - Any number of goroutines and processes may append to one log at once; there is one chain.
 //   - Triggers refuse UPDATE, DELETE and REPLACE. Whoever owns the file can get around them, but an
 //     edited, replaced, moved or removed row breaks the chain, and [Log.Verify] names it.
@@ -46,6 +47,7 @@ type Entry struct {
 	Namespace string
 	Data      any    // encodes to a JSON object of at most 1 MiB; nil is {}
 	Receipt   []byte // kept beside the row, which says its hash; nil is none
+	Soon      bool   // Append need not wait for the disk, if all entries of a call say so
 }
 
 // Row is an entry as it stands in the log.
@@ -67,6 +69,7 @@ type Log struct {
 	db   *sql.DB
 	wait time.Duration // longest wait for a lock
 	now  func() time.Time
+	sync func(*os.File) error // puts a file on the disk
 
 	signer  *signer       // nil where nothing is signed
 	queue   chan *request // Append
@@ -92,7 +95,7 @@ func Open(ctx context.Context, path string) (*Log, error) {
 
 func open(ctx context.Context, path string, wait time.Duration, s *signer) (*Log, error) {
 	l := &Log{
-		wait: wait, now: time.Now, signer: s,
+		wait: wait, now: time.Now, sync: (*os.File).Sync, signer: s,
 		queue: make(chan *request, 256), asks: make(chan *request), written: make(chan struct{}),
 	}
 	if err := l.connect(ctx, path); err != nil {

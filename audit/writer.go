@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -28,6 +29,7 @@ func (l *Log) write() {
 	if s == nil {
 		for r := range l.queue {
 			l.commit(&w, r)
+			l.settle(&w)
 		}
 		return
 	}
@@ -42,7 +44,9 @@ func (l *Log) write() {
 				}
 				return
 			}
-			quiet.Reset(s.count(l, l.commit(&w, r)))
+			rows := l.commit(&w, r)
+			l.settle(&w)
+			quiet.Reset(s.count(l, rows))
 			if len(l.queue) == 0 {
 				s.prime(l)
 			}
@@ -70,6 +74,12 @@ func (l *Log) commit(w *writer, r *request) (rows int) {
 	if err == nil {
 		err = w.end(w.insert(batch, l.now))
 	}
+	if err == nil {
+		w.loose = true
+		if slices.ContainsFunc(batch, func(r *request) bool { return !r.soon }) {
+			err = w.flush(l)
+		}
+	}
 	if err != nil {
 		err = explain(err, l.wait)
 	}
@@ -81,6 +91,14 @@ func (l *Log) commit(w *writer, r *request) (rows int) {
 		}
 	}
 	return rows
+}
+
+// settle puts what was written on the disk if nobody waits for the writer. A disk that fails is found
+// again by the next row, which is not written then.
+func (l *Log) settle(w *writer) {
+	if len(l.queue) == 0 {
+		w.flush(l)
+	}
 }
 
 // take returns r and the requests that wait behind it, but those whose callers have given up.
@@ -107,6 +125,10 @@ type writer struct {
 	conn       *sql.Conn
 	head, put  *sql.Stmt
 	putReceipt *sql.Stmt // made when the first one comes
+
+	wal    *os.File // what a commit writes to
+	loose  bool     // rows are committed, and not known to be on the disk
+	failed error    // what became of the disk
 }
 
 const (
@@ -117,6 +139,9 @@ const (
 // begin takes the database's write lock.
 func (w *writer) begin(l *Log) error {
 	ctx := context.Background()
+	if w.failed != nil {
+		return w.failed
+	}
 	if w.conn == nil {
 		if err := w.open(ctx, l.db); err != nil {
 			return err
@@ -139,14 +164,15 @@ func (w *writer) begin(l *Log) error {
 // is folded by its signer, whose commits nobody waits for, and which keeps to the 1000.
 const foldLate = 4000
 
-// open gets the connection, and turns off SQLite's own waiting for locks. That sleeps for up to
-// 100 ms between two looks: with 32 processes that append all the time, some waited for seconds.
+// open gets the connection, and turns off SQLite's own waiting: for locks, since it sleeps for up to
+// 100 ms between two looks (with 32 processes that append all the time, some waited for seconds), and for
+// the disk, since only we know whether somebody waits for that. Folding the -wal file waits as ever.
 func (w *writer) open(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = %d", foldLate)); err != nil {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = 0; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d", foldLate)); err != nil {
 		conn.Close()
 		return err
 	}
@@ -222,6 +248,22 @@ func (w *writer) end(err error) error {
 	return err
 }
 
+// flush puts what was committed on the disk, as SQLite would after each commit with synchronous=FULL. Where
+// that fails once, it can't be known what is there, and nothing more is written.
+func (w *writer) flush(l *Log) error {
+	if !w.loose || w.failed != nil {
+		return w.failed
+	}
+	if w.wal == nil {
+		w.wal, w.failed = os.OpenFile(l.path+"-wal", os.O_RDWR, 0)
+	}
+	if w.failed == nil {
+		w.failed = l.sync(w.wal)
+	}
+	w.loose = w.failed != nil
+	return w.failed
+}
+
 // close gives the connection back. Unless the statements are closed first, SQLite keeps it open
 // behind our back, with its descriptors, and never folds the -wal file into the log.
 func (w *writer) close() {
@@ -234,6 +276,7 @@ func (w *writer) close() {
 	if w.putReceipt != nil {
 		w.putReceipt.Close()
 	}
+	w.wal.Close() // of nil, too
 	if w.conn != nil {
 		w.conn.Raw(func(any) error { return driver.ErrBadConn }) // others get none that was set up for writing
 		w.conn.Close()

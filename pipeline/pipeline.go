@@ -2,7 +2,7 @@
 //
 //	request -> validate -> queue -> vault -> egress -> backend -> sign -> redact -> audit -> result
 //
-// Its promises: a run's start is durable in the audit log before its program begins, and its end
+// Its promises: a run's start is in the audit log before its program begins, and start and end are durable
 // before its result is handed out; secrets are taken out of all text before it is cut, logged or
 // returned; a layer that policy requires and the host can't give means that nothing runs; and when
 // Do returns, nothing of the run is left.
@@ -76,8 +76,8 @@ type Config struct {
 	Temp string
 }
 
-// Recorder is the audit log. What it was given is durable when Append returns without an error;
-// it may be called concurrently.
+// Recorder is the audit log. What it was given is durable when Append returns without an error, or, where
+// all entries say Soon, in the log at least; it may be called concurrently.
 type Recorder interface {
 	Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error)
 }

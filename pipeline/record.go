@@ -152,9 +152,13 @@ func (p *Pipeline) record(ctx context.Context, kind, run, namespace string, data
 	return nil
 }
 
-// recordStart makes the run's start durable. Until then its program must not begin.
+// recordStart puts the run's start into the log. Until then its program must not begin. The disk is not waited
+// for: a killed server leaves the start, and the end is not durable before the start is.
 func (r *run) recordStart(ctx context.Context) error {
 	r.noteRun(event.ExecutionStarted, nil)
+	for i := range r.entries {
+		r.entries[i].Soon = true
+	}
 	err := r.canSign(ctx)
 	if err == nil {
 		err = r.flush(ctx)
