@@ -203,8 +203,6 @@ func (sh *shelf) bytes() int64 { return cmp.Or(sh.memory, guessed) }
 func (p *pool) make(r recipe, sh *shelf) {
 	s, err := p.backend.stand(p.enough, r)
 	p.mu.Lock()
-	sh.making--
-	p.makers--
 	sh.made++
 	measure := sh.made%measured == 0 || sh.made&(sh.made-1) == 0 // the more there are, the more they share
 	p.mu.Unlock()
@@ -213,6 +211,8 @@ func (p *pool) make(r recipe, sh *shelf) {
 		memory = s.pss()
 	}
 	p.mu.Lock()
+	sh.making-- // not before it is on its shelf, or tidy could give that up meanwhile
+	p.makers--
 	sh.failed = ""
 	switch {
 	case err != nil:
