@@ -15,7 +15,11 @@ func (l *Log) detach(ctx context.Context, p pack) error {
 	if err := w.begin(l); err != nil {
 		return err
 	}
-	return w.end(l.detachLocked(ctx, &w, p))
+	err := w.end(l.detachLocked(ctx, &w, p))
+	if err == nil {
+		err = w.settle(l)
+	}
+	return err
 }
 
 func (l *Log) detachLocked(ctx context.Context, w *writer, p pack) error {

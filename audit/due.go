@@ -16,7 +16,11 @@ const (
 // signature, and the next try covers them, too.
 func (s *signer) try(l *Log) ([]byte, error) {
 	s.rows = 0
-	note, err := s.checkpoint(l)
+	err := s.settle()
+	var note []byte
+	if err == nil {
+		note, err = s.checkpoint(l)
+	}
 	if err == nil || errors.Is(err, errNoRows) {
 		s.due, s.err = false, nil
 		return note, err
@@ -53,7 +57,7 @@ func (s *signer) count(l *Log, rows int) time.Duration {
 // patience is how long rows may go on unsigned if no others follow.
 func (s *signer) patience() time.Duration {
 	switch {
-	case !s.due:
+	case s == nil || !s.due:
 		return 24 * time.Hour // there is nothing to do then, either
 	case s.err != nil:
 		return max(0, time.Until(s.failed.Add(pause)))

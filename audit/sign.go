@@ -14,6 +14,7 @@ type signer struct {
 	Signing
 	writer // a connection of its own, on which a commit does not wait for the disk
 
+	settle func() error // puts all rows on the disk
 	origin string
 	mine   keyring   // the keys whose checkpoints are taken as true
 	tree   tree      // as far as it is known

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -20,36 +21,44 @@ const maxBatch = 512
 // maxPause is the longest time between two looks at a lock that another process holds.
 const maxPause = 2 * time.Millisecond
 
+// soonest is how long rows that nobody waits for may be off the disk. Most runs have ended by then, and what puts
+// their ends on the disk takes their starts along.
+const soonest = 2 * time.Millisecond
+
 // write is the goroutine that does all writing of this Log. It lives until Close.
 func (l *Log) write() {
 	defer close(l.written)
 	var w writer
 	defer w.close()
+	defer func() { w.flush(l) }()
 	s := l.signer
-	if s == nil {
-		for r := range l.queue {
-			l.commit(&w, r)
-			l.settle(&w)
-		}
-		return
+	if s != nil {
+		s.settle = func() error { return w.settle(l) }
+		defer s.close()
 	}
-	defer s.close()
-	quiet := time.NewTimer(idle)
+	quiet, loose := time.NewTimer(s.patience()), time.NewTimer(soonest)
 	for {
 		select {
 		case r := <-l.queue:
 			if r == nil { // the log is closed
-				if s.due {
+				if s != nil && s.due {
 					s.try(l)
 				}
 				return
 			}
 			rows := l.commit(&w, r)
-			l.settle(&w)
+			if w.loose {
+				loose.Reset(soonest)
+			}
+			if s == nil {
+				continue
+			}
 			quiet.Reset(s.count(l, rows))
 			if len(l.queue) == 0 {
 				s.prime(l)
 			}
+		case <-loose.C:
+			w.flush(l) // a disk that fails is found again by the next row, which is not written then
 		case r := <-l.asks:
 			if r.state.CompareAndSwap(waiting, taken) {
 				r.note, r.err = s.try(l)
@@ -57,7 +66,7 @@ func (l *Log) write() {
 			}
 			quiet.Reset(s.patience())
 		case <-quiet.C:
-			if s.due {
+			if s != nil && s.due {
 				s.try(l)
 			}
 			quiet.Reset(s.patience())
@@ -91,14 +100,6 @@ func (l *Log) commit(w *writer, r *request) (rows int) {
 		}
 	}
 	return rows
-}
-
-// settle puts what was written on the disk if nobody waits for the writer. A disk that fails is found
-// again by the next row, which is not written then.
-func (l *Log) settle(w *writer) {
-	if len(l.queue) == 0 {
-		w.flush(l)
-	}
 }
 
 // take returns r and the requests that wait behind it, but those whose callers have given up.
@@ -262,6 +263,15 @@ func (w *writer) flush(l *Log) error {
 	}
 	w.loose = w.failed != nil
 	return w.failed
+}
+
+// settle puts on the disk what this and other processes have committed: what is signed must not be lost.
+func (w *writer) settle(l *Log) error {
+	if _, err := os.Stat(l.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		return w.failed // all is in the log's own file
+	}
+	w.loose = true
+	return w.flush(l)
 }
 
 // close gives the connection back. Unless the statements are closed first, SQLite keeps it open
