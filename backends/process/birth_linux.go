@@ -22,10 +22,11 @@ type birth struct {
 	pidfd   *os.File
 	control *net.UnixConn
 	cgroup  *cgroup
-	nest    *nest      // from which it comes, if any
-	foreign bool       // a process that is not package launch's plays PID 1
-	weak    bool       // without a PID namespace
-	mu      sync.Mutex // guards pidfd once somebody may remove us
+	nest    *nest         // from which it comes, if any
+	zygote  *pythonZygote // that the nest is, if so
+	foreign bool          // a process that is not package launch's plays PID 1
+	weak    bool          // without a PID namespace
+	mu      sync.Mutex    // guards pidfd once somebody may remove us
 }
 
 // nursery makes births, some ahead of time. Each is for one sandbox.

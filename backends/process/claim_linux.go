@@ -73,6 +73,9 @@ func (s *sandbox) claim(k *parked, r recipe, cmd backends.Command, begin func())
 			return "it could not be given its arguments: " + err.Error()
 		}
 	}
+	if k.dressed && k.doomed() {
+		return "it ended"
+	}
 	begin()
 	if k.fifo != "" {
 		s.removeFifo(k)

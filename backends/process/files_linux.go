@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,11 @@ func (f *files) Put(name string, mode uint32, r io.Reader) error {
 		return err
 	}
 	f.root.Remove(name) // never write through a link or into what a program holds open
-	file, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	var file *os.File
+	err := f.asOwner(func() (err error) {
+		file, err = f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func (f *files) folders(dir string) error {
 	if err := f.folders(path.Dir(dir)); err != nil {
 		return err
 	}
-	err := f.root.Mkdir(dir, 0o755)
+	err := f.asOwner(func() error { return f.root.Mkdir(dir, 0o755) })
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -75,6 +80,23 @@ func (f *files) folders(dir string) error {
 		err = f.root.Lchown(dir, f.uid, f.uid)
 	}
 	return err
+}
+
+// asOwner makes a file as the sandbox's user: on a file system of a user namespace, those who have no
+// number there, such as the host's root, can't.
+func (f *files) asOwner(do func() error) error {
+	if f.uid == 0 {
+		return do()
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unix.Setfsgid(f.uid)
+	unix.Setfsuid(f.uid)
+	defer func() {
+		unix.Setfsuid(0)
+		unix.Setfsgid(0)
+	}()
+	return do()
 }
 
 // Each implements [backends.Files].

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path"
 	"runtime"
 	"slices"
 	"strconv"
@@ -47,7 +46,8 @@ type nest struct {
 	busy    atomic.Int32
 	mu      sync.Mutex // guards what follows
 	births  int        // of it, not yet removed
-	retired bool       // ends with the last of them
+	retired bool       // shows what is no more: ends with the last of them
+	worn    bool       // likewise, but they are well
 }
 
 // nests are those of a backend: for each root that differs as many as were at work at the same time.
@@ -179,6 +179,15 @@ func (b *Backend) startNest(ctx context.Context, r runtimes.Runtime) (*nest, err
 // nestPlan furnishes the root and makes it the only one.
 func (b *Backend) nestPlan(one *nest, r runtimes.Runtime) *plan {
 	p := newPlan()
+	root := b.furnishNest(p, one, r)
+	enter(p)
+	p.ready()
+	one.looks = root.looks
+	return p
+}
+
+// furnishNest furnishes the root.
+func (b *Backend) furnishNest(p *plan, one *nest, r runtimes.Runtime) *root {
 	p.do("umask", unix.SYS_UMASK, val(0o022))
 	if !b.root {
 		mapUser(p, 0, os.Geteuid(), os.Getegid())
@@ -197,14 +206,15 @@ func (b *Backend) nestPlan(one *nest, r runtimes.Runtime) *plan {
 	for _, dir := range append([]string{diskAt}, ownFolders...) {
 		root.mkdir(dir)
 	}
-	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+path.Dir(diskAt)), val(0))
+	if b.root {
+		// Where a zygote's children pass here, its owner must be known in their user namespace.
+		p.do("chown disk", unix.SYS_FCHOWNAT, cwd, p.str(newRoot+hiddenDisk), val(b.uid()), val(b.uid()), val(0))
+	}
+	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
 	// The kernel lets a user mount a new /proc only where one is to be seen. The sandboxes' covers this,
 	// which would show those who ever got at it nothing but themselves.
 	p.proc(newRoot, "hidepid=ptraceable")
-	enter(p)
-	p.ready()
-	one.looks = root.looks
-	return p
+	return root
 }
 
 // unshared are the namespaces that a nest's child makes for itself, while the nest forks the next.
@@ -214,7 +224,7 @@ const unshared = namespaces&^born | unix.CLONE_NEWCGROUP
 const born = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 
 // hatchPlan is for what the sandboxes of a nest have in common.
-func hatchPlan(g *cgroup) *plan {
+func (b *Backend) hatchPlan(g *cgroup, born bool) *plan {
 	p := newPlan()
 	g.join(p)
 	p.do("unshare", unix.SYS_UNSHARE, val(unshared))
@@ -223,6 +233,11 @@ func hatchPlan(g *cgroup) *plan {
 	loopbackUp(p)
 	p.proc("", "")
 	p.pts("")
+	if b.root && !born { // or else it is the user's already
+		for _, at := range []string{"/dev/pts", "/dev/pts/ptmx"} {
+			p.do("chown "+at, unix.SYS_FCHOWNAT, cwd, p.str(at), val(b.uid()), val(b.uid()), val(0))
+		}
+	}
 	p.ready()
 	return p
 }
@@ -277,7 +292,7 @@ func (b *Backend) hatch(ctx context.Context, f forker, child *birth) (err error)
 	if err != nil {
 		return err
 	}
-	return child.follow(ctx, hatchPlan(child.cgroup), launch.ForInit)
+	return child.follow(ctx, b.hatchPlan(child.cgroup, child.foreign), launch.ForInit)
 }
 
 // clone implements [forker].
@@ -316,18 +331,19 @@ func pidOf(pidfd *os.File) (int, error) {
 func (n *nest) enter() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.retired {
+	fit := !n.retired && !n.worn
+	if fit {
 		n.births++
 		n.busy.Add(1)
 	}
-	return !n.retired
+	return fit
 }
 
 // leave takes it back.
 func (n *nest) leave() {
 	n.mu.Lock()
 	n.births--
-	last := n.retired && n.births == 0
+	last := (n.retired || n.worn) && n.births == 0
 	n.mu.Unlock()
 	if last {
 		n.remove()
@@ -337,8 +353,19 @@ func (n *nest) leave() {
 // retire ends the nest as soon as nobody lives who came from it.
 func (n *nest) retire() {
 	n.mu.Lock()
-	last := !n.retired && n.births == 0
+	last := !n.retired && !n.worn && n.births == 0
 	n.retired = true
+	n.mu.Unlock()
+	if last {
+		n.remove()
+	}
+}
+
+// wear has the nest bear nobody any more, and end as soon as nobody lives who came from it.
+func (n *nest) wear() {
+	n.mu.Lock()
+	last := !n.retired && !n.worn && n.births == 0
+	n.worn = true
 	n.mu.Unlock()
 	if last {
 		n.remove()

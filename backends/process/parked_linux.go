@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
 //go:embed parked
@@ -48,20 +49,58 @@ const parkingTime = 20 * time.Second
 
 // stand makes a sandbox whose interpreter waits for a program.
 func (b *Backend) stand(ctx context.Context, r recipe) (*sandbox, error) {
-	s, err := b.plan(ctx, r.spec())
-	if err == nil {
-		err = s.start(ctx)
+	s, err := b.standBy(ctx, r, r.language == "python")
+	if err == nil || s == nil {
+		return s, err
 	}
-	if err == nil {
-		err = s.park(ctx, r)
-	}
-	if err != nil {
+	s.Close()
+	if z := s.mother(); z != nil && ctx.Err() == nil {
+		b.zygotes.drop(z, err)
+		if s, err = b.standBy(ctx, r, false); err == nil {
+			return s, nil
+		}
 		if s != nil {
 			s.Close()
 		}
+	}
+	return nil, err
+}
+
+// standBy makes one, by a zygote if that is asked for and there is one. A sandbox that comes with an error has to be closed.
+func (b *Backend) standBy(ctx context.Context, r recipe, born bool) (*sandbox, error) {
+	s, err := b.plan(ctx, r.spec())
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	if born {
+		s.held = r.script
+	}
+	if err := s.start(ctx); err != nil {
+		return s, err
+	}
+	return s, s.park(ctx, r)
+}
+
+// startHeld starts a sandbox for which none stood ready. Where a zygote is at hand, its interpreter is forked for
+// spec's program at once, which takes less than to start one.
+func (b *Backend) startHeld(ctx context.Context, s *sandbox, spec backends.Spec) error {
+	if b.config.Pool.Max <= 0 || spec.Program == nil || spec.Language != "python" {
+		return s.start(ctx)
+	}
+	r, why := recipeOf(spec)
+	if why != "" || !b.zygotes.ready(s.runtime, r.script) {
+		return s.start(ctx)
+	}
+	s.held = r.script
+	if err := s.start(ctx); err != nil || s.mother() == nil {
+		return err
+	}
+	s.program = spec.Program
+	if err := s.park(ctx, r); err != nil {
+		b.zygotes.drop(s.zygote, err)
+		return err
+	}
+	return nil
 }
 
 // park starts the interpreter of a sandbox that nobody has asked for yet, and returns when it waits.
@@ -72,15 +111,23 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 		return nil
 	}
 	var theirs *os.File
-	env := spare()
+	env, whom := spare(), byte(launch.ForProgram)
 	switch r.language {
 	case "python":
 		if theirs, err = connectChannel(func(c io.ReadWriteCloser) { k.channel = c }, func() {}); err != nil {
 			return err
 		}
 		defer theirs.Close()
+		if s.zygote != nil {
+			k.dressed, whom = true, launch.ForHeld
+			break
+		}
 		env = append(env, "PYTHONPATH="+path.Join(workspace, hold))
-		code, err := s.backend.pool.bytecode(ctx, s.runtime.Path)
+		source, err := holds.ReadFile("parked/sitecustomize.py")
+		if err != nil {
+			return err
+		}
+		code, err := s.backend.pool.bytecode(ctx, s.runtime.Path, "hold", string(source))
 		if err != nil {
 			return err
 		}
@@ -96,7 +143,7 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 		return err
 	}
 	p := s.backend.execPlan(s, backends.Command{Args: r.args(), Env: env}, k.pipes.theirs, theirs)
-	k.pid, k.contained, err = s.begin(ctx, p)
+	k.pid, k.contained, err = s.begin(ctx, p, whom)
 	k.pipes.started()
 	theirs.Close()
 	if err != nil {
@@ -113,16 +160,13 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 // hold is where python finds what stops it, which removes the folder.
 const hold = ".hold"
 
-// bytecode is parked/sitecustomize.py as an interpreter has compiled it, in a sandbox of its own.
-func (p *pool) bytecode(ctx context.Context, interpreter string) ([]byte, error) {
+// bytecode is source as an interpreter has compiled it, in a sandbox of its own.
+func (p *pool) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
-	if code := p.compiled[interpreter]; code != nil {
+	key := name + " " + interpreter
+	if code := p.compiled[key]; code != nil {
 		return code, nil
-	}
-	source, err := holds.ReadFile("parked/sitecustomize.py")
-	if err != nil {
-		return nil, err
 	}
 	compiler, err := holds.ReadFile("parked/compile.py")
 	if err != nil {
@@ -135,11 +179,11 @@ func (p *pool) bytecode(ctx context.Context, interpreter string) ([]byte, error)
 	defer s.Close()
 	var out, errs bytes.Buffer
 	r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-I", "-S", "-c", string(compiler)}},
-		backends.Streams{Stdin: bytes.NewReader(source), Stdout: &out, Stderr: &errs})
+		backends.Streams{Stdin: strings.NewReader(source), Stdout: &out, Stderr: &errs})
 	if err != nil || r.Ended != backends.EndedOK {
 		return nil, fmt.Errorf("compile what python waits in: %s %v %.500s", r.Ended, err, errs.String())
 	}
-	p.compiled[interpreter] = out.Bytes()
+	p.compiled[key] = out.Bytes()
 	return out.Bytes(), nil
 }
 

@@ -26,6 +26,7 @@ type Backend struct {
 	launchers   launchers
 	nursery     nursery
 	nests       nests
+	zygotes     zygotes
 	pool        pool
 	endings     endings
 	hidden      atomic.Pointer[[]string] // Config.Hidden
@@ -57,6 +58,7 @@ func New(c Config) *Backend {
 	b.launchers.closed = c.Inside
 	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
 	b.nests = nests{backend: b, warm: map[string][]*nest{}, failed: map[string]time.Time{}}
+	b.zygotes = zygotes{backend: b, warm: map[string]*pythonZygote{}, failed: map[string]failure{}}
 	b.pool.open(b, c.Pool)
 	b.Hide(c.Hidden)
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
@@ -114,6 +116,7 @@ func (b *Backend) Close() error {
 	b.endings.all.Wait()
 	b.nursery.close()
 	b.nests.close()
+	b.zygotes.close()
 	b.launchers.close()
 	b.cgroups.close()
 	b.closeWork()

@@ -54,7 +54,7 @@ func moveIn(p *plan, s *sandbox) {
 	r.disk(s, newRoot)
 	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
 	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
-	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+path.Dir(diskAt)), val(0))
+	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
 	r.trust(s.trust)
 	for _, m := range s.mounts {
 		r.bind(m.Host, m.Inside, !m.Write)
@@ -172,7 +172,10 @@ func (r *root) system() {
 
 // diskAt is where a sandbox's own file system is mounted. Folders of it are shown elsewhere, and the
 // folder above is closed.
-const diskAt = "/run/disk/all"
+const (
+	diskAt     = hiddenDisk + "/all"
+	hiddenDisk = "/run/disk"
+)
 
 // ownFolders are where.
 var ownFolders = []string{workspace, "/tmp", "/var/tmp", "/dev/shm"}

@@ -85,7 +85,7 @@ func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams back
 	}
 	defer channel.Close()
 	p := s.backend.execPlan(s, cmd, pipes.theirs, channel)
-	pid, contained, err := s.begin(ctx, p)
+	pid, contained, err := s.begin(ctx, p, launch.ForProgram)
 	pipes.started()
 	if err != nil {
 		pipes.close()
@@ -116,13 +116,13 @@ func checkCommand(cmd backends.Command) error {
 }
 
 // begin has PID 1 fork a process that follows p, and waits until that says how it is contained.
-func (s *sandbox) begin(ctx context.Context, p *plan) (int32, backends.Containment, error) {
+func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backends.Containment, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Wall)
 	defer cancel()
 	s.begun.Add(1)
-	if err := send(s.birth, p, launch.ForProgram); err != nil {
+	if err := send(s.birth, p, whom); err != nil {
 		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
 	}
 	var pid int32

@@ -43,6 +43,7 @@ type sandbox struct {
 	program *backends.Command // that it stands ready for
 	parked  *parked           // whose process waits
 	cold    string            // why it did not stand ready, of the first command
+	held    string            // the script for which Python is to wait, if a zygote can bear it
 	tasks   uint64            // threads that may live at once
 	cpus    *unix.CPUSet      // CPUs to keep to, where no cgroup counts
 
@@ -90,7 +91,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 			return nil, err
 		}
 		s.cold = why
-		if err := s.start(ctx); err != nil {
+		if err := b.startHeld(ctx, s, spec); err != nil {
 			s.Close()
 			return nil, b.diagnose(s, err)
 		}
@@ -185,7 +186,9 @@ func (s *sandbox) plain() bool {
 
 // start has PID 1 furnish the sandbox.
 func (s *sandbox) start(ctx context.Context) (err error) {
-	if s.plain() {
+	if s.birth, err = s.borne(ctx); err == nil {
+		// It can become what is held.
+	} else if s.plain() {
 		s.birth, err = s.backend.nursery.takeFor(ctx, s.runtime)
 	} else {
 		s.birth, err = s.backend.nursery.take(ctx, s.shared())

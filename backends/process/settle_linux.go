@@ -114,6 +114,15 @@ func (k *parked) waits() (bool, error) {
 	return string(got) == want, nil
 }
 
+// doomed says whether it has ended, or is about to: a signal that kills is on its way, or has been taken, so
+// that it does not sleep any more.
+func (k *parked) doomed() bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.host))
+	status := statusFields(text)
+	pending, _ := strconv.ParseUint(status["SigPnd"], 16, 64)
+	return err != nil || !strings.HasPrefix(status["State"], "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || over(k.process)
+}
+
 // call is the system call that it waits in.
 func (k *parked) call() uint64 {
 	if k.fifo != "" {

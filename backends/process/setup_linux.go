@@ -58,9 +58,8 @@ func (b *Backend) setup(s *sandbox) *plan {
 		secondAddress(p)
 	}
 	doors := listeners(p, s.sockets)
-	outer := 0
-	if b.root {
-		outer = s.uid
+	outer := s.uid
+	if b.root && s.mother() == nil {
 		becomeUser(p, s.uid)
 	}
 	// A process that is not dumpable has a /proc/self that belongs to root, where it may not write.

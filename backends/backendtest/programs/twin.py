@@ -36,6 +36,7 @@ seen.update(environ=list(os.environ.items()), environb=list(os.environb.items())
 stat = reading("/proc/self/stat").rsplit(")", 1)[1].split()
 # proc_pid_stat(5), from the third field on: without page faults, processor time, the start, sizes and addresses.
 seen["stat"] = {n: stat[n - 3] for n in (4, 5, 6, 7, 8, 9, 18, 19, 20, 21, 31, 32, 33, 34, 38, 40, 41, 52)}
+seen["stat"][9] = int(seen["stat"][9]) & ~0x40  # whether it was forked and has not executed anything since (PF_FORKNOEXEC)
 seen["status"] = [l for l in reading("/proc/self/status").splitlines() if l.split(":")[0] in (
     "Umask", "Tgid", "Ngid", "Pid", "PPid", "TracerPid", "Uid", "Gid", "FDSize", "Groups", "NStgid", "NSpid", "NSpgid", "NSsid", "Threads", "SigQ", "SigPnd",
     "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "THP_enabled")]

@@ -65,6 +65,7 @@ const HelloSize = 8
 const (
 	ForInit    = 1 // PID 1 follows it itself
 	ForProgram = 2 // PID 1 forks a process that follows it
+	ForHeld    = 4 // a zygote's PID 1 forks a process that follows it up to execve, and waits there for its claim
 	ForNest    = 3 // PID 1 follows it itself, and is a nest then: what comes after it are Requests
 )
 

@@ -1,0 +1,101 @@
+# serve: the zygote itself, from the moment that Python looks for sitecustomize. Forks of it go on where it stops.
+
+
+def hide():
+    """Takes away what would show that we were found on the path."""
+    here = sys.path.pop(0)
+    sys.path_importer_cache.pop(here, None)
+    del sys.modules["sitecustomize"]
+    os.environ.pop("PYTHONPATH", None)
+    for finder in sys.meta_path:  # a cold start looks everywhere, too, and remembers what it saw
+        for name in "sitecustomize", "usercustomize":
+            finder.find_spec(name, None)
+
+
+def unfit():
+    """Why forks of this interpreter would not be what a cold start is; "" if they are."""
+    if "t" in getattr(sys, "abiflags", ""):
+        return "Python without its lock is not forked"
+    if len(posix.listdir("/proc/self/task")) > 1:
+        return "a .pth file starts a thread"
+    return ""
+
+
+def serve():
+    """Forks for each request of the server's. It returns only in a program's process."""
+    scratch.bytes[ACTION : ACTION + 32] = bytes(32)
+    scratch.words[ACTION // 8] = 1  # SIG_IGN: the kernel buries what we bore
+    call(SYS_RT_SIGACTION, SIGCHLD, scratch.at + ACTION, 0, 8, 0, 0)
+    block = Memory(16)
+    block.words[0] = -1
+    call(SYS_RT_SIGPROCMASK, 0, block.at, 0, 8, 0, 0)
+    args = Memory(96)
+    reason = unfit()
+    if reason:
+        posix.write(2, reason.encode())
+        posix._exit(1)
+    report(SOCK, READY)
+    while True:
+        size, files = take(SOCK)
+        if size != 8 or not files:
+            posix._exit(0)
+        args.words[0] = mail.words[BODY // 8] | CLONE_PIDFD | (CLONE_INTO_CGROUP if len(files) > 1 else 0)
+        args.words[1] = args.at + 88
+        args.words[4] = SIGCHLD
+        args.words[10] = files[1] if len(files) > 1 else 0
+        pid = call(SYS_CLONE3, args.at, 88, 0, 0, 0, 0)
+        if pid == 0:
+            return born(files)
+        failed = errno() if pid < 0 else 0
+        fd = args.halves[22] if pid > 0 else -1
+        for f in files:
+            posix.close(f)
+        mail.halves[BODY // 4], mail.halves[BODY // 4 + 1] = max(pid, 0), failed
+        tell(SOCK, 8, fd)
+        if fd >= 0:
+            posix.close(fd)
+
+
+def born(files):
+    """PID 1's life. It returns in the process of a program, when that has been claimed and is to go on."""
+    for fd in [SOCK] + files[1:]:
+        posix.close(fd)
+    scratch.words[ACTION // 8] = 0  # SIGCHLD must be waited for, here
+    call(SYS_RT_SIGACTION, SIGCHLD, scratch.at + ACTION, 0, 8, 0, 0)
+    init = Init(files[0])
+    plan = init.live()
+    posix.close(system(SYS_FCNTL, PRIVATE, F_DUPFD, 255))  # as large a table as others have
+    call(SYS_CLOSE_RANGE, PRIVATE + 1, 0xFFFFFFFF, 0, 0, 0, 0)  # as execve would
+    gc.unfreeze()
+    args, env = wait(PRIVATE, base)
+    if early(env) != seen or os.path.isdir(sys.modules["site"].USER_SITE or ""):
+        start(plan.last(init.slots)[0], args, env)
+    apply(layout, args, env)
+
+
+def start(program, args, env):
+    """Starts the interpreter anew: what it would have seen at its start is not what the zygote saw."""
+    strings = [Memory(len(s) + 1) for s in args + env]
+    for memory, s in zip(strings, args + env):
+        memory.bytes[: len(s)] = s
+    arrays = Memory(8 * (len(strings) + 2))
+    for i, memory in enumerate(strings):
+        arrays.words[i + (i >= len(args))] = memory.at
+    defaults()  # what is ignored would stay so
+    call(SYS_EXECVE, program, arrays.at, arrays.at + 8 * (len(args) + 1), 0, 0, 0)
+    posix._exit(126)
+
+
+hide()
+spare()
+layout = Layout()
+with open("/proc/self/cmdline", "rb") as f:
+    base = f.read()[:-1].split(b"\0")
+seen = early(b"%b=%b" % pair for pair in os.environ._data.items())
+for one in Memory, Plan, Init, Layout:
+    del subclasses[id(one)]
+untrack(gc, gc.__dict__, _ctypes, _ctypes.__dict__)
+serve()
+gc.enable()
+# Nothing of ours is left when the host's own sitecustomize is looked for, and its absence is told as always.
+(lambda names, load: (names.clear(), load("sitecustomize")))(globals(), __import__)

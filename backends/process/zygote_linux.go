@@ -1,0 +1,291 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/zygote"
+)
+
+// pythonZygote is a nest in which a Python has started, up to where it would run its script, and bears
+// PID 1s that are forks of it: see package zygote. It is never the host's root: it has rights in a user
+// namespace of its own, whose only user is the unprivileged one of the sandboxes, and over what is mounted in it.
+type pythonZygote struct {
+	*nest
+	since time.Time
+	mu    sync.Mutex // guards forks
+	forks int
+}
+
+// zygotes are those of a backend, one for each script's name and root.
+type zygotes struct {
+	backend *Backend
+	mu      sync.Mutex
+	warm    map[string]*pythonZygote
+	failed  map[string]failure
+	closed  bool
+}
+
+// failure is why a zygote could not be had, for a while.
+type failure struct {
+	why   error
+	until time.Time
+	pause time.Duration
+}
+
+const (
+	// A zygote's forks share its hash seed, its canaries and where everything lies in memory. That is bounded.
+	mostForks = 1000
+	mostAge   = 10 * time.Minute
+	// patience is how long a zygote, and what it bears, may take to answer.
+	patience = 10 * time.Second
+	// A zygote that fails is tried again after the first, and after twice as long each time, up to the second.
+	pauseFirst, pauseMost = time.Second, 10 * time.Minute
+)
+
+func scriptKind(r runtimes.Runtime, script string) string { return script + " " + shows(r) }
+
+// ready says whether one stands ready, so that nobody would wait for its start.
+func (z *zygotes) ready(r runtimes.Runtime, script string) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	one := z.warm[scriptKind(r, script)]
+	return one != nil && one.good()
+}
+
+// of returns the zygote for a script of a runtime, and starts it where there is none that is fit. Who calls it
+// must leave it when it is done.
+func (z *zygotes) of(ctx context.Context, r runtimes.Runtime, script string) (*pythonZygote, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.closed {
+		return nil, errClosed
+	}
+	kind := scriptKind(r, script)
+	if old := z.warm[kind]; old != nil {
+		good := old.good()
+		if good && !old.worn() && old.enter() {
+			return old, nil
+		}
+		delete(z.warm, kind)
+		old.give(!good)
+	}
+	last := z.failed[kind]
+	if time.Now().Before(last.until) {
+		return nil, last.why
+	}
+	one, err := z.backend.startZygote(ctx, r, script)
+	if err != nil {
+		if ctx.Err() == nil {
+			z.fail(kind, err)
+		}
+		return nil, err
+	}
+	one.enter()
+	z.warm[kind] = one
+	return one, nil
+}
+
+// fail remembers a failure. The caller has locked.
+func (z *zygotes) fail(kind string, why error) {
+	pause := min(cmp.Or(2*z.failed[kind].pause, pauseFirst), pauseMost)
+	z.failed[kind] = failure{why, time.Now().Add(pause), pause}
+}
+
+// drop gives up a zygote that does not do what it has to.
+func (z *zygotes) drop(bad *pythonZygote, why error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for kind, one := range z.warm {
+		if one == bad {
+			delete(z.warm, kind)
+			z.fail(kind, why)
+		}
+	}
+	bad.give(false) // others that it bore may be well
+}
+
+// bear has a zygote bear a PID 1.
+func (z *zygotes) bear(ctx context.Context, r runtimes.Runtime, script string) (*birth, error) {
+	one, err := z.of(ctx, r, script)
+	if err != nil {
+		return nil, err
+	}
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	child, err := z.backend.bearBy(soon, one)
+	if err != nil {
+		if ctx.Err() == nil {
+			z.drop(one, err)
+		}
+		one.leave()
+		return nil, err
+	}
+	child.nest, child.zygote = one.nest, one
+	return child, nil
+}
+
+func (z *zygotes) close() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.closed = true
+	for one := range maps.Values(z.warm) {
+		one.remove()
+	}
+	z.warm = nil
+}
+
+// worn says whether it has been forked often, or long, enough.
+func (z *pythonZygote) worn() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.forks++
+	return z.forks > mostForks || time.Since(z.since) > mostAge
+}
+
+// give gives a zygote up: it ends with the last that it bore. What it shows is stale if those that wait for
+// programs are of no use, either.
+func (z *pythonZygote) give(stale bool) {
+	if stale {
+		z.retire()
+		return
+	}
+	z.wear()
+}
+
+// clone implements [forker].
+func (z *pythonZygote) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
+	z.control.SetReadDeadline(time.Now().Add(patience))
+	return z.nest.clone(flags, control, cgroup)
+}
+
+// startZygote has a launcher fork a PID 1, that furnish the root, and become a Python.
+func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script string) (*pythonZygote, error) {
+	code, err := b.pool.bytecode(ctx, r.Path, "zygote", zygote.Source())
+	if err != nil {
+		return nil, err
+	}
+	in, said, theirs, err := zygotePipes()
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	one := &nest{birth: &birth{}, looked: time.Now()}
+	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
+	args := []string{"python", script}
+	program := s.resolve(args)
+	p := b.zygotePlan(one, r, code, [3]*os.File{in, theirs, theirs})
+	p.do("execve "+program, unix.SYS_EXECVE, p.str(program), p.strs(args), p.strs(s.environ([]string{"PYTHONPATH=" + zygoteDir})))
+	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
+	if !b.root {
+		flags |= unix.CLONE_NEWUSER
+	}
+	ctx, cancel := context.WithTimeout(ctx, parkingTime)
+	defer cancel()
+	if err = b.launch(ctx, one.birth, flags); err == nil {
+		err = one.follow(ctx, p, launch.ForInit)
+	}
+	in.Close()
+	theirs.Close()
+	if err != nil {
+		one.remove()
+		return nil, fmt.Errorf("start a Python to fork: %w%s", err, lastWords(said))
+	}
+	return &pythonZygote{nest: one, since: time.Now()}, nil
+}
+
+// zygotePipes are for a zygote's descriptors 0 to 2: programs' are pipes, too.
+func zygotePipes() (in, said, theirs *os.File, err error) {
+	in, nothing, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	nothing.Close()
+	if said, theirs, err = os.Pipe(); err != nil {
+		in.Close()
+	}
+	return in, said, theirs, err
+}
+
+// lastWords is what a zygote that is dead has said, for an error.
+func lastWords(said *os.File) string {
+	said.SetReadDeadline(time.Now().Add(time.Second))
+	text, _ := io.ReadAll(io.LimitReader(said, 500))
+	if len(text) == 0 {
+		return ""
+	}
+	return ": " + strings.TrimSpace(string(text))
+}
+
+// zygoteDir is where the zygote's program lies in its own root. Each sandbox mounts its own folder there.
+const zygoteDir = "/tmp"
+
+// zygotePlan is a nest's that has Python's rights and descriptors, up to where Python is executed.
+func (b *Backend) zygotePlan(one *nest, r runtimes.Runtime, code []byte, streams [3]*os.File) *plan {
+	p := newPlan()
+	root := b.furnishNest(p, one, r)
+	p.write(newRoot+zygoteDir+"/"+zygote.File, string(code), unix.O_CREAT, 0o644)
+	uid := b.uid()
+	enter(p)
+	one.looks = root.looks
+	if b.root {
+		becomeUser(p, uid)
+		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1) // or it could not write its own maps
+		p.do("unshare(user, mount)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
+		mapUser(p, uid, uid, uid)
+		keepCapabilities(p)
+		p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
+	}
+	var aside [3]arg
+	for i, f := range streams {
+		aside[i] = p.aside("dup stream", p.file(f))
+	}
+	p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(firstAside))
+	for i := range streams {
+		p.do("dup3", unix.SYS_DUP3, aside[i], val(i), val(0))
+	}
+	p.do("dup3 control", unix.SYS_DUP3, slot(launch.SlotControl), val(launch.Sock), val(0))
+	p.do("close_range", unix.SYS_CLOSE_RANGE, val(launch.Sock+1), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
+	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
+	// Python makes the script's name absolute when it starts.
+	p.do("chdir "+workspace, unix.SYS_CHDIR, p.str(workspace))
+	return p
+}
+
+// keepCapabilities has what is executed next keep what it has in its user namespace, although it is not root there.
+func keepCapabilities(p *plan) {
+	const version3, all = 0x20080522, ^uint32(0)
+	p.do("capset", unix.SYS_CAPSET, value(p, [2]uint32{version3}), value(p, [6]uint32{all, all, all, all, all, all}))
+	for c := range 64 {
+		p.try("prctl(PR_CAP_AMBIENT_RAISE)", unix.SYS_PRCTL, val(unix.PR_CAP_AMBIENT), val(unix.PR_CAP_AMBIENT_RAISE), val(c), val(0), val(0))
+	}
+}
+
+// borne has a sandbox's PID 1 borne by a zygote, for a script that is to be held.
+func (s *sandbox) borne(ctx context.Context) (*birth, error) {
+	if s.held == "" || !s.plain() {
+		return nil, errors.New("nothing is held")
+	}
+	return s.backend.zygotes.bear(ctx, s.runtime, s.held)
+}
+
+// mother is the zygote that bore a sandbox's PID 1, if one did.
+func (s *sandbox) mother() *pythonZygote {
+	if s.birth == nil {
+		return nil
+	}
+	return s.zygote
+}
