@@ -98,4 +98,7 @@ untrack(gc, gc.__dict__, _ctypes, _ctypes.__dict__)
 serve()
 gc.enable()
 # Nothing of ours is left when the host's own sitecustomize is looked for, and its absence is told as always.
-(lambda names, load: (names.clear(), load("sitecustomize")))(globals(), __import__)
+# But what is called at the end needs builtins, which Python up to 3.9 looks for there.
+(lambda names, load, kept: (names.clear(), names.update(kept), load("sitecustomize")))(
+    globals(), __import__, {"__builtins__": __builtins__}
+)
