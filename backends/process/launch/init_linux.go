@@ -197,7 +197,8 @@ func end() {
 	}
 }
 
-// killChildren kills the processes whose numbers the kernel lists, with spaces between.
+// killChildren kills the processes whose numbers the kernel lists, with spaces between. It is as deep as
+// calls go, and RawSyscall would take more stack than arm64's linker allows.
 //
 //go:nosplit
 //go:norace
@@ -207,8 +208,8 @@ func killChildren() {
 	if errno != 0 {
 		return
 	}
-	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&plan)), MaxPlan)
-	syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&plan)), MaxPlan, 0, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_CLOSE, fd, 0, 0, 0, 0, 0)
 	if errno != 0 {
 		return
 	}
@@ -218,7 +219,7 @@ func killChildren() {
 			pid = pid*10 + uintptr(plan[i]-'0')
 			continue
 		}
-		syscall.RawSyscall(syscall.SYS_KILL, pid, uintptr(syscall.SIGKILL), 0)
+		syscall.RawSyscall6(syscall.SYS_KILL, pid, uintptr(syscall.SIGKILL), 0, 0, 0, 0)
 		pid = 0
 	}
 }
