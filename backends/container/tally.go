@@ -30,15 +30,14 @@ func (k *parked) count(spec backends.Spec, cold string) {
 		if len(k.tallies) >= mostKinds {
 			return
 		}
-		tally = &backends.Pool{Language: of.language, RAM: of.ram, Cold: map[string]int64{}}
+		tally = &backends.Pool{Language: of.language, RAM: of.ram}
 		k.tallies[of] = tally
 	}
 	if cold == "" {
 		tally.Hits++
 		return
 	}
-	tally.Misses++
-	tally.Cold[cold]++
+	tally.Miss(cold)
 }
 
 // pools are the figures, by language.
