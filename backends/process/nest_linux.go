@@ -42,6 +42,7 @@ type nest struct {
 	*birth
 	looks   []look
 	looked  time.Time  // when they were last compared with the host
+	stale   bool       // and no longer agreed
 	cloning sync.Mutex // one request is on its way at a time
 	busy    atomic.Int32
 	mu      sync.Mutex // guards what follows
@@ -258,7 +259,9 @@ func (b *Backend) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error
 			child.nest = one
 			return child, nil
 		}
-		b.nests.drop(one)
+		if cause := ctx.Err(); cause == nil || !errors.Is(err, cause) {
+			b.nests.drop(one) // and is not to blame for who had no more time
+		}
 		one.leave()
 	}
 	if err := ctx.Err(); err != nil {
@@ -372,17 +375,18 @@ func (n *nest) wear() {
 	}
 }
 
-// good says whether the nest lives, and shows the host as it is. It looks ten times a second at most.
+// good says whether the nest lives, and shows the host as it is. It looks ten times a second at most, and
+// does not forget what it saw: who asks may only want to know.
 func (n *nest) good() bool {
 	const often = 100 * time.Millisecond
-	if !n.alive() {
+	if n.stale || !n.alive() {
 		return false
 	}
 	if now := time.Now(); now.Sub(n.looked) > often {
 		n.looked = now
-		return !slices.ContainsFunc(n.looks, look.changed)
+		n.stale = slices.ContainsFunc(n.looks, look.changed)
 	}
-	return true
+	return !n.stale
 }
 
 // look is how a path of the host looked when it was shown: a copy, or a mount of what stood there, would not

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
@@ -139,6 +141,43 @@ func TestNestFollowsTheHost(t *testing.T) {
 	before.Close()
 	if b.Close(); old.pidfd != nil {
 		t.Error("the old nest lives on")
+	}
+}
+
+// TestNestRemembersThatItIsStale asks twice whether a nest shows the host as it is: the second is who acts on it.
+func TestNestRemembersThatItIsStale(t *testing.T) {
+	n := hatched(t, newBackend(t, Config{})).nest
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.looks, n.looked = append(n.looks, lookAt(file, os.Stat)), time.Time{}
+	if !n.good() {
+		t.Error("nothing has changed, and it is not good")
+	}
+	if err := os.WriteFile(file, []byte("afterwards"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.looked = time.Time{}
+	for i := range 2 {
+		if n.good() {
+			t.Errorf("the host has changed, and it is good when asked for the %d. time", i+1)
+		}
+	}
+}
+
+// TestCancelledBirth has somebody give up while a nest bears for him: it goes on for others.
+func TestCancelledBirth(t *testing.T) {
+	b := newBackend(t, Config{})
+	s := hatched(t, b)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if one, err := b.bearIn(ctx, s.runtime); err == nil {
+		one.remove()
+		t.Skip("it was born before anybody looked")
+	}
+	if !b.nests.current(s.birth) {
+		t.Error("the nest was given up")
 	}
 }
 
