@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -386,24 +385,4 @@ func (s *sandbox) tearDown() error {
 	s.backend.mu.Unlock()
 	s.backend.pool.fill()
 	return err
-}
-
-// endings are the removals of sandboxes that nobody waits for, a few at a time: who is faster than they are does them.
-type endings struct {
-	room chan struct{}
-	all  sync.WaitGroup
-}
-
-func newEndings() endings { return endings{room: make(chan struct{}, 2*runtime.NumCPU())} }
-
-func (e *endings) do(end func()) {
-	select {
-	case e.room <- struct{}{}:
-		e.all.Go(func() {
-			end()
-			<-e.room
-		})
-	default:
-		end()
-	}
 }
