@@ -3,7 +3,8 @@
 // cgroups, and sees nothing else.
 //
 // Package launch holds what runs outside the server. Here are the plans that it follows, and the
-// reading back of what the kernel says is in force.
+// reading back of what the kernel says is in force. Sandboxes that show of the host only the system and
+// an interpreter are born in a nest, whose root folder is furnished already; all others by a launcher.
 //
 // Config.Pool has sandboxes stand ready, each for one program, with all layers in force and an interpreter
 // that waits for its arguments and its environment (parked). A program finds there what it would have
@@ -13,6 +14,10 @@
 // process number of 3 instead of 2 where it could not have the interpreter that stood ready for it after
 // all (packages in /workspace/.local, a file that was not there); and in its memory, if it looks for
 // them, zeroes between its environment and the end of its stack, and bytes that the interpreter has freed.
+//
+// Such a Python may be a fork of one that has started before, see package zygote. It then shares with the
+// others that this bore (mostForks, mostAge) the seed of its hashes, where all lies in memory, and the canaries
+// of its stack, and has _ctypes mapped.
 //
 // Libraries: go-landlock knows each ABI's rights; go-seccomp-bpf assembles the filter from moby's
 // list of system calls (moby/profiles); opencontainers/cgroups writes limits for cgroup v1, v2

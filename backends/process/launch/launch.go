@@ -14,6 +14,7 @@
 //
 // A nest is such a PID 1 in which no program ever runs: it has furnished a root folder that many
 // sandboxes share, and forks their PID 1s, as the launcher does. They find the root as it is.
+// A Python that speaks the same messages can be a nest, too: see package zygote.
 //
 // The package takes over the process in its init function when it finds that it was started as
 // the launcher, before the packages that the rest of the binary imports are initialised: Go
@@ -65,8 +66,8 @@ const HelloSize = 8
 const (
 	ForInit    = 1 // PID 1 follows it itself
 	ForProgram = 2 // PID 1 forks a process that follows it
-	ForHeld    = 4 // a zygote's PID 1 forks a process that follows it up to execve, and waits there for its claim
 	ForNest    = 3 // PID 1 follows it itself, and is a nest then: what comes after it are Requests
+	ForHeld    = 4 // a zygote's PID 1 forks a process that follows it up to execve, and waits there for its claim
 )
 
 // Header begins a plan. Offsets count from the plan's first byte.
