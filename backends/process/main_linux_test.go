@@ -86,29 +86,13 @@ func TestServerKilled(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			cmd := role(t, "server")
 			cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile)
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd.Stderr = os.Stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-				t.Fatalf("server: %q %v", line, err)
-			}
+			begin(t, cmd)
 			below := family(cmd.Process.Pid)
 			if len(below) < 9 { // a launcher, and in each sandbox PID 1, bash and sleep
 				t.Fatalf("the server has only %d processes below it", len(below))
 			}
 			name := identity(cmd.Process.Pid)
-			cmd.Process.Kill()
-			cmd.Wait()
-			alive := below
-			for deadline := time.Now().Add(10 * time.Second); len(alive) > 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-				alive = living(below)
-			}
-			if len(alive) > 0 {
+			if alive := outlive(cmd, below); len(alive) > 0 {
 				t.Errorf("alive after their server was killed: %v", alive)
 			}
 			b := newBackend(t, Config{})
@@ -125,6 +109,33 @@ func TestServerKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// begin starts a server, and returns when that says that it is ready.
+func begin(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("server: %q %v", line, err)
+	}
+}
+
+// outlive kills a server, and returns those of its family that are alive after a while nevertheless.
+func outlive(cmd *exec.Cmd, family map[int]string) (alive map[int]string) {
+	cmd.Process.Kill()
+	cmd.Wait()
+	alive = family
+	for deadline := time.Now().Add(10 * time.Second); len(alive) > 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		alive = living(family)
+	}
+	return alive
 }
 
 // family lists the processes below one, with the time each was started: pids come again.

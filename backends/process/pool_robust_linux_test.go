@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -408,25 +407,9 @@ func serveReady() {
 // TestReadyServerKilled kills a server: what stood ready ends with it.
 func TestReadyServerKilled(t *testing.T) {
 	cmd := role(t, "ready")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("server: %q %v", line, err)
-	}
+	begin(t, cmd)
 	below := family(cmd.Process.Pid)
-	cmd.Process.Kill()
-	cmd.Wait()
-	left := below
-	for deadline := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		left = living(below)
-	}
-	if len(below) < 6 || len(left) > 0 {
+	if left := outlive(cmd, below); len(below) < 6 || len(left) > 0 {
 		t.Errorf("of %d processes %v are alive after their server was killed", len(below), left)
 	}
 }
