@@ -104,28 +104,40 @@ func benchmarkSustained(b *testing.B, language string, args []string) {
 	}
 	bare := append([]string{r.Path}, args[1:]...)
 	wrapped := bubblewrap(bare)
-	rates := map[string][]float64{}
-	measure := func(name string, run func() error) {
-		n, err := perSecond(run)
-		if err != nil {
-			b.Fatalf("%s: %v", name, err)
-		}
-		rates[name] = append(rates[name], n)
-	}
+	rates := rates{}
 	for b.Loop() {
-		measure("bare", func() error { return command(bare).Run() })
-		measure("sandbox", func() error { return runSandboxed(backend, language, args) })
+		rates.measure(b, "bare", func() error { return command(bare).Run() })
+		rates.measure(b, "sandbox", func() error { return runSandboxed(backend, language, args) })
 		if wrapped != nil {
-			measure("bwrap", func() error { return command(wrapped).Run() })
+			rates.measure(b, "bwrap", func() error { return command(wrapped).Run() })
 		}
 	}
-	middle := func(name string) float64 { slices.Sort(rates[name]); return rates[name][len(rates[name])/2] }
-	for name := range rates {
-		b.ReportMetric(middle(name), name+"/s")
+	rates.report(b)
+}
+
+// rates are how many runs there were in each second that was measured, by what ran.
+type rates map[string][]float64
+
+func (r rates) measure(b *testing.B, name string, run func() error) {
+	n, err := perSecond(run)
+	if err != nil {
+		b.Fatalf("%s: %v", name, err)
 	}
-	b.ReportMetric(middle("sandbox")/middle("bare"), "sandbox/bare")
-	if wrapped != nil {
-		b.ReportMetric(middle("sandbox")/middle("bwrap"), "sandbox/bwrap")
+	r[name] = append(r[name], n)
+}
+
+// report reports medians, and those of sandboxes as parts of the others.
+func (r rates) report(b *testing.B) {
+	middle := map[string]float64{}
+	for name, list := range r {
+		slices.Sort(list)
+		middle[name] = list[len(list)/2]
+		b.ReportMetric(middle[name], name+"/s")
+	}
+	for name, n := range middle {
+		if name != "sandbox" {
+			b.ReportMetric(middle["sandbox"]/n, "sandbox/"+name)
+		}
 	}
 }
 

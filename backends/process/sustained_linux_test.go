@@ -3,7 +3,6 @@ package process
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,17 +21,10 @@ func BenchmarkSustainedAnnounced(b *testing.B) {
 		b.Skip(err)
 	}
 	stock(b, backend, spec)
-	rates := map[string][]float64{}
-	measure := func(name string, run func() error) {
-		n, err := perSecond(run)
-		if err != nil {
-			b.Fatalf("%s: %v", name, err)
-		}
-		rates[name] = append(rates[name], n)
-	}
+	rates := rates{}
 	for b.Loop() {
-		measure("bare", func() error { return command([]string{r.Path, "-I", "-S", "-c", "print(1)"}).Run() })
-		measure("sandbox", func() error {
+		rates.measure(b, "bare", func() error { return command([]string{r.Path, "-I", "-S", "-c", "print(1)"}).Run() })
+		rates.measure(b, "sandbox", func() error {
 			s, err := backend.Start(b.Context(), spec)
 			if err != nil {
 				return err
@@ -48,9 +40,5 @@ func BenchmarkSustainedAnnounced(b *testing.B) {
 			return err
 		})
 	}
-	for name, list := range rates {
-		slices.Sort(list)
-		b.ReportMetric(list[len(list)/2], name+"/s")
-	}
-	b.ReportMetric(rates["sandbox"][len(rates["sandbox"])/2]/rates["bare"][len(rates["bare"])/2], "sandbox/bare")
+	rates.report(b)
 }
