@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -81,6 +82,35 @@ func (b *Backend) standBy(ctx context.Context, r recipe, born bool) (*sandbox, e
 	return s, s.park(ctx, r)
 }
 
+// startFresh starts a sandbox for which none stood ready. A zygote that fails costs the run time, and nothing else.
+func (b *Backend) startFresh(ctx context.Context, spec backends.Spec, why string) (*sandbox, error) {
+	s, err := b.plan(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.cold = why
+	if err = b.startHeld(ctx, s, spec); err == nil {
+		return s, nil
+	}
+	s.Close()
+	var refusal *backends.Refusal
+	z := s.mother()
+	if z == nil || ctx.Err() != nil || errors.As(err, &refusal) {
+		return nil, b.diagnose(s, err)
+	}
+	b.zygotes.drop(z, err)
+	failed := err
+	if s, err = b.plan(ctx, spec); err != nil {
+		return nil, err
+	}
+	s.cold = "a Python could not be forked: " + failed.Error()
+	if err = s.start(ctx); err != nil {
+		s.Close()
+		return nil, b.diagnose(s, err)
+	}
+	return s, nil
+}
+
 // startHeld starts a sandbox for which none stood ready. Where a zygote is at hand, its interpreter is forked for
 // spec's program at once, which takes less than to start one.
 func (b *Backend) startHeld(ctx context.Context, s *sandbox, spec backends.Spec) error {
@@ -96,11 +126,7 @@ func (b *Backend) startHeld(ctx context.Context, s *sandbox, spec backends.Spec)
 		return err
 	}
 	s.program = spec.Program
-	if err := s.park(ctx, r); err != nil {
-		b.zygotes.drop(s.zygote, err)
-		return err
-	}
-	return nil
+	return s.park(ctx, r)
 }
 
 // park starts the interpreter of a sandbox that nobody has asked for yet, and returns when it waits.

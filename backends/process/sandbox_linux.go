@@ -86,13 +86,8 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	s, why := b.pool.take(spec)
 	if s == nil {
 		var err error
-		if s, err = b.plan(ctx, spec); err != nil {
+		if s, err = b.startFresh(ctx, spec, why); err != nil {
 			return nil, err
-		}
-		s.cold = why
-		if err := b.startHeld(ctx, s, spec); err != nil {
-			s.Close()
-			return nil, b.diagnose(s, err)
 		}
 	}
 	b.mu.Lock()
