@@ -42,7 +42,10 @@ const (
 func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 	r, err := newRequest(entries)
 	if err == nil && len(entries) > 0 {
-		err = l.do(ctx, l.queue, r)
+		var done bool
+		if done, err = l.commitHere(ctx, r); !done && err == nil {
+			err = l.do(ctx, l.queue, r)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("append to audit log %q: %w", l.path, err)

@@ -15,12 +15,8 @@ const (
 // try makes a checkpoint, and keeps the error for Close: rows are never lost for want of a
 // signature, and the next try covers them, too.
 func (s *signer) try(l *Log) ([]byte, error) {
-	s.rows = 0
-	err := s.settle()
-	var note []byte
-	if err == nil {
-		note, err = s.checkpoint(l)
-	}
+	l.unsigned.Store(0)
+	note, err := s.checkpoint(l)
 	if err == nil || errors.Is(err, errNoRows) {
 		s.due, s.err = false, nil
 		return note, err
@@ -43,24 +39,29 @@ func (s *signer) mark() {
 	}
 }
 
-// count is told how many rows were appended, and signs them if it is time. It returns what patience does.
-func (s *signer) count(l *Log, rows int) time.Duration {
-	if s.rows += rows; rows > 0 {
+// look signs what was appended if it is time, and returns what patience does.
+func (s *signer) look(l *Log) time.Duration {
+	rows := l.unsigned.Load()
+	if rows > 0 {
 		s.mark()
 	}
-	if s.due && (s.rows >= s.Every && s.err == nil || s.patience() == 0) {
+	if s.due && (rows >= int64(s.Every) && s.err == nil || s.patience(l) == 0) {
 		s.try(l)
 	}
-	return s.patience()
+	if len(l.queue) == 0 {
+		s.prime(l)
+	}
+	return s.patience(l)
 }
 
 // patience is how long rows may go on unsigned if no others follow.
-func (s *signer) patience() time.Duration {
+func (s *signer) patience(l *Log) time.Duration {
 	switch {
 	case s == nil || !s.due:
 		return 24 * time.Hour // there is nothing to do then, either
 	case s.err != nil:
 		return max(0, time.Until(s.failed.Add(pause)))
 	}
-	return max(0, min(idle, time.Until(s.since.Add(longest))))
+	quiet := time.Duration(l.wrote.Load()) + idle - time.Since(l.opened)
+	return max(0, min(quiet, time.Until(s.since.Add(longest))))
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // children are what the test binary does instead of testing when it is started again as a process
@@ -165,6 +166,16 @@ func wantError(t testing.TB, err error, texts ...string) {
 	for _, s := range texts {
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("error %q does not say %q", err, s)
+		}
+	}
+}
+
+// await waits for what another goroutine is about to do.
+func await(t testing.TB, done func() bool, otherwise string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(otherwise)
 		}
 	}
 }

@@ -14,12 +14,10 @@ type signer struct {
 	Signing
 	writer // a connection of its own, on which a commit does not wait for the disk
 
-	settle func() error // puts all rows on the disk
 	origin string
 	mine   keyring   // the keys whose checkpoints are taken as true
 	tree   tree      // as far as it is known
 	nodes  []node    // of tree, which are not stored yet
-	rows   int       // appended through this Log since the last try
 	primed bool      // the first checkpoint was prepared, or could not be
 	due    bool      // rows were appended that are not signed yet
 	since  time.Time // when that began
@@ -68,6 +66,9 @@ func (s *signer) checkpointOnce(ctx context.Context, l *Log) ([]byte, error) {
 		return nil, err
 	}
 	note, err := c.sign(key)
+	if err == nil {
+		err = l.settle()
+	}
 	if err != nil {
 		return nil, err
 	}

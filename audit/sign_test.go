@@ -92,10 +92,11 @@ func sizes(t testing.TB, l *Log) (s string) {
 func TestSigned(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(10))
-	fill(t, l, 25)
-	if got := sizes(t, l); got != "10 20" {
-		t.Errorf("every 10 rows: checkpoints at %s", got)
+	for _, want := range []string{"10", "10 20"} {
+		fill(t, l, 10)
+		await(t, func() bool { return sizes(t, l) == want }, "every 10 rows: no checkpoints at "+want)
 	}
+	fill(t, l, 5)
 	time.Sleep(idle + 300*time.Millisecond)
 	if got := sizes(t, l); got != "10 20 25" {
 		t.Errorf("after a second of silence: checkpoints at %s", got)

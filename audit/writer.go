@@ -11,125 +11,28 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"time"
 )
 
-// maxBatch is how many requests share one transaction: it bounds how long other processes wait.
-const maxBatch = 512
-
 // maxPause is the longest time between two looks at a lock that another process holds.
 const maxPause = 2 * time.Millisecond
-
-// soonest is how long rows that nobody waits for may be off the disk. Most runs have ended by then, and what puts
-// their ends on the disk takes their starts along.
-const soonest = 2 * time.Millisecond
-
-// write is the goroutine that does all writing of this Log. It lives until Close.
-func (l *Log) write() {
-	defer close(l.written)
-	var w writer
-	defer w.close()
-	defer func() { w.flush(l) }()
-	s := l.signer
-	if s != nil {
-		s.settle = func() error { return w.settle(l) }
-		defer s.close()
-	}
-	quiet, loose := time.NewTimer(s.patience()), time.NewTimer(soonest)
-	for {
-		select {
-		case r := <-l.queue:
-			if r == nil { // the log is closed
-				if s != nil && s.due {
-					s.try(l)
-				}
-				return
-			}
-			rows := l.commit(&w, r)
-			if w.loose {
-				loose.Reset(soonest)
-			}
-			if s == nil {
-				continue
-			}
-			quiet.Reset(s.count(l, rows))
-			if len(l.queue) == 0 {
-				s.prime(l)
-			}
-		case <-loose.C:
-			w.flush(l) // a disk that fails is found again by the next row, which is not written then
-		case r := <-l.asks:
-			if r.state.CompareAndSwap(waiting, taken) {
-				r.note, r.err = s.try(l)
-				close(r.done)
-			}
-			quiet.Reset(s.patience())
-		case <-quiet.C:
-			if s != nil && s.due {
-				s.try(l)
-			}
-			quiet.Reset(s.patience())
-		}
-	}
-}
-
-// commit writes r, and what else waits by the time it has the database's lock. Before that nothing
-// is taken, so that callers can give up as long as other processes keep us waiting. It returns the
-// number of rows that were written.
-func (l *Log) commit(w *writer, r *request) (rows int) {
-	err := w.begin(l)
-	batch := l.take(r)
-	if err == nil {
-		err = w.end(w.insert(batch, l.now))
-	}
-	if err == nil {
-		w.loose = true
-		if slices.ContainsFunc(batch, func(r *request) bool { return !r.soon }) {
-			err = w.flush(l)
-		}
-	}
-	if err != nil {
-		err = explain(err, l.wait)
-	}
-	for _, r := range batch {
-		r.err = err
-		close(r.done)
-		if err == nil {
-			rows += len(r.rows)
-		}
-	}
-	return rows
-}
-
-// take returns r and the requests that wait behind it, but those whose callers have given up.
-func (l *Log) take(r *request) (batch []*request) {
-	for r != nil {
-		if r.state.CompareAndSwap(waiting, taken) {
-			batch = append(batch, r)
-		}
-		if len(batch) == maxBatch {
-			break
-		}
-		select {
-		case r = <-l.queue: // nil once the log is closed
-		default:
-			r = nil
-		}
-	}
-	return batch
-}
 
 // writer is the connection that rows are written with, made when the first row comes: many a
 // command only reads.
 type writer struct {
 	conn       *sql.Conn
+	lock, done *sql.Stmt // of a transaction
 	head, put  *sql.Stmt
 	putReceipt *sql.Stmt // made when the first one comes
 
-	wal    *os.File // what a commit writes to
-	loose  bool     // rows are committed, and not known to be on the disk
-	failed error    // what became of the disk
+	wal    *os.File  // what a commit writes to
+	loose  bool      // rows are committed, and not known to be on the disk
+	since  time.Time // when that began
+	timed  bool      // that is looked after
+	failed error     // what became of the disk
+
+	flushed int  // how often the disk was waited for
+	roomy   bool // the wal was made longer, or could not be
 }
 
 const (
@@ -137,14 +40,26 @@ const (
 	insertRow  = "INSERT INTO audit (seq, time, kind, run, namespace, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
-// begin takes the database's write lock.
+// begin takes the database's write lock, for which it waits as long as a call may.
 func (w *writer) begin(l *Log) error {
-	ctx := context.Background()
+	if err := w.ready(l); err != nil {
+		return err
+	}
+	for end := time.Now().Add(l.wait); ; time.Sleep(rand.N(maxPause)) {
+		_, err := w.lock.Exec()
+		if !busy(err) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// ready makes sure that there is a connection, and that what it writes to is the log.
+func (w *writer) ready(l *Log) error {
 	if w.failed != nil {
 		return w.failed
 	}
 	if w.conn == nil {
-		if err := w.open(ctx, l.db); err != nil {
+		if err := w.open(context.Background(), l.db); err != nil {
 			return err
 		}
 	}
@@ -152,12 +67,7 @@ func (w *writer) begin(l *Log) error {
 	if info, err := os.Stat(l.path); err != nil || !os.SameFile(info, l.file) {
 		return errMoved
 	}
-	for end := time.Now().Add(l.wait); ; time.Sleep(rand.N(maxPause)) {
-		_, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
-		if !busy(err) || time.Now().After(end) {
-			return err
-		}
-	}
+	return nil
 }
 
 // foldLate is how many pages of 4 KiB the -wal file may have before a commit folds them into the log, which
@@ -176,6 +86,13 @@ func (w *writer) open(ctx context.Context, db *sql.DB) error {
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = 0; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d", foldLate)); err != nil {
 		conn.Close()
 		return err
+	}
+	for sql, s := range map[string]**sql.Stmt{"BEGIN IMMEDIATE": &w.lock, "COMMIT": &w.done} {
+		if *s, err = conn.PrepareContext(ctx, sql); err != nil {
+			w.close()
+			conn.Close()
+			return err
+		}
 	}
 	w.conn = conn
 	return nil
@@ -239,12 +156,11 @@ func (w *writer) last() (seq int64, hash []byte, err error) {
 
 // end commits, or rolls back if err says that something failed.
 func (w *writer) end(err error) error {
-	ctx := context.Background()
 	if err == nil {
-		_, err = w.conn.ExecContext(ctx, "COMMIT")
+		_, err = w.done.Exec()
 	}
 	if err != nil {
-		w.conn.ExecContext(ctx, "ROLLBACK") // fails where SQLite has done it already
+		w.conn.ExecContext(context.Background(), "ROLLBACK") // fails where SQLite has done it already
 	}
 	return err
 }
@@ -262,6 +178,7 @@ func (w *writer) flush(l *Log) error {
 		w.failed = l.sync(w.wal)
 	}
 	w.loose = w.failed != nil
+	w.flushed++
 	return w.failed
 }
 
@@ -277,14 +194,10 @@ func (w *writer) settle(l *Log) error {
 // close gives the connection back. Unless the statements are closed first, SQLite keeps it open
 // behind our back, with its descriptors, and never folds the -wal file into the log.
 func (w *writer) close() {
-	if w.head != nil {
-		w.head.Close()
-	}
-	if w.put != nil {
-		w.put.Close()
-	}
-	if w.putReceipt != nil {
-		w.putReceipt.Close()
+	for _, s := range []**sql.Stmt{&w.lock, &w.done, &w.head, &w.put, &w.putReceipt} {
+		if *s != nil {
+			(*s).Close()
+		}
 	}
 	w.wal.Close() // of nil, too
 	if w.conn != nil {

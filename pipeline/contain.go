@@ -40,13 +40,14 @@ func (s started) Close() error {
 
 // backend builds the sandbox while the run's start is being written to the log: both take about as
 // long, and nothing of the program runs yet. It returns when both are done. Where a program is shown a folder
-// above our own files, the row comes first: those that writing it makes have to be there to be covered.
+// above our own files, the row comes first: those that writing it makes have to be there to be covered. So it does
+// where a session has it all: to hand the row to another goroutine would take longer than to write it.
 func (r *run) backend(ctx context.Context, q routed) (started, error) {
 	r.captureCode(q.Code)
 	if q.claim != nil {
 		r.before = usage(q.claim.Box())
 	}
-	if r.p.shows(q.Request) {
+	if r.p.shows(q.Request) || q.claim != nil && len(q.Inputs) == 0 {
 		if err := r.recordStart(ctx); err != nil {
 			return started{}, err
 		}

@@ -1,0 +1,91 @@
+package audit
+
+import (
+	"context"
+	"slices"
+)
+
+// maxBatch is how many requests share one transaction: it bounds how long other processes wait.
+const maxBatch = 512
+
+// commitHere writes r in the goroutine of its caller, who is spared two wake-ups, if nothing is in the way: no
+// other writer, here or elsewhere. Otherwise nothing is written, and r goes to those that wait.
+func (l *Log) commitHere(ctx context.Context, r *request) (done bool, err error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return false, errClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if len(l.queue) > 0 || l.next.Load() || !l.pen.TryLock() { // whoever came before writes it along
+		return false, nil
+	}
+	defer l.pen.Unlock()
+	if l.w.conn == nil { // to open it may take long, and could not be given up
+		return false, nil
+	}
+	err = l.w.ready(l)
+	if err == nil {
+		if _, err = l.w.lock.Exec(); busy(err) {
+			return false, nil
+		}
+	}
+	l.commit(r, err)
+	return true, r.err
+}
+
+// commitNext writes a request that has waited, as soon as it can. Until it has the database's lock nothing is
+// taken, so that callers can give up as long as others keep us waiting.
+func (l *Log) commitNext(r *request) {
+	l.next.Store(true)
+	l.pen.Lock()
+	defer l.pen.Unlock()
+	l.next.Store(false)
+	l.commit(r, l.w.begin(l))
+}
+
+// commit writes r, and what else waits by now, unless err says why there is no lock to do it under.
+func (l *Log) commit(r *request, err error) {
+	batch := l.take(r)
+	if err == nil {
+		err = l.w.end(l.w.insert(batch, l.now))
+	}
+	if err == nil {
+		l.loosen()
+		if slices.ContainsFunc(batch, func(r *request) bool { return !r.soon }) {
+			err = l.w.flush(l)
+		}
+	}
+	if err != nil {
+		err = explain(err, l.wait)
+	}
+	rows := 0
+	for _, r := range batch {
+		r.err = err
+		close(r.done)
+		rows += len(r.rows)
+	}
+	if err == nil {
+		l.news(rows)
+	}
+}
+
+// take returns r and the requests that wait behind it, but those whose callers have given up.
+func (l *Log) take(r *request) (batch []*request) {
+	for r != nil {
+		if r.state.CompareAndSwap(waiting, taken) {
+			batch = append(batch, r)
+		}
+		if len(batch) == maxBatch {
+			break
+		}
+		select {
+		case r = <-l.queue: // nil once the log is closed
+		default:
+			r = nil
+		}
+	}
+	return batch
+}

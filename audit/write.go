@@ -1,0 +1,109 @@
+package audit
+
+import "time"
+
+// soonest is how long rows that nobody waits for may be off the disk. Most runs have ended by then, and what puts
+// their ends on the disk takes their starts along.
+const soonest = 2 * time.Millisecond
+
+// write is the goroutine that does what callers of this Log do not: write what could not be written at once, put
+// on the disk what nobody waits for, and sign. It lives until Close.
+func (l *Log) write() {
+	defer close(l.written)
+	defer l.end()
+	s := l.signer
+	quiet := time.NewTimer(s.patience(l))
+	defer quiet.Stop()
+	for {
+		select {
+		case r := <-l.queue:
+			if r == nil { // the log is closed
+				return
+			}
+			l.commitNext(r)
+		case <-l.loose.C:
+			l.flushLoose()
+			l.makeRoom()
+		case r := <-l.asks:
+			if r.state.CompareAndSwap(waiting, taken) {
+				r.note, r.err = s.try(l)
+				close(r.done)
+			}
+		case <-l.heard:
+		case <-quiet.C:
+		}
+		if s != nil {
+			quiet.Reset(s.look(l))
+		}
+	}
+}
+
+// end signs what is left to sign, and gives the connections back.
+func (l *Log) end() {
+	if s := l.signer; s != nil {
+		if l.unsigned.Load() > 0 || s.due {
+			s.try(l)
+		}
+		s.close()
+	}
+	l.pen.Lock()
+	defer l.pen.Unlock()
+	l.loose.Stop()
+	l.w.flush(l)
+	l.w.close()
+}
+
+// loosen notes that rows were committed that are not known to be on the disk, and sees to it that they soon are. The
+// timer goes on while others are flushed in time: to set it for each would cost a run more than to look in vain.
+func (l *Log) loosen() {
+	if l.w.loose {
+		return
+	}
+	l.w.loose, l.w.since = true, time.Now()
+	if !l.w.timed {
+		l.w.timed = true
+		l.loose.Reset(soonest)
+	}
+}
+
+// flushLoose puts rows on the disk that have been off it for long. A disk that fails is found again by the next
+// row, which is not written then.
+func (l *Log) flushLoose() {
+	l.pen.Lock()
+	defer l.pen.Unlock()
+	l.w.timed = false
+	if !l.w.loose {
+		return
+	}
+	if left := soonest - time.Since(l.w.since); left > 0 {
+		l.w.timed = true
+		l.loose.Reset(left)
+		return
+	}
+	l.w.flush(l)
+}
+
+// news counts rows that were written, and wakes the one that signs if it does not know yet that there are any, or if
+// there are enough: to be woken for each would cost as much as to write it.
+func (l *Log) news(rows int) {
+	s := l.signer
+	if s == nil || rows == 0 {
+		return
+	}
+	l.wrote.Store(int64(time.Since(l.opened)))
+	n := l.unsigned.Add(int64(rows))
+	if before, every := n-int64(rows), int64(s.Every); before > 0 && (before >= every || n < every) {
+		return
+	}
+	select {
+	case l.heard <- struct{}{}:
+	default:
+	}
+}
+
+// settle puts on the disk what the signer has read, whoever wrote it: what is signed must not be lost.
+func (l *Log) settle() error {
+	l.pen.Lock()
+	defer l.pen.Unlock()
+	return l.w.settle(l)
+}

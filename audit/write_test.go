@@ -1,0 +1,70 @@
+package audit
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Whoever appends does not wait for the one that signs, who may be waiting for a key, but for a moment.
+func TestAppendWhileSigning(t *testing.T) {
+	path := logPath(t)
+	var asked atomic.Int32
+	key := make(chan struct{})
+	l := openSigned(t, path, Signing{Every: 5, Key: func(context.Context) (crypto.Signer, error) {
+		if asked.Add(1) > 1 { // the first time is OpenSigned's
+			<-key
+		}
+		return seeded('a'), nil
+	}})
+	fill(t, l, 5)
+	await(t, func() bool { return asked.Load() > 1 }, "nothing is signed")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 20 {
+		if _, err := l.Append(ctx, Entry{Kind: "k"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(key)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantSigned(t, path, 25, 'a')
+}
+
+// Rows that nobody waits for get to the disk also when others follow all the time.
+func TestSoonIsSoon(t *testing.T) {
+	l := openLog(t, logPath(t))
+	var synced atomic.Int32
+	l.sync = func(*os.File) error { synced.Add(1); return nil }
+	for end := time.Now().Add(10 * time.Second); synced.Load() < 3; time.Sleep(soonest / 10) {
+		if _, err := l.Append(t.Context(), Entry{Kind: "k", Soon: true}); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("put on the disk %d times", synced.Load())
+		}
+	}
+}
+
+// What can't be put on the disk is not signed.
+func TestSignsWhatIsOnDisk(t *testing.T) {
+	path := logPath(t)
+	l := openSigned(t, path, signing(1000))
+	l.sync = func(*os.File) error { return errors.New("the disk is gone") }
+	if _, err := l.Append(t.Context(), Entry{Kind: "k", Soon: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Checkpoint(t.Context()); err == nil {
+		t.Error("a row was signed that is not on the disk")
+	}
+	if got := sizes(t, l); got != "" {
+		t.Errorf("checkpoints at %s", got)
+	}
+	l.Close()
+}
