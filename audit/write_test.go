@@ -37,21 +37,6 @@ func TestAppendWhileSigning(t *testing.T) {
 	wantSigned(t, path, 25, 'a')
 }
 
-// Rows that nobody waits for get to the disk also when others follow all the time.
-func TestSoonIsSoon(t *testing.T) {
-	l := openLog(t, logPath(t))
-	var synced atomic.Int32
-	l.sync = func(*os.File) error { synced.Add(1); return nil }
-	for end := time.Now().Add(10 * time.Second); synced.Load() < 3; time.Sleep(soonest / 10) {
-		if _, err := l.Append(t.Context(), Entry{Kind: "k", Soon: true}); err != nil {
-			t.Fatal(err)
-		}
-		if time.Now().After(end) {
-			t.Fatalf("put on the disk %d times", synced.Load())
-		}
-	}
-}
-
 // What can't be put on the disk is not signed.
 func TestSignsWhatIsOnDisk(t *testing.T) {
 	path := logPath(t)

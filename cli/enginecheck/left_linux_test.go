@@ -56,7 +56,8 @@ func (s *scene) env() []string {
 }
 
 // things are what runs leave if nobody cleans up: containers, volumes and mounts of the engine, and network
-// namespaces; and if files is set what lies where containers' sockets are, and temporary files. A volume with our binary stays on purpose.
+// namespaces; and if files is set what only the next server removes: containers that were never started, what lies
+// where containers' sockets are, and temporary files. A volume with our binary stays on purpose.
 func (s *scene) things(t testing.TB, files bool) []string {
 	t.Helper()
 	all := enginetest.Everything(t, s.url)
@@ -72,6 +73,9 @@ func (s *scene) things(t testing.TB, files bool) []string {
 	}
 	// An engine mounts its own folder on itself: Docker when it was restarted, Podman with its first container.
 	return slices.DeleteFunc(all, func(thing string) bool {
+		if strings.HasPrefix(thing, "container ") && strings.HasSuffix(thing, " created}") {
+			return !files
+		}
 		return strings.HasPrefix(thing, "mount ") && (strings.HasSuffix(thing, "/data") || strings.HasSuffix(thing, "/root/overlay"))
 	})
 }
