@@ -14,9 +14,85 @@ def untrack(*things):
         untrack(one)
 
 
-def plain_of(cell=None):
-    """A function with a cell."""
-    return lambda: cell
+library = os.path.dirname(os.__file__) + "/lib-dynload/"
+
+
+def inertness(library=library):
+    """Returns what says of an object, and of classes by their numbers as far as that is known, whether nothing is
+    told of its end, or would do anything then that anybody sees."""
+    mro, attributes = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
+    module, reference, builtin = type(gc), _weakref.ref, type(len)
+    # Python's own that only calculate.
+    calculate = {"_bisect", "_csv", "_datetime", "_decimal", "_hashlib", "_heapq", "_json", "_random", "_statistics", "_struct", "math"}
+
+    def finalises(cls):
+        for base in mro(cls):
+            if "__del__" in attributes(base):
+                return True
+        return False
+
+    def inert(x, classes):
+        cls = type(x)
+        verdict = classes.get(id(cls))
+        if verdict is not None:
+            return verdict
+        if cls is module:  # foreign code may have told Python what to call at the very end
+            file = x.__dict__.get("__file__")
+            return type(file) is not str or not file.endswith(".so") or file.startswith(library) and x.__name__ in calculate
+        above = mro(cls)
+        if reference in above:
+            callback = x.__callback__
+            # Abstract classes have their subclasses dropped from a set.
+            return callback is None or type(callback) is builtin and callback.__name__ == "_destroy"
+        if type in above:  # its instances may be ones that the collector does not know
+            return not finalises(x) and not finalises(cls)
+        verdict = classes[id(cls)] = not finalises(cls)
+        return verdict
+
+    return inert
+
+
+def quietness():
+    """Returns what says whether the standard streams are those that there were, and what says whether nobody would
+    see that Python takes apart what the program left."""
+    import _thread
+    import _warnings
+
+    inert = inertness()
+    # What the least of programs are made of, so that no class is looked into for them; and what calls others at its end.
+    classes = {id(type(x)): True for x in ([], (), {}, set(), len, inert, inert.__code__, inert.__closure__[0])}
+    classes[id(memoryview)] = classes[id(_weakref.ProxyType)] = classes[id(_weakref.CallableProxyType)] = False
+
+    def streams(sys=sys):
+        # By their numbers: they must not be kept from their end.
+        layers = [one for text in (sys.stdout, sys.stderr) for one in (text, text.buffer, getattr(text.buffer, "raw", text))]
+        return [(id(one), one.__dict__.copy()) for one in layers]
+
+    attached = streams()
+    filters, warned = _warnings.filters, list(_warnings.filters)
+
+    def collected(stats=gc.get_stats):
+        return [g["collections"] for g in stats()[1:]]
+
+    before = collected()
+
+    def same():
+        return streams() == attached
+
+    def quiet(gc=gc, sys=sys):
+        # Where the collector has moved nothing to its oldest objects, all that is the program's is among the others.
+        if collected() != before or gc.get_freeze_count() or gc.callbacks or gc.garbage or gc.get_debug():
+            return False
+        if _thread._count() or sys.getprofile() or sys.gettrace() or filters != warned:
+            return False
+        known = classes.copy()
+        for generation in 0, 1:
+            for x in gc.get_objects(generation=generation):
+                if not inert(x, known):
+                    return False
+        return True
+
+    return same, quiet
 
 
 def spare():
@@ -24,9 +100,9 @@ def spare():
 
     At its end Python calls what was registered for that, takes all modules apart, and then itself. To take
     apart what the zygote loaded, each page of it would have to be copied first: most of the time that a
-    short program takes. So those modules are hidden from it, once all that the program registered has been
-    called; and where the program has ended well, so that the exit code is known, the process exits when
-    only the interpreter is left: its files are flushed, its objects gone.
+    short program takes. So where the program has ended well, so that the exit code is known, and left nothing
+    that could tell, the process exits once all that was registered has been called. Else the zygote's modules
+    are hidden from Python, and the process exits when only the interpreter is left.
     """
     import atexit
 
@@ -38,39 +114,38 @@ def spare():
         if event == "cpython.PyInterpreterState_Clear":
             leave(0)
 
-    def finished(modules, sys, library):
+    def finished(modules, sys):
         main = modules["__main__"].__dict__
         # After a script that came to its end Python takes these back; after sys.exit it does not. An archive has a __spec__.
         if "__file__" in main or "__cached__" in main or main["__name__"] != "__main__" or main["__spec__"] is not None:
             return False
-        if type(main["__loader__"]).__name__ != "SourceFileLoader" or hasattr(sys, "last_type") or hasattr(sys, "last_exc"):
-            return False
+        return type(main["__loader__"]).__name__ == "SourceFileLoader" and not hasattr(sys, "last_type") and not hasattr(sys, "last_exc")
+
+    def ours(modules, library):
         # Foreign code may have told Python what to call at the very end.
         files = [module.__dict__.get("__file__") for module in modules.values()]
         return all(type(f) is not str or not f.endswith(".so") or f.startswith(library) for f in files)
 
-    # Nothing of these is told of its end, or does anything then.
-    plain = {type(x) for x in (plain_of, [], (), {}, set(), gc, type, len, property(), [].append, posix.__spec__, frozenset())}
-    plain |= {type(plain_of.__code__), type(plain_of()), type(plain_of().__closure__[0])}
+    same, quiet = quietness()
 
-    def collected(stats=gc.get_stats):
-        return [g["collections"] for g in stats()[1:]]
-
-    def quiet(young=gc.get_objects, before=collected(), collected=collected, plain=plain):
-        # Where the collector has moved nothing to its oldest objects, all that is the program's is among the others.
-        return collected() == before and all(type(x) in plain for n in (0, 1) for x in young(generation=n))
-
-    def end(modules=sys.modules, names=names, gone=gone, finished=finished, quiet=quiet, freeze=gc.freeze, sys=sys, library=os.path.dirname(os.__file__) + "/lib-dynload/"):
+    def end(modules=sys.modules, names=names, gone=gone, finished=finished, ours=ours, same=same, quiet=quiet, leave=leave, sys=sys, library=library):
+        well = False
+        try:
+            well = finished(modules, sys) and same()
+            if well and quiet():
+                sys.stdout.flush()  # if that fails, Python shall say so
+                sys.stderr.flush()
+                leave(0)
+        except BaseException:
+            pass  # whatever the program put there
         for name, module in names.items():
             if modules.get(name) is module:
                 del modules[name]
         try:
-            if finished(modules, sys, library):
+            if well and ours(modules, library):
                 sys.addaudithook(gone)
-                if quiet():
-                    freeze()  # so that nothing that the zygote loaded is looked at, where nothing could be found
         except BaseException:
-            pass  # whatever the program put there
+            pass
 
     hold = function(_ctypes.dlsym(libc, "Py_IncRef"))
     hold.argtypes = (thing,)
