@@ -3,6 +3,7 @@
 #
 # calls: how Python makes system calls that no module of its own makes, and hands memory to them.
 import gc
+import os
 import posix
 import sys
 
@@ -39,7 +40,15 @@ def listing():
 
 forget(set(object.__subclasses__()) - classes)
 subclasses = listing()
-# What is made from here on is garbage when we are gone, and found among the youngest.
+# What would show that we were found on the path goes.
+here = sys.path.pop(0)
+sys.path_importer_cache.pop(here, None)
+del sys.modules["sitecustomize"]
+os.environ.pop("PYTHONPATH", None)
+for finder in sys.meta_path:  # a cold start looks everywhere, too, and remembers what it saw
+    for name in "sitecustomize", "usercustomize":
+        finder.find_spec(name, None)
+# What is made from here on is found among the youngest: see bury.
 gc.freeze()
 
 

@@ -89,6 +89,8 @@ class Init:
         self.started(pid)
         # Now that nobody inherits them from us: an init with handlers could be signalled from inside.
         defaults()
+        self.reap()  # nobody has ended, but what that takes is at hand then
+        alone()
         return False
 
     def started(self, pid):

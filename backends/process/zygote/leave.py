@@ -1,19 +1,12 @@
 # leave: how a program's process ends.
-import os
 
 
 class thing(_ctypes._SimpleCData):
     _type_ = "O"
 
 
-def untrack(*things):
-    """Takes things off the collector's lists, which programs can read."""
-    untrack = function(_ctypes.dlsym(libc, "PyObject_GC_UnTrack"))
-    untrack.argtypes = (thing,)
-    for one in things:
-        untrack(one)
-
-
+untrack, hold = (function(_ctypes.dlsym(libc, name)) for name in ("PyObject_GC_UnTrack", "Py_IncRef"))
+untrack.argtypes = hold.argtypes = (thing,)
 library = os.path.dirname(os.__file__) + "/lib-dynload/"
 
 
@@ -147,11 +140,8 @@ def spare():
         except BaseException:
             pass
 
-    hold = function(_ctypes.dlsym(libc, "Py_IncRef"))
-    hold.argtypes = (thing,)
-    for kept in names, end, leave:
-        hold(kept)
     atexit.register(end)
-    untrack(atexit, atexit.__dict__)
+    for one in atexit, atexit.__dict__:
+        untrack(one)
     if "atexit" not in known:
         del sys.modules["atexit"]

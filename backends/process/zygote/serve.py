@@ -1,15 +1,29 @@
 # serve: the zygote itself, from the moment that Python looks for sitecustomize. Forks of it go on where it stops.
 
 
-def hide():
-    """Takes away what would show that we were found on the path."""
-    here = sys.path.pop(0)
-    sys.path_importer_cache.pop(here, None)
-    del sys.modules["sitecustomize"]
-    os.environ.pop("PYTHONPATH", None)
-    for finder in sys.meta_path:  # a cold start looks everywhere, too, and remembers what it saw
-        for name in "sitecustomize", "usercustomize":
-            finder.find_spec(name, None)
+def constants(code):
+    """Takes what a program's code and all that is in it consist of off the collector's lists."""
+    for one in code.co_consts + (code.co_consts, code.co_names):
+        if type(one) is tuple:
+            untrack(one)
+        elif type(one) is type(code):
+            constants(one)
+
+
+def bury():
+    """Takes all that is ours off the collector's lists, which programs can read, and keeps it: to free it would copy
+    its pages, for nothing."""
+    frame = type(sys._getframe())
+    for one in gc.get_objects():
+        if type(one) is not frame:
+            hold(one)
+            untrack(one)
+    for one in known, classes, forget, listing, globals():
+        hold(one)
+        untrack(one)
+    constants(sys._getframe(1).f_code)
+    for one in gc, gc.__dict__, _ctypes, _ctypes.__dict__:
+        untrack(one)
 
 
 def unfit():
@@ -86,7 +100,6 @@ def start(program, args, env):
     posix._exit(126)
 
 
-hide()
 spare()
 layout = Layout()
 with open("/proc/self/cmdline", "rb") as f:
@@ -94,11 +107,8 @@ with open("/proc/self/cmdline", "rb") as f:
 seen = early(b"%b=%b" % pair for pair in os.environ._data.items())
 for one in Memory, Plan, Init, Layout:
     del subclasses[id(one)]
-untrack(gc, gc.__dict__, _ctypes, _ctypes.__dict__)
+bury()
 serve()
 gc.enable()
-# Nothing of ours is left when the host's own sitecustomize is looked for, and its absence is told as always.
-# But what is called at the end needs builtins, which Python up to 3.9 looks for there.
-(lambda names, load, kept: (names.clear(), names.update(kept), load("sitecustomize")))(
-    globals(), __import__, {"__builtins__": __builtins__}
-)
+# The host's own sitecustomize is looked for, and its absence is told as always.
+__import__("sitecustomize")
