@@ -121,13 +121,14 @@ def spare():
 
     same, quiet = quietness()
 
-    def end(modules=sys.modules, names=names, gone=gone, finished=finished, ours=ours, same=same, quiet=quiet, leave=leave, sys=sys, library=library):
+    def end(modules=sys.modules, names=names, gone=gone, finished=finished, ours=ours, same=same, quiet=quiet, leave=leave, told=told, sys=sys, library=library):
         well = False
         try:
             well = finished(modules, sys) and same()
             if well and quiet():
                 sys.stdout.flush()  # if that fails, Python shall say so
                 sys.stderr.flush()
+                told()
                 leave(0)
         except BaseException:
             pass  # whatever the program put there

@@ -48,6 +48,9 @@ def serve():
     if reason:
         posix.write(2, reason.encode())
         posix._exit(1)
+    spans = rehearse()
+    if spans is None:
+        return claimed(None, None, ())
     report(SOCK, READY)
     while True:
         size, files = take(SOCK)
@@ -59,7 +62,7 @@ def serve():
         args.words[10] = files[1] if len(files) > 1 else 0
         pid = call(SYS_CLONE3, args.at, 88, 0, 0, 0, 0)
         if pid == 0:
-            return born(files)
+            return born(files, spans)
         failed = errno() if pid < 0 else 0
         fd = args.halves[22] if pid > 0 else -1
         for f in files:
@@ -70,7 +73,7 @@ def serve():
             posix.close(fd)
 
 
-def born(files):
+def born(files, spans):
     """PID 1's life. It returns in the process of a program, when that has been claimed and is to go on."""
     for fd in [SOCK] + files[1:]:
         posix.close(fd)
@@ -80,7 +83,13 @@ def born(files):
     plan = init.live()
     posix.close(system(SYS_FCNTL, PRIVATE, F_DUPFD, 255))  # as large a table as others have
     call(SYS_CLOSE_RANGE, PRIVATE + 1, 0xFFFFFFFF, 0, 0, 0, 0)  # as execve would
+    claimed(plan, init, spans)
+
+
+def claimed(plan, init, spans):
+    """Waits for a claim, and returns in a process that looks as if it had been started with what that says."""
     gc.unfreeze()
+    copy_ahead(spans)
     args, env = wait(PRIVATE, base)
     if early(env) != seen or os.path.isdir(sys.modules["site"].USER_SITE or ""):
         start(plan.last(init.slots)[0], args, env)

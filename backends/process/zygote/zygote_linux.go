@@ -35,7 +35,7 @@ func Source() string {
 	for _, n := range numbers {
 		fmt.Fprintf(&b, "%s = %d\n", n.name, n.value)
 	}
-	for _, name := range []string{"calls", "plans", "post", "init", "claim", "leave", "serve"} {
+	for _, name := range []string{"calls", "plans", "post", "init", "claim", "ahead", "leave", "serve"} {
 		text, err := files.ReadFile(name + ".py")
 		if err != nil {
 			panic(err) // it is embedded
@@ -87,6 +87,10 @@ var numbers = []struct {
 	{"SLOT_FILES", launch.SlotFiles},
 	{"FOR_INIT", launch.ForInit},
 	{"FOR_PROGRAM", launch.ForProgram},
+	{"SYS_UNSHARE", unix.SYS_UNSHARE},
+	{"SYS_MOUNT", unix.SYS_MOUNT},
+	{"SYS_MADVISE", unix.SYS_MADVISE},
+	{"CLONE_NEWNS", unix.CLONE_NEWNS},
 	{"SYS_WAITID", unix.SYS_WAITID},
 	{"READY", launch.Ready},
 	{"FAILED", launch.Failed},
