@@ -38,8 +38,8 @@ func (s *sandbox) settled(ctx context.Context, k *parked) error {
 			return err
 		}
 	}
-	tried := false
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	tried := k.dressed // nothing has to be done to it
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		waits, err := k.waits()
 		if err != nil {
 			return err
