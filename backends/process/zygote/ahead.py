@@ -1,6 +1,7 @@
 # ahead: a process that waits copies the pages that it will write to, before anybody waits for it.
 
 PAGE, ALONE, FILE, POPULATE_WRITE = 4096, 1 << 56, 1 << 61, 23
+MOST = 90  # pages: a slot is to hold no more than 4 MiB
 rehearsal = []  # in the child that rehearses: where it tells, and the pages that were its own
 
 
@@ -19,9 +20,9 @@ def owned():
 
 
 def spans(pages):
-    """Pages as addresses and lengths."""
+    """The first of pages, the interpreter's own before what it made, as addresses and lengths."""
     found = []
-    for page in sorted(pages):
+    for page in sorted(pages)[:MOST]:
         if found and page == found[-1][1]:
             found[-1][1] = page + 1
         else:
