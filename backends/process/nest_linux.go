@@ -41,6 +41,7 @@ type forker interface {
 type nest struct {
 	*birth
 	looks   []look
+	looking sync.Mutex // guards the next two
 	looked  time.Time  // when they were last compared with the host
 	stale   bool       // and no longer agreed
 	cloning sync.Mutex // one request is on its way at a time
@@ -55,7 +56,8 @@ type nest struct {
 type nests struct {
 	backend *Backend
 	mu      sync.Mutex
-	warm    map[string][]*nest   // by what they show
+	warm    map[string][]*nest // by what they show
+	coming  starts
 	failed  map[string]time.Time // when one could not be started
 	closed  bool
 }
@@ -83,12 +85,34 @@ func shows(r runtimes.Runtime) string {
 // and there are fewer than CPUs. One that has died, or no longer shows the host as it is, is replaced. Who calls it
 // must leave the nest when it is done.
 func (n *nests) of(ctx context.Context, r runtimes.Runtime) (*nest, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	name := shows(r)
+	for {
+		n.mu.Lock()
+		one, err := n.standing(name)
+		if one != nil || err != nil {
+			n.mu.Unlock()
+			return one, err
+		}
+		other := n.coming[name]
+		if other == nil {
+			begun := n.coming.begin(ctx, name)
+			n.mu.Unlock()
+			one, err = n.backend.startNest(begun, r)
+			return n.add(begun, name, one, err)
+		}
+		n.mu.Unlock()
+		if err := other.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// standing returns a nest that shows what name says, or why none can be had; neither where one is to be started.
+// The caller has locked.
+func (n *nests) standing(name string) (*nest, error) {
 	if n.closed {
 		return nil, errClosed
 	}
-	name := shows(r)
 	for _, old := range slices.Clone(n.warm[name]) {
 		if !old.good() {
 			n.forget(old)
@@ -96,7 +120,7 @@ func (n *nests) of(ctx context.Context, r runtimes.Runtime) (*nest, error) {
 			return old, nil
 		}
 	}
-	if list := n.warm[name]; len(list) >= runtime.NumCPU() {
+	if list := n.warm[name]; len(list) >= runtime.NumCPU() || len(list) > 0 && n.coming[name] != nil {
 		one := list[rand.N(len(list))]
 		one.enter()
 		return one, nil
@@ -105,12 +129,24 @@ func (n *nests) of(ctx context.Context, r runtimes.Runtime) (*nest, error) {
 	if failed, ok := n.failed[name]; ok && time.Since(failed) < patience {
 		return nil, errors.New("no nest could be started a moment ago")
 	}
-	one, err := n.backend.startNest(ctx, r)
-	if err != nil {
-		if ctx.Err() == nil {
+	return nil, nil
+}
+
+// add keeps what has been started, or remembers that it failed.
+func (n *nests) add(ctx context.Context, name string, one *nest, err error) (*nest, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	cancelled := ctx.Err() != nil
+	n.coming.end(name)
+	switch {
+	case err != nil:
+		if !cancelled {
 			n.failed[name] = time.Now()
 		}
 		return nil, err
+	case n.closed:
+		one.remove()
+		return nil, errClosed
 	}
 	one.enter()
 	n.warm[name] = append(n.warm[name], one)
@@ -131,8 +167,9 @@ func (n *nests) current(b *birth) bool {
 		return true
 	}
 	b.nest.mu.Lock()
-	defer b.nest.mu.Unlock()
-	return !b.nest.retired
+	retired := b.nest.retired
+	b.nest.mu.Unlock()
+	return !retired && b.nest.good()
 }
 
 // drop gives a nest up that does not answer.
@@ -145,7 +182,6 @@ func (n *nests) drop(bad *nest) {
 // close ends the nests, and what is left of their sandboxes.
 func (n *nests) close() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.closed = true
 	for _, list := range n.warm {
 		for _, one := range list {
@@ -153,6 +189,11 @@ func (n *nests) close() {
 		}
 	}
 	n.warm = nil
+	coming := n.coming.cancel()
+	n.mu.Unlock()
+	for _, one := range coming {
+		<-one.over
+	}
 }
 
 // startNest has a launcher fork a PID 1, and that furnish the root.
@@ -379,6 +420,8 @@ func (n *nest) wear() {
 // does not forget what it saw: who asks may only want to know.
 func (n *nest) good() bool {
 	const often = 100 * time.Millisecond
+	n.looking.Lock()
+	defer n.looking.Unlock()
 	if n.stale || !n.alive() {
 		return false
 	}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -57,7 +58,9 @@ func (b *Backend) stand(ctx context.Context, r recipe) (*sandbox, error) {
 	s.Close()
 	if z := s.mother(); z != nil && ctx.Err() == nil {
 		b.zygotes.drop(z, err)
+		failed := err
 		if s, err = b.standBy(ctx, r, false); err == nil {
+			s.unborn = failed
 			return s, nil
 		}
 		if s != nil {
@@ -75,12 +78,19 @@ func (b *Backend) standBy(ctx context.Context, r recipe, born bool) (*sandbox, e
 	}
 	if born {
 		s.held = r.script
+	} else if r.script != "" && !dresses {
+		return nil, errUndressed
 	}
 	if err := s.start(ctx); err != nil {
 		return s, err
 	}
+	if s.zygote == nil && r.script != "" && !dresses {
+		return s, cmp.Or(s.unborn, errUndressed)
+	}
 	return s, s.park(ctx, r)
 }
+
+var errUndressed = errors.New("an interpreter that waits can't be given its arguments on this processor architecture")
 
 // startFresh starts a sandbox for which none stood ready. A zygote that fails costs the run time, and nothing else.
 func (b *Backend) startFresh(ctx context.Context, spec backends.Spec, why string) (*sandbox, error) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type pool struct {
 	shelves map[recipe]*shelf
 	tallies map[kind]*backends.Pool // without Ready and Memory, which change by themselves
 	sweep   *time.Timer             // for kinds that nobody asks for any more
+	refill  *time.Timer             // after what was taken last
 }
 
 // kind is what Pools tells apart.
@@ -44,11 +46,13 @@ type shelf struct {
 	ready  []*sandbox // the oldest first
 	want   int        // how many are to stand ready
 	making int
+	given  bool      // up: what is still in the making is closed
 	made   int       // so far
 	memory int64     // bytes of one, as last measured
 	asked  time.Time // last
 	failed string    // why the last could not be made
 	retry  time.Time // not before, if so
+	unborn string    // why the last was not forked from a zygote
 }
 
 const (
@@ -63,7 +67,14 @@ const (
 	respite = 50 * time.Millisecond
 	// again is when something that failed is tried once more.
 	again = time.Minute
+	// mostShelves and mostKinds bound what is remembered of what callers choose: scripts' names and limits.
+	mostShelves, mostKinds = 64, 64
+	// longestFailure is how many bytes of a failure are told to those who find nothing ready.
+	longestFailure = 150
 )
+
+// others are what Pools tells together when there are too many kinds.
+var others = kind{language: "others"}
 
 // open says what the pool is for. Nothing is made before somebody asks.
 func (p *pool) open(b *Backend, c Pool) {
@@ -93,8 +104,7 @@ func (p *pool) take(spec backends.Spec) (*sandbox, string) {
 	}
 	tally := p.tally(spec.Language, spec.Limits.WithDefaults().RAM)
 	if s == nil {
-		tally.Misses++
-		tally.Cold[why]++
+		tally.Miss(why)
 		return nil, why
 	}
 	tally.Hits++
@@ -103,11 +113,20 @@ func (p *pool) take(spec backends.Spec) (*sandbox, string) {
 }
 
 func (p *pool) tally(language string, ram int64) *backends.Pool {
-	k := kind{language, ram}
+	k := p.kind(language, ram)
 	if p.tallies[k] == nil {
-		p.tallies[k] = &backends.Pool{Language: language, RAM: ram, Cold: map[string]int64{}}
+		p.tallies[k] = &backends.Pool{Language: k.language, RAM: k.ram, Cold: map[string]int64{}}
 	}
 	return p.tallies[k]
+}
+
+// kind is what a program is counted under.
+func (p *pool) kind(language string, ram int64) kind {
+	k := kind{language, ram}
+	if p.tallies[k] == nil && len(p.tallies) >= mostKinds {
+		return others
+	}
+	return k
 }
 
 // missed says that what was taken was of no use after all.
@@ -116,22 +135,22 @@ func (p *pool) missed(s *sandbox, why string) {
 	defer p.mu.Unlock()
 	tally := p.tally(s.recipe.language, s.limits.RAM)
 	tally.Hits--
-	tally.Misses++
-	tally.Cold[why]++
+	tally.Miss(why)
 }
 
 // pick takes the oldest of a shelf that is alive.
 func (p *pool) pick(r recipe) (*sandbox, string) {
 	sh := p.shelves[r]
 	if sh == nil {
+		if asked := p.byAsked(); len(asked) >= mostShelves {
+			p.giveUp(asked[len(asked)-1])
+		}
 		sh = &shelf{want: 1}
 		p.shelves[r] = sh
 	}
 	sh.asked = time.Now()
-	if p.sweep == nil {
-		p.sweep = time.AfterFunc(p.config.Idle/4, p.tidy)
-	}
-	time.AfterFunc(respite, p.fill)
+	p.later(&p.sweep, p.config.Idle/4, p.tidy)
+	p.later(&p.refill, respite, p.fill)
 	for len(sh.ready) > 0 {
 		s := sh.ready[0]
 		sh.ready = sh.ready[1:]
@@ -142,7 +161,37 @@ func (p *pool) pick(r recipe) (*sandbox, string) {
 	}
 	// They come faster than they are made, or several at once.
 	sh.want = min(sh.want+1, 2*runtime.NumCPU())
-	return nil, cmp.Or(sh.failed, "none stood ready")
+	why := "none stood ready"
+	if cause := cmp.Or(sh.failed, sh.unborn); cause != "" {
+		why += ": " + cause
+	}
+	return nil, why
+}
+
+// later has f run after a while, once at a time. close stops it, or waits for it. The caller has locked.
+func (p *pool) later(t **time.Timer, after time.Duration, f func()) {
+	if *t != nil || p.closed {
+		return
+	}
+	p.making.Add(1)
+	*t = time.AfterFunc(after, func() {
+		defer p.making.Done()
+		p.mu.Lock()
+		*t = nil
+		p.mu.Unlock()
+		f()
+	})
+}
+
+// giveUp forgets a shelf and what stands on it. The caller has locked.
+func (p *pool) giveUp(r recipe) {
+	sh := p.shelves[r]
+	delete(p.shelves, r)
+	sh.given = true
+	for _, s := range sh.ready {
+		p.discard(s)
+	}
+	sh.ready = nil
 }
 
 // discard closes, in the background, a sandbox that nobody has.
@@ -216,10 +265,14 @@ func (p *pool) make(r recipe, sh *shelf) {
 	sh.failed = ""
 	switch {
 	case err != nil:
-		sh.failed, sh.retry = err.Error(), time.Now().Add(again)
-	case p.closed:
+		sh.failed, sh.retry = brief(err), time.Now().Add(again)
+	case p.closed || sh.given:
 		defer s.Close()
 	default:
+		sh.unborn = ""
+		if s.unborn != nil {
+			sh.unborn = brief(s.unborn)
+		}
 		sh.ready = append(sh.ready, s)
 		sh.memory = cmp.Or(memory, sh.memory)
 		p.attend(s, sh)
@@ -228,6 +281,12 @@ func (p *pool) make(r recipe, sh *shelf) {
 	if err == nil {
 		p.fill()
 	}
+}
+
+// brief is what an error says, in one line that is not too long to be counted.
+func brief(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	return strings.ToValidUTF8(text[:min(len(text), longestFailure)], "")
 }
 
 // attend discards a sandbox whose interpreter ends while it waits.
@@ -263,6 +322,7 @@ func (p *pool) attend(s *sandbox, sh *shelf) {
 
 // tidy gives up what nobody has asked for lately, and a little of what was wanted at the busiest time.
 func (p *pool) tidy() {
+	left := p.backend.zygotes.tidy(p.config.Idle)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -278,12 +338,11 @@ func (p *pool) tidy() {
 			sh.ready = sh.ready[1:]
 		}
 		if sh.want == 0 && sh.making == 0 {
-			delete(p.shelves, r)
+			p.giveUp(r)
 		}
 	}
-	p.sweep = nil
-	if len(p.shelves) > 0 {
-		p.sweep = time.AfterFunc(p.config.Idle/4, p.tidy)
+	if left || len(p.shelves) > 0 {
+		p.later(&p.sweep, p.config.Idle/4, p.tidy)
 	}
 }
 
@@ -298,8 +357,9 @@ func (p *pool) list() []backends.Pool {
 		all[k] = one
 	}
 	for r, sh := range p.shelves {
-		k := kind{r.language, r.limits.RAM}
+		k := p.kind(r.language, r.limits.RAM)
 		one := all[k]
+		one.Language, one.RAM = k.language, k.ram
 		one.Ready += len(sh.ready)
 		one.Memory += int64(len(sh.ready)) * sh.bytes()
 		all[k] = one
@@ -313,8 +373,10 @@ func (p *pool) list() []backends.Pool {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
-	if p.sweep != nil {
-		p.sweep.Stop()
+	for _, t := range []*time.Timer{p.sweep, p.refill} {
+		if t != nil && t.Stop() {
+			p.making.Done()
+		}
 	}
 	var all []*sandbox
 	for _, sh := range p.shelves {

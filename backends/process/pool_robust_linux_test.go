@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -411,5 +412,93 @@ func TestReadyServerKilled(t *testing.T) {
 	below := family(cmd.Process.Pid)
 	if left := outlive(cmd, below); len(below) < 6 || len(left) > 0 {
 		t.Errorf("of %d processes %v are alive after their server was killed", len(below), left)
+	}
+}
+
+// TestPoolForgets has callers choose many scripts' names, limits and variables: what is remembered of them is bounded.
+func TestPoolForgets(t *testing.T) {
+	b := newBackend(t, Config{Pool: Pool{Max: 1, Memory: 1}}) // with room for none
+	const asked = 3 * mostShelves
+	for i := range asked {
+		spec := announced("python", backends.Command{Args: []string{"python", fmt.Sprintf("main%d.py", i)}})
+		if i%2 > 0 {
+			spec.Program.Env = []string{fmt.Sprintf("PYTHON%d=1", i)}
+		}
+		spec.Limits.RAM = int64(i+1) << 20
+		if s, why := b.pool.take(spec); s != nil || why == "" {
+			t.Fatalf("%v, %q", s, why)
+		}
+	}
+	last, _ := recipeOf(announced("python", backends.Command{Args: []string{"python", fmt.Sprintf("main%d.py", asked-2)}}))
+	last.limits.RAM = int64(asked-1) << 20
+	b.pool.mu.Lock()
+	shelves, kept := len(b.pool.shelves), b.pool.shelves[last] != nil
+	b.pool.mu.Unlock()
+	if shelves > mostShelves || !kept {
+		t.Errorf("%d shelves, of them the last: %v", shelves, kept)
+	}
+	pools := b.Pools()
+	sum := int64(0)
+	for _, p := range pools {
+		sum += p.Misses
+	}
+	if len(pools) > mostKinds+1 || sum != asked {
+		t.Errorf("%d kinds with %d misses, want %d", len(pools), sum, asked)
+	}
+	for i := range asked {
+		spec := announced("python", backends.Command{Args: readyPython.Args, Env: []string{fmt.Sprintf("PYTHON%d=1", i)}})
+		b.pool.take(spec)
+	}
+	for _, p := range b.Pools() {
+		if len(p.Cold) > asked/2 {
+			t.Errorf("%d reasons are remembered", len(p.Cold))
+		}
+	}
+}
+
+// TestPoolTellsWhy has no zygote be had: who finds nothing ready learns that.
+func TestPoolTellsWhy(t *testing.T) {
+	b := pooled(t)
+	spec := announced("python", readyPython)
+	python, err := b.runtime(t.Context(), "python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.zygotes.failed[scriptKind(python, "main.py")] = failure{errors.New("no\npython"), time.Now().Add(time.Hour), time.Second}
+	stock(t, b, spec)
+	r, _ := recipeOf(spec)
+	b.pool.mu.Lock()
+	for _, s := range b.pool.shelves[r].ready {
+		b.pool.discard(s)
+	}
+	b.pool.shelves[r].ready = nil
+	_, why := b.pool.pick(r)
+	b.pool.mu.Unlock()
+	if why != "none stood ready: no python" {
+		t.Errorf("why: %q", why)
+	}
+}
+
+// TestPoolFollowsTheHost changes the host under what stands ready: the first who comes is not given it.
+func TestPoolFollowsTheHost(t *testing.T) {
+	b := pooled(t)
+	for _, spec := range kinds() {
+		stock(t, b, spec)
+		s := standing(b, spec)[0]
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := s.nest
+		n.looking.Lock()
+		n.looks, n.looked = append(n.looks, lookAt(file, os.Stat)), time.Time{}
+		n.looking.Unlock()
+		if err := os.WriteFile(file, []byte("afterwards"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if taken, _ := b.pool.take(spec); taken != nil {
+			t.Errorf("%s: what stood ready shows the host as it was", spec.Language)
+			taken.Close()
+		}
 	}
 }

@@ -57,8 +57,8 @@ func New(c Config) *Backend {
 	b.cgroups.viewed = sync.OnceValues(viewed)
 	b.launchers.closed = c.Inside
 	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
-	b.nests = nests{backend: b, warm: map[string][]*nest{}, failed: map[string]time.Time{}}
-	b.zygotes = zygotes{backend: b, warm: map[string]*pythonZygote{}, failed: map[string]failure{}}
+	b.nests = nests{backend: b, warm: map[string][]*nest{}, coming: starts{}, failed: map[string]time.Time{}}
+	b.zygotes = zygotes{backend: b, warm: map[string]*pythonZygote{}, coming: starts{}, failed: map[string]failure{}}
 	b.pool.open(b, c.Pool)
 	b.Hide(c.Hidden)
 	b.landlockABI, _ = ll.LandlockGetABIVersion()

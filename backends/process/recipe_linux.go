@@ -34,6 +34,8 @@ func recipeOf(spec backends.Spec) (r recipe, why string) {
 		return r, r.language + " is not kept ready"
 	case len(args) == 0 || args[0] != r.language:
 		return r, "another program than " + r.language
+	case r.language == "node" && !dresses:
+		return r, errUndressed.Error()
 	}
 	args = args[1:]
 	if r.language == "node" && len(args) > 0 && args[0] == sourceMaps {

@@ -43,6 +43,7 @@ type sandbox struct {
 	parked  *parked           // whose process waits
 	cold    string            // why it did not stand ready, of the first command
 	held    string            // the script for which Python is to wait, if a zygote can bear it
+	unborn  error             // why none did, if so
 	tasks   uint64            // threads that may live at once
 	cpus    *unix.CPUSet      // CPUs to keep to, where no cgroup counts
 
@@ -183,6 +184,9 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if s.birth, err = s.borne(ctx); err == nil {
 		// It can become what is held.
 	} else if s.plain() {
+		if s.held != "" {
+			s.unborn = err
+		}
 		s.birth, err = s.backend.nursery.takeFor(ctx, s.runtime)
 	} else {
 		s.birth, err = s.backend.nursery.take(ctx, s.shared())

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ import (
 type pythonZygote struct {
 	*nest
 	since time.Time
+	used  time.Time  // last; zygotes.mu guards it
 	mu    sync.Mutex // guards forks
 	forks int
 }
@@ -35,6 +37,7 @@ type zygotes struct {
 	backend *Backend
 	mu      sync.Mutex
 	warm    map[string]*pythonZygote
+	coming  starts
 	failed  map[string]failure
 	closed  bool
 }
@@ -54,6 +57,8 @@ const (
 	patience = 10 * time.Second
 	// A zygote that fails is tried again after the first, and after twice as long each time, up to the second.
 	pauseFirst, pauseMost = time.Second, 10 * time.Minute
+	// mostZygotes is how many stand ready, and mostFailures how many failures are remembered: callers choose the names of scripts.
+	mostZygotes, mostFailures = 4, 64
 )
 
 func scriptKind(r runtimes.Runtime, script string) string { return script + " " + shows(r) }
@@ -69,39 +74,94 @@ func (z *zygotes) ready(r runtimes.Runtime, script string) bool {
 // of returns the zygote for a script of a runtime, and starts it where there is none that is fit. Who calls it
 // must leave it when it is done.
 func (z *zygotes) of(ctx context.Context, r runtimes.Runtime, script string) (*pythonZygote, error) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
+	kind := scriptKind(r, script)
+	for {
+		z.mu.Lock()
+		one, err := z.standing(kind)
+		if one != nil || err != nil {
+			z.mu.Unlock()
+			return one, err
+		}
+		other := z.coming[kind]
+		if other == nil {
+			begun := z.coming.begin(ctx, kind)
+			z.mu.Unlock()
+			one, err = z.backend.startZygote(begun, r, script)
+			return z.add(begun, kind, one, err)
+		}
+		z.mu.Unlock()
+		if err := other.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// standing returns the zygote of a kind, if one is fit, or why none can be had. The caller has locked.
+func (z *zygotes) standing(kind string) (*pythonZygote, error) {
 	if z.closed {
 		return nil, errClosed
 	}
-	kind := scriptKind(r, script)
 	if old := z.warm[kind]; old != nil {
 		good := old.good()
 		if good && !old.worn() && old.enter() {
+			old.used = time.Now()
 			return old, nil
 		}
 		delete(z.warm, kind)
 		old.give(!good)
 	}
-	last := z.failed[kind]
-	if time.Now().Before(last.until) {
+	if last := z.failed[kind]; time.Now().Before(last.until) {
 		return nil, last.why
 	}
-	one, err := z.backend.startZygote(ctx, r, script)
-	if err != nil {
-		if ctx.Err() == nil {
+	return nil, nil
+}
+
+// add keeps what has been started, in the place of the least lately used if there are many, or remembers why it failed.
+func (z *zygotes) add(ctx context.Context, kind string, one *pythonZygote, err error) (*pythonZygote, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	cancelled := ctx.Err() != nil
+	z.coming.end(kind)
+	switch {
+	case err != nil:
+		if !cancelled {
 			z.fail(kind, err)
 		}
 		return nil, err
+	case z.closed:
+		one.remove()
+		return nil, errClosed
+	}
+	if len(z.warm) >= mostZygotes {
+		least := slices.MinFunc(slices.Collect(maps.Keys(z.warm)), func(a, b string) int { return z.warm[a].used.Compare(z.warm[b].used) })
+		z.warm[least].give(false)
+		delete(z.warm, least)
 	}
 	one.enter()
+	one.used = time.Now()
 	z.warm[kind] = one
 	return one, nil
+}
+
+// tidy gives up those that nobody has used for so long, and says whether others are left.
+func (z *zygotes) tidy(idle time.Duration) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for kind, one := range z.warm {
+		if time.Since(one.used) > idle {
+			delete(z.warm, kind)
+			one.give(false)
+		}
+	}
+	return len(z.warm)+len(z.coming) > 0
 }
 
 // fail remembers a failure. The caller has locked.
 func (z *zygotes) fail(kind string, why error) {
 	pause := min(cmp.Or(2*z.failed[kind].pause, pauseFirst), pauseMost)
+	if _, known := z.failed[kind]; !known && len(z.failed) >= mostFailures {
+		delete(z.failed, slices.MinFunc(slices.Collect(maps.Keys(z.failed)), func(a, b string) int { return z.failed[a].until.Compare(z.failed[b].until) }))
+	}
 	z.failed[kind] = failure{why, time.Now().Add(pause), pause}
 }
 
@@ -140,12 +200,16 @@ func (z *zygotes) bear(ctx context.Context, r runtimes.Runtime, script string) (
 
 func (z *zygotes) close() {
 	z.mu.Lock()
-	defer z.mu.Unlock()
 	z.closed = true
 	for one := range maps.Values(z.warm) {
 		one.remove()
 	}
 	z.warm = nil
+	coming := z.coming.cancel()
+	z.mu.Unlock()
+	for _, one := range coming {
+		<-one.over
+	}
 }
 
 // worn says whether it has been forked often, or long, enough.

@@ -1,6 +1,9 @@
 package process
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -72,4 +75,154 @@ func gone(z *pythonZygote) bool {
 	z.birth.mu.Lock()
 	defer z.birth.mu.Unlock()
 	return z.pidfd == nil || over(z.pidfd)
+}
+
+// anyZygote is one that stands ready, if one does.
+func anyZygote(b *Backend) *pythonZygote {
+	b.zygotes.mu.Lock()
+	defer b.zygotes.mu.Unlock()
+	for _, one := range b.zygotes.warm {
+		return one
+	}
+	return nil
+}
+
+// TestZygoteDiesDuringStart kills the zygote at many moments of a Start that has a Python forked: no run fails.
+func TestZygoteDiesDuringStart(t *testing.T) {
+	b := pooled(t)
+	spec := announced("python", readyPython)
+	r, _ := recipeOf(spec)
+	python, err := b.runtime(t.Context(), "python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for round := range 24 {
+		b.zygotes.mu.Lock()
+		clear(b.zygotes.failed) // or none would be tried for a while
+		b.zygotes.mu.Unlock()
+		mother, err := b.zygotes.of(t.Context(), python, r.script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mother.busy.Add(-1)
+		mother.leave()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			time.Sleep(time.Duration(round) * 400 * time.Microsecond)
+			mother.end()
+		}()
+		s, err := b.startFresh(t.Context(), spec, "")
+		<-done
+		for !gone(mother) {
+			time.Sleep(time.Millisecond)
+		}
+		if err != nil {
+			t.Errorf("round %d: %v", round, err)
+			continue
+		}
+		if s.mother() == nil {
+			killed++
+		}
+		s.Close()
+	}
+	if killed == 0 {
+		t.Error("no zygote died before it had borne")
+	}
+}
+
+// TestZygoteBounds asks for many scripts: few zygotes stay, and none that nobody asks for.
+func TestZygoteBounds(t *testing.T) {
+	b := newBackend(t, Config{Pool: Pool{Max: 8, Idle: time.Second}})
+	python, err := b.runtime(t.Context(), "python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*pythonZygote
+	for i := range mostZygotes + 2 {
+		one, err := b.zygotes.of(t.Context(), python, fmt.Sprintf("main%d.py", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.busy.Add(-1)
+		one.leave()
+		all = append(all, one)
+	}
+	for i, one := range all {
+		if given := i < len(all)-mostZygotes; gone(one) != given {
+			t.Errorf("zygote %d of %d: given up: got %v", i, len(all), !given)
+		}
+	}
+	if !b.zygotes.tidy(time.Hour) || gone(all[len(all)-1]) {
+		t.Error("one was given up early")
+	}
+	if b.zygotes.tidy(0) {
+		t.Error("some are left")
+	}
+	for i, one := range all {
+		if !gone(one) {
+			t.Errorf("zygote %d lives on", i)
+		}
+	}
+	for i := range 2 * mostFailures {
+		b.zygotes.fail(fmt.Sprint(i), errClosed)
+	}
+	if n := len(b.zygotes.failed); n > mostFailures {
+		t.Errorf("%d failures are remembered", n)
+	}
+}
+
+// TestZygoteIdles has the pool give up zygotes that nobody asks for.
+func TestZygoteIdles(t *testing.T) {
+	b := newBackend(t, Config{Pool: Pool{Max: 4, Idle: 400 * time.Millisecond}})
+	alive(t, b, announced("python", readyPython))
+	for deadline := time.Now().Add(20 * time.Second); anyZygote(b) == nil; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no zygote was started")
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); anyZygote(b) != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the zygote lives on")
+		}
+	}
+}
+
+// TestStartsDoNotWaitForOthers has starts that take for ever: only who wants the same waits, and may give up.
+func TestStartsDoNotWaitForOthers(t *testing.T) {
+	b := newBackend(t, Config{Pool: Pool{Max: 4}})
+	python, err := b.runtime(t.Context(), "python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := python
+	other.Prefixes = append([]string{"/nowhere"}, other.Prefixes...)
+	b.zygotes.mu.Lock()
+	stuck := b.zygotes.coming.begin(t.Context(), scriptKind(python, "stuck.py"))
+	b.zygotes.mu.Unlock()
+	b.nests.mu.Lock()
+	b.nests.coming.begin(t.Context(), shows(other))
+	b.nests.mu.Unlock()
+	alive(t, b, announced("python", readyPython))
+	if b.zygotes.ready(python, "stuck.py") {
+		t.Error("what is being started is ready")
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := b.zygotes.of(short, python, "stuck.py"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("who waits for a zygote got %v", err)
+	}
+	if _, err := b.nests.of(short, other); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("who waits for a nest got %v", err)
+	}
+	go func() { // as the one who starts it would
+		<-stuck.Done()
+		b.zygotes.add(stuck, scriptKind(python, "stuck.py"), nil, stuck.Err())
+	}()
+	b.nests.add(t.Context(), shows(other), nil, errClosed)
+	b.Close()
+	if _, err := b.zygotes.of(t.Context(), python, "stuck.py"); err != errClosed {
+		t.Errorf("after Close: %v", err)
+	}
 }
