@@ -34,10 +34,21 @@ func seize(pid int, nr uint64) (*tracee, error) {
 		err = errElsewhere
 	}
 	if err != nil {
-		unix.PtraceDetach(pid)
+		t.detach()
 		return nil, err
 	}
 	return t, nil
+}
+
+// detach lets the thread go. One that has been killed has to be waited for: as long as it is ours, its PID
+// namespace can't end, and who waits for that would wait for ever.
+func (t *tracee) detach() error {
+	err := unix.PtraceDetach(t.pid)
+	if err == unix.ESRCH {
+		for t.wait() == nil { // a stop that came before its death
+		}
+	}
+	return err
 }
 
 // restarts says whether a call that was interrupted will begin again: ERESTARTSYS, ERESTARTNOINTR
@@ -94,5 +105,5 @@ func (t *tracee) release() error {
 	r := t.regs
 	r.Rip -= 2
 	r.Rax, r.Orig_rax = t.regs.Orig_rax, ^uint64(0)
-	return errors.Join(unix.PtraceSetRegs(t.pid, &r), unix.PtraceDetach(t.pid))
+	return errors.Join(unix.PtraceSetRegs(t.pid, &r), t.detach())
 }
