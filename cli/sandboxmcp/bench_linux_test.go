@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -127,6 +128,8 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 0.0006 }
 
 // TestBenchEnds ends a measurement at several moments: while servers start, while one runs at a time. Nothing of it is left.
 func TestBenchEnds(t *testing.T) {
+	// Who ignores a signal, as under nohup, hands that down; what is handled here is the default for those that we start.
+	signal.Notify(make(chan os.Signal, 8), syscall.SIGINT, syscall.SIGHUP)
 	for _, tt := range []struct {
 		signal syscall.Signal
 		after  time.Duration
