@@ -88,6 +88,29 @@ def quietness():
     return same, quiet
 
 
+def depths():
+    """Returns what tells how deep the C stack is where that is asked, or None where it can't be told.
+
+    After a script that came to its end, with or without an exception, Python ends at the top of its stack. Where
+    SystemExit ends it, that is far below, in what prints exceptions: nothing else is sure to tell the two apart.
+    """
+    offset = {"x86_64": 160, "aarch64": 432}.get(posix.uname().machine)  # of the stack's pointer in a ucontext_t
+    try:
+        record = function(_ctypes.dlsym(libc, "getcontext"))
+    except OSError:
+        return None
+    if offset is None:
+        return None
+    record.argtypes = (word,)
+    context = Memory(8192)  # more than it fills on any of these
+    words, at = context.words, context.at
+
+    def depth():
+        return words[offset // 8] if record(at) == 0 else None
+
+    return depth
+
+
 def spare():
     """Spares a program's end the work that nobody sees.
 
@@ -103,11 +126,26 @@ def spare():
     leave = function(_ctypes.dlsym(libc, "exit"))  # flushes C's files, and calls what was registered there
     leave.argtypes = (word,)
 
-    def gone(event, args, leave=leave):
-        if event == "cpython.PyInterpreterState_Clear":
+    # Python says when it prints an exception that nobody caught, before the program can have a say in that, and when
+    # it can't flush a stream. What it says goes from here: that takes no Python, so programs that make it say much
+    # are not slowed down.
+    unsaid = {"sys.excepthook": None, "sys.unraisablehook": None}
+    sys.addaudithook(unsaid.pop)
+
+    def gone(event, args, leave=leave, unsaid=unsaid):
+        if event == "cpython.PyInterpreterState_Clear" and "sys.unraisablehook" in unsaid:
             leave(0)
 
-    def finished(modules, sys):
+    depth = depths()
+    told_by = [id(x) for x in (sys.modules["__main__"], sys.excepthook)]
+
+    def finished(modules, sys, unsaid=unsaid, depth=depth, deepest=deepest, rehearsal=rehearsal, told_by=told_by):
+        if depth is None or "sys.excepthook" not in unsaid or [id(x) for x in (modules["__main__"], sys.excepthook)] != told_by:
+            return False
+        if rehearsal:
+            deepest[:] = [depth()]
+        elif deepest != [depth()]:
+            return False
         main = modules["__main__"].__dict__
         # After a script that came to its end Python takes these back; after sys.exit it does not. An archive has a __spec__.
         if "__file__" in main or "__cached__" in main or main["__name__"] != "__main__" or main["__spec__"] is not None:
@@ -124,10 +162,11 @@ def spare():
     def end(modules=sys.modules, names=names, gone=gone, finished=finished, ours=ours, same=same, quiet=quiet, leave=leave, told=told, sys=sys, library=library):
         well = False
         try:
-            well = finished(modules, sys) and same()
-            if well and quiet():
-                sys.stdout.flush()  # if that fails, Python shall say so
+            if finished(modules, sys) and same():
+                sys.stdout.flush()  # if that fails, Python shall say so, and exit with 120
                 sys.stderr.flush()
+                well = True
+            if well and quiet():
                 told()
                 leave(0)
         except BaseException:
