@@ -127,8 +127,8 @@ def spare():
     leave.argtypes = (word,)
 
     # Python says when it prints an exception that nobody caught, before the program can have a say in that, and when
-    # it can't flush a stream. What it says goes from here: that takes no Python, so programs that make it say much
-    # are not slowed down.
+    # it can't flush a stream. What it has said it takes from this itself, without Python code of ours, since it
+    # says much else, and whom it calls each time slows programs down.
     unsaid = {"sys.excepthook": None, "sys.unraisablehook": None}
     sys.addaudithook(unsaid.pop)
 
@@ -137,10 +137,10 @@ def spare():
             leave(0)
 
     depth = depths()
-    told_by = [id(x) for x in (sys.modules["__main__"], sys.excepthook)]
+    usual = [id(x) for x in (sys.modules["__main__"], sys.excepthook)]
 
-    def finished(modules, sys, unsaid=unsaid, depth=depth, deepest=deepest, rehearsal=rehearsal, told_by=told_by):
-        if depth is None or "sys.excepthook" not in unsaid or [id(x) for x in (modules["__main__"], sys.excepthook)] != told_by:
+    def finished(modules, sys, unsaid=unsaid, depth=depth, deepest=deepest, rehearsal=rehearsal, usual=usual):
+        if depth is None or "sys.excepthook" not in unsaid or [id(x) for x in (modules["__main__"], sys.excepthook)] != usual:
             return False
         if rehearsal:
             deepest[:] = [depth()]
