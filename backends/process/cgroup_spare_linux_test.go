@@ -33,7 +33,7 @@ func spared(t *testing.T, b *Backend, l backends.Limits, script string) *cgroup 
 func TestSpareIsAsGoodAsNew(t *testing.T) {
 	b := newBackend(t, Config{})
 	for range 3 { // the first may be the first to read the shell's files, which are charged to it
-		spared(t, b, backends.Limits{}, ":")
+		spared(t, b, backends.Limits{}, "printf -v x '%*s' 20000000 x")
 	}
 	had := slices.Clone(b.cgroups.spares.list)
 	if len(had) == 0 {
@@ -52,8 +52,8 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 	if !slices.Contains(had, g) {
 		t.Fatal("a new cgroup was made")
 	}
-	if g.cpu() != 0 || g.peak() != g.usage() {
-		t.Errorf("got cpu %v, peak %d with %d in use, want none and the same", g.cpu(), g.peak(), g.usage())
+	if g.cpu() != 0 || g.peak() > 8<<20 { // what is still charged goes on being freed
+		t.Errorf("got cpu %v, peak %d with %d in use, want none and about the same", g.cpu(), g.peak(), g.usage())
 	}
 	if err := g.limit(backends.Limits{RAM: 64 << 20, CPU: 0.5}, 7); err != nil {
 		t.Fatal(err)
