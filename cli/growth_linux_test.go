@@ -14,11 +14,14 @@ import (
 // slack is how much more of something there may be than before. What is not in it may not grow at all: the
 // kernel frees these when the last process or descriptor is gone, so that one too many is a leak.
 var slack = footprint{
-	"descriptors": 8,        // connections to the log come and go; a leak would be one a run, or one in some
-	"resident":    48 << 20, // bytes: the garbage collector and the allocator below SQLite keep what was once needed
-	"heap":        4 << 20,  // bytes, after a collection; SQLite's cache and the figures of the last runs are bounded
-	"threads":     24,       // Go's threads stay, and how many were needed at once is chance
+	"resident": 48 << 20, // bytes: the garbage collector and the allocator below SQLite keep what was once needed
+	"heap":     4 << 20,  // bytes, after a collection; SQLite's cache and the figures of the last runs are bounded
+	"threads":  24,       // Go's threads stay, and how many were needed at once is chance
+	// As many nests stay as once worked at the same time, one for each CPU and root at most; and connections to the log.
+	"processes": nests, "namespaces mnt": nests, "namespaces pid": nests, "namespaces user": nests, "mounts": 24 * nests, "descriptors": 40 + 4*nests,
 }
+
+const nests = 8
 
 // TestNothingGrows has one server run programs, 16 at a time, that end in all ways, with what is kept ready
 // and drained meanwhile. When it has been idle for a moment, it must have no more processes, descriptors,
