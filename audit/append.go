@@ -37,8 +37,8 @@ const (
 // Calls that wait at the same time share one transaction.
 //
 // An error means that nothing was written, also when ctx ended: a request whose rows are being
-// written by then is waited for. The exception is a disk that fails in the middle of a commit;
-// whether the rows are in the log shows at the next Open.
+// written by then is waited for. The exception is a disk that fails in the middle of a commit,
+// or as the rows are put on it: whether they are in the log shows at the next Open, and this Log takes no more.
 func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 	r, err := newRequest(entries)
 	if err == nil && len(entries) > 0 {
