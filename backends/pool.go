@@ -1,11 +1,19 @@
 package backends
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
 const (
 	// mostReasons bounds what is remembered of why programs found nothing ready: callers name the variables in some reasons.
 	mostReasons = 32
 	// longestReason is how many bytes one may have, likewise.
 	longestReason = 200
 	otherReason   = "another reason"
+	// MostKinds bounds the kinds that a Tally tells apart: callers choose how much RAM a program may have.
+	MostKinds = 64
 )
 
 // Miss counts a program that found nothing ready, and why.
@@ -18,4 +26,61 @@ func (p *Pool) Miss(why string) {
 		why = otherReason
 	}
 	p.Cold[why]++
+}
+
+// Tally counts, by kind of program, who found something ready. The zero value is empty. It may not be used concurrently.
+type Tally struct {
+	pools map[kind]*Pool // without Ready and Memory, which change by themselves
+}
+
+// kind is what a Tally tells apart.
+type kind struct {
+	language string
+	ram      int64
+}
+
+// others are counted together when there are too many kinds.
+var others = kind{language: "others"}
+
+// kind is what a program is counted under.
+func (t *Tally) kind(language string, ram int64) kind {
+	k := kind{language, ram}
+	if t.pools[k] == nil && len(t.pools) >= MostKinds {
+		return others
+	}
+	return k
+}
+
+// Of is where programs of a language with as much RAM are counted.
+func (t *Tally) Of(language string, ram int64) *Pool {
+	k := t.kind(language, ram)
+	if t.pools == nil {
+		t.pools = map[kind]*Pool{}
+	}
+	if t.pools[k] == nil {
+		t.pools[k] = &Pool{Language: k.language, RAM: k.ram}
+	}
+	return t.pools[k]
+}
+
+// Pools are all figures, by language and RAM, with what stands ready just now: of that, only Language, RAM,
+// Ready and Memory count.
+func (t *Tally) Pools(ready []Pool) []Pool {
+	all := map[kind]Pool{}
+	for k, p := range t.pools {
+		one := *p
+		one.Cold = maps.Clone(one.Cold)
+		all[k] = one
+	}
+	for _, p := range ready {
+		k := t.kind(p.Language, p.RAM)
+		one := all[k]
+		one.Language, one.RAM = k.language, k.ram
+		one.Ready += p.Ready
+		one.Memory += p.Memory
+		all[k] = one
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b Pool) int {
+		return cmp.Or(cmp.Compare(a.Language, b.Language), cmp.Compare(a.RAM, b.RAM))
+	})
 }

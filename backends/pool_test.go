@@ -28,3 +28,21 @@ func TestMiss(t *testing.T) {
 		t.Errorf("%d misses have %d reasons, want %d of both", p.Misses, sum, 20*mostReasons+1)
 	}
 }
+
+// TestTally counts programs of more kinds than are told apart, and what stands ready of one that came late.
+func TestTally(t *testing.T) {
+	var tally Tally
+	for i := range 2 * MostKinds {
+		tally.Of("python", int64(i)).Hits++
+	}
+	pools := tally.Pools([]Pool{{Language: "python", RAM: 1, Ready: 2, Memory: 3}, {Language: "node", RAM: 4, Ready: 5}})
+	if len(pools) != MostKinds+1 {
+		t.Fatalf("%d kinds are told apart, want %d and the others", len(pools), MostKinds)
+	}
+	if got := pools[0]; got.Language != "others" || got.Hits != MostKinds || got.Ready != 5 {
+		t.Errorf("others: got %+v", got)
+	}
+	if got := pools[2]; got.RAM != 1 || got.Hits != 1 || got.Ready != 2 || got.Memory != 3 {
+		t.Errorf("with 1 byte: got %+v", got)
+	}
+}

@@ -36,7 +36,7 @@ var errClosed = errors.New("the backend is closed")
 func New(e Engine, c Config) *Backend {
 	b := &Backend{engine: e, config: c, ground: newGround(), recall: newRecall(), running: map[*sandbox]struct{}{}}
 	b.life, b.end = context.WithCancel(context.Background())
-	b.parked.shelves, b.parked.tallies, b.parked.images = map[shape]*shelf{}, map[kind]*backends.Pool{}, map[string]named{}
+	b.parked.shelves, b.parked.images = map[shape]*shelf{}, map[string]named{}
 	return b
 }
 

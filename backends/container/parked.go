@@ -13,7 +13,7 @@ type parked struct {
 	mu      sync.Mutex
 	closed  bool
 	shelves map[shape]*shelf
-	tallies map[kind]*backends.Pool
+	tally   backends.Tally
 	images  map[string]named // by language, as it was found last
 	uses    int              // a clock
 }

@@ -30,15 +30,9 @@ type pool struct {
 	closed  bool
 	makers  int // sandboxes in the making, of all kinds
 	shelves map[recipe]*shelf
-	tallies map[kind]*backends.Pool // without Ready and Memory, which change by themselves
-	sweep   *time.Timer             // for kinds that nobody asks for any more
-	refill  *time.Timer             // after what was taken last
-}
-
-// kind is what Pools tells apart.
-type kind struct {
-	language string
-	ram      int64
+	tally   backends.Tally
+	sweep   *time.Timer // for kinds that nobody asks for any more
+	refill  *time.Timer // after what was taken last
 }
 
 // shelf is what stands ready of one recipe.
@@ -67,14 +61,11 @@ const (
 	respite = 50 * time.Millisecond
 	// again is when something that failed is tried once more.
 	again = time.Minute
-	// mostShelves and mostKinds bound what is remembered of what callers choose: scripts' names and limits.
-	mostShelves, mostKinds = 64, 64
+	// mostShelves bounds what is remembered of what callers choose: scripts' names and limits.
+	mostShelves = 64
 	// longestFailure is how many bytes of a failure are told to those who find nothing ready.
 	longestFailure = 150
 )
-
-// others are what Pools tells together when there are too many kinds.
-var others = kind{language: "others"}
 
 // open says what the pool is for. Nothing is made before somebody asks.
 func (p *pool) open(b *Backend, c Pool) {
@@ -83,7 +74,7 @@ func (p *pool) open(b *Backend, c Pool) {
 	}
 	c.Memory, c.Idle = cmp.Or(c.Memory, poolMemory), cmp.Or(c.Idle, poolIdle)
 	p.backend, p.config = b, c
-	p.shelves, p.tallies, p.compiled = map[recipe]*shelf{}, map[kind]*backends.Pool{}, map[string][]byte{}
+	p.shelves, p.compiled = map[recipe]*shelf{}, map[string][]byte{}
 	p.enough, p.stop = context.WithCancel(context.Background())
 }
 
@@ -102,7 +93,7 @@ func (p *pool) take(spec backends.Spec) (*sandbox, string) {
 	if why == "" {
 		s, why = p.pick(r)
 	}
-	tally := p.tally(spec.Language, spec.Limits.WithDefaults().RAM)
+	tally := p.tally.Of(spec.Language, spec.Limits.WithDefaults().RAM)
 	if s == nil {
 		tally.Miss(why)
 		return nil, why
@@ -112,28 +103,11 @@ func (p *pool) take(spec backends.Spec) (*sandbox, string) {
 	return s, ""
 }
 
-func (p *pool) tally(language string, ram int64) *backends.Pool {
-	k := p.kind(language, ram)
-	if p.tallies[k] == nil {
-		p.tallies[k] = &backends.Pool{Language: k.language, RAM: k.ram, Cold: map[string]int64{}}
-	}
-	return p.tallies[k]
-}
-
-// kind is what a program is counted under.
-func (p *pool) kind(language string, ram int64) kind {
-	k := kind{language, ram}
-	if p.tallies[k] == nil && len(p.tallies) >= mostKinds {
-		return others
-	}
-	return k
-}
-
 // missed says that what was taken was of no use after all.
 func (p *pool) missed(s *sandbox, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	tally := p.tally(s.recipe.language, s.limits.RAM)
+	tally := p.tally.Of(s.recipe.language, s.limits.RAM)
 	tally.Hits--
 	tally.Miss(why)
 }
@@ -350,23 +324,11 @@ func (p *pool) tidy() {
 func (p *pool) list() []backends.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := map[kind]backends.Pool{}
-	for k, tally := range p.tallies {
-		one := *tally
-		one.Cold = maps.Clone(one.Cold)
-		all[k] = one
-	}
+	var ready []backends.Pool
 	for r, sh := range p.shelves {
-		k := p.kind(r.language, r.limits.RAM)
-		one := all[k]
-		one.Language, one.RAM = k.language, k.ram
-		one.Ready += len(sh.ready)
-		one.Memory += int64(len(sh.ready)) * sh.bytes()
-		all[k] = one
+		ready = append(ready, backends.Pool{Language: r.language, RAM: r.limits.RAM, Ready: len(sh.ready), Memory: int64(len(sh.ready)) * sh.bytes()})
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b backends.Pool) int {
-		return cmp.Or(cmp.Compare(a.Language, b.Language), cmp.Compare(a.RAM, b.RAM))
-	})
+	return p.tally.Pools(ready)
 }
 
 // close ends what stands ready, and waits for it.

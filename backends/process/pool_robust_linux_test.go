@@ -442,7 +442,7 @@ func TestPoolForgets(t *testing.T) {
 	for _, p := range pools {
 		sum += p.Misses
 	}
-	if len(pools) > mostKinds+1 || sum != asked {
+	if len(pools) > backends.MostKinds+1 || sum != asked {
 		t.Errorf("%d kinds with %d misses, want %d", len(pools), sum, asked)
 	}
 	for i := range asked {
