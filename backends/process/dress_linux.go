@@ -89,18 +89,19 @@ func (t *tracee) set(memory *os.File, m mm, at uint64, what []byte) error {
 	return nil
 }
 
-// memory opens the process's memory.
-func (t *tracee) memory() (*os.File, error) {
-	return os.OpenFile(fmt.Sprintf("/proc/%d/mem", t.pid), os.O_RDWR, 0)
+// memory opens the process's memory, and says what lies where.
+func (t *tracee) memory() (*os.File, mm, error) {
+	m, err := t.mm()
+	if err != nil {
+		return nil, m, err
+	}
+	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", t.pid), os.O_RDWR, 0)
+	return f, m, err
 }
 
 // try sets what is set already, to see that it can be done.
 func (t *tracee) try() error {
-	m, err := t.mm()
-	if err != nil {
-		return err
-	}
-	memory, err := t.memory()
+	memory, m, err := t.memory()
 	if err != nil {
 		return err
 	}
@@ -116,11 +117,7 @@ func (t *tracee) try() error {
 // beginning: on its stack, where libc's environ points, and in the kernel's eyes, so that its cmdline
 // and environ in /proc say so, too. The first arguments must be those that it was executed with.
 func (t *tracee) dress(args, env []string) error {
-	m, err := t.mm()
-	if err != nil {
-		return err
-	}
-	memory, err := t.memory()
+	memory, m, err := t.memory()
 	if err != nil {
 		return err
 	}
