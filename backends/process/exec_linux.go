@@ -25,6 +25,8 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 	for i, f := range streams {
 		p.do("dup3", unix.SYS_DUP3, p.file(f), val(i), val(0))
 	}
+	// However many descriptors those had from whom it descends: the size of the table is told in /proc.
+	p.try("dup stdin", unix.SYS_FCNTL, val(0), val(unix.F_DUPFD_CLOEXEC), val(lastAside))
 	var private arg
 	if channel != nil {
 		// Descriptor 3 may be one that is still needed, such as our own way to the server.
@@ -60,8 +62,9 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 	return p
 }
 
-// firstAside is the lowest number for descriptors that must be out of the way of 0 to 3.
-const firstAside = 100
+// firstAside is the lowest number for descriptors that must be out of the way of 0 to 3, and lastAside the highest
+// number that a program's table has room for at its start.
+const firstAside, lastAside = 100, 255
 
 // aside makes a copy of a descriptor that no dup3 to a small number can hit.
 func (p *plan) aside(name string, fd arg) arg {

@@ -81,7 +81,6 @@ def born(files, spans):
     call(SYS_RT_SIGACTION, SIGCHLD, scratch.at + ACTION, 0, 8, 0, 0)
     init = Init(files[0])
     plan = init.live()
-    posix.close(system(SYS_FCNTL, PRIVATE, F_DUPFD, 255))  # as large a table as others have
     call(SYS_CLOSE_RANGE, PRIVATE + 1, 0xFFFFFFFF, 0, 0, 0, 0)  # as execve would
     claimed(plan, init, spans)
 

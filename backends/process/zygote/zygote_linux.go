@@ -69,7 +69,6 @@ var numbers = []struct {
 	{"SOL_SOCKET", unix.SOL_SOCKET},
 	{"SCM_RIGHTS", unix.SCM_RIGHTS},
 	{"SYS_FCNTL", unix.SYS_FCNTL},
-	{"F_DUPFD", unix.F_DUPFD},
 	{"O_CLOEXEC", unix.O_CLOEXEC},
 	{"ECHILD", int64(unix.ECHILD)},
 	{"SIGCHLD", int64(unix.SIGCHLD)},
