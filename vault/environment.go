@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 )
 
 type environment struct{}
@@ -32,4 +33,23 @@ func (environment) remedy(namespace, key string) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("set the environment variable %s", name)
+}
+
+func (environment) names(_ context.Context, namespace string) (keys []string, err error) {
+	name, err := Variable(namespace, "X")
+	if err != nil {
+		return nil, nil // no variable can be of this namespace
+	}
+	prefix := strings.TrimSuffix(name, "X")
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		key, ours := strings.CutPrefix(name, prefix)
+		if !ours || value == "" {
+			continue
+		}
+		if own, err := Variable(namespace, key); err == nil && own == name {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
 }

@@ -51,3 +51,14 @@ func (m *Memory) Get(_ context.Context, namespace, key string) ([]byte, Binding,
 	}
 	return bytes.Clone(value()), Binding{}, nil
 }
+
+func (m *Memory) names(_ context.Context, namespace string) (keys []string, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for at := range m.values {
+		if at.namespace == namespace {
+			keys = append(keys, at.key)
+		}
+	}
+	return keys, nil
+}

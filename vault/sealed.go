@@ -135,6 +135,20 @@ func (s *Sealed) List(ctx context.Context, namespace string) (entries []Entry, p
 	return entries, problems, nil
 }
 
+func (s *Sealed) names(ctx context.Context, namespace string) (keys []string, err error) {
+	err = s.read(ctx, func(db *sql.DB) error {
+		rows, err := list(ctx, db, namespace)
+		for _, r := range rows {
+			keys = append(keys, r.key)
+		}
+		return err
+	})
+	if errors.Is(err, ErrNotFound) { // nothing was ever added
+		return nil, nil
+	}
+	return keys, err
+}
+
 // openAll returns what rows hold. missed says that they were sealed anew meanwhile. Each key is asked for
 // once, and a keyring that does not answer, too.
 func (s *Sealed) openAll(ctx context.Context, rows []row) (entries []Entry, problems []error, missed bool) {
