@@ -13,6 +13,7 @@ var (
 	ErrAnswered = errors.New("it was answered already")
 	ErrOther    = errors.New("the answer is for another run or session: ask again")
 	ErrScope    = errors.New("it can't be approved for that")
+	ErrQuestion = errors.New("that is nothing that can be approved")
 )
 
 // Scopes are whom an approval is for, the narrowest first. Each ends when its time is over, too.

@@ -142,7 +142,7 @@ func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
 func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := b.record(ctx, w.q, verdict(a), a.facts()); err != nil {
+	if err := b.record(ctx, w.q, happening{verdict(a), a.facts()}); err != nil {
 		return err
 	}
 	b.settle(w, a)
@@ -163,10 +163,7 @@ func (b *Broker) settle(w *asked, a Answer) {
 	delete(b.open, w.q.ID)
 	delete(b.same, w.q.key())
 	if a.By != nobody() {
-		b.past = append(b.past, w.q.ID)
-	}
-	if len(b.past) > maxPast {
-		b.past = slices.Delete(b.past, 0, len(b.past)-maxPast)
+		b.remember(w.q.ID)
 	}
 	w.timer.Stop()
 	w.answer = a
@@ -175,6 +172,14 @@ func (b *Broker) settle(w *asked, a Answer) {
 
 // maxPast is how many answered questions are known as such.
 const maxPast = 1000
+
+// remember keeps the id of a question that a person answered. The caller holds the lock.
+func (b *Broker) remember(id string) {
+	b.past = append(b.past, id)
+	if len(b.past) > maxPast {
+		b.past = slices.Delete(b.past, 0, len(b.past)-maxPast)
+	}
+}
 
 // Close denies what waits, and lets nothing more be asked.
 func (b *Broker) Close() error {

@@ -50,8 +50,12 @@ func (b *Broker) keep(w *asked, a Answer) {
 	}
 	switch {
 	case a.Allowed:
+		k := w.q.bound(a.Scope)
+		if g, ok := b.given[k]; ok && g.answer.Until.After(a.Until) {
+			return // Give was faster, and what it gave ends later
+		}
 		if !w.gone || a.Scope != ScopeRun {
-			b.given[w.q.bound(a.Scope)] = grant{w.q, a}
+			b.given[k] = grant{w.q, a}
 		}
 		return
 	case a.By != nobody():
@@ -144,7 +148,7 @@ func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
 	by = Answer{By: by.By, User: clip(by.User), Reason: clip(by.Reason)}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := b.record(ctx, g.q, revoked, by.facts()); err != nil {
+	if err := b.record(ctx, g.q, happening{revoked, by.facts()}); err != nil {
 		return fmt.Errorf("revoke approval %s: it holds no more, but: %w", g.q.ID, err)
 	}
 	return nil

@@ -143,7 +143,7 @@ func (b *Broker) publish(ctx context.Context, w *asked) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	defer close(w.recorded)
-	w.err = b.record(ctx, w.q, requested, w.q.facts())
+	w.err = b.record(ctx, w.q, happening{requested, w.q.facts()})
 	if b.admit(w); w.err == nil {
 		b.tell(w.q, requested, w.q.facts())
 	}

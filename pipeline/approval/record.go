@@ -33,16 +33,27 @@ func (q Question) row(what string) string {
 	return "approval." + what
 }
 
-// record puts what happens to a question into the log, under the question's id.
-func (b *Broker) record(ctx context.Context, q Question, what string, facts map[string]any) error {
+// happening is one row about a question.
+type happening struct {
+	what  string
+	facts map[string]any
+}
+
+// record puts what happens to a question into the log, under the question's id: all of it or nothing.
+func (b *Broker) record(ctx context.Context, q Question, happens ...happening) error {
 	if b.c.Audit == nil {
 		return errors.New("there is no audit log, and nobody approves without a record")
 	}
-	maps.Copy(facts, map[string]any{"kind": q.Kind, "what": q.What})
-	if q.CodeSHA256 != "" {
-		facts["code_sha256"] = q.CodeSHA256
+	entries := make([]audit.Entry, len(happens))
+	for i, h := range happens {
+		data := maps.Clone(h.facts)
+		maps.Copy(data, map[string]any{"kind": q.Kind, "what": q.What})
+		if q.CodeSHA256 != "" {
+			data["code_sha256"] = q.CodeSHA256
+		}
+		entries[i] = audit.Entry{Kind: q.row(h.what), Run: q.ID, Namespace: q.Namespace, Data: data}
 	}
-	_, err := b.c.Audit.Append(ctx, audit.Entry{Kind: q.row(what), Run: q.ID, Namespace: q.Namespace, Data: facts})
+	_, err := b.c.Audit.Append(ctx, entries...)
 	return err
 }
 

@@ -14,6 +14,7 @@
 //	GET  /v1/events          a stream of event.Event and [Notice], one JSON object a line
 //	POST /v1/approvals/{id}  {"allow": bool, "reason": text, "scope": "run", "session" or "time", "seconds": n}
 //	                         answered with an [Outcome]
+//	POST /v1/grants          a [Gift]: approves what nobody has asked for; answered with a [Grant]
 //
 // Only "allow" must be there. A no to an approval that holds takes it back; scope and seconds are of a
 // yes, and say less than what was asked for or what was asked for: never more. Events can be asked for

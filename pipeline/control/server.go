@@ -116,6 +116,7 @@ func (l *Listener) routes() http.Handler {
 		reply(w, http.StatusOK, grants{l.grants()})
 	})
 	mux.HandleFunc("POST /v1/approvals/{id}", l.answer)
+	mux.HandleFunc("POST /v1/grants", l.give)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, fmt.Errorf("this server has no %s %.100s", r.Method, r.URL.Path))
 	})
@@ -145,7 +146,7 @@ func (l *Listener) grants() []Grant {
 		return list
 	}
 	for _, g := range l.c.Approvals.Grants() {
-		list = append(list, Grant{g.Question, g.Answer.Scope, g.Answer.Until, g.Answer.By.String(), g.Answer.User, g.Answer.Reason})
+		list = append(list, grantOf(g))
 	}
 	return list
 }
@@ -165,7 +166,7 @@ func (l *Listener) answer(w http.ResponseWriter, r *http.Request) {
 	id := strings.ToUpper(r.PathValue("id"))
 	a := approval.Answer{Allowed: v.Allow, By: approval.CommandLine(), User: userName(r.Context()), Reason: v.Reason, Scope: v.Scope}
 	if v.Seconds > 0 {
-		a.Until = time.Now().Add(time.Duration(min(v.Seconds, maxSeconds) * float64(time.Second)))
+		a.Until = time.Now().Add(duration(v.Seconds))
 	}
 	out, err := l.settle(r.Context(), id, a)
 	switch {
@@ -192,7 +193,7 @@ func (l *Listener) settle(ctx context.Context, id string, a approval.Answer) (Ou
 	}
 	held := heldBy(b, id)
 	err := b.Answer(ctx, id, a)
-	if errors.Is(err, approval.ErrAnswered) && !a.Allowed && held != nil {
+	if (errors.Is(err, approval.ErrAnswered) || errors.Is(err, approval.ErrUnknown)) && !a.Allowed && held != nil {
 		out.Question, out.Revoked = held.Question, true
 		if err = b.Revoke(ctx, id, a); errors.Is(err, approval.ErrUnknown) {
 			err = approval.ErrAnswered // by somebody else, a moment ago
@@ -219,20 +220,12 @@ func readVerdict(body io.Reader) (Verdict, error) {
 		Allow *bool `json:"allow"`
 		Verdict
 	}
-	data, err := io.ReadAll(io.LimitReader(body, maxBody+1))
-	switch {
-	case err != nil:
+	data, err := readBody(body)
+	if err != nil {
 		return Verdict{}, err
-	case len(data) > maxBody:
-		return Verdict{}, fmt.Errorf("an answer has at most %d bytes", maxBody)
 	}
-	d := json.NewDecoder(strings.NewReader(string(data)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
+	if err := decode(data, &v); err != nil {
 		return Verdict{}, fmt.Errorf("read the answer: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Verdict{}, errors.New("there is something after the answer")
 	}
 	if v.Allow == nil {
 		return Verdict{}, errors.New(`the answer has no "allow"`)

@@ -1,0 +1,109 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// Gift is what a person approves without having been asked.
+type Gift struct {
+	Kind      string  `json:"kind"` // of package approval
+	What      string  `json:"what"` // exactly what is approved
+	Namespace string  `json:"namespace"`
+	Session   string  `json:"session,omitempty"` // "" is all of the namespace
+	Seconds   float64 `json:"seconds,omitempty"` // how long it holds; 0 is approval.DefaultFor, and approval.MaxFor the most
+	Reason    string  `json:"reason,omitempty"`
+}
+
+// Give approves what nobody has asked for, and returns what holds then.
+func (c *Client) Give(ctx context.Context, g Gift) (Grant, error) {
+	var out Grant
+	err := c.do(ctx, http.MethodPost, "/v1/grants", g, &out)
+	return out, err
+}
+
+// give approves in the name of the user at the other end.
+func (l *Listener) give(w http.ResponseWriter, r *http.Request) {
+	g, err := readGift(r.Body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if l.c.Approvals == nil {
+		refuse(w, http.StatusNotFound, errors.New("this server has no approvals"))
+		return
+	}
+	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, For: duration(g.Seconds)}
+	held, err := l.c.Approvals.Give(r.Context(), q, approval.Answer{
+		Allowed: true, By: approval.CommandLine(), User: userName(r.Context()), Reason: g.Reason,
+	})
+	switch {
+	case errors.Is(err, approval.ErrQuestion), errors.Is(err, approval.ErrScope):
+		refuse(w, http.StatusBadRequest, err)
+	case err != nil:
+		l.c.Log.Error("control: an approval was not given", "error", err)
+		refuse(w, http.StatusInternalServerError, err)
+	default:
+		reply(w, http.StatusOK, grantOf(held))
+	}
+}
+
+func grantOf(g approval.Grant) Grant {
+	return Grant{g.Question, g.Answer.Scope, g.Answer.Until, g.Answer.By.String(), g.Answer.User, g.Answer.Reason}
+}
+
+// duration of seconds that are not negative, as much of it as an approval could ever hold.
+func duration(seconds float64) time.Duration {
+	return time.Duration(math.Ceil(min(seconds, maxSeconds) * float64(time.Second)))
+}
+
+// readGift is strict: what is misspelt must not become an approval of something wider.
+func readGift(body io.Reader) (Gift, error) {
+	data, err := readBody(body)
+	if err != nil {
+		return Gift{}, err
+	}
+	var g Gift
+	if err := decode(data, &g); err != nil {
+		return Gift{}, fmt.Errorf("read what is approved: %w", err)
+	}
+	switch {
+	case g.Kind == "" || g.What == "":
+		return Gift{}, errors.New(`what is approved has no "kind" or no "what"`)
+	case g.Namespace == "":
+		return Gift{}, errors.New(`what is approved has no "namespace"`)
+	case g.Seconds < 0:
+		return Gift{}, errors.New("an approval can't hold for less than no time")
+	}
+	return g, nil
+}
+
+func readBody(body io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	if err == nil && len(data) > maxBody {
+		err = fmt.Errorf("a request has at most %d bytes", maxBody)
+	}
+	return data, err
+}
+
+// decode reads one JSON value that has only what v has, and nothing after it.
+func decode(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is something after it")
+	}
+	return nil
+}
