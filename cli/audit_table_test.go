@@ -33,15 +33,12 @@ func TestTableFits(t *testing.T) {
 	r := audit.Row{Seq: 1234567, Time: time.Now(), Kind: "execution.refused", Run: strings.Repeat("R", 26), Namespace: "a-long-namespace", Data: data}
 	for _, width := range []int{0, 20, 80, 129, 130, 200} {
 		var b bytes.Buffer
-		out := &tableWriter{w: &b, width: width}
+		out := newAuditTable(&b, width)
 		if err := out.Row(r); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			wide := 0
-			for _, c := range strings.TrimSuffix(line, "\n") {
-				wide += cells(c)
-			}
+			wide := cells(strings.TrimSuffix(line, "\n"))
 			if width > 0 && wide > width {
 				t.Errorf("%d columns on a terminal of %d: %s", wide, width, line)
 			}

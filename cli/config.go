@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"text/tabwriter"
-
 	"github.com/urfave/cli/v2"
 )
 
@@ -49,9 +46,11 @@ func (p *program) config(c *cli.Context) error {
 		}
 		return writeJSON(p.stdout, list)
 	}
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	t := newTable(p.stdout, columnsOf("KEY", "VALUE", "FROM")...)
 	for _, s := range cfg.Origins() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", visible(s.Key), visible(s.Value), visible(s.From))
+		if err := t.Row(s.Key, s.Value, s.From); err != nil {
+			return err
+		}
 	}
-	return w.Flush()
+	return t.Close()
 }

@@ -147,11 +147,11 @@ func TestShowImages(t *testing.T) {
 		all  []surveyed
 		want string
 	}{
-		{"both", []surveyed{docker, podman}, `ENGINE  LANGUAGE  IMAGE  THERE        SIZE    MADE        DIGEST
+		{"both", []surveyed{docker, podman}, `ENGINE  LANGUAGE  IMAGE  THERE          SIZE  MADE        DIGEST
 podman  python    a:1    yes          123 MB  2 days ago  sha256:00
-podman  node      b:1    no           -       -           -
-podman  shell     c:1    ?            -       -           broken\x1b[31m
-podman  r         d:1    yes, unused  0 MB    just now    -
+podman  node      b:1    no                -  -           -
+podman  shell     c:1    ?                 -  -           broken\x1b[31m
+podman  r         d:1    yes, unused    0 MB  just now    -
 docker can't be asked: it is asleep
 `},
 		{"none", []surveyed{docker}, ""},

@@ -94,7 +94,11 @@ func (p *program) showEvent(line control.Line, asJSON bool) error {
 		p.say("%d events were lost here: they came faster than they were read", line.Dropped)
 		return nil
 	}
-	_, err := io.WriteString(p.stdout, eventLine(line.Event))
+	text := eventLine(line.Event)
+	if columns := width(p.stdout); columns > 0 {
+		text = cut(strings.TrimSuffix(text, "\n"), columns) + "\n"
+	}
+	_, err := io.WriteString(p.stdout, text)
 	return err
 }
 

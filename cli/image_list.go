@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -89,22 +88,23 @@ func (s surveyed) listing() engineListing {
 // showImages prints a line for each image of each engine that answers, and then one for each that does
 // not, unless none does: that is an error, which says it.
 func showImages(w io.Writer, all []surveyed, now time.Time) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	columns := columnsOf("ENGINE", "LANGUAGE", "IMAGE", "THERE", "SIZE", "MADE", "DIGEST")
+	columns[4].right = true
+	t := newTable(w, columns...)
 	var silent []string
-	for i, s := range all {
+	for _, s := range all {
 		if s.err != nil {
 			reason, _ := because(s.err)
 			silent = append(silent, s.name+" can't be asked: "+reason)
 			continue
 		}
-		if len(silent) == i {
-			fmt.Fprintln(t, "ENGINE\tLANGUAGE\tIMAGE\tTHERE\tSIZE\tMADE\tDIGEST") // an error shows at the end
-		}
 		for _, i := range s.images {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.name, visible(i.language), visible(i.reference), i.cells(now))
+			if err := t.Row(append([]string{s.name, i.language, i.reference}, i.cells(now)...)...); err != nil {
+				return err
+			}
 		}
 	}
-	if err := t.Flush(); err != nil || len(silent) == len(all) {
+	if err := t.Close(); err != nil || len(silent) == len(all) {
 		return err
 	}
 	for _, line := range silent {
@@ -116,22 +116,22 @@ func showImages(w io.Writer, all []surveyed, now time.Time) error {
 }
 
 // cells are what a list says of the image itself.
-func (i surveyedImage) cells(now time.Time) string {
+func (i surveyedImage) cells(now time.Time) []string {
 	if errors.Is(i.err, container.ErrNoImage) {
-		return "no\t-\t-\t-"
+		return []string{"no", "-", "-", "-"}
 	}
 	if i.err != nil {
 		reason, _ := because(i.err)
-		return "?\t-\t-\t" + visible(reason)
+		return []string{"?", "-", "-", reason}
 	}
 	there, digest := "yes", "-" // what was built here has none
 	if !i.configured {
 		there = "yes, unused"
 	}
 	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
-		digest = visible(sum)
+		digest = sum
 	}
-	return strings.Join([]string{there, megas(i.Size), ago(now.Sub(i.Created)), digest}, "\t")
+	return []string{there, megas(i.Size), ago(now.Sub(i.Created)), digest}
 }
 
 // megas is a number of bytes as people say it of images.

@@ -22,7 +22,7 @@ type rowWriter interface {
 func newRowWriter(format string, w io.Writer, follow bool) (rowWriter, error) {
 	switch format {
 	case "table":
-		return &tableWriter{w: w, width: width(w)}, nil
+		return newAuditTable(w, width(w)), nil
 	case "json":
 		return &jsonWriter{w: w, lines: follow}, nil
 	case "csv":

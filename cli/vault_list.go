@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -102,8 +101,7 @@ func showSecrets(w io.Writer, entries []vault.Entry, used map[called]time.Time, 
 		_, err := fmt.Fprintln(w, "no secrets were added")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tNAMESPACE\tSTORE\tAGE\tLAST USED\tHOSTS\tREQUIRED\tBODY")
+	t := newTable(w, columnsOf("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")...)
 	for _, e := range entries {
 		age, last, hosts, required, body := "?", "never", "any: programs see the value", "-", "-"
 		switch {
@@ -120,9 +118,11 @@ func showSecrets(w io.Writer, entries []vault.Entry, used map[called]time.Time, 
 		} else if used == nil {
 			last = "?"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", visible(e.Key), visible(e.Namespace), e.Store, age, last, visible(hosts), required, body)
+		if err := t.Row(e.Key, e.Namespace, e.Store, age, last, hosts, required, body); err != nil {
+			return err
+		}
 	}
-	return t.Flush()
+	return t.Close()
 }
 
 func yesOrNo(b bool) string {

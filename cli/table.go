@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// table prints rows in columns, for people: a heading, then a line each, made to fit the terminal. What is
+// no terminal gets everything whole. Cells are shown as visible shows them; callers hand over what they have.
+//
+// Rows are held until Close, so that columns are as wide as they need, unless live is set.
+type table struct {
+	w       io.Writer
+	width   int // of the terminal that lines must fit, 0 is none
+	columns []column
+	live    bool // rows are printed as they come, in columns as wide as they usually need
+	headed  bool // the heading was printed, or there is none
+	rows    [][]string
+}
+
+// column is one column of a table.
+type column struct {
+	name  string // its heading
+	right bool   // numbers end under each other
+	whole bool   // it gives way after all others: ids, which somebody copies
+	spare bool   // it is left out where the terminal is narrow
+	usual int    // how wide it is in a live table
+}
+
+// roomy is from how many columns on a terminal has room for all of ours.
+const roomy = 130
+
+// leastWide is what is left to a column that gives way.
+const leastWide = 6
+
+// gap is between columns.
+const gap = "  "
+
+func newTable(w io.Writer, columns ...column) *table {
+	return &table{w: w, width: width(w), columns: columns}
+}
+
+// columnsOf are columns of text with these headings.
+func columnsOf(names ...string) []column {
+	all := make([]column, len(names))
+	for i, name := range names {
+		all[i].name = name
+	}
+	return all
+}
+
+// narrow reports whether the terminal has no room for what is spare.
+func (t *table) narrow() bool { return t.width > 0 && t.width < roomy }
+
+// Row takes a row, with a cell for each column; those that are missing at its end are empty.
+func (t *table) Row(cells ...string) error {
+	row := make([]string, len(t.columns))
+	for i := range min(len(row), len(cells)) {
+		row[i] = visible(cells[i])
+	}
+	t.rows = append(t.rows, row)
+	if !t.live {
+		return nil
+	}
+	return t.flush()
+}
+
+// Close prints what is held. A table without rows prints nothing.
+func (t *table) Close() error {
+	if len(t.rows) == 0 {
+		return nil
+	}
+	return t.flush()
+}
+
+func (t *table) flush() error {
+	shown, widths := t.layout()
+	if !t.headed {
+		t.headed = true
+		names := make([]string, len(t.columns))
+		for i, c := range t.columns {
+			names[i] = c.name
+		}
+		t.rows = slices.Insert(t.rows, 0, names)
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		t.line(&b, row, shown, widths)
+	}
+	t.rows = nil
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+// line writes a row. Where nothing must fit, what is longer than its column pushes the rest to the right.
+func (t *table) line(b *strings.Builder, row []string, shown, widths []int) {
+	var text strings.Builder
+	for n, i := range shown {
+		cell := row[i]
+		if t.width > 0 && (n < len(shown)-1 || !t.live) {
+			cell = cut(cell, widths[n])
+		}
+		pad := strings.Repeat(" ", max(0, widths[n]-cells(cell)))
+		switch {
+		case t.columns[i].right:
+			cell = pad + cell
+		case n < len(shown)-1:
+			cell += pad
+		}
+		if n > 0 {
+			text.WriteString(gap)
+		}
+		text.WriteString(cell)
+	}
+	whole := strings.TrimRight(text.String(), " ")
+	if t.width > 0 {
+		whole = cut(whole, t.width)
+	}
+	fmt.Fprintln(b, whole)
+}
+
+// layout says which columns are shown, and how wide each is.
+func (t *table) layout() (shown, widths []int) {
+	for i, c := range t.columns {
+		if c.spare && t.narrow() {
+			continue
+		}
+		wide := c.usual
+		if !t.live {
+			wide = cells(c.name)
+			for _, row := range t.rows {
+				wide = max(wide, cells(row[i]))
+			}
+		}
+		shown, widths = append(shown, i), append(widths, wide)
+	}
+	if t.width > 0 && !t.live {
+		t.shrink(shown, widths)
+	}
+	return shown, widths
+}
+
+// shrink takes columns from the widest until all fit, from what is to stay whole only if there is no other way.
+func (t *table) shrink(shown, widths []int) {
+	over := len(gap)*(len(widths)-1) - t.width
+	for _, w := range widths {
+		over += w
+	}
+	for _, last := range []bool{false, true} {
+		for over > 0 {
+			widest := -1
+			for n, i := range shown {
+				if (last || !t.columns[i].whole) && widths[n] > leastWide && (widest < 0 || widths[n] > widths[widest]) {
+					widest = n
+				}
+			}
+			if widest < 0 {
+				break
+			}
+			widths[widest]--
+			over--
+		}
+	}
+}
