@@ -46,6 +46,7 @@ func (p *program) app() *cli.App {
 	commands := []*cli.Command{
 		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.vaultCommand(),
 		p.auditCommand(), p.eventsCommand(), p.verifyCommand(), p.keyCommand(), p.imageCommand(), p.doctorCommand(), p.benchCommand(), p.configCommand(), p.versionCommand(),
+		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(),
 	}
 	for _, c := range commands {
 		for _, c := range append(c.Subcommands, c) {

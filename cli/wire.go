@@ -71,6 +71,8 @@ type purpose struct {
 	delegate bool
 	// serve is for many runs, sessions and callers who come back.
 	serve bool
+	// install is for putting packages where later runs, also those of servers, find them.
+	install bool
 	// ask says that there is a person who can be asked about a single run.
 	ask bool
 	// progress is told what is done about images of containers; may be nil.
@@ -133,10 +135,10 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 }
 
 // stock opens the folders in which things are kept from one run to the next. A single run shows
-// what servers have installed, and installs nothing.
+// what was installed, and installs nothing.
 func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 	dir := filepath.Join(cfg.StateDir, "packages")
-	if _, there := os.Stat(dir); why.serve || there == nil {
+	if _, there := os.Stat(dir); why.serve || why.install || there == nil {
 		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20})
 	}
 	if err == nil && (why.serve || why.ask) {

@@ -198,9 +198,9 @@ func (d *document) unknown(full string, k *yaml.Node) {
 			byLeaf[leaf] = s.key
 		}
 	}
-	near := nearest(full, known)
+	near := Nearest(full, known)
 	if near == "" {
-		near = byLeaf[nearest(k.Value, slices.Sorted(maps.Keys(byLeaf)))]
+		near = byLeaf[Nearest(k.Value, slices.Sorted(maps.Keys(byLeaf)))]
 	}
 	if near != "" {
 		near = ` (did you mean "` + near + `"?)`

@@ -4,15 +4,15 @@ import "strings"
 
 // didYouMean returns ` (did you mean "x"?)` for the known word that is nearest, or "".
 func didYouMean(word string, known []string) string {
-	if near := nearest(word, known); near != "" {
+	if near := Nearest(word, known); near != "" {
 		return ` (did you mean "` + near + `"?)`
 	}
 	return ""
 }
 
-// nearest returns the known word that word was probably meant to be, or "": one that differs in a
+// Nearest returns the known word that word was probably meant to be, or "": one that differs in a
 // third of its letters at most, or else one that contains word, or the longest that it contains.
-func nearest(word string, known []string) string {
+func Nearest(word string, known []string) string {
 	const longest = 64
 	if len(word) > longest {
 		return ""

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+func (p *program) installCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "install",
+		Usage:     "install Python or Node packages for all later runs of a namespace",
+		UsageText: "sandboxmcp install PACKAGE ... --language python|node [--namespace NS] [--backend NAME] [--timeout SECONDS] [--json]",
+		Description: `PACKAGE is what pip or npm takes: requests==2.32.3, 'numpy>=2', left-pad@1.3.0. The package manager runs in a
+sandbox that reaches the configured registries and nothing else; its packages' own install scripts do not run unless
+packages.scripts is set. It needs no server, and those that run show the packages to what they start from then on.
+
+The exit code is 1 if the package manager fails; nothing has changed then.
+
+Examples:
+  sandboxmcp install requests==2.32.3 --language python
+  sandboxmcp install left-pad@1.3.0 --language node --namespace team-a`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` that the packages are for: python or node"},
+			inNamespace(),
+			&cli.StringFlag{Name: "session", Usage: "only for the session `ID` (its server does that: see --help)"},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman or docker", DefaultText: configured},
+			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "as much as configured, at most ten minutes"},
+			&cli.BoolFlag{Name: "quiet", Usage: "do not show what the package manager says meanwhile"},
+			jsonFlag(),
+		},
+		Action: p.install,
+	}
+}
+
+// installed is what was installed, as JSON shows it.
+type installed struct {
+	Run       string             `json:"run"` // the id under which the audit log has it
+	Namespace string             `json:"namespace"`
+	Language  string             `json:"language"`
+	Ended     string             `json:"ended"`
+	ExitCode  int                `json:"exit_code"` // of the package manager
+	Packages  []pipeline.Package `json:"packages"`
+	Stdout    string             `json:"stdout,omitempty"` // if it failed
+	Stderr    string             `json:"stderr,omitempty"`
+	Hints     []string           `json:"hints,omitempty"`
+}
+
+func (p *program) install(c *cli.Context) error {
+	language := c.String("language")
+	switch {
+	case c.NArg() == 0:
+		return usage("sandboxmcp install requests --language python", "install needs the name of a PACKAGE")
+	case c.IsSet("session"):
+		return fail("leave --session out to install for all later runs of the namespace",
+			"a session's packages are installed by the server that has it: its agent calls install_package with session_id")
+	case language == "":
+		return usage("--language python, or --language node", "install needs to know whose packages these are")
+	case c.IsSet("timeout") && c.Float64("timeout") <= 0:
+		return usage("leave it out for the default", "--timeout must be more than 0")
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := interruptible(c.Context)
+	defer cancel(nil)
+	parts, err := wire(ctx, cfg, purpose{backend: c.String("backend"), install: true, progress: func(line string) { p.say("%s", line) }})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := parts.Close(); err != nil {
+			p.say("warning: %v", err)
+		}
+	}()
+	q := pipeline.Install{
+		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: seconds(c.Float64("timeout")),
+	}
+	if isTerminal(p.stderr) && !c.Bool("quiet") && !c.Bool("json") {
+		q.Progress = func(line string) { fmt.Fprintln(p.stderr, visible(line)) }
+	}
+	res, err := parts.pipeline.Install(ctx, q)
+	if err != nil {
+		return notInstalled(err)
+	}
+	return p.showInstalled(c, q, res)
+}
+
+// notInstalled is a refusal: nothing of what was asked for began.
+func notInstalled(err error) error {
+	f := *asFailure(err)
+	f.code = exitFailed
+	return &f
+}
+
+func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline.Result) error {
+	done := installed{Run: res.ID, Namespace: q.Namespace, Language: res.Language, Ended: res.Ended, ExitCode: res.ExitCode, Packages: append([]pipeline.Package{}, res.Packages...)}
+	failed := res.Ended != backends.EndedOK
+	if failed {
+		done.Stdout, done.Stderr, done.Hints = res.Stdout, res.Stderr, res.Hints
+	}
+	if c.Bool("json") {
+		if err := writeJSON(p.stdout, done); err != nil || !failed {
+			return err
+		}
+		return silent(exitFailed)
+	}
+	if !failed {
+		return done.show(p.stdout)
+	}
+	for line := range strings.Lines(strings.TrimSpace(res.Stdout + "\n" + res.Stderr)) {
+		fmt.Fprintln(p.stderr, visible(strings.TrimRight(line, "\n")))
+	}
+	return fail(strings.Join(res.Hints, "; "), "nothing was installed: the package manager ended with %s, exit code %d", res.Ended, res.ExitCode)
+}
+
+func (i installed) show(w io.Writer) error {
+	t := newTable(w, columnsOf("PACKAGE", "VERSION", "WHY", "HASH")...)
+	for _, x := range i.Packages {
+		why := "needed by another"
+		if x.Requested {
+			why = "asked for"
+		}
+		if err := t.Row(x.Name, x.Version, why, x.Hash); err != nil {
+			return err
+		}
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "installed %s for %s in the namespace %s\n", count(len(i.Packages), "package"), visible(i.Language), visible(i.Namespace))
+	return err
+}

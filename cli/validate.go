@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+func (p *program) validateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "validate",
+		Usage:     "check a script without running it: syntax, missing imports, patterns that deserve a thought",
+		UsageText: "sandboxmcp validate FILE [--language LANGUAGE] [--no-auto-fix] [--write] [--json]",
+		Description: `FILE may be - for standard input, with --language. Each finding is on a line of its own, as FILE:LINE:COLUMN.
+Where imports are missing, the difference to the code with them is shown; --write changes FILE. Containment does
+not depend on what is found here.
+
+The exit code is 0 if the language's parser takes the code, and 1 if it does not.
+
+Examples:
+  sandboxmcp validate script.py
+  sandboxmcp validate script.py --write
+  cat app.js | sandboxmcp validate - --language node --no-auto-fix`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension)"},
+			&cli.BoolFlag{Name: "no-auto-fix", Usage: "do not add missing imports: only name them"},
+			&cli.BoolFlag{Name: "write", Usage: "write the code with its missing imports back to FILE"},
+			jsonFlag(),
+		},
+		Action: p.validate,
+	}
+}
+
+// looked is what validate found, as JSON shows it.
+type looked struct {
+	File     string          `json:"file"`
+	Language string          `json:"language"`
+	Valid    bool            `json:"valid"` // the language's parser takes it
+	Problems []lookedProblem `json:"problems"`
+	Missing  []lookedImport  `json:"missing_imports"`
+	Dangers  []lookedDanger  `json:"dangers"`
+	Fixed    string          `json:"fixed,omitempty"` // the code with missing imports, if there were any
+	Diff     string          `json:"diff,omitempty"`
+	Written  bool            `json:"written"` // back to the file
+	Notes    []string        `json:"notes"`
+}
+
+type lookedProblem struct {
+	Line    int    `json:"line"` // from 1; 0 is the code as a whole
+	Column  int    `json:"column"`
+	Text    string `json:"text"`
+	Snippet string `json:"snippet,omitempty"`
+}
+
+type lookedImport struct {
+	Name      string `json:"name"`
+	Statement string `json:"statement"`
+	Line      int    `json:"line"`
+	Column    int    `json:"column"`
+}
+
+type lookedDanger struct {
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"`
+	Reason   string `json:"reason"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	Snippet  string `json:"snippet,omitempty"`
+}
+
+func (p *program) validate(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return usage("sandboxmcp validate script.py", "validate needs one FILE, or - for standard input")
+	}
+	file := c.Args().First()
+	switch {
+	case c.Bool("write") && c.Bool("no-auto-fix"):
+		return usage("leave one of them out", "--write and --no-auto-fix contradict each other")
+	case c.Bool("write") && file == "-":
+		return usage("sandboxmcp validate - --language python --json", "--write needs a FILE: standard input can't be written to")
+	}
+	code, err := p.codeOf(file, c.String("language"))
+	if err != nil {
+		return err
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(c)
+	defer stop()
+	parts, err := wire(ctx, cfg, purpose{})
+	if err != nil {
+		return err
+	}
+	defer parts.Close()
+	report, err := parts.pipeline.Analyze(ctx, code, !c.Bool("no-auto-fix"))
+	if err != nil {
+		return err
+	}
+	found := asLooked(file, report)
+	if c.Bool("write") && found.Fixed != "" {
+		if err := writeBack(file, code.Source, []byte(found.Fixed)); err != nil {
+			return err
+		}
+		found.Written = true
+	}
+	if c.Bool("json") {
+		err = writeJSON(p.stdout, found)
+	} else {
+		_, err = io.WriteString(p.stdout, found.String())
+	}
+	if err == nil && !found.Valid {
+		return silent(exitFailed)
+	}
+	return err
+}
+
+// codeOf reads what is to be checked.
+func (p *program) codeOf(file, language string) (validate.Code, error) {
+	code := validate.Code{Language: language}
+	if file == "-" && language == "" {
+		return code, usage("sandboxmcp validate - --language python", "standard input has no extension to know its language by: give --language")
+	}
+	if language != "" {
+		if _, err := validate.Language(language); err != nil {
+			return code, usage("--language python, node, shell or r", "--language: %v", err)
+		}
+	}
+	from := p.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return code, usage("check the spelling; the path starts at the current folder", "there is no file %s", visible(file))
+		}
+		if err != nil {
+			return code, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return code, usage("sandboxmcp validate "+filepath.Join(file, "main.py"), "%s is a folder: name a script in it", visible(file))
+		}
+		from, code.Name = f, filepath.Base(file)
+	}
+	var err error
+	code.Source, err = readCode(from, file)
+	return code, err
+}
+
+// writeBack replaces a file that is still what was checked, with its mode, through links.
+func writeBack(file string, was, now []byte) error {
+	path, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return err
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != string(was) {
+		return fail("sandboxmcp validate "+file+" --write", "%s has changed meanwhile: it was not written to", visible(file))
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	fresh, err := os.CreateTemp(filepath.Dir(path), ".sandboxmcp-*")
+	if err != nil {
+		return fail("sandboxmcp validate "+file+" --json has the code in \"fixed\"", "write to %s: %v", visible(file), err)
+	}
+	_, err = fresh.Write(now)
+	err = errors.Join(err, fresh.Chmod(info.Mode().Perm()), fresh.Close())
+	if err == nil {
+		err = os.Rename(fresh.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(fresh.Name()))
+	}
+	return nil
+}
+
+func asLooked(file string, r validate.Report) looked {
+	l := looked{File: file, Language: r.Language, Valid: r.Valid, Problems: []lookedProblem{}, Missing: []lookedImport{}, Dangers: []lookedDanger{},
+		Fixed: r.Fixed, Diff: r.Diff, Notes: append([]string{}, r.Notes...)}
+	for _, x := range r.Problems {
+		l.Problems = append(l.Problems, lookedProblem{x.Line, x.Column, x.Text, x.Snippet})
+	}
+	for _, x := range r.Missing {
+		l.Missing = append(l.Missing, lookedImport(x))
+	}
+	for _, x := range r.Dangers {
+		l.Dangers = append(l.Dangers, lookedDanger(x))
+	}
+	return l
+}
+
+// String is what was found, for people: places first, as editors and compilers write them.
+func (l looked) String() string {
+	var b strings.Builder
+	at := func(line, column int, text, snippet string) {
+		place := l.File
+		if line > 0 {
+			place = fmt.Sprintf("%s:%d:%d", l.File, line, column)
+		}
+		fmt.Fprintf(&b, "%s: %s\n", visible(place), visible(text))
+		for line := range strings.Lines(snippet) {
+			fmt.Fprintf(&b, "    %s\n", visible(strings.TrimRight(line, "\n")))
+		}
+	}
+	for _, x := range l.Problems {
+		at(x.Line, x.Column, "error: "+x.Text, x.Snippet)
+	}
+	for _, x := range l.Missing {
+		at(x.Line, x.Column, x.Name+" is used and bound nowhere: "+x.Statement, "")
+	}
+	for _, x := range l.Dangers {
+		at(x.Line, x.Column, fmt.Sprintf("%s: %s (%s)", x.Severity, x.Reason, x.Rule), x.Snippet)
+	}
+	for _, n := range l.Notes {
+		at(0, 0, "note: "+n, "")
+	}
+	if l.Fixed != "" {
+		for line := range strings.Lines(l.Diff) {
+			fmt.Fprintln(&b, visible(strings.TrimRight(line, "\n")))
+		}
+	}
+	b.WriteString(visible(l.verdict()) + "\n")
+	return b.String()
+}
+
+func (l looked) verdict() string {
+	switch {
+	case !l.Valid:
+		return fmt.Sprintf("%s is not valid: %s", l.File, count(len(l.Problems), "problem"))
+	case l.Written:
+		return "wrote " + l.File + " with its missing imports"
+	case l.Fixed != "" && l.File != "-":
+		return fmt.Sprintf("%s is valid %s, and lacks imports: sandboxmcp validate %s --write adds them", l.File, l.Language, l.File)
+	}
+	return fmt.Sprintf("%s is valid %s", l.File, l.Language)
+}
