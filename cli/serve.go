@@ -25,7 +25,11 @@ func (p *program) serveCommand() *cli.Command {
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
 
 It ends when standard input does, and takes all sessions along. What it has to say goes to standard
-error. While it runs, sandboxmcp approvals lists what it asks a person.
+error. While it runs, sandboxmcp approvals lists what it asks a person, and sandboxmcp session, queue, inspect,
+bridge and limits show and change what it does. For these, a person may start one by hand, which stays as long as
+its standard input is open:
+
+  tail -f /dev/null | sandboxmcp serve >/dev/null &
 
 Example: sandboxmcp serve --namespace my-agent`,
 		Flags: []cli.Flag{
@@ -86,8 +90,7 @@ func (p *parts) answer(cfg config.Config, log *slog.Logger) (*control.Listener, 
 	return control.Listen(control.Config{
 		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
 		Server:    control.Server{PID: os.Getpid(), Version: version().Version, Began: time.Now(), Database: cfg.SQLitePath},
-		Sessions:  func() any { return p.pipeline.Sessions("") },
-		Stats:     func() any { return p.pipeline.Stats() },
+		Pipeline:  p.pipeline,
 		Approvals: p.approvals,
 		Events:    p.bus,
 		Log:       log,

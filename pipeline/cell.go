@@ -78,7 +78,7 @@ func fitsSession(q Request, info session.Info) error {
 
 // limitCell returns the session's limits, with the time and output of this cell.
 func (p *Pipeline) limitCell(q Request, info session.Info) (Bounds, error) {
-	own := boundsOf(info.Limits)
+	own := BoundsOf(info.Limits)
 	asked := q.Limits
 	asked.Wall = 0
 	for what, more := range map[string]bool{

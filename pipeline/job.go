@@ -48,7 +48,7 @@ var ErrClosed = errors.New("the server is shutting down")
 // the id; done is closed when it is done. What the request is to write its output to is not used.
 func (p *Pipeline) Begin(q Request) (id string, done <-chan struct{}) {
 	if q.ID == "" {
-		q.ID = newID()
+		q.ID = NewID()
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &job{cancel: cancel, done: make(chan struct{})}

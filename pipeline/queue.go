@@ -23,6 +23,7 @@ type Queue struct {
 	waiting int      // how many do
 	turns   []string // namespaces with waiters; the first one is next
 	lines   map[string][]*waiter
+	taken   map[string]int // slots that namespaces have, without those that have none
 }
 
 // A waiter is told once: nil when it may run, or why it may not.
@@ -35,7 +36,7 @@ type waiter struct {
 // more wait. At least one can run.
 func NewQueue(slots, room int) *Queue {
 	slots = max(slots, 1)
-	return &Queue{slots: slots, free: slots, room: max(room, 0), lines: map[string][]*waiter{}}
+	return &Queue{slots: slots, free: slots, room: max(room, 0), lines: map[string][]*waiter{}, taken: map[string]int{}}
 }
 
 // Enter waits for a run's turn and returns what ends it, which may be called more than once.
@@ -53,7 +54,7 @@ func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait 
 		return nil, err
 	}
 	if w == nil {
-		return q.leaver(weight), nil
+		return q.leaver(namespace, weight), nil
 	}
 	if onWait != nil {
 		onWait(waiting)
@@ -63,7 +64,7 @@ func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait 
 		if err != nil {
 			return nil, err
 		}
-		return q.leaver(weight), nil
+		return q.leaver(namespace, weight), nil
 	case <-ctx.Done():
 		q.abandon(namespace, w)
 		return nil, context.Cause(ctx)
@@ -76,7 +77,7 @@ func (q *Queue) join(namespace string, weight int) (*waiter, int, error) {
 	defer q.mu.Unlock()
 	// Nobody overtakes: while somebody waits, for whatever weight, newcomers wait behind.
 	if q.waiting == 0 && weight <= q.free {
-		q.free -= weight
+		q.take(namespace, weight)
 		return nil, 0, nil
 	}
 	if q.waiting >= q.room && !q.makeRoom(namespace) {
@@ -123,7 +124,7 @@ func (q *Queue) abandon(namespace string, w *waiter) {
 	}
 	// Its turn came in the same moment.
 	if err := <-w.told; err == nil {
-		q.free += w.weight
+		q.give(namespace, w.weight)
 		q.admit()
 	}
 }
@@ -147,11 +148,11 @@ func (q *Queue) remove(namespace string, w *waiter) bool {
 }
 
 // leaver returns a function that gives the slots back the first time that it is called.
-func (q *Queue) leaver(weight int) func() {
+func (q *Queue) leaver(namespace string, weight int) func() {
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.free += weight
+		q.give(namespace, weight)
 		q.admit()
 	})
 }
@@ -165,7 +166,7 @@ func (q *Queue) admit() {
 		if w.weight > q.free {
 			return
 		}
-		q.free -= w.weight
+		q.take(namespace, w.weight)
 		if q.remove(namespace, w); len(q.lines[namespace]) > 0 {
 			q.turns = append(q.turns[1:], namespace)
 		}

@@ -119,6 +119,9 @@ func (r *run) flush(ctx context.Context) error {
 	}
 	entries := r.entries
 	r.entries = nil
+	for _, e := range entries {
+		caller(ctx).sign(e.Data.(facts))
+	}
 	if _, err := r.p.cfg.Audit.Append(ctx, entries...); err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func (p *Pipeline) startAnalyser(ctx context.Context) (*analyser, error) {
 	if err := p.contain(&c, "", "", nil); err != nil {
 		return nil, err
 	}
-	box, err := c.backend.Start(ctx, backends.Spec{ID: newID(), Language: validate.Python, Profile: c.base, Require: c.requires, Keep: true,
+	box, err := c.backend.Start(ctx, backends.Spec{ID: NewID(), Language: validate.Python, Profile: c.base, Require: c.requires, Keep: true,
 		Limits: backends.Limits{RAM: 512 << 20, CPU: 1, Processes: 4, Disk: 16 << 20}})
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ type run struct {
 
 func (p *Pipeline) begin(q *Request) *run {
 	if q.ID == "" {
-		q.ID = newID()
+		q.ID = NewID()
 	}
 	q.Namespace = orDefault(q.Namespace)
 	r := &run{p: p, began: time.Now(), code: hash(q.Code), veil: p.veil(nil)}
@@ -50,8 +50,8 @@ func (p *Pipeline) veil(leases vault.Leases) veil {
 	return veil{leases, &unknown{policy: p.cfg.Unknown}}
 }
 
-// newID goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
-func newID() string {
+// NewID returns a new id of a run. It goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
+func NewID() string {
 	return ulid.MustNew(ulid.Now(), rand.Reader).String()
 }
 

@@ -59,7 +59,7 @@ func (r *run) openSession(ctx context.Context, q NewSession) (session.Info, erro
 	plan := session.Plan{
 		Info: session.Info{
 			ID: r.res.ID, Namespace: c.Namespace, Language: c.code.Language, Backend: c.backend.Name(), Profile: c.profile,
-			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: limitsOf(c.limits),
+			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
 		},
 		Env:    slices.Concat(view.Env, out.Env()),
 		Outlet: out,
@@ -129,9 +129,12 @@ func (r *run) checkSession(q NewSession) (checked, error) {
 
 // CloseSession ends a session of a namespace, and all that runs in it.
 func (p *Pipeline) CloseSession(ctx context.Context, namespace, id string) (session.Info, error) {
-	if _, err := p.own(namespace, id); err != nil {
+	s, err := p.own(namespace, id)
+	if err != nil {
 		return session.Info{}, err
 	}
+	who := caller(ctx)
+	s.Change(func(i *session.Info) { i.By, i.User = who.By, who.User })
 	info, err := p.sessions.End(id, "closed")
 	if err != nil {
 		return info, sessionError(StageValidate, err)
@@ -162,6 +165,7 @@ func orDefault(namespace string) string {
 func (p *Pipeline) sessionEnded(info session.Info) {
 	p.forget(info.ID)
 	data := facts{"language": info.Language, "backend": info.Backend, "why": info.Ended, "cells": info.Cells, "restarts": len(info.Restarts)}
+	Caller{info.By, info.User}.sign(data)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if p.cfg.Audit == nil {
@@ -199,8 +203,7 @@ func (p *Pipeline) Inspect(ctx context.Context, namespace, id string) (session.S
 		return session.State{}, err
 	}
 	state := session.State{Env: s.Env(), Files: []session.File{}}
-	used := s.Box().Usage()
-	state.Usage = session.Usage{MemoryBytes: used.Memory, DiskBytes: used.Disk, CPUSeconds: used.CPU.Seconds(), Processes: used.Processes}
+	state.Usage = usageOf(s.Box().Usage())
 	more := 0
 	_, err = s.Box().Files().Each(ctx, func(f backends.File) error {
 		if len(state.Files) == maxFiles {

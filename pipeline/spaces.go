@@ -63,11 +63,11 @@ func (r *run) setLimits(ctx context.Context, id string, b Bounds) (Bounds, error
 		if s, err = p.own(namespace, id); err != nil {
 			return Bounds{}, err
 		}
-		if b.Disk > 0 && b.Disk != boundsOf(s.Info().Limits).Disk {
+		if b.Disk > 0 && b.Disk != BoundsOf(s.Info().Limits).Disk {
 			return Bounds{}, refuse(StageValidate, "the disk of a session that stands can't be changed", "create a new session")
 		}
 	}
-	r.note("limits.changed", facts{"session": id, "limits": limitsOf(b)})
+	r.note("limits.changed", facts{"session": id, "limits": LimitsOf(b)})
 	if err := r.flush(ctx); err != nil {
 		return Bounds{}, err
 	}
@@ -80,21 +80,23 @@ func (r *run) setLimits(ctx context.Context, id string, b Bounds) (Bounds, error
 }
 
 func changeSession(s *session.Session, b Bounds) (Bounds, error) {
-	was := boundsOf(s.Info().Limits)
+	was := BoundsOf(s.Info().Limits)
 	got, err := s.Box().Limit(backends.Limits{RAM: b.RAM, CPU: b.CPU, Processes: b.Processes})
 	if err != nil {
 		return was, broke(StageBackend, err)
 	}
 	now := b.or(was)
 	now.RAM, now.CPU, now.Processes, now.Disk = got.RAM, got.CPU, got.Processes, got.Disk
-	s.Change(func(i *session.Info) { i.Limits = limitsOf(now) })
+	s.Change(func(i *session.Info) { i.Limits = LimitsOf(now) })
 	return now, nil
 }
 
-func limitsOf(b Bounds) session.Limits {
+// LimitsOf returns limits in the units that people set them in.
+func LimitsOf(b Bounds) session.Limits {
 	return session.Limits{RAM: b.RAM >> 20, CPU: b.CPU, Wall: b.Wall.Seconds(), Processes: b.Processes, Output: b.Output, Disk: b.Disk >> 20}
 }
 
-func boundsOf(l session.Limits) Bounds {
+// BoundsOf is the reverse of LimitsOf.
+func BoundsOf(l session.Limits) Bounds {
 	return Bounds{Limits: backends.Limits{RAM: l.RAM << 20, CPU: l.CPU, Wall: time.Duration(l.Wall * float64(time.Second)), Processes: l.Processes, Disk: l.Disk << 20}, Output: l.Output}
 }

@@ -152,6 +152,7 @@ func newClient(dir, name string) *Client {
 			Transport: &http.Transport{
 				DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir, name) },
 				DisableCompression: true,
+				IdleConnTimeout:    readTime / 2, // before the server closes it, just when something is sent
 			},
 			Timeout: maxWait,
 		},
@@ -160,18 +161,6 @@ func newClient(dir, name string) *Client {
 
 // Close ends the connection.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// Sessions returns the server's sessions, as JSON.
-func (c *Client) Sessions(ctx context.Context) (v json.RawMessage, err error) {
-	err = c.do(ctx, http.MethodGet, "/v1/sessions", nil, &v)
-	return v, err
-}
-
-// Stats returns the server's figures, as JSON.
-func (c *Client) Stats(ctx context.Context) (v json.RawMessage, err error) {
-	err = c.do(ctx, http.MethodGet, "/v1/stats", nil, &v)
-	return v, err
-}
 
 // Approvals returns the questions that wait for an answer, the oldest first.
 func (c *Client) Approvals(ctx context.Context) ([]approval.Question, error) {
@@ -199,21 +188,7 @@ func (c *Client) Answer(ctx context.Context, id string, v Verdict) (Outcome, err
 func (c *Client) Server() Server { return c.server }
 
 func (c *Client) do(ctx context.Context, method, path string, body, into any) error {
-	var b []byte
-	if body != nil {
-		var err error
-		if b, err = json.Marshal(body); err != nil {
-			return err
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
-	resp, err := c.http.Do(req)
-	if e := (*url.Error)(nil); errors.As(err, &e) {
-		return e.Err // its address is none that means anything to people
-	}
+	resp, err := send(ctx, &c.http, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -228,6 +203,26 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) er
 	return json.Unmarshal(data, into)
 }
 
+// send sends a request, whose body is JSON, or empty for nil.
+func send(ctx context.Context, by *http.Client, method, path string, body any) (*http.Response, error) {
+	var b []byte
+	if body != nil {
+		var err error
+		if b, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := by.Do(req)
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		return nil, e.Err // its address is none that means anything to people
+	}
+	return resp, err
+}
+
 // failed is what the server says went wrong.
 func failed(status int, body []byte) error {
 	var m message
@@ -239,5 +234,5 @@ func failed(status int, body []byte) error {
 			return known
 		}
 	}
-	return errors.New(m.Error)
+	return &Failure{Status: status, Text: m.Error, Hint: m.Hint}
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"net/url"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -30,7 +29,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[Line, error
 	return func(yield func(Line, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		body, err := c.open(ctx, "/v1/events?"+q.values().Encode())
+		body, err := c.open(ctx, http.MethodGet, "/v1/events?"+q.values().Encode(), nil)
 		if err != nil {
 			if ctx.Err() == nil {
 				yield(Line{}, err)
@@ -63,16 +62,8 @@ func readLine(text []byte) (line Line, err error) {
 }
 
 // open asks for an answer that has no end.
-func (c *Client) open(ctx context.Context, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server"+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	endless := http.Client{Transport: c.http.Transport}
-	resp, err := endless.Do(req)
-	if e := (*url.Error)(nil); errors.As(err, &e) {
-		return nil, e.Err
-	}
+func (c *Client) open(ctx context.Context, method, path string, body any) (io.ReadCloser, error) {
+	resp, err := send(ctx, &c.endless().http, method, path, body)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,12 @@
 // Whatever lets people look and decide, such as a dashboard, speaks it, too:
 //
 //	GET  /v1/server          [Server]
-//	GET  /v1/sessions        the sessions
-//	GET  /v1/stats           figures
+//	GET  /v1/stats           figures, as a pipeline.Stats
+//	GET  /v1/queue           a pipeline.Load
+//	GET  /v1/jobs            [pipeline.Job...], the runs in the background
+//	GET  /v1/usage           [Used...], what living sessions use; of one with session={id}
+//	GET  /v1/limits          [Limits] of a namespace, or of session={id}
+//	POST /v1/limits          a [Change], answered with the [Limits] in force then
 //	GET  /v1/approvals       {"approvals": [approval.Question...]}, those that wait for an answer
 //	GET  /v1/grants          {"grants": [Grant...]}, the approvals that hold
 //	GET  /v1/events          a stream of event.Event and [Notice], one JSON object a line
@@ -16,12 +20,26 @@
 //	                         answered with an [Outcome]
 //	POST /v1/grants          a [Gift]: approves what nobody has asked for; answered with a [Grant]
 //
+//	GET    /v1/sessions              [session.Info...]
+//	POST   /v1/sessions              a [Wanted], answered with a session.Info
+//	DELETE /v1/sessions/{id}         ends one, which is answered with its last session.Info
+//	GET    /v1/sessions/{id}/state   a session.State
+//	POST   /v1/sessions/{id}/bridge  a [Value], answered with a pipeline.Result
+//	POST   /v1/sessions/{id}/cells   a [Cell], answered with a stream of [Part], one JSON object a line
+//	POST   /v1/cells/{run}/interrupt interrupts a cell, whose stream goes on to its end
+//
+// The beginning of a session's id stands for it where no other has it. What lists things takes a namespace.
+// All of this block but GET /v1/sessions and the interrupt have no end of their own: they end with the client, or the server. A client that goes
+// away while its cell runs has interrupted it. Who asked is in the audit log.
+//
 // Only "allow" must be there. A no to an approval that holds takes it back; scope and seconds are of a
 // yes, and say less than what was asked for or what was asked for: never more. Events can be asked for
 // by namespace, kind (more than once) and since, the number of the last one seen; the stream begins with
 // those that the server remembers, and goes on until either side ends it, or with follow=false not at all. An error is
-// {"error": text}, with the status 400 for what can't be understood or was not asked for, 404 where
-// nobody waits for the answer, and 409 where there is one.
+// {"error": text}, with a "hint" where there is something to do about it, and the status 400 for what can't be
+// understood or was not asked for, 404 where nobody waits for the answer and where there is no such session, 409 where
+// there is an answer and where an id may be several sessions', 410 where a session has ended, 422 for what policy forbids, and
+// 503 where there is too much under way.
 package control
 
 import (
@@ -92,6 +110,7 @@ func socketName(pid, i int) string {
 // message is the body of an error.
 type message struct {
 	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"` // what to do about it, in the words of agents
 }
 
 // Verdict is what a person says to a question.

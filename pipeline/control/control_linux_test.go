@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +17,9 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 const childVar = "CONTROL_TEST_CHILD"
@@ -104,18 +105,20 @@ func TestShow(t *testing.T) {
 	began := time.Now().UTC().Truncate(time.Second)
 	l := serve(t, Config{
 		Server:   Server{PID: 77, Version: "1.2", Began: began, Database: "/x.db"},
-		Sessions: func() any { return []map[string]string{{"id": "a"}} },
-		Stats:    func() any { return map[string]int{"running": 3} },
+		Pipeline: pipeline.New(pipeline.Config{Queue: pipeline.NewQueue(3, 7)}),
 	})
 	c := connect(t, l)
 	if want := (Server{Name: "77", PID: 77, Version: "1.2", Began: began, Database: "/x.db"}); c.server != want {
 		t.Errorf("got %+v, want %+v", c.server, want)
 	}
-	if got, err := c.Sessions(t.Context()); err != nil || string(bytes.TrimSpace(got)) != `[{"id":"a"}]` {
-		t.Errorf("sessions: %s, %v", got, err)
+	if got, err := c.Sessions(t.Context(), ""); err != nil || got == nil || len(got) != 0 {
+		t.Errorf("sessions: %v, %v", got, err)
 	}
-	if got, err := c.Stats(t.Context()); err != nil || string(bytes.TrimSpace(got)) != `{"running":3}` {
-		t.Errorf("stats: %s, %v", got, err)
+	if got, err := c.Stats(t.Context()); err != nil || got.Slots != 3 {
+		t.Errorf("stats: %v, %v", got, err)
+	}
+	if got, err := c.Queue(t.Context()); err != nil || got.Slots != 3 || got.Room != 7 || len(got.Namespaces) != 0 {
+		t.Errorf("queue: %+v, %v", got, err)
 	}
 	if got, err := c.Approvals(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("approvals: %v, %v", got, err)
@@ -195,7 +198,7 @@ func request(method, path, body string) string {
 
 func TestBadRequests(t *testing.T) {
 	b, _ := broker(t)
-	l := serve(t, Config{Approvals: b, Stats: func() any { panic("ours") }, Sessions: func() any { return func() {} }})
+	l := serve(t, Config{Approvals: b, Pipeline: onWrite(func() { panic("ours") })})
 	p := ask(t, b, "a.example")
 	path := "/v1/approvals/" + p.Question.ID
 	for name, tt := range map[string]struct {
@@ -218,8 +221,7 @@ func TestBadRequests(t *testing.T) {
 		"large":              {request("POST", path, `{"allow":true,"reason":"`+strings.Repeat("x", maxBody)+`"}`), 400},
 		"large head":         {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", 431},
 		"no HTTP":            {"hello\r\n\r\n", 400},
-		"a panic of ours":    {request("GET", "/v1/stats", ""), 0},
-		"what is no JSON":    {request("GET", "/v1/sessions", ""), 500},
+		"a panic of ours":    {request("POST", "/v1/limits", `{"limits":{"max_ram_mb":64}}`), 0},
 		"a body that is not": {"POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", 503}, // its sender has had its time
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,15 +268,14 @@ func TestSlowClients(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	began, finish := make(chan bool), make(chan bool)
-	l := serve(t, Config{Stats: func() any {
+	l := serve(t, Config{Pipeline: onWrite(func() {
 		close(began)
 		<-finish
-		return 1
-	}})
+	})})
 	c := connect(t, l)
 	answered := make(chan error)
 	go func() {
-		_, err := c.Stats(t.Context())
+		_, err := c.SetLimits(t.Context(), Change{Limits: session.Limits{RAM: 64}})
 		answered <- err
 	}()
 	<-began
@@ -309,9 +310,9 @@ func TestClose(t *testing.T) {
 func TestCloseWhileHanging(t *testing.T) {
 	began, finish := make(chan bool), make(chan bool)
 	defer close(finish)
-	l := serve(t, Config{Stats: func() any { close(began); <-finish; return nil }})
+	l := serve(t, Config{Pipeline: onWrite(func() { close(began); <-finish })})
 	c := connect(t, l)
-	go c.Stats(t.Context())
+	go c.SetLimits(t.Context(), Change{Limits: session.Limits{RAM: 64}})
 	<-began
 	done := make(chan error)
 	go func() { done <- l.Close() }()

@@ -99,7 +99,7 @@ type streams struct {
 	all  sync.WaitGroup
 }
 
-func (s *streams) enter() error {
+func (s *streams) enter(most int, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -107,8 +107,8 @@ func (s *streams) enter() error {
 		return errors.New("the server ends")
 	default:
 	}
-	if s.n >= maxStreams {
-		return fmt.Errorf("%d clients listen already", s.n)
+	if s.n >= most {
+		return fmt.Errorf("%d clients %s already", s.n, what)
 	}
 	s.n++
 	s.all.Add(1)
@@ -144,7 +144,7 @@ func (l *Listener) events(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, errors.New("this server has none"))
 		return
 	}
-	if err := l.streams.enter(); err != nil {
+	if err := l.streams.enter(maxStreams, "listen"); err != nil {
 		refuse(w, http.StatusServiceUnavailable, err)
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
@@ -24,8 +25,7 @@ import (
 type Config struct {
 	Dir       string // made when missing; see Dir
 	Server    Server
-	Sessions  func() any // what can be written as JSON; so Stats
-	Stats     func() any
+	Pipeline  *pipeline.Pipeline // nil: nothing can be run
 	Approvals *approval.Broker
 	Events    *event.Bus   // nil: there are none to listen to
 	Log       *slog.Logger // nil says nothing
@@ -49,6 +49,8 @@ type Listener struct {
 	http    http.Server
 	ended   chan struct{}
 	streams streams
+	longs   streams
+	cells   cells
 }
 
 // Listen begins to answer. It returns errors.ErrUnsupported where the kernel does not say who
@@ -61,7 +63,7 @@ func Listen(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the command line in %q: %w", c.Dir, err)
 	}
-	l := &Listener{c: c, socket: s, ended: make(chan struct{}), streams: streams{over: make(chan struct{})}}
+	l := &Listener{c: c, socket: s, ended: make(chan struct{}), streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}}
 	l.http = http.Server{
 		Handler:           l.handler(),
 		ReadHeaderTimeout: readTime,
@@ -85,6 +87,7 @@ func Listen(c Config) (*Listener, error) {
 func (l *Listener) Close() error {
 	l.socket.remove()
 	l.streams.end()
+	l.longs.end()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := l.http.Shutdown(ctx)
@@ -93,6 +96,7 @@ func (l *Listener) Close() error {
 	}
 	<-l.ended
 	l.streams.all.Wait()
+	l.longs.all.Wait()
 	return err
 }
 
@@ -101,14 +105,14 @@ func (l *Listener) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.TimeoutHandler(l.routes(), workTime, `{"error":"the server is too busy to answer"}`))
 	mux.HandleFunc("GET /v1/events", l.events)
+	l.long(mux)
 	return mux
 }
 
 func (l *Listener) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/server", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, l.c.Server) })
-	mux.HandleFunc("GET /v1/sessions", show(l.c.Sessions))
-	mux.HandleFunc("GET /v1/stats", show(l.c.Stats))
+	l.short(mux)
 	mux.HandleFunc("GET /v1/approvals", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, questions{l.pending()})
 	})
@@ -121,16 +125,6 @@ func (l *Listener) routes() http.Handler {
 		refuse(w, http.StatusNotFound, fmt.Errorf("this server has no %s %.100s", r.Method, r.URL.Path))
 	})
 	return mux
-}
-
-func show(what func() any) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if what == nil {
-			refuse(w, http.StatusNotFound, errors.New("this server has none"))
-			return
-		}
-		reply(w, http.StatusOK, what())
-	}
 }
 
 func (l *Listener) pending() []approval.Question {
@@ -240,7 +234,9 @@ func readVerdict(body io.Reader) (Verdict, error) {
 	return v.Verdict, nil
 }
 
-func refuse(w http.ResponseWriter, status int, err error) { reply(w, status, message{err.Error()}) }
+func refuse(w http.ResponseWriter, status int, err error) {
+	reply(w, status, message{Error: err.Error()})
+}
 
 func reply(w http.ResponseWriter, status int, body any) {
 	b, err := json.Marshal(body)

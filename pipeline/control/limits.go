@@ -1,0 +1,118 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// Limits are what a run of a namespace gets that asks for nothing else, or what a session has, and the
+// most that anything can ask for.
+type Limits struct {
+	Namespace string         `json:"namespace"`
+	Session   string         `json:"session,omitempty"`
+	Limits    session.Limits `json:"limits"`
+	Caps      session.Limits `json:"caps"`
+}
+
+// Change asks for other limits: of a namespace or, if one is named, of a session. Zero fields stay as they are.
+type Change struct {
+	Namespace string         `json:"namespace,omitempty"`
+	Session   string         `json:"session,omitempty"`
+	Limits    session.Limits `json:"limits"`
+}
+
+func (l *Listener) limits(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	now := Limits{Namespace: q.Get("namespace"), Session: q.Get("session")}
+	var own *session.Info
+	if now.Session != "" {
+		info, err := l.find(now.Session)
+		if err != nil {
+			deny(w, err)
+			return
+		}
+		now.Namespace, now.Session, own = info.Namespace, info.ID, &info
+	}
+	if now.Namespace == "" {
+		now.Namespace = "default"
+	}
+	limits, caps := l.c.Pipeline.InForce(now.Namespace)
+	now.Limits, now.Caps = pipeline.LimitsOf(limits), pipeline.LimitsOf(caps)
+	if own != nil {
+		now.Limits = own.Limits
+	}
+	reply(w, http.StatusOK, now)
+}
+
+func (l *Listener) setLimits(w http.ResponseWriter, r *http.Request) {
+	var q Change
+	if !read(w, r, maxBody, &q) {
+		return
+	}
+	now := Limits{Namespace: q.Namespace}
+	if q.Session != "" {
+		info, err := l.find(q.Session)
+		if err == nil && q.Namespace != "" && q.Namespace != info.Namespace {
+			err = fmt.Errorf("%w: %.40q in the namespace %.40q", session.ErrUnknown, q.Session, q.Namespace)
+		}
+		if err != nil {
+			deny(w, err)
+			return
+		}
+		now.Namespace, now.Session = info.Namespace, info.ID
+	}
+	if now.Namespace == "" {
+		now.Namespace = "default"
+	}
+	if !(q.Limits.Wall <= maxSeconds && q.Limits.RAM <= 1<<40 && q.Limits.Disk <= 1<<40) { // beyond, arithmetic goes wrong; caps are far below
+		deny(w, &badRequest{"these are no limits"})
+		return
+	}
+	limits, err := l.c.Pipeline.SetLimits(r.Context(), now.Namespace, now.Session, pipeline.BoundsOf(q.Limits))
+	if err == nil {
+		_, caps := l.c.Pipeline.InForce(now.Namespace)
+		now.Limits, now.Caps = pipeline.LimitsOf(limits), pipeline.LimitsOf(caps)
+	}
+	answer(w, now, err)
+}
+
+// Value is what to put into a session: Value under Key, or what another session has under From.Key.
+type Value struct {
+	Key   string          `json:"key"`
+	Value json.RawMessage `json:"value,omitempty"`
+	From  string          `json:"from,omitempty"` // a session of the same namespace
+	Its   string          `json:"from_key,omitempty"`
+}
+
+const maxValueBody = 40 << 20 // bytes: more than the longest value that the pipeline carries
+
+func (l *Listener) bridge(w http.ResponseWriter, r *http.Request) {
+	var v Value
+	if !read(w, r, maxValueBody, &v) {
+		return
+	}
+	info, err := l.find(r.PathValue("id"))
+	b := pipeline.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value}
+	if err == nil && v.From != "" {
+		var from session.Info
+		from, err = l.find(v.From)
+		b.From = from.ID
+		if v.Its != "" {
+			b.Key = v.Its
+		}
+	}
+	if err != nil {
+		deny(w, err)
+		return
+	}
+	if v.Key == "" {
+		deny(w, &badRequest{"there is no key"})
+		return
+	}
+	res, err := l.c.Pipeline.Bridge(r.Context(), b)
+	answer(w, res, err)
+}

@@ -1,0 +1,55 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Load is what a queue holds at one moment. Slots are what runs take while they run: one each, and more where one may
+// use several cores.
+type Load struct {
+	Slots      int    `json:"slots"`
+	Running    int    `json:"running"` // slots that are taken
+	Waiting    int    `json:"waiting"` // requests
+	Room       int    `json:"room"`    // how many requests may wait
+	Namespaces []Line `json:"namespaces"`
+}
+
+// Line is what one namespace has in a queue.
+type Line struct {
+	Namespace string `json:"namespace"`
+	Running   int    `json:"running"` // slots
+	Waiting   int    `json:"waiting"` // requests
+}
+
+// Load tells what the queue holds, namespaces by name; those that have nothing in it are left out.
+func (p *Pipeline) Load() Load { return p.cfg.Queue.detail() }
+
+func (q *Queue) detail() Load {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := Load{Slots: q.slots, Running: q.slots - q.free, Waiting: q.waiting, Room: q.room, Namespaces: []Line{}}
+	for namespace, n := range q.taken {
+		l.Namespaces = append(l.Namespaces, Line{namespace, n, len(q.lines[namespace])})
+	}
+	for namespace, line := range q.lines {
+		if q.taken[namespace] == 0 {
+			l.Namespaces = append(l.Namespaces, Line{namespace, 0, len(line)})
+		}
+	}
+	slices.SortFunc(l.Namespaces, func(a, b Line) int { return cmp.Compare(a.Namespace, b.Namespace) })
+	return l
+}
+
+// take gives slots to a namespace. The caller holds the lock, as for give.
+func (q *Queue) take(namespace string, weight int) {
+	q.free -= weight
+	q.taken[namespace] += weight
+}
+
+func (q *Queue) give(namespace string, weight int) {
+	q.free += weight
+	if q.taken[namespace] -= weight; q.taken[namespace] == 0 {
+		delete(q.taken, namespace)
+	}
+}
