@@ -19,6 +19,7 @@ func (p *program) vaultCommand() *cli.Command {
 		UsageText: `sandboxmcp vault add KEY [VALUE] [flags]
 sandboxmcp vault import FILE [flags]
 sandboxmcp vault list [flags]
+sandboxmcp vault verify [flags]
 sandboxmcp vault rotate KEY [VALUE] [flags]
 sandboxmcp vault rekey [file|keyring]
 sandboxmcp vault delete KEY [--namespace NS]`,
@@ -27,10 +28,10 @@ or in the keyring of the operating system. With --store keyring a secret itself 
 
 Example: sandboxmcp vault add API_KEY --host api.example.com`,
 		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp vault --help", "say what to do: vault add, vault import, vault list, vault rotate, vault delete or vault rekey")
+			return usage("sandboxmcp vault --help", "say what to do: vault add, vault import, vault list, vault verify, vault rotate, vault delete or vault rekey")
 		},
 		Subcommands: []*cli.Command{
-			p.vaultAddCommand(), p.vaultImportCommand(), p.vaultListCommand(), p.vaultRotateCommand(), p.vaultRekeyCommand(),
+			p.vaultAddCommand(), p.vaultImportCommand(), p.vaultListCommand(), p.vaultVerifyCommand(), p.vaultRotateCommand(), p.vaultRekeyCommand(),
 			{
 				Name:        "delete",
 				Usage:       "delete a secret",
