@@ -25,9 +25,9 @@ func (p *program) approvalsCommand() *cli.Command {
 	flags := []cli.Flag{jsonFlag(), serverFlag()}
 	return &cli.Command{
 		Name:      "approvals",
-		Usage:     "list what agents ask a person to approve",
-		UsageText: "sandboxmcp approvals [list] [--json] [--server PID]",
-		Description: `What nobody answers in time is denied.
+		Usage:     "list what agents ask a person to approve, and answer it",
+		UsageText: "sandboxmcp approvals [list] [--json] [--server PID]\nsandboxmcp approvals approve|deny ID ...",
+		Description: `What nobody answers in time is denied. Its approve and deny are sandboxmcp approve and sandboxmcp deny.
 
 Example: sandboxmcp approvals`,
 		Flags:  flags,
@@ -39,8 +39,15 @@ Example: sandboxmcp approvals`,
 			Description: "Example: sandboxmcp approvals list --json",
 			Flags:       flags,
 			Action:      p.approvals,
-		}},
+		}, under("approvals", p.approveCommand()), under("approvals", p.denyCommand())},
 	}
+}
+
+// under is a command as a subcommand of another.
+func under(parent string, c *cli.Command) *cli.Command {
+	c.UsageText = strings.ReplaceAll(c.UsageText, "sandboxmcp ", "sandboxmcp "+parent+" ")
+	c.Description = strings.ReplaceAll(c.Description, "sandboxmcp ", "sandboxmcp "+parent+" ")
+	return c
 }
 
 func (p *program) approveCommand() *cli.Command {

@@ -48,11 +48,7 @@ func (p *program) app() *cli.App {
 		p.auditCommand(), p.eventsCommand(), p.verifyCommand(), p.keyCommand(), p.imageCommand(), p.doctorCommand(), p.benchCommand(), p.configCommand(), p.versionCommand(),
 		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(),
 	}
-	for _, c := range commands {
-		for _, c := range append(c.Subcommands, c) {
-			c.OnUsageError, c.HideHelpCommand = typedWrong, true
-		}
-	}
+	prepare(commands)
 	return &cli.App{
 		Name:  "sandboxmcp",
 		Usage: "run code in a sandbox that the kernel enforces, and keep a receipt of every run",
@@ -68,6 +64,14 @@ Example: sandboxmcp run script.py`,
 		HideVersion:               true,
 		DisableSliceFlagSeparator: true, // --env A=1,2 is one variable
 		ExitErrHandler:            func(*cli.Context, error) {},
+	}
+}
+
+// prepare gives commands, and those below them, what all of ours have.
+func prepare(commands []*cli.Command) {
+	for _, c := range commands {
+		c.OnUsageError, c.HideHelpCommand = typedWrong, true
+		prepare(c.Subcommands)
 	}
 }
 

@@ -16,12 +16,18 @@ import (
 func (p *program) egressCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "egress",
-		Usage:     "list, approve and deny what programs want to connect to",
-		UsageText: "sandboxmcp egress list|approve|deny ...",
-		Description: `With network: ask in the configuration, the first connection to a name that is neither allowed nor denied
+		Usage:     "allow a name, and list, approve and deny what programs want to connect to",
+		UsageText: "sandboxmcp egress DOMAIN [--namespace NS] [--for DURATION] [--reason TEXT] [--json] [--server PID]\nsandboxmcp egress list|approve|deny ...",
+		Description: `With a DOMAIN it lets the programs of a namespace connect there for a while, without having been asked: example.com,
+'*.example.com' or db.example.com:5432.
+
+With network: ask in the configuration, the first connection to a name that is neither allowed nor denied
 waits for a person. Where several servers run, the commands mean all of them.
 
-Example: sandboxmcp egress list`,
+Examples:
+  sandboxmcp egress api.example.com --namespace team-a --for 1h
+  sandboxmcp egress list`,
+		Flags: giveFlags(),
 		Subcommands: []*cli.Command{{
 			Name:        "list",
 			Usage:       "list the names that programs wait for, and those that were approved",
@@ -50,9 +56,7 @@ Example: sandboxmcp egress deny example.com`,
 			Flags:  answerFlags(),
 			Action: p.egressDeny,
 		}},
-		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp egress list", "egress needs to know what to do: list, approve or deny")
-		},
+		Action: p.egressGive,
 	}
 }
 

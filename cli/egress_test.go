@@ -71,7 +71,7 @@ func TestEgressApproveAndDeny(t *testing.T) {
 		code      int
 		out, errs string
 	}{
-		{[]string{"egress"}, 2, "", "list, approve or deny"},
+		{[]string{"egress"}, 2, "", "list, approve, deny, or one DOMAIN"},
 		{[]string{"egress", "approve"}, 2, "", "needs the id of one question"},
 		{[]string{"egress", "approve", a, b}, 2, "", "needs the id of one question"},
 		{[]string{"egress", "deny"}, 2, "", "needs ids or names"},
@@ -93,5 +93,66 @@ func TestEgressApproveAndDeny(t *testing.T) {
 	}
 	if len(one.Grants()) != 0 || len(other.Grants()) != 1 || len(one.Pending()) != 1 || one.Pending()[0].ID != command {
 		t.Errorf("%+v, %+v, %+v", one.Grants(), other.Grants(), one.Pending())
+	}
+}
+
+// TestEgressGive allows names that nobody has asked for.
+func TestEgressGive(t *testing.T) {
+	home(t)
+	if code, _, errs := typed("egress", "a.example", "--namespace", "team"); code != 1 || !strings.Contains(errs, "no server runs") || !strings.Contains(errs, "run FILE --allow a.example") {
+		t.Errorf("without a server: exit %d, %q", code, errs)
+	}
+	one, other := server(t, 7), server(t, 123)
+	for line, want := range map[string]string{
+		"egress http://a.example":       "nothing to connect to",
+		"egress a.example:53":           "port 53",
+		"egress a.example --for 48h":    "at most 24h",
+		"egress a.example --for -1h":    "at most 24h",
+		"egress a.example b.example":    "one DOMAIN",
+		"egress":                        "list, approve, deny",
+		"egress lsit":                   "did you mean sandboxmcp egress list?",
+		"egress a.example --nmespace x": "did you mean --namespace?",
+	} {
+		if code, _, errs := typed(strings.Fields(line)...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %q", line, code, errs)
+		}
+	}
+	if n := len(one.Grants()) + len(other.Grants()); n != 0 {
+		t.Fatalf("%d approvals hold of what was typed wrong", n)
+	}
+	code, out, errs := typed("egress", "*.A.example", "--namespace", "team", "--for", "10m", "--reason", "asked by phone")
+	if code != 0 || strings.Count(out, "allowed *.a.example for the namespace team until ") != 2 {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	if code, out, _ := typed("egress", "b.example", "--server", "7", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example","namespace":"default"`) {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	if len(one.Grants()) != 2 || len(other.Grants()) != 1 {
+		t.Errorf("got %v and %v", one.Grants(), other.Grants())
+	}
+	for _, g := range other.Grants() {
+		if a := g.Answer; g.Question.What != "*.a.example" || g.Question.Namespace != "team" || a.Reason != "asked by phone" || a.By != approval.CommandLine() || g.Question.For.Minutes() != 10 {
+			t.Errorf("got %+v", g)
+		}
+	}
+	if code, _, errs := typed("egress", "deny", "*.a.example"); code != 0 || len(other.Grants()) != 0 {
+		t.Errorf("taken back: exit %d, %q, %v", code, errs, other.Grants())
+	}
+}
+
+// TestAnswerWithinApprovals answers by the subcommands of approvals.
+func TestAnswerWithinApprovals(t *testing.T) {
+	home(t)
+	one := server(t, 7)
+	q := asks(t, one, approval.Question{Kind: approval.Egress, What: "a.example", Namespace: "team"})
+	if code, out, errs := typed("approvals", "approve", q.Question.ID, "--for", "5m"); code != 0 || !strings.Contains(out, "approved until") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	q = asks(t, one, approval.Question{Kind: approval.Egress, What: "b.example", Namespace: "team"})
+	if code, out, errs := typed("approvals", "deny", q.Question.ID, "--reason", "no"); code != 0 || !strings.Contains(out, "denied") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	if code, _, errs := typed("approvals", "aprove", q.Question.ID); code != exitUsage || !strings.Contains(errs, "did you mean sandboxmcp approvals approve?") {
+		t.Errorf("exit %d, %q", code, errs)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,8 +22,14 @@ func parse(app *cli.App, args []string) ([]string, error) {
 		}
 		rest = rest[n:]
 	}
-	if len(l.path) == 0 && len(l.words) > 0 {
+	switch {
+	case l.help: // whatever else was typed
+		return slices.Concat(args[:1], l.global, l.path, []string{"--help"}), nil
+	case len(l.path) == 0 && len(l.words) > 0:
 		return nil, l.unknownCommand()
+	}
+	if err := l.mistyped(); err != nil {
+		return nil, err
 	}
 	sorted := slices.Concat(args[:1], l.global, l.path, l.local)
 	if len(l.words) > 0 {
@@ -38,6 +45,8 @@ type line struct {
 	commands []*cli.Command
 
 	global, path, local, words []string
+
+	help bool // it asks for the help of the command in path
 }
 
 // take sorts the first word of rest, with its value if it is a flag that has one.
@@ -51,8 +60,7 @@ func (l *line) take(rest []string) (int, error) {
 		}
 		return len(rest), nil
 	case word == "--version" && len(l.path) == 0:
-		l.path, l.commands = []string{"version"}, nil
-		return 1, nil
+		word = "version"
 	case len(word) > 1 && word[0] == '-':
 		return l.takeFlag(rest)
 	}
@@ -69,9 +77,9 @@ func (l *line) take(rest []string) (int, error) {
 	if l.running() && len(l.words) > 0 {
 		return 0, usage("sandboxmcp run "+l.words[0]+" -- "+word, "put the script's own arguments after --, such as %q", word)
 	}
-	if len(l.path) == 0 && (word == "help" || word == "h") {
-		l.path, l.words = append(l.path, rest...), nil
-		return len(rest), nil
+	if len(l.words) == 0 && (word == "help" || word == "h") && (len(l.path) == 0 || len(l.commands) > 0) {
+		l.help = true
+		return 1, nil
 	}
 	l.words = append(l.words, word)
 	if len(l.path) == 0 {
@@ -89,14 +97,16 @@ func (l *line) takeFlag(rest []string) (int, error) {
 	}
 	switch {
 	case name == "help" || name == "h":
-		l.local = append(l.local, "--help")
+		l.help = true
 		return 1, nil
 	case f == nil && l.running() && len(l.words) > 0:
 		return 0, usage("put the script's own arguments after --: sandboxmcp run "+l.words[0]+" -- "+shown, "there is no flag %s", shown)
 	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
 		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "there is no such flag")
+	case f == nil && l.mistyped() != nil: // the flag may be that command's
+		return 0, l.mistyped()
 	case f == nil:
-		return 0, usage(cmp.Or(otherVerify(l.path, name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", shown)
+		return 0, usage(cmp.Or(otherVerify(l.path, name), l.nearFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", shown)
 	case inline || !takesValue(f):
 		*to = append(*to, rest[0])
 		return 1, nil
@@ -122,10 +132,45 @@ func (l *line) running() bool { return len(l.path) > 0 && l.path[0] == "run" }
 func (l *line) unknownCommand() error {
 	word := l.words[0]
 	hint := "sandboxmcp --help"
-	if strings.ContainsAny(word, "./") {
+	if near := near(word, commandNames(l.commands)); strings.ContainsAny(word, "./") {
 		hint = "sandboxmcp run " + word
+	} else if near != "" {
+		hint = "did you mean sandboxmcp " + near + "?"
 	}
 	return usage(hint, "there is no command %q", word)
+}
+
+// mistyped is about a word that stands where a subcommand could, and is nearly one.
+func (l *line) mistyped() error {
+	if len(l.path) == 0 || len(l.words) == 0 || strings.ContainsAny(l.words[0], "./*:") {
+		return nil
+	}
+	if near := near(l.words[0], commandNames(l.commands)); near != "" {
+		command := strings.Join(l.path, " ")
+		return usage(fmt.Sprintf("did you mean sandboxmcp %s %s?", command, near), "there is no command %q", command+" "+l.words[0])
+	}
+	return nil
+}
+
+// nearFlag suggests a flag for one that does not exist.
+func (l *line) nearFlag(name string) string {
+	var known []string
+	for _, f := range slices.Concat(l.own, l.flags) {
+		known = append(known, f.Names()...)
+	}
+	if near := near(name, known); near != "" && len(near) > 1 {
+		return "did you mean --" + near + "?"
+	}
+	return ""
+}
+
+func commandNames(commands []*cli.Command) (names []string) {
+	for _, c := range commands {
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 func find(flags []cli.Flag, name string) cli.Flag {

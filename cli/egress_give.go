@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+// giveFlags are those of egress DOMAIN.
+func giveFlags() []cli.Flag {
+	return []cli.Flag{
+		inNamespace(),
+		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
+		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the log"},
+		jsonFlag(), serverFlag(),
+	}
+}
+
+// egressGive allows a name that nobody has asked for, on all servers that the command line means.
+func (p *program) egressGive(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return usage("sandboxmcp egress list, or sandboxmcp egress example.com", "egress needs to know what to do: list, approve, deny, or one DOMAIN to allow")
+	}
+	domain := strings.ToLower(strings.TrimSpace(c.Args().First()))
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	held := c.Duration("for")
+	switch err := mayGive(cfg, domain); {
+	case err != nil:
+		return err
+	case held <= 0 || held > approval.MaxFor:
+		return usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
+	}
+	ctx, stop := untilSignal(c)
+	defer stop()
+	clients, err := servers(ctx, c)
+	for _, client := range clients {
+		defer client.Close()
+	}
+	var none *failure
+	if errors.As(err, &none) && c.String("server") == "" && none.hint == "" {
+		return fail("for one run: sandboxmcp run FILE --allow "+domain+"; for good: egress.allow in the configuration", "%s", none.text)
+	}
+	if err != nil {
+		return err
+	}
+	given := []approved{}
+	for _, client := range clients {
+		grant, err := client.Give(ctx, control.Gift{
+			Kind: approval.Egress, What: domain, Namespace: c.String("namespace"), Seconds: held.Seconds(), Reason: c.String("reason"),
+		})
+		if err != nil {
+			return fmt.Errorf("server %s: %w", client.Server().Name, err)
+		}
+		given = append(given, approved{grant, client.Server().Name, client})
+	}
+	if c.Bool("json") {
+		return writeJSON(p.stdout, given)
+	}
+	for _, g := range given {
+		_, err := fmt.Fprintf(p.stdout, "allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
+			visible(g.Question.What), visible(g.Question.Namespace), g.Until.Local().Format(time.DateTime), visible(g.Question.ID))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayGive refuses what no person can allow. What the server's own configuration denies stays denied, too.
+func mayGive(cfg config.Config, domain string) error {
+	policy, err := egress.NewPolicy([]string{domain}, nil)
+	if err != nil {
+		return usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "%s is nothing to connect to: %v", visible(domain), err)
+	}
+	if slices.Contains(policy.Ports(), backends.DNSPort) {
+		return usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)), "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+	}
+	out, err := egressOf(cfg)
+	if err != nil {
+		return err
+	}
+	if by, denied := out.Policy.Denies(domain); denied {
+		return fail("sandboxmcp config shows where egress.deny is set", "the configuration denies %s, and nobody can allow it", visible(by))
+	}
+	return nil
+}
