@@ -46,7 +46,7 @@ func (p *program) app() *cli.App {
 	commands := []*cli.Command{
 		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.vaultCommand(),
 		p.auditCommand(), p.eventsCommand(), p.verifyCommand(), p.keyCommand(), p.imageCommand(), p.doctorCommand(), p.benchCommand(), p.configCommand(), p.versionCommand(),
-		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(),
+		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(), p.completionCommand(), p.askCommand(),
 	}
 	prepare(commands)
 	return &cli.App{

@@ -46,6 +46,7 @@ var mayImport = []struct {
 	{"pipeline/...", []string{"validate", "vault", "vault/tokens", "egress", "egress/relay", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "backends", "backends/kernel", "signer", "audit"}},
 	{"cli/bench", []string{"backends/process/runtimes"}},
+	{"cli/complete", nil},
 	{"cli/config", nil},
 	{"cli/ahead", []string{"backends", "backends/process", "cli/config"}}, // less than that, and it begins no sooner
 	{"cli/early", nil},

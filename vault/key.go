@@ -12,3 +12,8 @@ func (s *Sealed) Key(ctx context.Context) (name, place string, err error) {
 	_, err = s.openKey(ctx, k)
 	return k.name, k.place(), err
 }
+
+// Names lists the keys of a namespace's secrets, of all if it is "", and opens none.
+func (s *Sealed) Names(ctx context.Context, namespace string) ([]string, error) {
+	return s.names(ctx, namespace)
+}

@@ -94,8 +94,8 @@ func condition(name string) (bool, error) {
 		ok = found("python3")
 	case "node":
 		ok = found("node")
-	case "bash":
-		ok = found("bash")
+	case "bash", "zsh", "fish":
+		ok = found(name)
 	case "keyring":
 		ok = found("dbus-daemon") && found("gnome-keyring-daemon")
 	case "sandbox":

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Kinds of words that a shell's completion asks for.
+const (
+	askSessions  = "sessions"
+	askApprovals = "approvals"
+	askServers   = "servers"
+	askRuns      = "runs"
+	askVault     = "vault"
+)
+
+// askPatience is how long somebody waits who has pressed a key.
+const askPatience = time.Second
+
+// askCommand prints words for the scripts of completion, a line each. It says nothing when it knows none, or
+// when something is wrong: an error would be written into the line that somebody types.
+func (p *program) askCommand() *cli.Command {
+	return &cli.Command{
+		Name: "__complete", Hidden: true,
+		Usage:       "print words for the completion of a shell",
+		UsageText:   "sandboxmcp __complete sessions|approvals|servers|runs|vault",
+		Description: "Example: sandboxmcp __complete sessions",
+		Action: func(c *cli.Context) error {
+			cfg, err := load(c)
+			if err != nil {
+				return nil
+			}
+			ctx, cancel := context.WithTimeout(c.Context, askPatience)
+			defer cancel()
+			for _, word := range wordsFor(ctx, c, cfg) {
+				if visible(word) == word { // another one could not be typed back
+					fmt.Fprintln(p.stdout, word)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config) (words []string) {
+	switch c.Args().First() {
+	case askRuns:
+		dir := filepath.Join(cfg.StateDir, "runs")
+		if !exists(dir) {
+			return nil
+		}
+		kept, err := shelf.Open(shelf.Config{Dir: dir, MaxAge: keepsFor(cfg)})
+		if err != nil {
+			return nil
+		}
+		defer kept.Close()
+		for _, r := range kept.List(shelf.Filter{Limit: 100}) {
+			words = append(words, r.ID)
+		}
+	case askVault:
+		words, _ = vault.NewSealed(cfg.StateDir, nil).Names(ctx, "")
+	case askSessions, askApprovals, askServers:
+		clients, _ := servers(ctx, c)
+		for _, client := range clients {
+			words = append(words, heardOf(ctx, client, c.Args().First())...)
+			client.Close()
+		}
+	}
+	return words
+}
+
+// heardOf are words that a server knows.
+func heardOf(ctx context.Context, client *control.Client, kind string) (words []string) {
+	switch kind {
+	case askServers:
+		return []string{client.Server().Name}
+	case askSessions:
+		list, _ := client.Sessions(ctx, "")
+		for _, s := range list {
+			if s.State != "dead" {
+				words = append(words, s.ID)
+			}
+		}
+	case askApprovals:
+		list, _ := client.Approvals(ctx)
+		for _, q := range list {
+			words = append(words, q.ID)
+		}
+	}
+	return words
+}

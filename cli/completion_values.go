@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/complete"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// valueOf is what the value of a flag can be.
+func valueOf(path, name, usage string) *complete.Source {
+	s := &complete.Source{}
+	switch name {
+	case "language":
+		s.Words = config.Languages()
+		if path == "install" {
+			s.Words = []string{"python", "node"}
+		}
+	case "backend":
+		s.Words = append([]string{"process"}, engineNames()...)
+		if strings.HasPrefix(path, "image") {
+			s.Words = engineNames()
+		}
+	case "profile":
+		s.Words = []string{config.Hardened, "landlock"}
+	case "kind":
+		s.Words = event.Names()
+	case "require":
+		s.Words = config.Layers()
+	case "gpus":
+		s.Words = []string{"all", "none"}
+	case "store":
+		s.Words = []string{vault.InSealed, vault.InKeyring}
+	case "for":
+		if path != "egress" {
+			s.Words = []string{approval.ScopeRun, approval.ScopeSession}
+		}
+	case "format":
+		if _, list, ok := strings.Cut(usage, "`: "); ok {
+			s.Words = strings.FieldsFunc(strings.ReplaceAll(list, " or ", " "), func(r rune) bool { return r == ' ' || r == ',' })
+		}
+	case "key":
+		s.Files = true
+	case "secret":
+		s.Ask = askVault
+	case "session":
+		s.Ask = askSessions
+	case "server":
+		s.Ask = askServers
+	case "id":
+		s.Ask = askSessions
+	default:
+		*s = named(placeholder(usage))
+	}
+	return s
+}
+
+// placeholder is what the usage of a flag calls its value.
+func placeholder(usage string) string {
+	_, rest, _ := strings.Cut(usage, "`")
+	name, _, _ := strings.Cut(rest, "`")
+	return name
+}
+
+// named is what can stand for a word that a usage has in capitals.
+func named(word string) complete.Source {
+	for _, kind := range strings.Split(strings.Trim(word, "[]."), "|") {
+		name, _, _ := strings.Cut(kind, "[")
+		switch name {
+		case "FILE", "PATH", "RECEIPT", "SHA256SUMS", "HOST:PATH":
+			return complete.Source{Files: true}
+		case "DIR":
+			return complete.Source{Dirs: true}
+		case "SESSION", "SESSION_ID":
+			return complete.Source{Ask: askSessions}
+		case "REQUEST_ID":
+			return complete.Source{Ask: askRuns}
+		case "LANGUAGE":
+			return complete.Source{Words: config.Languages()}
+		}
+	}
+	return complete.Source{}
+}
+
+// wordsOf is what can follow a command, as its usage has it: the first word in it that is no flag and no
+// subcommand.
+func wordsOf(path string, c *cli.Command) complete.Source {
+	for line := range strings.Lines(c.UsageText) {
+		line, ok := strings.CutPrefix(strings.TrimSpace(line), "sandboxmcp "+path+" ")
+		if !ok {
+			continue
+		}
+		for _, word := range strings.Fields(flagsAway(line)) {
+			word = strings.Trim(word, "[].")
+			first, _, _ := strings.Cut(word, "|")
+			if slices.Contains(commandNames(c.Subcommands), first) { // what follows is that one's
+				break
+			}
+			switch {
+			case word == "" || word == "flags":
+				continue
+			case first == "KEY" && strings.HasPrefix(path, "vault"):
+				return complete.Source{Ask: askVault}
+			case first == "KEY":
+				return complete.Source{Files: true}
+			case first == "ID" && strings.HasPrefix(path, "audit"):
+				return complete.Source{Ask: askRuns}
+			case first == "ID" && (strings.HasSuffix(path, "approve") || strings.HasSuffix(path, "deny")):
+				return complete.Source{Ask: askApprovals}
+			case word == strings.ToLower(word) && strings.Contains(word, "|"):
+				return complete.Source{Words: strings.Split(word, "|")}
+			}
+			if s := named(word); s.String() != "none" {
+				return s
+			}
+			break
+		}
+	}
+	return complete.Source{}
+}
+
+// flagsAway is a usage without the flags in it and what they take.
+func flagsAway(line string) string {
+	var kept []string
+	after := false // what follows is a flag's value
+	for _, word := range strings.Fields(line) {
+		bare := strings.Trim(word, "[].")
+		switch {
+		case strings.HasPrefix(bare, "-"):
+			after = !strings.HasSuffix(word, "]")
+		case after:
+			after = false
+		default:
+			kept = append(kept, word)
+		}
+	}
+	return strings.Join(kept, " ")
+}
