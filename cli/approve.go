@@ -180,6 +180,7 @@ func showQuestion(b *strings.Builder, q approval.Question, now time.Time, comman
 		{why(q), q.Reason}, {"holds for", q.For.String()},
 		{"time left", max(0, q.Expires.Sub(now)).Round(time.Second).String()},
 		{"for code", cmp.Or(q.CodeSHA256, "any of the namespace")},
+		{"asked by code", q.CodeOf},
 	} {
 		if f[1] != "" {
 			fact(b, f[0], f[1])

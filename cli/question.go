@@ -95,18 +95,33 @@ func scopeOf(q approval.Question) string {
 // block is a question, with nothing in it that the terminal would obey.
 func block(q approval.Question) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "sandboxmcp: the script wants to connect to %s\n", visible(q.What))
+	fmt.Fprintf(&b, "sandboxmcp: %s %s\n", wish(q.Kind), visible(q.What))
 	fact(&b, "namespace", cmp.Or(q.Namespace, "default"))
-	if q.CodeSHA256 != "" {
-		fact(&b, "code", "SHA-256 "+q.CodeSHA256[:min(16, len(q.CodeSHA256))])
+	if code := cmp.Or(q.CodeSHA256, q.CodeOf); code != "" {
+		fact(&b, "code", "SHA-256 "+code[:min(16, len(code))])
 	}
 	for line := range strings.SplitSeq(strings.TrimRight(q.CodeHead, "\n"), "\n") {
 		if line != "" {
 			fmt.Fprintf(&b, "    | %s\n", visible(line))
 		}
 	}
+	if q.Run == "" {
+		fmt.Fprintf(&b, "allow it for %s? [y/N] ", q.For)
+		return b.String()
+	}
 	b.WriteString("allow it for this run? [y/N] ")
 	return b.String()
+}
+
+// wish is what is wanted, before what it is wanted of.
+func wish(kind string) string {
+	switch kind {
+	case approval.Package:
+		return "asked for is to install"
+	case approval.Host:
+		return "asked for is, on this machine itself, to"
+	}
+	return "the script wants to connect to"
 }
 
 func whoami() string {

@@ -126,6 +126,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Artifacts: artifacts(cfg),
 		Sessions:  sessions(cfg),
 		Packages:  p.packages,
+		AskAbout:  pipeline.AskAbout{Packages: cfg.Packages.Ask},
 		Shelf:     p.shelf,
 		Review:    review,
 		Terms:     terms(why),
@@ -143,7 +144,7 @@ func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 	}
 	if err == nil && (why.serve || why.ask) {
 		p.bus = event.NewBus()
-		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus})
+		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus, Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second})
 	}
 	if err != nil || !why.serve {
 		return err

@@ -69,8 +69,5 @@ func (s *Server) waitingFor(run string) []approval.Question {
 }
 
 func waitingText(q approval.Question) string {
-	return fmt.Sprintf("waiting for a person: %s (%s)", oneLine(q.What), egressCommand(q))
+	return fmt.Sprintf("waiting for a person: %s (%s)", oneLine(q.What), approvingCommand(q))
 }
-
-// egressCommand is what a person types to approve a question about egress.
-func egressCommand(q approval.Question) string { return "sandboxmcp egress approve " + q.ID }

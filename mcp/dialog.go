@@ -47,32 +47,19 @@ func decision(q approval.Question, said *mcp.ElicitationResult) (approval.Answer
 	return a, false
 }
 
-// dialog is what the client's user is shown. What the agent or its program wrote is marked as that,
-// and can't pretend to be ours: it is in one line.
+// dialog is what the client's user is shown, and can choose.
 func dialog(q approval.Question) mcp.ElicitationParams {
-	text := fmt.Sprintf("Code that an agent runs in sandboxmcp asks for network access.\nHost: %s\nNamespace: %s", oneLine(q.What), oneLine(q.Namespace))
-	for _, f := range [][2]string{
-		{"Session", q.Session}, {"Run", q.Run}, {"Only for the code with SHA-256", q.CodeSHA256}, {"The code begins with", q.CodeHead},
-	} {
-		if f[1] != "" {
-			text += "\n" + f[0] + ": " + oneLine(f[1])
-		}
-	}
-	if q.Run == "" && q.Reason != "" { // of a run, the question says it all
-		text += "\nThe agent's reason: " + oneLine(q.Reason)
-	}
-	text += "\nFor: " + duration(q.For)
 	var values, labels []string
 	for _, d := range decisions(q) {
 		values, labels = append(values, d.value), append(labels, d.label)
 	}
 	return mcp.ElicitationParams{
 		Mode:    mcp.ElicitationModeForm,
-		Message: text,
+		Message: dialogText(q),
 		RequestedSchema: members{
 			{"type", "object"},
 			{"properties", members{{"decision", members{
-				{"type", "string"}, {"title", "Decision"}, {"description", "Whether the host may be reached, and for how long at most."},
+				{"type", "string"}, {"title", "Decision"}, {"description", phrasesOf(q.Kind).choice},
 				{"enum", values}, {"enumNames", labels},
 			}}}},
 			{"required", []string{"decision"}},

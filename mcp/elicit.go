@@ -141,33 +141,18 @@ func outcomeOf(p *approval.Pending) *answer {
 
 func told(p *approval.Pending, a approval.Answer) *answer {
 	f := &approvalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace, Reason: readable(a.Reason)}
-	text := fmt.Sprintf("denied: %s may not be reached", p.Question.What)
-	if a.Allowed {
-		f.State, f.Until = "approved", a.Until.UTC().Format(time.RFC3339)
-		f.Scope = a.Scope
-		text = fmt.Sprintf("approved: %s, for namespace %s, until %s", f.What, f.Namespace, f.Until)
-		if a.Scope == approval.ScopeSession {
-			text = fmt.Sprintf("approved: %s, for session %s only, until it ends or %s", f.What, p.Question.Session, f.Until)
-		}
-		if p.Question.CodeSHA256 != "" {
-			text += ", for the code with SHA-256 " + p.Question.CodeSHA256 + " only"
-		}
-		text += "\nwhat to do: name it in allowed_domains of the next execute_code or create_session; sessions that run already can reach it, too, if they were created with a way out on its port"
-	} else {
-		if a.Reason != "" {
-			text += ": " + f.Reason
-		}
-		text += "\nwhat to do: do without it; asking again at once gets the same answer"
+	if !a.Allowed {
+		return &answer{text: deniedText(p.Question, f.Reason), facts: f}
 	}
-	return &answer{text: text, facts: f}
+	f.State, f.Until, f.Scope = "approved", a.Until.UTC().Format(time.RFC3339), a.Scope
+	return &answer{text: approvedText(p.Question, f), facts: f}
 }
 
 func pending(p *approval.Pending) *answer {
 	q := p.Question
 	f := &approvalFacts{State: "pending", ID: q.ID, What: q.What, Namespace: q.Namespace,
-		Until: q.Expires.UTC().Format(time.RFC3339), Command: egressCommand(q)}
-	return &answer{facts: f, text: fmt.Sprintf("pending: nobody has answered yet whether %s may be reached; after %s that means no\n"+
-		"what to do: have a person type\n  %s\nand call this tool with the same arguments again to learn the answer", q.What, f.Until, f.Command)}
+		Until: q.Expires.UTC().Format(time.RFC3339), Command: approvingCommand(q)}
+	return &answer{facts: f, text: pendingText(q, f)}
 }
 
 // canElicit reports whether the client that calls shows dialogs with forms.

@@ -133,6 +133,7 @@ func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.Client = s.clientName(ctx)
 	if c.request.Params.Task != nil {
 		return s.runAsTask(ctx, q)
 	}

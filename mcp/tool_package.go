@@ -25,12 +25,23 @@ func installIn() form {
 
 type installFacts struct {
 	said
-	RequestID string         `json:"request_id,omitempty" about:"The id under which the audit log has it."`
-	Ended     string         `json:"ended,omitempty" about:"How the package manager ended: ok, exit, timeout and so on."`
-	ExitCode  int            `json:"exit_code" about:"Its exit code; 0 is success."`
-	Packages  []packageFacts `json:"packages,omitempty" about:"What was installed, with what it needs."`
-	Output    string         `json:"output,omitempty" about:"What the package manager wrote, if it failed."`
-	TotalMS   float64        `json:"total_ms" about:"Milliseconds that it took."`
+	Approval  *permissionFacts `json:"approval,omitempty" about:"Whether a person has approved it, where one must: what is pending or denied was not installed."`
+	RequestID string           `json:"request_id,omitempty" about:"The id under which the audit log has it."`
+	Ended     string           `json:"ended,omitempty" about:"How the package manager ended: ok, exit, timeout and so on."`
+	ExitCode  int              `json:"exit_code" about:"Its exit code; 0 is success."`
+	Packages  []packageFacts   `json:"packages,omitempty" about:"What was installed, with what it needs."`
+	Output    string           `json:"output,omitempty" about:"What the package manager wrote, if it failed."`
+	TotalMS   float64          `json:"total_ms" about:"Milliseconds that it took."`
+}
+
+// permissionFacts are those of approvalFacts that are told inside of another answer.
+type permissionFacts struct {
+	State   string `json:"state,omitempty" about:"denied, or pending: nobody has answered yet."`
+	ID      string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`
+	What    string `json:"what,omitempty" about:"What was asked for."`
+	Until   string `json:"until,omitempty" about:"When silence becomes a denial."`
+	Reason  string `json:"reason,omitempty" about:"What the person said, or why it was denied."`
+	Command string `json:"command,omitempty" about:"What a person types to approve it."`
 }
 
 func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
@@ -41,6 +52,10 @@ func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
 	}
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
+	}
+	q.Client, q.Ask = s.clientName(ctx), s.asker(ctx, c)
+	if wait, err := s.permission(ctx, c, q); wait != nil || err != nil {
+		return wait, err
 	}
 	res, err := s.cfg.Pipeline.Install(ctx, q)
 	if err != nil {
@@ -56,6 +71,23 @@ func (s *Server) installPackage(ctx context.Context, c *call) (*answer, error) {
 		text += "\nhint: " + forTools(h)
 	}
 	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}, nil
+}
+
+// permission asks a person, where one must approve what is installed. Without an answer nothing is in the way any more.
+func (s *Server) permission(ctx context.Context, c *call, q pipeline.Install) (*answer, error) {
+	question, ask, err := s.cfg.Pipeline.InstallQuestion(q)
+	if !ask || err != nil {
+		return nil, err
+	}
+	said, err := s.approve(ctx, c, question)
+	if err != nil || said.ask != nil {
+		return said, err
+	}
+	f, _ := said.facts.(*approvalFacts)
+	if f.State == "approved" {
+		return nil, nil
+	}
+	return &answer{text: said.text, facts: &installFacts{Approval: &permissionFacts{f.State, f.ID, f.What, f.Until, f.Reason, f.Command}}}, nil
 }
 
 func installed(res pipeline.Result) []packageFacts {

@@ -190,7 +190,20 @@ func (r *run) unreachable(a armed, w way) {
 
 // turn is what the outlet has to know of the run.
 func (q routed) turn(r *run) outlet.Turn {
-	return outlet.Turn{Run: r.res.ID, Code: r.code, Within: q.within, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
+	return outlet.Turn{Run: r.res.ID, Client: q.Client, Code: r.code, Head: func() string { return head(r.clean(string(q.Code))) },
+		Within: q.within, Ask: q.Ask, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
+}
+
+// headLines is how much of its code a person is shown with a question.
+const headLines = 12
+
+// head is the beginning of a text. What has been left out is said.
+func head(text string) string {
+	lines := strings.SplitAfterN(text, "\n", headLines+1)
+	if len(lines) <= headLines {
+		return text
+	}
+	return strings.Join(lines[:headLines], "") + fmt.Sprintf("... and %d lines more", strings.Count(strings.TrimRight(lines[headLines], "\n"), "\n")+1)
 }
 
 // recorder writes decisions to the log as they are made.

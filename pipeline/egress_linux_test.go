@@ -233,6 +233,9 @@ func TestAPersonIsAsked(t *testing.T) {
 	answer := func(a approval.Answer) func(context.Context, *approval.Pending) {
 		return func(ctx context.Context, q *approval.Pending) {
 			questions = append(questions, q.Question.What)
+			if q := q.Question; len(q.CodeOf) != 64 || q.CodeSHA256 != "" || !strings.Contains(q.CodeHead, "import urllib.request") || q.Client != "agent 1.0" {
+				t.Errorf("it does not say whose code asks: %+v", q)
+			}
 			a.By = approval.CommandLine()
 			if err := broker.Answer(ctx, q.Question.ID, a); err != nil {
 				t.Error(err)
@@ -241,7 +244,7 @@ func TestAPersonIsAsked(t *testing.T) {
 	}
 	run := func(a approval.Answer) Result {
 		t.Helper()
-		res, err := p.Do(t.Context(), python(fetch("http://web.test", "http://web.test"), func(q *Request) { q.Ask = answer(a) }))
+		res, err := p.Do(t.Context(), python(fetch("http://web.test", "http://web.test"), func(q *Request) { q.Ask, q.Client = answer(a), "agent 1.0" }))
 		if err != nil {
 			t.Fatal(err)
 		}

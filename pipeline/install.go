@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -21,6 +22,12 @@ type Install struct {
 	Packages                         []string // as the package manager takes them: "requests==2.32.3", "left-pad@1.3.0"
 	Timeout                          time.Duration
 	Progress                         func(line string) // may be nil; is given lines as the package manager writes them
+
+	// Client, Typed and Ask are those of a Request: who asks, whether a person has typed it and so approved it, and
+	// what shows a person the question whether these packages may be installed.
+	Client string
+	Typed  bool
+	Ask    func(context.Context, *approval.Pending)
 }
 
 // Package is one package that was installed.
@@ -46,6 +53,9 @@ func (p *Pipeline) Install(ctx context.Context, q Install) (Result, error) {
 func (r *run) install(ctx context.Context, q Install) error {
 	o, err := r.checkInstall(q)
 	if err != nil {
+		return err
+	}
+	if err := r.permitInstall(ctx, q, o); err != nil {
 		return err
 	}
 	leave, err := r.p.cfg.Queue.Enter(ctx, r.res.Namespace, checked{limits: Bounds{Limits: o.Limits}}.weight(), r.waits)

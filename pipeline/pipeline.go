@@ -63,6 +63,7 @@ type Config struct {
 
 	Sessions session.Config  // how many, and for how long; its Ended is ours
 	Packages *packages.Store // nil: nothing can be installed
+	AskAbout AskAbout        // what else than names a person is asked about
 	Shelf    *shelf.Shelf    // keeps results for a while; may be nil
 	Review   Review          // what is done about dangerous code
 

@@ -13,6 +13,7 @@ import (
 type Request struct {
 	ID        string // a ULID; "" makes one
 	Namespace string // whose run it is; "" is "default"
+	Client    string // what the caller's program calls itself, for people who are asked about the run; "" is unknown
 
 	Language string // "python", "node", "shell"; "" goes by Name
 	Name     string // of the file that holds the code; "" makes one up

@@ -30,6 +30,7 @@ type Config struct {
 	Artifacts Artifacts
 	Sessions  Sessions
 	Packages  Packages
+	Approvals Approvals
 	Validate  Validate
 	Keep      Keep
 	Pool      Pool
@@ -93,6 +94,7 @@ type Sessions struct {
 type Packages struct {
 	Scripts bool  // they may run code of theirs meanwhile: install scripts, source builds
 	MaxMB   int64 // MB, of what one namespace has for one language
+	Ask     bool  // a person approves what is installed
 }
 
 // Validate is what is done about code that looks dangerous.
@@ -145,6 +147,7 @@ func defaults(cores int) Config {
 		Artifacts: Artifacts{MaxCount: 1000, MaxMB: 512, Withhold: true},
 		Sessions:  Sessions{PerNamespace: 64, Total: 1024, IdleSeconds: 30 * 60, LifetimeSeconds: 24 * 60 * 60},
 		Packages:  Packages{MaxMB: 2048},
+		Approvals: Approvals{TimeoutSeconds: 120, Notify: true},
 		Validate:  Validate{Reject: "never"},
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
 		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},

@@ -189,7 +189,7 @@ func (d *document) setting(s setting, n *yaml.Node) {
 // unknown reports a key that isn't ours, with the key that was probably meant: one at this place,
 // or one with such a name elsewhere.
 func (d *document) unknown(full string, k *yaml.Node) {
-	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "validate", "keep", "images", "containers", "redact", "events", "pool"}
+	known := []string{"profiles", "limits", "caps", "artifacts", "sessions", "packages", "approvals", "validate", "keep", "images", "containers", "redact", "events", "pool"}
 	byLeaf := map[string]string{}
 	for _, s := range settings() {
 		known = append(known, s.key)

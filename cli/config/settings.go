@@ -47,6 +47,7 @@ func settings() []setting {
 		all = append(all, bound("caps."+l.name, env["caps."+l.name], func(c *Config) limit { return c.Caps.all()[i] }))
 	}
 	all = append(all, recordSettings()...)
+	all = append(all, approvalSettings()...)
 	all = append(all,
 		list("egress.allow", func(c *Config) *[]string { return &c.Egress.Allow }),
 		list("egress.deny", func(c *Config) *[]string { return &c.Egress.Deny }),

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -268,4 +269,26 @@ func TestRaceOfGifts(t *testing.T) {
 	if rows != 0 {
 		t.Errorf("%d rows were written after the broker had ended", -rows)
 	}
+}
+
+// TestCloseWaitsForGifts: the log that is closed after the broker has all of them.
+func TestCloseWaitsForGifts(t *testing.T) {
+	b, log := newBroker(t, Config{})
+	var over atomic.Bool
+	var closing sync.WaitGroup
+	log.hook = func(audit.Entry) error {
+		closing.Go(func() {
+			b.Close()
+			over.Store(true)
+		})
+		time.Sleep(50 * time.Millisecond) // a broker that does not wait has ended by now
+		if over.Load() {
+			t.Error("the broker ended while something was being given")
+		}
+		return nil
+	}
+	if _, err := b.Give(t.Context(), web, yes); err != nil {
+		t.Error(err)
+	}
+	closing.Wait()
 }

@@ -33,7 +33,8 @@ type Question struct {
 	Client     string        `json:"client,omitempty"`      // whose agent asks
 	Reason     string        `json:"reason,omitempty"`      // as the agent gives it: a claim, nothing more
 	CodeSHA256 string        `json:"code_sha256,omitempty"` // "" asks for all code of the namespace
-	CodeHead   string        `json:"code_head,omitempty"`   // the beginning of the code that asks, for people to look at
+	CodeOf     string        `json:"code_of,omitempty"`     // the SHA-256 of the code that asks, for people to look at: it bounds nothing
+	CodeHead   string        `json:"code_head,omitempty"`   // the beginning of that code, free of secrets
 	For        time.Duration `json:"for"`                   // how long an approval holds: nanoseconds; 0 is an hour, a day the longest
 	Asked      time.Time     `json:"asked"`                 // set by Open
 	Expires    time.Time     `json:"expires"`               // set by Open: when silence becomes a no
@@ -66,7 +67,7 @@ func (q Question) checked() (Question, error) {
 	case q.For < 0:
 		return q, errors.New("it asks for a negative time")
 	}
-	for _, s := range []string{q.Namespace, q.CodeSHA256, q.Session, q.Run, q.Client} {
+	for _, s := range []string{q.Namespace, q.CodeSHA256, q.CodeOf, q.Session, q.Run, q.Client} {
 		if len(s) > maxWord || !utf8.ValidString(s) {
 			return q, fmt.Errorf("%.40q is too long, or no text", s)
 		}

@@ -72,13 +72,16 @@ func (o *Outlet) question(t Turn) approval.Question {
 // ask waits for a person. The connection waits with it, and the program's time goes on.
 func (o *Outlet) ask(ctx context.Context, t Turn, d egress.Decision) egress.Decision {
 	q := o.question(t)
-	q.CodeSHA256 = "" // whoever is asked about a name is not asked about the code
+	q.Client, q.CodeOf, q.CodeSHA256 = t.Client, t.Code, "" // whoever is asked about a name is not asked about the code
 	q.What = d.Ask
 	if o.leases().Redact(d.Ask) != d.Ask {
 		d.Ask, d.Reason = "", "there is a secret in the name, so nobody is asked about it"
 		return d
 	}
 	q.Reason = "a running program connects to it"
+	if t.Head != nil {
+		q.CodeHead = t.Head()
+	}
 	a, err := o.cfg.Approvals.Ask(ctx, q, t.Ask)
 	switch {
 	case err != nil && ctx.Err() == nil:

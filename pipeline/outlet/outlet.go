@@ -44,7 +44,9 @@ type Record func(ctx context.Context, d egress.Decision) error
 // Turn is one run's use of a sandbox. What the run leaves behind has the sandbox's own rules again.
 type Turn struct {
 	Run    string
+	Client string         // whose agent it is, for people who are asked
 	Code   string         // SHA-256 of the code in hex: an approval may be for that alone
+	Head   func() string  // the beginning of the code, free of secrets; may be nil
 	Within *egress.Policy // instead of the sandbox's; nil is that
 	Ask    func(context.Context, *approval.Pending)
 	Record Record

@@ -1,0 +1,70 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+)
+
+// AskAbout is what a person must have approved before it is done. The zero value is nothing.
+type AskAbout struct {
+	Packages bool // that are installed
+}
+
+// InstallQuestion is what a person is asked before q is done, and whether anybody has to be. Whoever has dialogs of
+// their own can ask it first; Install asks what is not approved by then. An error is what Install would refuse.
+func (p *Pipeline) InstallQuestion(q Install) (approval.Question, bool, error) {
+	if !p.cfg.AskAbout.Packages || q.Typed {
+		return approval.Question{}, false, nil
+	}
+	r := p.begin(&Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language, Code: []byte{}})
+	o, err := r.checkInstall(q)
+	if err != nil {
+		return approval.Question{}, false, err
+	}
+	question, err := r.installQuestion(q, o)
+	return question, err == nil, err
+}
+
+func (r *run) installQuestion(q Install, o packages.Order) (approval.Question, error) {
+	what := o.Language + ": " + strings.Join(o.Packages, ", ")
+	if o.Backend.Name() != r.p.cfg.Backends[0].Name() {
+		what += " (for " + o.Backend.Name() + ")"
+	}
+	if r.clean(what) != what {
+		return approval.Question{}, refuse(StageValidate, "there is a secret in what is to be installed, so nobody is asked about it", "leave it out")
+	}
+	return approval.Question{Kind: approval.Package, What: what, Namespace: o.Namespace, Session: o.Session, Client: q.Client}, nil
+}
+
+// permitInstall has a person approve exactly these packages, where the operator wants that.
+func (r *run) permitInstall(ctx context.Context, q Install, o packages.Order) error {
+	if !r.p.cfg.AskAbout.Packages || q.Typed {
+		return nil
+	}
+	if r.p.cfg.Approvals == nil {
+		return refuse(StageValidate, "a person must approve what is installed (packages.ask), and nobody can be asked here", "use sandboxmcp serve")
+	}
+	question, err := r.installQuestion(q, o)
+	if err != nil {
+		return err
+	}
+	a, err := r.p.cfg.Approvals.Ask(ctx, question, q.Ask)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return refuse(StageValidate, "a person can't be asked whether this may be installed: "+err.Error(), "try again later")
+	case a.Allowed:
+		r.facts["approved_by"] = strings.TrimSpace(a.User + " (" + a.By.String() + ")")
+		return nil
+	}
+	reason := fmt.Sprintf("%s was not approved", question.What)
+	if a.Reason != "" {
+		reason += ": " + a.Reason
+	}
+	return refuse(StageValidate, reason, "do without it, or have a person approve it")
+}
