@@ -1,0 +1,154 @@
+package host
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// gitDoubt says why git must not run in a folder: a repository's own configuration can name programs for git to run
+// (core.fsmonitor, filters, diff drivers, ssh commands), and who may write into the repository may write that, too.
+// Keys that are not known to be harmless are refused. "" is no doubt, also where there is no repository. What is
+// written after we have looked is not seen.
+func gitDoubt(dir string) string {
+	for ; ; dir = filepath.Dir(dir) {
+		at := filepath.Join(dir, ".git")
+		if info, err := os.Stat(at); err == nil {
+			if _, err := os.Lstat(filepath.Join(dir, ".gitmodules")); err == nil {
+				return "it has submodules, whose configurations are their own"
+			}
+			if !info.IsDir() {
+				return linkedDoubt(at)
+			}
+			return configDoubt(at)
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
+}
+
+// linkedDoubt looks at a worktree, whose .git is a file that says where the repository is.
+func linkedDoubt(file string) string {
+	b, err := os.ReadFile(file)
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
+	if err != nil || !ok {
+		return file + " can't be read"
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(file), to)
+	}
+	if why := configDoubt(to); why != "" {
+		return why
+	}
+	b, err = os.ReadFile(filepath.Join(to, "commondir"))
+	if err != nil {
+		return ""
+	}
+	common := strings.TrimSpace(string(b))
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(to, common)
+	}
+	return configDoubt(common)
+}
+
+func configDoubt(repository string) string {
+	for _, name := range []string{"config", "config.worktree"} {
+		f, err := os.Open(filepath.Join(repository, name))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err.Error()
+		}
+		why := doubtful(bufio.NewScanner(f))
+		f.Close()
+		if why != "" {
+			return filepath.Join(repository, name) + " has " + why
+		}
+	}
+	return ""
+}
+
+var (
+	section = regexp.MustCompile(`^\[([A-Za-z0-9.-]+)(?:[ \t]+"([^"\\]*)")?\]$`)
+	setting = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\]*))?$`)
+)
+
+// doubtful reads a configuration strictly: git takes more than these lines, and we refuse it.
+func doubtful(lines *bufio.Scanner) string {
+	in := ""
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		if m := section.FindStringSubmatch(line); m != nil {
+			in = strings.ToLower(m[1])
+			if m[2] != "" {
+				in += ".*"
+			}
+			continue
+		}
+		m := setting.FindStringSubmatch(line)
+		if m == nil {
+			return "a line that is not understood"
+		}
+		if key := strings.ToLower(m[1]); !slices.Contains(strings.Fields(harmlessKeys[in]), key) {
+			return in + "." + key + ", which may run programs"
+		}
+	}
+	if lines.Err() != nil {
+		return lines.Err().Error()
+	}
+	return ""
+}
+
+// harmlessKeys are those of a repository that name no program and no other file.
+var harmlessKeys = map[string]string{
+	"core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol safecrlf sharedrepository " +
+		"quotepath abbrev untrackedcache preloadindex whitespace commentchar trustctime checkstat compression protecthfs protectntfs splitindex sparsecheckout sparsecheckoutcone",
+	"remote.*":    "url fetch pushurl mirror tagopt prune push promisor partialclonefilter skipdefaultupdate skipfetchall gh-resolved",
+	"branch.*":    "remote merge rebase pushremote description vscode-merge-base gh-merge-base",
+	"branch":      "autosetupmerge autosetuprebase sort",
+	"user":        "name email useconfigonly",
+	"init":        "defaultbranch",
+	"pull":        "rebase ff",
+	"push":        "default autosetupremote followtags",
+	"fetch":       "prune prunetags",
+	"color":       "ui",
+	"extensions":  "objectformat worktreeconfig refstorage partialclone relativeworktrees",
+	"rerere":      "enabled",
+	"gc":          "auto",
+	"diff":        "renames algorithm mnemonicprefix colormoved",
+	"merge":       "conflictstyle ff",
+	"log":         "date decorate",
+	"lfs":         "repositoryformatversion",
+	"index":       "version threads",
+	"commit":      "verbose",
+	"maintenance": "auto",
+}
+
+// gitEnvironment takes from repositories, and from the user's own configuration, what we know to run programs.
+func gitEnvironment(folders []string) []string {
+	above := make([]string, len(folders))
+	for i, f := range folders {
+		above[i] = filepath.Dir(f)
+	}
+	env := []string{"GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_ALLOW_PROTOCOL=https:ssh", "GIT_CEILING_DIRECTORIES=" + strings.Join(above, ":")}
+	for i, kv := range gitSettings {
+		n := string(rune('0' + i))
+		env = append(env, "GIT_CONFIG_KEY_"+n+"="+kv[0], "GIT_CONFIG_VALUE_"+n+"="+kv[1])
+	}
+	return append(env, "GIT_CONFIG_COUNT="+string(rune('0'+len(gitSettings))))
+}
+
+// gitSettings are ten at most.
+var gitSettings = [][2]string{
+	{"core.fsmonitor", "false"}, {"core.hooksPath", "/dev/null"}, {"core.pager", "cat"}, {"safe.bareRepository", "explicit"},
+	{"protocol.ext.allow", "never"}, {"diff.ignoreSubmodules", "all"}, {"submodule.recurse", "false"}, {"gc.auto", "0"}, {"maintenance.auto", "false"},
+}

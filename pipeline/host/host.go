@@ -1,0 +1,142 @@
+// Package host decides which commands may run on the host, outside of any sandbox, and runs them.
+//
+// What holds:
+//   - A command is words. There is no shell, and what a shell would make of a line is refused, not guessed.
+//   - It runs if a pattern of the operator's configuration or an approval matches it word by word, and the blocked
+//     list does not name it, which wins over both.
+//   - The program is a file that only root and the server's own user can change, found in folders that no agent
+//     chooses, and looked at under each name that it has.
+//   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process.
+//
+// What does not: a command is the server's own user on this machine. Whoever allows one trusts it with that, and
+// with what it reads: a program that runs others by an option that nobody has thought of is as good as a shell. The
+// patterns bound what an agent can ask for, the kernel does not.
+//
+// It needs mvdan.cc/sh/v3/syntax to know all of what shells would understand in a line.
+package host
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// DefaultPath are the folders in which programs are looked for, the first one first.
+var DefaultPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+// Refusal says why a command or a pattern is refused, and what to do about it.
+type Refusal struct {
+	Reason, Remedy string
+	Ask            bool // nothing forbids it: a person could allow it
+}
+
+func (r *Refusal) Error() string { return r.Reason }
+
+func refuse(remedy, format string, a ...any) error {
+	return &Refusal{Reason: fmt.Sprintf(format, a...), Remedy: remedy}
+}
+
+// Rules are what an operator has decided. The zero value allows nothing.
+type Rules struct {
+	Allowed []string // patterns, and Safe for those of the safe list
+	Blocked []string // patterns that nobody may allow, on top of the built-in list
+	Path    []string // absolute folders that programs are looked for in; nil is DefaultPath
+	Read    []string // folders below which commands may run, and look
+	Write   []string // likewise, where agents may write: no program may come from there
+}
+
+// Safe is the word that allows the commands of the safe list.
+const Safe = "@safe"
+
+// Policy is Rules, understood. It may be used concurrently.
+type Policy struct {
+	rules            Rules
+	allowed, blocked []Pattern
+	safe             []Pattern
+}
+
+// NewPolicy understands rules. A pattern that could never match anything, since its program is blocked, is an error.
+func NewPolicy(rules Rules) (*Policy, error) {
+	if rules.Path == nil {
+		rules.Path = DefaultPath
+	}
+	p := &Policy{rules: rules}
+	for _, text := range rules.Blocked {
+		one, err := ParsePattern(text)
+		if err != nil {
+			return nil, fmt.Errorf("blocked: %w", err)
+		}
+		p.blocked = append(p.blocked, one)
+	}
+	for _, text := range rules.Allowed {
+		if text == Safe {
+			p.safe = safePatterns()
+			continue
+		}
+		one, err := ParsePattern(text)
+		if err == nil {
+			err = p.hopeless(one)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("allowed: %w", err)
+		}
+		p.allowed = append(p.allowed, one)
+	}
+	for _, dir := range append(append([]string{}, rules.Path...), p.Folders()...) {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("folder %q is not absolute", dir)
+		}
+	}
+	return p, nil
+}
+
+// Folders are those below which commands may run.
+func (p *Policy) Folders() []string {
+	return append(append([]string{}, p.rules.Read...), p.rules.Write...)
+}
+
+// Allowed are the patterns of the configuration, those of the safe list among them.
+func (p *Policy) Allowed() []Pattern { return append(append([]Pattern{}, p.allowed...), p.safe...) }
+
+// Blocked are the patterns that the operator has added to the list.
+func (p *Policy) Blocked() []Pattern { return p.blocked }
+
+// Directory returns where a command is to run: dir, if it is below a folder that is allowed, with its links followed;
+// for "" the first such folder, or "/" where none is.
+func (p *Policy) Directory(dir string, more ...string) (string, error) {
+	folders := append(p.Folders(), more...)
+	if dir == "" {
+		if len(folders) == 0 {
+			return "/", nil
+		}
+		dir = folders[0]
+	}
+	const remedy = "name one below a folder that list_host_access lists, or ask for it with request_host_access and kind read"
+	if !filepath.IsAbs(dir) {
+		return "", refuse(remedy, "the directory %q is not absolute", dir)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", refuse(remedy, "the directory can't be used: %v", err)
+	}
+	if real == "/" && len(folders) == 0 || within(real, folders) {
+		return real, nil
+	}
+	return "", refuse(remedy, "the directory %q is not below a folder that is allowed", dir)
+}
+
+// within says whether a real path is one of the folders, or below one.
+func within(path string, folders []string) bool {
+	for _, f := range folders {
+		real, err := filepath.EvalSymlinks(f)
+		if err != nil {
+			continue // what is not there holds nothing
+		}
+		if rel, err := filepath.Rel(real, path); err == nil && filepath.IsLocal(rel) {
+			return true
+		}
+	}
+	return false
+}
+
+var errEmpty = errors.New("there is no command")

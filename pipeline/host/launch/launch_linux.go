@@ -1,0 +1,156 @@
+package launch
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() {
+	if len(os.Args) == 0 || os.Args[0] != Name {
+		return
+	}
+	runtime.LockOSThread() // what prctl sets for this thread is what the command inherits
+	os.Exit(serve(os.NewFile(Order, "order"), os.NewFile(Answer, "answer")))
+}
+
+// serve runs one command. Its exit code is 0 whatever becomes of that.
+func serve(order, answer *os.File) int {
+	tell := func(r Report) { _ = json.NewEncoder(answer).Encode(r) } // whoever has gone needs none
+	lines := bufio.NewReader(order)
+	line, err := lines.ReadBytes('\n')
+	var t Task
+	if err == nil {
+		err = json.Unmarshal(line, &t)
+	}
+	if err == nil {
+		err = prepare(t)
+	}
+	if err != nil {
+		tell(Report{Failed: err.Error()})
+		return 0
+	}
+	pid, err := syscall.ForkExec(t.Path, t.Args, &syscall.ProcAttr{Env: t.Env, Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}})
+	if err != nil {
+		tell(Report{Failed: "start " + t.Path + ": " + err.Error()})
+		return 0
+	}
+	tell(Report{PID: pid})
+	for _, fd := range []int{0, 1, 2} { // or whoever reads waits for us, too
+		_ = unix.Dup3(Order, fd, 0)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, lines)
+	}()
+	tell(wait(pid, gone))
+	return 0
+}
+
+// prepare makes this process what the command's is to be born of.
+func prepare(t Task) error {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return os.NewSyscallError("close_range", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl(PR_SET_NO_NEW_PRIVS)", err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return os.NewSyscallError("setrlimit(RLIMIT_CORE)", err)
+	}
+	unix.Umask(0o022)
+	if err := os.Chdir(t.Directory); err != nil {
+		return err
+	}
+	if at, err := os.Readlink("/proc/self/cwd"); err != nil || at != t.Directory {
+		return &os.PathError{Op: "enter", Path: t.Directory, Err: syscall.EXDEV} // it was exchanged for a link
+	}
+	return nil
+}
+
+// wait returns when there is no descendant left. They are killed when the command has ended, or gone is closed.
+func wait(pid int, gone <-chan struct{}) Report {
+	r := Report{Over: true}
+	ended, over := make(chan struct{}), make(chan struct{})
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		select {
+		case <-gone:
+		case <-ended:
+		}
+		sweep(over)
+	}()
+	for done := false; ; {
+		var status syscall.WaitStatus
+		var usage syscall.Rusage
+		p, err := syscall.Wait4(-1, &status, 0, &usage)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil: // ECHILD: nobody is left
+			close(over)
+			if !done {
+				close(ended)
+			}
+			<-swept
+			return r
+		case p == pid:
+			done = true
+			r.take(status, usage)
+			close(ended)
+		case done:
+			r.Killed++
+		}
+	}
+}
+
+func (r *Report) take(status syscall.WaitStatus, usage syscall.Rusage) {
+	r.CPU, r.Memory = (usage.Utime.Nano()+usage.Stime.Nano())/1000, usage.Maxrss<<10
+	if status.Signaled() {
+		r.Signal = int(status.Signal())
+		return
+	}
+	r.Exit = status.ExitStatus()
+}
+
+// sweep kills all descendants until over is closed. They are stopped first: one that forks while it is looked for
+// would be a step ahead for as long as it likes.
+func sweep(over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		default:
+		}
+		stopped := map[int]bool{}
+		for more := true; more; {
+			more = false
+			for _, pid := range descendants() {
+				if !stopped[pid] && unix.Kill(pid, unix.SIGSTOP) == nil {
+					stopped[pid], more = true, true
+				}
+			}
+		}
+		for pid := range stopped {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		select {
+		case <-over:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

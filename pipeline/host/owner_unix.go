@@ -1,0 +1,33 @@
+//go:build unix
+
+package host
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// changeable says who else could change a file or folder, "" if nobody could but root and our own user. A sticky bit
+// does not help: new names can be made there.
+func changeable(info fs.FileInfo) string {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok:
+		return "has no owner"
+	case s.Uid != 0 && int(s.Uid) != os.Geteuid():
+		return "belongs to another user"
+	case info.Mode()&0o022 != 0:
+		return "can be written by others"
+	}
+	return ""
+}
+
+// links is how many names a file has.
+func links(info fs.FileInfo) uint64 {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 1
+	}
+	return uint64(s.Nlink)
+}

@@ -1,0 +1,128 @@
+package host
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Program is a file that a command's first word means.
+type Program struct {
+	Entry string   // where it was found: its folder's real path, and the name in it
+	Path  string   // the real file, with all links followed
+	Names []string // all that it is called: in Entry, by the links on the way, and by hard links next to programs
+	file  fs.FileInfo
+}
+
+const maxLinks = 40
+
+// Find returns the program of this name: one in a folder of the path, or an absolute path. An error is a *Refusal
+// if there is none, or if others than root and our own user could change it.
+func (p *Policy) Find(name string) (Program, error) {
+	entry, err := p.entry(name)
+	if err != nil {
+		return Program{}, err
+	}
+	return p.follow(entry)
+}
+
+func (p *Policy) entry(name string) (string, error) {
+	if filepath.Base(name) != name {
+		if !filepath.IsAbs(name) || filepath.Clean(name) != name {
+			return "", refuse("name a program by its name alone, or by its whole path", "%q is neither a program's name nor an absolute path", name)
+		}
+		return name, nil
+	}
+	for _, dir := range p.rules.Path {
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", refuse("name one that is installed: programs are looked for in the system's folders only", "there is no program %q", name)
+}
+
+// follow goes from link to link, and looks at who could change each.
+func (p *Policy) follow(entry string) (prog Program, err error) {
+	const remedy = "name a program that only root, or the user of this server, can change"
+	at := entry
+	for range maxLinks {
+		dir, err := filepath.EvalSymlinks(filepath.Dir(at))
+		if err != nil {
+			return prog, refuse(remedy, "the program %q can't be used: %v", entry, err)
+		}
+		at = filepath.Join(dir, filepath.Base(at))
+		if prog.Entry == "" {
+			prog.Entry = at
+		}
+		prog.Names = append(prog.Names, filepath.Base(at))
+		info, err := os.Lstat(at)
+		if err != nil {
+			return prog, refuse(remedy, "the program %q can't be used: %v", entry, err)
+		}
+		if why := p.doubt(at, info); why != "" {
+			return prog, refuse(remedy, "the program %q is not to be trusted: %s", entry, why)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			prog.Path, prog.file = at, info
+			return p.sound(prog)
+		}
+		to, err := os.Readlink(at)
+		if err != nil {
+			return prog, refuse(remedy, "the program %q can't be used: %v", entry, err)
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(dir, to)
+		}
+		at = to
+	}
+	return prog, refuse(remedy, "the program %q is behind too many links", entry)
+}
+
+// doubt says why somebody else could put another file in the place of this one, "" if nobody could.
+func (p *Policy) doubt(path string, info fs.FileInfo) string {
+	if within(filepath.Dir(path), p.rules.Write) {
+		return "it lies where agents may write"
+	}
+	if why := changeable(info); why != "" && info.Mode()&fs.ModeSymlink == 0 {
+		return path + " " + why
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err.Error()
+		}
+		if why := changeable(info); why != "" {
+			return "the folder " + dir + " " + why
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
+}
+
+func (p *Policy) sound(prog Program) (Program, error) {
+	if !prog.file.Mode().IsRegular() || prog.file.Mode()&0o111 == 0 {
+		return prog, refuse("name a program", "%q is no program", prog.Path)
+	}
+	if links(prog.file) > 1 { // perl5.36 is perl, whatever the file is called here
+		for _, dir := range append([]string{filepath.Dir(prog.Path)}, p.rules.Path...) {
+			entries, _ := os.ReadDir(dir)
+			for _, e := range entries {
+				if info, err := e.Info(); err == nil && os.SameFile(info, prog.file) {
+					prog.Names = append(prog.Names, e.Name())
+				}
+			}
+		}
+	}
+	slices.Sort(prog.Names)
+	prog.Names = slices.Compact(prog.Names)
+	return prog, nil
+}
+
+// Still says whether the program is the file that was looked at.
+func (prog Program) Still() bool {
+	now, err := os.Lstat(prog.Path)
+	return err == nil && os.SameFile(now, prog.file) && now.Size() == prog.file.Size() && now.ModTime().Equal(prog.file.ModTime()) && now.Mode() == prog.file.Mode()
+}

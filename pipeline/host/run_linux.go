@@ -1,0 +1,90 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
+)
+
+// stubborn is how long what the kernel can't kill at once may hold us up.
+const stubborn = 10 * time.Second
+
+// Do runs a command, without a shell and without a terminal, and returns when it and all that it has started are
+// gone. If ctx ends before, it is killed, and the error is that of ctx.
+func (r Run) Do(ctx context.Context) (End, error) {
+	if !r.Program.Still() {
+		return End{}, fmt.Errorf("run %s: it was changed a moment ago", r.Program.Path)
+	}
+	orders, order, err := os.Pipe()
+	if err != nil {
+		return End{}, err
+	}
+	defer order.Close()
+	answers, answer, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		return End{}, err
+	}
+	defer answers.Close()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args, cmd.Env = []string{launch.Name}, []string{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Stdout, r.Stderr
+	cmd.ExtraFiles = []*os.File{orders, answer}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = order.Close
+	cmd.WaitDelay = stubborn
+	err = cmd.Start()
+	orders.Close()
+	answer.Close()
+	if err != nil {
+		return End{}, fmt.Errorf("start the process that commands are run by: %w", err)
+	}
+	return r.await(ctx, cmd, order, answers)
+}
+
+func (r Run) await(ctx context.Context, cmd *exec.Cmd, order, answers *os.File) (End, error) {
+	task, err := json.Marshal(launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory})
+	if err == nil {
+		_, err = order.Write(append(task, '\n'))
+	}
+	var began, last launch.Report
+	for lines := bufio.NewScanner(answers); err == nil && lines.Scan(); {
+		last = launch.Report{}
+		if err = json.Unmarshal(lines.Bytes(), &last); last.PID != 0 {
+			began = last
+		}
+	}
+	order.Close()
+	waited := cmd.Wait()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	switch {
+	case err == nil && last.Failed != "":
+		err = errors.New(last.Failed)
+	case err == nil && !last.Over:
+		err = fmt.Errorf("run %s: the process that watches it was ended: %v", r.Program.Path, waited)
+	}
+	if !last.Over && began.PID != 0 { // its session at least
+		_ = unix.Kill(-began.PID, unix.SIGKILL)
+	}
+	return end(last), err
+}
+
+func end(r launch.Report) End {
+	e := End{Exit: r.Exit, Killed: r.Killed, CPU: time.Duration(r.CPU) * time.Microsecond, Memory: r.Memory}
+	if r.Signal != 0 {
+		e.Exit, e.Signal = 128+r.Signal, unix.SignalName(syscall.Signal(r.Signal))
+	}
+	return e
+}

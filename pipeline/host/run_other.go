@@ -1,0 +1,14 @@
+//go:build !linux
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Do is for Linux, where we can know that nothing is left of a command.
+func (r Run) Do(context.Context) (End, error) {
+	return End{}, fmt.Errorf("run a command on the host: %w", errors.ErrUnsupported)
+}
