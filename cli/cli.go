@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/ahead"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -27,6 +28,9 @@ const (
 // Main runs one command line, args[0] being the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer ahead.Close()
+	if len(args) == 2 && args[1] == reader.Word { // in a sandbox, by ourselves
+		return reader.Serve(stdin, stdout)
+	}
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
 	app := p.app()
 	typed, err := parse(app, args)
@@ -47,6 +51,7 @@ func (p *program) app() *cli.App {
 		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.vaultCommand(),
 		p.auditCommand(), p.eventsCommand(), p.verifyCommand(), p.keyCommand(), p.imageCommand(), p.doctorCommand(), p.benchCommand(), p.configCommand(), p.versionCommand(),
 		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(), p.completionCommand(), p.askCommand(),
+		p.webCommand(),
 	}
 	prepare(commands)
 	return &cli.App{

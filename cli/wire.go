@@ -91,6 +91,10 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
+	web, err := webOf(cfg, out)
+	if err != nil {
+		return nil, err
+	}
 	keys, err := keysOf(cfg)
 	if err != nil {
 		return nil, err
@@ -117,6 +121,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Limits:    bounds(cfg.Limits),
 		Caps:      bounds(cfg.Caps),
 		Egress:    out,
+		Web:       web,
 		Approvals: p.approvals,
 		Keys:      keys,
 		Policy:    policy(cfg),

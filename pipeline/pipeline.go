@@ -35,6 +35,7 @@ type Pipeline struct {
 	policy   string // SHA-256 of cfg.Policy
 
 	analysers analysers
+	pages     pages
 }
 
 // Config is what a pipeline is made of.
@@ -51,6 +52,7 @@ type Config struct {
 	Caps     Bounds             // what a run can ask for at most; zero fields are DefaultCaps
 
 	Egress    Egress
+	Web       Web
 	Approvals *approval.Broker // asks people; nil: nobody can be asked
 
 	Keys      *signer.Keys // sign a receipt of each run; nil signs none

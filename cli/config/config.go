@@ -32,6 +32,7 @@ type Config struct {
 	Packages  Packages
 	Approvals Approvals
 	Validate  Validate
+	Web       Web
 	Keep      Keep
 	Pool      Pool
 
@@ -149,6 +150,7 @@ func defaults(cores int) Config {
 		Packages:  Packages{MaxMB: 2048},
 		Approvals: Approvals{TimeoutSeconds: 120, Notify: true},
 		Validate:  Validate{Reject: "never"},
+		Web:       Web{TimeoutSeconds: 60, MaxMB: 10},
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
 		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},
 		Images: Images{

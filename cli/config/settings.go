@@ -73,6 +73,7 @@ func settings() []setting {
 		count("pool.memory_mb", "", 1, 1<<20, func(c *Config) *int64 { return &c.Pool.MemoryMB }),
 		count("pool.idle_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Pool.IdleSeconds }),
 	)
+	all = append(all, webSettings()...)
 	return append(all, containerSettings()...)
 }
 

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Refused is the error for what policy forbids.
+type Refused struct{ Reason string }
+
+func (r *Refused) Error() string { return r.Reason }
+
+func refused(format string, a ...any) error { return &Refused{fmt.Sprintf(format, a...)} }
+
+// Parse reads the address of a page. It has a scheme of the web, a host, no user name, and no fragment, which no
+// server is told.
+func Parse(text string) (*url.URL, error) {
+	text = strings.TrimSpace(text)
+	switch {
+	case len(text) > maxAddress:
+		return nil, refused("the address has %d bytes, and %d is the most", len(text), maxAddress)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return nil, refused("the address has characters in it that no address can have")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, refused("the address can't be understood: write one like https://example.com/page")
+	}
+	u.Scheme = strings.ToLower(u.Scheme)
+	switch {
+	case u.Scheme == "":
+		return nil, refused("the address has no scheme: write https:// before it")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, refused("%q addresses are not read: only http and https are", brief(u.Scheme))
+	case u.User != nil:
+		return nil, refused("the address has a user name in it, and credentials are sent nowhere")
+	case u.Opaque != "" || u.Hostname() == "":
+		return nil, refused("the address names no host: write one like https://example.com/page")
+	}
+	if _, err := port(u); err != nil {
+		return nil, err
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// port is the port of an address.
+func port(u *url.URL) (int, error) {
+	switch {
+	case u.Port() != "":
+		n, err := strconv.Atoi(u.Port())
+		if err != nil || n < 1 || n > 65535 {
+			return 0, refused("%s is no port", brief(u.Port()))
+		}
+		return n, nil
+	case u.Scheme == "https":
+		return 443, nil
+	}
+	return 80, nil
+}
+
+// onward is where a response leads on to; nil is nowhere. A page that came encrypted leads to none that does not:
+// whoever is on the way could write that one.
+func onward(r *http.Response, at *url.URL) (*url.URL, error) {
+	switch r.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil, nil
+	}
+	location := r.Header.Get("Location")
+	if location == "" {
+		return nil, nil
+	}
+	to, err := at.Parse(location)
+	if err != nil {
+		return nil, refused("%s redirects to an address that can't be understood", at.Hostname())
+	}
+	next, err := Parse(to.String())
+	if err != nil {
+		return nil, refused("%s redirects: %v", at.Hostname(), err)
+	}
+	if at.Scheme == "https" && next.Scheme == "http" {
+		return nil, refused("%s redirects from https to %s, which is not encrypted: name that address itself if it is meant", at.Hostname(), brief(next.String()))
+	}
+	return next, nil
+}
+
+// brief is text of others as it can stand in a message of ours.
+func brief(s string) string {
+	const most = 200
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	quoted := strconv.QuoteToGraphic(s)
+	return quoted[1 : len(quoted)-1]
+}
+
+// line makes one of a message of a library's, which may quote what a server sent.
+func line(s string) string {
+	if len(s) > 400 {
+		s = s[:500] + "..."
+	}
+	return brief(strings.Join(strings.Fields(s), " "))
+}

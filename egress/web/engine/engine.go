@@ -1,0 +1,193 @@
+// Package engine knows how web search engines are asked, and what their pages of results look like.
+//
+// Most of them have no interface for programs, and change their markup without notice. A page in which nothing is
+// recognized, neither results nor the engine's own word that there are none, is an error and not an empty list.
+// The pages in testdata are modelled on what is known of the engines' markup: they are no recordings.
+//
+// goquery finds elements by their classes.
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/PuerkitoBio/goquery"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+)
+
+// Result is one thing that was found.
+type Result struct {
+	Title   string `json:"title"`
+	URL     string `json:"url"`
+	Summary string `json:"summary"`
+}
+
+// Engine is one search engine.
+type Engine struct {
+	Name    string
+	address func(base, query string) string
+	read    func(body []byte) ([]Result, error)
+	base    string
+}
+
+// ErrBlocked is returned for a page by which an engine wants to know whether a person is asking.
+var ErrBlocked = errors.New("it wants proof that a person is asking")
+
+// ErrUnknown is returned for a page in which nothing was recognized.
+var ErrUnknown = errors.New("no results were recognized in its page: its markup may have changed")
+
+// SearXNG is the name of the engine that an operator runs.
+const SearXNG = "searxng"
+
+// engines are those that there are, in the order in which they are asked.
+func engines() []Engine {
+	return []Engine{
+		{SearXNG, searxngAddress, readSearXNG, ""},
+		{"duckduckgo", duckduckgoAddress, readDuckDuckGo, "https://html.duckduckgo.com"},
+		{"mojeek", mojeekAddress, readMojeek, "https://www.mojeek.com"},
+		{"brave", braveAddress, readBrave, "https://search.brave.com"},
+		{"yandex", yandexAddress, readYandex, "https://yandex.com"},
+	}
+}
+
+// Names are those of all engines, in the order in which they are asked.
+func Names() (all []string) {
+	for _, e := range engines() {
+		all = append(all, e.Name)
+	}
+	return all
+}
+
+// Find returns the engine of a name. base takes the place of the engine's own scheme and host; "" keeps them.
+func Find(name, base string) (Engine, error) {
+	for _, e := range engines() {
+		if e.Name != name {
+			continue
+		}
+		if base != "" {
+			e.base = strings.TrimRight(base, "/")
+		}
+		return e, nil
+	}
+	return Engine{}, fmt.Errorf("there is no search engine %q: there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Address is where the engine answers a query.
+func (e Engine) Address(query string) string { return e.address(e.base, query) }
+
+// Blocks says why a response is none to the query, without a look at its page; "" if it may be one.
+func Blocks(status int, at *url.URL, header http.Header) string {
+	switch {
+	case strings.EqualFold(header.Get("X-Yandex-Captcha"), "captcha"), strings.Contains(at.Path, "showcaptcha"), strings.Contains(at.Path, "/captcha"):
+		return ErrBlocked.Error()
+	case status == http.StatusAccepted: // with which DuckDuckGo sends its puzzle
+		return ErrBlocked.Error() + " (HTTP 202)"
+	case status == http.StatusTooManyRequests, status == http.StatusForbidden:
+		return fmt.Sprintf("it refuses to answer (HTTP %d)", status)
+	case status >= 400:
+		return fmt.Sprintf("it answers with HTTP %d", status)
+	}
+	return ""
+}
+
+// Read finds the results in a page of the engine. An empty list without an error is the engine's own word that
+// there are none.
+func (e Engine) Read(body []byte) ([]Result, error) {
+	found, err := e.read(body)
+	if err != nil {
+		return nil, err
+	}
+	var all []Result
+	seen := map[string]bool{}
+	for _, r := range found {
+		r.URL = target(r.URL)
+		key := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(r.URL, "https://"), "http://"), "/")
+		if r.URL == "" || seen[key] {
+			continue
+		}
+		seen[key] = true
+		r.Title, r.Summary = page.Line(r.Title, 300), page.Line(r.Summary, 1000)
+		all = append(all, r)
+	}
+	if len(found) > 0 && len(all) == 0 {
+		return nil, ErrUnknown
+	}
+	return all, nil
+}
+
+// tracking are parameters that say where a visitor came from, and nothing about the page.
+var tracking = []string{"gclid", "fbclid", "msclkid", "yclid", "dclid", "mc_eid", "igshid", "ref_src", "srsltid"}
+
+// target is where a link of a page of results leads in the end, without what tells that it was followed; "" if
+// that is no page of the web.
+func target(link string) string {
+	u, err := url.Parse(strings.TrimSpace(link))
+	if err != nil || len(link) > 8000 {
+		return ""
+	}
+	if to := u.Query().Get("uddg"); to != "" && (u.Host == "" || u.Host == "duckduckgo.com" || strings.HasSuffix(u.Host, ".duckduckgo.com")) {
+		if u, err = url.Parse(to); err != nil {
+			return ""
+		}
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return ""
+	}
+	u.Fragment, u.RawFragment = "", ""
+	var keep []string
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if pair != "" && !strings.HasPrefix(name, "utm_") && !slices.Contains(tracking, name) {
+			keep = append(keep, pair)
+		}
+	}
+	u.RawQuery = strings.Join(keep, "&")
+	return page.Line(u.String(), 8000)
+}
+
+// document reads a page of HTML.
+func document(body []byte) (*goquery.Document, error) {
+	doc, err := goquery.NewDocumentFromReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%w (%s)", ErrUnknown, page.Line(err.Error(), 200))
+	}
+	return doc, nil
+}
+
+// shape says how the results stand in a page, by selectors.
+type shape struct {
+	item, link, title, summary string
+	blocked, none              string // elements that a puzzle, or a page without results, has
+	noneSays                   string // text in it, in small letters; "" is any
+}
+
+// read finds the results. Elements that have no link are no results: advertisements, boxes with related things.
+func (s shape) read(body []byte) ([]Result, error) {
+	doc, err := document(body)
+	if err != nil {
+		return nil, err
+	}
+	var all []Result
+	doc.Find(s.item).Each(func(_ int, item *goquery.Selection) {
+		link, _ := item.Find(s.link).First().Attr("href")
+		title := item.Find(s.title).First().Text()
+		if link != "" && strings.TrimSpace(title) != "" && len(all) < 200 {
+			all = append(all, Result{title, link, item.Find(s.summary).First().Text()})
+		}
+	})
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case doc.Find(s.blocked).Length() > 0:
+		return nil, ErrBlocked
+	case strings.Contains(strings.ToLower(doc.Find(s.none).Text()), s.noneSays) && doc.Find(s.none).Length() > 0:
+		return nil, nil
+	}
+	return nil, ErrUnknown
+}

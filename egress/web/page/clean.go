@@ -1,0 +1,93 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Clean returns text without what deceives who reads it: escape sequences and other control characters are written
+// out, and what is not seen at all is left out, such as zero-width characters, bidi controls, and the tags and
+// selectors in which whole messages have been hidden. It is UTF-8, and its lines end with \n.
+func Clean(s string) string {
+	if !strings.ContainsFunc(s, deceives) && utf8.ValidString(s) {
+		return s
+	}
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range s {
+		switch {
+		case r == '\r':
+			b.WriteByte('\n')
+		case r == '\u2028' || r == '\u2029':
+			b.WriteByte('\n')
+		case !deceives(r):
+			b.WriteRune(r) // and bytes that are no UTF-8 are U+FFFD here
+		case r == '\f' || r == '\v' || r == 0x85:
+			b.WriteByte('\n')
+		case unicode.Is(unicode.Cc, r):
+			fmt.Fprintf(&b, `\x%02x`, r)
+		}
+	}
+	return b.String()
+}
+
+// deceives says whether a character must not reach a reader as it is. The joiners stay: words of some languages,
+// and many emoji, are not the same without them.
+func deceives(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r >= 0x20 && r < 0x7f:
+		return false
+	case r == 0x200c || r == 0x200d || r == 0xfe0e || r == 0xfe0f:
+		return false
+	case r == 0x034f || r == 0x115f || r == 0x1160 || r == 0x3164 || r == 0xffa0: // fillers: letters that draw nothing
+		return true
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector)
+}
+
+// Line returns text in one line of at most so many bytes.
+func Line(s string, most int) string {
+	s = strings.Join(strings.Fields(Clean(s)), " ")
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "..."
+}
+
+// Cut returns what follows of text after offset bytes, at most so many, and the offset of what follows that; 0 is
+// nothing. It ends at a paragraph's end, a line's or a word's, if there is one in the last quarter, and never
+// inside of a character.
+func Cut(text string, offset, most int) (piece string, next int) {
+	if offset >= len(text) {
+		return "", 0
+	}
+	offset = max(offset, 0)
+	for offset > 0 && !utf8.RuneStart(text[offset]) {
+		offset--
+	}
+	rest := text[offset:]
+	if len(rest) <= most {
+		return rest, 0
+	}
+	end := max(most, 1)
+	for end > 0 && !utf8.RuneStart(rest[end]) {
+		end--
+	}
+	if end == 0 { // a character that is longer than that
+		_, end = utf8.DecodeRuneInString(rest)
+		return rest[:end], offset + end
+	}
+	for _, boundary := range []string{"\n\n", "\n", " "} {
+		if i := strings.LastIndex(rest[:end], boundary); i >= end*3/4 {
+			end = i + len(boundary)
+			break
+		}
+	}
+	return rest[:end], offset + end
+}

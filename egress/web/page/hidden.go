@@ -1,0 +1,163 @@
+package page
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// silent are elements whose content no reader of the page sees as text.
+var silent = []atom.Atom{
+	atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Object, atom.Embed, atom.Applet, atom.Canvas, atom.Svg, atom.Math,
+	atom.Audio, atom.Video, atom.Noframes, atom.Noembed, atom.Datalist, atom.Select, atom.Input, atom.Textarea, atom.Meta, atom.Link,
+}
+
+// strip removes what a person who looks at the page does not see. Text that is hidden by a style sheet of another
+// file, by a script, behind a picture or by its colour is not recognized: that would take a browser.
+func strip(doc *html.Node, hidden []string) {
+	walk(doc, func(n *html.Node) bool {
+		if n.Type == html.CommentNode || n.Type == html.ElementNode && invisible(n, hidden) {
+			if n.Parent != nil {
+				n.Parent.RemoveChild(n)
+			}
+			return false
+		}
+		n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool {
+			return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "colspan", "rowspan", "start", "lang", "dir", "datetime", "role", "itemprop", "rel", "type"}, a.Key)
+		})
+		return true
+	})
+}
+
+func invisible(n *html.Node, hidden []string) bool {
+	if slices.Contains(silent, n.DataAtom) || n.Data == "math" || n.Data == "svg" {
+		return true
+	}
+	for _, a := range n.Attr {
+		switch a.Key {
+		case "hidden":
+			return a.Val != "until-found"
+		case "style":
+			if hides(a.Val) {
+				return true
+			}
+		case "class":
+			if len(hidden) > 0 && slices.ContainsFunc(strings.Fields(a.Val), func(c string) bool { return slices.Contains(hidden, "."+c) }) {
+				return true
+			}
+		case "id":
+			if slices.Contains(hidden, "#"+a.Val) {
+				return true
+			}
+		case "open":
+			if n.DataAtom == atom.Dialog {
+				return false
+			}
+		}
+	}
+	return n.DataAtom == atom.Dialog
+}
+
+var (
+	comment  = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	zero     = regexp.MustCompile(`^(?:0+(?:\.0*)?|\.0+)(?:[a-z%]*)?$`)
+	far      = regexp.MustCompile(`^-\d{3,}`)
+	emptied  = regexp.MustCompile(`^rect\(\s*[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?\s*\)$|^inset\(\s*(?:50|100)%`)
+	selector = regexp.MustCompile(`([.#][A-Za-z0-9_-]+)\s*$`)
+	rule     = regexp.MustCompile(`([^{}]+)\{([^{}]*)\}`)
+)
+
+// hides says whether a style takes its element out of sight: not shown, without size, or off the page.
+func hides(style string) bool {
+	size := map[string]bool{}
+	for one := range strings.SplitSeq(comment.ReplaceAllString(strings.ToLower(style), ""), ";") {
+		name, value, _ := strings.Cut(one, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "!important"))
+		switch name {
+		case "display":
+			if value == "none" {
+				return true
+			}
+		case "visibility", "content-visibility":
+			if value == "hidden" || value == "collapse" {
+				return true
+			}
+		case "opacity", "font-size", "zoom":
+			if zero.MatchString(value) {
+				return true
+			}
+		case "color", "-webkit-text-fill-color":
+			if value == "transparent" {
+				return true
+			}
+		case "left", "right", "top", "bottom", "text-indent", "margin-left", "margin-top":
+			if far.MatchString(value) {
+				return true
+			}
+		case "clip", "clip-path":
+			if emptied.MatchString(value) {
+				return true
+			}
+		case "width", "height", "max-width", "max-height", "line-height":
+			size[name] = zero.MatchString(value)
+		case "overflow", "overflow-x", "overflow-y":
+			size["overflow"] = value == "hidden" || value == "clip"
+		case "transform":
+			if strings.Contains(value, "scale(0)") {
+				return true
+			}
+		}
+	}
+	return size["overflow"] && (size["width"] || size["height"] || size["max-width"] || size["max-height"]) || size["width"] && size["height"]
+}
+
+// hiddenClasses are the classes and names that style sheets within the page hide, by rules for nothing else: so
+// most of the hidden text is hidden that is not by its own attributes.
+func hiddenClasses(doc *html.Node) (all []string) {
+	walk(doc, func(n *html.Node) bool {
+		if n.DataAtom != atom.Style || n.FirstChild == nil {
+			return true
+		}
+		sheet := comment.ReplaceAllString(n.FirstChild.Data, "")
+		if strings.Contains(sheet, "@media") { // what one screen hides, another one may show
+			sheet, _, _ = strings.Cut(sheet, "@media")
+		}
+		for _, r := range rule.FindAllStringSubmatch(sheet, 2000) {
+			if !hides(r[2]) {
+				continue
+			}
+			for one := range strings.SplitSeq(r[1], ",") {
+				one = strings.TrimSpace(one)
+				if m := selector.FindStringSubmatch(one); m != nil && m[1] == one && len(all) < 1000 {
+					all = append(all, one)
+				}
+			}
+		}
+		return false
+	})
+	return all
+}
+
+// absolute gives links their whole addresses, and takes away those that lead to none: scripts, and data that the
+// page has with it.
+func absolute(doc *html.Node, at *url.URL) {
+	walk(doc, func(n *html.Node) bool {
+		n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool { return (a.Key == "href" || a.Key == "src") && !leads(at, a.Val) })
+		for i, a := range n.Attr {
+			if a.Key == "href" || a.Key == "src" {
+				u, _ := at.Parse(strings.TrimSpace(a.Val))
+				n.Attr[i].Val = u.String()
+			}
+		}
+		return true
+	})
+}
+
+func leads(at *url.URL, link string) bool {
+	u, err := at.Parse(strings.TrimSpace(link))
+	return err == nil && len(link) < 4000 && slices.Contains([]string{"http", "https", "mailto"}, strings.ToLower(u.Scheme))
+}

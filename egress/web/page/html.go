@@ -1,0 +1,160 @@
+package page
+
+import (
+	"bytes"
+	"net/url"
+	"strings"
+
+	htmltomarkdown "github.com/JohannesKaufmann/html-to-markdown/v2"
+	"github.com/go-shiori/go-readability"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+const (
+	maxElements = 150_000 // of a page in which an article is looked for
+	enough      = 250     // letters of an article: less is a caption, or a notice about cookies
+	share       = 5       // an article with less than 1/share of the page's letters has lost something
+)
+
+func readHTML(p *Page, s Source) {
+	text := decode(s.Body, s.Type)
+	// Scripts don't run here, so what stands in for them is part of the page, and hidden like in a browser.
+	doc, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(true))
+	if err != nil { // such as nesting that no page has
+		p.Text, p.Note = tokens(text), "the page is no proper HTML, and only its words could be read: "+Line(err.Error(), 200)
+		return
+	}
+	at := base(s)
+	describe(p, doc, at)
+	strip(doc, hiddenClasses(doc))
+	at = rebase(doc, at)
+	absolute(doc, at)
+	content := article(doc, at)
+	switch s.Format {
+	case Text:
+		p.Text = plain(content)
+	case HTML:
+		p.Text = markup(content)
+	default:
+		p.Text = markdown(content)
+	}
+	if strings.TrimSpace(p.Text) == "" {
+		p.Note = "the page has no text that can be read without running its scripts"
+	}
+}
+
+// describe finds what the head of a page says about it.
+func describe(p *Page, doc *html.Node, at *url.URL) {
+	walk(doc, func(n *html.Node) bool {
+		switch {
+		case n.DataAtom == atom.Title && p.Title == "" && n.Namespace == "":
+			p.Title = strings.TrimSpace(plain(n))
+		case n.DataAtom == atom.Link && p.Canonical == "" && strings.EqualFold(attribute(n, "rel"), "canonical"):
+			u, err := at.Parse(strings.TrimSpace(attribute(n, "href")))
+			if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.String() != at.String() && len(u.String()) < 2000 {
+				p.Canonical = Line(u.String(), 2000)
+			}
+		}
+		return true
+	})
+}
+
+// rebase is what links are relative to: the page's own word for it, if it has one.
+func rebase(doc *html.Node, at *url.URL) *url.URL {
+	found := at
+	walk(doc, func(n *html.Node) bool {
+		if n.DataAtom == atom.Base && found == at {
+			if u, err := at.Parse(attribute(n, "href")); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+				found = u
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// article is the part of a page that is worth reading; if that can't be told, all of it.
+func article(doc *html.Node, at *url.URL) *html.Node {
+	whole := doc
+	walk(doc, func(n *html.Node) bool {
+		if n.DataAtom == atom.Body {
+			whole = n
+		}
+		return whole == doc
+	})
+	parser := readability.NewParser()
+	parser.MaxElemsToParse = maxElements
+	parser.DisableJSONLD = true
+	found, err := parse(parser, doc, at)
+	if err != nil || found.Node == nil {
+		return whole
+	}
+	if n := letters(found.Node); n < enough || n < letters(whole)/share {
+		return whole
+	}
+	return found.Node
+}
+
+// parse is the parser's own, without its panics.
+func parse(p readability.Parser, doc *html.Node, at *url.URL) (found readability.Article, err error) {
+	defer func() {
+		if recover() != nil {
+			found = readability.Article{}
+		}
+	}()
+	return p.ParseDocument(doc, at)
+}
+
+func markdown(n *html.Node) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = plain(n)
+		}
+	}()
+	b, err := htmltomarkdown.ConvertNode(n)
+	if err != nil {
+		return plain(n)
+	}
+	return strings.TrimSpace(string(b)) + "\n"
+}
+
+func markup(n *html.Node) string {
+	var b bytes.Buffer
+	if err := html.Render(&b, n); err != nil {
+		return plain(n)
+	}
+	return b.String()
+}
+
+// letters counts the bytes of a node's words.
+func letters(n *html.Node) (sum int) {
+	walk(n, func(n *html.Node) bool {
+		if n.Type == html.TextNode {
+			sum += len(strings.TrimSpace(n.Data))
+		}
+		return true
+	})
+	return sum
+}
+
+// walk calls f for a node and all below it, in order, as long as f wants to see what is below.
+func walk(n *html.Node, f func(*html.Node) bool) {
+	if !f(n) {
+		return
+	}
+	for c := n.FirstChild; c != nil; {
+		next := c.NextSibling // f may take c away
+		walk(c, f)
+		c = next
+	}
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name && a.Namespace == "" {
+			return a.Val
+		}
+	}
+	return ""
+}

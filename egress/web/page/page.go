@@ -1,0 +1,114 @@
+// Package page makes readable text of what web servers send: of HTML its article as Markdown, of PDF its pages, of
+// data and plain text what it says.
+//
+// It is given what strangers wrote. Its functions don't fail on any of it, and what they return has no characters
+// in it that a terminal would obey or that nobody sees. They bound what they return, not the time that they take
+// nor their memory: whoever calls them does that, see package reader.
+//
+// go-readability finds the article of a page, html-to-markdown and golang.org/x/net/html read and write it,
+// ledongthuc/pdf reads PDF, and mimetype tells what a body is whose header does not say so.
+package page
+
+import (
+	"fmt"
+	"mime"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gabriel-vasile/mimetype"
+)
+
+// Formats that a page of HTML can be returned in. What is no HTML is text in each of them.
+const (
+	Markdown = "markdown"
+	Text     = "text"
+	HTML     = "html"
+)
+
+// MaxText is how much text is returned of one page, in bytes.
+const MaxText = 8 << 20
+
+// Source is what a server sent.
+type Source struct {
+	URL    string // after redirects: what links are relative to
+	Type   string // the header Content-Type
+	Format string // Markdown (also ""), Text or HTML
+	Body   []byte
+	Cut    bool // the body was longer
+}
+
+// Page is what there is to read of it.
+type Page struct {
+	Type      string `json:"type"`                // the media type that it was read as: "text/html"
+	Title     string `json:"title,omitempty"`     // in one line
+	Canonical string `json:"canonical,omitempty"` // the address that the page gives as its own, if that is another one
+	Text      string `json:"text"`
+	Note      string `json:"note,omitempty"` // what of it could not be read, in our words
+}
+
+// Read makes text of a page.
+func Read(s Source) (p Page) {
+	p.Type = kind(s.Type, s.Body)
+	switch {
+	case len(s.Body) == 0:
+		p.Note = "the page is empty"
+	case p.Type == "text/html" || p.Type == "application/xhtml+xml":
+		readHTML(&p, s)
+	case p.Type == "application/pdf":
+		readPDF(&p, s)
+	case textual(p.Type):
+		p.Text = decode(s.Body, s.Type)
+	default:
+		p.Note = fmt.Sprintf("this is no text: %s, %d bytes", p.Type, len(s.Body))
+	}
+	if s.Cut && p.Note == "" {
+		p.Note = fmt.Sprintf("the page is longer than the %d bytes that were read of it", len(s.Body))
+	}
+	p.Title = Line(p.Title, 300)
+	p.Text = Clean(p.Text)
+	if len(p.Text) > MaxText {
+		p.Text, _ = Cut(p.Text, 0, MaxText)
+		p.Note = fmt.Sprintf("only the first %d bytes of its text were kept", len(p.Text))
+	}
+	return p
+}
+
+// kind is the media type of a body: what the header says, unless the body is evidently something else.
+func kind(header string, body []byte) string {
+	said, _, _ := mime.ParseMediaType(header)
+	seen := mimetype.Detect(body)
+	is := strings.ToLower(strings.SplitN(seen.String(), ";", 2)[0])
+	switch {
+	case is == "application/pdf":
+		return is
+	case said == "", said == "application/octet-stream", said == "binary/octet-stream", said == "unknown/unknown":
+		return is
+	case textual(said) && !textual(is) && !utf8.Valid(body) && !strings.HasPrefix(is, "text/") && is != "application/octet-stream":
+		return is // such as a picture that is served as plain text
+	}
+	return said
+}
+
+// textual says whether a media type is text that can be read as it is.
+func textual(kind string) bool {
+	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
+		return kind != "image/svg+xml"
+	}
+	switch kind {
+	case "application/json", "application/xml", "application/javascript", "application/ecmascript", "application/yaml", "application/x-yaml",
+		"application/toml", "application/x-ndjson", "application/jsonl", "application/json-lines", "application/rtf", "application/sql",
+		"application/x-sh", "application/x-httpd-php", "application/x-javascript", "application/csv", "application/graphql":
+		return true
+	}
+	return false
+}
+
+// base is what the links of a page are relative to.
+func base(s Source) *url.URL {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return &url.URL{}
+	}
+	return u
+}

@@ -1,0 +1,141 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/ledongthuc/pdf"
+)
+
+// maxPages is how many pages of a PDF are read.
+const maxPages = 2000
+
+// readPDF writes a mark before each page. The library panics on much that is wrong with a file.
+func readPDF(p *Page, s Source) {
+	if s.Cut {
+		p.Note = fmt.Sprintf("the PDF is longer than the %d bytes that were read of it, and its end tells where its pages are", len(s.Body))
+		return
+	}
+	var b strings.Builder
+	defer func() {
+		if r := recover(); r != nil {
+			p.Note = "the PDF is broken: " + Line(fmt.Sprint(r), 200)
+		}
+		p.Text = b.String()
+	}()
+	r, err := pdf.NewReader(bytes.NewReader(s.Body), int64(len(s.Body)))
+	if err != nil {
+		p.Note = "the PDF can't be read: " + Line(err.Error(), 200)
+		return
+	}
+	p.Title = r.Trailer().Key("Info").Key("Title").Text()
+	n := r.NumPage()
+	empty := true
+	for i := 1; i <= min(n, maxPages) && b.Len() < MaxText; i++ {
+		text, why := pageOf(r, i)
+		fmt.Fprintf(&b, "--- page %d of %d ---\n%s\n", i, n, text)
+		empty = empty && text == ""
+		if why != "" && p.Note == "" {
+			p.Note = fmt.Sprintf("page %d can't be read: %s", i, why)
+		}
+	}
+	switch {
+	case n > maxPages:
+		p.Note = fmt.Sprintf("only the first %d of %d pages were read", maxPages, n)
+	case empty && p.Note == "":
+		p.Note = "the PDF has no text: its pages may be pictures"
+	}
+}
+
+// pageOf is the text of one page, or why there is none.
+func pageOf(r *pdf.Reader, i int) (text, why string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text, why = "", Line(fmt.Sprint(r), 200)
+		}
+	}()
+	one := r.Page(i)
+	if one.V.IsNull() {
+		return "", ""
+	}
+	w := &pdfWriter{fonts: map[string]pdf.TextEncoding{}, page: one}
+	pdf.Interpret(one.V.Key("Contents"), w.do)
+	return strings.TrimSpace(w.b.String()), ""
+}
+
+// pdfWriter puts the words of a page together by where they are shown: what lies lower is another line.
+type pdfWriter struct {
+	page  pdf.Page
+	fonts map[string]pdf.TextEncoding
+	font  pdf.TextEncoding
+	b     strings.Builder
+}
+
+// wide is a step between letters, in thousandths of their size, that stands for a space.
+const wide = 180
+
+// do follows one operator of the page's description.
+func (w *pdfWriter) do(stack *pdf.Stack, operator string) {
+	args := make([]pdf.Value, min(stack.Len(), 16))
+	for i := len(args) - 1; i >= 0; i-- {
+		args[i] = stack.Pop()
+	}
+	last := pdf.Value{}
+	if len(args) > 0 {
+		last = args[len(args)-1]
+	}
+	switch operator {
+	case "Tf":
+		if len(args) == 2 {
+			w.choose(args[0].Name())
+		}
+	case "BT", "T*":
+		w.separate("\n")
+	case "Td", "TD", "Tm":
+		if operator != "Tm" && last.Float64() == 0 {
+			w.separate(" ")
+			return
+		}
+		w.separate("\n")
+	case "'", "\"":
+		w.separate("\n")
+		w.show(last)
+	case "Tj":
+		w.show(last)
+	case "TJ":
+		for i := range last.Len() {
+			if one := last.Index(i); one.Kind() == pdf.String {
+				w.show(one)
+			} else if one.Float64() < -wide {
+				w.separate(" ")
+			}
+		}
+	}
+}
+
+func (w *pdfWriter) choose(name string) {
+	if _, known := w.fonts[name]; !known {
+		font := w.page.Font(name)
+		w.fonts[name] = font.Encoder()
+	}
+	w.font = w.fonts[name]
+}
+
+func (w *pdfWriter) show(v pdf.Value) {
+	if w.b.Len() > MaxText {
+		return
+	}
+	text := v.RawString()
+	if w.font != nil {
+		text = w.font.Decode(text)
+	}
+	w.b.WriteString(text)
+}
+
+// separate ends a word or a line, once.
+func (w *pdfWriter) separate(by string) {
+	if s := w.b.String(); s != "" && !strings.HasSuffix(s, "\n") && !(by == " " && strings.HasSuffix(s, " ")) {
+		w.b.WriteString(by)
+	}
+}

@@ -1,0 +1,131 @@
+package page
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// plain is the text of a node: a line for each block, one blank one between paragraphs.
+func plain(n *html.Node) string {
+	w := &writer{}
+	w.node(n)
+	return strings.TrimSpace(w.b.String()) + "\n"
+}
+
+// writer puts words together. Blocks ask for line ends, which are written before the next word.
+type writer struct {
+	b     strings.Builder
+	lines int  // that are due
+	space bool // is due
+	pre   int  // how many <pre> we are in
+}
+
+func (w *writer) node(n *html.Node) {
+	switch {
+	case n.Type == html.TextNode:
+		w.text(n.Data)
+		return
+	case n.Type == html.CommentNode:
+		return
+	case n.DataAtom == atom.Br:
+		w.lines = max(w.lines, 1)
+		return
+	case n.DataAtom == atom.Img:
+		w.text(attribute(n, "alt"))
+		return
+	}
+	lines := blocks[n.DataAtom]
+	w.lines = max(w.lines, lines)
+	if n.DataAtom == atom.Li {
+		w.word("- ")
+		w.space = false
+	}
+	if n.DataAtom == atom.Td || n.DataAtom == atom.Th {
+		w.space = true
+	}
+	if n.DataAtom == atom.Pre {
+		w.pre++
+		defer func() { w.pre-- }()
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		w.node(c)
+	}
+	w.lines = max(w.lines, lines)
+}
+
+// blocks are the elements that begin and end a line, or a paragraph.
+var blocks = map[atom.Atom]int{
+	atom.P: 2, atom.H1: 2, atom.H2: 2, atom.H3: 2, atom.H4: 2, atom.H5: 2, atom.H6: 2, atom.Ul: 2, atom.Ol: 2, atom.Table: 2, atom.Pre: 2,
+	atom.Blockquote: 2, atom.Figure: 2, atom.Section: 2, atom.Article: 2, atom.Hr: 2, atom.Dl: 2,
+	atom.Div: 1, atom.Li: 1, atom.Tr: 1, atom.Dt: 1, atom.Dd: 1, atom.Header: 1, atom.Footer: 1, atom.Nav: 1, atom.Aside: 1, atom.Main: 1,
+	atom.Form: 1, atom.Fieldset: 1, atom.Figcaption: 1, atom.Details: 1, atom.Summary: 1, atom.Address: 1, atom.Option: 1,
+}
+
+func (w *writer) text(s string) {
+	if w.pre > 0 {
+		w.word(s)
+		return
+	}
+	words := strings.Fields(s)
+	if len(words) == 0 {
+		w.space = w.space || s != ""
+		return
+	}
+	w.space = w.space || strings.TrimLeft(s, " \t\r\n\f") != s
+	w.word(strings.Join(words, " "))
+	w.space = strings.TrimRight(s, " \t\r\n\f") != s
+}
+
+func (w *writer) word(s string) {
+	if s == "" {
+		return
+	}
+	switch {
+	case w.b.Len() == 0:
+	case w.lines > 0:
+		w.b.WriteString(strings.Repeat("\n", w.lines))
+	case w.space:
+		w.b.WriteByte(' ')
+	}
+	w.lines, w.space = 0, false
+	w.b.WriteString(s)
+}
+
+// tokens is the text of what is too crooked for a tree: its words, without the elements that nobody sees.
+func tokens(text string) string {
+	z := html.NewTokenizer(strings.NewReader(text))
+	z.SetMaxBuf(1 << 20)
+	w := &writer{}
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return strings.TrimSpace(w.b.String()) + "\n"
+		case html.TextToken:
+			w.text(string(z.Text()))
+		case html.StartTagToken, html.EndTagToken:
+			name, _ := z.TagName()
+			switch a := atom.Lookup(name); a {
+			case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Textarea, atom.Noframes, atom.Noembed, atom.Title:
+				skip(z, a)
+			default:
+				w.lines = max(w.lines, blocks[a])
+			}
+		}
+	}
+}
+
+// skip goes on to the end of an element.
+func skip(z *html.Tokenizer, a atom.Atom) {
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return
+		case html.EndTagToken:
+			if name, _ := z.TagName(); atom.Lookup(name) == a {
+				return
+			}
+		}
+	}
+}

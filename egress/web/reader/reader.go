@@ -1,0 +1,110 @@
+// Package reader parses what strangers have written where that can do no harm: in a process of its own that its
+// starter contains. One process reads one thing, and knows nothing else.
+//
+// A question is a line of JSON with the bytes of a body behind it; the answer is JSON.
+package reader
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+)
+
+// Word is the argument by which a program is told to be a reader, and nothing else.
+const Word = "__read-web-page"
+
+// MaxAnswer is how long an answer can be, in bytes: a text of page.MaxText, each byte of it escaped.
+const MaxAnswer = 6*page.MaxText + 1<<20
+
+// Question is what is to be read.
+type Question struct {
+	Engine string `json:"engine,omitempty"` // whose page of results the body is; "" is any page
+	URL    string `json:"url"`
+	Type   string `json:"type"` // the header Content-Type
+	Format string `json:"format,omitempty"`
+	Cut    bool   `json:"cut,omitempty"`
+	Body   []byte `json:"-"`
+}
+
+// Answer is what there was to read.
+type Answer struct {
+	Page    page.Page       `json:"page"`
+	Results []engine.Result `json:"results,omitempty"`
+	Blocked bool            `json:"blocked,omitempty"` // by the engine
+	Error   string          `json:"error,omitempty"`   // why an engine's page has no results to tell
+}
+
+// Read answers a question here and now. It does not fail on any body, and takes as long and as much memory as its
+// parsers do.
+func Read(q Question) (a Answer) {
+	if q.Engine == "" {
+		a.Page = page.Read(page.Source{URL: q.URL, Type: q.Type, Format: q.Format, Body: q.Body, Cut: q.Cut})
+		return a
+	}
+	e, err := engine.Find(q.Engine, "")
+	if err == nil {
+		a.Results, err = e.Read(q.Body)
+	}
+	if err != nil {
+		a.Error, a.Blocked = err.Error(), errors.Is(err, engine.ErrBlocked)
+	}
+	return a
+}
+
+// Bytes is the question as a reader is asked it.
+func (q Question) Bytes() ([]byte, error) {
+	head, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(head, '\n'), q.Body...), nil
+}
+
+// Parse is the answer as a reader gave it. The reader may be under the spell of what it read: the answer is bounded
+// and cleaned once more.
+func Parse(b []byte) (a Answer, err error) {
+	if len(b) > MaxAnswer {
+		return a, fmt.Errorf("an answer of more than %d bytes", MaxAnswer)
+	}
+	if err := json.Unmarshal(b, &a); err != nil {
+		return Answer{}, errors.New("an answer that is no answer")
+	}
+	p := &a.Page
+	p.Type, p.Title, p.Note = page.Line(p.Type, 200), page.Line(p.Title, 300), page.Line(p.Note, 500)
+	p.Canonical, p.Text, a.Error = page.Line(p.Canonical, 2000), page.Clean(p.Text), page.Line(a.Error, 500)
+	for i := range a.Results {
+		r := &a.Results[i]
+		r.Title, r.URL, r.Summary = page.Line(r.Title, 300), page.Line(r.URL, 8000), page.Line(r.Summary, 1000)
+	}
+	return a, nil
+}
+
+// Serve answers the one question on in, and returns the exit code of a program that was started for it.
+func Serve(in io.Reader, out io.Writer) int {
+	if err := serve(in, out); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func serve(in io.Reader, out io.Writer) error {
+	all, err := io.ReadAll(bufio.NewReader(in))
+	if err != nil {
+		return err
+	}
+	head, body, ok := bytes.Cut(all, []byte("\n"))
+	var q Question
+	if err := json.Unmarshal(head, &q); err != nil || !ok {
+		return errors.New("the question can't be understood")
+	}
+	q.Body = body
+	return json.NewEncoder(out).Encode(Read(q))
+}

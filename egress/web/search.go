@@ -1,0 +1,231 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
+)
+
+// How long an engine is left alone that did not answer: twice as long each time.
+const (
+	firstRest   = time.Minute
+	longestRest = 2 * time.Hour
+)
+
+// Engines are the search engines that are asked, one after the other. They remember who did not want to answer, and
+// may be used by many goroutines.
+type Engines struct {
+	all []asked
+	mu  sync.Mutex
+	// turn is which of the public engines is asked first: each a share of the questions.
+	turn int
+	rest map[string]*rest
+	now  func() time.Time
+}
+
+// asked is an engine, and what it may be asked by.
+type asked struct {
+	engine.Engine
+	policy egress.Policy
+	own    bool // the operator's
+}
+
+// rest is why an engine is left alone.
+type rest struct {
+	until time.Time
+	times int
+	why   string
+}
+
+// NewEngines returns the engines of these names; none are all. searxng is the address of the operator's own, "" if
+// there is none: it is asked first, and may be reached for this where policy does not deny it.
+func NewEngines(names []string, searxng string, policy egress.Policy, deny []string) (*Engines, error) {
+	s := &Engines{rest: map[string]*rest{}, now: time.Now}
+	if len(names) == 0 {
+		names = engine.Names()
+	}
+	if searxng != "" && !slices.Contains(names, engine.SearXNG) {
+		names = append([]string{engine.SearXNG}, names...)
+	}
+	for _, name := range names {
+		one := asked{policy: policy, own: name == engine.SearXNG}
+		base := ""
+		if one.own {
+			if searxng == "" {
+				continue
+			}
+			at, err := Parse(searxng)
+			if err != nil {
+				return nil, fmt.Errorf("the address of SearXNG: %w", err)
+			}
+			n, err := port(at)
+			if err != nil {
+				return nil, err
+			}
+			if one.policy, err = egress.NewPolicy([]string{fmt.Sprintf("%s:%d", at.Hostname(), n)}, deny); err != nil {
+				return nil, fmt.Errorf("the address of SearXNG: %w", err)
+			}
+			at.RawQuery = ""
+			base = strings.TrimSuffix(strings.TrimRight(at.String(), "/"), "/search")
+		}
+		var err error
+		if one.Engine, err = engine.Find(name, base); err != nil {
+			return nil, err
+		}
+		s.all = append(s.all, one)
+	}
+	return s, nil
+}
+
+// Query is what is searched for.
+type Query struct {
+	Text    string
+	Limit   int      // of results
+	Domains []string // whose pages are results; none are all
+}
+
+// Found is what was found.
+type Found struct {
+	Engine  string // that answered
+	Results []engine.Result
+	Passed  []string // why those before it did not, a sentence for each
+}
+
+// Search asks one engine after the other until one answers. read is what reads its page.
+func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) (Found, error) {
+	var f Found
+	for _, e := range s.order() {
+		if why := s.resting(e.Name); why != "" {
+			f.Passed = append(f.Passed, e.Name+": "+why)
+			continue
+		}
+		results, why, err := e.ask(ctx, c, t, q, read)
+		switch {
+		case ctx.Err() != nil:
+			return f, context.Cause(ctx)
+		case err != nil:
+			return f, err
+		case why == "":
+			s.wake(e.Name)
+			f.Engine, f.Results = e.Name, q.choose(results)
+			return f, nil
+		case !e.own: // whoever runs their own sees what it lacks, and mends it
+			why += s.tire(e.Name, why)
+		}
+		f.Passed = append(f.Passed, e.Name+": "+why)
+	}
+	if len(s.all) == 0 {
+		return f, errors.New("there is no search engine to ask: set web.searxng or web.engines in the configuration")
+	}
+	return f, fmt.Errorf("no search engine has answered: %s", strings.Join(f.Passed, "; "))
+}
+
+// ask returns why an engine has not answered, in words; an error is of what reads pages.
+func (e asked) ask(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) ([]engine.Result, string, error) {
+	r, err := c.Get(ctx, t, e.policy, e.Address(q.words()))
+	if errors.As(err, new(*Unrecorded)) {
+		return nil, "", err
+	}
+	if err != nil {
+		return nil, err.Error(), nil
+	}
+	if why := engine.Blocks(r.Status, r.URL, r.Header); why != "" {
+		return nil, why, nil
+	}
+	a, err := read(ctx, reader.Question{Engine: e.Name, URL: r.URL.String(), Type: r.Header.Get("Content-Type"), Body: r.Body, Cut: r.Cut})
+	if err != nil {
+		return nil, "", err
+	}
+	return a.Results, a.Error, nil
+}
+
+// words are what an engine is sent.
+func (q Query) words() string {
+	switch len(q.Domains) {
+	case 0:
+		return q.Text
+	case 1:
+		return q.Text + " site:" + q.Domains[0]
+	}
+	return q.Text + " (site:" + strings.Join(q.Domains, " OR site:") + ")"
+}
+
+// choose keeps what was asked for: not every engine heeds site:.
+func (q Query) choose(all []engine.Result) (some []engine.Result) {
+	for _, r := range all {
+		u, err := url.Parse(r.URL)
+		if err != nil || len(q.Domains) > 0 && !slices.ContainsFunc(q.Domains, func(d string) bool { return within(u.Hostname(), d) }) {
+			continue
+		}
+		if some = append(some, r); len(some) == q.Limit {
+			break
+		}
+	}
+	return some
+}
+
+// within says whether a host is a domain or lies below it.
+func within(host, domain string) bool {
+	host, domain = strings.ToLower(host), strings.ToLower(strings.Trim(strings.TrimPrefix(domain, "*."), "."))
+	return host == domain || strings.HasSuffix(host, "."+domain)
+}
+
+// order is in which the engines are asked now: the operator's own, then the others in turn.
+func (s *Engines) order() (all []asked) {
+	var others []asked
+	for _, e := range s.all {
+		if e.own {
+			all = append(all, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	if len(others) == 0 {
+		return all
+	}
+	s.mu.Lock()
+	first := s.turn % len(others)
+	s.turn++
+	s.mu.Unlock()
+	return slices.Concat(all, others[first:], others[:first])
+}
+
+// resting says that an engine is left alone, and why.
+func (s *Engines) resting(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rest[name]
+	if r == nil || !s.now().Before(r.until) {
+		return ""
+	}
+	return fmt.Sprintf("left alone for another %s, since %s", r.until.Sub(s.now()).Round(time.Second), r.why)
+}
+
+// tire leaves an engine alone for a while, and says for how long.
+func (s *Engines) tire(name, why string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rest[name]
+	if r == nil {
+		r = &rest{}
+		s.rest[name] = r
+	}
+	wait := min(firstRest<<min(r.times, 20), longestRest)
+	r.times, r.why, r.until = r.times+1, why, s.now().Add(wait)
+	return fmt.Sprintf(" (left alone for %s)", wait)
+}
+
+func (s *Engines) wake(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rest, name)
+}

@@ -1,0 +1,154 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+)
+
+// Trip is the outside as one call of a tool sees it: what it may do, and what it did. It may be used by several
+// goroutines, and not be copied.
+type Trip struct {
+	// Check refuses an address before anything is sent to it; nil refuses none.
+	Check func(address string) error
+	// Record is told each decision before it has an effect. If it returns an error, nothing is connected to. Nil is nobody.
+	Record func(context.Context, egress.Decision) error
+
+	mu       sync.Mutex
+	contacts []*Contact
+}
+
+// Unrecorded is the error for a decision that could not be recorded, and so had no effect.
+type Unrecorded struct{ err error }
+
+func (u *Unrecorded) Error() string { return "the decision can't be recorded: " + u.err.Error() }
+
+func (u *Unrecorded) Unwrap() error { return u.err }
+
+// Contact is a decision, and what came of it.
+type Contact struct {
+	egress.Decision
+	Count          int64 // connections
+	Sent, Received atomic.Int64
+}
+
+// Contacts are all decisions so far, in the order in which they were first made.
+func (t *Trip) Contacts() []*Contact {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.contacts)
+}
+
+// clear decides about an address, and gives its host the spelling that is decided about.
+func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) error {
+	if t.Check != nil {
+		if err := t.Check(at.String()); err != nil {
+			return err
+		}
+	}
+	n, err := port(at)
+	if err != nil {
+		return err
+	}
+	d := policy.Decide(at.Hostname(), n)
+	if !d.Allowed {
+		if _, err := t.note(ctx, d); err != nil {
+			return err
+		}
+		return &Refused{at.Hostname() + " may not be reached: " + d.Reason}
+	}
+	at.Host = d.Name
+	if n != 443 && at.Scheme == "https" || n != 80 && at.Scheme == "http" {
+		at.Host = net.JoinHostPort(d.Name, strconv.Itoa(n))
+	}
+	return nil
+}
+
+// dial connects a transport. It decides once more, since what the transport wants to reach is what counts.
+func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		host, digits, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			return nil, err
+		}
+		d := policy.Decide(host, n)
+		contact, err := t.note(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		if !d.Allowed {
+			return nil, &Refused{host + " may not be reached: " + d.Reason}
+		}
+		conn, err := dialer.Dial(ctx, d.Name, d.Port)
+		if err != nil {
+			return nil, t.failed(ctx, contact, err)
+		}
+		return counted{conn, contact}, nil
+	}
+}
+
+// failed notes that no connection came about. An address that is refused is a decision of ours.
+func (t *Trip) failed(ctx context.Context, allowed *Contact, err error) error {
+	d := allowed.Decision
+	d.Failed, d.Reason = true, err.Error()
+	if _, noteErr := t.note(context.WithoutCancel(ctx), d); noteErr != nil {
+		return noteErr
+	}
+	t.mu.Lock()
+	allowed.Count--
+	t.contacts = slices.DeleteFunc(t.contacts, func(c *Contact) bool { return c.Count == 0 })
+	t.mu.Unlock()
+	if errors.As(err, new(*egress.Blocked)) {
+		return &Refused{err.Error()}
+	}
+	return err
+}
+
+// note records a decision, and counts those that are the same.
+func (t *Trip) note(ctx context.Context, d egress.Decision) (*Contact, error) {
+	if t.Record != nil {
+		if err := t.Record(ctx, d); err != nil {
+			return nil, &Unrecorded{err}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.contacts {
+		if c.Decision == d {
+			c.Count++
+			return c, nil
+		}
+	}
+	c := &Contact{Decision: d, Count: 1}
+	t.contacts = append(t.contacts, c)
+	return c, nil
+}
+
+// counted is a connection whose bytes are counted.
+type counted struct {
+	net.Conn
+	contact *Contact
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.contact.Received.Add(int64(n))
+	return n, err
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.contact.Sent.Add(int64(n))
+	return n, err
+}

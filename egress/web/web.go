@@ -1,0 +1,131 @@
+// Package web reads the web for callers who are not trusted with a network of their own.
+//
+// Whatever it connects to, it has asked an egress.Policy about, at each hop of a redirect again, and dials by an
+// egress.Dialer, which refuses what is not on the public internet and connects to the address that it checked. It
+// takes no proxy from the environment, keeps no cookies, sends no credentials, and bounds time, headers and bodies.
+//
+// What strangers have written is not parsed here: see package reader.
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+)
+
+const (
+	maxHops    = 10        // redirects of one call
+	maxHeader  = 128 << 10 // bytes of a response's header
+	maxAddress = 8000      // bytes of an address
+	handshake  = 15 * time.Second
+
+	// DefaultMaxBytes is how much of a body is read where nothing else is said.
+	DefaultMaxBytes = 10 << 20
+)
+
+// Config is what a Client works with.
+type Config struct {
+	Dialer   *egress.Dialer // nil is the strictest one
+	Roots    *x509.CertPool // that servers are verified with; nil are the machine's
+	MaxBytes int64          // of one body, as it comes and as it is unpacked; 0 is DefaultMaxBytes
+	Version  string         // of the program, for the User-Agent
+}
+
+// Client reads pages. It may be used by many goroutines, and keeps nothing between calls.
+type Client struct{ cfg Config }
+
+// NewClient returns a client that works as cfg says.
+func NewClient(cfg Config) *Client {
+	if cfg.Dialer == nil {
+		cfg.Dialer = &egress.Dialer{}
+	}
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, DefaultMaxBytes)
+	return &Client{cfg}
+}
+
+// Response is what came of one address. A status of 400 and above is one, too.
+type Response struct {
+	URL    *url.URL // the one that answered, after redirects
+	Status int
+	Header http.Header
+	Body   []byte
+	Cut    bool // the body was longer, or the connection ended early
+}
+
+// Get reads what is at an address, by HTTP 1.1 or 2. Its errors are one line; one that says that policy forbids it
+// is a *Refused. It ends with ctx.
+func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address string) (*Response, error) {
+	at, err := Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	transport := c.transport(t, policy)
+	defer transport.CloseIdleConnections()
+	for hop := 0; ; hop++ {
+		if err := t.clear(ctx, policy, at); err != nil {
+			return nil, err
+		}
+		response, err := c.ask(ctx, transport, at)
+		if err != nil {
+			return nil, err
+		}
+		next, err := onward(response, at)
+		if err == nil && next == nil {
+			defer response.Body.Close()
+			return c.take(ctx, response, at)
+		}
+		response.Body.Close()
+		switch {
+		case err != nil:
+			return nil, err
+		case hop == maxHops:
+			return nil, refused("%s redirects more than %d times", at.Hostname(), maxHops)
+		}
+		at = next
+	}
+}
+
+// transport lives as long as one call: connections, TLS sessions and what servers remember by them are not shared
+// between callers.
+func (c *Client) transport(t *Trip, policy egress.Policy) *http.Transport {
+	return &http.Transport{
+		DialContext:            t.dial(c.cfg.Dialer, policy),
+		TLSClientConfig:        &tls.Config{RootCAs: c.cfg.Roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    handshake,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // which is undone in take, with a bound
+		MaxResponseHeaderBytes: maxHeader,
+	}
+}
+
+func (c *Client) ask(ctx context.Context, transport *http.Transport, at *url.URL) (*http.Response, error) {
+	request := (&http.Request{Method: http.MethodGet, URL: at, Host: at.Host, Header: http.Header{
+		"User-Agent":      {"Mozilla/5.0 (compatible; sandboxmcp/" + cmp.Or(c.cfg.Version, "dev") + "; +https://github.com/sandboxmcp/sandboxmcp)"},
+		"Accept":          {"text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.9,application/pdf;q=0.8,*/*;q=0.5"},
+		"Accept-Language": {"en,*;q=0.5"},
+		"Accept-Encoding": {"gzip"},
+	}}).WithContext(ctx)
+	response, err := transport.RoundTrip(request)
+	if err == nil {
+		return response, nil
+	}
+	var no *Refused
+	var lost *Unrecorded
+	switch {
+	case errors.As(err, &lost):
+		return nil, lost
+	case errors.As(err, &no):
+		return nil, no
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("read %s: %w", at.Hostname(), context.Cause(ctx))
+	}
+	return nil, fmt.Errorf("read %s: %s", at.Hostname(), line(err.Error()))
+}

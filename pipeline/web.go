@@ -1,0 +1,260 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
+)
+
+// Web is what callers may have read of the web. The zero value is nothing.
+type Web struct {
+	Client  *web.Client   // nil: web tools are off
+	Policy  egress.Policy // what may be reached
+	Engines *web.Engines  // nil: there are none to ask
+	Timeout time.Duration // of one call; a caller can ask for less
+	// Reader is a program of this host that is a reader of pages when its one argument is reader.Word. It runs in a
+	// sandbox of the backend "process", as the default profile has it. "" is where there is no such backend: pages
+	// are then parsed in this process, smaller ones only.
+	Reader string
+}
+
+// DefaultWebTimeout is how long a call may take where the operator does not say.
+const DefaultWebTimeout = 60 * time.Second
+
+// Tools as the log names them.
+const (
+	toolFetch  = "fetch_webpage"
+	toolSearch = "web_search"
+)
+
+// Fetch is a page that is to be read.
+type Fetch struct {
+	ID, Namespace string
+	URL           string
+	Format        string        // of package page; "" is Markdown
+	Offset        int           // bytes of the text to leave out
+	MaxBytes      int           // of the text to return; 0 is all
+	Timeout       time.Duration // 0 is the operator's
+}
+
+// Fetched is what was read. The text is in Stdout, as far as it was asked for.
+type Fetched struct {
+	Result
+	URL       string // after redirects
+	Host      string
+	Status    int
+	Type      string
+	Title     string
+	Canonical string
+	Note      string // what could not be read
+	Total     int    // of the whole text
+	Next      int
+}
+
+// WebOn says whether anything of the web may be read.
+func (p *Pipeline) WebOn() bool { return p.cfg.Web.Client != nil }
+
+// Fetch reads a page. What it returns was written by strangers: web.Fence marks it. An error is an *Error.
+func (p *Pipeline) Fetch(ctx context.Context, q Fetch) (Fetched, error) {
+	var f Fetched
+	var err error
+	f.Result, err = p.errand(ctx, errand{
+		ID: q.ID, Namespace: q.Namespace, Tool: toolFetch, What: q.URL, Stage: StageEgress, Wall: p.webTime(q.Timeout),
+		Check: func(_ context.Context, r *run) error { return r.mayRead(q.URL) },
+		Do:    func(ctx context.Context, r *run) error { return r.fetch(ctx, q, &f) },
+	})
+	return f, err
+}
+
+func (p *Pipeline) webTime(asked time.Duration) time.Duration {
+	most := p.cfg.Web.Timeout
+	if most <= 0 {
+		most = DefaultWebTimeout
+	}
+	if asked > 0 && asked < most {
+		return asked
+	}
+	return most
+}
+
+// webOn refuses where the operator has not turned web tools on.
+func (r *run) webOn() error {
+	if r.p.WebOn() {
+		return nil
+	}
+	return refuse(StageValidate, "web tools are off", "set web.enabled: true in the configuration")
+}
+
+// mayRead refuses an address that is none, or that would take a secret along.
+func (r *run) mayRead(address string) error {
+	if err := r.webOn(); err != nil {
+		return err
+	}
+	if err := r.carries(address); err != nil {
+		return err
+	}
+	if _, err := web.Parse(address); err != nil {
+		return webError(err)
+	}
+	return nil
+}
+
+// carries refuses text that is to be sent out and has a secret of the namespace in it: nobody has lent it to this.
+func (r *run) carries(text string) error {
+	if r.leases.Redact(text) == text {
+		return nil
+	}
+	return refuse(StageEgress, "what would be sent has a secret of the namespace in it", "leave it out: a program can be lent secrets with execute_code")
+}
+
+// trip is the outside of one call. Each decision is in the log before it has an effect.
+func (r *run) trip() *web.Trip {
+	return &web.Trip{Check: r.carries, Record: r.p.recorder(r.res.ID, r.res.Namespace, r.clean)}
+}
+
+// visited lists what was decided.
+func (r *run) visited(t *web.Trip) {
+	for _, c := range t.Contacts() {
+		r.res.Egress = append(r.res.Egress, Decision{Name: r.clean(c.Name), Port: c.Port, Allowed: c.Allowed, Failed: c.Failed,
+			Reason: r.clean(c.Reason), Ask: r.clean(c.Ask), Count: c.Count, Sent: c.Sent.Load(), Received: c.Received.Load()})
+	}
+}
+
+// fetch reads a page, or goes on in one that was read a while ago.
+func (r *run) fetch(ctx context.Context, q Fetch, f *Fetched) error {
+	at, err := web.Parse(q.URL)
+	if err != nil {
+		return webError(err)
+	}
+	key := pageKey{r.res.Namespace, at.String(), q.Format}
+	got, kept := r.p.pages.get(key)
+	if !kept || q.Offset == 0 {
+		if got, err = r.read(ctx, q); err != nil {
+			return err
+		}
+		r.p.pages.put(key, got)
+	}
+	text := r.clean(got.page.Text) // before it is cut
+	f.URL, f.Host, f.Status, f.Total = r.clean(got.url.String()), r.clean(got.url.Hostname()), got.status, len(text)
+	f.Type, f.Title, f.Note = got.page.Type, r.clean(got.page.Title), r.clean(got.page.Note)
+	f.Canonical = r.clean(got.page.Canonical)
+	most := q.MaxBytes
+	if most <= 0 {
+		most = len(text)
+	}
+	r.res.Stdout, f.Next = page.Cut(text, q.Offset, most)
+	r.facts["url"], r.facts["status"], r.facts["text_bytes"] = long(got.url.String()), got.status, len(r.res.Stdout)
+	return nil
+}
+
+// kept is a page that was read.
+type kept struct {
+	page   page.Page
+	url    *url.URL
+	status int
+}
+
+func (k kept) size() int { return len(k.page.Text) + 1<<10 }
+
+// read gets a page and makes text of it.
+func (r *run) read(ctx context.Context, q Fetch) (k kept, err error) {
+	t := r.trip()
+	defer r.visited(t)
+	got, err := r.p.cfg.Web.Client.Get(ctx, t, r.p.cfg.Web.Policy, q.URL)
+	if err != nil {
+		return k, webError(err)
+	}
+	a, err := r.readPage(ctx, reader.Question{URL: got.URL.String(), Type: got.Header.Get("Content-Type"), Format: q.Format, Body: got.Body, Cut: got.Cut})
+	return kept{a.Page, got.URL, got.Status}, err
+}
+
+// webError is a refusal of package web as one of ours.
+func webError(err error) error {
+	var no *web.Refused
+	if errors.As(err, &no) {
+		e := refuse(StageEgress, no.Reason, "read another page, or have the host added to web.allow in the configuration")
+		e.err = err
+		return e
+	}
+	return err
+}
+
+// Search is what is to be searched for.
+type Search struct {
+	ID, Namespace string
+	Query         string
+	Limit         int      // of results; 0 is 10
+	Domains       []string // whose pages are results; none are all
+	Timeout       time.Duration
+}
+
+// Hits are what was found.
+type Hits struct {
+	Result
+	Engine  string   // that answered
+	Passed  []string // why others did not, a sentence for each
+	Results []engine.Result
+}
+
+// Search asks a search engine. What it returns was written by strangers: web.Fence marks it. An error is an *Error.
+func (p *Pipeline) Search(ctx context.Context, q Search) (Hits, error) {
+	h := Hits{Results: []engine.Result{}}
+	if q.Limit <= 0 {
+		q.Limit = 10
+	}
+	var err error
+	h.Result, err = p.errand(ctx, errand{
+		ID: q.ID, Namespace: q.Namespace, Tool: toolSearch, What: q.Query, Stage: StageEgress, Wall: p.webTime(q.Timeout),
+		Facts: facts{"domains": q.Domains},
+		Check: func(_ context.Context, r *run) error { return r.maySearch(q) },
+		Do:    func(ctx context.Context, r *run) error { return r.search(ctx, q, &h) },
+	})
+	return h, err
+}
+
+func (r *run) maySearch(q Search) error {
+	if err := r.webOn(); err != nil {
+		return err
+	}
+	if r.p.cfg.Web.Engines == nil {
+		return refuse(StageValidate, "there is no search engine to ask", "set web.searxng or web.engines in the configuration")
+	}
+	for _, text := range append([]string{q.Query}, q.Domains...) {
+		if err := r.carries(text); err != nil {
+			return err
+		}
+	}
+	for _, d := range q.Domains {
+		if _, err := egress.NewPolicy([]string{d}, nil); err != nil {
+			return refuse(StageValidate, fmt.Sprintf("%.300q is no domain to search in", d), "name hosts like example.com")
+		}
+	}
+	return nil
+}
+
+func (r *run) search(ctx context.Context, q Search, h *Hits) error {
+	t := r.trip()
+	defer r.visited(t)
+	found, err := r.p.cfg.Web.Engines.Search(ctx, r.p.cfg.Web.Client, t, web.Query{Text: q.Query, Limit: q.Limit, Domains: q.Domains}, r.readPage)
+	for _, why := range found.Passed {
+		h.Passed = append(h.Passed, r.clean(why))
+	}
+	if err != nil {
+		return webError(err)
+	}
+	h.Engine = found.Engine
+	for _, one := range found.Results {
+		h.Results = append(h.Results, engine.Result{Title: r.clean(one.Title), URL: r.clean(one.URL), Summary: r.clean(one.Summary)})
+	}
+	r.facts["engine"], r.facts["results"] = found.Engine, len(found.Results)
+	r.facts.add("passed", found.Passed, len(found.Passed))
+	return nil
+}

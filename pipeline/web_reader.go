@@ -1,0 +1,122 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
+)
+
+// What a reader gets for one page. Most take milliseconds and 20 MB.
+const (
+	readerRAM  = 768 << 20
+	readerWall = 20 * time.Second
+	readerAt   = "/sandboxmcp"
+)
+
+// mostHere is how much of a page is parsed in this process, where there is no sandbox for it, in bytes.
+const mostHere = 2 << 20
+
+// readPage has a page parsed in a sandbox: it was made by strangers, and so may be made for the parser. A parser
+// that dies of a page is the page's fault, and told as such; an error is of the sandbox.
+func (r *run) readPage(ctx context.Context, q reader.Question) (reader.Answer, error) {
+	program := r.p.cfg.Web.Reader
+	if program == "" {
+		return readHere(q), nil
+	}
+	question, err := q.Bytes()
+	if err != nil {
+		return reader.Answer{}, err
+	}
+	out := &capped{most: reader.MaxAnswer}
+	end, err := r.runReader(ctx, program, question, out)
+	switch {
+	case err != nil:
+		return reader.Answer{}, err
+	case ctx.Err() != nil:
+		return reader.Answer{}, context.Cause(ctx)
+	case end.Ended != backends.EndedOK:
+		return unread(fmt.Sprintf("what reads pages has failed on this one (%s)", end.Ended)), nil
+	}
+	a, err := reader.Parse(out.Bytes())
+	if err != nil {
+		return unread("what reads pages has sent " + err.Error()), nil
+	}
+	return a, nil
+}
+
+// runReader starts a sandbox for one page. It sees no file but the program, and has no network.
+func (r *run) runReader(ctx context.Context, program string, question []byte, out *capped) (end backends.Result, err error) {
+	var c checked
+	if err := r.p.contain(&c, "process", "", nil); err != nil {
+		return end, err
+	}
+	spec := backends.Spec{ID: NewID(), Language: "shell", Profile: c.base, Require: c.requires,
+		Limits: backends.Limits{RAM: readerRAM, CPU: 1, Processes: 64, Disk: 1 << 20, Wall: readerWall}}
+	inside := readerAt
+	if c.base == "landlock" { // which can't mount
+		inside = program
+	}
+	if !systemFile(inside) {
+		spec.Mounts = []backends.Mount{{Host: program, Inside: inside}}
+	}
+	box, err := c.backend.Start(ctx, spec)
+	if err != nil {
+		return end, fmt.Errorf("start what reads pages: %w", err)
+	}
+	defer box.Close()
+	end, err = box.Exec(ctx, backends.Command{Args: []string{inside, reader.Word}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
+	if err != nil {
+		return end, fmt.Errorf("start what reads pages: %w", err)
+	}
+	r.res.Backend, r.res.Profile, r.res.Layers = c.backend.Name(), c.profile, nil
+	for _, l := range end.Contained.Layers {
+		r.res.Layers = append(r.res.Layers, Layer(l))
+	}
+	return end, nil
+}
+
+// systemFile says whether every sandbox shows a file already.
+func systemFile(name string) bool {
+	for _, dir := range backends.SystemFolders {
+		if strings.HasPrefix(filepath.Clean(name), dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// unread is the answer about a page of which nothing can be told.
+func unread(why string) reader.Answer { return reader.Answer{Page: page.Page{Note: why}, Error: why} }
+
+// readHere parses in this process. Panics are caught; a page that takes long, or much memory, takes it from us.
+func readHere(q reader.Question) (a reader.Answer) {
+	defer func() {
+		if recover() != nil {
+			a = unread("what reads pages has failed on this one")
+		}
+	}()
+	if len(q.Body) > mostHere {
+		q.Body, q.Cut = q.Body[:mostHere], true
+	}
+	return reader.Read(q)
+}
+
+// capped keeps what is written to it, and no more than a bound.
+type capped struct {
+	bytes.Buffer
+	most int
+}
+
+func (c *capped) Write(b []byte) (int, error) {
+	if c.Len()+len(b) > c.most {
+		return 0, fmt.Errorf("more than %d bytes", c.most)
+	}
+	return c.Buffer.Write(b)
+}
