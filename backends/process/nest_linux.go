@@ -38,16 +38,18 @@ type forker interface {
 // it, and end with it. It keeps the rights that furnishing takes, as the launcher's children do until they are set up.
 type nest struct {
 	*birth
-	looks   []look
-	looking sync.Mutex // guards the next two
-	looked  time.Time  // when they were last compared with the host
-	stale   bool       // and no longer agreed
-	cloning sync.Mutex // one request is on its way at a time
-	busy    atomic.Int32
-	mu      sync.Mutex // guards what follows
-	births  int        // of it, not yet removed
-	retired bool       // shows what is no more: ends with the last of them
-	worn    bool       // likewise, but they are well
+	looks    []look
+	looking  sync.Mutex    // guards the next two
+	looked   time.Time     // when they were last compared with the host
+	stale    bool          // and no longer agreed
+	patience time.Duration // within which it has to answer a request; 0 is any time
+	cloning  sync.Mutex    // one request is on its way at a time
+	lost     error         // why one got no answer, which may still come; cloning guards it
+	busy     atomic.Int32
+	mu       sync.Mutex // guards what follows
+	births   int        // of it, not yet removed
+	retired  bool       // shows what is no more: ends with the last of them
+	worn     bool       // likewise, but they are well
 }
 
 // covers says whether a sandbox's own file system hides what the runtime has to show.
@@ -215,7 +217,7 @@ func (b *Backend) hatch(ctx context.Context, f forker, child *birth) (err error)
 // clone implements [forker].
 func (n *nest) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
 	n.cloning.Lock()
-	pidfd, _, err := requestClone(n.control, flags, control, cgroup)
+	pidfd, err := n.ask(flags, control, cgroup)
 	n.cloning.Unlock()
 	n.busy.Add(-1)
 	if err != nil {
@@ -227,6 +229,23 @@ func (n *nest) clone(flags uint64, control, cgroup *os.File) (*os.File, int, err
 		return nil, 0, err
 	}
 	return pidfd, pid, nil
+}
+
+// ask requests a process. Where an earlier request got no answer, there is none: the answer to that would be taken for
+// this one's, and who comes next would wait as long again. The caller has locked.
+func (n *nest) ask(flags uint64, control, cgroup *os.File) (*os.File, error) {
+	if n.lost != nil {
+		return nil, n.lost
+	}
+	if n.patience > 0 {
+		n.control.SetReadDeadline(time.Now().Add(n.patience))
+	}
+	pidfd, _, err := requestClone(n.control, flags, control, cgroup)
+	var refused *forkError
+	if err != nil && !errors.As(err, &refused) {
+		n.lost = err
+	}
+	return pidfd, err
 }
 
 // pidOf is the number by which we see the process of a pidfd: the nest tells that in its own PID namespace.

@@ -53,8 +53,9 @@ const (
 	// A zygote's forks share its hash seed, its canaries and where everything lies in memory. That is bounded.
 	mostForks = 1000
 	mostAge   = 10 * time.Minute
-	// patience is how long a zygote, and what it bears, may take to answer.
-	patience = 10 * time.Second
+	// answering is how long a zygote may take to fork, which takes it a millisecond, and bearing how long it may take
+	// until what it bore is prepared: a run may be waiting, that would have begun without it by then.
+	answering, bearing = time.Second, 5 * time.Second
 	// A zygote that fails is tried again after the first, and after twice as long each time, up to the second.
 	pauseFirst, pauseMost = time.Second, 10 * time.Minute
 	// mostZygotes is how many stand ready, and mostFailures how many failures are remembered: callers choose the names of scripts.
@@ -184,7 +185,7 @@ func (z *zygotes) bear(ctx context.Context, r runtimes.Runtime, script string) (
 	if err != nil {
 		return nil, err
 	}
-	soon, cancel := context.WithTimeout(ctx, patience)
+	soon, cancel := context.WithTimeout(ctx, bearing)
 	defer cancel()
 	child, err := z.backend.bearBy(soon, one)
 	if err != nil {
@@ -230,12 +231,6 @@ func (z *pythonZygote) give(stale bool) {
 	z.wear()
 }
 
-// clone implements [forker].
-func (z *pythonZygote) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
-	z.control.SetReadDeadline(time.Now().Add(patience))
-	return z.nest.clone(flags, control, cgroup)
-}
-
 // startZygote has a launcher fork a PID 1, that furnish the root, and become a Python.
 func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script string) (*pythonZygote, error) {
 	code, err := b.pool.bytecode(ctx, r.Path, "zygote", zygote.Source())
@@ -247,7 +242,7 @@ func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script st
 		return nil, err
 	}
 	defer said.Close()
-	one := &nest{birth: &birth{}, looked: time.Now()}
+	one := &nest{birth: &birth{}, looked: time.Now(), patience: answering}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
 	args := []string{"python", script}
 	program := s.resolve(args)

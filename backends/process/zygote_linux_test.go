@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +48,52 @@ func TestZygoteDies(t *testing.T) {
 			}
 		}
 		alive(t, b, spec)
+	}
+}
+
+// TestZygoteStops stops the zygote, which hangs then: who needs a fork of it gets none, and programs run all the same.
+func TestZygoteStops(t *testing.T) {
+	b := pooled(t)
+	spec := announced("python", readyPython)
+	stock(t, b, spec)
+	old := standing(b, spec)[0].mother()
+	if old == nil {
+		t.Fatal("no zygote bore it")
+	}
+	unix.PidfdSendSignal(int(old.pidfd.Fd()), unix.SIGSTOP, nil, 0)
+	var all sync.WaitGroup
+	for range 4 { // one finds what stands ready
+		all.Go(func() { alive(t, b, spec) })
+	}
+	all.Wait()
+	old.cloning.Lock()
+	if !errors.Is(old.lost, os.ErrDeadlineExceeded) {
+		t.Errorf("it was not waited for, or answered: %v", old.lost)
+	}
+	old.cloning.Unlock()
+	for !gone(old) { // its children are gone, or going
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestNestUnanswered has a nest that did not answer in time be asked once more, when it would: the answer would be that to the first.
+func TestNestUnanswered(t *testing.T) {
+	b := pooled(t)
+	stock(t, b, announced("python", readyPython))
+	z := standing(b, announced("python", readyPython))[0].mother()
+	if z == nil {
+		t.Fatal("no zygote bore it")
+	}
+	unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGSTOP, nil, 0)
+	z.patience = time.Millisecond
+	if _, err := b.bearBy(t.Context(), z); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("it answered: %v", err)
+	}
+	unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGCONT, nil, 0)
+	z.patience = time.Minute
+	if child, err := b.bearBy(t.Context(), z); err == nil {
+		child.remove()
+		t.Error("it bore what was asked for before")
 	}
 }
 
