@@ -72,6 +72,10 @@ type Sandbox interface {
 	// Usage is what all processes of the sandbox use now, as far as the host can tell.
 	Usage() Usage
 
+	// Spent looks up CPU of Usage as it is now, and Memory if asked to, which takes longer, but less than all the rest. Who
+	// has to ask far away does so while its caller does something else, until that calls what is returned.
+	Spent(memory bool) (wait func() Usage)
+
 	// Limit changes RAM, CPU and Processes while programs run. Zero fields keep what is in force,
 	// which Limit returns: where no cgroup counts, only RAM can be changed.
 	Limit(Limits) (Limits, error)

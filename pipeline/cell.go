@@ -148,7 +148,7 @@ const (
 func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (backends.Result, error) {
 	shown := 0
 	s.claim.Note(s.Env)
-	before := <-r.before
+	before := r.before()
 	out, err := s.claim.Run(ctx, kernel.Cell{
 		Code: string(s.code.Source), Env: s.cellEnv(), Timeout: s.limits.Wall,
 		Stdout: stdout, Stderr: stderr,
@@ -191,18 +191,11 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 // measureCell looks up what the cell has used while its artifacts are collected and its receipt is
 // signed, which take about as long.
 func (r *run) measureCell(box backends.Sandbox, before backends.Usage) {
-	now := usage(box)
+	now := box.Spent(true)
 	r.measure = func() {
-		after := <-now
+		after := now()
 		r.res.CPUMS, r.res.PeakMemory = milliseconds(max(0, after.CPU-before.CPU)), after.Memory
 	}
-}
-
-// usage looks up what a sandbox uses while its caller does something else.
-func usage(box backends.Sandbox) <-chan backends.Usage {
-	found := make(chan backends.Usage, 1)
-	go func() { found <- box.Usage() }()
-	return found
 }
 
 // cellEnv are the variables that the cell brings, which stay in its session.

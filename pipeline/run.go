@@ -29,7 +29,7 @@ type run struct {
 	started  bool                  // the log has the run's start
 	envelope signer.Envelope       // the run's receipt, once it has ended
 	outputs  [2]*stream            // stdout and stderr, once the program runs
-	before   <-chan backends.Usage // of its session's sandbox, if it has one
+	before   func() backends.Usage // of its session's sandbox, if it has one
 	measure  func()                // waits for what is still being measured of it, for the result; nil if nothing is
 }
 

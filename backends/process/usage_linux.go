@@ -15,19 +15,38 @@ func (s *sandbox) Usage() backends.Usage {
 		return backends.Usage{}
 	}
 	defer done()
-	u := backends.Usage{Processes: len(s.pids())}
-	u.Disk = s.diskUsed()
+	u := s.spending(true)
+	u.Processes, u.Disk = len(s.pids()), s.diskUsed()
+	return u
+}
+
+// Spent implements [backends.Sandbox].
+func (s *sandbox) Spent(memory bool) func() backends.Usage {
+	var u backends.Usage
+	if done, err := s.use(); err == nil {
+		u = s.spending(memory)
+		done()
+	}
+	return func() backends.Usage { return u }
+}
+
+// spending looks up CPU, and memory if asked to.
+func (s *sandbox) spending(memory bool) (u backends.Usage) {
 	if s.cgroup == nil {
 		saw := s.lookAtTree(0)
 		u.CPU, u.Memory = saw.cpu, saw.ram
 		return u
 	}
-	u.CPU, u.Memory = s.cgroup.cpu(), s.cgroup.anonymous()
+	u.CPU = s.cgroup.cpu()
+	if !memory {
+		return u
+	}
+	u.Memory = s.cgroup.anonymous()
 	if s.boxed {
 		u.Memory -= min(u.Memory, s.ourselves())
 	}
 	if !s.weak { // whose disk is the host's
-		u.Memory -= min(u.Memory, u.Disk)
+		u.Memory -= min(u.Memory, s.diskUsed())
 	}
 	return u
 }

@@ -138,6 +138,7 @@ func (b *bare) Gateway() backends.Sockets { return b.gateway }
 func (b *bare) Usage() backends.Usage {
 	return backends.Usage{CPU: 3, Memory: 4, Disk: 5, Processes: 6}
 }
+func (b *bare) Spent(bool) func() backends.Usage { return b.Usage }
 func (b *bare) Limit(l backends.Limits) (backends.Limits, error) {
 	if l.RAM == 1 {
 		return l.WithDefaults(), errors.New("too little")

@@ -39,6 +39,13 @@ func (s *sandbox) Usage() backends.Usage {
 	return backends.Usage{CPU: max(u.CPU, 0), Memory: max(u.Memory, 0), Disk: max(u.Disk, 0), Processes: max(u.Processes, 0)}
 }
 
+// Spent implements [backends.Sandbox].
+func (s *sandbox) Spent(bool) func() backends.Usage {
+	found := make(chan backends.Usage, 1)
+	go func() { found <- s.Usage() }()
+	return func() backends.Usage { return <-found }
+}
+
 // Limit implements [backends.Sandbox].
 func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	m, err := s.line.tell(request{Op: opLimit, Limit: &l}, patience)
