@@ -51,7 +51,7 @@ __PROGRAM_offer() {
 		found=(${(f)"$(_call_program words ${(q)words[1]} __complete ${1#?} 2>/dev/null)"})
 		compadd -a found
 		;;
-	=*)
+	'='*)
 		found=(${=1#=})
 		compadd -a found
 		;;
