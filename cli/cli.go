@@ -25,6 +25,18 @@ const (
 	exitSignalled = 128 // plus the signal, which is SIGKILL for all limits but the time
 )
 
+// exitCodes is what the help says of them.
+const exitCodes = `Flags may stand before or after the other words. sandboxmcp COMMAND --help says more, with an example.
+
+Exit codes:
+  0    it did what it should
+  1    it could not do what it should, or found a fault
+  2    it was typed wrong
+of sandboxmcp run, beside those of the script itself:
+  124  the script's time was up
+  125  sandboxmcp refused to run it, or could not
+  128  and more: a signal ended it, 137 being SIGKILL, as for its memory`
+
 // Main runs one command line, args[0] being the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer ahead.Close()
@@ -60,6 +72,7 @@ func (p *program) app() *cli.App {
 		UsageText: `sandboxmcp [--config FILE] [--db FILE] COMMAND [flags] ...
 
 Example: sandboxmcp run script.py`,
+		Description: exitCodes,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read settings from `FILE` instead of the user's own file"},
 			&cli.StringFlag{Name: "db", Usage: "use the database `FILE` instead of the one in the state directory"},

@@ -81,6 +81,7 @@ func (p *program) install(c *cli.Context) error {
 	}()
 	q := pipeline.Install{
 		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: seconds(c.Float64("timeout")),
+		Typed: true,
 	}
 	if isTerminal(p.stderr) && !c.Bool("quiet") && !c.Bool("json") {
 		q.Progress = func(line string) { fmt.Fprintln(p.stderr, visible(line)) }

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// tree calls f with each command that people see, and its path.
+func tree(f func(path string, c *cli.Command)) *cli.App {
+	app := (&program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}).app()
+	var down func(above string, commands []*cli.Command)
+	down = func(above string, commands []*cli.Command) {
+		for _, c := range commands {
+			if path := strings.TrimSpace(above + " " + c.Name); !c.Hidden {
+				f(path, c)
+				down(path, c.Subcommands)
+			}
+		}
+	}
+	down("", app.Commands)
+	return app
+}
+
+// factless are commands without --json: they change something and say so in a sentence, hand out a file as it
+// is, are for programs anyway, or only have others below them. audit has --format json.
+var factless = map[string]bool{
+	"serve": true, "approve": true, "deny": true, "approvals approve": true, "approvals deny": true, "egress approve": true, "egress deny": true,
+	"vault": true, "vault add": true, "vault import": true, "vault delete": true, "vault rotate": true,
+	"audit": true, "audit tail": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
+	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true,
+	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "setup": true,
+}
+
+// TestTree looks at what each command says about itself.
+func TestTree(t *testing.T) {
+	flag := regexp.MustCompile(`(^|[\s\[(|])(--?[a-z][a-z-]*)`)
+	tree(func(path string, c *cli.Command) {
+		if c.Usage == "" || strings.HasSuffix(c.Usage, ".") || strings.Contains(c.Usage, "\n") {
+			t.Errorf("%s: its Usage is not a line without a full stop: %q", path, c.Usage)
+		}
+		if !strings.HasPrefix(c.UsageText, "sandboxmcp "+path) {
+			t.Errorf("%s: its UsageText is of something else: %q", path, c.UsageText)
+		}
+		if !strings.Contains(c.Description, "Example: ") && !strings.Contains(c.Description, "Examples:\n") {
+			t.Errorf("%s: no Example in its help", path)
+		}
+		if find(c.Flags, "json") == nil && !factless[path] {
+			t.Errorf("%s: no --json; it is not in the list of those that print no facts", path)
+		}
+		if c.Action == nil {
+			t.Errorf("%s: no Action", path)
+		}
+		for line := range strings.Lines(c.UsageText) {
+			owner := ownerOfLine(c, path, line)
+			for _, m := range flag.FindAllStringSubmatch(line, -1) {
+				if find(owner.Flags, strings.TrimLeft(m[2], "-")) == nil && m[2] != "--" {
+					t.Errorf("%s: its usage has %s, which is no flag of it: %s", path, m[2], line)
+				}
+			}
+		}
+		for _, f := range c.Flags {
+			if d := f.(cli.DocGenerationFlag); d.GetUsage() == "" || d.TakesValue() && placeholder(d.GetUsage()) == "" {
+				t.Errorf("%s --%s: its usage does not say what it is, or takes: %q", path, f.Names()[0], d.GetUsage())
+			}
+		}
+	})
+}
+
+// ownerOfLine is the command that a line of a usage is of: c, or one below it.
+func ownerOfLine(c *cli.Command, path, line string) *cli.Command {
+	rest, _ := strings.CutPrefix(line, "sandboxmcp "+path+" ")
+	for _, word := range strings.Fields(rest) {
+		i := slices.IndexFunc(c.Subcommands, func(s *cli.Command) bool { return s.HasName(word) })
+		if i < 0 {
+			break
+		}
+		c = c.Subcommands[i]
+	}
+	return c
+}
+
+// TestCommands wants each command that documents name.
+func TestCommands(t *testing.T) {
+	found := map[string]bool{}
+	tree(func(path string, c *cli.Command) { found[path] = true })
+	for _, want := range []string{
+		"serve", "run", "doctor", "bench", "config", "artifacts", "egress", "approvals list", "approve", "deny",
+		"vault add", "vault list", "vault delete", "vault verify", "validate", "audit", "events", "install", "runtimes", "key", "image",
+		"verify", "version", "completion", "web search", "web fetch",
+		"audit verify", "approvals approve", "approvals deny", "egress list", "egress approve", "egress deny",
+	} {
+		if !found[want] {
+			t.Errorf("there is no command %q", want)
+		}
+	}
+	for _, want := range awaited {
+		if found[want] {
+			t.Errorf("%q is there: it belongs into the list above", want)
+		}
+	}
+}
+
+// awaited are commands that are still to come.
+var awaited = []string{
+	"queue status", "session list", "session create", "session exec", "session kill", "session attach", "session stats", "session inspect",
+	"inspect", "bridge", "limits", "web browser", "host exec", "host read", "host write", "host list", "host copy",
+	"host access list", "host access request", "host access allow", "host access revoke", "setup",
+}
+
+// TestExamples parses every example that the help prints: each is a line that can be typed.
+func TestExamples(t *testing.T) {
+	example := regexp.MustCompile(`(?m)(?:^  |Example: |\| |<\()(sandboxmcp [^|)\n]*)`)
+	tried := 0
+	app := tree(func(string, *cli.Command) {})
+	tree(func(path string, c *cli.Command) {
+		for _, m := range example.FindAllStringSubmatch(c.Description, -1) {
+			line, _, _ := strings.Cut(m[1], " > ")
+			words := strings.Fields(strings.NewReplacer("'", "", `"`, "").Replace(line))
+			if _, err := parse(app, words); err != nil {
+				t.Errorf("%s: its example %q: %v", path, line, err)
+			}
+			tried++
+		}
+	})
+	if tried < 50 {
+		t.Errorf("only %d examples were found", tried)
+	}
+}
+
+// TestHelpForms asks for help in all ways that people try, of each command.
+func TestHelpForms(t *testing.T) {
+	tree(func(path string, c *cli.Command) {
+		words := strings.Fields(path)
+		forms := [][]string{append(slices.Clone(words), "--help"), append(slices.Clone(words), "-h"), append([]string{"help"}, words...)}
+		for _, form := range forms {
+			var out, errs strings.Builder
+			if code := Main(append([]string{"sandboxmcp"}, form...), strings.NewReader(""), &out, &errs); code != 0 || errs.Len() > 0 ||
+				!strings.Contains(out.String(), c.UsageText[:strings.IndexAny(c.UsageText+"\n", "\n")]) {
+				t.Errorf("%v: exit %d, %q, %q", form, code, out.String(), errs.String())
+			}
+		}
+	})
+}
