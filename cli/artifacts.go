@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -245,11 +246,8 @@ func withheld(f keptFile) string {
 
 // notKept says why there is nothing of a run here, as far as the log knows it.
 func (p *program) notKept(c *cli.Context, cfg config.Config, id string) error {
-	if kept, err := shelf.Open(shelf.Config{Dir: filepath.Join(cfg.StateDir, "runs")}); err == nil {
-		defer kept.Close()
-		if kept.Folder(id) == "" {
-			return usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", visible(id))
-		}
+	if _, err := ulid.ParseStrict(id); err != nil {
+		return usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", visible(id))
 	}
 	ran := false
 	err := withLog(c, func(ctx context.Context, log *audit.Log) error {
