@@ -160,8 +160,8 @@ func (p *program) listKept(c *cli.Context, cfg config.Config, dir string) error 
 		_, err := fmt.Fprintln(p.stdout, "nothing is kept of any run")
 		return err
 	}
-	t := newTable(p.stdout, column{name: "RUN", whole: true}, column{name: "TIME"}, column{name: "NAMESPACE"},
-		column{name: "ENDED"}, column{name: "FILES", right: true}, column{name: "BYTES", right: true})
+	t := newTable(p.stdout, column{name: "RUN", whole: true}, column{name: "TIME", spare: true}, column{name: "NAMESPACE", spare: true},
+		column{name: "ENDED"}, column{name: "FILES", right: true}, column{name: "BYTES", right: true, spare: true})
 	for _, r := range runs {
 		size := int64(0)
 		for _, a := range r.Artifacts {
@@ -222,7 +222,7 @@ func (k keptRun) show(w io.Writer) error {
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	t := newTable(w, column{name: "NAME", whole: true}, column{name: "BYTES", right: true}, column{name: "TYPE"}, column{name: "SHA256"})
+	t := newTable(w, column{name: "NAME", whole: true}, column{name: "BYTES", right: true}, column{name: "TYPE"}, column{name: "SHA256", spare: true})
 	rows := [][]string{}
 	for _, f := range k.Artifacts {
 		rows = append(rows, []string{f.Name, strconv.FormatInt(f.Size, 10), cmp.Or(withheld(f), f.MIME), f.SHA256})

@@ -13,6 +13,9 @@ import (
 // the row's number leads to.
 type auditTable struct{ *table }
 
+// leastForNamespace is from how many columns on there is room for what happened beside the namespace.
+const leastForNamespace = 72
+
 func newAuditTable(w io.Writer, width int) auditTable {
 	t := &table{w: w, width: width, live: true, columns: []column{
 		{name: "ROW", right: true, usual: 6}, {name: "TIME", usual: 19}, {name: "KIND", usual: 20},
@@ -20,6 +23,7 @@ func newAuditTable(w io.Writer, width int) auditTable {
 	}}
 	if t.narrow() {
 		t.columns[0].usual, t.columns[1].usual, t.columns[3].usual = 5, 14, 9
+		t.columns[3].spare = t.width < leastForNamespace
 	}
 	return auditTable{t}
 }

@@ -100,7 +100,11 @@ func (l *line) takeFlag(rest []string) (int, error) {
 		l.help = true
 		return 1, nil
 	case f == nil && l.running() && len(l.words) > 0:
-		return 0, usage("put the script's own arguments after --: sandboxmcp run "+l.words[0]+" -- "+shown, "there is no flag %s", shown)
+		hint := "put the script's own arguments after --: sandboxmcp run " + l.words[0] + " -- " + shown
+		if near := l.nearFlag(name); near != "" {
+			hint = near + " Else " + hint
+		}
+		return 0, usage(hint, "there is no flag %s", shown)
 	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
 		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "there is no such flag")
 	case f == nil && l.mistyped() != nil: // the flag may be that command's
@@ -132,7 +136,7 @@ func (l *line) running() bool { return len(l.path) > 0 && l.path[0] == "run" }
 func (l *line) unknownCommand() error {
 	word := l.words[0]
 	hint := "sandboxmcp --help"
-	if near := near(word, commandNames(l.commands)); strings.ContainsAny(word, "./") {
+	if near := near(word, append(commandNames(l.commands), "help")); strings.ContainsAny(word, "./") {
 		hint = "sandboxmcp run " + word
 	} else if near != "" {
 		hint = "did you mean sandboxmcp " + near + "?"

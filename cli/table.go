@@ -23,9 +23,9 @@ type table struct {
 // column is one column of a table.
 type column struct {
 	name  string // its heading
-	right bool   // numbers end under each other
+	right bool   // numbers end under each other, and are never half a number while anything else can give way
 	whole bool   // it gives way after all others: ids, which somebody copies
-	spare bool   // it is left out where the terminal is narrow
+	spare bool   // it is left out where there is no room; in a live table, where the terminal is narrow
 	usual int    // how wide it is in a live table
 }
 
@@ -51,7 +51,7 @@ func columnsOf(names ...string) []column {
 	return all
 }
 
-// narrow reports whether the terminal has no room for what is spare.
+// narrow reports whether the terminal has no room for all columns of a live table.
 func (t *table) narrow() bool { return t.width > 0 && t.width < roomy }
 
 // Row takes a row, with a cell for each column; those that are missing at its end are empty.
@@ -123,44 +123,57 @@ func (t *table) line(b *strings.Builder, row []string, shown, widths []int) {
 
 // layout says which columns are shown, and how wide each is.
 func (t *table) layout() (shown, widths []int) {
+	natural := make([]int, len(t.columns))
 	for i, c := range t.columns {
-		if c.spare && t.narrow() {
-			continue
-		}
-		wide := c.usual
-		if !t.live {
-			wide = cells(c.name)
+		if natural[i] = c.usual; !t.live {
+			natural[i] = cells(c.name)
 			for _, row := range t.rows {
-				wide = max(wide, cells(row[i]))
+				natural[i] = max(natural[i], cells(row[i]))
 			}
 		}
-		shown, widths = append(shown, i), append(widths, wide)
+		if !t.live || !c.spare || !t.narrow() {
+			shown = append(shown, i)
+		}
 	}
-	if t.width > 0 && !t.live {
-		t.shrink(shown, widths)
+	for {
+		widths = widths[:0]
+		for _, i := range shown {
+			widths = append(widths, natural[i])
+		}
+		if t.width == 0 || t.live || t.shrink(shown, widths, false) {
+			return shown, widths
+		}
+		last := len(shown) - 1
+		for last >= 0 && !t.columns[shown[last]].spare {
+			last--
+		}
+		if last < 0 {
+			t.shrink(shown, widths, true)
+			return shown, widths
+		}
+		shown = slices.Delete(shown, last, last+1)
 	}
-	return shown, widths
 }
 
-// shrink takes columns from the widest until all fit, from what is to stay whole only if there is no other way.
-func (t *table) shrink(shown, widths []int) {
+// shrink takes from the widest columns until all fit, from what is to stay whole only if that is said. It
+// reports whether they do.
+func (t *table) shrink(shown, widths []int, all bool) bool {
 	over := len(gap)*(len(widths)-1) - t.width
 	for _, w := range widths {
 		over += w
 	}
-	for _, last := range []bool{false, true} {
-		for over > 0 {
-			widest := -1
-			for n, i := range shown {
-				if (last || !t.columns[i].whole) && widths[n] > leastWide && (widest < 0 || widths[n] > widths[widest]) {
-					widest = n
-				}
+	for ; over > 0; over-- {
+		widest := -1
+		for n, i := range shown {
+			gives := all || !t.columns[i].whole && !t.columns[i].right
+			if gives && widths[n] > leastWide && (widest < 0 || widths[n] > widths[widest]) {
+				widest = n
 			}
-			if widest < 0 {
-				break
-			}
-			widths[widest]--
-			over--
 		}
+		if widest < 0 {
+			return false
+		}
+		widths[widest]--
 	}
+	return true
 }

@@ -22,9 +22,19 @@ func TestTable(t *testing.T) {
 01K9ZB5W7R  12345  漢字漢字\x1b[2J                                     ssssssssssssssssssss
 01K9ZB5W7S
 `},
-		{"narrow", 40, `ID           SIZE  WHAT
-01K9ZB5W7Q      7  long long long long…
-01K9ZB5W7R  12345  漢字漢字\x1b[2J
+		{"wide enough", 100, `ID           SIZE  WHAT                                                SPARE
+01K9ZB5W7Q      7  long long long long long long long long long long   x
+01K9ZB5W7R  12345  漢字漢字\x1b[2J                                     ssssssssssssssssssss
+01K9ZB5W7S
+`},
+		{"less", 60, `ID           SIZE  WHAT                 SPARE
+01K9ZB5W7Q      7  long long long lon…  x
+01K9ZB5W7R  12345  漢字漢字\x1b[2J      ssssssssssssssssssss
+01K9ZB5W7S
+`},
+		{"narrow", 30, `ID           SIZE  WHAT
+01K9ZB5W7Q      7  long long…
+01K9ZB5W7R  12345  漢字漢字\x…
 01K9ZB5W7S
 `},
 		{"ids give way last", 24, `ID          SIZE  WHAT

@@ -106,6 +106,9 @@ func (p *program) validate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if report.Language == "" && len(report.Problems) > 0 { // of nothing that is known
+		return usage("sandboxmcp validate "+file+" --language python", "%s", report.Problems[0].Text)
+	}
 	found := asLooked(file, report)
 	if c.Bool("write") && found.Fixed != "" {
 		if err := writeBack(file, code.Source, []byte(found.Fixed)); err != nil {
