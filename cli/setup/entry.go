@@ -1,0 +1,118 @@
+package setup
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// pair is a member of an object. Its value is a string, a list of strings, a bool or pairs.
+type pair struct {
+	name  string
+	value any
+}
+
+type pairs []pair
+
+// entry is what a client of this kind has of a server.
+func (c Client) entry(data []byte, s Server) pairs {
+	start := pairs{{"command", s.Command}, {"args", s.Args}}
+	switch c.kind {
+	case typed:
+		return append(pairs{{"type", "stdio"}}, start...)
+	case withEnv:
+		return append(start, pair{"env", pairs{}})
+	case opencode:
+		own := pairs{{"type", "local"}, {"command", append([]string{s.Command}, s.Args...)}}
+		if len(c.place(data)) == 1 {
+			own = append(own, pair{"enabled", true})
+		}
+		return own
+	}
+	return start
+}
+
+// place is where in a file the servers are. opencode's second version has them one step deeper, and no "enabled".
+func (c Client) place(data []byte) []string {
+	if c.kind == opencode && nested(data) {
+		return []string{"mcp", "servers"}
+	}
+	return c.container
+}
+
+// nested says whether "mcp" has a "servers" that is no server.
+func nested(data []byte) bool {
+	root, err := parse(data)
+	if err != nil || root == nil {
+		return false
+	}
+	servers := root.Find("/mcp/servers")
+	if servers == nil {
+		return false
+	}
+	all, ok := servers.Value.(*hujson.Object)
+	return ok && servers.Find("/type") == nil && servers.Find("/command") == nil && servers.Find("/enabled") == nil && all != nil
+}
+
+// Snippet is what a client's file needs to have at least.
+func (c Client) Snippet(s Server) string {
+	if c.toml {
+		return string(tomlEntry(s, "\n"))
+	}
+	whole := any(pairs{{s.Name, c.entry(nil, s)}})
+	for i := len(c.container) - 1; i >= 0; i-- {
+		whole = pairs{{c.container[i], whole}}
+	}
+	return string(style{"\n", "  "}.text(whole, "")) + "\n"
+}
+
+// style is how a file is written.
+type style struct{ newline, unit string }
+
+// text writes a value over lines, of which all but the first begin with indent.
+func (s style) text(v any, indent string) []byte {
+	all, ok := v.(pairs)
+	if !ok || len(all) == 0 {
+		return compact(v)
+	}
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, p := range all {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(s.newline + indent + s.unit)
+		b.Write(compact(p.name))
+		b.WriteString(": ")
+		b.Write(s.text(p.value, indent+s.unit))
+	}
+	b.WriteString(s.newline + indent + "}")
+	return b.Bytes()
+}
+
+// compact writes a value on one line.
+func compact(v any) []byte {
+	switch v := v.(type) {
+	case pairs:
+		parts := make([]string, len(v))
+		for i, p := range v {
+			parts[i] = string(compact(p.name)) + ": " + string(compact(p.value))
+		}
+		return []byte("{" + strings.Join(parts, ", ") + "}")
+	case []string:
+		parts := make([]string, len(v))
+		for i, s := range v {
+			parts[i] = string(compact(s))
+		}
+		return []byte("[" + strings.Join(parts, ", ") + "]")
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("setup: a string or bool can't be written: " + err.Error()) // our bug, found by any test
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}

@@ -1,0 +1,173 @@
+package setup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// maxFile is how large a file may be, in bytes: Claude Code's own, which holds its history, has some MB.
+const maxFile = 64 << 20
+
+// ending is what the name of the file that is kept has on top.
+const ending = ".sandboxmcp.bak"
+
+// file is one that was read.
+type file struct {
+	path   string // with links followed
+	data   []byte
+	there  bool
+	locked bool // it is read-only
+	mode   fs.FileMode
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// open reads a file that may be missing. Of a link it is what that leads to: dotfiles are kept elsewhere.
+func open(path string) (file, error) {
+	path, err := follow(path)
+	if err != nil {
+		return file{}, err
+	}
+	f := file{path: path, mode: 0o600}
+	r, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	defer r.Close()
+	info, err := r.Stat()
+	switch {
+	case err != nil:
+		return f, err
+	case !info.Mode().IsRegular():
+		return f, fmt.Errorf("%q is no file", path)
+	}
+	f.there, f.mode, f.locked = true, info.Mode().Perm(), info.Mode().Perm()&0o200 == 0
+	f.data, err = io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err == nil && len(f.data) > maxFile {
+		err = fmt.Errorf("%q has more than %d MB", path, maxFile>>20)
+	}
+	return f, err
+}
+
+// follow returns what a path leads to, also where that does not exist yet.
+func follow(path string) (string, error) {
+	for range 40 {
+		target, err := os.Readlink(path)
+		if err != nil {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				return path, nil // it is made when it is written
+			}
+			return filepath.Join(dir, filepath.Base(path)), nil
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return "", fmt.Errorf("%q is a link that leads to itself", path)
+}
+
+// in says which file an error is about.
+func (f file) in(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%q stays as it is: %w", f.path, err)
+}
+
+// kept is what the file was before there was an entry of ours, nil if that is not known or there was none.
+func (f file) kept() ([]byte, error) {
+	b, err := os.ReadFile(f.path + ending)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && b == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+// Backup is where what was before the entry is kept.
+func (c Change) Backup() string { return c.Path + ending }
+
+// Kept says whether Apply keeps what was before.
+func (c Change) Kept() bool { return c.backup != nil }
+
+// Apply makes the change. Either all of it is done, or nothing; a file that has changed since it was planned is
+// refused.
+func (c Change) Apply() error {
+	if !c.Changes() {
+		return nil
+	}
+	now, err := open(c.Path)
+	if err != nil {
+		return err
+	}
+	if now.there != c.There || !bytes.Equal(now.data, c.Before) {
+		return fmt.Errorf("%q has changed meanwhile: try again", c.Path)
+	}
+	if c.Remove {
+		return os.Remove(c.Path)
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
+		return err
+	}
+	if c.backup != nil {
+		err = replace(c.Backup(), c.backup, now)
+	} else if !c.There {
+		err = dropped(c.Backup()) // it is of a file that has gone
+	}
+	if err != nil {
+		return fmt.Errorf("keep what was there: %w", err)
+	}
+	return replace(c.Path, c.After, now)
+}
+
+func dropped(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// replace writes a file in one step, with the mode and, as far as we may, the owner of another.
+func replace(path string, data []byte, like file) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".sandboxmcp-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(data); err != nil {
+		return err
+	}
+	if err = f.Chmod(like.mode); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if like.there {
+		own(f, like.path)
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

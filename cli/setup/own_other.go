@@ -1,0 +1,7 @@
+//go:build !unix
+
+package setup
+
+import "os"
+
+func own(*os.File, string) {}

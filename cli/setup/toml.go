@@ -1,0 +1,277 @@
+package setup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// tables are where Codex has its servers.
+const tables = "mcp_servers"
+
+// toolSeconds is what Codex may wait for a tool. Its default is a minute, which is less than a person may take to
+// answer a question.
+const toolSeconds = 300
+
+// part is one expression of a TOML file: a table's header, or a key and its value.
+type part struct {
+	table    bool
+	array    bool     // of [[tables]]
+	key      []string // as it is written
+	full     []string // with that of the table it is in
+	from, to int      // the offset of its first byte, and of the byte after its last one
+	line     int      // the offset of the line that it begins in
+}
+
+// tomlParts reads a file's expressions, in order.
+func tomlParts(data []byte) (all []part, err error) {
+	if err := toml.Unmarshal(data, new(map[string]any)); err != nil {
+		var e *toml.DecodeError
+		if errors.As(err, &e) {
+			row, column := e.Position()
+			return nil, fmt.Errorf("it is not valid TOML: line %d, column %d: %s", row, column, strings.TrimPrefix(e.Error(), "toml: "))
+		}
+		return nil, fmt.Errorf("it is not valid TOML: %w", err)
+	}
+	var p unstable.Parser
+	p.Reset(data)
+	var table []string
+	for p.NextExpression() {
+		e := p.Expression()
+		if e.Kind == unstable.Comment {
+			continue
+		}
+		one := part{table: e.Kind != unstable.KeyValue, array: e.Kind == unstable.ArrayTable}
+		first := -1
+		for keys := e.Key(); keys.Next(); {
+			k := keys.Node()
+			one.key = append(one.key, string(k.Data))
+			if first < 0 {
+				first = int(k.Raw.Offset)
+			}
+			one.to = int(k.Raw.Offset + k.Raw.Length)
+		}
+		one.from = first
+		one.line = bytes.LastIndexByte(data[:first], '\n') + 1
+		if one.table {
+			table, one.full = one.key, one.key
+			one.to += bytes.IndexByte(data[one.to:], ']') + 1
+			if one.array {
+				one.to++
+			}
+		} else {
+			one.full = slices.Concat(table, one.key)
+			one.from, one.to = int(e.Raw.Offset), int(e.Raw.Offset+e.Raw.Length)
+		}
+		all = append(all, one)
+	}
+	return all, p.Error()
+}
+
+func (p part) below(path ...string) bool {
+	return len(p.full) >= len(path) && slices.Equal(p.full[:len(path)], path)
+}
+
+func tomlEntry(s Server, newline string) []byte {
+	return []byte(strings.Join([]string{
+		"[" + tables + "." + tomlKey(s.Name) + "]",
+		"command = " + tomlValue(s.Command),
+		"args = " + tomlValue(s.Args),
+		"tool_timeout_sec = " + strconv.Itoa(toolSeconds), "",
+	}, newline))
+}
+
+func tomlKey(name string) string {
+	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	if name != "" && strings.Trim(name, bare) == "" {
+		return name
+	}
+	return tomlValue(name)
+}
+
+// tomlValue writes a string, or a list of them, with the escapes that TOML shares with JSON.
+func tomlValue(v any) string { return string(compact(v)) }
+
+// servers are those of a file, as TOML means it.
+func servers(data []byte) (all map[string]any, rest map[string]any, err error) {
+	if err := toml.Unmarshal(data, &rest); err != nil {
+		return nil, nil, err
+	}
+	if rest == nil {
+		rest = map[string]any{}
+	}
+	if v, ok := rest[tables]; ok {
+		if all, ok = v.(map[string]any); !ok {
+			return nil, nil, fmt.Errorf("%s is no table: %w", tables, errForm)
+		}
+	}
+	return all, rest, nil
+}
+
+func tomlFind(data []byte, name string) (s Server, there bool, err error) {
+	data = bytes.TrimPrefix(data, bom)
+	if _, err := tomlParts(data); err != nil {
+		return s, false, err
+	}
+	all, _, err := servers(data)
+	if err != nil {
+		return s, false, err
+	}
+	v, there := all[name]
+	e, _ := v.(map[string]any)
+	s = Server{Name: name, Args: texts(e["args"])}
+	s.Command, _ = e["command"].(string)
+	return s, there, nil
+}
+
+func tomlAdded(data []byte, s Server) ([]byte, error) {
+	text, had := bytes.CutPrefix(data, bom)
+	parts, err := tomlParts(text)
+	if err != nil {
+		return nil, err
+	}
+	all, _, err := servers(text)
+	if err != nil {
+		return nil, err
+	}
+	newline := styleOf(text, nil).newline
+	out := bytes.Clone(text)
+	if v, ok := all[s.Name]; ok {
+		out, err = tomlUpdated(out, parts, v, s, newline)
+	} else {
+		if len(out) > 0 && out[len(out)-1] != '\n' {
+			out = append(out, newline...)
+		}
+		if len(out) > 0 {
+			out = append(out, newline...)
+		}
+		out = append(out, tomlEntry(s, newline)...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return restore(out, had), checkedTOML(text, out, s)
+}
+
+// tomlUpdated sets command and args where they are, and adds what is missing after the table's header.
+func tomlUpdated(data []byte, parts []part, entry any, s Server, newline string) ([]byte, error) {
+	e, _ := entry.(map[string]any)
+	if e["url"] != nil {
+		return nil, fmt.Errorf("the server %q there is one behind a URL: %w", s.Name, errForm)
+	}
+	for _, want := range []struct {
+		name  string
+		value any
+		same  bool
+	}{{"args", s.Args, slices.Equal(texts(e["args"]), s.Args) && e["args"] != nil}, {"command", s.Command, e["command"] == s.Command}} {
+		if want.same {
+			continue
+		}
+		line := want.name + " = " + tomlValue(want.value)
+		i := slices.IndexFunc(parts, func(p part) bool { return !p.table && slices.Equal(p.full, []string{tables, s.Name, want.name}) })
+		header := slices.IndexFunc(parts, func(p part) bool {
+			return p.table && !p.array && slices.Equal(p.full, []string{tables, s.Name})
+		})
+		switch {
+		case i >= 0 && len(parts[i].key) == 1:
+			data = splice(data, parts[i].from, parts[i].to, []byte(line))
+		case i < 0 && header >= 0:
+			end := len(data)
+			if n := bytes.IndexByte(data[parts[header].to:], '\n'); n >= 0 {
+				end = parts[header].to + n + 1
+				data = splice(data, end, end, []byte(line+newline))
+			} else {
+				data = splice(data, end, end, []byte(newline+line+newline))
+			}
+		default:
+			return nil, fmt.Errorf("%s.%s is no table with a header: %w", tables, s.Name, errForm)
+		}
+		var err error
+		if parts, err = tomlParts(data); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// checkedTOML makes sure that an edit did what it should, and nothing else.
+func checkedTOML(before, after []byte, s Server) error {
+	_, was, err := servers(before)
+	if err != nil {
+		return err
+	}
+	now, is, err := servers(after)
+	if err != nil {
+		return fmt.Errorf("%s can't get another table at the end: %w", tables, errForm)
+	}
+	e, _ := now[s.Name].(map[string]any)
+	if e["command"] != s.Command || !slices.Equal(texts(e["args"]), s.Args) || !reflect.DeepEqual(others(was, s.Name), others(is, s.Name)) {
+		return fmt.Errorf("%s.%s: %w", tables, s.Name, errForm)
+	}
+	return nil
+}
+
+// others is a file's content without the server of a name.
+func others(all map[string]any, name string) map[string]any {
+	if servers, ok := all[tables].(map[string]any); ok {
+		delete(servers, name)
+		if len(servers) == 0 {
+			delete(all, tables)
+		}
+	}
+	return all
+}
+
+// tomlRemoved takes out the tables of a server, and the comments in them. What is before the next table stays.
+func tomlRemoved(data []byte, name string) ([]byte, error) {
+	text, had := bytes.CutPrefix(data, bom)
+	_, was, err := servers(text)
+	if err != nil {
+		return nil, err
+	}
+	out := bytes.Clone(text)
+	for {
+		parts, err := tomlParts(out)
+		if err != nil {
+			return nil, err
+		}
+		first := slices.IndexFunc(parts, func(p part) bool { return p.below(tables, name) })
+		if first < 0 {
+			break
+		}
+		last := first
+		for last+1 < len(parts) && parts[last+1].below(tables, name) {
+			last++
+		}
+		from, to := parts[first].line, len(out)
+		if n := bytes.IndexByte(out[parts[last].to:], '\n'); n >= 0 {
+			to = parts[last].to + n + 1
+		}
+		if len(bytes.TrimSpace(out[to:])) == 0 { // with the empty line that came before it
+			from = len(trimLine(out[:from]))
+		}
+		out = splice(out, from, to, nil)
+	}
+	_, is, err := servers(out)
+	if err != nil || !reflect.DeepEqual(others(was, name), others(is, name)) {
+		return nil, errors.Join(err, fmt.Errorf("%s.%s: %w", tables, name, errForm))
+	}
+	return restore(out, had), nil
+}
+
+// trimLine returns text without one empty line at its end.
+func trimLine(text []byte) []byte {
+	for _, end := range []string{"\r\n", "\n"} {
+		if cut, ok := bytes.CutSuffix(text, []byte(end)); ok && (len(cut) == 0 || cut[len(cut)-1] == '\n') {
+			return cut
+		}
+	}
+	return text
+}
