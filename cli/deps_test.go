@@ -43,7 +43,7 @@ var mayImport = []struct {
 	{"backends/kernel/...", []string{"backends", "backends/kernel/..."}},
 	{"backends/backendtest/...", []string{"backends", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
-	{"pipeline/...", []string{"validate", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "pipeline/..."}},
+	{"pipeline/...", []string{"validate", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "audit/plain", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "egress/web", "backends", "backends/kernel", "signer", "audit"}},
 	{"cli/bench", []string{"backends/process/runtimes"}},
 	{"cli/complete", nil},

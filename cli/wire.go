@@ -20,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -59,6 +60,7 @@ type parts struct {
 	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
 	shelf     *shelf.Shelf     // of a server
 	approvals *approval.Broker // of a server, or where people are asked
+	notifier  *notify.Notifier // of a server, if it shows questions on a desktop
 	bus       *event.Bus       // likewise
 	tellers   []teller         // of a server: who is told outside
 }
@@ -149,7 +151,7 @@ func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 	}
 	if err == nil && (why.serve || why.ask) {
 		p.bus = event.NewBus()
-		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus, Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second})
+		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus, Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: p.desktop(cfg, why)})
 	}
 	if err != nil || !why.serve {
 		return err
@@ -245,6 +247,9 @@ func configFolder() []string {
 func (p *parts) Close() error {
 	if p.approvals != nil {
 		p.approvals.Close()
+	}
+	if p.notifier != nil {
+		p.notifier.Close()
 	}
 	if p.pipeline != nil {
 		p.pipeline.Close()

@@ -402,3 +402,34 @@ func TestClose(t *testing.T) {
 		t.Errorf("rows %v", rows)
 	}
 }
+
+// TestWatch: whoever watches is told of each question once it can be answered, and of its end.
+func TestWatch(t *testing.T) {
+	type told struct {
+		q    Question
+		done <-chan struct{}
+	}
+	seen := make(chan told, 10)
+	b, log := newBroker(t, Config{Watch: func(q Question, done <-chan struct{}) { seen <- told{q, done} }})
+	p := ask(t, b, web)
+	ask(t, b, web) // the same question
+	one := <-seen
+	select {
+	case <-one.done:
+		t.Error("it is over before it is answered")
+	default:
+	}
+	if one.q != p.Question || len(seen) != 0 {
+		t.Errorf("got %+v, and %d more", one.q, len(seen))
+	}
+	if err := b.Answer(t.Context(), one.q.ID, yes); err != nil {
+		t.Fatal(err)
+	}
+	<-one.done
+	log.fail(errors.New("the disk is full"))
+	other := web
+	other.What = "other.example"
+	if _, err := b.Open(t.Context(), other); err == nil || len(seen) != 0 {
+		t.Errorf("what can't be answered was shown: %v", err)
+	}
+}

@@ -146,6 +146,9 @@ func (b *Broker) publish(ctx context.Context, w *asked) {
 	w.err = b.record(ctx, w.q, happening{requested, w.q.facts()})
 	if b.admit(w); w.err == nil {
 		b.tell(w.q, requested, w.q.facts())
+		if b.c.Watch != nil {
+			b.c.Watch(w.q, w.done)
+		}
 	}
 }
 
