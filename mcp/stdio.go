@@ -46,10 +46,11 @@ type conn struct {
 	session *clientSession
 	end     context.CancelCauseFunc
 
-	out   chan []byte   // whole lines, for the one that writes
-	dead  chan struct{} // closed when nobody writes any more
-	calls sync.WaitGroup
-	turns turns
+	out     chan []byte   // whole lines, for the one that writes
+	dead    chan struct{} // closed when nobody writes any more
+	calls   sync.WaitGroup
+	turns   turns
+	workers workers
 
 	mu    sync.Mutex
 	under map[string]*underway // requests under way, by their ids as they were written
@@ -66,6 +67,7 @@ type underway struct {
 
 func newConn(s *Server, end context.CancelCauseFunc) *conn {
 	c := &conn{s: s, end: end, out: make(chan []byte), dead: make(chan struct{}), under: map[string]*underway{}}
+	c.workers = newWorkers(c.dead)
 	c.session = newClientSession(c.send)
 	return c
 }
@@ -197,7 +199,7 @@ func (c *conn) request(ctx context.Context, m *message) {
 		go finish(answer)
 		return
 	}
-	go func() { finish(c.handle(ctx, m, u.number)) }()
+	c.workers.do(func() { finish(c.handle(ctx, m, u.number)) })
 }
 
 // enter notes a request as being under way, with a context that a notification may cancel, unless

@@ -1,0 +1,37 @@
+package mcp
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestWorkers has more jobs at once than may wait: all are done at once, few workers stay, and none after the end.
+func TestWorkers(t *testing.T) {
+	before := runtime.NumGoroutine()
+	end := make(chan struct{})
+	w := newWorkers(end)
+	for range 3 {
+		var begun, over sync.WaitGroup
+		hold := make(chan struct{})
+		for range 5 * maxIdle {
+			begun.Add(1)
+			over.Add(1)
+			w.do(func() { begun.Done(); <-hold; over.Done() })
+		}
+		begun.Wait() // none waits for another to end
+		close(hold)
+		over.Wait()
+	}
+	settles := func(most int) {
+		for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before+most; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d goroutines are left, and there may be %d", runtime.NumGoroutine()-before, most)
+			}
+		}
+	}
+	settles(maxIdle)
+	close(end)
+	settles(0)
+}
