@@ -97,6 +97,10 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
+	onHost, err := hostOf(cfg)
+	if err != nil {
+		return nil, err
+	}
 	keys, err := keysOf(cfg)
 	if err != nil {
 		return nil, err
@@ -136,6 +140,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		AskAbout:  pipeline.AskAbout{Packages: cfg.Packages.Ask},
 		Shelf:     p.shelf,
 		Review:    review,
+		Host:      onHost,
 		Terms:     terms(why),
 		Protected: ownPlaces(cfg),
 	})

@@ -68,6 +68,7 @@ type Config struct {
 	AskAbout AskAbout        // what else than names a person is asked about
 	Shelf    *shelf.Shelf    // keeps results for a while; may be nil
 	Review   Review          // what is done about dangerous code
+	Host     Host            // which commands may run on the host
 
 	// Terms are what callers call what the command line calls "--timeout", "--ram" and so on, for
 	// hints and remedies that they can follow. What is not in it is called as the command line does.

@@ -35,6 +35,7 @@ type Config struct {
 	Web       Web
 	Keep      Keep
 	Pool      Pool
+	Host      Host
 
 	Images     Images
 	Containers Containers
@@ -152,6 +153,7 @@ func defaults(cores int) Config {
 		Validate:  Validate{Reject: "never"},
 		Web:       Web{TimeoutSeconds: 60, MaxMB: 10},
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
+		Host:      Host{TimeoutSeconds: 60, OutputBytes: 1 << 20},
 		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},
 		Images: Images{
 			Python: "docker.io/library/python:3.12-slim",

@@ -74,6 +74,7 @@ func settings() []setting {
 		count("pool.idle_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Pool.IdleSeconds }),
 	)
 	all = append(all, webSettings()...)
+	all = append(all, hostSettings()...)
 	return append(all, containerSettings()...)
 }
 

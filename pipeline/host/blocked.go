@@ -20,7 +20,7 @@ func Blocks() []Block {
 	return []Block{
 		blockOf("a shell runs any command", `sh bash rbash dash ash zsh rzsh fish ksh mksh lksh rksh pdksh csh tcsh yash posh sash elvish nu nushell xonsh
 			pwsh powershell busybox toybox oil osh rc es git-shell tasksh ksshell xsh ion cmd`),
-		blockOf("an interpreter runs any code; execute_code does so in a sandbox", `python* pypy* ipython* jython micropython pdb idle node nodejs deno bun
+		blockOf("an interpreter runs any code: a sandbox is the place for that", `python* pypy* ipython* jython micropython pdb idle node nodejs deno bun
 			qjs d8 js* rhino jjs ruby irb jruby erb rake pry byebug perl* cpan lwp-* php* lua* texlua tclsh* wish* expect R Rscript r rscript littler julia octave*
 			matlab scilab gp sage java jshell jrunscript groovy scala kotlin kotlinc clojure clj guile* racket sbcl clisp ecl chicken csi ghci ghc
 			runghc runhaskell ocaml erl escript elixir iex swift dotnet mono csharp mcs fsi gawk mawk nawk awk original-awk bwk sed gsed ed red ex
@@ -45,7 +45,7 @@ func Blocks() []Block {
 			pip* pipx easy_install poetry pdm hatch uv uvx conda* mamba micromamba npm npx yarn pnpm* corepack gem bundle* go gofmt cargo* rustc rustup rustdoc composer mvn* gradle* ant
 			sbt lein make gmake cmake ctest cpack ninja meson bazel* buck* scons waf autoconf automake configure gcc* g++* c++* cc c89 c99 cpp clang* tcc
 			ld as ar javac nasm opam cabal stack mix rebar3 luarocks cpanm opkg update-alternatives dkms dockerd docker-* podman-* podmansh buildah skopeo kaniko nerdctl ctr crictl`),
-		blockOf("it reaches other machines, or takes files there: fetch_webpage and allowed_domains go by the policy", `ssh slogin scp sftp sshfs sshpass ssh-copy-id ssh-keygen ssh-keyscan autossh mosh* dropbear* dbclient
+		blockOf("it reaches other machines, or takes files there, past the policy for that", `ssh slogin scp sftp sshfs sshpass ssh-copy-id ssh-keygen ssh-keyscan autossh mosh* dropbear* dbclient
 			rsync* rclone unison curl wget* aria2c axel httpie http https xh lftp ftp tftp ncftp* telnet rsh rlogin rexec rcp nc ncat netcat* socat websocat
 			nmap hping* tcpdump tshark wireshark dumpcap ettercap mtr dig nslookup host drill whois openvpn wg wg-quick smbclient rpcclient ldapsearch
 			mosquitto_* croc magic-wormhole ngrok cloudflared tailscale* gh glab hub aws gcloud gsutil az doctl helm oc flyctl heroku restic borg* duplicity minicom finger svn hg bzr cvs`),

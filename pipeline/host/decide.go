@@ -59,7 +59,7 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 		return Decision{prog, one, Safe}, nil
 	}
 	return Decision{}, &Refusal{Ask: true, Reason: "nobody has allowed " + c.Words.String(),
-		Remedy: "ask a person with request_host_access, kind command and a pattern such as " + Exactly(c.Words).String()}
+		Remedy: "have a person allow it"}
 }
 
 // means says whether a pattern's program is this one, by its place: not by what it is called only, nor by the file
@@ -71,13 +71,13 @@ func (p *Policy) means(one Pattern, prog Program) bool {
 
 // block is the built-in list's refusal. What is not whole is the beginning of a pattern.
 func (p *Policy) block(prog Program, args []string, whole bool) error {
-	const remedy = "nobody can allow this: do it in a sandbox with execute_code, or have a person do it"
+	const remedy = "nobody can allow this: do it in a sandbox, or have a person do it"
 	if name, why := listed(prog.Names); name != "" {
 		return refuse(remedy, "%s is blocked: %s", name, why)
 	}
 	if l, ok := limitOf(prog.Names); ok {
 		if word, bad := l.refused(args, whole); bad {
-			return refuse("list_host_access shows the forms that can be allowed", "%s with %q is blocked: %s", l.Programs[0], word, l.Why)
+			return refuse("the forms that can be allowed are shown by sandboxmcp host access list", "%s with %q is blocked: %s", l.Programs[0], word, l.Why)
 		}
 	}
 	return nil

@@ -57,9 +57,6 @@ type Policy struct {
 
 // NewPolicy understands rules. A pattern that could never match anything, since its program is blocked, is an error.
 func NewPolicy(rules Rules) (*Policy, error) {
-	if rules.Path == nil {
-		rules.Path = DefaultPath
-	}
 	p := &Policy{rules: rules}
 	for _, text := range rules.Blocked {
 		one, err := ParsePattern(text)
@@ -82,7 +79,7 @@ func NewPolicy(rules Rules) (*Policy, error) {
 		}
 		p.allowed = append(p.allowed, one)
 	}
-	for _, dir := range append(append([]string{}, rules.Path...), p.Folders()...) {
+	for _, dir := range append(append([]string{}, rules.Path...), p.folders()...) {
 		if !filepath.IsAbs(dir) {
 			return nil, fmt.Errorf("folder %q is not absolute", dir)
 		}
@@ -90,28 +87,41 @@ func NewPolicy(rules Rules) (*Policy, error) {
 	return p, nil
 }
 
-// Folders are those below which commands may run.
-func (p *Policy) Folders() []string {
+// Folders are those that may be read, and those that may be written, too. Commands may run below both.
+func (p *Policy) Folders() (read, write []string) { return p.rules.Read, p.rules.Write }
+
+func (p *Policy) folders() []string {
 	return append(append([]string{}, p.rules.Read...), p.rules.Write...)
 }
 
-// Allowed are the patterns of the configuration, those of the safe list among them.
-func (p *Policy) Allowed() []Pattern { return append(append([]Pattern{}, p.allowed...), p.safe...) }
+func (p *Policy) path() []string {
+	if p.rules.Path == nil {
+		return DefaultPath
+	}
+	return p.rules.Path
+}
+
+// Allowed are the patterns of the configuration.
+func (p *Policy) Allowed() []Pattern { return p.allowed }
+
+// Harmless are the patterns of the safe list, if the configuration allows it. They match less than they show: see
+// the list.
+func (p *Policy) Harmless() []Pattern { return p.safe }
 
 // Blocked are the patterns that the operator has added to the list.
 func (p *Policy) Blocked() []Pattern { return p.blocked }
 
 // Directory returns where a command is to run: dir, if it is below a folder that is allowed, with its links followed;
 // for "" the first such folder, or "/" where none is.
-func (p *Policy) Directory(dir string, more ...string) (string, error) {
-	folders := append(p.Folders(), more...)
+func (p *Policy) Directory(dir string) (string, error) {
+	folders := p.folders()
 	if dir == "" {
 		if len(folders) == 0 {
 			return "/", nil
 		}
 		dir = folders[0]
 	}
-	const remedy = "name one below a folder that list_host_access lists, or ask for it with request_host_access and kind read"
+	const remedy = "name one below a folder that is allowed, as sandboxmcp host access list shows them"
 	if !filepath.IsAbs(dir) {
 		return "", refuse(remedy, "the directory %q is not absolute", dir)
 	}
@@ -140,3 +150,12 @@ func within(path string, folders []string) bool {
 }
 
 var errEmpty = errors.New("there is no command")
+
+// With returns a policy for somebody who may read and write below more folders: no program may come from where they
+// write.
+func (p *Policy) With(read, write []string) *Policy {
+	more := *p
+	more.rules.Read = append(append([]string{}, p.rules.Read...), read...)
+	more.rules.Write = append(append([]string{}, p.rules.Write...), write...)
+	return &more
+}

@@ -34,7 +34,7 @@ func (p *Policy) entry(name string) (string, error) {
 		}
 		return name, nil
 	}
-	for _, dir := range p.rules.Path {
+	for _, dir := range p.path() {
 		file := filepath.Join(dir, name)
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return file, nil
@@ -107,7 +107,7 @@ func (p *Policy) sound(prog Program) (Program, error) {
 		return prog, refuse("name a program", "%q is no program", prog.Path)
 	}
 	if links(prog.file) > 1 { // perl5.36 is perl, whatever the file is called here
-		for _, dir := range append([]string{filepath.Dir(prog.Path)}, p.rules.Path...) {
+		for _, dir := range append([]string{filepath.Dir(prog.Path)}, p.path()...) {
 			entries, _ := os.ReadDir(dir)
 			for _, e := range entries {
 				if info, err := e.Info(); err == nil && os.SameFile(info, prog.file) {

@@ -66,7 +66,7 @@ func (p *Policy) below(name string, args []string, dir string) bool {
 	if !isBound {
 		return true
 	}
-	if !within(dir, p.Folders()) {
+	if !within(dir, p.folders()) {
 		return false
 	}
 	if name == "git" { // its words are paths in the repository, or no paths
@@ -80,7 +80,7 @@ func (p *Policy) below(name string, args []string, dir string) bool {
 			word = filepath.Join(dir, word)
 		}
 		// A folder may be exchanged for a link after this: names and sizes would be seen, no contents.
-		if real, err := filepath.EvalSymlinks(word); err != nil || !within(real, p.Folders()) {
+		if real, err := filepath.EvalSymlinks(word); err != nil || !within(real, p.folders()) {
 			return false
 		}
 	}

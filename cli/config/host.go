@@ -1,0 +1,44 @@
+package config
+
+// Host is what agents may do on the host, outside of any sandbox.
+type Host struct {
+	Enabled        bool
+	Allowed        []string // command patterns, "@safe" for the list of what changes nothing
+	Blocked        []string // command patterns that nobody may allow, on top of the built-in list
+	TimeoutSeconds int      // the most that a command may take
+	OutputBytes    int64    // of a command's stdout, and as many of stderr, that are kept
+	Environment    []string // names of variables that commands get
+	Read           []string // folders, absolute
+	Write          []string // folders that may be written, and read
+}
+
+func hostSettings() []setting {
+	return []setting{
+		yesNo("host.enabled", "", func(c *Config) *bool { return &c.Host.Enabled }),
+		list("host.allowed", func(c *Config) *[]string { return &c.Host.Allowed }),
+		list("host.blocked", func(c *Config) *[]string { return &c.Host.Blocked }),
+		count("host.timeout_seconds", "", 1, 3600, func(c *Config) *int { return &c.Host.TimeoutSeconds }),
+		count("host.output_bytes", "", 1024, 64<<20, func(c *Config) *int64 { return &c.Host.OutputBytes }),
+		list("host.environment", func(c *Config) *[]string { return &c.Host.Environment }),
+		folders("host.read", func(c *Config) *[]string { return &c.Host.Read }),
+		folders("host.write", func(c *Config) *[]string { return &c.Host.Write }),
+	}
+}
+
+// folders are absolute, or in the home folder.
+func folders(key string, of func(*Config) *[]string) setting {
+	plain := list(key, of)
+	return setting{key, "", func(c *Config, v value) error {
+		if err := plain.set(c, v); err != nil {
+			return err
+		}
+		for i, text := range *of(c) {
+			dir, err := v.path(text)
+			if err != nil {
+				return err
+			}
+			(*of(c))[i] = dir
+		}
+		return nil
+	}, plain.show}
+}

@@ -1,0 +1,191 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+)
+
+// Host says which commands may run on the host. The zero value runs none.
+type Host struct {
+	Enabled     bool
+	Policy      *host.Policy  // nil allows nothing but what people approve
+	Timeout     time.Duration // the most that a command may take; 0 is DefaultHostTimeout
+	Output      int64         // bytes of its stdout, and as many of stderr, that are kept; 0 is DefaultHostOutput
+	Environment []string      // names of variables of the server that commands get; see host.CheckEnvironment
+}
+
+// What a command on the host gets where the operator does not say.
+const (
+	DefaultHostTimeout = time.Minute
+	DefaultHostOutput  = 1 << 20
+)
+
+// verbRun begins the What of questions about commands; the pattern stands behind it.
+const verbRun = "run "
+
+// HostAccess is a command pattern or a folder that is allowed.
+type HostAccess struct {
+	Kind    string    `json:"kind"` // "command", "read" or "write"
+	Pattern string    `json:"pattern"`
+	From    string    `json:"from"` // "configuration", "safe list" or "approval"
+	ID      string    `json:"id,omitempty"`
+	Until   time.Time `json:"until,omitzero"` // the end of an approval
+}
+
+// HostEnabled says whether the operator lets anybody reach the host at all.
+func (p *Pipeline) HostEnabled() bool { return p.cfg.Host.Enabled }
+
+// HostAccess lists what a namespace, or a session of it, may do on the host now.
+func (p *Pipeline) HostAccess(namespace, session string) []HostAccess {
+	all := []HostAccess{}
+	policy := p.hostPolicy()
+	for _, one := range policy.Allowed() {
+		all = append(all, HostAccess{Kind: "command", Pattern: one.String(), From: host.Configuration})
+	}
+	for _, one := range policy.Harmless() {
+		all = append(all, HostAccess{Kind: "command", Pattern: one.String(), From: "safe list"})
+	}
+	read, write := policy.Folders()
+	for _, dir := range read {
+		all = append(all, HostAccess{Kind: "read", Pattern: dir, From: host.Configuration})
+	}
+	for _, dir := range write {
+		all = append(all, HostAccess{Kind: "write", Pattern: dir, From: host.Configuration})
+	}
+	for _, g := range p.hostGrants(namespace, session, "") {
+		if verb, what, ok := strings.Cut(g.Question.What, " "); ok {
+			kind := map[string]string{"run": "command", "read": "read", "write": "write"}[verb]
+			all = append(all, HostAccess{Kind: kind, Pattern: what, From: host.Approval, ID: g.Question.ID, Until: g.Answer.Until})
+		}
+	}
+	return all
+}
+
+func (p *Pipeline) hostPolicy() *host.Policy {
+	if p.cfg.Host.Policy == nil {
+		return &host.Policy{}
+	}
+	return p.cfg.Host.Policy
+}
+
+func (p *Pipeline) hostGrants(namespace, session, run string) []approval.Grant {
+	if p.cfg.Approvals == nil {
+		return nil
+	}
+	return p.cfg.Approvals.Held(approval.Host, approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Session: session, Run: run})
+}
+
+// approvedHost is what people have approved: patterns of commands, and the policy with the folders that are
+// approved, too.
+func (p *Pipeline) approvedHost(namespace, session, run string) (patterns []host.Pattern, policy *host.Policy) {
+	var read, write []string
+	for _, g := range p.hostGrants(namespace, session, run) {
+		verb, what, _ := strings.Cut(g.Question.What, " ")
+		switch verb {
+		case "run":
+			if one, err := host.ParsePattern(what); err == nil && one.String() == what {
+				patterns = append(patterns, one)
+			}
+		case "read":
+			read = append(read, what)
+		case "write":
+			write = append(write, what)
+		}
+	}
+	return patterns, p.hostPolicy().With(read, write)
+}
+
+// AskForHost returns the question by which a person is asked for access to the host, or why nobody need be asked.
+// kind is "command", "read" or "write". What would show a secret to whoever sees questions is refused.
+func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, reason string) (approval.Question, error) {
+	q := approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Reason: reason}
+	what, refused := p.hostWhat(kind, pattern)
+	if refused == nil {
+		q.What = what
+		refused = p.unveil(ctx, &q)
+	}
+	if refused == nil {
+		return q, nil
+	}
+	_, err := p.errand(ctx, errand{Namespace: namespace, Tool: "request_host_access", What: kind + " " + pattern, Stage: StageValidate,
+		Check: func(context.Context, *run) error { return refused }})
+	return q, err
+}
+
+func (p *Pipeline) hostWhat(kind, pattern string) (string, *Error) {
+	if !p.cfg.Host.Enabled {
+		return "", errHostOff(p)
+	}
+	if kind != "command" {
+		return hostFolder(kind, pattern)
+	}
+	one, err := host.ParsePattern(pattern)
+	if err == nil {
+		err = p.hostPolicy().Askable(one)
+	}
+	if err != nil {
+		return "", p.hostRefusal(err)
+	}
+	return verbRun + one.String(), nil
+}
+
+// hostFolder is the What of a question for a folder: its real path, so that it can't become another's.
+func hostFolder(kind, dir string) (string, *Error) {
+	real, err := filepath.EvalSymlinks(dir)
+	switch info, errStat := os.Stat(dir); {
+	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir:
+		return "", refuse(StageValidate, "the folder's path is not absolute, or not plain", "name the folder by its whole path, without . and ..")
+	case err != nil || errStat != nil || !info.IsDir():
+		return "", refuse(StageValidate, "there is no such folder", "name a folder that is there")
+	case real != dir:
+		return "", refuse(StageValidate, "the folder's path goes by a link", "name the folder that it leads to: "+real)
+	}
+	return kind + " " + real, nil
+}
+
+// unveil refuses a question in which a secret is, and takes secrets out of its reason.
+func (p *Pipeline) unveil(ctx context.Context, q *approval.Question) *Error {
+	lease, err := p.cfg.Vault.All(ctx, q.Namespace)
+	if err != nil {
+		return refuse(StageVault, "secrets could not be taken out of what is asked: "+err.Error(), "see sandboxmcp vault list")
+	}
+	defer lease.Close()
+	if lease.Redact(q.What) != q.What {
+		return refuse(StageVault, "there is a secret of the vault in what is asked", "leave it out: commands on the host are lent none")
+	}
+	q.Reason = lease.Redact(q.Reason)
+	return nil
+}
+
+func errHostOff(p *Pipeline) *Error {
+	return refuse(StageValidate, "host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with "+p.term("--input", ""))
+}
+
+// Terms of callers for how to see what is allowed, and how to have more allowed.
+const (
+	termHostList = "sandboxmcp host access list"
+	termHostAsk  = `add "PATTERN" to host.allowed in the configuration, or type this at a terminal, where you are asked`
+)
+
+// hostRefusal says why a command is not run, in terms that the caller can follow.
+func (p *Pipeline) hostRefusal(err error) *Error {
+	var no *host.Refusal
+	if !errors.As(err, &no) {
+		return broke(StageValidate, err)
+	}
+	remedy := no.Remedy
+	if term, ok := p.cfg.Terms[termHostList]; ok {
+		remedy = strings.ReplaceAll(remedy, termHostList, term)
+	}
+	if no.Ask {
+		remedy = p.term(termHostAsk, "")
+	}
+	return refuse(StageValidate, no.Reason, remedy)
+}
