@@ -18,7 +18,10 @@ func Terms() map[string]string {
 		"--disk":      "limits.disk_mb in the operator's configuration",
 		"--input":     "files",
 		"--allow":     "allowed_domains",
-		"install":     ": install it with install_package",
+		// How an agent sees what is allowed on the host, and has a person asked for more.
+		"sandboxmcp host access list": "list_host_access",
+		`add "PATTERN" to host.allowed in the configuration, or type this at a terminal, where you are asked`: "ask a person for it: request_host_access with kind command and pattern PATTERN",
+		"install": ": install it with install_package",
 		// What an agent can do about it is to ask.
 		"have it added to egress.allow in the configuration": "ask a person for it with request_egress, or do without it",
 	}

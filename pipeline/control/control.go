@@ -16,6 +16,7 @@
 //	GET  /v1/approvals       {"approvals": [approval.Question...]}, those that wait for an answer
 //	GET  /v1/grants          {"grants": [Grant...]}, the approvals that hold
 //	GET  /v1/events          a stream of event.Event and [Notice], one JSON object a line
+//	POST /v1/approvals       a Gift, as for grants, which is asked instead of given; answered with the question
 //	POST /v1/approvals/{id}  {"allow": bool, "reason": text, "scope": "run", "session" or "time", "seconds": n}
 //	                         answered with an [Outcome]
 //	POST /v1/grants          a [Gift]: approves what nobody has asked for; answered with a [Grant]

@@ -119,6 +119,7 @@ func (l *Listener) routes() http.Handler {
 	mux.HandleFunc("GET /v1/grants", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, grants{l.grants()})
 	})
+	mux.HandleFunc("POST /v1/approvals", l.ask)
 	mux.HandleFunc("POST /v1/approvals/{id}", l.answer)
 	mux.HandleFunc("POST /v1/grants", l.give)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

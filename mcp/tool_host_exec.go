@@ -1,0 +1,115 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// onHost is a tool that is off unless the operator has turned host access on. what is the argument that the log
+// then has.
+func (s *Server) onHost(what string, run func(context.Context, *call) (*answer, error)) func(context.Context, *call) (*answer, error) {
+	if s.cfg.Pipeline == nil || !s.cfg.Pipeline.HostEnabled() {
+		return s.off(hostOff, what)
+	}
+	return run
+}
+
+func (s *Server) hostExec(ctx context.Context, c *call) (*answer, error) {
+	namespace, err := s.namespace(c.args, "")
+	if err != nil {
+		return nil, err
+	}
+	q := pipeline.HostCommand{Namespace: namespace, Command: c.text("command"), Directory: c.text("directory")}
+	if text := c.text("stdin"); text != "" {
+		q.Stdin = strings.NewReader(text)
+	}
+	if t := c.number("timeout"); t > 0 {
+		q.Timeout = seconds(t)
+	}
+	res, err := s.cfg.Pipeline.HostExec(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return ranOnHost(res), nil
+}
+
+// ranOnHost tells how a command ended, and what it wrote.
+func ranOnHost(res pipeline.HostResult) *answer {
+	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: res.Pattern}
+	how := fmt.Sprintf("exit code %d", res.ExitCode)
+	switch res.Ended {
+	case backends.EndedSignal:
+		how += ", killed by " + res.Signal
+	case backends.EndedTimeout:
+		how += ", ended because its time was up"
+	}
+	text := fmt.Sprintf("%s, after %.2f s, allowed by %s", how, res.WallMS/1000, readable(res.Pattern))
+	forStderr := min(len(res.Stderr), max(maxStderr, maxStreams-len(res.Stdout)))
+	for _, one := range []struct {
+		name, all string
+		most      int
+		cut       int64
+		to        *string
+	}{{"stdout", res.Stdout, maxStreams - forStderr, res.StdoutCut, &f.Stdout}, {"stderr", res.Stderr, forStderr, res.StderrCut, &f.Stderr}} {
+		if one.all == "" {
+			continue
+		}
+		*one.to, _ = excerpt(one.all, one.most, "")
+		text += fmt.Sprintf("\n%s (%d bytes):\n%s", one.name, len(one.all), strings.TrimSuffix(*one.to, "\n"))
+		if one.cut > 0 {
+			text += fmt.Sprintf("\nthe last %d bytes of %s are gone: host.output_bytes in the operator's configuration keeps more", one.cut, one.name)
+		}
+	}
+	if res.Stdout == "" && res.Stderr == "" {
+		text += "\nit wrote nothing"
+	}
+	for _, w := range res.Warnings {
+		text += "\nwarning: " + readable(w)
+	}
+	return &answer{text: text, facts: f}
+}
+
+func (s *Server) requestHostAccess(ctx context.Context, c *call) (*answer, error) {
+	namespace, err := s.namespace(c.args, "")
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.cfg.Pipeline.AskForHost(ctx, namespace, c.text("kind"), c.text("pattern"), c.text("reason"))
+	if err != nil {
+		return nil, err
+	}
+	q.For = approval.DefaultFor
+	if d := c.number("duration_seconds"); d > 0 {
+		q.For = seconds(d)
+	}
+	return s.approve(ctx, c, q)
+}
+
+func (s *Server) listHostAccess(_ context.Context, c *call) (*answer, error) {
+	namespace, err := s.namespace(c.args, "")
+	if err != nil {
+		return nil, err
+	}
+	f := &hostListFacts{}
+	var lines []string
+	for _, a := range s.cfg.Pipeline.HostAccess(namespace, "") {
+		one := hostAccess{Kind: a.Kind, Pattern: readable(a.Pattern), From: a.From}
+		line := fmt.Sprintf("%s %s, by %s", one.Kind, one.Pattern, one.From)
+		if !a.Until.IsZero() {
+			one.Until = a.Until.UTC().Format(time.RFC3339)
+			line += ", until " + one.Until
+		}
+		f.Access, lines = append(f.Access, one), append(lines, line)
+	}
+	if len(lines) == 0 {
+		lines = []string{"nothing is allowed on the host yet"}
+	}
+	lines = append(lines, "what to do: request_host_access asks a person for more; shells, interpreters, package managers and what starts other programs are blocked whoever allows them")
+	return &answer{text: strings.Join(lines, "\n"), facts: f}, nil
+}

@@ -1,0 +1,36 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// Ask opens a question in the server, as an agent would, and returns it. It waits for an answer like any other.
+func (c *Client) Ask(ctx context.Context, g Gift) (approval.Question, error) {
+	var out approval.Question
+	err := c.do(ctx, http.MethodPost, "/v1/approvals", g, &out)
+	return out, err
+}
+
+func (l *Listener) ask(w http.ResponseWriter, r *http.Request) {
+	g, err := readGift(r.Body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if l.c.Approvals == nil {
+		refuse(w, http.StatusNotFound, errors.New("this server has no approvals"))
+		return
+	}
+	p, err := l.c.Approvals.Open(r.Context(), approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session,
+		Reason: g.Reason, For: duration(g.Seconds), Client: fmt.Sprintf("the command line (%s)", userName(r.Context()))})
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	reply(w, http.StatusOK, p.Question)
+}
