@@ -63,7 +63,7 @@ func (p *program) app() *cli.App {
 		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.vaultCommand(),
 		p.auditCommand(), p.eventsCommand(), p.verifyCommand(), p.keyCommand(), p.imageCommand(), p.doctorCommand(), p.benchCommand(), p.configCommand(), p.setupCommand(), p.versionCommand(),
 		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(), p.completionCommand(), p.askCommand(),
-		p.webCommand(),
+		p.webCommand(), p.hostCommand(),
 	}
 	prepare(commands)
 	return &cli.App{

@@ -53,6 +53,9 @@ type line struct {
 func (l *line) take(rest []string) (int, error) {
 	word := rest[0]
 	switch {
+	case l.foreign() && len(l.words) > 0:
+		l.words = append(l.words, rest...)
+		return len(rest), nil
 	case word == "--":
 		l.words = append(l.words, rest[1:]...)
 		if l.running() && len(l.words) == len(rest)-1 {
@@ -132,6 +135,9 @@ func (l *line) blame(err error) error {
 
 // running reports whether this is a line of run, whose words after the file are not ours.
 func (l *line) running() bool { return len(l.path) > 0 && l.path[0] == "run" }
+
+// foreign reports whether this is a line of host exec, whose words are another program's, with its flags.
+func (l *line) foreign() bool { return slices.Equal(l.path, []string{"host", "exec"}) }
 
 func (l *line) unknownCommand() error {
 	word := l.words[0]

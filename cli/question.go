@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 // askOnTerminal returns what asks a person at the terminal, and answers by the broker: see
@@ -130,4 +131,32 @@ func whoami() string {
 		return ""
 	}
 	return u.Username
+}
+
+// decide asks a question of a server at the terminal, and returns what is said. Without a terminal, or an answer in
+// time, it says so.
+func (t *console) decide(ctx context.Context, q approval.Question) (v control.Verdict, answered bool) {
+	if t == nil {
+		return v, false
+	}
+	ctx, cancel := context.WithDeadline(ctx, q.Expires)
+	defer cancel()
+	if !t.put(ctx, aside+block(q)) {
+		return v, false
+	}
+	if t.collect(ctx) {
+		t.put(ctx, again)
+	}
+	for {
+		line, err := t.line(ctx)
+		switch word := strings.ToLower(strings.TrimSpace(line)); {
+		case ctx.Err() != nil, err != nil:
+			return v, false
+		case word == "y" || word == "yes":
+			return control.Verdict{Allow: true}, true
+		case word == "" || word == "n" || word == "no":
+			return control.Verdict{Reason: "no at the terminal"}, true
+		}
+		t.put(ctx, again)
+	}
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,13 +40,10 @@ type HostAccess struct {
 	Until   time.Time `json:"until,omitzero"` // the end of an approval
 }
 
-// HostEnabled says whether the operator lets anybody reach the host at all.
-func (p *Pipeline) HostEnabled() bool { return p.cfg.Host.Enabled }
-
-// HostAccess lists what a namespace, or a session of it, may do on the host now.
-func (p *Pipeline) HostAccess(namespace, session string) []HostAccess {
+// Access is what the configuration allows to all namespaces.
+func (h Host) Access() []HostAccess {
 	all := []HostAccess{}
-	policy := p.hostPolicy()
+	policy := h.policy()
 	for _, one := range policy.Allowed() {
 		all = append(all, HostAccess{Kind: "command", Pattern: one.String(), From: host.Configuration})
 	}
@@ -59,6 +57,22 @@ func (p *Pipeline) HostAccess(namespace, session string) []HostAccess {
 	for _, dir := range write {
 		all = append(all, HostAccess{Kind: "write", Pattern: dir, From: host.Configuration})
 	}
+	return all
+}
+
+func (h Host) policy() *host.Policy {
+	if h.Policy == nil {
+		return &host.Policy{}
+	}
+	return h.Policy
+}
+
+// HostEnabled says whether the operator lets anybody reach the host at all.
+func (p *Pipeline) HostEnabled() bool { return p.cfg.Host.Enabled }
+
+// HostAccess lists what a namespace, or a session of it, may do on the host now.
+func (p *Pipeline) HostAccess(namespace, session string) []HostAccess {
+	all := p.cfg.Host.Access()
 	for _, g := range p.hostGrants(namespace, session, "") {
 		if verb, what, ok := strings.Cut(g.Question.What, " "); ok {
 			kind := map[string]string{"run": "command", "read": "read", "write": "write"}[verb]
@@ -66,13 +80,6 @@ func (p *Pipeline) HostAccess(namespace, session string) []HostAccess {
 		}
 	}
 	return all
-}
-
-func (p *Pipeline) hostPolicy() *host.Policy {
-	if p.cfg.Host.Policy == nil {
-		return &host.Policy{}
-	}
-	return p.cfg.Host.Policy
 }
 
 func (p *Pipeline) hostGrants(namespace, session, run string) []approval.Grant {
@@ -99,45 +106,48 @@ func (p *Pipeline) approvedHost(namespace, session, run string) (patterns []host
 			write = append(write, what)
 		}
 	}
-	return patterns, p.hostPolicy().With(read, write)
+	return patterns, p.cfg.Host.policy().With(read, write)
 }
 
 // AskForHost returns the question by which a person is asked for access to the host, or why nobody need be asked.
 // kind is "command", "read" or "write". What would show a secret to whoever sees questions is refused.
 func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, reason string) (approval.Question, error) {
 	q := approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Reason: reason}
-	what, refused := p.hostWhat(kind, pattern)
-	if refused == nil {
-		q.What = what
+	what, refused := p.cfg.Host.What(kind, pattern)
+	if q.What = what; refused == nil {
 		refused = p.unveil(ctx, &q)
 	}
 	if refused == nil {
 		return q, nil
 	}
 	_, err := p.errand(ctx, errand{Namespace: namespace, Tool: "request_host_access", What: kind + " " + pattern, Stage: StageValidate,
-		Check: func(context.Context, *run) error { return refused }})
+		Check: func(context.Context, *run) error { return p.inTerms(refused) }})
 	return q, err
 }
 
-func (p *Pipeline) hostWhat(kind, pattern string) (string, *Error) {
-	if !p.cfg.Host.Enabled {
-		return "", errHostOff(p)
-	}
-	if kind != "command" {
+// What is how a question or an approval names access of a kind, which is "command", "read" or "write": "run docker
+// restart *". The error says why nobody need be asked.
+func (h Host) What(kind, pattern string) (string, error) {
+	switch {
+	case !h.Enabled:
+		return "", errHostOff("--input")
+	case kind == "read" || kind == "write":
 		return hostFolder(kind, pattern)
+	case kind != "command":
+		return "", refuse(StageValidate, fmt.Sprintf("%.40q is no kind of access", kind), "choose command, read or write")
 	}
 	one, err := host.ParsePattern(pattern)
 	if err == nil {
-		err = p.hostPolicy().Askable(one)
+		err = h.policy().Askable(one)
 	}
 	if err != nil {
-		return "", p.hostRefusal(err)
+		return "", hostRefusal(err)
 	}
 	return verbRun + one.String(), nil
 }
 
 // hostFolder is the What of a question for a folder: its real path, so that it can't become another's.
-func hostFolder(kind, dir string) (string, *Error) {
+func hostFolder(kind, dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	switch info, errStat := os.Stat(dir); {
 	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir:
@@ -151,7 +161,7 @@ func hostFolder(kind, dir string) (string, *Error) {
 }
 
 // unveil refuses a question in which a secret is, and takes secrets out of its reason.
-func (p *Pipeline) unveil(ctx context.Context, q *approval.Question) *Error {
+func (p *Pipeline) unveil(ctx context.Context, q *approval.Question) error {
 	lease, err := p.cfg.Vault.All(ctx, q.Namespace)
 	if err != nil {
 		return refuse(StageVault, "secrets could not be taken out of what is asked: "+err.Error(), "see sandboxmcp vault list")
@@ -164,8 +174,8 @@ func (p *Pipeline) unveil(ctx context.Context, q *approval.Question) *Error {
 	return nil
 }
 
-func errHostOff(p *Pipeline) *Error {
-	return refuse(StageValidate, "host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with "+p.term("--input", ""))
+func errHostOff(input string) *Error {
+	return refuse(StageValidate, "host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with "+input)
 }
 
 // Terms of callers for how to see what is allowed, and how to have more allowed.
@@ -174,18 +184,26 @@ const (
 	termHostAsk  = `add "PATTERN" to host.allowed in the configuration, or type this at a terminal, where you are asked`
 )
 
-// hostRefusal says why a command is not run, in terms that the caller can follow.
-func (p *Pipeline) hostRefusal(err error) *Error {
+func hostRefusal(err error) error {
 	var no *host.Refusal
 	if !errors.As(err, &no) {
-		return broke(StageValidate, err)
-	}
-	remedy := no.Remedy
-	if term, ok := p.cfg.Terms[termHostList]; ok {
-		remedy = strings.ReplaceAll(remedy, termHostList, term)
+		return err
 	}
 	if no.Ask {
-		remedy = p.term(termHostAsk, "")
+		return refuse(StageValidate, no.Reason, termHostAsk)
 	}
-	return refuse(StageValidate, no.Reason, remedy)
+	return refuse(StageValidate, no.Reason, no.Remedy)
+}
+
+// inTerms says in terms of the caller how to see, or ask for, what is allowed.
+func (p *Pipeline) inTerms(err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	own := *e
+	for _, term := range []string{termHostList, termHostAsk} {
+		own.Remedy = strings.ReplaceAll(own.Remedy, term, p.term(term, ""))
+	}
+	return &own
 }

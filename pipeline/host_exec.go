@@ -67,7 +67,7 @@ func (p *Pipeline) HostExec(ctx context.Context, c HostCommand) (HostResult, err
 // check decides, and asks a person where that can change the decision.
 func (h *hostRun) check(ctx context.Context, r *run) error {
 	if !h.p.cfg.Host.Enabled {
-		return errHostOff(h.p)
+		return errHostOff(h.p.term("--input", ""))
 	}
 	err := h.decide(r)
 	var no *host.Refusal
@@ -78,11 +78,12 @@ func (h *hostRun) check(ctx context.Context, r *run) error {
 		err = h.decide(r)
 	}
 	if err != nil {
-		e := h.p.hostRefusal(err)
-		if no != nil && no.Ask {
+		err = h.p.inTerms(hostRefusal(err))
+		var e *Error
+		if errors.As(err, &e) {
 			e.Remedy = strings.ReplaceAll(e.Remedy, "PATTERN", host.Exactly(h.words).String())
 		}
-		return e
+		return err
 	}
 	h.out.Pattern = r.clean(h.decided.Pattern.String())
 	r.facts["pattern"], r.facts["allowed_by"] = h.decided.Pattern.String(), h.decided.By

@@ -10,8 +10,8 @@ import (
 type Limit struct {
 	Programs []string
 	Why      string
-	Before   string   // options that may stand before the subcommand; they have no values
-	Forms    []string // a subcommand, or a dot where there is none, and its options; see form
+	Before   string                       // options that may stand before the subcommand; they have no values
+	Forms    []string                     // a subcommand, or a dot where there is none, and its options; see form
 	operand  func(form, word string) bool // nil: any word
 	every    func(i int, word string) bool
 }
@@ -66,7 +66,9 @@ func Limits() []Limit {
 		{Programs: []string{"tar", "gtar", "bsdtar", "star"},
 			Why:   "--to-command, -I, --use-compress-program, --checkpoint-action and a file on another host run programs, and extraction writes anywhere: it can be allowed to list",
 			Forms: []string{". -t -v -z -j -J -f* --list --verbose --gzip --bzip2 --xz --file=*"},
-			every: func(i int, word string) bool { return !strings.Contains(word, ":") && (i > 0 || strings.HasPrefix(word, "-")) }},
+			every: func(i int, word string) bool {
+				return !strings.Contains(word, ":") && (i > 0 || strings.HasPrefix(word, "-"))
+			}},
 		{Programs: []string{"unzip", "zipinfo"}, Why: "it writes files anywhere: it can be allowed to list", Forms: []string{". -l -v -t -q -1"}, every: func(i int, word string) bool { return i > 0 || strings.HasPrefix(word, "-") }},
 		{Programs: []string{"date", "gdate"}, Why: "-s and a plain number set the clock, and -f reads any file",
 			Forms: []string{". -u -R -I* -d* --utc --universal --date=* --iso-8601=* --rfc-3339=* --rfc-email"}, operand: func(_, word string) bool { return strings.HasPrefix(word, "+") }},
@@ -104,7 +106,9 @@ func limitOf(names []string) (Limit, bool) {
 	for _, l := range Limits() {
 		for _, name := range names {
 			for _, one := range spellings(name) {
-				if slices.ContainsFunc(l.Programs, func(p string) bool { return p == one || strings.HasSuffix(p, "*") && strings.HasPrefix(one, p[:len(p)-1]) }) {
+				if slices.ContainsFunc(l.Programs, func(p string) bool {
+					return p == one || strings.HasSuffix(p, "*") && strings.HasPrefix(one, p[:len(p)-1])
+				}) {
 					return l, true
 				}
 			}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p *program) hostAccessCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "access",
+		Usage:     "list, ask for, give and take back what is allowed on this machine",
+		UsageText: "sandboxmcp host access list|request|allow|revoke ...",
+		Description: `A pattern is compared with a command word by word: * is one word that is no option, a last ** is any more, and a
+* in a word is any characters but a slash. What is allowed for good is in the configuration, as host.allowed,
+host.read and host.write; approvals are a running server's, and end.
+
+Example: sandboxmcp host access request "docker restart *"`,
+		Subcommands: []*cli.Command{{
+			Name: "list", Usage: "list what is allowed, and what nobody can allow",
+			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
+			Description: "Example: sandboxmcp host access list --json",
+			Flags:       []cli.Flag{jsonFlag(), serverFlag()},
+			Action:      p.hostList,
+		}, {
+			Name: "request", Usage: "ask for access, as an agent would",
+			UsageText: "sandboxmcp host access request PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
+			Description: `The question waits in the running server until somebody approves or denies it; at a terminal it is asked at once.
+
+Example: sandboxmcp host access request "docker restart *"`,
+			Flags:  accessFlags(),
+			Action: p.hostRequest,
+		}, {
+			Name: "allow", Usage: "allow what nobody has asked for, for a while",
+			UsageText:   "sandboxmcp host access allow PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
+			Description: `Example: sandboxmcp host access allow "docker restart *" --for 1h`,
+			Flags:       accessFlags(),
+			Action:      p.hostAllow,
+		}, {
+			Name: "revoke", Usage: "take approvals back",
+			UsageText:   "sandboxmcp host access revoke ID|PATTERN [--reason TEXT] [--server PID]",
+			Description: `Example: sandboxmcp host access revoke "docker restart *"`,
+			Flags:       answerFlags(),
+			Action:      p.hostRevoke,
+		}},
+		Action: func(c *cli.Context) error {
+			return usage("sandboxmcp host access list", "access needs to know what to do: list, request, allow or revoke")
+		},
+	}
+}
+
+func accessFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "kind", Usage: "`KIND`: command, or read or write for a folder", Value: "command"},
+		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
+		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for whoever decides, and the log"},
+		inNamespace(), jsonFlag(), serverFlag(),
+	}
+}
+
+// wanted is what the command line wants allowed. It is refused at once where the configuration would refuse it.
+func wantedOnHost(c *cli.Context) (control.Gift, error) {
+	g := control.Gift{Kind: approval.Host, Namespace: c.String("namespace"), Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
+	if c.NArg() != 1 {
+		return g, usage(`sandboxmcp host access `+c.Command.Name+` "docker restart *"`, "%s needs one pattern, in quotes", c.Command.Name)
+	}
+	if held := c.Duration("for"); held <= 0 || held > approval.MaxFor {
+		return g, usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return g, err
+	}
+	onHost, err := hostOf(cfg)
+	if err == nil {
+		g.What, err = onHost.What(c.String("kind"), c.Args().First())
+	}
+	if err != nil {
+		f := *asFailure(err)
+		f.code = exitFailed
+		return g, &f
+	}
+	return g, nil
+}
+
+func (p *program) hostAllow(c *cli.Context) error {
+	g, err := wantedOnHost(c)
+	if err != nil {
+		return err
+	}
+	return withServer(c, func(ctx context.Context, client *control.Client) error {
+		held, err := client.Give(ctx, g)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return writeJSON(p.stdout, held)
+		}
+		_, err = fmt.Fprintf(p.stdout, "allowed to %s, for the namespace %s until %s; take it back with sandboxmcp host access revoke %s\n",
+			visible(g.What), visible(held.Question.Namespace), held.Until.Local().Format(time.DateTime), visible(held.Question.ID))
+		return err
+	})
+}
+
+func (p *program) hostRequest(c *cli.Context) error {
+	g, err := wantedOnHost(c)
+	if err != nil {
+		return err
+	}
+	return withServer(c, func(ctx context.Context, client *control.Client) error {
+		q, err := client.Ask(ctx, g)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return writeJSON(p.stdout, q)
+		}
+		terminal := openConsole()
+		defer terminal.Close()
+		if v, answered := terminal.decide(ctx, q); answered {
+			return p.give(ctx, client, q.ID, v, "sandboxmcp approvals")
+		}
+		_, err = fmt.Fprintf(p.stdout, "asked to %s, for the namespace %s; until %s it waits for\n  sandboxmcp approve %s\n",
+			visible(q.What), visible(q.Namespace), q.Expires.Local().Format(time.DateTime), visible(q.ID))
+		return err
+	})
+}
+
+func (p *program) hostRevoke(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return usage("sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes")
+	}
+	word := c.Args().First()
+	return withServer(c, func(ctx context.Context, client *control.Client) error {
+		held, err := client.Grants(ctx)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, g := range held {
+			if g.Question.Kind != approval.Host || !meantOnHost(word, g.Question) {
+				continue
+			}
+			n++
+			if err := p.give(ctx, client, g.Question.ID, control.Verdict{Reason: c.String("reason")}, "sandboxmcp host access list"); err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			return fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", visible(word))
+		}
+		return nil
+	})
+}

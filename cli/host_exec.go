@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+)
+
+func (p *program) hostExecCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "exec",
+		Usage:     "run one command, as an agent would",
+		UsageText: "sandboxmcp host exec [flags] WORDS... | 'COMMAND'",
+		Description: `There is no shell: the words are the program's, and one in quotes is split at its blanks. What is not allowed is
+asked at the terminal, for this one time. Flags of ours stand before the first word.
+
+The exit code is the command's; 124 when its time was up, 125 when it was refused or could not be run.
+
+Example: sandboxmcp host exec git status --short`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "directory", Usage: "run it in `DIR`, below a folder that is allowed (default: the first of these)"},
+			&cli.DurationFlag{Name: "timeout", Usage: "end it after `DURATION`, such as 10s", DefaultText: configured},
+			&cli.BoolFlag{Name: "stdin", Usage: "let it read standard input"},
+			inNamespace(), jsonFlag(),
+		},
+		Action: func(c *cli.Context) error { return ours(p.hostExec(c)) },
+	}
+}
+
+func (p *program) hostExec(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usage("sandboxmcp host exec git status --short", "exec needs a command")
+	}
+	q := pipeline.HostCommand{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: c.Duration("timeout")}
+	if words := c.Args().Slice(); len(words) == 1 && strings.Contains(words[0], " ") {
+		q.Command = words[0]
+	} else {
+		q.Words = host.Words(words)
+	}
+	if c.Bool("stdin") {
+		q.Stdin = p.stdin
+	}
+	ctx, cancel := interruptible(c.Context)
+	defer cancel(nil)
+	res, err := p.runOnHost(ctx, c, q)
+	if c.Bool("json") && (err == nil || res.Refused != nil) {
+		writeJSON(p.stdout, res)
+	}
+	if err != nil {
+		return err
+	}
+	if !c.Bool("json") {
+		p.showHost(res)
+	}
+	switch res.Ended {
+	case backends.EndedTimeout:
+		return &failure{code: exitTimeout, text: "the command's time was up", hint: "--timeout, up to host.timeout_seconds in the configuration"}
+	case backends.EndedOK:
+		return nil
+	}
+	return silent(res.ExitCode)
+}
+
+func (p *program) runOnHost(ctx context.Context, c *cli.Context, q pipeline.HostCommand) (pipeline.HostResult, error) {
+	cfg, err := load(c)
+	if err != nil {
+		return pipeline.HostResult{}, err
+	}
+	terminal := openConsole()
+	defer terminal.Close()
+	parts, err := wire(ctx, cfg, purpose{ask: terminal != nil})
+	if err != nil {
+		return pipeline.HostResult{}, err
+	}
+	defer func() {
+		if err := parts.Close(); err != nil {
+			p.say("warning: %v", err)
+		}
+	}()
+	q.Ask = terminal.askOnTerminal(parts.approvals)
+	return parts.pipeline.HostExec(ctx, q)
+}
+
+// showHost prints what a command wrote: a terminal obeys none of it but colours.
+func (p *program) showHost(res pipeline.HostResult) {
+	for _, one := range []struct {
+		to   io.Writer
+		text string
+		cut  int64
+		name string
+	}{{p.stdout, res.Stdout, res.StdoutCut, "stdout"}, {p.stderr, res.Stderr, res.StderrCut, "stderr"}} {
+		screen := &filter{w: one.to, open: !isTerminal(one.to)}
+		_, _ = io.WriteString(screen, one.text) // who does not read on has had enough
+		_ = screen.Close()
+		if one.cut > 0 {
+			p.say("the last %d bytes of %s are gone: host.output_bytes in the configuration keeps more", one.cut, one.name)
+		}
+	}
+	for _, w := range res.Warnings {
+		p.say("warning: %s", w)
+	}
+}
