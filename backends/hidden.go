@@ -93,6 +93,16 @@ func (h Hidden) Uncovered(spec Spec, why string) error {
 	return nil
 }
 
+// Holds returns the place that a path of the host, with links followed, is or lies in; "" if it is in none.
+func (h Hidden) Holds(real string) string {
+	for _, place := range h.places {
+		if within(real, place) {
+			return place
+		}
+	}
+	return ""
+}
+
 func within(name, dir string) bool { return name == dir || below(name, dir) }
 
 // below is under for paths of the host.

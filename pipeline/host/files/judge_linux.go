@@ -1,0 +1,129 @@
+package files
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// identity is what a file is, whatever it is called.
+type identity struct{ device, inode uint64 }
+
+func identityOf(st *unix.Stat_t) identity { return identity{uint64(st.Dev), st.Ino} }
+
+// identities are those of the places that are there.
+func identities(places []string) (all []identity) {
+	for _, p := range places {
+		var st unix.Stat_t
+		if unix.Stat(p, &st) == nil {
+			all = append(all, identityOf(&st))
+		}
+	}
+	return all
+}
+
+// judge looks at what was opened, with O_PATH, rather than at its name: kind is what it must be.
+func (a Access) judge(d *door, f *os.File, kind uint32) (st unix.Stat_t, err error) {
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return st, fmt.Errorf("look at %q: %w", d.asked, err)
+	}
+	if got := st.Mode & unix.S_IFMT; got != kind {
+		return st, deny(d.asked, "is %s, and not %s", kinds[got], kinds[kind])
+	}
+	var system unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &system); err != nil {
+		return st, fmt.Errorf("look at %q: %w", d.asked, err)
+	}
+	if slices.Contains(kernels, uint32(system.Type)) {
+		return st, deny(d.asked, "is no file of a disk, but something that the kernel shows or obeys")
+	}
+	here := d.spot
+	if here.real, err = nameOf(f); err != nil {
+		return st, err
+	}
+	here.asked = d.asked
+	if err := a.Guard.check(here, false); err != nil {
+		return st, err
+	}
+	private := a.Guard.privateFor(d.spot)
+	if err := climb(d, &st, slices.Concat(a.Guard.ownIDs, identities(private))); err != nil {
+		return st, err
+	}
+	if st.Nlink > 1 && kind == unix.S_IFREG {
+		if place := otherName(identityOf(&st), slices.Concat(a.Guard.ours, private)); place != "" {
+			return st, deny(d.asked, "is another name of a file in %s, which is kept from agents", place)
+		}
+	}
+	return st, nil
+}
+
+// climb goes from a file up to its root, and refuses if it meets something that is not to be reached: a bind
+// mount may show it under another name.
+func climb(d *door, st *unix.Stat_t, forbidden []identity) error {
+	meets := func(st *unix.Stat_t) error {
+		if slices.Contains(forbidden, identityOf(st)) {
+			return deny(d.asked, "is, or lies in, a folder that is kept from agents under another name")
+		}
+		return nil
+	}
+	if err := meets(st); err != nil {
+		return err
+	}
+	at := d.rest
+	for at != "." {
+		at = filepath.Dir(at)
+		up, err := d.open(at, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		err = unix.Fstat(int(up.Fd()), &st)
+		up.Close()
+		if err == nil {
+			err = meets(&st)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// otherName looks for a file with more than one name below places, and returns the place that it is in.
+func otherName(id identity, places []string) string {
+	for _, place := range places {
+		found := false
+		_ = filepath.WalkDir(place, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return nil // what can't be read by us can't be read here either
+			}
+			var st unix.Stat_t
+			if unix.Lstat(name, &st) == nil && identityOf(&st) == id {
+				found = true
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if found {
+			return place
+		}
+	}
+	return ""
+}
+
+var kinds = map[uint32]string{
+	unix.S_IFREG: "a regular file", unix.S_IFDIR: "a folder", unix.S_IFLNK: "a link, which is not followed",
+	unix.S_IFIFO: "a fifo", unix.S_IFSOCK: "a socket", unix.S_IFCHR: "a device", unix.S_IFBLK: "a device",
+}
+
+// kernels are file systems in which to read or write a file means something else: statfs(2).
+var kernels = []uint32{
+	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC,
+	unix.BPF_FS_MAGIC, unix.SECURITYFS_MAGIC, unix.DEVPTS_SUPER_MAGIC, unix.EFIVARFS_MAGIC, unix.PSTOREFS_MAGIC, unix.BINFMTFS_MAGIC,
+	unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.NSFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC,
+	0x62656570, 0x65735543, 0x19800202, // configfs, fusectl, mqueue
+}

@@ -1,0 +1,112 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxNames is how many names of one folder are read: they are in memory, to be sorted.
+const maxNames = 200_000
+
+// List returns what is in a folder, sorted, and with deep also what is in those below it, at most most entries.
+// more says that there are others. No link is followed, and no folder is looked into that is kept from agents.
+func (a Access) List(ctx context.Context, name string, deep bool, most int) (all []Entry, more bool, err error) {
+	name, err = Clean(name)
+	if err != nil {
+		return nil, false, err
+	}
+	d, err := a.enter(name, false)
+	if err != nil {
+		return nil, false, err
+	}
+	defer d.Close()
+	l := lister{Access: a, ctx: ctx, deep: deep, most: most}
+	err = l.folder(d, d.rest, "")
+	if errors.Is(err, errEnough) {
+		return l.all, true, nil
+	}
+	return l.all, l.more, err
+}
+
+var errEnough = errors.New("there are as many entries as were asked for")
+
+type lister struct {
+	Access
+	ctx  context.Context
+	deep bool
+	most int
+	all  []Entry
+	more bool
+}
+
+// folder lists the folder at rest, which is called to in the list.
+func (l *lister) folder(d *door, rest, to string) error {
+	found, err := d.open(rest, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	if isLink(found) {
+		return d.linked(rest)
+	}
+	here := &door{d.spot, d.dir, rest}
+	here.asked, here.real = path.Join(d.asked, to), path.Join(d.base, rest)
+	if _, err := l.judge(here, found, unix.S_IFDIR); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(self(found), os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("list %q: %w", here.asked, errors.Unwrap(err))
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(maxNames)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("list %q: %w", here.asked, err)
+	}
+	l.more = l.more || len(names) == maxNames
+	slices.Sort(names)
+	for _, name := range names {
+		if err := l.entry(d, f, name, path.Join(rest, name), path.Join(to, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lister) entry(d *door, dir *os.File, name, rest, to string) error {
+	if l.ctx.Err() != nil {
+		return context.Cause(l.ctx)
+	}
+	var st unix.Stat_t
+	if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return nil // gone
+	}
+	if len(l.all) == l.most {
+		return errEnough
+	}
+	e := Entry{Path: to, Kind: "other", Size: st.Size}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		e.Kind = "file"
+	case unix.S_IFLNK:
+		e.Kind = "link"
+	case unix.S_IFDIR:
+		e.Kind, e.Size = "folder", 0
+	}
+	l.all = append(l.all, e)
+	if e.Kind != "folder" || !l.deep {
+		return nil
+	}
+	err := l.folder(d, rest, to)
+	if errors.Is(err, errEnough) || l.ctx.Err() != nil {
+		return err
+	}
+	return nil // what is refused or can't be read below is not listed, and its name is
+}

@@ -1,0 +1,192 @@
+package files
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file that is being written has such a name, and a lock that ends with whoever writes it.
+const (
+	tempPrefix = ".sandboxmcp-"
+	tempSuffix = ".tmp"
+)
+
+func isTemp(name string) bool {
+	word := plain(name)
+	return strings.HasPrefix(word, tempPrefix) && strings.HasSuffix(word, tempSuffix)
+}
+
+// replace writes content to a file of another name in the same folder, and then gives it the name. A reader
+// sees the old or the new file and nothing between, also if we are killed, or the disk is full.
+func (t *target) replace(content []byte, over bool) (notes []string, err error) {
+	t.tidy()
+	f, name, err := t.temp()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	defer func() {
+		if err != nil {
+			_ = unix.Unlinkat(int(t.parent.Fd()), name, 0)
+		}
+	}()
+	if _, err := f.Write(content); err != nil {
+		return nil, err
+	}
+	if t.old != nil {
+		if notes, err = t.inherit(f); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	if err := t.rename(name, over); err != nil {
+		return nil, err
+	}
+	return notes, t.parent.Sync()
+}
+
+// temp makes the file that is to take the name, locked.
+func (t *target) temp() (*os.File, string, error) {
+	mode := uint32(0o666) // less the umask
+	if t.old != nil {
+		mode = 0o600
+	}
+	for range 100 {
+		name := tempPrefix + rand.Text() + tempSuffix
+		fd, err := openNew(int(t.parent.Fd()), name, mode)
+		if err != nil {
+			return nil, "", err
+		}
+		f := os.NewFile(uintptr(fd), t.asked)
+		// Somebody who tidies up may have had it locked first, and removed it. Where there are no locks, nobody does.
+		lockErr := unix.Flock(fd, unix.LOCK_EX)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err == nil && (lockErr != nil || st.Nlink > 0) {
+			return f, name, nil
+		}
+		f.Close()
+	}
+	return nil, "", errors.New("the file that is to replace it was removed each time: is the folder being cleaned up?")
+}
+
+func openNew(dir int, name string, mode uint32) (fd int, err error) {
+	how := unix.OpenHow{Flags: unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: uint64(mode), Resolve: beneath}
+	for range 100 {
+		fd, err = unix.Openat2(dir, name, &how)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	return fd, err
+}
+
+// rename gives the file its name. Without over, one that has come meanwhile stays.
+func (t *target) rename(name string, over bool) error {
+	dir := int(t.parent.Fd())
+	if over {
+		return unix.Renameat(dir, name, dir, t.base)
+	}
+	err := unix.Renameat2(dir, name, dir, t.base, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // a file system that does not know it
+		if err = unix.Linkat(dir, name, dir, t.base, 0); err == nil {
+			return unix.Unlinkat(dir, name, 0)
+		}
+	}
+	return err
+}
+
+// inherit gives the new file what the old one has.
+func (t *target) inherit(f *os.File) (notes []string, err error) {
+	fd, mode := int(f.Fd()), t.st.Mode&0o777
+	if dropped := t.st.Mode & 0o7000; dropped != 0 {
+		notes = append(notes, fmt.Sprintf("the bits %#o of its mode (set-user-id and its like) are gone", dropped))
+	}
+	var now unix.Stat_t
+	if err := unix.Fstat(fd, &now); err != nil {
+		return nil, err
+	}
+	if now.Gid != t.st.Gid && unix.Fchown(fd, -1, int(t.st.Gid)) != nil {
+		mode &^= 0o070
+		notes = append(notes, fmt.Sprintf("its group is %d and no longer %d, and has no rights", now.Gid, t.st.Gid))
+	}
+	if now.Uid != t.st.Uid && unix.Fchown(fd, int(t.st.Uid), -1) != nil {
+		notes = append(notes, fmt.Sprintf("its owner is %d and no longer %d", now.Uid, t.st.Uid))
+	}
+	if err := unix.Fchmod(fd, mode); err != nil {
+		return nil, err
+	}
+	return append(notes, t.attributes(fd)...), nil
+}
+
+// attributes copies extended attributes, access control lists among them. Capabilities are meant for what was in
+// the file before, and a label of the system is the kernel's to give.
+func (t *target) attributes(fd int) (notes []string) {
+	buf := make([]byte, 64<<10)
+	n, err := unix.Listxattr(self(t.old), buf)
+	if err != nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(string(buf[:n]), "\x00"), "\x00") {
+		if name == "" || slices.Contains([]string{"security.selinux", "security.ima", "security.evm", "security.apparmor"}, name) {
+			continue
+		}
+		value := make([]byte, 64<<10)
+		n, err := unix.Getxattr(self(t.old), name, value)
+		if err == nil && name != "security.capability" {
+			err = unix.Fsetxattr(fd, name, value[:n], 0)
+		}
+		if err != nil || name == "security.capability" {
+			notes = append(notes, fmt.Sprintf("its attribute %s is gone", name))
+		}
+	}
+	return notes
+}
+
+// tidy removes what others left in the folder that were killed while they wrote: their locks are gone.
+func (t *target) tidy() {
+	list, err := openat2(int(t.parent.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, beneath)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(list), t.parent.Name())
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(1000)
+		for _, name := range names {
+			if isTemp(name) {
+				t.removeStale(name)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (t *target) removeStale(name string) {
+	found, err := openat2(int(t.parent.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW, beneath)
+	if err != nil {
+		return
+	}
+	defer unix.Close(found)
+	var st unix.Stat_t
+	if unix.Fstat(found, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", found), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		_ = unix.Unlinkat(int(t.parent.Fd()), name, 0)
+	}
+}

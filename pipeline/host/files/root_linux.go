@@ -1,0 +1,198 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// door is a root that is open, and a path below it.
+type door struct {
+	spot
+	dir  *os.File // O_PATH
+	rest string   // relative to dir; "." is dir itself
+}
+
+func (d *door) Close() error { return d.dir.Close() }
+
+// enter opens the root that holds a clean path, the narrowest first, and refuses what the guard refuses.
+func (a Access) enter(name string, write bool) (*door, error) {
+	if err := supported(); err != nil {
+		return nil, err
+	}
+	roots := slices.Clone(a.Roots)
+	slices.SortStableFunc(roots, func(x, y Root) int { return len(y.Path) - len(x.Path) })
+	var failed error
+	for _, r := range roots {
+		if write && !r.Write {
+			continue
+		}
+		d, err := r.open(name)
+		if err == nil && d != nil {
+			if err = a.Guard.check(d.spot, write); err == nil {
+				return d, nil
+			}
+			d.Close()
+		}
+		if failed == nil {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return nil, &Denial{Path: name, Outside: true, Why: "is below no folder that is allowed for " + map[bool]string{false: "reading", true: "writing"}[write]}
+}
+
+// Check refuses a path that no root holds, or that the guard refuses by its name.
+func (a Access) Check(name string, write bool) error {
+	name, err := Clean(name)
+	if err != nil {
+		return err
+	}
+	d, err := a.enter(name, write)
+	if err == nil {
+		d.Close()
+	}
+	return err
+}
+
+// open returns nil for a path that the root does not hold.
+func (r Root) open(name string) (*door, error) {
+	holds := within(name, r.Path)
+	f, err := r.folder()
+	if err != nil && holds {
+		return nil, fmt.Errorf("open the folder %q, which is allowed: %w", r.Path, err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	base, err := nameOf(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	d := &door{spot{root: r, asked: name, base: base}, f, "."}
+	switch {
+	case holds:
+		d.rest = below(name, r.Path)
+	case within(name, base) && !r.Exact:
+		d.rest = below(name, base)
+	default:
+		f.Close()
+		return nil, nil
+	}
+	d.real = path.Join(base, d.rest)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return d, err
+	}
+	f.Close() // the root is one file: what is opened is its name in its folder
+	if d.rest != "." {
+		return nil, deny(name, "lies in %s, which is a file", r.Path)
+	}
+	d.rest = path.Base(base)
+	d.dir, err = openPath(path.Dir(base), unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_MAGICLINKS)
+	return d, err
+}
+
+// folder opens the root itself.
+func (r Root) folder() (*os.File, error) {
+	resolve := uint64(unix.RESOLVE_NO_MAGICLINKS)
+	if r.Exact {
+		resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
+	f, err := openPath(r.Path, 0, resolve)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, errors.New("a link is in its name, which an approval does not follow: ask for the folder by its real name")
+	}
+	return f, err
+}
+
+func openPath(name string, flags int, resolve uint64) (*os.File, error) {
+	fd, err := openat2(unix.AT_FDCWD, name, flags|unix.O_PATH, resolve)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// beneath is how all below a root is opened.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// open opens a path below the root.
+func (d *door) open(rest string, flags int) (*os.File, error) {
+	fd, err := openat2(int(d.dir.Fd()), rest, flags, beneath)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return nil, d.linked(rest)
+	case errors.Is(err, unix.EXDEV):
+		return nil, deny(d.asked, "leaves the folder that is allowed")
+	case err != nil:
+		return nil, &fs.PathError{Op: "open", Path: d.asked, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path.Join(d.base, rest)), nil
+}
+
+// linked says which link a path goes through.
+func (d *door) linked(rest string) error {
+	words := strings.Split(rest, "/")
+	for i := range words {
+		part := strings.Join(words[:i+1], "/")
+		fd, err := openat2(int(d.dir.Fd()), part, unix.O_PATH|unix.O_NOFOLLOW, beneath)
+		if err != nil {
+			break
+		}
+		buf := make([]byte, longest)
+		n, err := unix.Readlinkat(fd, "", buf)
+		unix.Close(fd)
+		if err == nil {
+			return deny(d.asked, "goes through the link %s, which leads to %q: links are not followed, so name what it leads to", path.Join(d.base, part), buf[:n])
+		}
+	}
+	return deny(d.asked, "goes through a link, and those are not followed: name what it leads to")
+}
+
+// openat2 tries again where a rename or a mount came in between, which the kernel notices.
+func openat2(dir int, name string, flags int, resolve uint64) (fd int, err error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
+	for range 100 {
+		fd, err = unix.Openat2(dir, name, &how)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	return fd, err
+}
+
+// supported refuses a kernel that has no openat2, or a filter that says so.
+func supported() error {
+	fd, err := openat2(unix.AT_FDCWD, "/", unix.O_PATH, 0)
+	if err != nil {
+		return fmt.Errorf("files of the host can't be reached safely: openat2 fails with %q, and needs Linux 5.6 or newer, and in a container a seccomp profile that knows it: %w", err, errors.ErrUnsupported)
+	}
+	return unix.Close(fd)
+}
+
+// nameOf is where an open file is now.
+func nameOf(f *os.File) (string, error) {
+	name, err := os.Readlink(self(f))
+	if err != nil {
+		return "", fmt.Errorf("find out where a file is: %w", err)
+	}
+	if !filepath.IsAbs(name) {
+		return "", fmt.Errorf("%s has no name on this host", name)
+	}
+	return name, nil
+}
+
+// self is a name for exactly what an O_PATH descriptor is of, by which it can be opened for reading.
+func self(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

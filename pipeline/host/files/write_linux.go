@@ -1,0 +1,209 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// target is a file that is to be written, by its name in a folder that is open.
+type target struct {
+	*door
+	parent *os.File
+	base   string
+	old    *os.File // O_PATH; nil if there is none
+	st     unix.Stat_t
+}
+
+func (t *target) Close() {
+	t.door.Close()
+	t.parent.Close()
+	if t.old != nil {
+		t.old.Close()
+	}
+}
+
+// Write writes a file, whose folder must be there, in one of the modes. A new one has the permissions that the
+// process's umask gives. One that is replaced keeps its permissions, but for set-user-id and its like, its
+// owner and extended attributes, as far as that can be; what can't is in Notes.
+func (a Access) Write(ctx context.Context, name string, content []byte, mode string) (Written, error) {
+	if int64(len(content)) > a.Most {
+		return Written{}, a.tooLarge(name, int64(len(content)))
+	}
+	t, err := a.target(name)
+	if err != nil {
+		return Written{}, err
+	}
+	defer t.Close()
+	w := Written{Path: t.real, Had: t.old != nil, Size: int64(len(content))}
+	if w.Had && mode == Create {
+		return w, fmt.Errorf("%q is there already: %w", t.asked, fs.ErrExist)
+	}
+	if w.Had {
+		if w.Before, w.Large, err = a.before(ctx, t); err != nil {
+			return w, err
+		}
+	}
+	if ctx.Err() != nil {
+		return w, context.Cause(ctx)
+	}
+	switch {
+	case mode == Append && w.Had:
+		w.Size, err = a.lengthen(t, content)
+	default:
+		w.Notes, err = t.replace(content, mode == Overwrite)
+	}
+	if err != nil {
+		return w, fmt.Errorf("write %q: %w", t.asked, explained(err))
+	}
+	return w, nil
+}
+
+// explained says what kernels say shortly.
+func explained(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("the disk is full, and what was there is as it was: %w", err)
+	}
+	return err
+}
+
+// target opens the folder of a file for writing, and looks at what has the file's name.
+func (a Access) target(name string) (*target, error) {
+	name, err := file(name)
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.enter(name, true)
+	if err != nil {
+		return nil, err
+	}
+	t, err := a.aim(d)
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (a Access) aim(d *door) (*target, error) {
+	if d.rest == "." {
+		return nil, deny(d.asked, "is a folder, and not a regular file")
+	}
+	if isTemp(path.Base(d.rest)) {
+		return nil, deny(d.asked, "has a name that sandboxmcp gives to files which it is writing")
+	}
+	parent, err := d.open(path.Dir(d.rest), unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{door: d, base: path.Base(d.rest), parent: parent}
+	up := &door{d.spot, d.dir, path.Dir(d.rest)}
+	if _, err = a.judge(up, parent, unix.S_IFDIR); err == nil {
+		err = t.bare()
+	}
+	if err == nil {
+		err = a.look(t)
+	}
+	if err != nil {
+		parent.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// look finds what has the file's name now.
+func (a Access) look(t *target) error {
+	old, err := t.open(t.rest, unix.O_PATH|unix.O_NOFOLLOW)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if isLink(old) {
+		err = t.linked(t.rest)
+	} else {
+		t.st, err = a.judge(t.door, old, unix.S_IFREG)
+	}
+	if err != nil {
+		old.Close()
+		return err
+	}
+	t.old = old
+	return nil
+}
+
+// bare refuses to write into what git takes for a repository, whatever it is called: its config names commands.
+func (t *target) bare() error {
+	for _, name := range []string{"objects", "refs"} {
+		var st unix.Stat_t
+		if unix.Fstatat(int(t.parent.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return nil
+		}
+	}
+	return deny(t.asked, "lies in a git repository itself, whose files are not written by agents, since git runs what they say")
+}
+
+// before reads what is in a file.
+func (a Access) before(ctx context.Context, t *target) (b []byte, large bool, err error) {
+	if t.st.Size > a.Most {
+		return nil, true, nil
+	}
+	f, err := os.OpenFile(self(t.old), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) { // it may be written even so
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	b, err = a.all(ctx, f)
+	var denial *Denial
+	return b, errors.As(err, &denial), unless(err, denial != nil)
+}
+
+func unless(err error, expected bool) error {
+	if expected {
+		return nil
+	}
+	return err
+}
+
+// lengthen writes behind a file's end, in one piece, for which room is made before.
+func (a Access) lengthen(t *target, content []byte) (int64, error) {
+	if t.st.Nlink > 1 {
+		return 0, deny(t.asked, "has other names, under which it would change, too: overwrite it instead")
+	}
+	f, err := os.OpenFile(self(t.old), os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || len(content) == 0 {
+		return t.st.Size, err
+	}
+	size := info.Size()
+	if size+int64(len(content)) > a.Most {
+		return 0, a.tooLarge(t.asked, size+int64(len(content)))
+	}
+	const keepSize = unix.FALLOC_FL_KEEP_SIZE
+	if err := unix.Fallocate(int(f.Fd()), keepSize, size, int64(len(content))); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		return 0, err
+	}
+	n, err := f.Write(content)
+	if err != nil && n > 0 { // what came after it, of others, stays with it
+		if info, statErr := f.Stat(); statErr == nil && info.Size() == size+int64(n) {
+			_ = f.Truncate(size)
+		}
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return size + int64(n), err
+}
