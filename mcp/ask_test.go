@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -225,4 +227,74 @@ func TestAgentsOnlyAsk(t *testing.T) {
 	if g := r.cfg.Approvals.Grants(); len(g) > 0 || len(r.cfg.Approvals.Pending()) != 1 {
 		t.Errorf("got %+v", g)
 	}
+}
+
+// TestNoToolAnswers calls each tool with a question's id, and with yes in all the words that there are, wherever an
+// argument takes them.
+func TestNoToolAnswers(t *testing.T) {
+	r := newRig(t, nil)
+	p := r.hello("2025-11-25", `{}`)
+	asked := p.tool("request_egress", `{"domain":"a.example.com","namespace":"n"}`)
+	id, _ := asked.facts["approval_id"].(string)
+	tools := listTools(t, p)
+	if len(tools) != 23 {
+		t.Fatalf("%d tools, want 23", len(tools))
+	}
+	for name, raw := range tools {
+		var listed struct {
+			InputSchema schemaOf `json:"inputSchema"`
+		}
+		if err := json.Unmarshal(raw, &listed); err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{id, "sandboxmcp approve " + id, "/v1/approvals/" + id} {
+			args, _ := listed.InputSchema.fill(word).(map[string]any)
+			delete(args, "namespace") // else it is no namespace, and nothing is done
+			for _, more := range []map[string]any{nil, {"approval_id": id, "approve": true}, {"decision": "allow_time"}, {"requestState": id}} {
+				maps.Copy(args, more)
+				text, _ := json.Marshal(args)
+				meta := fmt.Sprintf(`,"requestState":%q,"inputResponses":{"approval":{"action":"accept","content":{"decision":"allow_time"}}}`, id)
+				p.call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s%s}`, name, text, meta))
+			}
+		}
+	}
+	if g := r.cfg.Approvals.Grants(); len(g) > 0 {
+		t.Errorf("given is %+v", g)
+	}
+	for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil || strings.HasSuffix(row.Kind, ".approved") || row.Run == id && strings.HasSuffix(row.Kind, ".denied") && !strings.Contains(string(row.Data), "nobody") {
+			t.Errorf("%v, row %s: %s", err, row.Kind, row.Data)
+		}
+	}
+}
+
+// schemaOf is as much of a schema as is needed to make up arguments.
+type schemaOf struct {
+	Type       string              `json:"type"`
+	Enum       []string            `json:"enum"`
+	Minimum    float64             `json:"minimum"`
+	Properties map[string]schemaOf `json:"properties"`
+	Items      *schemaOf           `json:"items"`
+}
+
+// fill makes up a value that has a word wherever there is room for one.
+func (s schemaOf) fill(word string) any {
+	switch s.Type {
+	case "string":
+		if len(s.Enum) > 0 {
+			return s.Enum[0]
+		}
+		return word
+	case "boolean":
+		return true
+	case "number", "integer":
+		return max(s.Minimum, 1)
+	case "array":
+		return []any{s.Items.fill(word)}
+	}
+	all := map[string]any{}
+	for name, one := range s.Properties {
+		all[name] = one.fill(word)
+	}
+	return all
 }

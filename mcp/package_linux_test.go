@@ -1,0 +1,104 @@
+package mcp
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+)
+
+// newPermitting is a server whose operator wants people to approve packages. The index that they come from is dead.
+func newPermitting(t *testing.T) *rig {
+	t.Setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
+	return newRig(t, func(cfg *Config) {
+		dir := t.TempDir()
+		store, err := packages.Open(packages.Config{Dir: filepath.Join(dir, "packages")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
+		cfg.Pipeline = pipeline.New(pipeline.Config{
+			Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Approvals: cfg.Approvals, Packages: store,
+			AskAbout: pipeline.AskAbout{Packages: true}, Terms: Terms(),
+		})
+		t.Cleanup(func() {
+			cfg.Pipeline.Close()
+			backend.Close()
+			store.Close()
+		})
+	})
+}
+
+func TestPackagesAreApproved(t *testing.T) {
+	r := newPermitting(t)
+	schema := outputs(t, r.hello("2025-11-25", `{}`))["install_package"]
+	install := func(names string) string {
+		return fmt.Sprintf(`{"name":"install_package","arguments":{"packages":[%s],"namespace":"n"}}`, names)
+	}
+	rows := func() (n int) {
+		for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(row.Kind, "execution") {
+				n++
+			}
+		}
+		return n
+	}
+	t.Run("no dialogs", func(t *testing.T) {
+		p := r.hello("2025-11-25", `{}`)
+		got := p.read1(p.call("tools/call", install(`"a==1", "b"`)))
+		fits(t, "install_package", schema, got.Structured)
+		said, _ := got.facts["approval"].(map[string]any)
+		id, _ := said["approval_id"].(string)
+		contains(t, got.text, "pending: nobody has answered yet whether python: a==1, b may be installed", "sandboxmcp approve "+id)
+		if said["state"] != "pending" || rows() != 0 {
+			t.Errorf("got %v, and %d rows of it", said, rows())
+		}
+		q := r.cfg.Approvals.Pending()[0]
+		if q.Kind != approval.Package || q.What != "python: a==1, b" || q.Namespace != "n" || q.Client == "" {
+			t.Errorf("a person is asked %+v", q)
+		}
+		if err := r.cfg.Approvals.Answer(t.Context(), id, approval.Answer{Allowed: true, By: approval.CommandLine(), User: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		got = p.read1(p.call("tools/call", install(`"a==1", "b"`)))
+		fits(t, "install_package", schema, got.Structured)
+		contains(t, got.text, "the package manager failed") // it has begun, and its index is dead
+		got = p.read1(p.call("tools/call", install(`"a==1", "b", "c"`)))
+		contains(t, got.text, "pending", "a==1, b, c")
+	})
+	for said, want := range map[string]string{
+		`{"action":"accept","content":{"decision":"deny"}}`:       "may not be installed: the user said no",
+		`{"action":"cancel"}`:                                     "pending: ",
+		`{"action":"accept","content":{"decision":"allow_time"}}`: "the package manager failed",
+	} {
+		t.Run(said, func(t *testing.T) {
+			p := r.hello("2025-06-18", `{"elicitation":{}}`)
+			_, answer := p.start("tools/call", install(fmt.Sprintf(`"x%d"`, len(said))))
+			q := p.wait(p.asks)
+			message, choices := shownDialog(t, q)
+			contains(t, message, "install packages", fmt.Sprintf("Packages: python: x%d", len(said)), "Namespace: n", "Client: ")
+			if len(choices) != 2 {
+				t.Errorf("got %v", choices)
+			}
+			p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, said))
+			contains(t, p.read1(p.wait(answer)).text, want)
+		})
+	}
+	t.Run("refused anyway", func(t *testing.T) {
+		before := len(r.cfg.Approvals.Pending())
+		p := r.hello("2025-11-25", `{}`)
+		if got := p.read1(p.call("tools/call", install(`"--index-url=http://evil.example"`))); !got.IsError || len(r.cfg.Approvals.Pending()) != before {
+			t.Errorf("a person was asked: %s", got.text)
+		}
+	})
+}
