@@ -29,7 +29,7 @@ func (p *program) setupCommand() *cli.Command {
 		UsageText: "sandboxmcp setup [" + strings.Join(clientNames(), "|") + "] [--write|--remove] [flags]",
 		Description: `Without a client it lists them: which are installed here, and which start this server already. With one it
 shows what belongs into which file. --write merges that in and keeps what was there beside it, in a file that ends
-with .sandboxmcp.bak; comments and all other settings stay as they are. --remove takes it out again.
+with .sandboxmcp.bak, until --remove has taken it out again; comments and all other settings stay as they are.
 
 Example: sandboxmcp setup cursor --write`,
 		Flags:  flags,

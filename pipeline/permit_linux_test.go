@@ -108,3 +108,32 @@ func TestHead(t *testing.T) {
 		}
 	}
 }
+
+// TestQuestionsHaveNoSecrets: the code that a person is shown is redacted before it is cut.
+func TestQuestionsHaveNoSecrets(t *testing.T) {
+	secret := "k3y-" + strings.Repeat("that-nobody-sees-", 8)
+	var broker *approval.Broker
+	p, _, memory, _ := newTown(t, nil, func(c *Config) {
+		broker = approval.New(approval.Config{Audit: c.Audit, Timeout: 5 * time.Second})
+		c.Approvals, c.Egress.Ask = broker, true
+	})
+	defer broker.Close()
+	memory.Set("team", "KEY", []byte(secret))
+	code := "# " + secret + "\n" + strings.Repeat("#"+strings.Repeat("-", 80)+"\n", 10) + "# " + secret + "\n# more\n" + string(fetch("http://web.test"))
+	var heads []string
+	_, err := p.Do(t.Context(), python([]byte(code), func(q *Request) {
+		q.Namespace, q.Secrets = "team", []string{"KEY"}
+		q.Ask = func(ctx context.Context, asked *approval.Pending) {
+			heads = append(heads, asked.Question.CodeHead)
+			_ = broker.Answer(ctx, asked.Question.ID, approval.Answer{By: approval.CommandLine()})
+		}
+	}))
+	if err != nil || len(heads) == 0 {
+		t.Fatal(err, heads)
+	}
+	for _, h := range heads {
+		if strings.Contains(h, secret[:12]) || !strings.Contains(h, "REDACTED") || strings.Contains(h, "# more") {
+			t.Errorf("a person is shown %q", h)
+		}
+	}
+}

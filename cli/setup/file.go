@@ -121,7 +121,7 @@ func (c Change) Apply() error {
 	if c.Remove {
 		return os.Remove(c.Path)
 	}
-	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(c.Path), 0o755); err != nil {
 		return err
 	}
 	if c.backup != nil {
@@ -132,7 +132,10 @@ func (c Change) Apply() error {
 	if err != nil {
 		return fmt.Errorf("keep what was there: %w", err)
 	}
-	return replace(c.Path, c.After, now)
+	if err := replace(c.Path, c.After, now); err != nil || !c.same {
+		return err
+	}
+	return dropped(c.Backup())
 }
 
 func dropped(path string) error {

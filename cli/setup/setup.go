@@ -28,6 +28,7 @@ type Change struct {
 	After  []byte // what is to be in it
 	Remove bool   // the file goes: nothing but our entry was ever in it
 	backup []byte // what is to be kept of what was before the entry; nil keeps nothing more
+	same   bool   // After is what is kept, which need not be kept any longer then
 }
 
 // Changes says whether there is something to do.
@@ -89,7 +90,7 @@ func (c Client) Remove(path, name string) (Change, error) {
 		return Change{}, err
 	}
 	if kept {
-		change.After, change.Remove = before, before == nil
+		change.After, change.Remove, change.same = before, before == nil, before != nil
 		return change, nil
 	}
 	change.After, err = c.removed(f.data, name, before)

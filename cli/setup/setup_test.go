@@ -154,6 +154,9 @@ func TestThereAndBack(t *testing.T) {
 				if got := read(t, path); string(got) != text {
 					t.Errorf("taken out:\n%.1000q, want\n%.1000q", got, text)
 				}
+				if exists(path + ending) {
+					t.Error("what is there is kept a second time")
+				}
 				if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 					t.Errorf("its mode is %v, %v", info.Mode(), err)
 				}
