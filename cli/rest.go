@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"time"
 )
@@ -20,7 +21,11 @@ func resting(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		rest(ctx, giveBack)
+		look := func() {}
+		if os.Getenv("GOGC") == "" {
+			look = newGarbage().look
+		}
+		rest(ctx, look, giveBack)
 	}()
 	return func() {
 		cancel()
@@ -28,8 +33,8 @@ func resting(ctx context.Context) (stop func()) {
 	}
 }
 
-// rest calls give when times without work follow one with; after the start, the first will do.
-func rest(ctx context.Context, give func()) {
+// rest calls look often, and give when times without work follow one with; after the start, the first will do.
+func rest(ctx context.Context, look, give func()) {
 	tick := time.NewTicker(restEvery)
 	defer tick.Stop()
 	before := cpuTime()
@@ -40,6 +45,7 @@ func rest(ctx context.Context, give func()) {
 			return
 		case <-tick.C:
 		}
+		look()
 		now := cpuTime()
 		if now-before > restCPU {
 			left = wait

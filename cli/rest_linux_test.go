@@ -100,7 +100,7 @@ func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		given := 0
-		go rest(ctx, func() { given++ })
+		go rest(ctx, func() {}, func() { given++ })
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if given != 1 {
