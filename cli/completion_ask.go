@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -26,6 +27,9 @@ const (
 // askPatience is how long somebody waits who has pressed a key.
 const askPatience = time.Second
 
+// plainWord is a word that no shell makes something else of: bash expands the words that it is offered.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
 // askCommand prints words for the scripts of completion, a line each. It says nothing when it knows none, or
 // when something is wrong: an error would be written into the line that somebody types.
 func (p *program) askCommand() *cli.Command {
@@ -42,7 +46,7 @@ func (p *program) askCommand() *cli.Command {
 			ctx, cancel := context.WithTimeout(c.Context, askPatience)
 			defer cancel()
 			for _, word := range wordsFor(ctx, c, cfg) {
-				if visible(word) == word { // another one could not be typed back
+				if plainWord.MatchString(word) {
 					fmt.Fprintln(p.stdout, word)
 				}
 			}
