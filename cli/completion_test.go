@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/complete"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// TestAskedWords asks servers for words, as the scripts of completion do.
+func TestAskedWords(t *testing.T) {
+	home(t)
+	ask := func(kind string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		if code := Main([]string{"sandboxmcp", "__complete", kind}, strings.NewReader(""), &out, &errs); code != 0 || errs.Len() > 0 {
+			t.Errorf("%s: exit %d, %q", kind, code, errs.String())
+		}
+		return out.String()
+	}
+	for _, kind := range []string{askSessions, askApprovals, askServers, askRuns, askVault, "nonsense"} {
+		if got := ask(kind); got != "" {
+			t.Errorf("%s: got %q where nothing is", kind, got)
+		}
+	}
+	one, _ := server(t, 7), server(t, 123)
+	q := asks(t, one, approval.Question{Kind: approval.Egress, What: "a.example", Namespace: "team"})
+	if got := ask(askApprovals); got != q.Question.ID+"\n" {
+		t.Errorf("approvals: got %q", got)
+	}
+	if got := ask(askServers); got != "7\n123\n" {
+		t.Errorf("servers: got %q", got)
+	}
+}
+
+// TestPlainWords lets nothing pass that a shell would make something else of.
+func TestPlainWords(t *testing.T) {
+	for _, word := range []string{"$(id)", "`id`", "a b", "*", "a;b", "", "a\nb", "~", "a'", `a"`, `a\`, "{a,b}", "a|b", "é"} {
+		if plainWord.MatchString(word) {
+			t.Errorf("%q passes", word)
+		}
+	}
+	for _, word := range []string{"01K9ZB5W7Q3M8Y2D4F6H8J0K2M", "API_KEY", "a.b-c", "7-1"} {
+		if !plainWord.MatchString(word) {
+			t.Errorf("%q does not pass", word)
+		}
+	}
+}
+
+// TestCompletionKnows wants values where there are names for them, and files and folders where those are meant.
+func TestCompletionKnows(t *testing.T) {
+	found := map[string]string{}
+	var down func(path string, c complete.Command)
+	down = func(path string, c complete.Command) {
+		found[path] = c.Words.String()
+		for _, f := range c.Flags {
+			if f.Value != nil {
+				found[path+" --"+f.Names[0]] = f.Value.String()
+			}
+		}
+		for _, sub := range c.Commands {
+			down(strings.TrimSpace(path+" "+sub.Name), sub)
+		}
+	}
+	app := tree(func(string, *cli.Command) {})
+	down("", completionOf(app))
+	for name, want := range map[string]string{
+		"run": "files", "run --artifacts": "dirs", "run --language": "=python node shell r", "run --backend": "=process podman docker",
+		"run --secret": "?vault", "run --timeout": "none", "run --workspace": "dirs", "run --mount": "files", "validate": "files",
+		"artifacts": "?runs", "approve": "?approvals", "egress deny": "?approvals", "egress": "none", "events --kind": "=execution.started",
+		"audit show": "?runs", "audit": "none", "audit export --format": "=jsonl csv html ocsf", "vault rekey": "=file keyring", "vault rotate": "?vault",
+		"vault add --from-file": "files", "image": "none", "image pull": "=python node shell r", "image pull --backend": "=podman docker",
+		"completion": "=bash zsh fish", "verify": "files", "verify --key": "files", " --config": "files", "install --language": "=python node",
+	} {
+		if got := found[name]; got != want && !(strings.HasPrefix(want, "=execution") && strings.HasPrefix(got, want)) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	if _, hidden := found["__complete"]; hidden {
+		t.Error("it offers what only it is to ask for")
+	}
+}
