@@ -94,12 +94,13 @@ func (t *table) flush() error {
 	return err
 }
 
-// line writes a row. Where nothing must fit, what is longer than its column pushes the rest to the right.
+// line writes a row. In a live table, what is longer than its column pushes the rest to the right, and the line
+// is cut at its end.
 func (t *table) line(b *strings.Builder, row []string, shown, widths []int) {
 	var text strings.Builder
 	for n, i := range shown {
 		cell := row[i]
-		if t.width > 0 && (n < len(shown)-1 || !t.live) {
+		if t.width > 0 && !t.live {
 			cell = cut(cell, widths[n])
 		}
 		pad := strings.Repeat(" ", max(0, widths[n]-cells(cell)))
