@@ -15,7 +15,7 @@ import (
 
 // valueOf is what the value of a flag can be.
 func valueOf(path, name, usage string) *complete.Source {
-	s := &complete.Source{}
+	s := &complete.Source{Words: choices(usage)}
 	switch name {
 	case "language":
 		s.Words = config.Languages()
@@ -30,7 +30,11 @@ func valueOf(path, name, usage string) *complete.Source {
 	case "profile":
 		s.Words = []string{config.Hardened, "landlock"}
 	case "kind":
-		s.Words = event.Names()
+		if path == "events" || strings.HasPrefix(path, "audit") {
+			s.Words = event.Names()
+		} else if strings.HasPrefix(path, "host access") {
+			s.Words = []string{"command", "read", "write"}
+		}
 	case "require":
 		s.Words = config.Layers()
 	case "gpus":
@@ -38,12 +42,8 @@ func valueOf(path, name, usage string) *complete.Source {
 	case "store":
 		s.Words = []string{vault.InSealed, vault.InKeyring}
 	case "for":
-		if path != "egress" {
+		if strings.Contains(usage, approval.ScopeSession) {
 			s.Words = []string{approval.ScopeRun, approval.ScopeSession}
-		}
-	case "format":
-		if _, list, ok := strings.Cut(usage, "`: "); ok {
-			s.Words = strings.FieldsFunc(strings.ReplaceAll(list, " or ", " "), func(r rune) bool { return r == ' ' || r == ',' })
 		}
 	case "key":
 		s.Files = true
@@ -56,9 +56,25 @@ func valueOf(path, name, usage string) *complete.Source {
 	case "id":
 		s.Ask = askSessions
 	default:
-		*s = named(placeholder(usage))
+		if s.Words == nil {
+			*s = named(placeholder(usage))
+		}
 	}
 	return s
+}
+
+// choices are the words that the usage of a flag lists after its value's name: `FORMAT`: table, json or csv.
+func choices(usage string) (words []string) {
+	_, list, _ := strings.Cut(usage, "`: ")
+	list, _, _ = strings.Cut(list, " (")
+	for _, part := range strings.Split(strings.ReplaceAll(list, " or ", ", "), ",") {
+		word := strings.TrimSpace(part)
+		if word == "" || strings.ContainsAny(word, " :./") {
+			return nil // a sentence, and no list
+		}
+		words = append(words, word)
+	}
+	return words
 }
 
 // placeholder is what the usage of a flag calls its value.

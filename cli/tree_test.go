@@ -33,7 +33,7 @@ var factless = map[string]bool{
 	"vault": true, "vault add": true, "vault import": true, "vault delete": true, "vault rotate": true,
 	"audit": true, "audit tail": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true,
-	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "setup": true,
+	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true,
 }
 
 // TestTree looks at what each command says about itself.
@@ -89,18 +89,14 @@ func TestCommands(t *testing.T) {
 	found := map[string]bool{}
 	tree(func(path string, c *cli.Command) { found[path] = true })
 	for _, want := range []string{
-		"serve", "run", "doctor", "bench", "config", "artifacts", "egress", "approvals list", "approve", "deny",
-		"vault add", "vault list", "vault delete", "vault verify", "validate", "audit", "events", "install", "runtimes", "key", "image",
-		"verify", "version", "completion", "web search", "web fetch",
-		"audit verify", "approvals approve", "approvals deny", "egress list", "egress approve", "egress deny",
+		"serve", "run", "doctor", "bench", "config", "queue status", "artifacts", "egress", "approvals list", "approve", "deny", "validate", "install",
+		"session list", "session create", "session exec", "session kill", "session attach", "session stats", "session inspect",
+		"inspect", "bridge", "limits", "runtimes", "vault add", "vault list", "vault delete", "vault verify", "audit", "events",
+		"web search", "web fetch", "web browser", "host exec", "host read", "host write", "host list", "host copy",
+		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion", "version",
 	} {
-		if !found[want] {
+		if !found[want] && !slices.Contains(awaited, want) {
 			t.Errorf("there is no command %q", want)
-		}
-	}
-	for _, want := range awaited {
-		if found[want] {
-			t.Errorf("%q is there: it belongs into the list above", want)
 		}
 	}
 }
@@ -108,8 +104,7 @@ func TestCommands(t *testing.T) {
 // awaited are commands that are still to come.
 var awaited = []string{
 	"queue status", "session list", "session create", "session exec", "session kill", "session attach", "session stats", "session inspect",
-	"inspect", "bridge", "limits", "web browser", "host exec", "host read", "host write", "host list", "host copy",
-	"host access list", "host access request", "host access allow", "host access revoke", "setup",
+	"inspect", "bridge", "limits", "web browser", "host read", "host write", "host list", "host copy",
 }
 
 // TestExamples parses every example that the help prints: each is a line that can be typed.
