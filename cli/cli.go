@@ -77,9 +77,10 @@ Example: sandboxmcp run script.py`,
 			&cli.StringFlag{Name: "config", Usage: "read settings from `FILE` instead of the user's own file"},
 			&cli.StringFlag{Name: "db", Usage: "use the database `FILE` instead of the one in the state directory"},
 		},
-		Commands: commands,
+		Commands: inOrder(commands),
 		Reader:   p.stdin, Writer: p.stdout, ErrWriter: p.stderr,
 		HideVersion:               true,
+		HideHelpCommand:           true, // parse knows it
 		DisableSliceFlagSeparator: true, // --env A=1,2 is one variable
 		ExitErrHandler:            func(*cli.Context, error) {},
 	}

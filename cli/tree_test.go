@@ -107,6 +107,19 @@ var awaited = []string{
 	"inspect", "bridge", "limits", "web browser", "host read", "host write", "host list", "host copy",
 }
 
+// TestOrder wants a place for each command.
+func TestOrder(t *testing.T) {
+	app := tree(func(string, *cli.Command) {})
+	for _, c := range app.Commands {
+		if !c.Hidden && !slices.Contains(order(), c.Name) {
+			t.Errorf("%s has no place among the commands", c.Name)
+		}
+	}
+	if app.Commands[0].Name != "run" {
+		t.Errorf("%s comes first", app.Commands[0].Name)
+	}
+}
+
 // TestExamples parses every example that the help prints: each is a line that can be typed.
 func TestExamples(t *testing.T) {
 	example := regexp.MustCompile(`(?m)(?:^  |Example: |\| |<\()(sandboxmcp [^|)\n]*)`)
