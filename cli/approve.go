@@ -54,7 +54,7 @@ func (p *program) approveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "approve",
 		Usage:     "approve what an agent asks for",
-		UsageText: "sandboxmcp approve ID [--for run|session|DURATION] [--reason TEXT] [--server PID]",
+		UsageText: "sandboxmcp approve ID [--for run|session|DURATION] [--reason TEXT] [--json] [--server PID]",
 		Description: `It holds for exactly what was asked, and for as long as was asked, or less with --for. The log keeps who
 approved it.
 
@@ -68,7 +68,7 @@ func (p *program) denyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "deny",
 		Usage:     "deny what an agent asks for, or take an approval back",
-		UsageText: "sandboxmcp deny ID [--reason TEXT] [--server PID]",
+		UsageText: "sandboxmcp deny ID [--reason TEXT] [--json] [--server PID]",
 		Description: `The agent is told the reason.
 
 Example: sandboxmcp deny 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --reason 'use the mirror'`,
@@ -78,7 +78,7 @@ Example: sandboxmcp deny 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --reason 'use the mirror'`,
 }
 
 func answerFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, serverFlag()}
+	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, jsonFlag(), serverFlag()}
 }
 
 func forFlag() cli.Flag {
@@ -212,21 +212,41 @@ func (p *program) answer(c *cli.Context, allow bool) error {
 		return err
 	}
 	return withServer(c, func(ctx context.Context, client *control.Client) error {
-		return p.give(ctx, client, c.Args().First(), v, "sandboxmcp approvals")
+		return p.giveAs(ctx, c, client, c.Args().First(), v, "sandboxmcp approvals")
 	})
 }
 
 // give answers one question, and says what that did. list is the command that shows questions.
 func (p *program) give(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) error {
-	out, err := client.Answer(ctx, id, v)
-	switch {
-	case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
-		return fail(list, "question %s: %v", id, err)
-	case err != nil:
-		return fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
+	out, err := settle(ctx, client, id, v, list)
+	if err != nil {
+		return err
 	}
 	_, err = fmt.Fprintln(p.stdout, outcome(out))
 	return err
+}
+
+// giveAs is give in the form that the command line asks for.
+func (p *program) giveAs(ctx context.Context, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
+	if !c.Bool("json") {
+		return p.give(ctx, client, id, v, list)
+	}
+	out, err := settle(ctx, client, id, v, list)
+	if err != nil {
+		return err
+	}
+	return writeJSON(p.stdout, out)
+}
+
+func settle(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) (control.Outcome, error) {
+	out, err := client.Answer(ctx, id, v)
+	switch {
+	case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
+		return out, fail(list, "question %s: %v", id, err)
+	case err != nil:
+		return out, fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
+	}
+	return out, nil
 }
 
 // outcome is what an answer did, on one line.

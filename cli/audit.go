@@ -28,6 +28,7 @@ sandboxmcp audit seal --older-than 90d`,
 			&cli.IntFlag{Name: "limit", Usage: "only the newest `N` rows"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
+			asJSONFlag(),
 		),
 		Action: p.auditList,
 		Subcommands: []*cli.Command{
@@ -48,6 +49,8 @@ func choosing() []cli.Flag {
 	}
 }
 
+func asJSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "the same as --format json"} }
+
 func (p *program) auditTailCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "tail",
@@ -58,6 +61,7 @@ func (p *program) auditTailCommand() *cli.Command {
 			&cli.IntFlag{Name: "lines", Aliases: []string{"n"}, Usage: "begin with the newest `N` rows", Value: 10},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
+			asJSONFlag(),
 		),
 		Action: p.auditTail,
 	}

@@ -42,7 +42,14 @@ func (p *program) auditTail(c *cli.Context) error {
 // printRows prints the rows of the log that filter chooses and, if that was asked for, those that come.
 func (p *program) printRows(c *cli.Context, filter audit.Filter) error {
 	follow := c.Bool("follow")
-	out, err := newRowWriter(c.String("format"), p.stdout, follow)
+	format := c.String("format")
+	if c.Bool("json") {
+		if c.IsSet("format") && format != "json" {
+			return usage("leave one of them out", "--json and --format %s contradict each other", visible(format))
+		}
+		format = "json"
+	}
+	out, err := newRowWriter(format, p.stdout, follow)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ Examples:
 		}, {
 			Name:      "approve",
 			Usage:     "let a program connect to the name that it waits for",
-			UsageText: "sandboxmcp egress approve ID [--for run|session|DURATION] [--reason TEXT] [--server PID]",
+			UsageText: "sandboxmcp egress approve ID [--for run|session|DURATION] [--reason TEXT] [--json] [--server PID]",
 			Description: `It holds for all of the namespace and for as long as was asked, or with --for for less: the run or the
 session that asked, or a shorter time.
 
@@ -48,7 +48,7 @@ Example: sandboxmcp egress approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --for session`,
 		}, {
 			Name:      "deny",
 			Usage:     "deny what a program waits for, or take approvals back",
-			UsageText: "sandboxmcp egress deny ID|NAME ... [--reason TEXT] [--server PID]",
+			UsageText: "sandboxmcp egress deny ID|NAME ... [--reason TEXT] [--json] [--server PID]",
 			Description: `A NAME is all that waits for it, or was approved for it: example.com is also example.com:5432. Connections
 that stand already go on.
 
@@ -113,7 +113,7 @@ func (p *program) egressApprove(c *cli.Context) error {
 	return withEgress(c, func(ctx context.Context, all known) error {
 		for _, q := range all.Waiting {
 			if strings.EqualFold(q.ID, id) {
-				return p.give(ctx, q.client, q.ID, v, "sandboxmcp egress list")
+				return p.giveAs(ctx, c, q.client, q.ID, v, "sandboxmcp egress list")
 			}
 		}
 		return fail("sandboxmcp egress list", "no connection waits for an answer under %s, or not any more", visible(id))
@@ -131,7 +131,7 @@ func (p *program) egressDeny(c *cli.Context) error {
 			for _, q := range all.Waiting {
 				if meant(word, q.Question) {
 					n++
-					if err := p.give(ctx, q.client, q.ID, v, "sandboxmcp egress list"); err != nil {
+					if err := p.giveAs(ctx, c, q.client, q.ID, v, "sandboxmcp egress list"); err != nil {
 						return err
 					}
 				}
@@ -139,7 +139,7 @@ func (p *program) egressDeny(c *cli.Context) error {
 			for _, g := range all.Approved {
 				if meant(word, g.Question) {
 					n++
-					if err := p.give(ctx, g.client, g.Question.ID, v, "sandboxmcp egress list"); err != nil {
+					if err := p.giveAs(ctx, c, g.client, g.Question.ID, v, "sandboxmcp egress list"); err != nil {
 						return err
 					}
 				}

@@ -149,7 +149,7 @@ func TestAnswerWithinApprovals(t *testing.T) {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	q = asks(t, one, approval.Question{Kind: approval.Egress, What: "b.example", Namespace: "team"})
-	if code, out, errs := typed("approvals", "deny", q.Question.ID, "--reason", "no"); code != 0 || !strings.Contains(out, "denied") {
+	if code, out, errs := typed("approvals", "deny", q.Question.ID, "--reason", "no", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example"`) || !strings.Contains(out, `"allowed":false`) {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	if code, _, errs := typed("approvals", "aprove", q.Question.ID); code != exitUsage || !strings.Contains(errs, "did you mean sandboxmcp approvals approve?") {

@@ -43,7 +43,7 @@ Example: sandboxmcp host access request "docker restart *"`,
 			Action:      p.hostAllow,
 		}, {
 			Name: "revoke", Usage: "take approvals back",
-			UsageText:   "sandboxmcp host access revoke ID|PATTERN [--reason TEXT] [--server PID]",
+			UsageText:   "sandboxmcp host access revoke ID|PATTERN [--reason TEXT] [--json] [--server PID]",
 			Description: `Example: sandboxmcp host access revoke "docker restart *"`,
 			Flags:       answerFlags(),
 			Action:      p.hostRevoke,
@@ -147,7 +147,7 @@ func (p *program) hostRevoke(c *cli.Context) error {
 				continue
 			}
 			n++
-			if err := p.give(ctx, client, g.Question.ID, control.Verdict{Reason: c.String("reason")}, "sandboxmcp host access list"); err != nil {
+			if err := p.giveAs(ctx, c, client, g.Question.ID, control.Verdict{Reason: c.String("reason")}, "sandboxmcp host access list"); err != nil {
 				return err
 			}
 		}

@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		{"run x.py --db d --quiet", "--db=d run --quiet -- x.py"},
 		{"--config c run x.py", "--config=c run -- x.py"},
 		{"audit verify --json", "audit verify --json"},
-		{"audit --json verify", "there is no flag --json"},
+		{"audit --json verify", "--json stands before verify"},
 		{"audit show 7 --json", "audit show --json -- 7"},
 		{"audit --limit 3 show", "--limit=3 stands before show"},
 		{"--version", "version"},

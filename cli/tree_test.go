@@ -26,14 +26,12 @@ func tree(f func(path string, c *cli.Command)) *cli.App {
 	return app
 }
 
-// factless are commands without --json: they change something and say so in a sentence, hand out a file as it
-// is, are for programs anyway, or only have others below them. audit has --format json.
+// factless are commands without --json: they hand out a file as it is, speak to a program or a person all the
+// time, or only have others below them.
 var factless = map[string]bool{
-	"serve": true, "approve": true, "deny": true, "approvals approve": true, "approvals deny": true, "egress approve": true, "egress deny": true,
-	"vault": true, "vault add": true, "vault import": true, "vault delete": true, "vault rotate": true,
-	"audit": true, "audit tail": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
+	"serve": true, "vault": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true,
-	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true,
+	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true,
 }
 
 // TestTree looks at what each command says about itself.

@@ -35,9 +35,9 @@ Example: sandboxmcp vault add API_KEY --host api.example.com`,
 			{
 				Name:        "delete",
 				Usage:       "delete a secret",
-				UsageText:   "sandboxmcp vault delete KEY [--namespace NS]",
+				UsageText:   "sandboxmcp vault delete KEY [--namespace NS] [--json]",
 				Description: "Runs that have been lent it keep it.\n\nExample: sandboxmcp vault delete API_KEY",
-				Flags:       []cli.Flag{inNamespace()},
+				Flags:       []cli.Flag{inNamespace(), jsonFlag()},
 				Action:      p.vaultDelete,
 			},
 		},
@@ -83,6 +83,9 @@ func (p *program) vaultDelete(c *cli.Context) error {
 		return fail("sandboxmcp vault list", "secret %s of namespace %s was never added, or is deleted already", key, namespace)
 	case err != nil:
 		return err
+	}
+	if c.Bool("json") {
+		return writeJSON(p.stdout, map[string]string{"namespace": namespace, "deleted": key})
 	}
 	_, err = fmt.Fprintf(p.stdout, "deleted %s from the namespace %s\n", key, namespace)
 	return err

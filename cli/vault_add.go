@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,6 +33,7 @@ Examples:
 		Flags: slices.Concat([]cli.Flag{inNamespace()}, bindingFlags(), valueFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "store", Usage: "keep it in `STORE`: sealed, or keyring, which is that of the operating system", Value: vault.InSealed},
 			&cli.BoolFlag{Name: "replace", Usage: "take the place of a secret that is there, and of its hosts"},
+			jsonFlag(),
 		}),
 		Action: p.vaultAdd,
 	}
@@ -72,6 +74,10 @@ func (p *program) vaultAdd(c *cli.Context) error {
 	}
 	p.unused(cfg, e)
 	p.unbound(e)
+	if c.Bool("json") {
+		e.Added = time.Now()
+		return writeJSON(p.stdout, asListed(e, time.Time{}, e.Added))
+	}
 	where := ""
 	if len(e.Hosts) > 0 {
 		where = ", for " + strings.Join(e.Hosts, ", ") + " only"
