@@ -127,14 +127,23 @@ func (p *program) showHostAccess(all hostAccess) error {
 	for _, one := range all.Blocked {
 		fmt.Fprintf(&b, "\n  %s\n    %s\n", visible(one.Why), visible(strings.Join(one.Programs, " ")))
 		if len(one.But) > 0 {
-			fmt.Fprintf(&b, "    but in these forms:\n")
-		}
-		for _, form := range one.But {
-			fmt.Fprintf(&b, "      %s\n", visible(form))
+			fmt.Fprintf(&b, "    but with %s\n", visible(brief(one.But)))
 		}
 	}
 	_, err := fmt.Fprint(p.stdout, b.String())
 	return err
+}
+
+// brief names the subcommands that can be allowed, or the options of a program without any. JSON has all.
+func brief(forms []string) string {
+	if strings.HasPrefix(forms[0], "-") {
+		return forms[0]
+	}
+	names := make([]string, len(forms))
+	for i, form := range forms {
+		names[i], _, _ = strings.Cut(form, " ")
+	}
+	return strings.Join(names, ", ") + ", and options as --json lists them"
 }
 
 // meantOnHost says whether a word is the id of an approval, or what it allows.

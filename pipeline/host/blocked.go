@@ -22,7 +22,7 @@ func Blocks() []Block {
 			pwsh powershell busybox toybox oil osh rc es git-shell tasksh ksshell xsh ion cmd`),
 		blockOf("an interpreter runs any code: a sandbox is the place for that", `python* pypy* ipython* jython micropython pdb idle node nodejs deno bun
 			qjs d8 js* rhino jjs ruby irb jruby erb rake pry byebug perl* cpan lwp-* php* lua* texlua tclsh* wish* expect R Rscript r rscript littler julia octave*
-			matlab scilab gp sage java jshell jrunscript groovy scala kotlin kotlinc clojure clj guile* racket sbcl clisp ecl chicken csi ghci ghc
+			matlab scilab sage java jshell jrunscript groovy scala kotlin kotlinc clojure clj guile* racket sbcl clisp ecl chicken csi ghci ghc
 			runghc runhaskell ocaml erl escript elixir iex swift dotnet mono csharp mcs fsi gawk mawk nawk awk original-awk bwk sed gsed ed red ex
 			bc dc jq gojq yq gp gnuplot maxima slsh forth gforth gst swipl prolog m4 nickle ginsh cowsay cowthink gimp* inkscape blender
 			tex latex* pdflatex* pdftex xetex xelatex luatex lualatex latexmk dvips ghostscript gs sqlite* mysql* mariadb* psql pgcli mongo mongosh
@@ -54,7 +54,7 @@ func Blocks() []Block {
 			useradd usermod userdel adduser deluser groupadd gpasswd passwd chpasswd chsh chfn hostnamectl timedatectl localectl loginctl service init telinit shutdown reboot halt poweroff
 			update-rc.d chkconfig ldconfig grub* efibootmgr kill killall pkill skill fuser swapon swapoff sponge mknod mkfifo link rename patch ltrace auditctl semanage setenforce
 			logger wall write mesg cancel lp* dconf gsettings xdotool xclip xsel defaults launchctl osascript`),
-		blockOf("it packs or converts, with options that run programs or write any file", `zip zipsplit 7z* 7za p7zip rar unrar cpio pax ar arj xz* zstd* lzma pigz gzexe cpio genisoimage mkisofs unsquashfs mksquashfs
+		blockOf("it packs or converts, with options that run programs or write any file", `zip zipsplit 7z* 7za p7zip rar unrar pax ar arj xz* zstd* lzma pigz gzexe cpio genisoimage mkisofs unsquashfs mksquashfs
 			convert magick mogrify ffmpeg* exiftool pandoc highlight enscript groff troff nroff eqn pic tbl soelim openssl gpg* gpgsm age* base32 uuencode uudecode xxd iconv sort
 			diff3 sdiff rg ag ack fd fdfind fzf locate updatedb ctags etags aspell ispell hunspell csvtool varnishncsa file-roller tic infocmp restic zsync nl pr`),
 		blockOf("it would let the agent answer its own questions", `sandboxmcp*`),

@@ -1,0 +1,71 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestGitDoubt(t *testing.T) {
+	const plain = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n[remote \"origin\"]\n\turl = https://example.com/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"
+	tests := []struct {
+		name, config string
+		doubt        bool
+	}{
+		{"a new clone", plain, false},
+		{"comments", "# x\n; y\n" + plain, false},
+		{"fsmonitor", plain + "[core]\n\tfsmonitor = ./x\n", true},
+		{"fsmonitor in capitals", "[CORE]\n\tFSMonitor = ./x\n", true},
+		{"fsmonitor on the section's line", "[core] fsmonitor = ./x\n", true},
+		{"a value on the next line", "[core]\n\tbare = \\\nfalse\n", true},
+		{"a section in the old way", "[remote.origin]\n\tuploadpack = x\n", true},
+		{"a filter", "[filter \"x\"]\n\tclean = ./x\n", true},
+		{"a diff driver", "[diff \"x\"]\n\ttextconv = ./x\n", true},
+		{"another diff driver", "[diff]\n\texternal = ./x\n", true},
+		{"a merge driver", "[merge \"x\"]\n\tdriver = ./x\n", true},
+		{"ssh", "[core]\n\tsshCommand = ./x\n", true},
+		{"a pager", "[pager]\n\tlog = ./x\n", true},
+		{"hooks", "[core]\n\thooksPath = x\n", true},
+		{"an alias", "[alias]\n\tx = !id\n", true},
+		{"an include", "[include]\n\tpath = x\n", true},
+		{"a conditional include", "[includeIf \"gitdir:/\"]\n\tpath = x\n", true},
+		{"signing", "[gpg]\n\tprogram = ./x\n", true},
+		{"credentials", "[credential]\n\thelper = !x\n", true},
+		{"a remote's helper", "[remote \"origin\"]\n\tvcs = x\n", true},
+		{"a remote's pack program", "[remote \"origin\"]\n\tuploadpack = ./x\n", true},
+		{"another work tree", "[core]\n\tworktree = /\n", true},
+		{"quotes in a name", "[remote \"a\\\"b\"]\n\turl = x\n", true},
+		{"what git would not read", "[core\n", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			must := func(err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(os.MkdirAll(filepath.Join(dir, ".git"), 0o755))
+			must(os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
+			must(os.WriteFile(filepath.Join(dir, ".git", "config"), []byte(tt.config), 0o644))
+			if got := gitDoubt(filepath.Join(dir, "sub")); (got != "") != tt.doubt {
+				t.Errorf("got %q, want a doubt: %v", got, tt.doubt)
+			}
+			tree := t.TempDir()
+			must(os.WriteFile(filepath.Join(tree, ".git"), []byte("gitdir: "+filepath.Join(dir, ".git")+"\n"), 0o644))
+			if got := gitDoubt(tree); (got != "") != tt.doubt {
+				t.Errorf("in a worktree: got %q, want a doubt: %v", got, tt.doubt)
+			}
+		})
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".gitmodules"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if gitDoubt(dir) == "" {
+		t.Error("submodules are no doubt")
+	}
+}

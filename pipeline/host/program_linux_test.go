@@ -1,0 +1,173 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ownFolder is one that only root and we can change, unlike what is below /tmp.
+func ownFolder(t *testing.T) string {
+	t.Helper()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Skip("the home folder is not known")
+	}
+	dir, err := os.MkdirTemp(home, ".sandboxmcp-test-")
+	if err != nil {
+		t.Skipf("no folder of our own: %v", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("#!/bin/true\n"), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // the umask is somebody else's
+		t.Fatal(err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := ownFolder(t)
+	bin, open := filepath.Join(dir, "bin"), filepath.Join(dir, "open")
+	must(t, os.Mkdir(bin, 0o755))
+	must(t, os.Mkdir(open, 0o755))
+	must(t, os.Chmod(open, 0o777))
+	for _, f := range []string{"deploy", "python3", "perl5.36.0", "bash"} {
+		write(t, filepath.Join(bin, f), 0o755)
+	}
+	write(t, filepath.Join(bin, "writable"), 0o775)
+	write(t, filepath.Join(bin, "notes"), 0o644)
+	write(t, filepath.Join(open, "tool"), 0o755)
+	must(t, os.Symlink(filepath.Join(bin, "python3"), filepath.Join(bin, "report")))
+	must(t, os.Symlink("report", filepath.Join(bin, "again")))
+	must(t, os.Symlink(filepath.Join(open, "tool"), filepath.Join(bin, "elsewhere")))
+	must(t, os.Symlink("loop", filepath.Join(bin, "loop")))
+	must(t, os.Link(filepath.Join(bin, "perl5.36.0"), filepath.Join(bin, "harmless")))
+	p, err := NewPolicy(Rules{Path: []string{bin}, Write: []string{filepath.Join(dir, "written")}})
+	must(t, err)
+	temporary := filepath.Join(t.TempDir(), "tool")
+	write(t, temporary, 0o755)
+	tests := []struct{ name, program, refused string }{
+		{"by its name", "deploy", ""},
+		{"by its path", filepath.Join(bin, "deploy"), ""},
+		{"a link to an interpreter", "report", "blocked"},
+		{"links to an interpreter", "again", "blocked"},
+		{"a hard link to an interpreter", "harmless", "blocked"},
+		{"others may write it", "writable", "written by others"},
+		{"others may write its folder", filepath.Join(open, "tool"), "written by others"},
+		{"a link to where others may write", "elsewhere", "written by others"},
+		{"in a temporary folder", temporary, "not to be trusted"},
+		{"a loop", "loop", "no program"},
+		{"no program", "notes", "no program"},
+		{"a folder", "/usr", "no program"},
+		{"relative", "./deploy", "neither"},
+		{"below here", "bin/deploy", "neither"},
+		{"with .. in it", bin + "/../bin/deploy", "neither"},
+		{"in no folder of the path", "env", "no program"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			words := Words{tt.program}
+			_, err := p.Decide(Command{words, "/"}, []Pattern{Exactly(words)})
+			if tt.refused == "" && err != nil || tt.refused != "" && (err == nil || !strings.Contains(err.Error(), tt.refused)) {
+				t.Errorf("got %v, want %q", err, tt.refused)
+			}
+		})
+	}
+	prog, err := p.Find("again")
+	if want := []string{"again", "python3", "report"}; err != nil || !slices.Equal(prog.Names, want) {
+		t.Errorf("got the names %v, %v; want %v", prog.Names, err, want)
+	}
+	if _, err := p.With(nil, []string{bin}).Find("deploy"); err == nil || !strings.Contains(err.Error(), "agents may write") {
+		t.Errorf("a program runs from where an agent may write: %v", err)
+	}
+}
+
+// TestPatternsMeanAFile has two programs of one name, and two names of one program.
+func TestPatternsMeanAFile(t *testing.T) {
+	dir := ownFolder(t)
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	must(t, os.Mkdir(one, 0o755))
+	must(t, os.Mkdir(two, 0o755))
+	write(t, filepath.Join(one, "deploy"), 0o755)
+	write(t, filepath.Join(two, "deploy"), 0o755)
+	must(t, os.Symlink("deploy", filepath.Join(one, "undeploy")))
+	p, err := NewPolicy(Rules{Path: []string{one, two}, Allowed: []string{"deploy *"}})
+	must(t, err)
+	for program, want := range map[string]bool{"deploy": true, filepath.Join(one, "deploy"): true, filepath.Join(two, "deploy"): false, "undeploy": false} {
+		if _, err := p.Decide(Command{Words{program, "x"}, "/"}, nil); (err == nil) != want {
+			t.Errorf("%s: %v, want it allowed: %v", program, err, want)
+		}
+	}
+	prog, err := p.Find("deploy")
+	must(t, err)
+	if !prog.Still() {
+		t.Error("the program is not what it was, and nobody has changed it")
+	}
+	must(t, os.Remove(filepath.Join(one, "deploy")))
+	write(t, filepath.Join(one, "deploy"), 0o755)
+	if prog.Still() {
+		t.Error("another file under the name is taken for the program")
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	dir := ownFolder(t)
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	must(t, os.MkdirAll(filepath.Join(in, "sub"), 0o755))
+	must(t, os.Mkdir(out, 0o755))
+	must(t, os.Symlink(out, filepath.Join(in, "link")))
+	must(t, os.Symlink("sub", filepath.Join(in, "inner")))
+	p, err := NewPolicy(Rules{Read: []string{in}})
+	must(t, err)
+	for asked, want := range map[string]string{
+		"": in, in: in, in + "/sub": in + "/sub", in + "/inner": in + "/sub", in + "/link": "", out: "", in + "/../out": "", "/": "", "sub": "", in + "x": "", in + "/none": "",
+	} {
+		if got, err := p.Directory(asked); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: got %q, %v; want %q", asked, got, err, want)
+		}
+	}
+}
+
+func TestSafeList(t *testing.T) {
+	dir := ownFolder(t)
+	must(t, os.MkdirAll(filepath.Join(dir, "in", "sub"), 0o755))
+	must(t, os.Symlink("/etc", filepath.Join(dir, "in", "link")))
+	in := filepath.Join(dir, "in")
+	p, err := NewPolicy(Rules{Allowed: []string{Safe}, Read: []string{in}})
+	must(t, err)
+	for command, want := range map[string]bool{
+		"ls": true, "ls -la sub": true, "ls " + in: true, "ls /etc": false, "ls ..": false, "ls link": false, "ls link/ssh": false, "ls -l --hyperlink": false, "ls -- /etc": false,
+		"stat sub": true, "stat /etc/shadow": false, "du -sh": true, "du --files0-from=x": false, "du -X /etc/shadow": false,
+		"uname -a": true, "id": true, "id root": false, "date": true, "date +%s": true, "date -s x": false, "date -f x": false, "df -h": true, "df /etc": false, "whoami": true, "ps aux": true,
+		"ps auxe": false, "ps eww": false, "hostname": true, "hostname x": false, "cat sub": false, "head sub": false, "wc --files0-from=x": false, "env": false, "git commit -m x": false, "git branch x": false,
+	} {
+		words, err := Parse(command)
+		must(t, err)
+		if _, err := p.Decide(Command{words, in}, nil); (err == nil) != want {
+			t.Errorf("%s: %v, want it allowed: %v", command, err, want)
+		}
+	}
+	none, err := NewPolicy(Rules{})
+	must(t, err)
+	if _, err := none.Decide(Command{Words{"uname"}, "/"}, nil); err == nil {
+		t.Error("the safe list is allowed by nobody, and works")
+	}
+}
