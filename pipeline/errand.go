@@ -31,7 +31,12 @@ type errand struct {
 func (p *Pipeline) errand(ctx context.Context, e errand) (Result, error) {
 	r := p.begin(&Request{ID: e.ID, Namespace: e.Namespace, Session: e.Session, Name: e.Tool, Code: []byte{}})
 	defer p.forget(r.res.ID)
-	if err := r.errand(ctx, e); err != nil {
+	lease, err := r.knowAll(ctx)
+	defer lease.Close() // after stop, whose words it cleans
+	if err == nil {
+		err = r.errand(ctx, e)
+	}
+	if err != nil {
 		return r.stop(ctx, err)
 	}
 	r.res.Timings.Total = time.Since(r.began).Microseconds()
@@ -39,16 +44,20 @@ func (p *Pipeline) errand(ctx context.Context, e errand) (Result, error) {
 	return r.res, nil
 }
 
-func (r *run) errand(ctx context.Context, e errand) error {
+// knowAll has the run know every secret of its namespace. Whoever gets the lease, which may be nil, closes it.
+func (r *run) knowAll(ctx context.Context) (*vault.Lease, error) {
 	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
-		return err
+		return nil, err
 	}
 	lease, err := r.p.cfg.Vault.All(ctx, r.res.Namespace)
 	if err != nil {
-		return refuse(StageVault, "secrets could not be taken out of what this tells: "+err.Error(), "see sandboxmcp vault list")
+		return nil, refuse(StageVault, "secrets could not be taken out of what this tells: "+err.Error(), "see sandboxmcp vault list")
 	}
-	defer lease.Close()
 	r.leases = vault.Leases{lease}
+	return lease, nil
+}
+
+func (r *run) errand(ctx context.Context, e errand) error {
 	r.facts = facts{"tool": e.Tool, "what": long(e.What)}
 	r.facts.add("session", e.Session, len(e.Session))
 	for k, v := range e.Facts {

@@ -1,0 +1,207 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+)
+
+// newHostRig is a pipeline whose operator allows these patterns, and people who can be asked.
+func newHostRig(t *testing.T, allowed ...string) (*rig, *approval.Broker) {
+	t.Helper()
+	policy, err := host.NewPolicy(host.Rules{Allowed: allowed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broker *approval.Broker
+	r := newRig(t, func(c *Config) {
+		broker = approval.New(approval.Config{Audit: c.Audit, Timeout: 20 * time.Second})
+		c.Approvals, c.Host = broker, Host{Enabled: true, Policy: policy, Output: 64}
+	})
+	t.Cleanup(func() { broker.Close() })
+	return r, broker
+}
+
+func TestHostExec(t *testing.T) {
+	r, _ := newHostRig(t, "echo **", "ls **", "sleep *", "cat", "seq *")
+	tests := []struct {
+		name           string
+		c              HostCommand
+		ended          string
+		exit           int
+		stdout, stderr string
+	}{
+		{"a command", HostCommand{Command: "echo 'a  b' c"}, backends.EndedOK, 0, "a  b c\n", ""},
+		{"words", HostCommand{Words: host.Words{"echo", "$(id)", "|", "a\"b"}}, backends.EndedOK, 0, "$(id) | a\"b\n", ""},
+		{"input", HostCommand{Command: "cat", Stdin: strings.NewReader("in")}, backends.EndedOK, 0, "in", ""},
+		{"no input", HostCommand{Command: "cat"}, backends.EndedOK, 0, "", ""},
+		{"a failure", HostCommand{Command: "ls /nowhere/at/all"}, backends.EndedExit, 2, "", "cannot access"},
+		{"too long", HostCommand{Command: "sleep 100", Timeout: 200 * time.Millisecond}, backends.EndedTimeout, 124, "", ""},
+		{"too much", HostCommand{Command: "seq 1000"}, backends.EndedOK, 0, "1\n2\n3", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			res, err := r.HostExec(t.Context(), tt.c)
+			if err != nil || res.Ended != tt.ended || res.ExitCode != tt.exit || !strings.HasPrefix(res.Stdout, tt.stdout) || !strings.Contains(res.Stderr, tt.stderr) {
+				t.Fatalf("got %+v, %v", res, err)
+			}
+			if tt.name == "too much" && (len(res.Stdout) != 64 || res.StdoutCut != 3893-64) {
+				t.Errorf("%d bytes are kept, and %d are said to be gone", len(res.Stdout), res.StdoutCut)
+			}
+		})
+	}
+	_, text := r.rows()
+	for _, want := range []string{`"tool":"host_exec"`, `"pattern":"echo **"`, `"allowed_by":"configuration"`, `"program":"/usr/bin/`, `"what":"echo 'a  b' c"`, "execution.timeout"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log has no %s: %s", want, text)
+		}
+	}
+}
+
+func TestHostExecRefused(t *testing.T) {
+	r, _ := newHostRig(t, "echo *")
+	for command, want := range map[string]string{
+		"echo a b": "nobody has allowed", "echo a | sh": "pipes", "python3 -c 1": "blocked", "nosuch": "no program", "echo \x1b": "nobody can see", "sandboxmcp approve x": "no program",
+	} {
+		res, err := r.HostExec(t.Context(), HostCommand{Command: command})
+		var e *Error
+		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, want) || e.Remedy == "" || res.Ended != backends.EndedRefused {
+			t.Errorf("%q: got %v, want %q", command, err, want)
+		}
+	}
+	if kinds, text := r.rows(); len(kinds) != 6 || strings.Count(text, "host_exec") < 6 {
+		t.Errorf("the log has %v", kinds)
+	}
+	off := newRig(t, nil)
+	if _, err := off.HostExec(t.Context(), HostCommand{Command: "echo a"}); err == nil || !strings.Contains(err.Error(), "off") {
+		t.Errorf("host access is off, and: %v", err)
+	}
+}
+
+// TestHostSecrets has a secret of the vault in the command, in both outputs, and in a refusal.
+func TestHostSecrets(t *testing.T) {
+	secret := "correct-horse-" + "battery-staple"
+	r, _ := newHostRig(t, "echo **", "ls **")
+	r.memory.Set("default", "KEY", []byte(secret))
+	for _, command := range []string{"echo " + secret, "ls /" + secret, "nosuch-" + secret, "echo2 " + secret + " |", "uname " + secret, "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + secret} {
+		res, err := r.HostExec(t.Context(), HostCommand{Command: command})
+		if said := res.Stdout + res.Stderr + res.Pattern + strings.Join(res.Warnings, " "); strings.Contains(said, secret[:14]) {
+			t.Errorf("it is told: %q", said)
+		}
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("the error tells it: %v", err)
+		}
+	}
+	if _, err := r.AskForHost(t.Context(), "", "command", "uname "+secret, ""); err == nil || strings.Contains(err.Error(), secret) {
+		t.Errorf("people are shown it: %v", err)
+	}
+	q, err := r.AskForHost(t.Context(), "", "command", "uname -a", "because "+secret)
+	if err != nil || strings.Contains(q.Reason, secret) {
+		t.Errorf("people are shown it: %+v, %v", q, err)
+	}
+	if _, text := r.rows(); strings.Contains(text, secret) {
+		t.Errorf("the log has it: %s", text)
+	}
+}
+
+// TestHostApproval follows a pattern from the question to the end of the approval.
+func TestHostApproval(t *testing.T) {
+	r, broker := newHostRig(t)
+	run := func(namespace, command string) error {
+		_, err := r.HostExec(t.Context(), HostCommand{Namespace: namespace, Command: command})
+		return err
+	}
+	q, err := r.AskForHost(t.Context(), "mine", "command", "echo   approved *", "")
+	if err != nil || q.What != "run echo approved *" {
+		t.Fatalf("got %+v, %v", q, err)
+	}
+	if err := run("mine", "echo approved x"); err == nil {
+		t.Fatal("it ran before anybody was asked")
+	}
+	p, err := broker.Open(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Answer(t.Context(), p.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]bool{"echo approved x": true, "/usr/bin/echo approved x": true, "echo approved": false, "echo approved x y": false, "echo approved -n": false, "echo other": false} {
+		if err := run("mine", command); (err == nil) != want {
+			t.Errorf("%s: %v, want it allowed: %v", command, err, want)
+		}
+	}
+	if err := run("other", "echo approved x"); err == nil {
+		t.Error("another namespace has the approval, too")
+	}
+	if list := r.HostAccess("mine", ""); len(list) != 1 || list[0].Pattern != "echo approved *" || list[0].From != host.Approval || list[0].Until.IsZero() {
+		t.Errorf("listed is %+v", list)
+	}
+	if err := broker.Revoke(t.Context(), p.Question.ID, approval.Answer{By: approval.CommandLine()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := run("mine", "echo approved x"); err == nil {
+		t.Error("what was taken back holds")
+	}
+	// What is blocked stays so, whoever approves it.
+	for _, what := range []string{"run python3 **", "run bash", "run git -c x log"} {
+		if _, err := broker.Give(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "mine"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, command := range []string{"python3 -c 1", "bash", "git -c x log"} {
+		if err := run("mine", command); err == nil || !strings.Contains(err.Error(), "blocked") {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	for kind, pattern := range map[string]string{"command": "python3 **", "read": "relative", "write": "/no/such/folder"} {
+		if _, err := r.AskForHost(t.Context(), "", kind, pattern, ""); err == nil {
+			t.Errorf("a person would be asked for %s %s", kind, pattern)
+		}
+	}
+}
+
+// TestHostAsk has a person at the terminal, who is asked for exactly the words.
+func TestHostAsk(t *testing.T) {
+	r, broker := newHostRig(t)
+	var asked string
+	c := HostCommand{Words: host.Words{"echo", "a b", "*"}, Ask: func(ctx context.Context, p *approval.Pending) {
+		asked = p.Question.What
+		broker.Answer(ctx, p.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: approval.ScopeRun})
+	}}
+	res, err := r.HostExec(t.Context(), c)
+	if err != nil || res.Stdout != "a b *\n" || asked != "run echo 'a b' '*'" {
+		t.Errorf("got %q, %v, asked was %q", res.Stdout, err, asked)
+	}
+	if _, err := r.HostExec(t.Context(), HostCommand{Words: c.Words}); err == nil {
+		t.Error("it holds for more than the one time")
+	}
+	c.Words, asked = host.Words{"bash", "-c", "id"}, ""
+	if _, err := r.HostExec(t.Context(), c); err == nil || asked != "" {
+		t.Errorf("a person was asked for %q: %v", asked, err)
+	}
+}
+
+// TestHostCancelled has a caller who goes away.
+func TestHostCancelled(t *testing.T) {
+	r, _ := newHostRig(t, "sleep *")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if res, err := r.HostExec(ctx, HostCommand{Command: "sleep 100"}); !errors.Is(err, context.Canceled) || res.Ended != backends.EndedCancelled {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+// TestHostNoLog runs nothing without a row.
+func TestHostNoLog(t *testing.T) {
+	r, _ := newHostRig(t, "echo *")
+	r.cfg.Audit = nil
+	if res, err := r.HostExec(t.Context(), HostCommand{Command: "echo x"}); err == nil || res.Stdout != "" {
+		t.Errorf("got %q, %v", res.Stdout, err)
+	}
+}
