@@ -127,15 +127,15 @@ func (p *program) showHostAccess(all hostAccess) error {
 	for _, one := range all.Blocked {
 		fmt.Fprintf(&b, "\n  %s\n    %s\n", visible(one.Why), visible(strings.Join(one.Programs, " ")))
 		if len(one.But) > 0 {
-			fmt.Fprintf(&b, "    but with %s\n", visible(brief(one.But)))
+			fmt.Fprintf(&b, "    but with %s\n", visible(inShort(one.But)))
 		}
 	}
 	_, err := fmt.Fprint(p.stdout, b.String())
 	return err
 }
 
-// brief names the subcommands that can be allowed, or the options of a program without any. JSON has all.
-func brief(forms []string) string {
+// inShort names the subcommands that can be allowed, or the options of a program without any. JSON has all.
+func inShort(forms []string) string {
 	if strings.HasPrefix(forms[0], "-") {
 		return forms[0]
 	}

@@ -125,9 +125,9 @@ func (l *line) takeFlag(rest []string) (int, error) {
 	return 2, nil
 }
 
-// blame makes what is wrong with a line of run exit like all refusals of run.
+// blame makes what is wrong with a line of run, or of host exec, exit like all refusals of these.
 func (l *line) blame(err error) error {
-	if l.running() {
+	if l.running() || l.foreign() {
 		return ours(err)
 	}
 	return err

@@ -3,10 +3,12 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +33,21 @@ type HostCommand struct {
 // HostResult is what became of a command on the host.
 type HostResult struct {
 	Result
-	Pattern string `json:"pattern,omitempty"` // that allowed it
-	Left    int    `json:"left,omitempty"`    // processes that it had left, and that were killed
+	Pattern string // that allowed it
+	Left    int    // processes that it had left, and that were killed
+}
+
+// MarshalJSON writes what all results have, and behind it what this one has.
+func (h HostResult) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(h.Result)
+	if err != nil {
+		return nil, err
+	}
+	own, err := json.Marshal(struct {
+		Pattern string `json:"pattern,omitempty"`
+		Left    int    `json:"left"`
+	}{h.Pattern, h.Left})
+	return slices.Concat(b[:len(b)-1], []byte(","), own[1:]), err
 }
 
 // hostRun is a command on its way.
