@@ -31,7 +31,7 @@ func tree(f func(path string, c *cli.Command)) *cli.App {
 var factless = map[string]bool{
 	"serve": true, "vault": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true,
-	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true,
+	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true,
 }
 
 // TestTree looks at what each command says about itself.
