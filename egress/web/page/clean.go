@@ -81,13 +81,15 @@ func Cut(text string, offset, most int) (piece string, next int) {
 	}
 	if end == 0 { // a character that is longer than that
 		_, end = utf8.DecodeRuneInString(rest)
-		return rest[:end], offset + end
 	}
 	for _, boundary := range []string{"\n\n", "\n", " "} {
 		if i := strings.LastIndex(rest[:end], boundary); i >= end*3/4 {
 			end = i + len(boundary)
 			break
 		}
+	}
+	if end == len(rest) {
+		return rest, 0
 	}
 	return rest[:end], offset + end
 }

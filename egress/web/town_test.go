@@ -1,0 +1,134 @@
+package web
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+)
+
+// town has web servers on loopback, and names for them.
+type town struct {
+	t     *testing.T
+	roots *x509.CertPool
+	key   *ecdsa.PrivateKey
+	root  *x509.Certificate
+
+	mu    sync.Mutex
+	names map[string][]netip.Addr
+	allow []string
+	deny  []string
+}
+
+func newTown(t *testing.T) *town {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "town"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, root, root, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if root, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(root)
+	return &town{t: t, roots: pool, key: key, root: root, names: map[string][]netip.Addr{}}
+}
+
+// LookupNetIP implements egress.Resolver. A name with several addresses answers with one after the other.
+func (w *town) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	host = strings.TrimSuffix(host, ".")
+	all := w.names[host]
+	if len(all) == 0 {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	if len(all) > 1 {
+		w.names[host] = all[1:]
+	}
+	return all[:1], nil
+}
+
+func (w *town) name(host string, addrs ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range addrs {
+		w.names[host] = append(w.names[host], netip.MustParseAddr(a))
+	}
+}
+
+// http serves a name, and returns its address.
+func (w *town) http(host string, h http.HandlerFunc) string {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Start()
+	w.t.Cleanup(s.Close)
+	return "http://" + w.at(host, s.Listener)
+}
+
+// https serves a name over TLS with HTTP 2, with a certificate that is good for these.
+func (w *town) https(host string, h http.HandlerFunc, good ...string) string {
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: w.root.NotBefore, NotAfter: w.root.NotAfter, DNSNames: good}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, w.root, &w.key.PublicKey, w.key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.EnableHTTP2 = true
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: w.key}}}
+	s.StartTLS()
+	w.t.Cleanup(s.Close)
+	return "https://" + w.at(host, s.Listener)
+}
+
+func (w *town) at(host string, l net.Listener) string {
+	w.name(host, "127.0.0.1")
+	at := fmt.Sprintf("%s:%d", host, l.Addr().(*net.TCPAddr).Port)
+	w.allow = append(w.allow, at)
+	return at
+}
+
+func (w *town) policy() egress.Policy {
+	p, err := egress.NewPolicy(w.allow, w.deny)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// client reaches loopback, and keeps 1 MiB of a body.
+func (w *town) client() *Client {
+	return NewClient(Config{Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Roots: w.roots, MaxBytes: 1 << 20})
+}
+
+func (w *town) get(address string) (*Response, *Trip, error) {
+	trip := &Trip{}
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := w.client().Get(ctx, trip, w.policy(), address)
+	return r, trip, err
+}
