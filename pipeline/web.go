@@ -71,7 +71,10 @@ func (p *Pipeline) Fetch(ctx context.Context, q Fetch) (Fetched, error) {
 		Check: func(_ context.Context, r *run) error { return r.mayRead(q.URL) },
 		Do:    func(ctx context.Context, r *run) error { return r.fetch(ctx, q, &f) },
 	})
-	return f, err
+	if err != nil {
+		return Fetched{Result: f.Result}, err
+	}
+	return f, nil
 }
 
 func (p *Pipeline) webTime(asked time.Duration) time.Duration {
@@ -217,7 +220,10 @@ func (p *Pipeline) Search(ctx context.Context, q Search) (Hits, error) {
 		Check: func(_ context.Context, r *run) error { return r.maySearch(q) },
 		Do:    func(ctx context.Context, r *run) error { return r.search(ctx, q, &h) },
 	})
-	return h, err
+	if err != nil {
+		return Hits{Result: h.Result}, err
+	}
+	return h, nil
 }
 
 func (r *run) maySearch(q Search) error {
