@@ -9,6 +9,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -112,7 +113,7 @@ func (e Engine) Read(body []byte) ([]Result, error) {
 			continue
 		}
 		seen[key] = true
-		r.Title, r.Summary = page.Line(r.Title, 300), page.Line(r.Summary, 1000)
+		r.Title, r.Summary = cmp.Or(page.Line(r.Title, 300), r.URL), page.Line(r.Summary, 1000)
 		all = append(all, r)
 	}
 	if len(found) > 0 && len(all) == 0 {
