@@ -68,7 +68,7 @@ var inTests = []struct {
 	{"backends/podman/...", []string{"backends/process/..."}},
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
-	{"mcp/...", []string{"backends/process/...", "vault/..."}},
+	{"mcp/...", []string{"backends/process/...", "vault/...", "egress/web/..."}},
 	{"cli/...", []string{"..."}},
 }
 

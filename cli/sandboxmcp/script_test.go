@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "sql": runSQL, "lock": lock, "await": await, "bytes": writeBytes, "smalldisk": smallDisk,
+			"exits": exits, "sql": runSQL, "lock": lock, "await": await, "bytes": writeBytes, "smalldisk": smallDisk, "website": website,
 		},
 	})
 }
