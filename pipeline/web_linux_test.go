@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
 	"encoding/json"
 	"errors"
@@ -268,6 +270,48 @@ func readable(t *testing.T, program string) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "sandboxmcp")
+}
+
+// TestFetchBombs are pages that grow without end where they are parsed. The server goes on.
+func TestFetchBombs(t *testing.T) {
+	bomb := func(word string, n int) []byte {
+		var z bytes.Buffer
+		w, _ := zlib.NewWriterLevel(&z, 9)
+		block := []byte(strings.Repeat(word, 1<<20/len(word)))
+		for range n {
+			w.Write(block)
+		}
+		w.Close()
+		pdf := "%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n2 0 obj\n<< /Type /Pages /Kids [3 0 R] /Count 1 >>\nendobj\n" +
+			"3 0 obj\n<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>\nendobj\n"
+		at := len(pdf)
+		pdf += fmt.Sprintf("4 0 obj\n<< /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream\nendobj\n", z.Len(), z.String())
+		xref := len(pdf)
+		pdf += "xref\n0 5\n0000000000 65535 f \n0000000009 00000 n \n0000000058 00000 n \n0000000115 00000 n \n" +
+			fmt.Sprintf("%010d 00000 n \ntrailer\n<< /Size 5 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", at, xref)
+		return []byte(pdf)
+	}
+	pages := map[string][]byte{
+		"/text": bomb("(words) Tj ", 100), "/stack": bomb("1 ", 1000), "/dicts": bomb("<< ", 100),
+		"/nested": []byte("<!doctype html>" + strings.Repeat("<div>", 800_000)), "/tags": []byte("<!doctype html>" + strings.Repeat("<p>a", 1_000_000)),
+	}
+	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) {
+		if b := pages[q.URL.Path]; b != nil {
+			w.Write(b)
+			return
+		}
+		fmt.Fprint(w, "text")
+	})
+	for path := range pages {
+		f, err := r.Fetch(t.Context(), Fetch{URL: r.base + path, Timeout: 3 * time.Second})
+		t.Logf("%s: %v, %d bytes of text, %s", path, err, f.Total, f.Note)
+		if err == nil && f.Note == "" {
+			t.Errorf("%s: %d bytes, and no word about what is missing", path, f.Total)
+		}
+		if f, err := r.Fetch(t.Context(), Fetch{URL: r.base + "/fine"}); err != nil || f.Stdout != "text" {
+			t.Errorf("after %s: %v %+v", path, err, f)
+		}
+	}
 }
 
 func TestSearch(t *testing.T) {

@@ -18,6 +18,8 @@ const (
 	readerRAM  = 768 << 20
 	readerWall = 20 * time.Second
 	readerAt   = "/sandboxmcp"
+	// readerLimit has garbage collected before the kernel would end the reader for what it holds.
+	readerLimit = "GOMEMLIMIT=640MiB"
 )
 
 // mostHere is how much of a page is parsed in this process, where there is no sandbox for it, in bytes.
@@ -71,7 +73,7 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 		return end, fmt.Errorf("start what reads pages: %w", err)
 	}
 	defer box.Close()
-	end, err = box.Exec(ctx, backends.Command{Args: []string{inside, reader.Word}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
+	end, err = box.Exec(ctx, backends.Command{Args: []string{inside, reader.Word}, Env: []string{readerLimit}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
 	if err != nil {
 		return end, fmt.Errorf("start what reads pages: %w", err)
 	}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 )
 
 const (
+	maxTags     = 400_000 // of a page that is made a tree: each takes about half a kilobyte
 	maxElements = 150_000 // of a page in which an article is looked for
 	enough      = 250     // letters of an article: less is a caption, or a notice about cookies
 	share       = 5       // an article with less than 1/share of the page's letters has lost something
@@ -19,6 +21,10 @@ const (
 
 func readHTML(p *Page, s Source) {
 	text := decode(s.Body, s.Type)
+	if n := strings.Count(text, "<"); n > maxTags {
+		p.Text, p.Note = tokens(text), fmt.Sprintf("the page has %d tags, and only its words could be read", n)
+		return
+	}
 	// Scripts don't run here, so what stands in for them is part of the page, and hidden like in a browser.
 	doc, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(true))
 	if err != nil { // such as nesting that no page has

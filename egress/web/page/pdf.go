@@ -37,7 +37,7 @@ func readPDF(p *Page, s Source) {
 		fmt.Fprintf(&b, "--- page %d of %d ---\n%s\n", i, n, text)
 		empty = empty && text == ""
 		if why != "" && p.Note == "" {
-			p.Note = fmt.Sprintf("page %d can't be read: %s", i, why)
+			p.Note = fmt.Sprintf("page %d can't be read, or not all of it: %s", i, why)
 		}
 	}
 	switch {
@@ -48,20 +48,19 @@ func readPDF(p *Page, s Source) {
 	}
 }
 
-// pageOf is the text of one page, or why there is none.
+// pageOf is the text of one page, and why it is not all of it.
 func pageOf(r *pdf.Reader, i int) (text, why string) {
+	w := &pdfWriter{fonts: map[string]pdf.TextEncoding{}}
 	defer func() {
 		if r := recover(); r != nil {
-			text, why = "", Line(fmt.Sprint(r), 200)
+			why = Line(fmt.Sprint(r), 200)
 		}
+		text = strings.TrimSpace(w.b.String())
 	}()
-	one := r.Page(i)
-	if one.V.IsNull() {
-		return "", ""
+	if w.page = r.Page(i); !w.page.V.IsNull() {
+		pdf.Interpret(w.page.V.Key("Contents"), w.do)
 	}
-	w := &pdfWriter{fonts: map[string]pdf.TextEncoding{}, page: one}
-	pdf.Interpret(one.V.Key("Contents"), w.do)
-	return strings.TrimSpace(w.b.String()), ""
+	return "", ""
 }
 
 // pdfWriter puts the words of a page together by where they are shown: what lies lower is another line.
@@ -124,7 +123,7 @@ func (w *pdfWriter) choose(name string) {
 
 func (w *pdfWriter) show(v pdf.Value) {
 	if w.b.Len() > MaxText {
-		return
+		panic("its text is too long") // nothing else stops the library
 	}
 	text := v.RawString()
 	if w.font != nil {
