@@ -22,40 +22,50 @@ func (p *program) webCommand() *cli.Command {
 is set in the configuration, and reach what web.allow names; what egress.deny names never.
 
 Example: sandboxmcp web fetch https://example.com`,
-		Subcommands: []*cli.Command{{
-			Name:      "search",
-			Usage:     "ask a search engine",
-			UsageText: "sandboxmcp web search WORDS... [--limit N] [--domain D] [--namespace NS] [--json]",
-			Description: `The engines of web.engines are asked in turn until one answers; web.searxng first. One that wants to know
-whether a person is asking, or whose page is not understood, is passed over, and it is said why.
-
-Example: sandboxmcp web search landlock kernel --domain kernel.org --limit 5`,
-			Flags: []cli.Flag{
-				&cli.IntFlag{Name: "limit", Usage: "show `N` results at most", Value: 10},
-				&cli.StringSliceFlag{Name: "domain", Usage: "only results of the host `D` and those below it (may be given more than once)"},
-				inNamespace(), webTimeout(), jsonFlag(),
-			},
-			Action: p.webSearch,
-		}, {
-			Name:  "fetch",
-			Usage: "read a page without running its scripts",
-			UsageText: `sandboxmcp web fetch URL [--format markdown|text|html] [--offset N] [--max-bytes N] [--out FILE]
-  [--namespace NS] [--json]`,
-			Description: `Of a page of HTML it shows the article, if it finds one; of a PDF the text of its pages; data and plain text
-as they are. A status of 400 and above is no failure: what the server said is shown.
-
-Example: sandboxmcp web fetch https://example.com/report.pdf --out report.txt`,
-			Flags: []cli.Flag{
-				&cli.StringFlag{Name: "format", Usage: "show HTML as `FORMAT`: markdown, text or html", Value: page.Markdown},
-				&cli.IntFlag{Name: "offset", Usage: "leave out the first `N` bytes of the text"},
-				&cli.IntFlag{Name: "max-bytes", Usage: "show `N` bytes of the text at most", DefaultText: "all"},
-				outFlag(), inNamespace(), webTimeout(), jsonFlag(),
-			},
-			Action: p.webFetch,
-		}},
+		Subcommands: []*cli.Command{
+			p.webSearchCommand(), p.webFetchCommand(),
+		},
 		Action: func(c *cli.Context) error {
 			return usage("sandboxmcp web fetch https://example.com", "web needs to know what to do: search or fetch")
 		},
+	}
+}
+
+func (p *program) webSearchCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "search",
+		Usage:     "ask a search engine",
+		UsageText: "sandboxmcp web search WORDS... [--limit N] [--domain D] [--namespace NS] [--json]",
+		Description: `The engines of web.engines are asked in turn until one answers; web.searxng first. One that wants to know
+whether a person is asking, or whose page is not understood, is passed over, and it is said why.
+
+Example: sandboxmcp web search landlock kernel --domain kernel.org --limit 5`,
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "limit", Usage: "show `N` results at most", Value: 10},
+			&cli.StringSliceFlag{Name: "domain", Usage: "only results of the host `D` and those below it (may be given more than once)"},
+			inNamespace(), webTimeout(), jsonFlag(),
+		},
+		Action: p.webSearch,
+	}
+}
+
+func (p *program) webFetchCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "fetch",
+		Usage: "read a page without running its scripts",
+		UsageText: `sandboxmcp web fetch URL [--format markdown|text|html] [--offset N] [--max-bytes N] [--out FILE]
+  [--namespace NS] [--json]`,
+		Description: `Of a page of HTML it shows the article, if it finds one; of a PDF the text of its pages; data and plain text
+as they are. A status of 400 and above is no failure: what the server said is shown.
+
+Example: sandboxmcp web fetch https://example.com/report.pdf --out report.txt`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "format", Usage: "show HTML as `FORMAT`: markdown, text or html", Value: page.Markdown},
+			&cli.IntFlag{Name: "offset", Usage: "leave out the first `N` bytes of the text"},
+			&cli.IntFlag{Name: "max-bytes", Usage: "show `N` bytes of the text at most", DefaultText: "all"},
+			outFlag(), inNamespace(), webTimeout(), jsonFlag(),
+		},
+		Action: p.webFetch,
 	}
 }
 

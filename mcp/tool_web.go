@@ -120,6 +120,9 @@ func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
 	if q.MaxBytes == 0 {
 		q.MaxBytes = 50000
 	}
+	if q.Timeout == 0 {
+		q.Timeout = 30 * time.Second
+	}
 	var err error
 	if q.Namespace, err = s.namespace(c.args, ""); err != nil {
 		return nil, err
@@ -136,10 +139,10 @@ func pageAnswer(p pipeline.Fetched) *answer {
 	f := &pageFacts{RequestID: p.ID, URL: p.URL, Status: p.Status, Type: p.Type, Title: p.Title, Canonical: p.Canonical, Note: p.Note,
 		Content: p.Stdout, Total: int64(p.Total), Next: int64(p.Next)}
 	text := fmt.Sprintf("%s answered with HTTP %d, %s, %s of text", p.URL, p.Status, p.Type, size(int64(p.Total)))
-	if p.Note != "" {
-		text += "\nnote: " + p.Note
-	}
 	inside := p.Stdout
+	if p.Note != "" { // which may quote the page
+		inside = "note of what reads pages: " + p.Note + "\n\n" + inside
+	}
 	if p.Title != "" {
 		inside = "title: " + p.Title + "\n\n" + inside
 	}

@@ -135,7 +135,7 @@ func TestFetchSecrets(t *testing.T) {
 	const secret = "correct/horse battery"
 	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/away" {
-			http.Redirect(w, q, "/there?k=correct%2Fhorse%20battery", 302)
+			http.Redirect(w, q, "/there?k=correct%2Fhorse%20battery", http.StatusFound)
 			return
 		}
 		fmt.Fprintf(w, "<title>a %s</title><p>%sthe page knows %s</p>", secret, strings.Repeat("words ", 100), secret)
@@ -172,7 +172,7 @@ func TestFetchSecrets(t *testing.T) {
 
 func TestFetchRefused(t *testing.T) {
 	r := newReaders(t, func(w http.ResponseWriter, q *http.Request) {
-		http.Redirect(w, q, "http://169.254.169.254/latest/meta-data", 302)
+		http.Redirect(w, q, "http://169.254.169.254/latest/meta-data", http.StatusFound)
 	})
 	for address, want := range map[string]string{
 		"https://elsewhere.example/": "elsewhere.example is not among the allowed domains", r.base: "169.254.169.254", "file:///etc/passwd": "only http and https",

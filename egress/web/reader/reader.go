@@ -77,7 +77,7 @@ func Parse(b []byte) (a Answer, err error) {
 		return Answer{}, errors.New("an answer that is no answer")
 	}
 	p := &a.Page
-	p.Type, p.Title, p.Note = page.Line(p.Type, 200), page.Line(p.Title, 300), page.Line(p.Note, 500)
+	p.Type, p.Title, p.Note = page.Line(p.Type, 80), page.Line(p.Title, 300), page.Line(p.Note, 500)
 	p.Canonical, p.Text, a.Error = page.Line(p.Canonical, 2000), page.Clean(p.Text), page.Line(a.Error, 500)
 	for i := range a.Results {
 		r := &a.Results[i]
