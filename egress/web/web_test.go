@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -231,6 +232,13 @@ func TestBodies(t *testing.T) {
 		case err != nil || len(r.Body) != want.size || r.Cut != want.cut:
 			t.Errorf("%s: %v, %.80v", path, err, r)
 		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err := w.get(base + "/bomb")
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; err != nil || grown > 32<<20 {
+		t.Errorf("a bomb has taken %d bytes: %v", grown, err)
 	}
 	if r, _, err := w.get(base + "/torn"); err == nil && !r.Cut {
 		t.Errorf("torn: %d bytes, cut %v", len(r.Body), r.Cut)

@@ -79,8 +79,10 @@ func TestHidden(t *testing.T) {
 		"handler": `<p onclick="SECRET" data-x="SECRET" style="--x:SECRET" aria-label="SECRET">a</p>`, "select": `<select><option>SECRET</option></select>`,
 	} {
 		for _, format := range []string{Markdown, Text, HTML} {
-			if p := read(t, story(extra), "text/html", format); strings.Contains(p.Text, "SECRET") || !strings.Contains(p.Text, "Heading") {
-				t.Errorf("%s, %s: %s", name, format, p.Text)
+			for _, body := range []string{story(extra), "<p>Heading</p>" + extra} { // an article, and none
+				if p := read(t, body, "text/html", format); strings.Contains(p.Text, "SECRET") || !strings.Contains(p.Text, "Heading") {
+					t.Errorf("%s, %s: %s", name, format, p.Text)
+				}
 			}
 		}
 	}
