@@ -60,7 +60,9 @@ func TestAttacks(t *testing.T) {
 	var reached atomic.Int64
 	inside := w.http("inside.example", func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	w.allow = w.allow[:0] // nobody allows it
-	safe := w.https("safe.example", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, r.URL.Query().Get("to"), http.StatusFound) }, "safe.example")
+	safe := w.https("safe.example", func(rw http.ResponseWriter, r *http.Request) {
+		http.Redirect(rw, r, r.URL.Query().Get("to"), http.StatusFound)
+	}, "safe.example")
 	to := w.http("to.example", func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Location", r.URL.Query().Get("to"))
 		rw.WriteHeader(302)
@@ -131,7 +133,9 @@ func TestAttacks(t *testing.T) {
 func TestRedirectLoop(t *testing.T) {
 	w := newTown(t)
 	var n atomic.Int64
-	loop := w.http("loop.example", func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, fmt.Sprint("/", n.Add(1)), http.StatusFound) })
+	loop := w.http("loop.example", func(rw http.ResponseWriter, r *http.Request) {
+		http.Redirect(rw, r, fmt.Sprint("/", n.Add(1)), http.StatusFound)
+	})
 	_, _, err := w.get(loop)
 	if err == nil || !strings.Contains(err.Error(), "redirects more than 10 times") || n.Load() != 11 {
 		t.Errorf("%v after %d", err, n.Load())

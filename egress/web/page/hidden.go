@@ -27,7 +27,7 @@ func strip(doc *html.Node, hidden []string) {
 			return false
 		}
 		n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool {
-			return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "colspan", "rowspan", "start", "lang", "dir", "datetime", "role", "itemprop", "rel", "type"}, a.Key)
+			return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "start", "lang", "dir", "datetime", "role", "itemprop", "rel", "type"}, a.Key)
 		})
 		return true
 	})

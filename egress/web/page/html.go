@@ -6,7 +6,10 @@ import (
 	"net/url"
 	"strings"
 
-	htmltomarkdown "github.com/JohannesKaufmann/html-to-markdown/v2"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
 	"github.com/go-shiori/go-readability"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -31,7 +34,7 @@ func readHTML(p *Page, s Source) {
 		p.Text, p.Note = tokens(text), "the page is no proper HTML, and only its words could be read: "+Line(err.Error(), 200)
 		return
 	}
-	at := base(s)
+	at := address(s)
 	describe(p, doc, at)
 	strip(doc, hiddenClasses(doc))
 	at = rebase(doc, at)
@@ -118,7 +121,10 @@ func markdown(n *html.Node) (text string) {
 			text = plain(n)
 		}
 	}()
-	b, err := htmltomarkdown.ConvertNode(n)
+	b, err := converter.NewConverter(
+		converter.WithEscapeMode(converter.EscapeModeDisabled), // a_name stays one, for who reads it and who looks for secrets
+		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()),
+	).ConvertNode(n)
 	if err != nil {
 		return plain(n)
 	}

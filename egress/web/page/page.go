@@ -104,8 +104,8 @@ func textual(kind string) bool {
 	return false
 }
 
-// base is what the links of a page are relative to.
-func base(s Source) *url.URL {
+// address is what the links of a page are relative to.
+func address(s Source) *url.URL {
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return &url.URL{}

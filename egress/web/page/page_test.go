@@ -17,7 +17,7 @@ func story(extra string) string {
 	return `<!doctype html><html><head><title> A  page
 of mine </title><link rel="canonical" href="/own"><meta charset="utf-8">` + `</head><body><nav><a href="/menu">Menu</a></nav><article><h1>Heading</h1><p>` +
 		strings.Repeat(paragraph, 4) + `</p><p>See <a href="../other?a=1&amp;b=2#c">the other</a> and <img src="/i.png" alt="a picture">.</p>` + extra +
-		`<ul><li>one</li><li>two</li></ul><pre>x = 1
+		`<ul><li>one</li><li>two</li></ul><table><tr><th>a_b_c</th><th>d</th></tr><tr><td>1*2*3</td><td>4</td></tr></table><pre>x = 1
   y = 2</pre></article><footer>© me</footer></body></html>`
 }
 
@@ -43,7 +43,7 @@ func wellFormed(t *testing.T, p Page) {
 
 func TestHTML(t *testing.T) {
 	for format, want := range map[string][]string{
-		Markdown: {"# Heading", "[the other](https://example.com/other?a=1&b=2#c)", "- one", "```", "a picture"},
+		Markdown: {"# Heading", "[the other](https://example.com/other?a=1&b=2#c)", "- one", "```", "a picture", "| a_b_c | d |", "| 1*2*3 | 4 |"},
 		Text:     {"Heading\n", "See the other and a picture", "- one\n- two", "x = 1\n  y = 2"},
 		HTML:     {"Heading</h2>", `href="https://example.com/other?a=1&amp;b=2#c"`, "<li>one</li>"},
 		"":       {"# Heading"},
@@ -205,6 +205,9 @@ func TestCrooked(t *testing.T) {
 		"a tag":      "<" + strings.Repeat("a", 3<<20),
 		"a comment":  "<!--" + strings.Repeat("-", 3<<20),
 		"entities":   strings.Repeat("&amp;", 500_000),
+		"spans":      "<table><tr><td colspan=1000000000 rowspan=1000000000>a<td>b<tr><td>c</table>" + paragraph,
+		"rows":       "<table>" + strings.Repeat("<tr><td>a<td>b", 100_000),
+		"columns":    "<table><tr>" + strings.Repeat("<td>a", 300_000) + strings.Repeat("<tr><td>b", 20),
 		"lists":      strings.Repeat("<ul><li>x", 400),
 		"quotes":     strings.Repeat("<blockquote>x", 400),
 	} {
