@@ -37,8 +37,7 @@ type Question struct {
 type Answer struct {
 	Page    page.Page       `json:"page"`
 	Results []engine.Result `json:"results,omitempty"`
-	Blocked bool            `json:"blocked,omitempty"` // by the engine
-	Error   string          `json:"error,omitempty"`   // why an engine's page has no results to tell
+	Error   string          `json:"error,omitempty"` // why an engine's page has no results to tell
 }
 
 // Read answers a question here and now. It does not fail on any body, and takes as long and as much memory as its
@@ -53,7 +52,7 @@ func Read(q Question) (a Answer) {
 		a.Results, err = e.Read(q.Body)
 	}
 	if err != nil {
-		a.Error, a.Blocked = err.Error(), errors.Is(err, engine.ErrBlocked)
+		a.Error = err.Error()
 	}
 	return a
 }
