@@ -1,0 +1,126 @@
+package browser
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Program is a browser of this machine.
+type Program struct {
+	Path    string   // the program itself, and not a script that starts it
+	Folders []string // that it needs, beside the system's own
+}
+
+// Remedy is what to do where no browser is found.
+const Remedy = "install one, as with apt-get install chromium, or set web.browser in the configuration to the path of a Chromium"
+
+// ErrMissing is the error for a machine without a browser.
+var ErrMissing = errors.New("there is no browser here: chromium, google-chrome, brave-browser and microsoft-edge were looked for")
+
+// names are looked for in this order.
+var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge"}
+
+// places are programs of packages that put nothing into PATH.
+var places = []string{
+	"/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser", "/usr/lib/chromium-browser/chromium-browser",
+	"/opt/google/chrome/chrome", "/opt/brave.com/brave/brave", "/opt/microsoft/msedge/msedge", "/opt/chromium/chrome",
+}
+
+// Find returns the browser at path, or the one that this machine has where path is "".
+func Find(path string) (Program, error) {
+	if path != "" {
+		return program(path)
+	}
+	var first error
+	for _, name := range names {
+		at, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		p, err := program(at)
+		if err == nil {
+			return p, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	for _, at := range places {
+		if p, err := program(at); err == nil {
+			return p, nil
+		}
+	}
+	return Program{}, cmp.Or(first, ErrMissing)
+}
+
+// program is what a path starts in the end: most are links to scripts.
+func program(path string) (Program, error) {
+	if !filepath.IsAbs(path) {
+		return Program{}, fmt.Errorf("the browser %q is no absolute path", path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Program{}, fmt.Errorf("the browser %s is not there: %w", path, err)
+	}
+	if real == "/usr/bin/snap" || strings.HasPrefix(real, "/snap/") {
+		return Program{}, errSnap(path)
+	}
+	head, err := begin(real)
+	switch {
+	case err != nil:
+		return Program{}, fmt.Errorf("the browser %s can't be read: %w", path, err)
+	case binary(head):
+		return Program{real, folders(real)}, nil
+	case bytes.Contains(head, []byte("/snap/bin/")):
+		return Program{}, errSnap(path)
+	}
+	base := filepath.Base(real)
+	for _, dir := range []string{filepath.Dir(real), "/usr/lib/" + base, "/usr/lib64/" + base} {
+		for _, name := range []string{base, "chrome", "chromium", "chromium-browser", "brave", "msedge"} {
+			at := filepath.Join(dir, name)
+			if head, err := begin(at); err == nil && binary(head) && at != path && dir != "/usr/bin" && dir != "/bin" {
+				return Program{at, folders(at)}, nil
+			}
+		}
+	}
+	return Program{}, fmt.Errorf("the browser %s is a script, and the program that it starts was not found: set web.browser to that", path)
+}
+
+func errSnap(path string) error {
+	return fmt.Errorf("the browser %s comes from a snap, which starts only in a containment of its own: another one is needed", path)
+}
+
+func binary(head []byte) bool { return bytes.HasPrefix(head, []byte("\x7fELF")) }
+
+// begin reads the beginning of a file that can be executed.
+func begin(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return nil, errors.New("it is no program")
+	}
+	return io.ReadAll(io.LimitReader(f, 16<<10))
+}
+
+// folders are what a sandbox must be shown beside the system's own.
+func folders(path string) []string {
+	dir := filepath.Dir(path)
+	system := []string{"/usr", "/bin", "/lib", "/lib64"}
+	if slices.ContainsFunc(system, func(s string) bool { return dir == s || strings.HasPrefix(dir, s+"/") }) {
+		return nil
+	}
+	return []string{dir}
+}

@@ -1,0 +1,142 @@
+package browser
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+)
+
+//go:embed read.js
+var reader string
+
+// read takes the page as it is now. Of one whose time is up, scripts may keep it from answering.
+func (t *visit) read(ctx context.Context) (Page, error) {
+	var dom struct {
+		URL, Title, HTML, Text string
+		Cut                    bool
+	}
+	expression := fmt.Sprintf("(%s)(%d)", strings.TrimSpace(reader), t.MaxHTML)
+	err := t.insist(ctx, func(ctx context.Context) error { return t.ask(ctx, expression, &dom) })
+	if err != nil {
+		return Page{}, err
+	}
+	p := Page{URL: dom.URL, Title: dom.Title, HTML: dom.HTML, Text: dom.Text, Cut: dom.Cut}
+	t.mu.Lock()
+	p.Status = t.status
+	t.mu.Unlock()
+	if t.Picture {
+		t.picture(ctx, &p)
+	}
+	t.notes(&p)
+	return p, nil
+}
+
+// insist does what a page that is busy may not answer to, and if it does not, ends the scripts that it runs.
+func (t *visit) insist(ctx context.Context, do func(context.Context) error) error {
+	err := within(ctx, max(time.Until(t.until), grace/2), do)
+	for range 3 {
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrLost) {
+			return err
+		}
+		if t.is(func(w *watch) bool { return w.crashed }) {
+			return errCrashed
+		}
+		// Both are obeyed in the middle of a loop. The second is what ends an endless one.
+		t.tell(t.tab.id, emulation.CommandSetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		t.tell(t.tab.id, "Runtime.terminateExecution", cdp.Empty{})
+		err = within(ctx, grace, do)
+	}
+	return err
+}
+
+func within(ctx context.Context, d time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return do(ctx)
+}
+
+// picture adds one of the whole page, or of as much as there is room for.
+func (t *visit) picture(ctx context.Context, p *Page) {
+	height := float64(Height)
+	err := t.insist(ctx, func(ctx context.Context) error {
+		m, err := cdp.Call(ctx, t.tab, page.GetLayoutMetrics, cdp.Empty{})
+		if err == nil && m.CSSContentSize != nil {
+			height = max(height, m.CSSContentSize.Height)
+		}
+		return err
+	})
+	if height > MaxHeight {
+		p.Notes = append(p.Notes, fmt.Sprintf("the picture shows the first %d pixels of %.0f", MaxHeight, height))
+		height = MaxHeight
+	}
+	for _, h := range []float64{height, Height} {
+		if err != nil {
+			break
+		}
+		if p.Picture, err = t.shoot(ctx, h); err == nil && len(p.Picture) <= MaxPicture {
+			return
+		}
+		p.Picture = nil
+		if h == height && height > Height && err == nil {
+			p.Notes = append(p.Notes, fmt.Sprintf("a picture of the whole page is larger than %d MB: it shows the first %d pixels", MaxPicture>>20, Height))
+		}
+	}
+	why := fmt.Sprintf("it is larger than %d MB", MaxPicture>>20)
+	if err != nil {
+		why = err.Error()
+	}
+	p.Notes = append(p.Notes, "there is no picture: "+why)
+}
+
+func (t *visit) shoot(ctx context.Context, height float64) (png []byte, err error) {
+	beyond := height > Height
+	err = within(ctx, 4*grace, func(ctx context.Context) error {
+		r, err := cdp.Call(ctx, t.tab, page.CaptureScreenshot, page.CaptureScreenshotParams{
+			Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: &beyond,
+			Clip: &page.Viewport{Width: Width, Height: height, Scale: 1},
+		})
+		png = r.Data
+		return err
+	})
+	return png, err
+}
+
+// notes says what the page tried and did not get.
+func (t *visit) notes(p *Page) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range []struct {
+		count int
+		what  string
+	}{
+		{t.dialogs, "%d dialogs were dismissed"},
+		{t.popups, "%d windows that the page opened were closed"},
+		{t.downloads, "%d downloads were refused"},
+	} {
+		if n.count > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf(n.what, n.count))
+		}
+	}
+}
+
+// printable is the beginning of a text in one line, without what a terminal would obey.
+func printable(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return s
+}

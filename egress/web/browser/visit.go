@@ -1,0 +1,265 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
+)
+
+const (
+	look   = 50 * time.Millisecond // between looks at whether what is waited for is there
+	quiet  = 250 * time.Millisecond
+	settle = 3 * time.Second // that a page may go on fetching after its load event
+	grace  = 4 * time.Second // for reading a page whose time is up
+)
+
+// ErrNoAnswer is the error for a server that has not begun to answer when time is up.
+var ErrNoAnswer = errors.New("the server had not answered in time")
+
+// ErrDownload is the error for an address that leads to no page.
+var ErrDownload = errors.New("it is a file to download, which the browser does not do")
+
+// ErrSelector is the error for a Visit.WaitFor that is no CSS selector.
+var ErrSelector = errors.New("it is no CSS selector")
+
+// Read visits a page with the browser at the other end of conn, which it closes. An error means that there is
+// nothing to show of the page.
+func Read(ctx context.Context, conn io.ReadWriteCloser, v Visit) (Page, error) {
+	t := &visit{Visit: v, watch: &watch{loading: map[string]struct{}{}}}
+	t.wire = dial(conn, func(m message) { t.event(m) })
+	t.tell = t.wire.tell
+	defer t.wire.close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := t.open(ctx); err != nil {
+		return Page{}, fmt.Errorf("open a page in the browser: %w", err)
+	}
+	if err := t.check(ctx); err != nil {
+		return Page{}, err
+	}
+	t.until = time.Now().Add(v.Time)
+	soon, cancel := context.WithDeadline(ctx, t.until)
+	defer cancel()
+	late, err := t.wait(soon)
+	if err != nil {
+		return Page{}, err
+	}
+	p, err := t.read(ctx)
+	p.Late = late
+	if err != nil && late != "" {
+		err = fmt.Errorf("%s, and the page can't be read: %w", late, err)
+	}
+	return p, err
+}
+
+// visit is one under way.
+type visit struct {
+	Visit
+	*watch
+	wire  *wire
+	tab   session
+	until time.Time // when the page is read, however it is
+}
+
+// open makes the page's target and sets it up.
+func (t *visit) open(ctx context.Context) error {
+	b := session{t.wire, ""}
+	own, err := cdp.Call(ctx, b, target.CreateBrowserContext, target.CreateBrowserContextParams{})
+	if err != nil {
+		return err
+	}
+	yes := true
+	if _, err := cdp.Call(ctx, b, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
+		Behavior: browser.SetDownloadBehaviorBehaviorDeny, BrowserContextID: own.BrowserContextID, EventsEnabled: &yes,
+	}); err != nil {
+		return err
+	}
+	made, err := cdp.Call(ctx, b, target.CreateTarget, target.CreateTargetParams{
+		URL: "about:blank", BrowserContextID: own.BrowserContextID, Width: Width, Height: Height,
+	})
+	if err != nil {
+		return err
+	}
+	at, err := cdp.Call(ctx, b, target.AttachToTarget, target.AttachToTargetParams{TargetID: made.TargetID, Flatten: &yes})
+	if err != nil {
+		return err
+	}
+	t.tab = session{t.wire, string(at.SessionID)}
+	t.mu.Lock()
+	t.session = t.tab.id
+	t.mu.Unlock()
+	for _, c := range []struct {
+		method string
+		params any
+	}{
+		{page.CommandEnable, page.EnableParams{}},
+		{page.CommandSetLifecycleEventsEnabled, page.SetLifecycleEventsEnabledParams{Enabled: true}},
+		{"Network.enable", cdp.Empty{}},
+		{"Inspector.enable", cdp.Empty{}},
+		{target.CommandSetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: &yes}},
+		{emulation.CommandSetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: Width, Height: Height, DeviceScaleFactor: 1}},
+	} {
+		if err := t.tab.Call(ctx, c.method, c.params, nil); err != nil {
+			return err
+		}
+	}
+	tree, err := cdp.Call(ctx, t.tab, page.GetFrameTree, cdp.Empty{})
+	if err == nil && (tree.FrameTree == nil || tree.FrameTree.Frame == nil) {
+		err = errors.New("the page has no frame")
+	}
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.frame = string(tree.FrameTree.Frame.ID)
+	t.mu.Unlock()
+	return nil
+}
+
+// check tries the selector on the empty page.
+func (t *visit) check(ctx context.Context) error {
+	if t.WaitFor == "" {
+		return nil
+	}
+	var there bool
+	err := t.ask(ctx, seek(t.WaitFor), &there)
+	if thrown := (*thrown)(nil); errors.As(err, &thrown) {
+		return ErrSelector
+	}
+	return err
+}
+
+func seek(selector string) string {
+	s, _ := json.Marshal(selector) // of a string it does not fail
+	return "document.querySelector(" + string(s) + ") !== null"
+}
+
+// wait goes to the page and waits until it can be read, or until ctx ends: then it says what had not come about.
+func (t *visit) wait(ctx context.Context) (late string, err error) {
+	went := make(chan error, 1)
+	go func() { went <- t.navigate(ctx) }()
+	arrived := false
+	var since time.Time // of load
+	for {
+		select {
+		case err := <-went:
+			if err != nil && ctx.Err() == nil {
+				return "", err
+			}
+			arrived, went = err == nil, nil
+		case <-time.After(look):
+		case <-t.wire.gone:
+			return "", t.lost()
+		case <-ctx.Done():
+			if !arrived {
+				return "", ErrNoAnswer // and the browser does not let us look at the empty page meanwhile
+			}
+			return t.late(), nil
+		}
+		switch {
+		case t.is(func(w *watch) bool { return w.crashed }):
+			return "", errCrashed
+		case !arrived:
+		case t.WaitFor != "":
+			var there bool
+			if t.ask(ctx, seek(t.WaitFor), &there) == nil && there { // while it navigates, there is no world to ask
+				return "", nil
+			}
+		case !t.is(func(w *watch) bool { return w.loaded }):
+			since = time.Time{}
+		default:
+			if since.IsZero() {
+				since = time.Now()
+			}
+			still := t.is(func(w *watch) bool { return len(w.loading) == 0 && time.Since(w.busy) > quiet })
+			if still || time.Since(since) > settle {
+				return "", nil
+			}
+		}
+	}
+}
+
+// errCrashed may be the work of the page.
+var errCrashed = errors.New("the page's process has ended, as it does where the page takes too much memory")
+
+// lost says why the browser is gone, once it is.
+func (t *visit) lost() error {
+	t.wire.mu.Lock()
+	defer t.wire.mu.Unlock()
+	return t.wire.why
+}
+
+func (t *visit) late() string {
+	if t.WaitFor != "" {
+		return fmt.Sprintf("nothing on the page had matched %s within %s", printable(t.WaitFor, 200), t.Time)
+	}
+	return fmt.Sprintf("the page had not finished loading within %s", t.Time)
+}
+
+// navigate returns when the page's answer has begun to arrive.
+func (t *visit) navigate(ctx context.Context) error {
+	r, err := cdp.Call(ctx, t.tab, page.Navigate, page.NavigateParams{URL: t.URL})
+	switch {
+	case err != nil:
+		return err
+	case r.IsDownload || strings.HasSuffix(r.ErrorText, "net::ERR_ABORTED") && t.is(func(w *watch) bool { return w.downloads > 0 }):
+		return ErrDownload
+	case r.ErrorText != "":
+		return &LoadError{Code: printable(r.ErrorText, 100)}
+	}
+	return nil
+}
+
+// LoadError is the error for a page that could not be loaded.
+type LoadError struct {
+	Code string // as Chromium names it: "net::ERR_NAME_NOT_RESOLVED"
+}
+
+func (e *LoadError) Error() string { return "the page can't be loaded: " + e.Code }
+
+// Network says whether it may be for the way to the server, which a gateway knows more about.
+func (e *LoadError) Network() bool {
+	for _, part := range []string{"NAME_NOT_RESOLVED", "CONNECTION", "EMPTY_RESPONSE", "ADDRESS_", "TIMED_OUT", "SSL", "INTERNET_DISCONNECTED", "NETWORK"} {
+		if strings.Contains(e.Code, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// thrown is an exception in our own script.
+type thrown struct{ text string }
+
+func (e *thrown) Error() string { return "in the page: " + e.text }
+
+// ask evaluates an expression in a world of its own, whose objects the page can't change.
+func (t *visit) ask(ctx context.Context, expression string, result any) error {
+	world, err := cdp.Call(ctx, t.tab, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: cdp.FrameID(t.frame), WorldName: "reader"})
+	if err != nil {
+		return err
+	}
+	yes := true
+	r, err := cdp.Call(ctx, t.tab, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, ContextID: world.ExecutionContextID, ReturnByValue: &yes, Silent: &yes})
+	switch {
+	case err != nil:
+		return err
+	case r.ExceptionDetails != nil:
+		return &thrown{printable(r.ExceptionDetails.Text, 200)}
+	case r.Result == nil:
+		return errors.New("the browser answered without a result")
+	}
+	if err := json.Unmarshal(r.Result.Value, result); err != nil {
+		return fmt.Errorf("read what the page holds: %w", err)
+	}
+	return nil
+}

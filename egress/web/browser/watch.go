@@ -1,0 +1,134 @@
+package browser
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/target"
+)
+
+// maxLoading is how many requests of a page are counted at once: it can make any number.
+const maxLoading = 10_000
+
+// watch is what the browser's events have told of a visit, and what is done about them at once.
+type watch struct {
+	tell func(session, method string, params any)
+
+	mu      sync.Mutex
+	session string // the page's
+	frame   string // the page's top frame, of which the other fields are
+	status  int
+	loading map[string]struct{} // requests under way
+	busy    time.Time           // when one was last
+	loaded  bool
+	crashed bool
+
+	dialogs, popups, downloads int
+}
+
+// told are the parts of events that count. They are the page's to make up.
+type told struct {
+	RequestID string `json:"requestId"`
+	FrameID   string `json:"frameId"`
+	Name      string `json:"name"`
+	Type      string `json:"type"`
+	Session   string `json:"sessionId"`
+	Waiting   bool   `json:"waitingForDebugger"`
+	Response  struct {
+		Status int `json:"status"`
+	} `json:"response"`
+	TargetInfo struct {
+		TargetID target.ID `json:"targetId"`
+		Type     string    `json:"type"`
+	} `json:"targetInfo"`
+}
+
+// event takes note of one. It must not wait.
+func (w *watch) event(m message) {
+	var e told
+	if json.Unmarshal(m.Params, &e) != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch m.Method {
+	case "Target.attachedToTarget":
+		w.related(e)
+		return
+	case "Browser.downloadWillBegin":
+		w.downloads++
+		return
+	}
+	if m.Session != w.session {
+		return
+	}
+	switch m.Method {
+	case "Page.javascriptDialogOpening":
+		w.dialogs++
+		w.tell(w.session, page.CommandHandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: false})
+	case "Page.lifecycleEvent":
+		w.lifecycle(e)
+	case "Inspector.targetCrashed":
+		w.crashed = true
+	default:
+		if strings.HasPrefix(m.Method, "Network.") {
+			w.traffic(m.Method, e)
+		}
+	}
+}
+
+// related is a target that the page has made. A window is closed before it has asked for anything; what
+// else there is, such as a worker or a frame, goes on.
+func (w *watch) related(e told) {
+	switch {
+	case e.Session == w.session || w.session == "":
+		return // the page itself
+	case e.TargetInfo.Type == "page":
+		w.popups++
+		w.tell("", target.CommandCloseTarget, target.CloseTargetParams{TargetID: e.TargetInfo.TargetID})
+	case e.Waiting:
+		w.tell(e.Session, "Runtime.runIfWaitingForDebugger", cdp.Empty{})
+	}
+}
+
+func (w *watch) lifecycle(e told) {
+	if e.FrameID != w.frame {
+		return
+	}
+	switch e.Name {
+	case "init":
+		w.loaded = false
+	case "load":
+		w.loaded = true
+	}
+}
+
+func (w *watch) traffic(method string, e told) {
+	switch method {
+	case "Network.requestWillBeSent":
+		if len(w.loading) < maxLoading {
+			w.loading[e.RequestID] = struct{}{}
+		}
+	case "Network.responseReceived":
+		if e.Type == "Document" && e.FrameID == w.frame {
+			w.status = e.Response.Status
+		}
+		return
+	case "Network.loadingFinished", "Network.loadingFailed":
+		delete(w.loading, e.RequestID)
+	default:
+		return
+	}
+	w.busy = time.Now()
+}
+
+// is asks about what has been told.
+func (w *watch) is(f func(*watch) bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return f(w)
+}
