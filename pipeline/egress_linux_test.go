@@ -48,7 +48,7 @@ func (w *town) looked(host string) bool {
 }
 
 // serve has name lead to a web server, whose port it returns. The server says which Host it was asked for.
-func (w *town) serve(t *testing.T, name string, h http.Handler) int {
+func (w *town) serve(t testing.TB, name string, h http.Handler) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.9:0")
 	if err != nil {
@@ -73,10 +73,12 @@ func (w *town) egress(tb testing.TB, allow []string) Egress {
 	return Egress{Policy: policy, Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
 }
 
+func emptyTown() *town { return &town{names: map[string]netip.Addr{}} }
+
 // newTown is a pipeline whose operator allows what is given.
 func newTown(t *testing.T, allow []string, change func(*Config)) (*Pipeline, *flakyLog, *vault.Memory, *town) {
 	t.Helper()
-	w := &town{names: map[string]netip.Addr{}}
+	w := emptyTown()
 	p, log, memory := newReal(t, func(c *Config) {
 		c.Egress = w.egress(t, allow)
 		if change != nil {

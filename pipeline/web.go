@@ -24,6 +24,8 @@ type Web struct {
 	// sandbox of the backend "process", as the default profile has it. "" is where there is no such backend: pages
 	// are then parsed in this process, smaller ones only.
 	Reader string
+	// Browser is the path of a Chromium for Browse; "" looks for one.
+	Browser string
 }
 
 // DefaultWebTimeout is how long a call may take where the operator does not say.

@@ -1,0 +1,159 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outlet"
+)
+
+// Browse asks for a page as a browser shows it.
+type Browse struct {
+	ID, Namespace string
+	URL           string // http or https
+	WaitFor       string // a CSS selector; "" waits for the page's load event
+	Format        string // of package page; "" is Markdown
+	Screenshot    bool
+	MaxBytes      int           // of the text to return; 0 is all
+	Timeout       time.Duration // until the page is read as it is by then; 0 is the operator's
+}
+
+// Browsed is what was read. The text is in Stdout, as far as it was asked for. A page that was not there in time is a
+// result, too: Late then says what had not come about, and Ended is "timeout".
+type Browsed struct {
+	Result
+	URL     string   `json:"url"` // after redirects
+	Host    string   `json:"host"`
+	Status  int      `json:"status,omitempty"` // 0 is unknown
+	Title   string   `json:"title,omitempty"`
+	Total   int      `json:"total_bytes"` // of the whole text
+	Late    string   `json:"late,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+	Picture []byte   `json:"-"` // PNG; nil if none was asked for, or a note says why there is none
+}
+
+const toolBrowser = "browser_fetch"
+
+// maxDOM is how much of a page's HTML is read, in bytes. It stands in our memory a few times.
+const maxDOM = 8 << 20
+
+// Browse runs a browser of its own for one page, contained like any other program and with the gateway of
+// runs as its only way out, so that the policy holds for each redirect and each part of the page. Nothing of the browser
+// is left. What it returns was written by strangers: web.Fence marks it. An error is an *Error.
+func (p *Pipeline) Browse(ctx context.Context, q Browse) (Browsed, error) {
+	b := &browsing{Browse: q}
+	b.Timeout = p.webTime(q.Timeout)
+	var err error
+	b.page.Result, err = p.errand(ctx, errand{
+		ID: q.ID, Namespace: q.Namespace, Tool: toolBrowser, What: q.URL, Stage: StageBackend,
+		Facts: facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor},
+		Wall:  b.Timeout + browserStart + browserEnd,
+		Check: func(_ context.Context, r *run) error { b.run = r; return b.check() },
+		Do:    func(ctx context.Context, _ *run) error { return b.do(ctx) },
+	})
+	if err != nil {
+		return Browsed{Result: b.page.Result}, err
+	}
+	return b.page, nil
+}
+
+// browsing is one page on its way.
+type browsing struct {
+	*run
+	Browse
+	bounds  checked
+	program browser.Program
+	at      string // the address, as it was understood
+	outlet  *outlet.Outlet
+	page    Browsed
+}
+
+// check refuses what policy forbids, and what can't be done here.
+func (b *browsing) check() error {
+	if err := b.mayRead(b.Browse.URL); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"", page.Markdown, page.Text, page.HTML}, b.Format) {
+		return refuse(StageValidate, fmt.Sprintf("%.100q is no format of a page", b.Format), "one of markdown, text and html")
+	}
+	if err := b.mayGo(); err != nil {
+		return err
+	}
+	if err := b.contained(); err != nil {
+		return err
+	}
+	var err error
+	if b.program, err = browser.Find(b.p.cfg.Web.Browser); err != nil {
+		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: browser.Remedy, Denied: true, err: err}
+	}
+	return nil
+}
+
+// mayGo refuses hosts that the policy does not allow. The browser would not get there either; this says why.
+func (b *browsing) mayGo() error {
+	at, err := web.Parse(b.Browse.URL)
+	if err != nil {
+		return webError(err)
+	}
+	b.at = at.String()
+	port := 443
+	if at.Scheme == "http" {
+		port = 80
+	}
+	if n, err := strconv.Atoi(at.Port()); err == nil {
+		port = n
+	}
+	d := b.p.cfg.Web.Policy.Decide(at.Hostname(), port)
+	if d.Allowed {
+		return nil
+	}
+	b.res.Egress = append(b.res.Egress, Decision{Name: b.clean(d.Name), Port: d.Port, Reason: b.clean(d.Reason)})
+	b.note(egressKind(false), facts{"name": d.Name, "port": d.Port, "reason": d.Reason})
+	return refuse(StageEgress, "the page may not be read: "+d.Reason, "read another page, or have the host added to web.allow in the configuration")
+}
+
+// contained decides what is to hold the browser.
+func (b *browsing) contained() error {
+	if err := b.p.contain(&b.bounds, "process", "", nil); err != nil {
+		return refuse(StageBackend, "a browser runs as a contained process of this machine, and the process backend is off here: "+err.Error(), "")
+	}
+	if b.bounds.base == "landlock" {
+		return &Error{Stage: StageEgress, Layer: backends.LayerNet, Denied: true,
+			Reason: "the profile landlock has no network of its own that could lead out, and no browser runs without one", Remedy: "use the profile hardened"}
+	}
+	limits, err := browserLimits(b.p.cfg.Caps)
+	if err != nil {
+		return err
+	}
+	limits.Wall = b.Timeout + browserStart + browserEnd
+	b.bounds.limits = Bounds{Limits: limits}
+	b.res.Backend, b.res.Profile = b.bounds.backend.Name(), b.bounds.profile
+	b.know(b.bounds)
+	b.facts["name"] = toolBrowser
+	return nil
+}
+
+// What a browser needs beside the page's own time: to start on a busy machine, and to be read and taken down.
+const browserStart, browserEnd = 30 * time.Second, 30 * time.Second
+
+// browserLimits are a browser's own, up to the operator's caps. Its threads count as processes: about 120 for an
+// empty page.
+func browserLimits(caps Bounds) (backends.Limits, error) {
+	want := backends.Limits{RAM: 1 << 30, CPU: 2, Processes: 500, Disk: 256 << 20}
+	least := Bounds{Limits: backends.Limits{RAM: 384 << 20, Processes: 200, Disk: 64 << 20}}
+	got := Bounds{Limits: want}.atMost(caps)
+	for _, l := range bounds {
+		if l.get(got) < l.get(least) && l.get(least) > 0 {
+			return want, refuse(StageValidate, fmt.Sprintf("a browser needs %s %s, and the operator's cap is %s", plain(l.get(least)), l.unit, plain(l.get(got))),
+				"raise caps."+l.name+" in the configuration")
+		}
+	}
+	return got.Limits, nil
+}

@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"image/png"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// newPages is a pipeline with a browser, and a town of which it may see what is given.
+func newPages(t testing.TB, change func(*Config)) (*Pipeline, *flakyLog, *vault.Memory, *town) {
+	t.Helper()
+	if _, err := browser.Find(""); err != nil {
+		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "chromium") {
+			t.Fatalf("chromium is required by SANDBOXMCP_TEST_REQUIRE: %v", err)
+		}
+		t.Skip("no chromium: ", err)
+	}
+	w := emptyTown()
+	p, log, memory := newReal(t, func(c *Config) {
+		c.Egress = w.egress(t, nil)
+		c.Web = Web{Client: web.NewClient(web.Config{})}
+		if change != nil {
+			change(c)
+		}
+	})
+	return p, log, memory, w
+}
+
+// may lets the pipeline's web tools go to these.
+func (p *Pipeline) may(t testing.TB, allow ...string) {
+	t.Helper()
+	policy, err := egress.NewPolicy(allow, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cfg.Web.Policy = policy
+}
+
+func html(body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, body)
+	})
+}
+
+func TestBrowse(t *testing.T) {
+	p, _, _, w := newPages(t, nil)
+	port := w.serve(t, "web.test", html(`<!doctype html><title>First</title><style>body{background:#0080ff}</style><p id=a>Waiting.</p>
+<script>document.getElementById("a").textContent = "Made by " + "JavaScript.";</script>`))
+	web := fmt.Sprintf("web.test:%d", port)
+	p.may(t, web)
+	began := time.Now()
+	got, err := p.Browse(t.Context(), Browse{URL: "http://" + web + "/", Screenshot: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s, %+v", time.Since(began), got.Timings)
+	t.Logf("peak %d MB, cpu %v", got.PeakMemory>>20, got.CPUMS)
+	if got.Title != "First" || !strings.Contains(got.Stdout, "Made by JavaScript.") || got.Status != 200 {
+		t.Errorf("got %q %q %d", got.Title, got.Stdout, got.Status)
+	}
+	img, err := png.Decode(bytes.NewReader(got.Picture))
+	if err != nil {
+		t.Fatalf("%v %v", err, got.Notes)
+	}
+	if b := img.Bounds(); b.Dx() != browser.Width || b.Dy() != browser.Height {
+		t.Errorf("size %v", b)
+	}
+	if r, g, b, _ := img.At(900, 600).RGBA(); r>>8 != 0 || g>>8 != 0x80 || b>>8 != 0xff {
+		t.Errorf("colour %x %x %x", r, g, b)
+	}
+}

@@ -1,0 +1,223 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outlet"
+)
+
+// profileAt is where the browser's profile is: in the sandbox's own file system, which ends with it.
+const profileAt = "/tmp/profile"
+
+// do shows the page to a browser of its own.
+func (b *browsing) do(ctx context.Context) error {
+	box, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	got, out, err := b.read(ctx, box)
+	box.Close() // with it the last connection, so that all is counted
+	b.leave(routed{outlet: b.outlet})
+	b.res.addOutcome(out)
+	if gone := lacking(b.bounds.requires, out.Contained.InForce()); gone != nil && out.Ended != "" {
+		return &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
+			"the browser ran without %s, which was required: this is a bug of sandboxmcp, and the page is withheld", strings.Join(gone, ", "))}
+	}
+	if err != nil {
+		return b.explain(err, out)
+	}
+	b.res.Ended, b.res.ExitCode, b.res.Signal, b.res.Limit = backends.EndedOK, 0, "", "" // we ended it, when the page had been read
+	if got.Late != "" {
+		b.res.Ended, b.res.Limit = backends.EndedTimeout, "wall"
+	}
+	return b.take(ctx, got)
+}
+
+// open builds the sandbox, and its way out.
+func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
+	defer b.time(&b.res.Timings.Start)()
+	e, w := b.p.cfg.Egress, b.p.cfg.Web
+	var err error
+	b.outlet, err = outlet.New(outlet.Config{
+		Policy: w.Policy, Ports: slices.DeleteFunc(w.Policy.Ports(), func(p int) bool { return p == backends.DNSPort }),
+		Dialer: e.Dialer, Idle: e.Idle, Connections: e.Connections, Budget: b.p.budget,
+		Namespace: b.res.Namespace, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean),
+	})
+	if err != nil {
+		return nil, err
+	}
+	spec := backends.Spec{ID: b.res.ID, Language: "shell", Profile: b.bounds.base, Require: b.bounds.requires, Limits: b.bounds.limits.Limits}
+	for _, dir := range b.program.Folders {
+		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
+	}
+	b.outlet.Shape(&spec)
+	box, err := b.bounds.backend.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	open, err := b.outlet.Open(box)
+	if err != nil {
+		box.Close()
+		return nil, err
+	}
+	return open, nil
+}
+
+// read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4, too.
+func (b *browsing) read(ctx context.Context, box backends.Sandbox) (got browser.Page, out backends.Result, err error) {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	channel := make(chan io.ReadWriteCloser, 1)
+	ended := make(chan struct{})
+	said := &lastWords{}
+	var broken error
+	go func() {
+		defer close(ended)
+		args := append([]string{"/bin/sh", "-c", `exec "$0" "$@" 4>&3`, b.program.Path}, browser.Arguments(profileAt)...)
+		out, broken = box.Exec(running, backends.Command{Args: args, Dir: "/tmp", Env: browserEnv},
+			backends.Streams{Stdout: said, Stderr: said, Channel: func(c io.ReadWriteCloser) { channel <- c }})
+	}()
+	b.outlet.Enter(outlet.Turn{Run: b.res.ID, Code: b.code, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean)})
+	select {
+	case c := <-channel:
+		got, err = browser.Read(ctx, c, browser.Visit{URL: b.at, WaitFor: b.WaitFor, Picture: b.Screenshot, Time: b.Timeout, MaxHTML: maxDOM})
+	case <-ended:
+		err = browser.ErrLost
+	}
+	stop()
+	<-ended
+	if broken != nil {
+		return got, out, broken
+	}
+	if errors.Is(err, browser.ErrLost) {
+		err = fmt.Errorf("%w%s", err, said)
+	}
+	return got, out, err
+}
+
+// browserEnv: there is no message bus, and what looks for one should not wait.
+var browserEnv = []string{"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:", "HOME=/tmp"}
+
+// explain says why there is no page, in the words of whoever knows best.
+func (b *browsing) explain(err error, out backends.Result) error {
+	var load *browser.LoadError
+	switch {
+	case errors.Is(err, browser.ErrSelector):
+		return refuse(StageValidate, fmt.Sprintf("wait_for: %q is no CSS selector", b.WaitFor), `such as "#content" or ".price"`)
+	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
+		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.bounds.limits.RAM>>20), err: err}
+	case errors.Is(err, browser.ErrNoAnswer):
+		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the server had not begun to answer within %s", b.Timeout), err: err}
+	case errors.Is(err, browser.ErrDownload):
+		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: "fetch_webpage reads documents", err: err}
+	case !errors.As(err, &load) || !load.Network():
+		return fmt.Errorf("the page could not be read: %w", err)
+	}
+	for _, d := range slices.Backward(b.res.Egress) {
+		switch {
+		case !d.Allowed:
+			return &Error{Stage: StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), err: err}
+		case d.Failed:
+			return &Error{Stage: StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), err: err}
+		}
+	}
+	return err
+}
+
+// take keeps of the page what may be told.
+func (b *browsing) take(ctx context.Context, got browser.Page) error {
+	title, text, err := b.words(ctx, &got)
+	if err != nil {
+		return err
+	}
+	text = b.clean(text) // before it is cut
+	b.page = Browsed{URL: b.clean(got.URL), Status: got.Status, Title: b.clean(title), Total: len(text), Late: b.clean(got.Late)}
+	if at, err := url.Parse(got.URL); err == nil {
+		b.page.Host = b.clean(at.Hostname())
+	}
+	most := b.MaxBytes
+	if most <= 0 {
+		most = len(text)
+	}
+	b.res.Stdout, _ = page.Cut(text, 0, most)
+	notes := got.Notes
+	if got.Cut {
+		notes = append(notes, fmt.Sprintf("the page is larger than %d MB: this is its beginning", maxDOM>>20))
+	}
+	switch all := got.HTML + got.Text; {
+	case got.Picture != nil && b.leases.Redact(all) != all:
+		notes = append(notes, "the picture is withheld: a secret is on the page, and in a picture it can't be covered")
+	default:
+		b.page.Picture = got.Picture
+	}
+	for _, n := range notes {
+		b.page.Notes = append(b.page.Notes, page.Line(b.clean(n), maxText))
+	}
+	b.facts["url"], b.facts["status"], b.facts["text_bytes"], b.facts["picture_bytes"] = long(got.URL), got.Status, len(b.res.Stdout), len(b.page.Picture)
+	return nil
+}
+
+// words are a page's title and text in the format that was asked for. What a person sees of it is the browser's to say;
+// the rest is read like any page.
+func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text string, err error) {
+	end := func(s string) string { return s }
+	if got.Cut {
+		end = b.cleanEnd
+	}
+	title = page.Line(got.Title, 300)
+	secret := b.leases.Redact(got.Text) != got.Text
+	if secret && b.Format != page.Text { // in which markup may stand, such as <b> or **
+		got.Notes = append(got.Notes, "a secret is on the page: it is returned as plain text, where all of it can be covered")
+	}
+	if secret || b.Format == page.Text {
+		return title, page.Clean(end(got.Text)), nil
+	}
+	layers := b.res.Layers // the browser's, and not the reader's
+	defer func() { b.res.Layers = layers }()
+	a, err := b.readPage(ctx, reader.Question{URL: got.URL, Type: "text/html; charset=utf-8", Format: b.Format, Body: []byte(end(got.HTML))})
+	if a.Page.Note != "" {
+		got.Notes = append(got.Notes, a.Page.Note)
+	}
+	if title == "" {
+		title = a.Page.Title
+	}
+	return title, a.Page.Text, err
+}
+
+// lastWords keep the end of what a program says.
+type lastWords struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+const maxWords = 2 << 10 // bytes
+
+func (t *lastWords) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = append(t.end, b...)
+	t.end = t.end[max(0, len(t.end)-maxWords):]
+	return len(b), nil
+}
+
+// String is empty, or what was said, to be put behind an error.
+func (t *lastWords) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if text := strings.TrimSpace(strings.ToValidUTF8(string(t.end), "\uFFFD")); text != "" {
+		return "; it said: " + text
+	}
+	return ""
+}
