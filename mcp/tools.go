@@ -44,7 +44,7 @@ func (s *Server) tools() []tool {
 		{"audit_execution", "Read the audit log", s.auditExecution, aboutAudit, auditIn(), shape[auditFacts](), reads | repeats},
 		{"web_search", "Search the web", s.webSearch, aboutSearch, searchIn(), shape[searchFacts](), reads | repeats | reachesOut},
 		{"fetch_webpage", "Fetch a web page", s.fetchPage, aboutFetch, fetchIn(), shape[pageFacts](), reads | repeats | reachesOut},
-		{"browser_fetch", "Fetch a web page with a browser", s.off(webOff, "url"), aboutBrowser, browserIn(), shape[pageFacts](), reads | repeats | reachesOut},
+		{"browser_fetch", "Fetch a web page with a browser", s.browserFetch, aboutBrowser, browserIn(), shape[browserFacts](), reads | repeats | reachesOut},
 		{"host_exec", "Run a command on the host", s.onHost("command", s.hostExec), aboutHostExec, hostExecIn(), shape[hostExecFacts](), destroys | reachesOut},
 		{"request_host_access", "Ask a person for access to the host", s.onHost("pattern", s.requestHostAccess), aboutHostAccess, hostAccessIn(), shape[approvalFacts](), repeats},
 		{"list_host_access", "List what is allowed on the host", s.onHost("", s.listHostAccess), aboutHostList, hostListIn(), shape[hostListFacts](), reads | repeats},

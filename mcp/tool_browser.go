@@ -1,0 +1,111 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// browserFacts are those of a page, and of the browser that has shown it.
+type browserFacts struct {
+	said
+	RequestID  string           `json:"request_id,omitempty" about:"The id under which the audit log has it."`
+	URL        string           `json:"url,omitempty" about:"The address that was read in the end, after redirects."`
+	Status     int              `json:"status,omitempty" about:"The HTTP status."`
+	Title      string           `json:"title,omitempty" about:"The page's title, written by strangers."`
+	Content    string           `json:"content,omitempty" about:"The page's text, written by strangers."`
+	Total      int64            `json:"total_bytes,omitempty" about:"Bytes of the whole text."`
+	Ended      string           `json:"ended,omitempty" about:"How it ended: ok, or timeout if the page was read as it was when time was up."`
+	Late       string           `json:"late,omitempty" about:"What had not come about when time was up."`
+	Notes      []string         `json:"notes,omitempty" about:"What the page tried and did not get, and what is left out."`
+	Screenshot string           `json:"screenshot,omitempty" about:"What the picture in content is, if there is one."`
+	Egress     []egressDecision `json:"egress,omitempty" about:"Hosts that the page reached or was refused."`
+	EgressMore int              `json:"egress_more,omitempty" about:"How many are left out."`
+	Layers     []string         `json:"layers,omitempty" about:"Layers of containment that held the browser."`
+	PeakMemory int64            `json:"peak_memory_bytes,omitempty" about:"The most memory that the browser used."`
+	TotalMS    float64          `json:"total_ms,omitempty" about:"Milliseconds that it took."`
+}
+
+func (s *Server) browserFetch(ctx context.Context, c *call) (*answer, error) {
+	if !s.cfg.Pipeline.WebOn() {
+		return s.off(webOff, "url")(ctx, c)
+	}
+	q := pipeline.Browse{
+		URL: c.text("url"), Format: c.text("format"), WaitFor: c.text("wait_for"), Screenshot: c.flag("screenshot"),
+		MaxBytes: int(c.number("max_bytes")), Timeout: time.Duration(c.number("timeout") * float64(time.Second)),
+	}
+	if q.MaxBytes == 0 {
+		q.MaxBytes = 50000
+	}
+	if q.Timeout == 0 {
+		q.Timeout = 30 * time.Second
+	}
+	var err error
+	if q.Namespace, err = s.namespace(c.args, ""); err != nil {
+		return nil, err
+	}
+	b, err := s.cfg.Pipeline.Browse(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return browsed(b), nil
+}
+
+// browsed tells a page: what is known of it in our words, and what is of strangers within a fence.
+func browsed(b pipeline.Browsed) *answer {
+	f := &browserFacts{
+		RequestID: b.ID, URL: b.URL, Status: b.Status, Title: b.Title, Content: b.Stdout, Total: int64(b.Total),
+		Ended: b.Ended, Late: b.Late, Notes: b.Notes, Layers: b.LayersInForce(), PeakMemory: b.PeakMemory, TotalMS: float64(b.Timings.Total) / 1000,
+	}
+	f.Egress, f.EgressMore = egressFacts(b.Egress)
+	a := &answer{facts: f}
+	var t strings.Builder
+	inside := b.Stdout
+	if b.Title != "" {
+		inside = "title: " + b.Title + "\n\n" + inside
+	}
+	fmt.Fprintf(&t, "%s\n", web.Fence(b.Host, inside))
+	if b.Late != "" {
+		fmt.Fprintf(&t, "not complete: %s; this is what was there\n", oneLine(b.Late))
+	}
+	fmt.Fprintf(&t, "%s answered with HTTP %d, %s of text", b.URL, b.Status, size(int64(b.Total)))
+	if len(b.Stdout) < b.Total {
+		fmt.Fprintf(&t, ", of which this is the first %s: max_bytes asks for more", size(int64(len(b.Stdout))))
+	}
+	if b.Picture != nil {
+		f.Screenshot = fmt.Sprintf("image/png, %s", size(int64(len(b.Picture))))
+		a.extra = append(a.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(b.Picture), "image/png"))
+		t.WriteString("\nthe picture of it follows")
+	}
+	for _, n := range b.Notes {
+		t.WriteString("\nnote: " + oneLine(n))
+	}
+	t.WriteString(refusedHosts(b.Egress))
+	a.text = t.String() + "\nrequest_id: " + b.ID
+	return a
+}
+
+// refusedHosts are the parts of a page that are missing because of where they are.
+func refusedHosts(all []pipeline.Decision) string {
+	var t strings.Builder
+	told := 0
+	for _, d := range all {
+		if d.Allowed && !d.Failed {
+			continue
+		}
+		if told++; told <= maxListed {
+			fmt.Fprintf(&t, "\nnot loaded from %s: %s", hostOf(d), oneLine(d.Reason))
+		}
+	}
+	if told > maxListed {
+		fmt.Fprintf(&t, "\nand not from %s", count(told-maxListed, "more host"))
+	}
+	return t.String()
+}
