@@ -41,7 +41,7 @@ type diagnosis struct {
 
 // finding is one thing that was looked at.
 type finding struct {
-	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "state"
+	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state"
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Needed bool   `json:"needed"` // the default profile can't run without it
@@ -82,6 +82,7 @@ func examine(ctx context.Context, cfg config.Config) (diagnosis, error) {
 	for _, s := range <-engines {
 		d.Found = append(d.Found, s.findings()...)
 	}
+	d.add(browserFinding(ctx, cfg))
 	d.add(stateFinding(ctx, cfg))
 	return d, err
 }

@@ -30,6 +30,7 @@ func webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
 		return w, usage(hint, "web: %v", err)
 	}
 	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, MaxBytes: cfg.Web.MaxMB << 20, Version: version().Version})
+	w.Browser = cfg.Web.Browser
 	w.Timeout = time.Duration(cfg.Web.TimeoutSeconds) * time.Second
 	w.Reader, err = readerOf()
 	return w, err

@@ -19,6 +19,7 @@ import (
 	_ "modernc.org/sqlite" // to damage audit logs with
 
 	"github.com/sandboxmcp/sandboxmcp/cli"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 )
 
 // TestMain makes the test binary answer as sandboxmcp in the scripts. The sandbox's child takes
@@ -41,7 +42,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "sql": runSQL, "lock": lock, "await": await, "bytes": writeBytes, "smalldisk": smallDisk, "website": website,
+			"exits": exits, "sql": runSQL, "lock": lock, "await": await, "bytes": writeBytes, "smalldisk": smallDisk, "website": website, "site": site,
 		},
 	})
 }
@@ -100,6 +101,9 @@ func condition(name string) (bool, error) {
 		ok = found("dbus-daemon") && found("gnome-keyring-daemon")
 	case "sandbox":
 		ok = sandboxWorks()
+	case "chromium":
+		_, err := browser.Find("")
+		ok = err == nil
 	default:
 		return false, fmt.Errorf("there is no condition %q", name)
 	}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+func (p *program) webBrowserCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "browser",
+		Usage: "read a page as a browser shows it, with its scripts",
+		UsageText: `sandboxmcp web browser URL [--wait-for SELECTOR] [--screenshot] [--out FILE] [--format markdown|text|html]
+  [--max-bytes N] [--timeout SECONDS] [--namespace NS] [--json]`,
+		Description: `A Chromium of this machine is started for the one page, in a sandbox, and ends with it. All that it connects
+to goes through the gateway of the sandbox: hosts that web.allow does not name are not reached by any part of the
+page. When the time is up, the page is shown as it is then.
+
+The picture is 1280 pixels wide and shows the whole page, up to 4000 pixels of it. It is written to a new file of the
+current folder, or to FILE.
+
+Example: sandboxmcp web browser https://example.com --wait-for ".content" --screenshot`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "wait-for", Usage: "wait for the CSS selector `SELECTOR`", DefaultText: "the load event, and what is fetched right after it"},
+			&cli.BoolFlag{Name: "screenshot", Usage: "save a picture of the page, too"},
+			&cli.StringFlag{Name: "out", Usage: "write the picture to the new file `FILE`", DefaultText: "HOST.png, here"},
+			&cli.StringFlag{Name: "format", Usage: "show the page as `FORMAT`: markdown, text or html", Value: page.Markdown},
+			&cli.IntFlag{Name: "max-bytes", Usage: "show `N` bytes of the text at most", DefaultText: "all"},
+			inNamespace(), webTimeout(), jsonFlag(),
+		},
+		Action: p.webBrowser,
+	}
+}
+
+func (p *program) webBrowser(c *cli.Context) error {
+	formats := []string{page.Markdown, page.Text, page.HTML}
+	switch {
+	case c.NArg() != 1:
+		return usage("sandboxmcp web browser https://example.com", "browser needs the URL of one page")
+	case !slices.Contains(formats, c.String("format")):
+		return usage("--format text", "%q is no format: use %s", c.String("format"), strings.Join(formats, ", "))
+	case c.Int("max-bytes") < 0:
+		return usage("sandboxmcp web browser --help", "--max-bytes can't be less than 0")
+	}
+	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
+		b, err := line.Browse(ctx, pipeline.Browse{
+			Namespace: c.String("namespace"), URL: c.Args().First(), WaitFor: c.String("wait-for"), Format: c.String("format"),
+			Screenshot: c.Bool("screenshot") || c.IsSet("out"), MaxBytes: c.Int("max-bytes"), Timeout: seconds(c.Float64("timeout")),
+		})
+		if err != nil {
+			return notInstalled(err)
+		}
+		return p.showBrowsed(c, b)
+	})
+}
+
+// showBrowsed saves the picture and shows the rest.
+func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
+	file, err := p.savePicture(c.String("out"), b)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return writeJSON(p.stdout, asBrowsed(b, file))
+	}
+	if b.Status >= 400 {
+		p.say("%s answered with HTTP %d", b.Host, b.Status)
+	}
+	if b.Late != "" {
+		p.say("not complete: %s; this is what was there", b.Late)
+	}
+	for _, n := range b.Notes {
+		p.say("%s", n)
+	}
+	for _, d := range b.Egress {
+		if !d.Allowed || d.Failed {
+			p.say("not loaded from %s: %s", d.Name, d.Reason)
+		}
+	}
+	if len(b.Stdout) < b.Total {
+		p.say("these are %d bytes of %d", len(b.Stdout), b.Total)
+	}
+	if file != "" {
+		p.say("the picture is in %s", file)
+	}
+	text := b.Stdout
+	if b.Title != "" {
+		text = "title: " + b.Title + "\n\n" + text
+	}
+	_, err = io.WriteString(p.stdout, web.Fence(visible(b.Host), visibleLines(text))+"\n")
+	return err
+}
+
+// savePicture writes the picture to a new file and returns its name; "" is no picture.
+func (p *program) savePicture(to string, b pipeline.Browsed) (string, error) {
+	if b.Picture == nil {
+		return "", nil
+	}
+	write := func(w io.Writer) error { _, err := w.Write(b.Picture); return err }
+	if to != "" && to != "-" {
+		return to, p.writeOut(to, write)
+	}
+	if to == "-" {
+		return "", usage("--out page.png", "the picture can't go to standard output, where the text is")
+	}
+	name := pictureName(b.Host)
+	var err error
+	for n := 1; n <= 100; n++ { // what is there is the user's
+		at := name + ".png"
+		if n > 1 {
+			at = fmt.Sprintf("%s-%d.png", name, n)
+		}
+		if err = p.writeOut(at, write); err == nil {
+			return at, nil
+		}
+	}
+	return "", err
+}
+
+// pictureName is a host as the name of a file: a page has chosen it.
+func pictureName(host string) string {
+	name := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' || r == '-' {
+			return r
+		}
+		return '_'
+	}, strings.ToLower(host))
+	if name = strings.Trim(filepath.Base(name), ".-"); name == "" {
+		name = "page"
+	}
+	return name[:min(len(name), 100)]
+}
+
+// seenPage is a page that a browser has shown, as JSON has it.
+type seenPage struct {
+	Run       string              `json:"run"` // the id under which the audit log has it
+	Namespace string              `json:"namespace"`
+	Ended     string              `json:"ended"`
+	URL       string              `json:"url"` // after redirects
+	Host      string              `json:"host"`
+	Status    int                 `json:"status"`
+	Title     string              `json:"title,omitempty"`
+	Late      string              `json:"late,omitempty"`
+	Notes     []string            `json:"notes,omitempty"`
+	Untrusted string              `json:"untrusted"`
+	Text      string              `json:"text"`
+	Total     int                 `json:"total_bytes"`
+	Picture   string              `json:"picture,omitempty"` // the file
+	Egress    []pipeline.Decision `json:"egress"`
+	Layers    []pipeline.Layer    `json:"layers"`
+	Timings   pipeline.Timings    `json:"timings"`
+	Memory    int64               `json:"peak_memory"`
+	Receipt   json.RawMessage     `json:"receipt,omitempty"`
+}
+
+func asBrowsed(b pipeline.Browsed, picture string) seenPage {
+	return seenPage{Run: b.ID, Namespace: b.Namespace, Ended: b.Ended, URL: b.URL, Host: b.Host, Status: b.Status, Title: b.Title, Late: b.Late,
+		Notes: b.Notes, Untrusted: untrusted, Text: b.Stdout, Total: b.Total, Picture: picture, Egress: b.Egress, Layers: b.Layers,
+		Timings: b.Timings, Memory: b.PeakMemory, Receipt: b.Receipt}
+}
