@@ -29,9 +29,11 @@ var ErrMissing = errors.New("there is no browser here: chromium, google-chrome, 
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge"}
 
 // places are programs of packages that put nothing into PATH.
-var places = []string{
-	"/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser", "/usr/lib/chromium-browser/chromium-browser",
-	"/opt/google/chrome/chrome", "/opt/brave.com/brave/brave", "/opt/microsoft/msedge/msedge", "/opt/chromium/chrome",
+func places() []string {
+	return []string{
+		"/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser", "/usr/lib/chromium-browser/chromium-browser",
+		"/opt/google/chrome/chrome", "/opt/brave.com/brave/brave", "/opt/microsoft/msedge/msedge", "/opt/chromium/chrome",
+	}
 }
 
 // Find returns the browser at path, or the one that this machine has where path is "".
@@ -39,6 +41,11 @@ func Find(path string) (Program, error) {
 	if path != "" {
 		return program(path)
 	}
+	return inPath(places()...)
+}
+
+// inPath returns the first of names in PATH, or else of these places, that is a program that can be contained.
+func inPath(places ...string) (Program, error) {
 	var first error
 	for _, name := range names {
 		at, err := exec.LookPath(name)

@@ -171,8 +171,7 @@ func (t *visit) wait(ctx context.Context) (late string, err error) {
 			return "", errCrashed
 		case !arrived:
 		case t.WaitFor != "":
-			var there bool
-			if t.ask(ctx, seek(t.WaitFor), &there) == nil && there { // while it navigates, there is no world to ask
+			if t.there(ctx) {
 				return "", nil
 			}
 		case !t.is(func(w *watch) bool { return w.loaded }):
@@ -187,6 +186,12 @@ func (t *visit) wait(ctx context.Context) (late string, err error) {
 			}
 		}
 	}
+}
+
+// there says whether what is waited for is on the page. A page that is busy, or that navigates, has a moment to answer.
+func (t *visit) there(ctx context.Context) (there bool) {
+	err := within(ctx, time.Second, func(ctx context.Context) error { return t.ask(ctx, seek(t.WaitFor), &there) })
+	return err == nil && there
 }
 
 // errCrashed may be the work of the page.

@@ -1,0 +1,199 @@
+package browser
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fake is a browser that answers commands as it is told to, and may be as hostile as one that a page has taken over.
+type fake struct {
+	conn net.Conn
+	mu   sync.Mutex
+	got  []message
+}
+
+func newFake(t *testing.T, answer func(f *fake, m message)) (net.Conn, *fake) {
+	ours, theirs := net.Pipe()
+	f := &fake{conn: theirs}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r := bufio.NewReader(theirs)
+		for {
+			m, err := next(r)
+			if err != nil {
+				return
+			}
+			f.mu.Lock()
+			f.got = append(f.got, m)
+			f.mu.Unlock()
+			answer(f, m)
+		}
+	}()
+	t.Cleanup(func() { theirs.Close(); <-done })
+	return ours, f
+}
+
+func (f *fake) say(text string) { f.conn.Write(append([]byte(text), 0)) }
+
+func (f *fake) has(method string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.got, func(m message) bool { return m.Method == method })
+}
+
+// usual are the answers of an honest browser.
+func usual(f *fake, m message) {
+	result := map[string]string{
+		"Target.createBrowserContext": `{"browserContextId":"C"}`,
+		"Target.createTarget":         `{"targetId":"T"}`,
+		"Target.attachToTarget":       `{"sessionId":"S"}`,
+		"Page.getFrameTree":           `{"frameTree":{"frame":{"id":"F"}}}`,
+		"Page.createIsolatedWorld":    `{"executionContextId":7}`,
+		"Page.navigate":               `{"frameId":"F","loaderId":"L"}`,
+		"Runtime.evaluate":            `{"result":{"type":"object","value":{"url":"http://web.test/","title":"T","html":"<p>x","text":"x"}}}`,
+	}[m.Method]
+	if result == "" {
+		result = "{}"
+	}
+	f.say(fmt.Sprintf(`{"id":%d,"result":%s}`, m.ID, result))
+	if m.Method == "Page.navigate" {
+		f.say(`{"method":"Page.lifecycleEvent","sessionId":"S","params":{"frameId":"F","name":"load"}}`)
+	}
+}
+
+func TestRead(t *testing.T) {
+	conn, f := newFake(t, func(f *fake, m message) {
+		if m.Method == "Page.navigate" {
+			f.say(`{"method":"Target.attachedToTarget","sessionId":"S","params":{"sessionId":"P","waitingForDebugger":true,"targetInfo":{"targetId":"POP","type":"page"}}}`)
+			f.say(`{"method":"Target.attachedToTarget","sessionId":"S","params":{"sessionId":"W","waitingForDebugger":true,"targetInfo":{"targetId":"WRK","type":"worker"}}}`)
+			f.say(`{"method":"Page.javascriptDialogOpening","sessionId":"S","params":{"type":"alert"}}`)
+			f.say(`{"method":"Network.responseReceived","sessionId":"S","params":{"type":"Document","frameId":"F","response":{"status":404}}}`)
+		}
+		usual(f, m)
+	})
+	p, err := Read(t.Context(), conn, Visit{URL: "http://web.test/", Time: 5 * time.Second, MaxHTML: 100})
+	if err != nil || p.HTML != "<p>x" || p.Status != 404 || len(p.Notes) != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, method := range []string{"Target.closeTarget", "Runtime.runIfWaitingForDebugger", "Page.handleJavaScriptDialog", "Browser.setDownloadBehavior"} {
+		if !f.has(method) {
+			t.Errorf("%s was not sent", method)
+		}
+	}
+}
+
+// Whatever a browser says, this process goes on, and the visit ends.
+func TestReadHostile(t *testing.T) {
+	long := `{"method":"` + strings.Repeat("x", 1<<20) + `"}`
+	for name, answer := range map[string]func(f *fake, m message){
+		"nothing of it is JSON":      func(f *fake, m message) { f.say("hello") },
+		"another shape":              func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":[1,2]}`, m.ID)) },
+		"empty results":              func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":{}}`, m.ID)) },
+		"null results":               func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":null}`, m.ID)) },
+		"errors":                     func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"error":{"code":-1,"message":"no\u001b[2J"}}`, m.ID)) },
+		"answers nobody asked for":   func(f *fake, m message) { f.say(`{"id":99999}`); f.say(`{"id":-1}`); f.conn.Close() },
+		"an answer twice":            func(f *fake, m message) { usual(f, m); usual(f, m) },
+		"events without their parts": hostileEvents,
+		"a hang-up":                  func(f *fake, m message) { f.conn.Close() },
+		"silence":                    func(f *fake, m message) {},
+		"a flood of events": func(f *fake, m message) {
+			for range 20 {
+				f.say(long)
+			}
+			usual(f, m)
+		},
+		"a flood that asks for commands": func(f *fake, m message) {
+			for range 500 {
+				f.say(`{"method":"Page.javascriptDialogOpening","sessionId":"S","params":{}}`)
+			}
+			usual(f, m)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, _ := newFake(t, answer)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			p, err := Read(ctx, conn, Visit{URL: "http://web.test/", Time: time.Second, MaxHTML: 100, Picture: true})
+			if err != nil && strings.ContainsRune(err.Error(), '\x1b') {
+				t.Errorf("%q", err)
+			}
+			t.Logf("%+v %v", p.Notes, err)
+		})
+	}
+}
+
+func hostileEvents(f *fake, m message) {
+	for _, params := range []string{`{}`, `null`, `[]`, `{"targetInfo":null,"response":null,"frameId":null}`, `{"sessionId":"P","targetInfo":{"type":"page"}}`} {
+		for _, method := range []string{"Target.attachedToTarget", "Page.lifecycleEvent", "Page.frameNavigated", "Network.responseReceived", "Network.loadingFailed",
+			"Inspector.detached", "DOM.setChildNodes", "Browser.downloadWillBegin", "Target.targetCreated", ""} {
+			f.say(fmt.Sprintf(`{"method":%q,"sessionId":"S","params":%s}`, method, params))
+			f.say(fmt.Sprintf(`{"method":%q,"params":%s}`, method, params))
+		}
+	}
+	usual(f, m)
+}
+
+// endless never ends a message.
+type endless struct{ n int }
+
+func (e *endless) Read(b []byte) (int, error) { e.n += len(b); return len(b), nil }
+
+func TestNextIsBounded(t *testing.T) {
+	e := &endless{}
+	if _, err := next(bufio.NewReader(byteless{e})); err == nil || e.n > maxMessage+1<<20 {
+		t.Errorf("%v after %d bytes", err, e.n)
+	}
+}
+
+// byteless has no zero bytes in it.
+type byteless struct{ *endless }
+
+func (r byteless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'x'
+	}
+	return r.endless.Read(b)
+}
+
+func TestCallEndsWithItsContext(t *testing.T) {
+	conn, _ := newFake(t, func(*fake, message) {})
+	w := dial(conn, func(message) {})
+	defer w.close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	if err := w.call(ctx, "", "Browser.getVersion", map[string]any{}, nil); !errors.Is(err, why) {
+		t.Errorf("%v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) != 0 {
+		t.Errorf("%d are waited for", len(w.pending))
+	}
+}
+
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte(`{"method":"Target.attachedToTarget","params":{"sessionId":"P","targetInfo":{"type":"page"}}}`))
+	f.Add([]byte(`{"id":1,"result":{}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m message
+		if json.Unmarshal(b, &m) != nil {
+			return
+		}
+		w := &watch{tell: func(string, string, any) {}, loading: map[string]struct{}{}, session: "S", frame: "F"}
+		w.event(m)
+		var v struct{ Value json.RawMessage }
+		_ = m.into("x", &v)
+	})
+}
