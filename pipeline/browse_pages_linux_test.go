@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
+	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -373,5 +377,29 @@ func TestBrowseCapped(t *testing.T) {
 	at = w.page(t, p, "hello")
 	if _, err := p.Browse(t.Context(), Browse{URL: at}); err == nil || !strings.Contains(err.Error(), "web tools are off") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TLS goes through the gateway as it is: what the browser says of a certificate that nobody trusts is about the server's own.
+func TestBrowseTLS(t *testing.T) {
+	p, _, _, w := newPages(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.9:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: html("hello"), ErrorLog: log.New(io.Discard, "", 0)}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	w.mu.Lock()
+	w.names["web.test"] = netip.MustParseAddr("127.0.0.9")
+	w.mu.Unlock()
+	web := fmt.Sprintf("web.test:%d", l.Addr().(*net.TCPAddr).Port)
+	p.may(t, web)
+	res, err := p.Browse(t.Context(), Browse{URL: "https://" + web + "/"})
+	if err == nil || !strings.Contains(err.Error(), "ERR_CERT_") {
+		t.Errorf("%v", err)
+	}
+	if len(res.Egress) == 0 || !res.Egress[0].Allowed || res.Egress[0].Received < 500 {
+		t.Errorf("%+v", res.Egress)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 )
 
 // profileAt is where the browser's profile is: in the sandbox's own file system, which ends with it.
-const profileAt = "/tmp/profile"
+const profileAt = backends.Workspace + "/profile"
 
 // do shows the page to a browser of its own.
 func (b *browsing) do(ctx context.Context) error {
@@ -67,12 +68,17 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	open, err := b.outlet.Open(box)
+	for name, content := range browser.Settings() {
+		err = errors.Join(err, box.Files().Put(path.Join("profile", name), 0o600, strings.NewReader(content)))
+	}
+	if err == nil {
+		box, err = b.outlet.Open(box)
+	}
 	if err != nil {
 		box.Close()
 		return nil, err
 	}
-	return open, nil
+	return box, nil
 }
 
 // read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4, too.

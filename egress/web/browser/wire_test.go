@@ -96,11 +96,13 @@ func TestRead(t *testing.T) {
 func TestReadHostile(t *testing.T) {
 	long := `{"method":"` + strings.Repeat("x", 1<<20) + `"}`
 	for name, answer := range map[string]func(f *fake, m message){
-		"nothing of it is JSON":      func(f *fake, m message) { f.say("hello") },
-		"another shape":              func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":[1,2]}`, m.ID)) },
-		"empty results":              func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":{}}`, m.ID)) },
-		"null results":               func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":null}`, m.ID)) },
-		"errors":                     func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"error":{"code":-1,"message":"no\u001b[2J"}}`, m.ID)) },
+		"nothing of it is JSON": func(f *fake, m message) { f.say("hello") },
+		"another shape":         func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":[1,2]}`, m.ID)) },
+		"empty results":         func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":{}}`, m.ID)) },
+		"null results":          func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":null}`, m.ID)) },
+		"errors": func(f *fake, m message) {
+			f.say(fmt.Sprintf(`{"id":%d,"error":{"code":-1,"message":"no\u001b[2J"}}`, m.ID))
+		},
 		"answers nobody asked for":   func(f *fake, m message) { f.say(`{"id":99999}`); f.say(`{"id":-1}`); f.conn.Close() },
 		"an answer twice":            func(f *fake, m message) { usual(f, m); usual(f, m) },
 		"events without their parts": hostileEvents,
