@@ -73,7 +73,7 @@ func (p *program) serve(c *cli.Context) error {
 		defer door.Close()
 	}
 	server := mcp.New(mcp.Config{
-		Pipeline: parts.pipeline, Log: parts.log, Shelf: parts.shelf, Approvals: parts.approvals, Backends: parts.names(),
+		Pipeline: parts.pipeline, Log: parts.log, Shelf: parts.shelf, Approvals: parts.approvals, User: whoami(), Backends: parts.names(),
 		Namespace: c.String("namespace"), Version: version().Version, Logger: log,
 	})
 	err = server.Serve(ctx, p.stdin, p.stdout)

@@ -52,6 +52,7 @@ func (s *Server) askUser(ctx context.Context, p *approval.Pending) {
 		return
 	}
 	a, ok := decision(p.Question, said)
+	a.User = s.cfg.User
 	if !ok {
 		return
 	}

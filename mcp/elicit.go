@@ -107,6 +107,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 // take gives the broker what a client's user said.
 func (s *Server) take(ctx context.Context, p *approval.Pending, said *mcp.ElicitationResult) (*answer, error) {
 	a, ok := decision(p.Question, said)
+	a.User = s.cfg.User
 	if !ok { // dismissed, or accepted without a word: that is no answer
 		return pending(p), nil
 	}

@@ -28,6 +28,7 @@ type Config struct {
 	Log       Log              // the audit log; nil: audit_execution says that there is none
 	Shelf     *shelf.Shelf     // outputs and artifacts of late; nil keeps none
 	Approvals *approval.Broker // what people are asked; nil: request_egress is refused
+	User      string           // of the operating system whose client it is, who answers in its dialogs; "" is unknown
 
 	// Backends are the names of those that callers may choose, the default first; list_runtimes tells of all.
 	Backends []string

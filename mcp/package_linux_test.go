@@ -18,6 +18,7 @@ import (
 func newPermitting(t *testing.T) *rig {
 	t.Setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
 	return newRig(t, func(cfg *Config) {
+		cfg.User = "ada"
 		dir := t.TempDir()
 		store, err := packages.Open(packages.Config{Dir: filepath.Join(dir, "packages")})
 		if err != nil {
@@ -93,6 +94,11 @@ func TestPackagesAreApproved(t *testing.T) {
 			p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, said))
 			contains(t, p.read1(p.wait(answer)).text, want)
 		})
+	}
+	for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
+		if said := string(row.Data); err != nil || strings.Contains(said, `"by":"elicitation"`) && !strings.Contains(said, `"user":"ada"`) {
+			t.Errorf("%v, row %s does not say who answered: %s", err, row.Kind, said)
+		}
 	}
 	t.Run("refused anyway", func(t *testing.T) {
 		before := len(r.cfg.Approvals.Pending())
