@@ -22,7 +22,7 @@ func website(ts *testscript.TestScript, neg bool, args []string) {
 	names, err := net.ListenPacket("udp", "127.0.0.1:0")
 	ts.Check(err)
 	ended := make(chan struct{})
-	go func() { defer close(ended); answerNames(names) }()
+	go func() { defer close(ended); answerNames(names, anywhere) }()
 	ts.Defer(func() { site.Close(); names.Close(); <-ended })
 	at := fmt.Sprintf("site.example:%d", site.Listener.Addr().(*net.TCPAddr).Port)
 	ts.Setenv("SITE", "http://"+at)
@@ -47,8 +47,16 @@ func pages(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerNames is a DNS server: names of the cloud are at its address, and all others here.
-func answerNames(c net.PacketConn) {
+// anywhere is where names are: those of the cloud at its address, and all others here.
+func anywhere(name string) [4]byte {
+	if strings.HasPrefix(name, "metadata.") {
+		return [4]byte{169, 254, 169, 254}
+	}
+	return [4]byte{127, 0, 0, 1}
+}
+
+// answerNames is a DNS server. Names that are nowhere are at 0.0.0.0, and not known.
+func answerNames(c net.PacketConn, where func(name string) [4]byte) {
 	buffer := make([]byte, 512)
 	for {
 		n, from, err := c.ReadFrom(buffer)
@@ -61,11 +69,11 @@ func answerNames(c net.PacketConn) {
 		}
 		q := m.Questions[0]
 		m.Response, m.Additionals = true, nil
-		address := [4]byte{127, 0, 0, 1}
-		if strings.HasPrefix(q.Name.String(), "metadata.") {
-			address = [4]byte{169, 254, 169, 254}
-		}
-		if q.Type == dnsmessage.TypeA {
+		address := where(q.Name.String())
+		switch {
+		case address == [4]byte{}:
+			m.RCode = dnsmessage.RCodeNameError
+		case q.Type == dnsmessage.TypeA:
 			m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: address}}}
 		}
 		if b, err := m.Pack(); err == nil {
