@@ -141,7 +141,7 @@ func (b *browsing) contained() error {
 }
 
 // What a browser needs beside the page's own time: to start on a busy machine, and to be read and taken down.
-const browserStart, browserEnd = 30 * time.Second, 30 * time.Second
+const browserStart, browserEnd = 30 * time.Second, time.Minute
 
 // browserLimits are a browser's own, up to the operator's caps. Its threads count as processes: about 120 for an
 // empty page.

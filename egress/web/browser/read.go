@@ -42,7 +42,7 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 // insist does what a page that is busy may not answer to, and if it does not, ends the scripts that it runs.
 func (t *visit) insist(ctx context.Context, do func(context.Context) error) error {
 	err := within(ctx, max(time.Until(t.until), grace/2), do)
-	for range 3 {
+	for n := range 3 {
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrLost) {
 			return err
 		}
@@ -52,7 +52,7 @@ func (t *visit) insist(ctx context.Context, do func(context.Context) error) erro
 		// Both are obeyed in the middle of a loop. The second is what ends an endless one.
 		t.tell(t.tab.id, emulation.CommandSetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 		t.tell(t.tab.id, "Runtime.terminateExecution", cdp.Empty{})
-		err = within(ctx, grace, do)
+		err = within(ctx, grace<<n, do)
 	}
 	return err
 }
