@@ -16,7 +16,8 @@ import (
 
 func filesField() field {
 	f := named("files", `Files to put into the working directory first: name to content, such as {"data.csv": "a,b\n1,2"}. `+
-		`Binary content is written as a data URL: "data:;base64,iVBORw0...".`,
+		`Binary content is written as a data URL: "data:;base64,iVBORw0...". `+
+		`What an earlier run left is named instead, by an object: {"request_id": "01K...", "artifact": "data.csv"}.`,
 		field{kind: "string", about: "The file's text, or a data URL with base64.", any: true}).such("notes").upTo(1000)
 	f.reshape = byName
 	return f
@@ -27,6 +28,8 @@ type file struct {
 	Name, Path, Filename  string
 	Text, Content, Base64 *string
 	Encoding              string
+	RequestID             string `json:"request_id"`
+	Artifact              string
 }
 
 // byName turns a list of files that have names into an object of files. What it can't read stays as it is.
@@ -58,6 +61,10 @@ func byName(raw json.RawMessage) json.RawMessage {
 func inputs(files args) ([]pipeline.Input, error) {
 	var all []pipeline.Input
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if f, ok := keptFile(files.raw(name)); ok {
+			all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: f.RequestID, Artifact: cmp.Or(f.Artifact, f.Name, f.Path, f.Filename, name)})
+			continue
+		}
 		content, err := fileContent(files.raw(name))
 		if err != nil {
 			return nil, bad("files", "%q: %v", clip(name, 80), err)
@@ -65,6 +72,14 @@ func inputs(files args) ([]pipeline.Input, error) {
 		all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Content: content})
 	}
 	return all, nil
+}
+
+// keptFile is what a run has left, or host_file_copy has kept, and not the content itself.
+func keptFile(raw json.RawMessage) (f file, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	ok = bytes.HasPrefix(raw, []byte("{")) && d.Decode(&f) == nil && f.RequestID != "" && f.Text == nil && f.Content == nil && f.Base64 == nil
+	return f, ok
 }
 
 func fileContent(raw json.RawMessage) ([]byte, error) {

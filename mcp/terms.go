@@ -10,14 +10,15 @@ import (
 // Terms are what tools call what the command line has flags for: see pipeline.Config.
 func Terms() map[string]string {
 	return map[string]string{
-		"--timeout":   "timeout",
-		"--ram":       "resource_limits.max_ram_mb",
-		"--cpu":       "resource_limits.max_cpu_cores",
-		"--processes": "resource_limits.max_processes",
-		"--output":    "resource_limits.max_output_bytes",
-		"--disk":      "limits.disk_mb in the operator's configuration",
-		"--input":     "files",
-		"--allow":     "allowed_domains",
+		"--timeout":                    "timeout",
+		"--ram":                        "resource_limits.max_ram_mb",
+		"--cpu":                        "resource_limits.max_cpu_cores",
+		"--processes":                  "resource_limits.max_processes",
+		"--output":                     "resource_limits.max_output_bytes",
+		"--disk":                       "limits.disk_mb in the operator's configuration",
+		"--input":                      "files",
+		"--allow":                      "allowed_domains",
+		"sandboxmcp host access allow": "ask a person with request_host_access",
 		// How an agent sees what is allowed on the host, and has a person asked for more.
 		"sandboxmcp host access list": "list_host_access",
 		`add "PATTERN" to host.allowed in the configuration, or type this at a terminal, where you are asked`: "ask a person for it: request_host_access with kind command and pattern PATTERN",

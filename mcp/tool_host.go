@@ -5,11 +5,14 @@ const (
 		`There is no shell: words and quotes only, no pipes, variables or redirections. Prefer execute_code.`
 	aboutHostAccess = `Asks a person for access to the host: a command pattern, or a folder to read or write. ` +
 		`The answer is approved, denied or pending, and covers exactly what was asked.`
-	aboutHostList  = `Lists the commands and folders of the host that are allowed now, and until when.`
-	aboutFileRead  = `Reads a file of the host below a folder that is allowed.`
-	aboutFileWrite = `Writes a file of the host below a folder that is allowed for writing.`
-	aboutFileList  = `Lists a folder of the host that is allowed.`
-	aboutFileCopy  = `Copies a file between the host and a session, or an artifact of a run to the host, below folders that are allowed.`
+	aboutHostList = `Lists the commands and folders of the host that are allowed now, and until when.`
+	aboutFileRead = `Reads a file of the host below a folder that is allowed. Secrets are masked, links are not followed, ` +
+		`and files with credentials are refused.`
+	aboutFileWrite = `Writes a file of the host below a folder that is allowed for writing: as a whole or not at all. ` +
+		`What the host runs by itself, such as git hooks and shell profiles, is refused.`
+	aboutFileList = `Lists a folder of the host that is allowed.`
+	aboutFileCopy = `Copies a file between the host and a session, an artifact of a run to the host, ` +
+		`or a file of the host to where later runs can take it as one of their files, below folders that are allowed.`
 )
 
 func pathField(about string) field { return text("path", about).required().atLeast(1).upTo(4096) }
@@ -68,7 +71,7 @@ func fileListIn() form {
 func fileCopyIn() form {
 	return form{
 		text("source", "A path: absolute on the host, or relative to the working directory of session_id or among the artifacts of request_id.").required().atLeast(1).upTo(4096),
-		text("destination", "A path: absolute on the host, or relative to the working directory of session_id.").required().atLeast(1).upTo(4096),
+		text("destination", "A path: absolute on the host, or relative to the working directory of session_id; without one, the name under which the copy is kept for files of execute_code.").required().atLeast(1).upTo(4096),
 		sessionField("The session that the relative path belongs to."),
 		text("request_id", "The run whose artifact is the source.").upTo(64),
 		toggle("overwrite", "Replaces a file that is there."),
@@ -102,14 +105,18 @@ type fileFacts struct {
 	Path   string `json:"path,omitempty" about:"The file that was written."`
 	Size   int64  `json:"size,omitempty" about:"Its bytes."`
 	SHA256 string `json:"sha256,omitempty" about:"Its SHA-256."`
+
+	Notes     []string `json:"notes,omitempty" about:"What of the file that was replaced was not kept."`
+	RequestID string   `json:"request_id,omitempty" about:"Under which a copy for later runs is kept."`
 }
 
 type fileReadFacts struct {
 	said
 	Path    string `json:"path,omitempty" about:"The file that was read."`
 	Content string `json:"content,omitempty" about:"The part that was asked for."`
-	Total   int64  `json:"total_bytes,omitempty" about:"Bytes of the whole file."`
+	Total   int64  `json:"total_bytes,omitempty" about:"Bytes of the whole file, in which secrets are masked if it is text."`
 	Next    int64  `json:"next_offset,omitempty" about:"The offset to read on from, if there is more."`
+	SHA256  string `json:"sha256,omitempty" about:"SHA-256 of the whole file as it is."`
 }
 
 type fileListFacts struct {
@@ -120,6 +127,6 @@ type fileListFacts struct {
 
 type fileEntry struct {
 	Path string `json:"path" about:"The entry's path, relative to the folder."`
-	Kind string `json:"kind" about:"file, folder or link."`
+	Kind string `json:"kind" about:"file, folder, link, or other for what is neither."`
 	Size int64  `json:"size" about:"Its bytes."`
 }

@@ -48,10 +48,10 @@ func (s *Server) tools() []tool {
 		{"host_exec", "Run a command on the host", s.onHost("command", s.hostExec), aboutHostExec, hostExecIn(), shape[hostExecFacts](), destroys | reachesOut},
 		{"request_host_access", "Ask a person for access to the host", s.onHost("pattern", s.requestHostAccess), aboutHostAccess, hostAccessIn(), shape[approvalFacts](), repeats},
 		{"list_host_access", "List what is allowed on the host", s.onHost("", s.listHostAccess), aboutHostList, hostListIn(), shape[hostListFacts](), reads | repeats},
-		{"host_file_read", "Read a file of the host", s.off(hostOff, "path"), aboutFileRead, fileReadIn(), shape[fileReadFacts](), reads | repeats},
-		{"host_file_write", "Write a file of the host", s.off(hostOff, "path"), aboutFileWrite, fileWriteIn(), shape[fileFacts](), destroys | repeats},
-		{"host_file_list", "List a folder of the host", s.off(hostOff, "path"), aboutFileList, fileListIn(), shape[fileListFacts](), reads | repeats},
-		{"host_file_copy", "Copy files between host and sandbox", s.off(hostOff, "source"), aboutFileCopy, fileCopyIn(), shape[fileFacts](), destroys | repeats},
+		{"host_file_read", "Read a file of the host", s.hostFileRead, aboutFileRead, fileReadIn(), shape[fileReadFacts](), reads | repeats},
+		{"host_file_write", "Write a file of the host", s.hostFileWrite, aboutFileWrite, fileWriteIn(), shape[fileFacts](), destroys | repeats},
+		{"host_file_list", "List a folder of the host", s.hostFileList, aboutFileList, fileListIn(), shape[fileListFacts](), reads | repeats},
+		{"host_file_copy", "Copy files between host and sandbox", s.hostFileCopy, aboutFileCopy, fileCopyIn(), shape[fileFacts](), destroys | repeats},
 	}
 }
 

@@ -21,12 +21,13 @@ type placer struct {
 	sums  map[string]string // SHA-256 by name
 	room  int64             // bytes that may still come
 	over  int               // things that were passed over
+	left  func(run, artifact string, most int64) ([]byte, error)
 }
 
 // place puts the program and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
 func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
-	p := &placer{files: s.box.Files(), sums: map[string]string{}, room: s.limits.Disk}
+	p := &placer{files: s.box.Files(), sums: map[string]string{}, room: s.limits.Disk, left: r.artifact}
 	if s.Workspace.Host != "" {
 		if len(s.Inputs) > 0 {
 			return nil, refuse(StageValidate, "inputs would be copied into the host's workspace and stay there",
@@ -49,6 +50,13 @@ func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
 }
 
 func (p *placer) input(ctx context.Context, in Input) error {
+	if in.Run != "" {
+		content, err := p.left(in.Run, in.Artifact, p.room)
+		if err != nil {
+			return refuse(StageValidate, fmt.Sprintf("input %q: %v", in.Name, err), "get_artifacts lists what runs have left; it is kept for a while only")
+		}
+		return p.put(in.Name, 0o644, bytes.NewReader(content))
+	}
 	if in.Host == "" {
 		return p.put(in.Name, 0o644, bytes.NewReader(in.Content))
 	}

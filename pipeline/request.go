@@ -75,4 +75,6 @@ type Input struct {
 	// puts what is in a folder directly into the workspace.
 	Name    string
 	Content []byte // the file's content, when Host is ""
+	// Run, if it is not "", is the run of the namespace whose artifact is the content.
+	Run, Artifact string
 }

@@ -1,0 +1,123 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// hostCaller is who a call is for.
+func (s *Server) hostCaller(c *call) (pipeline.HostCaller, error) {
+	session := c.text("session_id")
+	namespace, err := s.namespace(c.args, session)
+	return pipeline.HostCaller{Namespace: namespace, Session: session}, err
+}
+
+func (s *Server) hostFileRead(ctx context.Context, c *call) (*answer, error) {
+	who, err := s.hostCaller(c)
+	if err != nil {
+		return nil, err
+	}
+	q := pipeline.HostRead{HostCaller: who, Path: c.text("path"), Offset: int64(c.number("offset")), Max: int64(c.number("max_bytes")), Encoding: c.text("encoding")}
+	if q.Max == 0 {
+		q.Max = 65536
+	}
+	if q.Encoding == "" {
+		q.Encoding = "text"
+	}
+	got, err := s.cfg.Pipeline.ReadHostFile(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	f := &fileReadFacts{Path: got.Path, Content: string(got.Content), Total: got.Total, Next: got.Next, SHA256: got.SHA256}
+	if !got.Text {
+		f.Content = base64.StdEncoding.EncodeToString(got.Content)
+	}
+	text := fmt.Sprintf("%s, %s; bytes from %d on:\n%s", readable(got.Path), size(got.Total), q.Offset, readable(f.Content))
+	switch {
+	case got.Total == 0:
+		text = readable(got.Path) + " is empty"
+	case q.Offset >= got.Total:
+		text = fmt.Sprintf("%s has %d bytes: there is nothing from offset %d on", readable(got.Path), got.Total, q.Offset)
+	case got.Next > 0:
+		text += fmt.Sprintf("\n[%d bytes follow: call again with \"offset\": %d]", got.Total-got.Next, got.Next)
+	}
+	return &answer{text: text, facts: f}, nil
+}
+
+func (s *Server) hostFileWrite(ctx context.Context, c *call) (*answer, error) {
+	who, err := s.hostCaller(c)
+	if err != nil {
+		return nil, err
+	}
+	content := []byte(c.text("content"))
+	if c.text("encoding") == "base64" {
+		if content, err = fromBase64(c.text("content")); err != nil {
+			return nil, bad("content", "%v", err)
+		}
+	}
+	w, err := s.cfg.Pipeline.WriteHostFile(ctx, pipeline.HostWrite{HostCaller: who, Path: c.text("path"), Content: content, Mode: c.text("mode")})
+	if err != nil {
+		return nil, err
+	}
+	return hostWritten(w, "wrote "), nil
+}
+
+func (s *Server) hostFileList(ctx context.Context, c *call) (*answer, error) {
+	who, err := s.hostCaller(c)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.cfg.Pipeline.ListHostFolder(ctx, pipeline.HostList{HostCaller: who, Path: c.text("path"), Recursive: c.flag("recursive"), Limit: int(c.number("limit"))})
+	if err != nil {
+		return nil, err
+	}
+	f := &fileListFacts{More: l.More}
+	text := []string{fmt.Sprintf("%s has %s:", readable(c.text("path")), strings.Replace(count(len(l.Entries), "entry"), "entrys", "entries", 1))}
+	for _, e := range l.Entries {
+		f.Entries = append(f.Entries, fileEntry(e))
+		line := "- " + readable(e.Path)
+		switch e.Kind {
+		case "file":
+			line += ", " + size(e.Size)
+		case "folder":
+			line += "/"
+		default:
+			line += ", " + e.Kind
+		}
+		text = append(text, line)
+	}
+	if l.More {
+		text = append(text, `[there are more: list the folders below one by one, or call again with a higher "limit"]`)
+	}
+	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
+}
+
+func (s *Server) hostFileCopy(ctx context.Context, c *call) (*answer, error) {
+	who, err := s.hostCaller(c)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.cfg.Pipeline.CopyHostFile(ctx, pipeline.HostCopy{HostCaller: who, Run: c.text("request_id"),
+		Source: c.text("source"), Destination: c.text("destination"), Overwrite: c.flag("overwrite")})
+	if err != nil {
+		return nil, err
+	}
+	a := hostWritten(w, "copied "+readable(c.text("source"))+" to ")
+	if w.Kept {
+		a.facts.(*fileFacts).RequestID = w.ID
+		a.text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", readable(w.Path), w.ID)
+	}
+	return a, nil
+}
+
+func hostWritten(w pipeline.HostWritten, did string) *answer {
+	text := fmt.Sprintf("%s%s, %s, SHA-256 %s", did, readable(w.Path), size(w.Size), w.SHA256)
+	for _, n := range w.Notes {
+		text += "\nnote: " + readable(n)
+	}
+	return &answer{text: text, facts: &fileFacts{Path: w.Path, Size: w.Size, SHA256: w.SHA256, Notes: w.Notes}}
+}

@@ -1,0 +1,241 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// HostCopy asks to copy a file between the host and a sandbox. A path on the host is absolute. Any other is below the
+// working directory of the session, or, as a source, one of the artifacts of Run; as a destination without a session,
+// it is the name under which the file is kept like an artifact of a run, to be an input of later ones.
+type HostCopy struct {
+	HostCaller         // whose session it is
+	Run         string // whose artifact is copied
+	Source      string
+	Destination string
+	Overwrite   bool
+}
+
+// CopyHostFile copies one file. One in which a secret of the namespace is found, or of the session, is not copied.
+func (p *Pipeline) CopyHostFile(ctx context.Context, q HostCopy) (HostWritten, error) {
+	var w HostWritten
+	var from, to files.Access
+	var err error
+	w.Result, err = p.errand(ctx, errand{
+		Namespace: q.Namespace, Session: q.Session, Tool: "host_file_copy", What: q.Source + " to " + q.Destination,
+		Facts: facts{"source": long(q.Source), "destination": long(q.Destination)}, Stage: StageBackend, Wall: hostFileTime,
+		Check: func(ctx context.Context, r *run) (err error) {
+			if err := r.checkCopy(q); err != nil {
+				return err
+			}
+			if path.IsAbs(q.Source) {
+				if from, err = r.mayReach(ctx, q.HostCaller, q.Source, false); err != nil {
+					return err
+				}
+			}
+			if path.IsAbs(q.Destination) {
+				to, err = r.mayReach(ctx, q.HostCaller, q.Destination, true)
+			}
+			return err
+		},
+		Do: func(ctx context.Context, r *run) error {
+			content, err := r.copySource(ctx, q, from)
+			if err == nil {
+				err = r.holdsNoSecret(q.Source, content)
+			}
+			if err != nil {
+				return r.fileError(err, from, q.Source, false)
+			}
+			return r.fileError(r.copyTo(ctx, q, to, content, &w), to, q.Destination, true)
+		},
+	})
+	if err != nil {
+		return HostWritten{Result: w.Result}, err
+	}
+	return w, nil
+}
+
+// checkCopy refuses paths of which it is not clear what they are in.
+func (r *run) checkCopy(q HostCopy) error {
+	if !r.p.cfg.Files.On {
+		_, err := r.mayReach(context.Background(), HostCaller{}, "/", false)
+		return err
+	}
+	from, to := path.IsAbs(q.Source), path.IsAbs(q.Destination)
+	switch {
+	case !from && !to:
+		return refuse(StageValidate, "neither path is on the host", "write the one that is with a / in front")
+	case q.Session != "" && q.Run != "":
+		return refuse(StageValidate, "a copy is of a session or of a run, not of both", "leave one of them out")
+	case q.Run != "" && from:
+		return refuse(StageValidate, "an artifact has no absolute path", "name it as the run's result does")
+	case !from && q.Session == "" && q.Run == "":
+		return refuse(StageValidate, fmt.Sprintf("%.80q is no path on the host, and of no session or run", q.Source), "write an absolute path, or say which session or run it is of")
+	case q.Session != "" && from && to:
+		return refuse(StageValidate, "both paths are on the host, and none is in the session", "write the one in the session relative to its working directory")
+	}
+	for _, name := range []string{q.Source, q.Destination} {
+		if !path.IsAbs(name) && (!filepath.IsLocal(name) || path.Clean(name) == "." || strings.HasPrefix(path.Clean(name), ".bridge")) {
+			return refuse(StageValidate, fmt.Sprintf("%.80q is no name for a file in a working directory", name), "")
+		}
+	}
+	if q.Session == "" {
+		return nil
+	}
+	s, err := r.p.own(r.res.Namespace, q.Session)
+	if err == nil {
+		r.leases = slices.Concat(r.leases, s.Leases())
+	}
+	return err
+}
+
+// most is the largest file that is copied.
+func (r *run) most() int64 {
+	if most := r.p.cfg.Files.MaxBytes; most > 0 {
+		return most
+	}
+	return DefaultFileBytes
+}
+
+func (r *run) copySource(ctx context.Context, q HostCopy, a files.Access) ([]byte, error) {
+	switch {
+	case path.IsAbs(q.Source):
+		return a.Read(ctx, q.Source)
+	case q.Run != "":
+		return r.artifact(q.Run, path.Clean(q.Source), r.most())
+	}
+	s, err := r.p.own(r.res.Namespace, q.Session)
+	if err != nil {
+		return nil, err
+	}
+	var content []byte
+	found, err := inSession(ctx, s, q.Source, func(f backends.File) (err error) {
+		content, err = r.readAll(f)
+		return err
+	})
+	if err == nil && !found {
+		err = refuse(StageValidate, fmt.Sprintf("the session has no file %q", q.Source), "inspect_state lists its files")
+	}
+	return content, err
+}
+
+var errFound = errors.New("it was found")
+
+// inSession calls f for the file of a session's workspace that has a name.
+func inSession(ctx context.Context, s *session.Session, name string, f func(backends.File) error) (found bool, err error) {
+	_, err = s.Box().Files().Each(ctx, func(file backends.File) error {
+		if file.Name != path.Clean(name) {
+			return nil
+		}
+		found = true
+		if err := f(file); err != nil {
+			return err
+		}
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return found, err
+}
+
+func (r *run) readAll(f backends.File) ([]byte, error) {
+	in, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	b, err := io.ReadAll(io.LimitReader(in, r.most()+1))
+	if err == nil && int64(len(b)) > r.most() {
+		return nil, tooLarge(f.Name, r.most())
+	}
+	return b, err
+}
+
+func tooLarge(name string, most int64) error {
+	return refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, most), "copy less; the operator sets host.max_file_mb")
+}
+
+// artifact reads what a run of the namespace left.
+func (r *run) artifact(run, name string, most int64) ([]byte, error) {
+	if r.p.cfg.Shelf == nil {
+		return nil, refuse(StageValidate, "nothing is kept of runs here", "a server keeps it: sandboxmcp serve")
+	}
+	k, err := r.p.cfg.Shelf.Get(run)
+	if err == nil && k.Namespace != r.res.Namespace {
+		err = fmt.Errorf("run %.40q: %w", run, shelf.ErrUnknown)
+	}
+	var whole []byte
+	for err == nil {
+		part, failed := r.p.cfg.Shelf.Read(k.ID, "files/"+name, int64(len(whole)), 0)
+		if failed == nil && part.Size > most {
+			failed = tooLarge(name, most)
+		}
+		if whole, err = append(whole, part.Data...), failed; err == nil && (len(part.Data) == 0 || int64(len(whole)) >= part.Size) {
+			return whole, nil
+		}
+	}
+	return nil, err
+}
+
+func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []byte, w *HostWritten) error {
+	if path.IsAbs(q.Destination) {
+		mode := files.Create
+		if q.Overwrite {
+			mode = files.Overwrite
+		}
+		return r.writeHost(ctx, a, HostWrite{Path: q.Destination, Content: content, Mode: mode}, w)
+	}
+	name := path.Clean(q.Destination)
+	w.Path, w.Size, w.SHA256 = r.clean(name), int64(len(content)), hash(content)
+	r.facts["size"], r.facts["sha256"] = w.Size, w.SHA256
+	if q.Session == "" {
+		w.Kept = true
+		return r.keep(ctx, name, content)
+	}
+	s, err := r.p.own(r.res.Namespace, q.Session)
+	if err != nil {
+		return err
+	}
+	there, err := inSession(ctx, s, name, func(backends.File) error { return nil })
+	if err == nil && there && !q.Overwrite {
+		err = refuse(StageValidate, fmt.Sprintf("the session has a file %q already", name), "set overwrite to replace it, or choose another name")
+	}
+	if err != nil {
+		return err
+	}
+	return s.Box().Files().Put(name, 0o644, bytes.NewReader(content))
+}
+
+// keep puts a file on the shelf, as what this errand left.
+func (r *run) keep(ctx context.Context, name string, content []byte) error {
+	if r.p.cfg.Shelf == nil {
+		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; --input gives files to a run")
+	}
+	m, err := signer.Collect(ctx, func(_ context.Context, f func(signer.File) error) (int, error) {
+		return 0, f(signer.File{Name: name, Size: int64(len(content)), Mode: 0o644, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }})
+	}, signer.Options{Dir: r.p.cfg.Shelf.Folder(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: r.most(), Redact: r.clean})
+	if err != nil {
+		return err
+	}
+	r.res.addArtifacts(m)
+	k := shelf.Record{ID: r.res.ID, Namespace: r.res.Namespace, Name: r.res.Name, Ended: backends.EndedOK, Time: time.Now().UTC(), Result: []byte("{}")}
+	for _, a := range r.res.Artifacts {
+		k.Artifacts = append(k.Artifacts, shelf.Artifact(a))
+	}
+	return r.p.cfg.Shelf.Put(ctx, k)
+}

@@ -1,0 +1,190 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
+)
+
+// HostFiles says which files of the host callers may reach. The zero value allows none.
+type HostFiles struct {
+	On          bool
+	Read, Write []string // folders or files, absolute; what may be written may be read
+	MaxBytes    int64    // of one file that is read or written; 0 is DefaultFileBytes
+	Home        string   // whose credentials are kept from callers, "" if it is not known
+}
+
+// DefaultFileBytes is the largest file that is read or written where the operator does not say.
+const DefaultFileBytes = 16 << 20
+
+// hostFileTime is how long one access may take: a network file system may hang.
+const hostFileTime = time.Minute
+
+// HostCaller is who wants to reach a file of the host.
+type HostCaller struct {
+	Namespace, Session string
+	// Ask shows a person the question whether a folder may be reached that is not allowed: see Request. nil
+	// refuses instead.
+	Ask func(context.Context, *approval.Pending)
+}
+
+// hostFile is an errand about one file or folder.
+func (p *Pipeline) hostFile(ctx context.Context, who HostCaller, tool, name string, write bool, do func(context.Context, *run, files.Access) error) (Result, error) {
+	var access files.Access
+	return p.errand(ctx, errand{
+		Namespace: who.Namespace, Session: who.Session, Tool: tool, What: name, Stage: StageBackend, Wall: hostFileTime,
+		Check: func(ctx context.Context, r *run) (err error) {
+			access, err = r.mayReach(ctx, who, name, write)
+			return err
+		},
+		Do: func(ctx context.Context, r *run) error { return r.fileError(do(ctx, r, access), access, name, write) },
+	})
+}
+
+// mayReach returns what the caller may reach, and refuses, or asks, if that is not the file.
+func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write bool) (files.Access, error) {
+	cfg := r.p.cfg.Files
+	if !cfg.On {
+		return files.Access{}, refuse(StageValidate, "host access is off",
+			"a person has to set host.enabled: true in the configuration; files come into a sandbox with --input")
+	}
+	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home), Most: cmp.Or(cfg.MaxBytes, DefaultFileBytes)}
+	for _, dir := range cfg.Read {
+		access.Roots = append(access.Roots, files.Root{Path: path.Clean(dir)})
+	}
+	for _, dir := range cfg.Write {
+		access.Roots = append(access.Roots, files.Root{Path: path.Clean(dir), Write: true})
+	}
+	access.Roots = append(access.Roots, r.approvedRoots(who)...)
+	clean, err := files.Clean(name)
+	if err == nil && !access.Holds(clean, write) && who.Ask != nil {
+		if err := r.askForFile(ctx, who, clean, write); err != nil {
+			return access, err
+		}
+		access.Roots = append(access.Roots, r.approvedRoots(who)...)
+	}
+	if err == nil {
+		err = access.Check(name, write)
+	}
+	return access, r.fileError(err, access, name, write)
+}
+
+// hostQuestion is who asks.
+func (r *run) hostQuestion(who HostCaller) approval.Question {
+	return approval.Question{Kind: approval.Host, Namespace: r.res.Namespace, Session: who.Session, Run: r.res.ID}
+}
+
+// approvedRoots are the folders that people allow just now, exactly as they were asked for.
+func (r *run) approvedRoots(who HostCaller) (roots []files.Root) {
+	if r.p.cfg.Approvals == nil {
+		return nil
+	}
+	for _, g := range r.p.cfg.Approvals.Held(approval.Host, r.hostQuestion(who)) {
+		verb, dir, _ := strings.Cut(g.Question.What, " ")
+		clean, err := files.Clean(dir)
+		if err == nil && clean == dir && (verb == "read" || verb == "write") {
+			roots = append(roots, files.Root{Path: dir, Write: verb == "write", Exact: true})
+		}
+	}
+	return roots
+}
+
+// askForFile asks a person for the folder that a file is in.
+func (r *run) askForFile(ctx context.Context, who HostCaller, name string, write bool) error {
+	q := r.hostQuestion(who)
+	q.What = verbOf(write) + " " + path.Dir(name)
+	if r.clean(q.What) != q.What {
+		return refuse(StageValidate, "the path has a secret in it, so nobody is asked for it", "")
+	}
+	if _, err := r.p.cfg.Approvals.Ask(ctx, q, who.Ask); err != nil {
+		return fmt.Errorf("ask a person for %s: %w", q.What, err)
+	}
+	return nil
+}
+
+func verbOf(write bool) string {
+	if write {
+		return "write"
+	}
+	return "read"
+}
+
+// fileError says what can be done about a file that could not be reached.
+func (r *run) fileError(err error, access files.Access, name string, write bool) error {
+	var denial *files.Denial
+	var own *Error
+	switch {
+	case err == nil || errors.As(err, &own):
+		return err
+	case errors.As(err, &denial) && denial.Outside:
+		return refuse(StageValidate, denial.Error()+"; "+access.Describe(), r.p.wayToFile(name, write))
+	case errors.As(err, &denial):
+		return refuse(StageValidate, denial.Error(), "choose another path, or do without")
+	case errors.Is(err, errors.ErrUnsupported):
+		return refuse(StageBackend, err.Error(), "show the files to a program instead, with --mount or --input")
+	}
+	e := broke(StageBackend, err)
+	for _, known := range fileRemedies {
+		if e.Remedy == "" && errors.Is(err, known.err) {
+			e.Remedy = known.remedy
+		}
+	}
+	return e
+}
+
+var fileRemedies = []struct {
+	err    error
+	remedy string
+}{
+	{fs.ErrNotExist, "list the folder above to see what there is; a folder has to be there before a file is written into it"},
+	{fs.ErrExist, "choose mode overwrite or append, or for a copy overwrite, if it may be changed"},
+	{shelf.ErrUnknown, "get_artifacts lists what runs have left; it is kept for a while only"},
+	{fs.ErrPermission, "the user that sandboxmcp runs as may not do that: choose another path"},
+}
+
+// termHostAccess is the term for how callers ask for a folder; the command line has the whole command.
+const termHostAccess = "sandboxmcp host access allow"
+
+func (p *Pipeline) wayToFile(name string, write bool) string {
+	if term, ok := p.cfg.Terms[termHostAccess]; ok {
+		return term + ", kind " + verbOf(write) + ", for the folder that it is in"
+	}
+	return fmt.Sprintf("add the folder to host.%s in the configuration", verbOf(write))
+}
+
+// HostFolder is a folder that is allowed.
+type HostFolder struct {
+	Path  string
+	Write bool
+	Until time.Time // the end of an approval; zero if the configuration allows it
+}
+
+// HostFolders lists the folders that a namespace may reach now.
+func (p *Pipeline) HostFolders(namespace, session string) (all []HostFolder) {
+	for _, dir := range p.cfg.Files.Read {
+		all = append(all, HostFolder{Path: dir})
+	}
+	for _, dir := range p.cfg.Files.Write {
+		all = append(all, HostFolder{Path: dir, Write: true})
+	}
+	if p.cfg.Approvals != nil {
+		for _, g := range p.cfg.Approvals.Held(approval.Host, approval.Question{Namespace: orDefault(namespace), Session: session}) {
+			verb, dir, _ := strings.Cut(g.Question.What, " ")
+			if verb == "read" || verb == "write" {
+				all = append(all, HostFolder{dir, verb == "write", g.Answer.Until})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y HostFolder) int { return strings.Compare(x.Path, y.Path) })
+	return all
+}

@@ -1,0 +1,105 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// HostWrite asks to write a file of the host.
+type HostWrite struct {
+	HostCaller
+	Path    string
+	Content []byte
+	Mode    string // files.Create, which "" is, files.Overwrite or files.Append
+}
+
+// HostWritten is a file that was written.
+type HostWritten struct {
+	Result
+	Path   string
+	Size   int64    // of all of it
+	SHA256 string   // likewise; "" where it is too large to be read
+	Notes  []string // what of the file that was replaced was not kept
+	Kept   bool     // it is no file of the host, but one that runs can take by the result's ID
+}
+
+// WriteHostFile writes a file: see files.Access.Write.
+func (p *Pipeline) WriteHostFile(ctx context.Context, q HostWrite) (HostWritten, error) {
+	var w HostWritten
+	var err error
+	w.Result, err = p.hostFile(ctx, q.HostCaller, "host_file_write", q.Path, true, func(ctx context.Context, r *run, a files.Access) error {
+		return r.writeHost(ctx, a, q, &w)
+	})
+	if err != nil {
+		return HostWritten{Result: w.Result}, err
+	}
+	return w, nil
+}
+
+// writeHost writes, and has the last row say what became of the file.
+func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite, to *HostWritten) error {
+	switch q.Mode {
+	case "":
+		q.Mode = files.Create
+	case files.Create, files.Overwrite, files.Append:
+	default:
+		return refuse(StageValidate, fmt.Sprintf("%.40q is no mode", q.Mode), "choose create, overwrite or append")
+	}
+	if err := r.keepsSecrets(ctx, a, q); err != nil {
+		return err
+	}
+	done, err := a.Write(ctx, q.Path, q.Content, q.Mode)
+	if err != nil {
+		return err
+	}
+	now, known := q.Content, true
+	if q.Mode == files.Append && done.Had {
+		now, err = a.Read(ctx, q.Path) // others may append, too
+		known = err == nil
+	}
+	r.facts["mode"], r.facts["size"] = q.Mode, done.Size
+	if known {
+		to.SHA256 = hash(now)
+		r.facts["sha256"] = to.SHA256
+	}
+	if done.Had && !done.Large {
+		r.facts["sha256_before"], r.facts["size_before"] = hash(done.Before), len(done.Before)
+	}
+	if known && !done.Large {
+		r.noteDiff(q.Path, done.Before, now)
+	}
+	to.Path, to.Size, to.Notes = r.clean(q.Path), done.Size, done.Notes
+	return nil
+}
+
+// mostCompared is the longest text whose changes are in the log, in bytes.
+const mostCompared = 1 << 20
+
+// noteDiff puts what changed into the last row. Secrets go before the lines are compared: one may have several.
+func (r *run) noteDiff(name string, before, now []byte) {
+	if len(before) > mostCompared || len(now) > mostCompared || !utf8.Valid(before) || !utf8.Valid(now) {
+		return
+	}
+	if diff := files.Diff(r.clean(name), r.clean(string(before)), r.clean(string(now))); diff != "" {
+		r.facts["diff"] = long(diff)
+	}
+}
+
+// keepsSecrets refuses a text in which a mask stands for a secret of the file: who has read it so would put the mask in
+// the secret's place.
+func (r *run) keepsSecrets(ctx context.Context, a files.Access, q HostWrite) error {
+	if q.Mode != files.Overwrite || !strings.Contains(string(q.Content), vault.Mark) {
+		return nil
+	}
+	old, err := a.Read(ctx, q.Path)
+	if err != nil || r.clean(string(old)) == string(old) {
+		return nil // what is wrong with it is said when it is written
+	}
+	return refuse(StageVault, "the content has "+vault.Mark+" where the file has a secret, which would be lost",
+		"change the file with a command or by a person; new lines can be appended")
+}
