@@ -10,10 +10,10 @@ func (p *program) hostCommand() *cli.Command {
 		Description: `What happens here happens outside of any sandbox. It is off until the configuration has host.enabled: true.
 
 Example: sandboxmcp host exec docker ps`,
-		Subcommands: []*cli.Command{
+		Subcommands: append([]*cli.Command{
 			p.hostExecCommand(),
 			p.hostAccessCommand(),
-		},
+		}, p.hostFileCommands()...),
 		Action: func(c *cli.Context) error {
 			return usage("sandboxmcp host --help", "host needs to know what to do")
 		},

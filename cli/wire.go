@@ -77,6 +77,8 @@ type purpose struct {
 	install bool
 	// ask says that there is a person who can be asked about a single run.
 	ask bool
+	// shelf is for what is about what runs of servers have left.
+	shelf bool
 	// progress is told what is done about images of containers; may be nil.
 	progress func(line string)
 	// log is told when rows of the log stay unsigned; nil is nobody.
@@ -129,6 +131,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Egress:    out,
 		Web:       web,
 		Approvals: p.approvals,
+		Files:     hostFiles(cfg),
 		Keys:      keys,
 		Policy:    policy(cfg),
 		Version:   version().Version,
@@ -158,7 +161,7 @@ func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 		p.bus = event.NewBus()
 		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus, Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: p.desktop(cfg, why)})
 	}
-	if err != nil || !why.serve {
+	if err != nil || !why.serve && !why.shelf {
 		return err
 	}
 	p.shelf, err = shelf.Open(shelf.Config{

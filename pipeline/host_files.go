@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -160,31 +159,4 @@ func (p *Pipeline) wayToFile(name string, write bool) string {
 		return term + ", kind " + verbOf(write) + ", for the folder that it is in"
 	}
 	return fmt.Sprintf("add the folder to host.%s in the configuration", verbOf(write))
-}
-
-// HostFolder is a folder that is allowed.
-type HostFolder struct {
-	Path  string
-	Write bool
-	Until time.Time // the end of an approval; zero if the configuration allows it
-}
-
-// HostFolders lists the folders that a namespace may reach now.
-func (p *Pipeline) HostFolders(namespace, session string) (all []HostFolder) {
-	for _, dir := range p.cfg.Files.Read {
-		all = append(all, HostFolder{Path: dir})
-	}
-	for _, dir := range p.cfg.Files.Write {
-		all = append(all, HostFolder{Path: dir, Write: true})
-	}
-	if p.cfg.Approvals != nil {
-		for _, g := range p.cfg.Approvals.Held(approval.Host, approval.Question{Namespace: orDefault(namespace), Session: session}) {
-			verb, dir, _ := strings.Cut(g.Question.What, " ")
-			if verb == "read" || verb == "write" {
-				all = append(all, HostFolder{dir, verb == "write", g.Answer.Until})
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(x, y HostFolder) int { return strings.Compare(x.Path, y.Path) })
-	return all
 }

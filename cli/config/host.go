@@ -10,6 +10,7 @@ type Host struct {
 	Environment    []string // names of variables that commands get
 	Read           []string // folders, absolute
 	Write          []string // folders that may be written, and read
+	MaxFileMB      int64    // MB, of one file that is read, written or copied
 }
 
 func hostSettings() []setting {
@@ -22,6 +23,7 @@ func hostSettings() []setting {
 		list("host.environment", func(c *Config) *[]string { return &c.Host.Environment }),
 		folders("host.read", func(c *Config) *[]string { return &c.Host.Read }),
 		folders("host.write", func(c *Config) *[]string { return &c.Host.Write }),
+		count("host.max_file_mb", "", 1, 1024, func(c *Config) *int64 { return &c.Host.MaxFileMB }),
 	}
 }
 

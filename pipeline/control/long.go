@@ -25,6 +25,7 @@ func (l *Listener) long(mux *http.ServeMux) {
 		"GET /v1/sessions/{id}/state":   l.found(l.state),
 		"POST /v1/sessions/{id}/cells":  l.cell,
 		"POST /v1/sessions/{id}/bridge": l.bridge,
+		"POST /v1/sessions/{id}/copy":   l.copy,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if l.c.Pipeline == nil {
