@@ -42,7 +42,7 @@ func (a Access) Write(ctx context.Context, name string, content []byte, mode str
 	defer t.Close()
 	w := Written{Path: t.real, Had: t.old != nil, Size: int64(len(content))}
 	if w.Had && mode == Create {
-		return w, fmt.Errorf("%q is there already: %w", t.asked, fs.ErrExist)
+		return w, fmt.Errorf("write %q: %w", t.asked, fs.ErrExist)
 	}
 	if w.Had {
 		if w.Before, w.Large, err = a.before(ctx, t); err != nil {
