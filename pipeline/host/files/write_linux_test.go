@@ -176,7 +176,6 @@ func TestConcurrent(t *testing.T) {
 	p := newPlace(t)
 	p.put(p.root+"/log", "")
 	var all sync.WaitGroup
-	made := make(chan int, 100)
 	for i := range 8 {
 		all.Go(func() {
 			text := bytes.Repeat([]byte{byte('a' + i)}, 10_000)
@@ -191,17 +190,38 @@ func TestConcurrent(t *testing.T) {
 					t.Errorf("half a file was read: %d bytes, %v", len(got), err)
 				}
 			}
-			if _, err := p.Write(t.Context(), p.root+"/once", text, Create); err == nil {
-				made <- i
-			}
 		})
 	}
 	all.Wait()
-	if len(made) != 1 {
-		t.Errorf("%d of 8 created the file", len(made))
-	}
 	if got, _ := os.ReadFile(p.root + "/log"); string(got) != strings.Repeat("line\n", 160) {
 		t.Errorf("the log has %d bytes", len(got))
+	}
+	p.noTemps()
+}
+
+// Of those who create a file at once, one does.
+func TestCreateOnce(t *testing.T) {
+	p := newPlace(t)
+	for i := range 100 {
+		name := fmt.Sprintf("%s/once%d", p.root, i)
+		var all sync.WaitGroup
+		made, begin := make(chan string, 8), make(chan struct{})
+		for j := range 8 {
+			all.Go(func() {
+				<-begin
+				text := fmt.Sprint("by ", j)
+				if _, err := p.Write(t.Context(), name, []byte(text), Create); err == nil {
+					made <- text
+				} else if !errors.Is(err, fs.ErrExist) {
+					t.Error(err)
+				}
+			})
+		}
+		close(begin)
+		all.Wait()
+		if got, _ := os.ReadFile(name); len(made) != 1 || string(got) != <-made {
+			t.Fatalf("round %d: %d more of 8 created the file, which is %q", i, len(made), got)
+		}
 	}
 	p.noTemps()
 }

@@ -1,0 +1,321 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// hidden is the secret of the namespace, in pieces.
+var hidden = "correct-horse" + "-battery-staple"
+
+// hostRig is a pipeline that may read and write below dir.
+type hostRig struct {
+	*Pipeline
+	log    *audit.Log
+	broker *approval.Broker
+	dir    string
+}
+
+func newHostRig(t *testing.T, change func(*Config)) hostRig {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	log, err := audit.Open(t.Context(), state+"/audit.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	broker := approval.New(approval.Config{Audit: log})
+	t.Cleanup(func() { broker.Close() })
+	memory := vault.NewMemory()
+	memory.Set("default", "TOKEN", []byte(hidden))
+	cfg := Config{Audit: log, Vault: vault.New(memory), Approvals: broker, Protected: []string{state},
+		Files: HostFiles{On: true, Read: []string{state}, Write: []string{dir}, MaxBytes: 1 << 20}}
+	if change != nil {
+		change(&cfg)
+	}
+	p := New(cfg)
+	t.Cleanup(p.Close)
+	return hostRig{p, log, broker, dir}
+}
+
+func (h hostRig) put(t *testing.T, name, text string) string {
+	t.Helper()
+	if err := os.WriteFile(h.dir+"/"+name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return h.dir + "/" + name
+}
+
+// rows is all that the log holds.
+func (h hostRig) rows(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for r, err := range h.log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(r.Kind + " " + string(r.Data) + "\n")
+	}
+	return all.String()
+}
+
+// No way to cut a file shows a part of a secret.
+func TestHostReadRedacts(t *testing.T) {
+	h := newHostRig(t, nil)
+	text := "before " + hidden + " after\n" + base64.StdEncoding.EncodeToString([]byte(hidden)) + "\n"
+	name := h.put(t, "a.txt", text)
+	for offset := range int64(len(text)) {
+		for _, most := range []int64{1, 5, 20, 0} {
+			got, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Offset: offset, Max: most})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := 4; n < len(hidden); n++ {
+				if strings.Contains(string(got.Content), hidden[n-4:n]) {
+					t.Fatalf("offset %d, %d bytes: %q", offset, most, got.Content)
+				}
+			}
+		}
+		if offset > 30 {
+			break
+		}
+	}
+	if _, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Encoding: "base64"}); err == nil || !strings.Contains(err.Error(), "withheld") {
+		t.Errorf("base64: %v", err)
+	}
+	if rows := h.rows(t); strings.Contains(rows, hidden) {
+		t.Errorf("the log has the secret")
+	}
+}
+
+func TestHostReadParts(t *testing.T) {
+	h := newHostRig(t, nil)
+	text := "aé漢😀\n"
+	name := h.put(t, "u.txt", text)
+	for most := int64(1); most < 12; most++ {
+		whole, offset := "", int64(0)
+		for {
+			got, err := h.ReadHostFile(t.Context(), HostRead{Path: name, Offset: offset, Max: most})
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole += string(got.Content)
+			if offset = got.Next; offset == 0 {
+				break
+			}
+		}
+		if whole != text {
+			t.Errorf("in pieces of %d: %q", most, whole)
+		}
+	}
+	binary := h.put(t, "b.bin", "\xff\xfe\x00")
+	if _, err := h.ReadHostFile(t.Context(), HostRead{Path: binary, Encoding: "text"}); err == nil || !strings.Contains(err.Error(), "base64") {
+		t.Errorf("what is no text: %v", err)
+	}
+	got, err := h.ReadHostFile(t.Context(), HostRead{Path: binary, Offset: 1, Max: 1})
+	if err != nil || got.Text || string(got.Content) != "\xfe" || got.Next != 2 || got.Total != 3 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestHostWriteRows(t *testing.T) {
+	h := newHostRig(t, nil)
+	name := h.put(t, "a.txt", "one\nkey="+hidden+"\nthree\n")
+	w, err := h.WriteHostFile(t.Context(), HostWrite{Path: name, Content: []byte("one\nkey=new\nthree\n"), Mode: files.Overwrite})
+	if err != nil || w.SHA256 != hash([]byte("one\nkey=new\nthree\n")) {
+		t.Fatalf("got %+v, %v", w, err)
+	}
+	rows := h.rows(t)
+	for _, want := range []string{"execution.started", "execution.completed", `"tool":"host_file_write"`, `-key=***REDACTED***\n+key=new\n`, w.SHA256,
+		hash([]byte("one\nkey=" + hidden + "\nthree\n")), `"what":"` + name} {
+		if !strings.Contains(rows, want) {
+			t.Errorf("the log lacks %q in:\n%s", want, rows)
+		}
+	}
+	if strings.Contains(rows, hidden) {
+		t.Error("the log has the secret")
+	}
+}
+
+// Who has read a file with its secrets masked must not put the mask into it.
+func TestHostWriteKeepsSecrets(t *testing.T) {
+	h := newHostRig(t, nil)
+	name := h.put(t, "a.txt", "key="+hidden+"\n")
+	got, err := h.ReadHostFile(t.Context(), HostRead{Path: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.WriteHostFile(t.Context(), HostWrite{Path: name, Content: append(got.Content, "more\n"...), Mode: files.Overwrite}); err == nil || !strings.Contains(err.Error(), "lost") {
+		t.Errorf("got %v", err)
+	}
+	other := h.put(t, "b.txt", "x")
+	if _, err := h.WriteHostFile(t.Context(), HostWrite{Path: other, Content: []byte(vault.Mark), Mode: files.Overwrite}); err != nil {
+		t.Errorf("the mask alone: %v", err)
+	}
+}
+
+// A path can be a secret, and is in refusals and in their rows.
+func TestHostRefusalsRedact(t *testing.T) {
+	h := newHostRig(t, nil)
+	for _, name := range []string{"/nowhere/" + hidden, h.dir + "/" + hidden, h.dir + "/../" + hidden, h.dir + "/.git/" + hidden} {
+		_, err := h.ReadHostFile(t.Context(), HostRead{Path: name})
+		if err == nil || strings.Contains(err.Error(), hidden) {
+			t.Errorf("read: %v", err)
+		}
+		_, err = h.CopyHostFile(t.Context(), HostCopy{Source: name, Destination: h.dir + "/x"})
+		if err == nil || strings.Contains(err.Error(), hidden) {
+			t.Errorf("copy: %v", err)
+		}
+	}
+	h.put(t, hidden, "x")
+	l, err := h.ListHostFolder(t.Context(), HostList{Path: h.dir})
+	if err != nil || len(l.Entries) != 1 || l.Entries[0].Path != vault.Mark {
+		t.Errorf("got %+v, %v", l.Entries, err)
+	}
+	if rows := h.rows(t); strings.Contains(rows, hidden) {
+		t.Error("the log has the secret")
+	}
+}
+
+func TestHostOff(t *testing.T) {
+	h := newHostRig(t, func(c *Config) { c.Files.On = false })
+	name := h.put(t, "a.txt", "x")
+	_, read := h.ReadHostFile(t.Context(), HostRead{Path: name})
+	_, write := h.WriteHostFile(t.Context(), HostWrite{Path: name, Mode: files.Overwrite})
+	_, list := h.ListHostFolder(t.Context(), HostList{Path: h.dir})
+	_, copied := h.CopyHostFile(t.Context(), HostCopy{Source: name, Destination: h.dir + "/b"})
+	for _, err := range []error{read, write, list, copied} {
+		if err == nil || !strings.Contains(err.Error(), "host.enabled: true") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// No row, no result: what can't be recorded is not told, and before that not written.
+func TestHostUnrecorded(t *testing.T) {
+	h := newHostRig(t, nil)
+	name := h.put(t, "a.txt", "x")
+	h.log.Close()
+	if got, err := h.ReadHostFile(t.Context(), HostRead{Path: name}); err == nil || got.Content != nil || got.Stdout != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := h.WriteHostFile(t.Context(), HostWrite{Path: name, Content: []byte("y"), Mode: files.Overwrite}); err == nil {
+		t.Error("it was written")
+	}
+	if got, _ := os.ReadFile(name); string(got) != "x" {
+		t.Errorf("the file has %q", got)
+	}
+}
+
+// What people approve is the folder that they saw, for whom and what they said.
+func TestHostApproved(t *testing.T) {
+	h := newHostRig(t, nil)
+	other, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other+"/a.txt", []byte("approved"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	read := HostRead{Path: other + "/a.txt"}
+	if _, err := h.ReadHostFile(t.Context(), read); err == nil || !strings.Contains(err.Error(), h.dir+" (read and write)") {
+		t.Errorf("before: %v", err)
+	}
+	_, err = h.broker.Give(t.Context(), approval.Question{Kind: approval.Host, What: "read " + other, Namespace: "default"}, approval.Answer{Allowed: true, By: approval.CommandLine()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := h.ReadHostFile(t.Context(), read); err != nil || string(got.Content) != "approved" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := h.WriteHostFile(t.Context(), HostWrite{Path: other + "/b"}); err == nil {
+		t.Error("written, and only reading was approved")
+	}
+	read.Namespace = "other"
+	if _, err := h.ReadHostFile(t.Context(), read); err == nil {
+		t.Error("it was approved for another namespace")
+	}
+	link := h.dir + "/link"
+	if err := os.Symlink(other, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"read " + link, "read " + other + "/", "read  " + other, "Read " + other, "run " + other} {
+		if _, err := h.broker.Give(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "other"}, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.ReadHostFile(t.Context(), read); err == nil {
+			t.Errorf("%q allowed it", what)
+		}
+	}
+	read.Path = link + "/a.txt"
+	if _, err := h.ReadHostFile(t.Context(), read); err == nil {
+		t.Error("an approval led through a link")
+	}
+}
+
+// Somebody at a terminal is asked for the folder, and a no is one.
+func TestHostAsked(t *testing.T) {
+	h := newHostRig(t, nil)
+	other, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, allowed := range []bool{false, true} {
+		ask := func(ctx context.Context, p *approval.Pending) {
+			if p.Question.What != "write "+other {
+				t.Errorf("asked for %q", p.Question.What)
+			}
+			if err := h.broker.Answer(ctx, p.Question.ID, approval.Answer{Allowed: allowed, By: approval.CommandLine(), Scope: scopeIf(allowed)}); err != nil {
+				t.Error(err)
+			}
+		}
+		namespace := map[bool]string{false: "a", true: "b"}[allowed]
+		_, err := h.WriteHostFile(t.Context(), HostWrite{HostCaller: HostCaller{Namespace: namespace, Ask: ask}, Path: other + "/n.txt", Content: []byte("x")})
+		if (err == nil) != allowed {
+			t.Errorf("answer %v: %v", allowed, err)
+		}
+		_, err = h.ReadHostFile(t.Context(), HostRead{HostCaller: HostCaller{Namespace: namespace}, Path: other + "/n.txt"})
+		if err == nil {
+			t.Error("an approval for one call outlived it")
+		}
+	}
+}
+
+func scopeIf(allowed bool) string {
+	if allowed {
+		return approval.ScopeRun
+	}
+	return ""
+}
+
+// The log and the keys are below a root here, and are nobody's.
+func TestHostProtected(t *testing.T) {
+	h := newHostRig(t, nil)
+	var own string
+	for _, dir := range h.cfg.Files.Read {
+		own = dir + "/audit.db"
+	}
+	_, read := h.ReadHostFile(t.Context(), HostRead{Path: own})
+	_, list := h.ListHostFolder(t.Context(), HostList{Path: filepath.Dir(own)})
+	_, copied := h.CopyHostFile(t.Context(), HostCopy{Source: own, Destination: h.dir + "/x"})
+	for _, err := range []error{read, list, copied} {
+		var e *Error
+		if !errors.As(err, &e) || !e.Denied || !strings.Contains(e.Reason, "sandboxmcp's own") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
