@@ -105,18 +105,26 @@ func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
 
 // withServer connects to the server that the command line means.
 func withServer(c *cli.Context, f func(context.Context, *control.Client) error) error {
-	cfg, err := load(c)
+	ctx, stop := untilSignal(c)
+	defer stop()
+	client, err := connect(ctx, c)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(c)
-	defer stop()
-	client, err := control.Dial(ctx, door(cfg), c.String("server"))
-	if err != nil {
-		return noServer(err, c.String("server"))
-	}
 	defer client.Close()
 	return f(ctx, client)
+}
+
+func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
+	cfg, err := load(c)
+	if err != nil {
+		return nil, err
+	}
+	client, err := control.Dial(ctx, door(cfg), c.String("server"))
+	if err != nil {
+		return nil, noServer(err, c.String("server"))
+	}
+	return client, nil
 }
 
 // door is the folder that servers of this user answer in.

@@ -64,6 +64,7 @@ func (p *program) app() *cli.App {
 		p.auditCommand(), p.eventsCommand(), p.verifyCommand(), p.keyCommand(), p.imageCommand(), p.doctorCommand(), p.benchCommand(), p.configCommand(), p.setupCommand(), p.versionCommand(),
 		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(), p.completionCommand(), p.askCommand(),
 		p.webCommand(), p.hostCommand(),
+		p.queueCommand(), p.sessionCommand(), p.inspectCommand(), p.bridgeCommand(), p.limitsCommand(),
 	}
 	prepare(commands)
 	return &cli.App{

@@ -30,8 +30,9 @@
 //	POST   /v1/cells/{run}/interrupt interrupts a cell, whose stream goes on to its end
 //
 // The beginning of a session's id stands for it where no other has it. What lists things takes a namespace.
-// All of this block but GET /v1/sessions and the interrupt have no end of their own: they end with the client, or the server. A client that goes
-// away while its cell runs has interrupted it. Who asked is in the audit log.
+// Other requests are answered within seconds; those of this block, but for the first and the last, take as long as
+// programs do, and end with their client: one that goes away while its cell runs has interrupted it. Who asked
+// is in the audit log.
 //
 // Only "allow" must be there. A no to an approval that holds takes it back; scope and seconds are of a
 // yes, and say less than what was asked for or what was asked for: never more. Events can be asked for

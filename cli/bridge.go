@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p *program) bridgeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "bridge",
+		Usage:     "put a value into a session as a variable",
+		UsageText: "sandboxmcp bridge SESSION KEY JSON|-|@FILE [--json] [--server PID]\n   sandboxmcp bridge SESSION KEY --from SESSION [--from-key KEY]",
+		Description: `The value is JSON: from the command line, from standard input for -, or from a file for @FILE; at most 32 MB. In a
+shell it is the variable KEY, and the file $BRIDGE/KEY.json.
+
+Example: sandboxmcp bridge 01K9ZB5W7Q rows @rows.json`,
+		Flags: []cli.Flag{
+			idFlag(),
+			&cli.StringFlag{Name: "from", Usage: "take the value from the session `ID` of the same namespace"},
+			&cli.StringFlag{Name: "from-key", Usage: "its `NAME` there (default: KEY)"},
+			jsonFlag(), serverFlag(),
+		},
+		Action: p.bridge,
+	}
+}
+
+func (p *program) bridge(c *cli.Context) error {
+	id, words, err := named(c, 2)
+	if err != nil {
+		return err
+	}
+	v := control.Value{From: c.String("from"), Its: c.String("from-key")}
+	if wanted := 2; v.From != "" && len(words) != 1 || v.From == "" && len(words) != wanted {
+		return usage("sandboxmcp bridge --help", "bridge needs a session, a key, and a value or --from")
+	}
+	v.Key = words[0]
+	if v.From == "" {
+		if v.Value, err = p.value(words[1]); err != nil {
+			return err
+		}
+	}
+	return asking(c, func(ctx context.Context, client *control.Client) error {
+		res, err := client.Bridge(ctx, id, v)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return writeJSON(p.stdout, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key})
+		}
+		fmt.Fprintf(p.stdout, "%s is set in session %s\n", visible(v.Key), visible(res.Session))
+		return nil
+	})
+}
+
+// maxValue is the longest value, in bytes, that a session takes.
+const maxValue = 32 << 20
+
+// value is the JSON that a word of the command line stands for.
+func (p *program) value(word string) (json.RawMessage, error) {
+	text, from := []byte(word), "the value"
+	var err error
+	if path, ok := strings.CutPrefix(word, "@"); ok {
+		from = path
+		var f *os.File
+		if f, err = os.Open(path); err != nil {
+			return nil, usage("check the spelling; the path starts at the current folder", "%v", err)
+		}
+		defer f.Close()
+		text, err = io.ReadAll(io.LimitReader(f, maxValue+1))
+	} else if word == "-" {
+		from = "standard input"
+		text, err = io.ReadAll(io.LimitReader(p.stdin, maxValue+1))
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxValue:
+		return nil, usage("write it to a file, and give that as an input", "%s has more than %d MB", visible(from), maxValue>>20)
+	case !json.Valid(text):
+		return nil, usage(`text needs its quotes: '"text"'`, "%s is not JSON", visible(from))
+	}
+	return text, nil
+}

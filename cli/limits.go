@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+func (p *program) limitsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "limits",
+		Usage:     "show or set what runs of a running server may use",
+		UsageText: "sandboxmcp limits [--ram MB] [--cpu N] [--timeout S] [--processes N] [--namespace NS] [--session ID] [--json] [--server PID]",
+		Description: `Without limits it shows what is in force, and the caps of the configuration, above which nothing can be set. With
+them it sets what later runs and sessions of the namespace get that ask for nothing else, until the server ends; with
+--session, what that session has from now on.
+
+Example: sandboxmcp limits --namespace my-agent --ram 1024 --timeout 120`,
+		Flags: append(limitFlags(),
+			&cli.StringFlag{Name: "namespace", Usage: "the `NAMESPACE`", DefaultText: "default"},
+			&cli.StringFlag{Name: "session", Aliases: []string{"id"}, Usage: "the session `ID`, or its beginning"},
+			jsonFlag(), serverFlag(),
+		),
+		Action: p.limits,
+	}
+}
+
+func (p *program) limits(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	b, err := wantedLimits(c)
+	if err != nil {
+		return err
+	}
+	return asking(c, func(ctx context.Context, client *control.Client) error {
+		var l control.Limits
+		var err error
+		if b == (pipeline.Bounds{}) {
+			l, err = client.Limits(ctx, c.String("namespace"), c.String("session"))
+		} else {
+			l, err = client.SetLimits(ctx, control.Change{Namespace: c.String("namespace"), Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
+		}
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return writeJSON(p.stdout, l)
+		}
+		who := "a run in namespace " + l.Namespace + " that asks for nothing else"
+		if l.Session != "" {
+			who = "session " + l.Session
+		}
+		fmt.Fprintf(p.stdout, "what %s has, and the most that can be asked for:\n", visible(who))
+		return listing(p.stdout, limitRows(l.Limits, l.Caps), columnsOf("LIMIT", "IN FORCE", "CAP")...)
+	})
+}
+
+func limitRows(now, most session.Limits) [][]string {
+	return [][]string{
+		{"--ram", fmt.Sprintf("%d MB", now.RAM), fmt.Sprintf("%d MB", most.RAM)},
+		{"--cpu", fmt.Sprintf("%g cores", now.CPU), fmt.Sprintf("%g cores", most.CPU)},
+		{"--timeout", fmt.Sprintf("%g s", now.Wall), fmt.Sprintf("%g s", most.Wall)},
+		{"--processes", fmt.Sprint(now.Processes), fmt.Sprint(most.Processes)},
+		{"--disk", fmt.Sprintf("%d MB", now.Disk), fmt.Sprintf("%d MB", most.Disk)},
+		{"--output", fmt.Sprintf("%d bytes", now.Output), fmt.Sprintf("%d bytes", most.Output)},
+	}
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p *program) queueCommand() *cli.Command {
+	flags := []cli.Flag{jsonFlag(), serverFlag()}
+	return &cli.Command{
+		Name:      "queue",
+		Usage:     "show what a running server runs, and what waits",
+		UsageText: "sandboxmcp queue [status] [--json] [--server PID]",
+		Description: `A run takes one slot, and more if it may use several cores. Namespaces take turns.
+
+Example: sandboxmcp queue status`,
+		Flags:  flags,
+		Action: p.queue,
+		Subcommands: []*cli.Command{{
+			Name:        "status",
+			Usage:       "the same",
+			UsageText:   "sandboxmcp queue status [--json] [--server PID]",
+			Description: "Example: sandboxmcp queue status --json",
+			Flags:       flags,
+			Action:      p.queue,
+		}},
+	}
+}
+
+// queueStatus is a queue with the runs in the background, which are in it, too.
+type queueStatus struct {
+	pipeline.Load
+	Background int `json:"background_runs"`
+}
+
+func (p *program) queue(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	return asking(c, func(ctx context.Context, client *control.Client) error {
+		load, err := client.Queue(ctx)
+		if err != nil {
+			return err
+		}
+		stats, err := client.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return writeJSON(p.stdout, queueStatus{load, stats.Jobs})
+		}
+		fmt.Fprintf(p.stdout, "%d of %s taken, %d waiting, room for %d, %s in the background\n",
+			load.Running, count(load.Slots, "slot"), load.Waiting, load.Room, count(stats.Jobs, "run"))
+		if len(load.Namespaces) == 0 {
+			return nil
+		}
+		var rows [][]string
+		for _, l := range load.Namespaces {
+			rows = append(rows, []string{l.Namespace, fmt.Sprint(l.Running), fmt.Sprint(l.Waiting)})
+		}
+		return listing(p.stdout, rows, column{name: "NAMESPACE"}, column{name: "SLOTS", right: true}, column{name: "WAITING", right: true})
+	})
+}

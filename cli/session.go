@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+func (p *program) sessionCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "session",
+		Usage:     "work with the sessions of a running server: list, create, exec, attach, stats, kill",
+		UsageText: "sandboxmcp session COMMAND ...",
+		Description: `A session is a sandbox whose interpreter stays: variables, imports and files live on. Agents and people share
+them. The beginning of an id stands for it where no other has it.
+
+Example: sandboxmcp session create --language python && sandboxmcp session list`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usage("sandboxmcp session --help", "there is no command session %q", c.Args().First())
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
+		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(),
+			p.sessionStatsCommand(), p.sessionKillCommand()},
+	}
+}
+
+func (p *program) sessionListCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "list",
+		Usage:       "list sessions",
+		UsageText:   "sandboxmcp session list [--namespace NS] [--all] [--json] [--server PID]",
+		Description: `Example: sandboxmcp session list --all`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
+			&cli.BoolFlag{Name: "all", Usage: "also the last that have ended, and why"},
+			jsonFlag(), serverFlag(),
+		},
+		Action: p.sessionList,
+	}
+}
+
+func (p *program) sessionList(c *cli.Context) error {
+	if err := noWords(c); err != nil {
+		return err
+	}
+	return asking(c, func(ctx context.Context, client *control.Client) error {
+		all, err := client.Sessions(ctx, c.String("namespace"))
+		if err != nil {
+			return err
+		}
+		list := []session.Info{}
+		for _, i := range all {
+			if i.State != "dead" || c.Bool("all") {
+				list = append(list, i)
+			}
+		}
+		if c.Bool("json") {
+			return writeJSON(p.stdout, list)
+		}
+		if len(list) == 0 {
+			fmt.Fprintln(p.stdout, "there are no sessions")
+			return nil
+		}
+		var rows [][]string
+		for _, i := range list {
+			state := i.State
+			if i.Ended != "" {
+				state += " (" + i.Ended + ")"
+			}
+			rows = append(rows, []string{i.ID, state, i.Language, i.Namespace, fmt.Sprint(i.Cells), ago(time.Since(i.Used)), i.Backend})
+		}
+		return listing(p.stdout, rows, column{name: "ID", whole: true}, column{name: "STATE"}, column{name: "LANGUAGE"}, column{name: "NAMESPACE"},
+			column{name: "CELLS", right: true}, column{name: "USED"}, column{name: "BACKEND", spare: true})
+	})
+}
+
+func (p *program) sessionKillCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "kill",
+		Usage:     "end a session, and all that runs in it",
+		UsageText: "sandboxmcp session kill ID|--id ID [--json] [--server PID]",
+		Description: `Its variables and files are gone. The log keeps who ended it.
+
+Example: sandboxmcp session kill 01K9ZB5W7Q`,
+		Flags:  []cli.Flag{idFlag(), jsonFlag(), serverFlag()},
+		Action: p.sessionKill,
+	}
+}
+
+func (p *program) sessionKill(c *cli.Context) error {
+	id, _, err := named(c, 0)
+	if err != nil {
+		return err
+	}
+	return asking(c, func(ctx context.Context, client *control.Client) error {
+		info, err := client.End(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case c.Bool("json"):
+			return writeJSON(p.stdout, info)
+		}
+		fmt.Fprintf(p.stdout, "session %s has ended after %s; its variables and files are gone\n", visible(info.ID), count(info.Cells, "cell"))
+		return nil
+	})
+}

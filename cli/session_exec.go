@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+)
+
+func (p *program) sessionExecCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "exec",
+		Usage:     "run code in a session",
+		UsageText: "sandboxmcp session exec ID|--id ID [FILE|-] [-c CODE] [--timeout S] [--artifacts DIR] [--json] [--server PID]",
+		Description: `The code is a file, standard input for - or nothing, or CODE. Its output is printed as it comes, and its value as the
+language's own prompt prints it. Pictures are saved with --artifacts, as are files that the code leaves.
+
+The exit code is 0; 1 when the code raised an error; what it gave to exit; 124 when its time was up; 130 when Ctrl-C
+interrupted it, after which the session goes on; and 125 when it could not be run.
+
+Example: sandboxmcp session exec 01K9ZB5W7Q -c 'print(6 * 7)'`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "c", Usage: "run `CODE`"},
+			idFlag(),
+			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "the session's"},
+			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the folder `DIR`"},
+			&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
+			serverFlag(),
+		},
+		Action: func(c *cli.Context) error { return ours(p.sessionExec(c)) },
+	}
+}
+
+func (p *program) sessionExec(c *cli.Context) error {
+	id, words, err := named(c, 1)
+	if err != nil {
+		return err
+	}
+	cell, err := p.cell(c, words)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := interruptible(c.Context)
+	defer cancel(nil)
+	client, err := connect(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	screen := p.pane()
+	res, err := p.through(ctx, client, id, cell, screen, c.Bool("json"))
+	if errors.Is(err, errNoReader) {
+		return silent(exitSignalled + 13)
+	}
+	if err != nil {
+		return inCommands(err)
+	}
+	if c.Bool("json") {
+		if err := writeJSON(p.stdout, res); err != nil {
+			return err
+		}
+	}
+	return p.cellEnd(res, screen, c.Bool("json"))
+}
+
+// cell reads the code that a command line names.
+func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err error) {
+	if c.IsSet("timeout") && !positive(c, "timeout") {
+		return cell, usage("leave it out for the session's", "--timeout must be more than 0")
+	}
+	cell.Timeout = c.Float64("timeout")
+	var code []byte
+	switch {
+	case c.IsSet("c") && len(words) > 0:
+		return cell, usage("leave one of them out", "there are both -c and a file")
+	case c.IsSet("c"):
+		code = []byte(c.String("c"))
+	case len(words) == 0 || words[0] == "-":
+		code, err = readCode(p.stdin, "standard input")
+	default:
+		var r pipeline.Request
+		err = p.script(&r, words[0])
+		code, cell.Name = r.Code, r.Name
+	}
+	if err != nil {
+		return cell, err
+	}
+	cell.Code = string(code)
+	if dir := c.String("artifacts"); dir != "" {
+		if cell.Artifacts, err = filepath.Abs(dir); err == nil {
+			err = os.MkdirAll(cell.Artifacts, 0o777)
+		}
+		if err != nil {
+			return cell, usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
+		}
+	}
+	return cell, nil
+}
+
+// through runs a cell. The end of ctx interrupts it, and what it still has to say is waited for. Its output goes to the
+// screen as it comes, or in silence into the result alone.
+func (p *program) through(ctx context.Context, client *control.Client, id string, cell control.Cell, s *pane, silent bool) (pipeline.Result, error) {
+	var run atomic.Value
+	cut, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer leave(nil)
+	defer context.AfterFunc(ctx, func() {
+		if id, ok := run.Load().(string); !ok || client.Interrupt(cut, id) != nil {
+			leave(context.Cause(ctx)) // it has not begun, or the server does not listen
+		}
+	})()
+	var kept [2][]byte
+	var shown []kernel.Bundle
+	keep := func(n int, w io.Writer) func([]byte) error {
+		return func(b []byte) error {
+			kept[n] = append(kept[n], b...)
+			if silent {
+				return nil
+			}
+			_, err := w.Write(b)
+			return err
+		}
+	}
+	w := control.Watcher{
+		Began:  func(id string) { run.Store(id) },
+		Stdout: keep(0, s.out), Stderr: keep(1, s.err),
+		Display: func(b kernel.Bundle) { shown = append(shown, b) },
+		Asks: func(q approval.Question) {
+			p.say("a person is asked about %s %s; sandboxmcp approve %s", q.Kind, q.What, q.ID)
+		},
+	}
+	res, err := client.Exec(cut, id, cell, w)
+	res.Stdout, res.Stderr, res.Displays = string(kept[0]), string(kept[1]), shown
+	if err == nil && cell.Artifacts != "" {
+		err = savePictures(cell.Artifacts, res)
+	}
+	if !silent && err == nil {
+		err = p.shown(res, s, cell.Artifacts)
+	}
+	if broken := s.broken(); broken != nil {
+		err = broken
+	}
+	return res, err
+}
+
+// cellEnd says how a cell ended, unless its own output does, and returns its exit code as an error.
+func (p *program) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
+	if res.Refused != nil && res.Ended != backends.EndedCancelled {
+		if quiet {
+			return silent(exitOurs)
+		}
+		return &failure{code: exitOurs, text: res.Refused.Reason, hint: ownWords(res.Refused.Remedy)}
+	}
+	if !quiet {
+		p.cellNotes(res)
+	}
+	switch res.Ended {
+	case backends.EndedOK:
+		return nil
+	case backends.EndedCancelled:
+		return silent(exitSignalled + 2)
+	case backends.EndedTimeout:
+		return silent(exitTimeout)
+	case backends.EndedOOM, backends.EndedLimit:
+		return silent(exitSignalled + 9)
+	}
+	return silent(max(1, res.ExitCode))
+}
+
+func (p *program) cellNotes(res pipeline.Result) {
+	report{program: p, result: res}.warnings()
+	switch res.Ended {
+	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
+		p.say("the code was ended after %.1f s: %s", res.WallMS/1000, ending(&res))
+	case backends.EndedCancelled:
+		p.say("interrupted")
+	}
+	for _, n := range []struct {
+		name string
+		cut  int64
+	}{{"stdout", res.StdoutCut}, {"stderr", res.StderrCut}} {
+		if n.cut > 0 {
+			p.say("the last %d bytes of %s were cut off; sandboxmcp limits --session ID --output BYTES keeps more", n.cut, n.name)
+		}
+	}
+	if res.StateLost != "" {
+		p.say("%s", res.StateLost)
+	}
+	report{program: p, result: res}.unreached()
+	for _, h := range res.Hints {
+		p.say("hint: %s", ownWords(h))
+	}
+	if res.ArtifactsFailed != "" {
+		p.say("files could not all be saved: %s", res.ArtifactsFailed)
+	}
+}
