@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -49,8 +50,8 @@ type lineEnd struct {
 func (l *lineEnd) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(b) > 0 {
-		l.fresh = b[len(b)-1] == '\n'
+	if text := bytes.TrimSuffix(b, []byte("\x1b[0m")); len(text) > 0 { // which the filter ends with
+		l.fresh = text[len(text)-1] == '\n'
 	}
 	n, err := l.w.Write(b)
 	if l.failed == nil {

@@ -26,7 +26,7 @@ Example: sandboxmcp session create --language python && sandboxmcp session list`
 			}
 			return cli.ShowSubcommandHelp(c)
 		},
-		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(),
+		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(), p.sessionAttachCommand(),
 			p.sessionStatsCommand(), p.sessionKillCommand()},
 	}
 }

@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+func (p *program) sessionAttachCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "attach",
+		Usage:     "type code into a session",
+		UsageText: "sandboxmcp session attach ID|--id ID [--no-history] [--server PID]",
+		Description: `What is typed runs in the session when it is complete: a Python block ends with an empty line, and two empty lines end
+anything. Ctrl-C interrupts what runs, Ctrl-D leaves, and the session goes on. %help lists what else there is.
+
+What is typed is remembered for the arrow keys, in history/LANGUAGE in the state directory, which only you can read;
+secrets in it can't be told from other text: begin a line with a space, or give --no-history.
+
+Where standard input is no terminal, it is code in the same form, without a prompt: pieces are run as soon as they are
+complete, and the first that raises an error ends it, with the exit code 1. It is 1, too, when the session or the
+server ends meanwhile.
+
+Example: sandboxmcp session attach 01K9ZB5W7Q`,
+		Flags: []cli.Flag{
+			idFlag(), &cli.BoolFlag{Name: "no-history", Usage: "remember nothing of what is typed"},
+			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the folder `DIR`"},
+			serverFlag(),
+		},
+		Action: p.sessionAttach,
+	}
+}
+
+func (p *program) sessionAttach(c *cli.Context) error {
+	id, _, err := named(c, 0)
+	if err != nil {
+		return err
+	}
+	var form control.Cell
+	if dir := c.String("artifacts"); dir != "" {
+		if form.Artifacts, err = filepath.Abs(dir); err == nil {
+			err = os.MkdirAll(form.Artifacts, 0o777)
+		}
+		if err != nil {
+			return usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
+		}
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	client, err := connect(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	info, err := living(ctx, client, id)
+	if err != nil {
+		return err
+	}
+	a := &attachment{program: p, client: client, info: info, form: form, pane: p.pane()}
+	if stdin, ok := p.stdin.(*os.File); !ok || !isTerminal(stdin) {
+		return a.script(ctx)
+	}
+	console := openConsole()
+	if console == nil {
+		return fail("run it in the foreground, or give it code: echo 1+1 | sandboxmcp session attach ID", "there is no terminal to type at")
+	}
+	defer console.Close()
+	file := filepath.Join(cfg.StateDir, "history", info.Language)
+	if c.Bool("no-history") {
+		file = ""
+	}
+	past, err := openHistory(file)
+	if err != nil {
+		p.say("what is typed is not remembered: %v", err)
+	}
+	return a.talk(ctx, newPrompt(console, past, info.Language))
+}
+
+// attachment is a person, or a script, in a session.
+type attachment struct {
+	*program
+	client *control.Client
+	info   session.Info
+	form   control.Cell // what all cells have
+	pane   *pane
+}
+
+// script runs what comes on standard input.
+func (a *attachment) script(ctx context.Context) error {
+	in := bufio.NewReader(a.stdin)
+	var lines []string
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if err == nil || line != "" {
+			lines = append(lines, strings.TrimRight(line, "\r\n"))
+		}
+		if err == nil && unfinished(a.info.Language, lines) {
+			continue
+		}
+		code := strings.Join(lines, "\n")
+		lines = nil
+		if strings.TrimSpace(code) != "" {
+			if ended, gone := a.run(ctx, code); gone != nil || ended != backends.EndedOK {
+				return errors.Join(gone, silent(exitFailed))
+			}
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// talk runs what a person types.
+func (a *attachment) talk(ctx context.Context, prompt *prompt) error {
+	fmt.Fprintf(a.stderr, "session %s: %s, namespace %s, %s so far; Ctrl-D leaves it, %%help says more\n",
+		visible(a.info.ID), visible(a.info.Language), visible(a.info.Namespace), count(a.info.Cells, "cell"))
+	for {
+		code, cause, err := a.next(ctx, prompt)
+		switch {
+		case errors.Is(err, io.EOF):
+			fmt.Fprintln(a.stderr)
+			a.say("session %s goes on; sandboxmcp session kill %s ends it", a.info.ID, a.info.ID)
+			return nil
+		case err != nil && ctx.Err() == nil && cause != nil:
+			return cause // the session or the server has ended
+		case err != nil:
+			return errors.Join(err, silent(exitFailed))
+		}
+		if handled, err := a.command(ctx, code); handled && err != nil {
+			return err
+		} else if handled {
+			continue
+		}
+		if strings.TrimSpace(code) == "" {
+			continue
+		}
+		if _, gone := a.run(ctx, code); gone != nil {
+			return gone
+		}
+		if ctx.Err() != nil {
+			return silent(exitFailed)
+		}
+		if !a.pane.line.fresh {
+			io.WriteString(a.pane.out, "\n")
+		}
+	}
+}
+
+// next reads a piece of code. cause is why nobody can type any more, if that is so.
+func (a *attachment) next(ctx context.Context, prompt *prompt) (code string, cause, err error) {
+	watching, enough := context.WithCancelCause(ctx)
+	var watched sync.WaitGroup
+	watched.Go(func() { a.watch(watching, enough) })
+	code, err = prompt.read(watching)
+	cause = context.Cause(watching)
+	enough(nil)
+	watched.Wait()
+	return code, cause, err
+}
+
+// glances is how often it is looked whether a session lives while somebody thinks about what to type.
+const glances = time.Second
+
+// watch ends what it watches for when the session or the server has ended.
+func (a *attachment) watch(ctx context.Context, ended context.CancelCauseFunc) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(glances):
+		}
+		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {
+			ended(a.gone(err))
+			return
+		}
+	}
+}
+
+// gone is what an attachment ends with that can't go on.
+func (a *attachment) gone(err error) error {
+	var f *control.Failure
+	switch {
+	case errors.As(err, &f):
+		return fail("sandboxmcp session list", "session %s has ended: %s", a.info.ID, f.Text)
+	case errors.Is(err, errNoReader):
+		return silent(exitSignalled + 13)
+	}
+	return fail("sessions end with their server", "the server has ended, and session %s with it", a.info.ID)
+}
+
+// run runs a piece of code, and says how it ended; the error is that the attachment can't go on.
+func (a *attachment) run(ctx context.Context, code string) (ended string, gone error) {
+	cell := a.form
+	cell.Code = code
+	interrupted, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	typed := make(chan os.Signal, 1)
+	signal.Notify(typed, os.Interrupt)
+	defer signal.Stop(typed)
+	go func() {
+		select {
+		case <-typed:
+			cancel(interruption{syscall.SIGINT})
+		case <-interrupted.Done():
+		}
+	}()
+	res, err := a.through(interrupted, a.client, a.info.ID, cell, a.pane, false)
+	switch refused := (*failure)(nil); {
+	case errors.Is(err, context.Canceled), err != nil && context.Cause(interrupted) == err:
+		return backends.EndedCancelled, nil
+	case err != nil:
+		return "", a.gone(err)
+	case res.Refused != nil:
+		if errors.As(a.cellEnd(res, a.pane, false), &refused) && refused.text != "" {
+			_ = a.exit(refused)
+		}
+		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {
+			return "", a.gone(err)
+		}
+		return backends.EndedRefused, nil
+	}
+	a.cellNotes(res)
+	if res.Ended == backends.EndedCancelled || res.StateLost != "" { // perhaps since the session ended
+		if _, err := a.client.Usage(ctx, "", a.info.ID); err != nil && ctx.Err() == nil {
+			return "", a.gone(err)
+		}
+	}
+	return res.Ended, nil
+}
+
+// command does what is no code, and says whether it was that.
+func (a *attachment) command(ctx context.Context, text string) (bool, error) {
+	switch strings.TrimSpace(text) {
+	case "%help":
+		_, err := io.WriteString(a.stdout, `%help   this
+%state  what is in the session
+%kill   ends the session
+Ctrl-C  interrupts the code that runs, or forgets what was typed
+Ctrl-D  leaves; the session goes on
+`)
+		return true, err
+	case "%state":
+		state, err := a.client.Inspect(ctx, a.info.ID)
+		if err != nil {
+			return true, a.gone(err)
+		}
+		return true, a.showState(state)
+	case "%kill":
+		info, err := a.client.End(ctx, a.info.ID)
+		if err != nil {
+			return true, a.gone(err)
+		}
+		a.say("session %s has ended after %s", info.ID, count(info.Cells, "cell"))
+		return true, silent(0)
+	}
+	return false, nil
+}
