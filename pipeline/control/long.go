@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
 // maxLong is how many requests without an end may be under way, so that there is room for the short ones beside them.
@@ -83,7 +82,7 @@ var errNothing = errors.New("this server runs nothing")
 
 // asked is the context of a request, with who made it.
 func asked(r *http.Request) context.Context {
-	return pipeline.ByCaller(r.Context(), pipeline.Caller{By: approval.CommandLine().String(), User: userName(r.Context())})
+	return pipeline.ByCaller(r.Context(), pipeline.Caller{By: "command line", User: userName(r.Context())})
 }
 
 // read reads what a client sends, strictly. It has answered where it returns false.

@@ -1,0 +1,280 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// running is a listener before real sandboxes and a real log.
+type running struct {
+	*Client
+	t        *testing.T
+	listener *Listener
+	pipeline *pipeline.Pipeline
+	log      *audit.Log
+}
+
+func run(t *testing.T) *running {
+	t.Helper()
+	b := process.New(process.Config{StateDir: t.TempDir()})
+	t.Cleanup(func() { b.Close() })
+	if probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
+		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "sandbox") {
+			t.Fatalf("no sandbox: %v %s", err, probe.Why)
+		}
+		t.Skip("no sandbox here: ", probe.Why)
+	}
+	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
+	must(t, err)
+	t.Cleanup(func() { log.Close() })
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir()})
+	t.Cleanup(p.Close)
+	l := serve(t, Config{Pipeline: p})
+	return &running{connect(t, l), t, l, p, log}
+}
+
+func (r *running) create(language string) session.Info {
+	r.t.Helper()
+	info, err := r.Create(r.t.Context(), Wanted{Language: language, Namespace: "team"})
+	must(r.t, err)
+	return info
+}
+
+// exec runs a cell, and returns what it wrote with its result.
+func (r *running) exec(id, code string) (pipeline.Result, string) {
+	r.t.Helper()
+	var said strings.Builder
+	write := func(b []byte) error { said.Write(b); return nil }
+	res, err := r.Exec(r.t.Context(), id, Cell{Code: code}, Watcher{Stdout: write, Stderr: write})
+	must(r.t, err)
+	return res, said.String()
+}
+
+// idle waits until the session runs nothing.
+func (r *running) idle(id string) {
+	r.t.Helper()
+	for range 3000 {
+		if list, err := r.Usage(r.t.Context(), "", id); err == nil && len(list) == 1 && list[0].State == "idle" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.t.Fatal("the session does not become idle")
+}
+
+func TestCells(t *testing.T) {
+	r := run(t)
+	info := r.create("shell")
+	if res, said := r.exec(info.ID, "x=6; printf 'a\\xffb'; echo $((x*7))"); res.Ended != backends.EndedOK || said != "a\xffb42\n" || res.Session != info.ID {
+		t.Errorf("got %q, %+v", said, res)
+	}
+	if res, said := r.exec(strings.ToLower(info.ID[:20]), "echo $x; exit 3"); res.ExitCode != 3 || said != "6\n" {
+		t.Errorf("got %q, %+v", said, res)
+	}
+	if res, _ := r.exec(info.ID, "if"); res.ExitCode != 1 || res.Error == nil || res.Error.Type != "SyntaxError" {
+		t.Errorf("what is no code: %+v", res)
+	}
+	dir := t.TempDir()
+	if _, err := r.Exec(t.Context(), info.ID, Cell{Code: "echo x > f.txt", Artifacts: dir}, Watcher{}); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "f.txt")); string(b) != "x\n" {
+		t.Errorf("an artifact: %q, %v", b, err)
+	}
+	state, err := r.Inspect(t.Context(), info.ID)
+	if err != nil || len(state.Files) != 1 || state.Cells != 4 {
+		t.Errorf("got %+v, %v", state, err)
+	}
+	if _, err := r.Bridge(t.Context(), info.ID, Value{Key: "rows", Value: json.RawMessage(`"[1]"`)}); err != nil {
+		t.Error(err)
+	}
+	other := r.create("shell")
+	if _, err := r.Bridge(t.Context(), other.ID, Value{Key: "theirs", From: info.ID, Its: "rows"}); err != nil {
+		t.Error(err)
+	}
+	if _, said := r.exec(other.ID, "echo $theirs"); said != "[1]\n" {
+		t.Errorf("bridged is %q", said)
+	}
+	if list, err := r.Sessions(t.Context(), "team"); err != nil || len(list) != 2 {
+		t.Errorf("got %v, %v", list, err)
+	}
+	if list, err := r.Usage(t.Context(), "", ""); err != nil || len(list) != 2 || list[0].Usage.Processes == 0 {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	ended, err := r.End(t.Context(), info.ID)
+	if err != nil || ended.State != "dead" || ended.Cells != 4 {
+		t.Errorf("got %+v, %v", ended, err)
+	}
+	if res, _ := r.exec(info.ID, "echo"); res.Refused == nil || !strings.Contains(res.Refused.Reason, "it was closed") {
+		t.Errorf("a dead session: %+v", res)
+	}
+	r.signed(map[string]int{"session.created": 2, "session.killed": 1, "session.bridged": 2, "execution.completed": 5, "execution.refused": 1})
+}
+
+// signed wants that many rows of these kinds, each with who asked.
+func (r *running) signed(want map[string]int) {
+	r.t.Helper()
+	me, err := user.Current()
+	must(r.t, err)
+	got := map[string]int{}
+	for row, err := range r.log.Rows(r.t.Context(), audit.Filter{}) {
+		must(r.t, err)
+		var who struct{ By, User string }
+		must(r.t, json.Unmarshal(row.Data, &who))
+		if who.By != "command line" || who.User != me.Username {
+			r.t.Errorf("the row %s says that %+v asked", row.Kind, who)
+		}
+		got[row.Kind]++
+	}
+	for kind, n := range want {
+		if got[kind] != n {
+			r.t.Errorf("%d rows %s, want %d", got[kind], kind, n)
+		}
+	}
+}
+
+// An interrupted cell tells all that it has said, and its session goes on.
+func TestInterrupt(t *testing.T) {
+	r := run(t)
+	info := r.create("python")
+	r.exec(info.ID, "x = 41")
+	for name, code := range map[string]string{
+		"obeys": "print('begun', flush=True)\nwhile True: pass",
+		"waits": "import time; print('begun', flush=True)\ntry:\n  time.sleep(1000)\nfinally: print('last words')",
+	} {
+		runs := make(chan string, 1)
+		var said strings.Builder
+		w := Watcher{Began: func(id string) { runs <- id }}
+		w.Stdout = func(b []byte) error {
+			if said.Write(b); strings.Contains(string(b), "begun") {
+				if err := r.Interrupt(t.Context(), <-runs); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		}
+		res, err := r.Exec(t.Context(), info.ID, Cell{Code: code}, w)
+		if err != nil || res.Ended != backends.EndedCancelled || name == "waits" && said.String() != "begun\nlast words\n" {
+			t.Errorf("%s: said %q, %+v, %v", name, said.String(), res, err)
+		}
+	}
+	if _, said := r.exec(info.ID, "print(x+1)"); said != "42\n" {
+		t.Errorf("then it says %q", said)
+	}
+	var f *Failure
+	for _, id := range []string{"01K9ZB5W7Q3M8Y2D4F6H8J0K2M", "x", "..%2f"} {
+		if err := r.Interrupt(t.Context(), id); !errors.As(err, &f) || f.Status != http.StatusNotFound {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+// A client that vanishes has interrupted its cell, however it vanishes, and whether or not it reads.
+func TestVanish(t *testing.T) {
+	r := run(t)
+	for name, code := range map[string]string{
+		"silent":  "echo begun; sleep 1000",
+		"flood":   "echo begun; yes",
+		"nothing": "sleep 1000",
+	} {
+		info := r.create("shell")
+		before, err := r.Usage(t.Context(), "", info.ID)
+		must(t, err)
+		conn, err := dial(t.Context(), filepath.Dir(r.listener.socket.path), strings.TrimSuffix(filepath.Base(r.listener.socket.path), ending))
+		must(t, err)
+		body, _ := json.Marshal(Cell{Code: code})
+		_, err = io.WriteString(conn, request("POST", "/v1/sessions/"+info.ID+"/cells", string(body)))
+		must(t, err)
+		for range 3000 {
+			if got, _ := r.pipeline.Session("team", info.ID); got.State == "busy" {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		must(t, conn.Close())
+		r.idle(info.ID)
+		if list, err := r.Usage(t.Context(), "", info.ID); err != nil || list[0].Usage.Processes > before[0].Usage.Processes {
+			t.Errorf("%s: processes are left: %+v, %v", name, list, err)
+		}
+	}
+	if l, err := r.Queue(t.Context()); err != nil || l.Running != 0 || len(l.Namespaces) != 0 {
+		t.Errorf("the queue holds %+v, %v", l, err)
+	}
+}
+
+// A cell ends with its listener, which does not wait for one who reads nothing.
+func TestCloseWhileCellsRun(t *testing.T) {
+	r := run(t)
+	info, other := r.create("shell"), r.create("shell")
+	ended := make(chan error, 1)
+	began := make(chan string, 1)
+	go func() {
+		_, err := r.Exec(t.Context(), info.ID, Cell{Code: "sleep 1000"}, Watcher{Began: func(id string) { began <- id }})
+		ended <- err
+	}()
+	<-began
+	block := make(chan struct{})
+	defer close(block)
+	first := make(chan struct{})
+	var once sync.Once
+	go r.Exec(t.Context(), other.ID, Cell{Code: "yes"}, Watcher{Stdout: func([]byte) error { once.Do(func() { close(first) }); <-block; return nil }})
+	<-first
+	closed := make(chan error, 1)
+	go func() { closed <- r.listener.Close() }()
+	for _, what := range []chan error{closed, ended} {
+		select {
+		case <-what:
+		case <-time.After(time.Minute):
+			t.Fatal("it does not end")
+		}
+	}
+	if _, err := r.Exec(t.Context(), info.ID, Cell{Code: "echo"}, Watcher{}); err == nil {
+		t.Error("a closed listener runs code")
+	}
+}
+
+// As many cells as there may be leave room for what is short, and one more is refused.
+func TestManyCells(t *testing.T) {
+	r := run(t)
+	info := r.create("shell")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var all sync.WaitGroup
+	began := make(chan string, maxLong)
+	for range maxLong {
+		all.Go(func() {
+			r.Exec(ctx, info.ID, Cell{Code: "sleep 1000"}, Watcher{Began: func(id string) { began <- id }})
+		})
+	}
+	for range maxLong {
+		<-began
+	}
+	var f *Failure
+	if _, err := r.Exec(ctx, info.ID, Cell{Code: "echo"}, Watcher{}); !errors.As(err, &f) || f.Status != http.StatusServiceUnavailable {
+		t.Errorf("one more: %v", err)
+	}
+	if list, err := r.Sessions(ctx, ""); err != nil || len(list) != 1 {
+		t.Errorf("something short: %v, %v", list, err)
+	}
+	cancel()
+	all.Wait()
+	r.idle(info.ID)
+	r.exec(info.ID, "echo")
+}
