@@ -1,0 +1,227 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// desk is a person at a terminal of their own, in which a command runs.
+type desk struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	keyboard *os.File
+	tty      *os.File
+	ended    chan error
+
+	mu   sync.Mutex
+	seen []byte
+}
+
+func sit(t *testing.T, home string, args ...string) *desk {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("needs a pseudo-terminal:", err)
+	}
+	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	var tty *os.File
+	if err == nil {
+		tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skip("needs a pseudo-terminal:", err)
+	}
+	program, err := exec.LookPath("sandboxmcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{t: t, cmd: exec.Command(program, args...), keyboard: keyboard, tty: tty, ended: make(chan error, 1)}
+	d.size(80, 24)
+	d.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config", "XDG_RUNTIME_DIR=", "TERM=xterm")
+	d.cmd.Stdin, d.cmd.Stdout, d.cmd.Stderr = tty, tty, tty
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { d.ended <- d.cmd.Wait() }()
+	go io.Copy(d, keyboard)
+	t.Cleanup(func() {
+		d.cmd.Process.Kill()
+		keyboard.Close()
+		tty.Close()
+	})
+	return d
+}
+
+// pasting are the modes that surround what is typed.
+var pasting = strings.NewReplacer("\x1b[?2004h", "", "\x1b[?2004l", "")
+
+func (d *desk) Write(b []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = append(d.seen, b...)
+	return len(b), nil
+}
+
+func (d *desk) size(columns, rows uint16) {
+	if err := unix.IoctlSetWinsize(int(d.keyboard.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// does types something, and waits for something to be shown after it.
+func (d *desk) does(typed, shown string) string {
+	d.t.Helper()
+	d.mu.Lock()
+	from := len(d.seen)
+	d.mu.Unlock()
+	if _, err := io.WriteString(d.keyboard, typed); err != nil {
+		d.t.Fatal(err)
+	}
+	return d.sees(from, shown)
+}
+
+func (d *desk) sees(from int, shown string) string {
+	d.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		d.mu.Lock()
+		text := pasting.Replace(string(d.seen[from:]))
+		d.mu.Unlock()
+		if strings.Contains(text, shown) {
+			return text
+		}
+		if time.Now().After(end) {
+			d.t.Fatalf("the terminal shows %q, want %q", text, shown)
+		}
+	}
+}
+
+// leaves wants the command to end with a code, and the terminal as it was.
+func (d *desk) leaves(code int) {
+	d.t.Helper()
+	select {
+	case <-d.ended:
+	case <-time.After(30 * time.Second):
+		d.t.Fatal("the command does not end")
+	}
+	if got := d.cmd.ProcessState.ExitCode(); got != code {
+		d.t.Errorf("it ended with %d, want %d; the terminal shows %q", got, code, d.sees(0, ""))
+	}
+	mode, err := unix.IoctlGetTermios(int(d.tty.Fd()), unix.TCGETS)
+	if err != nil || mode.Lflag&unix.ECHO == 0 || mode.Lflag&unix.ICANON == 0 {
+		d.t.Errorf("the terminal is left in another mode: %v", err)
+	}
+}
+
+func TestAttach(t *testing.T) {
+	if !sandboxWorks() || !found("python3") {
+		t.Skip("needs user namespaces and python3")
+	}
+	home := t.TempDir()
+	a := startServer(t, home)
+	id := a.call("create_session", map[string]any{"language": "python"})["session_id"].(string)
+	d := sit(t, home, "session", "attach", id[:24])
+	d.sees(0, ">>> ")
+	d.does("x = 20\r", ">>> ")
+	d.does("x + 1\r", "\n21\r\n>>> ")
+	d.does("def f(a):\r", "... ")
+	d.does("\treturn a * 2\r", "... ")
+	d.does("\r", ">>> ")
+	d.does("f(21)\r", "\n42\r\n>>> ")
+	d.does("prnt('ok')\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D", "prnt") // to before the n
+	d.does("i\r", "\nok\r\n>>> ")
+	d.does("\x1b[A\r", "\nok\r\n>>> ")
+	d.does("forgotten\x03", ">>> ")
+	d.does("while True: pass\r", "\r\n")
+	time.Sleep(300 * time.Millisecond)
+	if text := d.does("\x03", "interrupted\r\n>>> "); !strings.Contains(text, "KeyboardInterrupt") {
+		t.Errorf("an interrupted cell shows %q", text)
+	}
+	d.does("print('é日本', '\\x1b[2J\\x07')\r", `é日本 \x1b[2J\x07`+"\r\n>>> ")
+	d.size(40, 10)
+	d.does(strings.Repeat("1+", 60)+"1\r", "\n61\r\n>>> ")
+	d.does("\x1b[200~if x:\r  y = 1\r\r  z = 2\r\x1b[201~", "... ") // pasted, with an empty line
+	d.does("\r", ">>> ")
+	d.does("y + z\r", "\n3\r\n>>> ")
+	d.does(" hidden = 1\r", ">>> ")
+	if text := d.does("%state\r", "VARIABLE"); !strings.Contains(text, id) {
+		t.Errorf("%%state shows %q", text)
+	}
+
+	other := sit(t, home, "session", "attach", "--id", id)
+	other.sees(0, ">>> ")
+	other.does("x\r", "\n20\r\n>>> ")
+	other.does("x = 99; import time; time.sleep(0.5)\r", "\r\n")
+	d.does("x\r", "\n99\r\n>>> ")
+
+	d.does("\x04", "goes on")
+	d.leaves(0)
+	other.does("x\r", "\n99\r\n>>> ")
+	// Code that takes no interruption loses its interpreter, and the session goes on without its variables.
+	other.does("while True:\r", "... ")
+	other.does("  try: time.sleep(1)\r", "... ")
+	other.does("  except: pass\r", "... ")
+	other.does("\r", "\r\n")
+	time.Sleep(300 * time.Millisecond)
+	other.does("\x03", "variables are lost")
+	other.does("'x' in globals()\r", "\nFalse\r\n>>> ")
+	other.does("%kill\r", "has ended")
+	other.leaves(0)
+
+	past := filepath.Join(home, "state/sandboxmcp/history/python")
+	text, err := os.ReadFile(past)
+	if info, statErr := os.Stat(past); err != nil || statErr != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the history: %v, %v", err, info)
+	}
+	if !strings.Contains(string(text), "x + 1\n") || strings.Contains(string(text), "hidden") || strings.Contains(string(text), "forgotten") {
+		t.Errorf("the history is %q", text)
+	}
+}
+
+// Who is attached is told when the session or its server ends, and leaves.
+func TestAttachedWhenItEnds(t *testing.T) {
+	if !sandboxWorks() || !found("bash") {
+		t.Skip("needs user namespaces and bash")
+	}
+	home := t.TempDir()
+	a := startServer(t, home)
+	create := func() string {
+		return a.call("create_session", map[string]any{"language": "shell"})["session_id"].(string)
+	}
+	first, second, third := create(), create(), create()
+	thinking := sit(t, home, "session", "attach", first)
+	thinking.sees(0, "$ ")
+	busy := sit(t, home, "session", "attach", second)
+	busy.sees(0, "$ ")
+	busy.does("echo begun; sleep 1000\r", "begun\r\n")
+	a.call("terminate_session", map[string]any{"session_id": first})
+	thinking.sees(0, "has ended")
+	thinking.leaves(1)
+	a.call("terminate_session", map[string]any{"session_id": second})
+	busy.sees(0, "has ended")
+	busy.leaves(1)
+	waits := sit(t, home, "session", "attach", third)
+	waits.sees(0, "$ ")
+	works := sit(t, home, "session", "attach", create())
+	works.sees(0, "$ ")
+	works.does("echo begun; sleep 1000\r", "begun\r\n")
+	a.cmd.Process.Kill()
+	a.cmd.Wait()
+	waits.sees(0, "the server has ended")
+	waits.leaves(1)
+	works.sees(0, "the server has ended")
+	works.leaves(1)
+}
