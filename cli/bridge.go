@@ -33,7 +33,7 @@ Example: sandboxmcp bridge 01K9ZB5W7Q rows @rows.json`,
 }
 
 func (p *program) bridge(c *cli.Context) error {
-	id, words, err := named(c, 2)
+	id, words, err := sessionNamed(c, 2)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ Example: sandboxmcp inspect 01K9ZB5W7Q`,
 }
 
 func (p *program) inspect(c *cli.Context) error {
-	id, _, err := named(c, 0)
+	id, _, err := sessionNamed(c, 0)
 	if err != nil {
 		return err
 	}

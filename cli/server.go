@@ -54,8 +54,8 @@ func idFlag() cli.Flag {
 	return &cli.StringFlag{Name: "id", Usage: "`ID` of the session, or its beginning, instead of the word ID"}
 }
 
-// named returns the session that a command line names, by --id or by its first word, and the words after it.
-func named(c *cli.Context, most int) (id string, rest []string, err error) {
+// sessionNamed returns the session that a command line names, by --id or by its first word, and the words after it.
+func sessionNamed(c *cli.Context, most int) (id string, rest []string, err error) {
 	words := c.Args().Slice()
 	if id = c.String("id"); id == "" && len(words) > 0 {
 		id, words = words[0], words[1:]

@@ -85,7 +85,7 @@ func (p *program) sessionKillCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "kill",
 		Usage:     "end a session, and all that runs in it",
-		UsageText: "sandboxmcp session kill ID|--id ID [--json] [--server PID]",
+		UsageText: "sandboxmcp session kill SESSION|--id SESSION [--json] [--server PID]",
 		Description: `Its variables and files are gone. The log keeps who ended it.
 
 Example: sandboxmcp session kill 01K9ZB5W7Q`,
@@ -95,7 +95,7 @@ Example: sandboxmcp session kill 01K9ZB5W7Q`,
 }
 
 func (p *program) sessionKill(c *cli.Context) error {
-	id, _, err := named(c, 0)
+	id, _, err := sessionNamed(c, 0)
 	if err != nil {
 		return err
 	}

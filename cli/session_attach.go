@@ -25,7 +25,7 @@ func (p *program) sessionAttachCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "attach",
 		Usage:     "type code into a session",
-		UsageText: "sandboxmcp session attach ID|--id ID [--no-history] [--server PID]",
+		UsageText: "sandboxmcp session attach SESSION|--id SESSION [--no-history] [--server PID]",
 		Description: `What is typed runs in the session when it is complete: a Python block ends with an empty line, and two empty lines end
 anything. Ctrl-C interrupts what runs, Ctrl-D leaves, and the session goes on. %help lists what else there is.
 
@@ -47,7 +47,7 @@ Example: sandboxmcp session attach 01K9ZB5W7Q`,
 }
 
 func (p *program) sessionAttach(c *cli.Context) error {
-	id, _, err := named(c, 0)
+	id, _, err := sessionNamed(c, 0)
 	if err != nil {
 		return err
 	}

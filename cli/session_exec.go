@@ -21,7 +21,7 @@ func (p *program) sessionExecCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "exec",
 		Usage:     "run code in a session",
-		UsageText: "sandboxmcp session exec ID|--id ID [FILE|-] [-c CODE] [--timeout S] [--artifacts DIR] [--json] [--server PID]",
+		UsageText: "sandboxmcp session exec SESSION|--id SESSION [FILE|-] [-c CODE] [--timeout S] [--artifacts DIR] [--json] [--server PID]",
 		Description: `The code is a file, standard input for - or nothing, or CODE. Its output is printed as it comes, and its value as the
 language's own prompt prints it. Pictures are saved with --artifacts, as are files that the code leaves.
 
@@ -42,7 +42,7 @@ Example: sandboxmcp session exec 01K9ZB5W7Q -c 'print(6 * 7)'`,
 }
 
 func (p *program) sessionExec(c *cli.Context) error {
-	id, words, err := named(c, 1)
+	id, words, err := sessionNamed(c, 1)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (p *program) sessionStatsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
 		Usage:     "show what sessions use",
-		UsageText: "sandboxmcp session stats [ID|--id ID] [--namespace NS] [--json] [--server PID]",
+		UsageText: "sandboxmcp session stats [SESSION|--id SESSION] [--namespace NS] [--json] [--server PID]",
 		Description: `Memory and disk are of now, CPU time since the session began.
 
 Example: sandboxmcp session stats 01K9ZB5W7Q`,
@@ -30,7 +30,7 @@ func (p *program) sessionStats(c *cli.Context) error {
 	id := ""
 	if c.NArg() > 0 || c.IsSet("id") {
 		var err error
-		if id, _, err = named(c, 0); err != nil {
+		if id, _, err = sessionNamed(c, 0); err != nil {
 			return err
 		}
 	}
