@@ -250,6 +250,16 @@ func TestCloseWhileCellsRun(t *testing.T) {
 	}
 }
 
+// A cell takes longer than a request may that has an end.
+func TestLongCell(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	info := r.create("shell")
+	if res, said := r.exec(info.ID, "sleep 21; echo done"); said != "done\n" || res.Ended != backends.EndedOK {
+		t.Errorf("got %q, %+v", said, res)
+	}
+}
+
 // As many cells as there may be leave room for what is short, and one more is refused.
 func TestManyCells(t *testing.T) {
 	r := run(t)
