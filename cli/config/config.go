@@ -153,7 +153,6 @@ func defaults(cores int) Config {
 		Validate:  Validate{Reject: "never"},
 		Web:       Web{TimeoutSeconds: 60, MaxMB: 10},
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
-		Host:      Host{TimeoutSeconds: 60, OutputBytes: 1 << 20},
 		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},
 		Host:      Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, MaxFileMB: 16},
 		Images: Images{
