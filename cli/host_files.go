@@ -54,7 +54,7 @@ Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
 		Flags: append(hostFlags(),
 			&cli.BoolFlag{Name: "recursive", Usage: "list the folders below, too"},
 			&cli.IntFlag{Name: "limit", Usage: "list at most `N` entries", Value: 1000}),
-		Action: p.hostList,
+		Action: p.hostFolder,
 	}, {
 		Name:      "copy",
 		Usage:     "copy a file to or from a session, or what a run left, or within this machine",
@@ -247,7 +247,7 @@ func (p *program) showWritten(c *cli.Context, w pipeline.HostWritten, did string
 	return err
 }
 
-func (p *program) hostList(c *cli.Context) error {
+func (p *program) hostFolder(c *cli.Context) error {
 	args, err := words(c, 1, 1)
 	if err != nil {
 		return err

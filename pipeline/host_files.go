@@ -54,8 +54,7 @@ func (p *Pipeline) hostFile(ctx context.Context, who HostCaller, tool, name stri
 func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write bool) (files.Access, error) {
 	cfg := r.p.cfg.Files
 	if !cfg.On {
-		return files.Access{}, refuse(StageValidate, "host access is off",
-			"a person has to set host.enabled: true in the configuration; files come into a sandbox with --input")
+		return files.Access{}, errHostOff(r.p.term("--input", ""))
 	}
 	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home), Most: cmp.Or(cfg.MaxBytes, DefaultFileBytes)}
 	for _, dir := range cfg.Read {
