@@ -32,11 +32,11 @@ func (p *Pipeline) errand(ctx context.Context, e errand) (Result, error) {
 	r := p.begin(&Request{ID: e.ID, Namespace: e.Namespace, Session: e.Session, Name: e.Tool, Code: []byte{}})
 	defer p.forget(r.res.ID)
 	lease, err := r.knowAll(ctx)
-	defer lease.Close() // after stop, whose words it cleans
-	if err == nil {
-		err = r.errand(ctx, e)
-	}
 	if err != nil {
+		return r.stop(ctx, err)
+	}
+	defer lease.Close() // after stop, whose words it cleans
+	if err := r.errand(ctx, e); err != nil {
 		return r.stop(ctx, err)
 	}
 	r.res.Timings.Total = time.Since(r.began).Microseconds()
@@ -44,7 +44,7 @@ func (p *Pipeline) errand(ctx context.Context, e errand) (Result, error) {
 	return r.res, nil
 }
 
-// knowAll has the run know every secret of its namespace. Whoever gets the lease, which may be nil, closes it.
+// knowAll has the run know every secret of its namespace. Whoever gets the lease closes it.
 func (r *run) knowAll(ctx context.Context) (*vault.Lease, error) {
 	if err := checkRequest(Request{ID: r.res.ID, Namespace: r.res.Namespace}); err != nil {
 		return nil, err
