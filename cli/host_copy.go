@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -50,6 +51,13 @@ func (p *program) copyWithSession(c *cli.Context, args []string) error {
 		return noServer(err, c.String("server"))
 	}
 	defer client.Close()
-	w, err := client.Copy(ctx, c.String("session"), control.Copy{Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
-	return p.showWritten(c, w, "copied to", err)
+	done, err := client.Copy(ctx, c.String("session"), control.Copy{Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
+	var refused *control.Failure
+	if errors.As(err, &refused) {
+		return fail(refused.Hint, "%s", refused.Text)
+	}
+	if err != nil {
+		return err
+	}
+	return p.showFile(c, writtenShown(done), "copied to")
 }

@@ -237,13 +237,21 @@ func (p *program) showWritten(c *cli.Context, w pipeline.HostWritten, did string
 	if err != nil {
 		return err
 	}
+	return p.showFile(c, writtenShown{w.ID, w.Path, w.Size, w.SHA256, w.Notes}, did)
+}
+
+func (p *program) showFile(c *cli.Context, w writtenShown, did string) error {
 	if c.Bool("json") {
-		return writeJSON(p.stdout, writtenShown{w.ID, w.Path, w.Size, w.SHA256, w.Notes})
+		return writeJSON(p.stdout, w)
 	}
 	for _, n := range w.Notes {
 		p.say("note: %s", n)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s: %s, SHA-256 %s\n", did, visible(w.Path), count(int(w.Size), "byte"), w.SHA256)
+	hash := ""
+	if w.SHA256 != "" {
+		hash = ", SHA-256 " + w.SHA256
+	}
+	_, err := fmt.Fprintf(p.stdout, "%s %s: %s%s\n", did, visible(w.Path), count(int(w.Size), "byte"), hash)
 	return err
 }
 
