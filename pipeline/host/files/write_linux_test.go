@@ -16,10 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets the test binary be a process that writes until it is killed.
+// TestMain lets the test binary be a process that writes until it is killed, or one that has no openat2.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("FILES_TEST_WRITE"); dir != "" {
 		writeForever(dir)
+	}
+	if dir := os.Getenv("FILES_TEST_OLD"); dir != "" {
+		os.Exit(onOldKernel(dir))
 	}
 	os.Exit(m.Run())
 }
