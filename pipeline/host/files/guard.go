@@ -32,6 +32,19 @@ type spot struct {
 	asked string // the path as it was asked for
 	real  string // as the kernel has it: the root's links are followed, and there are no others
 	base  string // the root as the kernel has it
+	kept  kept
+}
+
+// kept are the private places that a root does not name, looked up once for each access: a list may be of many folders.
+type kept struct {
+	places []string
+	now    backends.Hidden
+	ids    []identity
+}
+
+func (g Guard) keep(r Root) kept {
+	places := slices.DeleteFunc(slices.Concat(g.private, privateOfSystem), func(place string) bool { return within(r.Path, place) })
+	return kept{places, backends.Hide(places), identities(places)}
 }
 
 // check refuses by name.
@@ -49,7 +62,7 @@ func (g Guard) check(s spot, write bool) error {
 	}
 	what := s.named(privateNames)
 	if what == "" {
-		what = backends.Hide(g.privateFor(s)).Holds(s.real)
+		what = s.kept.now.Holds(s.real)
 	}
 	if what != "" {
 		return deny(s.asked, "is kept from agents, as %s may hold credentials: only a root that names it, or what is in it, allows it", what)
@@ -64,9 +77,4 @@ func (g Guard) check(s spot, write bool) error {
 		return deny(s.asked, "is not written by agents, as the host runs or obeys %s by itself: only a root for writing that names it, or what is in it, allows it", what)
 	}
 	return nil
-}
-
-// privateFor are the places of credentials that the root does not name.
-func (g Guard) privateFor(s spot) []string {
-	return slices.DeleteFunc(slices.Concat(g.private, privateOfSystem), func(place string) bool { return within(s.root.Path, place) })
 }

@@ -49,12 +49,11 @@ func (a Access) judge(d *door, f *os.File, kind uint32) (st unix.Stat_t, err err
 	if err := a.Guard.check(here, false); err != nil {
 		return st, err
 	}
-	private := a.Guard.privateFor(d.spot)
-	if err := climb(d, &st, slices.Concat(a.Guard.ownIDs, identities(private))); err != nil {
+	if err := climb(d, &st, slices.Concat(a.Guard.ownIDs, d.kept.ids)); err != nil {
 		return st, err
 	}
 	if st.Nlink > 1 && kind == unix.S_IFREG {
-		if place := otherName(identityOf(&st), slices.Concat(a.Guard.ours, private)); place != "" {
+		if place := otherName(identityOf(&st), slices.Concat(a.Guard.ours, d.kept.places)); place != "" {
 			return st, deny(d.asked, "is another name of a file in %s, which is kept from agents", place)
 		}
 	}

@@ -37,6 +37,7 @@ func (a Access) enter(name string, write bool) (*door, error) {
 		}
 		d, err := r.open(name)
 		if err == nil && d != nil {
+			d.kept = a.Guard.keep(r)
 			if err = a.Guard.check(d.spot, write); err == nil {
 				return d, nil
 			}
