@@ -18,15 +18,15 @@ import (
 // hidden is the secret of the namespace, in pieces.
 var hidden = "correct-horse" + "-battery-staple"
 
-// hostRig is a pipeline that may read and write below dir.
-type hostRig struct {
+// filesRig is a pipeline that may read and write below dir.
+type filesRig struct {
 	*Pipeline
 	log    *audit.Log
 	broker *approval.Broker
 	dir    string
 }
 
-func newHostRig(t *testing.T, change func(*Config)) hostRig {
+func newFilesRig(t *testing.T, change func(*Config)) filesRig {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -49,10 +49,10 @@ func newHostRig(t *testing.T, change func(*Config)) hostRig {
 	}
 	p := New(cfg)
 	t.Cleanup(p.Close)
-	return hostRig{p, log, broker, dir}
+	return filesRig{p, log, broker, dir}
 }
 
-func (h hostRig) put(t *testing.T, name, text string) string {
+func (h filesRig) put(t *testing.T, name, text string) string {
 	t.Helper()
 	if err := os.WriteFile(h.dir+"/"+name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func (h hostRig) put(t *testing.T, name, text string) string {
 }
 
 // rows is all that the log holds.
-func (h hostRig) rows(t *testing.T) string {
+func (h filesRig) rows(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	for r, err := range h.log.Rows(t.Context(), audit.Filter{}) {
@@ -75,7 +75,7 @@ func (h hostRig) rows(t *testing.T) string {
 
 // No way to cut a file shows a part of a secret.
 func TestHostReadRedacts(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	text := "before " + hidden + " after\n" + base64.StdEncoding.EncodeToString([]byte(hidden)) + "\n"
 	name := h.put(t, "a.txt", text)
 	for offset := range int64(len(text)) {
@@ -103,7 +103,7 @@ func TestHostReadRedacts(t *testing.T) {
 }
 
 func TestHostReadParts(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	text := "aé漢😀\n"
 	name := h.put(t, "u.txt", text)
 	for most := int64(1); most < 12; most++ {
@@ -133,7 +133,7 @@ func TestHostReadParts(t *testing.T) {
 }
 
 func TestHostWriteRows(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	name := h.put(t, "a.txt", "one\nkey="+hidden+"\nthree\n")
 	w, err := h.WriteHostFile(t.Context(), HostWrite{Path: name, Content: []byte("one\nkey=new\nthree\n"), Mode: files.Overwrite})
 	if err != nil || w.SHA256 != hash([]byte("one\nkey=new\nthree\n")) {
@@ -153,7 +153,7 @@ func TestHostWriteRows(t *testing.T) {
 
 // Who has read a file with its secrets masked must not put the mask into it.
 func TestHostWriteKeepsSecrets(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	name := h.put(t, "a.txt", "key="+hidden+"\n")
 	got, err := h.ReadHostFile(t.Context(), HostRead{Path: name})
 	if err != nil {
@@ -170,7 +170,7 @@ func TestHostWriteKeepsSecrets(t *testing.T) {
 
 // A path can be a secret, and is in refusals and in their rows.
 func TestHostRefusalsRedact(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	for _, name := range []string{"/nowhere/" + hidden, h.dir + "/" + hidden, h.dir + "/../" + hidden, h.dir + "/.git/" + hidden} {
 		_, err := h.ReadHostFile(t.Context(), HostRead{Path: name})
 		if err == nil || strings.Contains(err.Error(), hidden) {
@@ -192,7 +192,7 @@ func TestHostRefusalsRedact(t *testing.T) {
 }
 
 func TestHostOff(t *testing.T) {
-	h := newHostRig(t, func(c *Config) { c.Files.On = false })
+	h := newFilesRig(t, func(c *Config) { c.Files.On = false })
 	name := h.put(t, "a.txt", "x")
 	_, read := h.ReadHostFile(t.Context(), HostRead{Path: name})
 	_, write := h.WriteHostFile(t.Context(), HostWrite{Path: name, Mode: files.Overwrite})
@@ -207,7 +207,7 @@ func TestHostOff(t *testing.T) {
 
 // No row, no result: what can't be recorded is not told, and before that not written.
 func TestHostUnrecorded(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	name := h.put(t, "a.txt", "x")
 	h.log.Close()
 	if got, err := h.ReadHostFile(t.Context(), HostRead{Path: name}); err == nil || got.Content != nil || got.Stdout != "" {
@@ -223,7 +223,7 @@ func TestHostUnrecorded(t *testing.T) {
 
 // What people approve is the folder that they saw, for whom and what they said.
 func TestHostApproved(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	other, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +269,7 @@ func TestHostApproved(t *testing.T) {
 
 // Somebody at a terminal is asked for the folder, and a no is one.
 func TestHostAsked(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	other, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func scopeIf(allowed bool) string {
 
 // The log and the keys are below a root here, and are nobody's.
 func TestHostProtected(t *testing.T) {
-	h := newHostRig(t, nil)
+	h := newFilesRig(t, nil)
 	var own string
 	for _, dir := range h.cfg.Files.Read {
 		own = dir + "/audit.db"
