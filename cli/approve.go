@@ -143,7 +143,7 @@ func noServer(err error, name string) error {
 	case errors.Is(err, control.ErrNone) && name != "":
 		return fail("leave --server out to see which ones there are", "no server %s runs", name)
 	case errors.Is(err, control.ErrNone):
-		return fail("sandboxmcp serve --help tells how to start one by hand", "no server runs: start one with sandboxmcp serve")
+		return fail("", "no server runs: start one with sandboxmcp serve")
 	}
 	return err
 }
