@@ -5,8 +5,8 @@ import "github.com/urfave/cli/v2"
 func (p *program) hostCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "host",
-		Usage:     "run commands of this machine and reach its files, as far as that is allowed, and say what is",
-		UsageText: "sandboxmcp host exec|access|read|write|list|copy ...",
+		Usage:     "run commands and reach files of this machine that are allowed, and say which are",
+		UsageText: "sandboxmcp host exec|read|write|list|copy|access ...",
 		Description: `What happens here happens outside of any sandbox. It is off until the configuration has host.enabled: true.
 
 Example: sandboxmcp host exec docker ps`,
@@ -15,7 +15,7 @@ Example: sandboxmcp host exec docker ps`,
 			p.hostAccessCommand(),
 		}, p.hostFileCommands()...),
 		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp host --help", "host needs to know what to do: exec, access, read, write, list or copy")
+			return usage("sandboxmcp host --help", "host needs to know what to do")
 		},
 	}
 }

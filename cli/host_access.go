@@ -26,7 +26,7 @@ Example: sandboxmcp host access request "docker restart *"`,
 			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
 			Description: "Example: sandboxmcp host access list --json",
 			Flags:       []cli.Flag{jsonFlag(), serverFlag()},
-			Action:      p.hostGranted,
+			Action:      p.hostAccessList,
 		}, {
 			Name: "request", Usage: "ask for access, as an agent would",
 			UsageText: "sandboxmcp host access request PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",

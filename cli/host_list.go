@@ -31,7 +31,7 @@ type blockedOnHost struct {
 	Why      string   `json:"why"`
 }
 
-func (p *program) hostGranted(c *cli.Context) error {
+func (p *program) hostAccessList(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
-// newHostRig is a pipeline whose operator allows these patterns, and people who can be asked.
-func newHostRig(t *testing.T, allowed ...string) (*rig, *approval.Broker) {
+// newCommandRig is a pipeline whose operator allows these patterns, and people who can be asked.
+func newCommandRig(t *testing.T, allowed ...string) (*rig, *approval.Broker) {
 	t.Helper()
 	policy, err := host.NewPolicy(host.Rules{Allowed: allowed})
 	if err != nil {
@@ -29,7 +29,7 @@ func newHostRig(t *testing.T, allowed ...string) (*rig, *approval.Broker) {
 }
 
 func TestHostExec(t *testing.T) {
-	r, _ := newHostRig(t, "echo **", "ls **", "sleep *", "cat", "seq *")
+	r, _ := newCommandRig(t, "echo **", "ls **", "sleep *", "cat", "seq *")
 	tests := []struct {
 		name           string
 		c              HostCommand
@@ -65,7 +65,7 @@ func TestHostExec(t *testing.T) {
 }
 
 func TestHostExecRefused(t *testing.T) {
-	r, _ := newHostRig(t, "echo *")
+	r, _ := newCommandRig(t, "echo *")
 	for command, want := range map[string]string{
 		"echo a b": "nobody has allowed", "echo a | sh": "pipes", "python3 -c 1": "blocked", "nosuch": "no program", "echo \x1b": "nobody can see", "sandboxmcp approve x": "no program",
 	} {
@@ -87,7 +87,7 @@ func TestHostExecRefused(t *testing.T) {
 // TestHostSecrets has a secret of the vault in the command, in both outputs, and in a refusal.
 func TestHostSecrets(t *testing.T) {
 	secret := "correct-horse-" + "battery-staple"
-	r, _ := newHostRig(t, "echo **", "ls **")
+	r, _ := newCommandRig(t, "echo **", "ls **")
 	r.memory.Set("default", "KEY", []byte(secret))
 	for _, command := range []string{"echo " + secret, "ls /" + secret, "nosuch-" + secret, "echo2 " + secret + " |", "uname " + secret, "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + secret} {
 		res, err := r.HostExec(t.Context(), HostCommand{Command: command})
@@ -112,7 +112,7 @@ func TestHostSecrets(t *testing.T) {
 
 // TestHostApproval follows a pattern from the question to the end of the approval.
 func TestHostApproval(t *testing.T) {
-	r, broker := newHostRig(t)
+	r, broker := newCommandRig(t)
 	run := func(namespace, command string) error {
 		_, err := r.HostExec(t.Context(), HostCommand{Namespace: namespace, Command: command})
 		return err
@@ -168,7 +168,7 @@ func TestHostApproval(t *testing.T) {
 
 // TestHostAsk has a person at the terminal, who is asked for exactly the words.
 func TestHostAsk(t *testing.T) {
-	r, broker := newHostRig(t)
+	r, broker := newCommandRig(t)
 	var asked string
 	c := HostCommand{Words: host.Words{"echo", "a b", "*"}, Ask: func(ctx context.Context, p *approval.Pending) {
 		asked = p.Question.What
@@ -189,7 +189,7 @@ func TestHostAsk(t *testing.T) {
 
 // TestHostCancelled has a caller who goes away.
 func TestHostCancelled(t *testing.T) {
-	r, _ := newHostRig(t, "sleep *")
+	r, _ := newCommandRig(t, "sleep *")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if res, err := r.HostExec(ctx, HostCommand{Command: "sleep 100"}); !errors.Is(err, context.Canceled) || res.Ended != backends.EndedCancelled {
@@ -199,7 +199,7 @@ func TestHostCancelled(t *testing.T) {
 
 // TestHostNoLog runs nothing without a row.
 func TestHostNoLog(t *testing.T) {
-	r, _ := newHostRig(t, "echo *")
+	r, _ := newCommandRig(t, "echo *")
 	r.cfg.Audit = nil
 	if res, err := r.HostExec(t.Context(), HostCommand{Command: "echo x"}); err == nil || res.Stdout != "" {
 		t.Errorf("got %q, %v", res.Stdout, err)
