@@ -102,7 +102,7 @@ func TestCommands(t *testing.T) {
 // awaited are commands that are still to come.
 var awaited = []string{
 	"queue status", "session list", "session create", "session exec", "session kill", "session attach", "session stats", "session inspect",
-	"inspect", "bridge", "limits", "web browser", "host read", "host write", "host list", "host copy",
+	"inspect", "bridge", "limits", "host read", "host write", "host list", "host copy",
 }
 
 // TestOrder wants a place for each command.
