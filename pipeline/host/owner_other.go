@@ -8,3 +8,5 @@ import "io/fs"
 func changeable(fs.FileInfo) string { return "is on a system where this can't be known" }
 
 func links(fs.FileInfo) uint64 { return 1 }
+
+func sticky(fs.FileInfo) bool { return false }

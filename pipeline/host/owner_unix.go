@@ -9,7 +9,7 @@ import (
 )
 
 // changeable says who else could change a file or folder, "" if nobody could but root and our own user. A sticky bit
-// does not help: new names can be made there.
+// does not help where the program itself lies: new names can be made there.
 func changeable(info fs.FileInfo) string {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -21,6 +21,12 @@ func changeable(info fs.FileInfo) string {
 		return "can be written by others"
 	}
 	return ""
+}
+
+// sticky says that others may make new names in a folder of root's or ours, as in /tmp, and take none away that is there.
+func sticky(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&fs.ModeSticky != 0 && (s.Uid == 0 || int(s.Uid) == os.Geteuid())
 }
 
 // links is how many names a file has.

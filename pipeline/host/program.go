@@ -88,12 +88,13 @@ func (p *Policy) doubt(path string, info fs.FileInfo) string {
 	if why := changeable(info); why != "" && info.Mode()&fs.ModeSymlink == 0 {
 		return path + " " + why
 	}
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+	own := filepath.Dir(path)
+	for dir := own; ; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(dir)
 		if err != nil {
 			return err.Error()
 		}
-		if why := changeable(info); why != "" {
+		if why := changeable(info); why != "" && (dir == own || !sticky(info)) {
 			return "the folder " + dir + " " + why
 		}
 		if dir == filepath.Dir(dir) {

@@ -8,21 +8,12 @@ import (
 	"testing"
 )
 
-// ownFolder is one that only root and we can change, unlike what is below /tmp.
+// ownFolder is one that only root and we can change, whatever the umask is.
 func ownFolder(t *testing.T) string {
 	t.Helper()
-	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Skip("the home folder is not known")
-	}
-	dir, err := os.MkdirTemp(home, ".sandboxmcp-test-")
-	if err != nil {
-		t.Skipf("no folder of our own: %v", err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		t.Fatal(err)
-	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -62,8 +53,11 @@ func TestFind(t *testing.T) {
 	must(t, os.Link(filepath.Join(bin, "perl5.36.0"), filepath.Join(bin, "harmless")))
 	p, err := NewPolicy(Rules{Path: []string{bin}, Write: []string{filepath.Join(dir, "written")}})
 	must(t, err)
-	temporary := filepath.Join(t.TempDir(), "tool")
-	write(t, temporary, 0o755)
+	public := filepath.Join(dir, "public") // as /tmp is
+	must(t, os.MkdirAll(filepath.Join(public, "mine"), 0o755))
+	must(t, os.Chmod(public, 0o777|os.ModeSticky))
+	write(t, filepath.Join(public, "tool"), 0o755)
+	write(t, filepath.Join(public, "mine", "tool"), 0o755)
 	tests := []struct{ name, program, refused string }{
 		{"by its name", "deploy", ""},
 		{"by its path", filepath.Join(bin, "deploy"), ""},
@@ -73,7 +67,8 @@ func TestFind(t *testing.T) {
 		{"others may write it", "writable", "written by others"},
 		{"others may write its folder", filepath.Join(open, "tool"), "written by others"},
 		{"a link to where others may write", "elsewhere", "written by others"},
-		{"in a temporary folder", temporary, "not to be trusted"},
+		{"in a public folder", filepath.Join(public, "tool"), "written by others"},
+		{"in a folder of ours in it", filepath.Join(public, "mine", "tool"), ""},
 		{"a loop", "loop", "no program"},
 		{"no program", "notes", "no program"},
 		{"a folder", "/usr", "no program"},
