@@ -102,8 +102,5 @@ func brief(s string) string {
 
 // line makes one of a message of a library's, which may quote what a server sent.
 func line(s string) string {
-	if len(s) > 400 {
-		s = s[:500] + "..."
-	}
 	return brief(strings.Join(strings.Fields(s), " "))
 }
