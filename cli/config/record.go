@@ -17,10 +17,10 @@ func recordSettings() []setting {
 		count("audit.checkpoint_rows", "", 1, 1_000_000, func(c *Config) *int { return &c.Audit.CheckpointRows }),
 		count("audit.seal_after_days", "", 0, 100*365, func(c *Config) *int { return &c.Audit.SealAfterDays }),
 		word("redact.unknown", "", []string{"off", "warn", "mask"}, func(c *Config) *string { return &c.Redact.Unknown }),
-		address("events.webhook", func(c *Config) *string { return &c.Events.Webhook }),
+		address("events.webhook", collector, func(c *Config) *string { return &c.Events.Webhook }),
 		secretName("events.webhook_secret", func(c *Config) *string { return &c.Events.WebhookSecret }),
 		list("events.webhook_kinds", func(c *Config) *[]string { return &c.Events.WebhookKinds }),
-		address("events.otlp", func(c *Config) *string { return &c.Events.OTLP }),
+		address("events.otlp", collector, func(c *Config) *string { return &c.Events.OTLP }),
 	}
 }
 
@@ -55,8 +55,11 @@ func choice(key string, known []string, of func(*Config) *[]string) setting {
 	}, func(c *Config) string { return flow(*of(c)) }}
 }
 
-// address is where something is sent over HTTP.
-func address(key string, of func(*Config) *string) setting {
+// collector is what the address of one looks like.
+const collector = "https://collector.example.com:4318"
+
+// address is where something is sent, or asked, over HTTP; example is one.
+func address(key, example string, of func(*Config) *string) setting {
 	return setting{key, "", func(c *Config, v value) error {
 		text, err := v.text()
 		if err != nil {
@@ -69,7 +72,7 @@ func address(key string, of func(*Config) *string) setting {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-			return fmt.Errorf("%s is no address: write one like https://collector.example.com:4318", shown(text))
+			return fmt.Errorf("%s is no address: write one like %s", shown(text), example)
 		case u.User != nil:
 			return errors.New("an address can't hold a name and password: this file is no place for them")
 		}

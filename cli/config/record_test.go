@@ -68,6 +68,8 @@ func TestRecordRefused(t *testing.T) {
 		{"events: {webhook: 'hook.example.com/x?token=hunter2'}", "is no address"},
 		{"events: {webhook: \"https://hook.example.com/%zzhunter2\"}", "is no address"},
 		{"events: {webhook: hunter2}", "is no address"},
+		{"web: {searxng: 'ftp://me:pass@searx.example.com/x?token=hunter2'}", "ftp://searx.example.com/x?... is no address: write one like https://searx"},
+		{"web: {searxng: 'https://me:pass@searx.example.com'}", "can't hold a name and password"},
 		{"redact: {unknown: hide}", `"hide" is not known`},
 	} {
 		_, env := write(t, tt.text+"\n")

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 )
 
@@ -20,47 +19,16 @@ type Web struct {
 // engineNames are the search engines that there are.
 var engineNames = []string{"searxng", "duckduckgo", "mojeek", "brave", "yandex"}
 
-// Engines are the search engines that web.engines may name.
-func Engines() []string { return slices.Clone(engineNames) }
-
 func webSettings() []setting {
 	return []setting{
 		yesNo("web.enabled", "WEB", func(c *Config) *bool { return &c.Web.Enabled }),
 		list("web.allow", func(c *Config) *[]string { return &c.Web.Allow }),
-		site("web.searxng", func(c *Config) *string { return &c.Web.SearXNG }),
+		address("web.searxng", "https://searx.example.com", func(c *Config) *string { return &c.Web.SearXNG }),
 		searchEngines("web.engines", func(c *Config) *[]string { return &c.Web.Engines }),
 		binary("web.browser", func(c *Config) *string { return &c.Web.Browser }),
 		count("web.timeout_seconds", "", 1, 600, func(c *Config) *int { return &c.Web.TimeoutSeconds }),
 		count("web.max_mb", "", 1, 100, func(c *Config) *int64 { return &c.Web.MaxMB }),
 	}
-}
-
-// site is the address of a web site.
-func site(key string, of func(*Config) *string) setting {
-	return setting{key, "", func(c *Config, v value) error {
-		text, err := v.text()
-		if err != nil {
-			return err
-		}
-		if text == None {
-			*of(c) = ""
-			return nil
-		}
-		u, err := url.Parse(text)
-		switch {
-		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-			return fmt.Errorf("%.200q is no address of a web site: write one like https://searx.example.com, or %s", text, None)
-		case u.User != nil:
-			return fmt.Errorf("the address of %s has a user name in it, and credentials are sent nowhere", u.Hostname())
-		}
-		*of(c) = text
-		return nil
-	}, func(c *Config) string {
-		if *of(c) == "" {
-			return None
-		}
-		return quoted(*of(c))
-	}}
 }
 
 func searchEngines(key string, of func(*Config) *[]string) setting {
