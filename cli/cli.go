@@ -143,6 +143,15 @@ func asFailure(err error) *failure {
 	return &failure{code: exitFailed, text: err.Error()}
 }
 
+// notDone gives a refusal the exit code of a command that could not do what it should.
+func notDone(err error) error {
+	var refused *pipeline.Error
+	if errors.As(err, &refused) {
+		return &failure{code: exitFailed, text: refused.Reason, hint: refused.Remedy}
+	}
+	return err
+}
+
 // ours gives what went wrong in run, if anything did, the exit code that no script should use.
 func ours(err error) error {
 	if err == nil {

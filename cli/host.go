@@ -1,6 +1,12 @@
 package cli
 
-import "github.com/urfave/cli/v2"
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
 
 func (p *program) hostCommand() *cli.Command {
 	return &cli.Command{
@@ -18,4 +24,22 @@ Example: sandboxmcp host exec docker ps`,
 			return usage("sandboxmcp host --help", "host needs to know what to do: exec, access, read, write, list or copy")
 		},
 	}
+}
+
+// onHost has f do something in a pipeline of this process. Who sits at a terminal is asked for what is not allowed.
+func (p *program) onHost(c *cli.Context, why purpose, f func(context.Context, *pipeline.Pipeline, pipeline.HostCaller) error) error {
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	var terminal *console // nobody is asked about what is off
+	if cfg.Host.Enabled {
+		terminal = openConsole()
+		defer terminal.Close()
+	}
+	why.ask = terminal != nil
+	return p.wired(c, cfg, why, func(ctx context.Context, parts *parts) error {
+		who := pipeline.HostCaller{Namespace: c.String("namespace"), Ask: terminal.askOnTerminal(parts.approvals)}
+		return f(ctx, parts.pipeline, who)
+	})
 }

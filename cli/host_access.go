@@ -63,7 +63,7 @@ func accessFlags() []cli.Flag {
 	}
 }
 
-// wanted is what the command line wants allowed. It is refused at once where the configuration would refuse it.
+// wantedOnHost is what the command line wants allowed. It is refused at once where the configuration would refuse it.
 func wantedOnHost(c *cli.Context) (control.Gift, error) {
 	g := control.Gift{Kind: approval.Host, Namespace: c.String("namespace"), Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
 	if c.NArg() != 1 {
@@ -80,12 +80,7 @@ func wantedOnHost(c *cli.Context) (control.Gift, error) {
 	if err == nil {
 		g.What, err = onHost.What(c.String("kind"), c.Args().First())
 	}
-	if err != nil {
-		f := *asFailure(err)
-		f.code = exitFailed
-		return g, &f
-	}
-	return g, nil
+	return g, notDone(err)
 }
 
 func (p *program) hostAllow(c *cli.Context) error {

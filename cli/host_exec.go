@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -46,12 +47,15 @@ func (p *program) hostExec(c *cli.Context) error {
 	if c.Bool("stdin") {
 		q.Stdin = p.stdin
 	}
-	ctx, cancel := interruptible(c.Context)
-	defer cancel(nil)
-	res, err := p.runOnHost(ctx, c, q)
-	if c.Bool("json") && (err == nil || res.Refused != nil) {
-		writeJSON(p.stdout, res)
-	}
+	var res pipeline.HostResult
+	err := p.onHost(c, purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who pipeline.HostCaller) (err error) {
+		q.Ask = who.Ask
+		res, err = line.HostExec(ctx, q)
+		if c.Bool("json") && (err == nil || res.Refused != nil) {
+			err = errors.Join(err, writeJSON(p.stdout, res))
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -65,26 +69,6 @@ func (p *program) hostExec(c *cli.Context) error {
 		return nil
 	}
 	return silent(res.ExitCode)
-}
-
-func (p *program) runOnHost(ctx context.Context, c *cli.Context, q pipeline.HostCommand) (pipeline.HostResult, error) {
-	cfg, err := load(c)
-	if err != nil {
-		return pipeline.HostResult{}, err
-	}
-	terminal := openConsole()
-	defer terminal.Close()
-	parts, err := wire(ctx, cfg, purpose{ask: terminal != nil})
-	if err != nil {
-		return pipeline.HostResult{}, err
-	}
-	defer func() {
-		if err := parts.Close(); err != nil {
-			p.say("warning: %v", err)
-		}
-	}()
-	q.Ask = terminal.askOnTerminal(parts.approvals)
-	return parts.pipeline.HostExec(ctx, q)
 }
 
 // showHost prints what a command wrote: a terminal obeys none of it but colours.

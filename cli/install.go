@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -68,17 +69,6 @@ func (p *program) install(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := interruptible(c.Context)
-	defer cancel(nil)
-	parts, err := wire(ctx, cfg, purpose{backend: c.String("backend"), install: true, progress: func(line string) { p.say("%s", line) }})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err := parts.Close(); err != nil {
-			p.say("warning: %v", err)
-		}
-	}()
 	q := pipeline.Install{
 		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: seconds(c.Float64("timeout")),
 		Typed: true,
@@ -86,18 +76,14 @@ func (p *program) install(c *cli.Context) error {
 	if isTerminal(p.stderr) && !c.Bool("quiet") && !c.Bool("json") {
 		q.Progress = func(line string) { fmt.Fprintln(p.stderr, visible(line)) }
 	}
-	res, err := parts.pipeline.Install(ctx, q)
-	if err != nil {
-		return notInstalled(err)
-	}
-	return p.showInstalled(c, q, res)
-}
-
-// notInstalled is a refusal: nothing of what was asked for began.
-func notInstalled(err error) error {
-	f := *asFailure(err)
-	f.code = exitFailed
-	return &f
+	why := purpose{backend: q.Backend, install: true, progress: func(line string) { p.say("%s", line) }}
+	return p.wired(c, cfg, why, func(ctx context.Context, parts *parts) error {
+		res, err := parts.pipeline.Install(ctx, q)
+		if err != nil {
+			return notDone(err)
+		}
+		return p.showInstalled(c, q, res)
+	})
 }
 
 func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline.Result) error {

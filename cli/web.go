@@ -73,7 +73,7 @@ func webTimeout() cli.Flag {
 	return &cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured}
 }
 
-// withWeb wires a pipeline of this process, and ends it.
+// withWeb has do read the web in a pipeline of this process.
 func (p *program) withWeb(c *cli.Context, do func(context.Context, *pipeline.Pipeline) error) error {
 	if c.IsSet("timeout") && c.Float64("timeout") <= 0 {
 		return usage("leave it out for the default", "--timeout must be more than 0")
@@ -82,18 +82,7 @@ func (p *program) withWeb(c *cli.Context, do func(context.Context, *pipeline.Pip
 	if err != nil {
 		return err
 	}
-	ctx, cancel := interruptible(c.Context)
-	defer cancel(nil)
-	parts, err := wire(ctx, cfg, purpose{})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err := parts.Close(); err != nil {
-			p.say("warning: %v", err)
-		}
-	}()
-	return do(ctx, parts.pipeline)
+	return p.wired(c, cfg, purpose{}, func(ctx context.Context, parts *parts) error { return notDone(do(ctx, parts.pipeline)) })
 }
 
 func (p *program) webSearch(c *cli.Context) error {
@@ -108,7 +97,7 @@ func (p *program) webSearch(c *cli.Context) error {
 		h, err := line.Search(ctx, pipeline.Search{Namespace: c.String("namespace"), Query: words, Limit: c.Int("limit"), Domains: c.StringSlice("domain"),
 			Timeout: seconds(c.Float64("timeout"))})
 		if err != nil {
-			return notInstalled(err)
+			return err
 		}
 		if c.Bool("json") {
 			return writeJSON(p.stdout, asHits(h))
@@ -151,7 +140,7 @@ func (p *program) webFetch(c *cli.Context) error {
 		f, err := line.Fetch(ctx, pipeline.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: format, Offset: c.Int("offset"),
 			MaxBytes: c.Int("max-bytes"), Timeout: seconds(c.Float64("timeout"))})
 		if err != nil {
-			return notInstalled(err)
+			return err
 		}
 		return p.showPage(c, f)
 	})

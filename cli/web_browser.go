@@ -58,7 +58,7 @@ func (p *program) webBrowser(c *cli.Context) error {
 			Screenshot: c.Bool("screenshot") || c.IsSet("out"), MaxBytes: c.Int("max-bytes"), Timeout: seconds(c.Float64("timeout")),
 		})
 		if err != nil {
-			return notInstalled(err)
+			return err
 		}
 		return p.showBrowsed(c, b)
 	})

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -39,14 +38,8 @@ func (s *Server) browserFetch(ctx context.Context, c *call) (*answer, error) {
 	}
 	q := pipeline.Browse{
 		URL: c.text("url"), Format: c.text("format"), WaitFor: c.text("wait_for"), Screenshot: c.flag("screenshot"),
-		MaxBytes: int(c.number("max_bytes")), Timeout: time.Duration(c.number("timeout") * float64(time.Second)),
 	}
-	if q.MaxBytes == 0 {
-		q.MaxBytes = 50000
-	}
-	if q.Timeout == 0 {
-		q.Timeout = 30 * time.Second
-	}
+	q.MaxBytes, q.Timeout = c.pageBounds()
 	var err error
 	if q.Namespace, err = s.namespace(c.args, ""); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -115,14 +116,8 @@ func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
 	if !s.cfg.Pipeline.WebOn() {
 		return s.off(webOff, "url")(ctx, c)
 	}
-	q := pipeline.Fetch{URL: c.text("url"), Format: c.text("format"), MaxBytes: int(c.number("max_bytes")), Offset: int(c.number("offset")),
-		Timeout: time.Duration(c.number("timeout") * float64(time.Second))}
-	if q.MaxBytes == 0 {
-		q.MaxBytes = 50000
-	}
-	if q.Timeout == 0 {
-		q.Timeout = 30 * time.Second
-	}
+	q := pipeline.Fetch{URL: c.text("url"), Format: c.text("format"), Offset: int(c.number("offset"))}
+	q.MaxBytes, q.Timeout = c.pageBounds()
 	var err error
 	if q.Namespace, err = s.namespace(c.args, ""); err != nil {
 		return nil, err
@@ -132,6 +127,12 @@ func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
 		return nil, err
 	}
 	return pageAnswer(page), nil
+}
+
+// pageBounds are how many bytes of a page's text a call wants, and how long it waits for them.
+func (c *call) pageBounds() (most int, patience time.Duration) {
+	most = cmp.Or(int(c.number("max_bytes")), 50000)
+	return most, cmp.Or(time.Duration(c.number("timeout")*float64(time.Second)), 30*time.Second)
 }
 
 // pageAnswer tells a page: what is known of it in our words, and what is of strangers within a fence.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -102,21 +101,18 @@ func (b *browsing) mayGo() error {
 	if err != nil {
 		return webError(err)
 	}
+	port, err := web.Port(at)
+	if err != nil {
+		return webError(err)
+	}
 	b.at = at.String()
-	port := 443
-	if at.Scheme == "http" {
-		port = 80
-	}
-	if n, err := strconv.Atoi(at.Port()); err == nil {
-		port = n
-	}
 	d := b.p.cfg.Web.Policy.Decide(at.Hostname(), port)
 	if d.Allowed {
 		return nil
 	}
 	b.res.Egress = append(b.res.Egress, Decision{Name: b.clean(d.Name), Port: d.Port, Reason: b.clean(d.Reason)})
 	b.note(egressKind(false), facts{"name": d.Name, "port": d.Port, "reason": d.Reason})
-	return refuse(StageEgress, "the page may not be read: "+d.Reason, "read another page, or have the host added to web.allow in the configuration")
+	return refuse(StageEgress, "the page may not be read: "+d.Reason, otherPage)
 }
 
 // contained decides what is to hold the browser.

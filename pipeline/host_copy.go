@@ -71,9 +71,8 @@ func (p *Pipeline) CopyHostFile(ctx context.Context, q HostCopy) (HostWritten, e
 
 // checkCopy refuses paths of which it is not clear what they are in.
 func (r *run) checkCopy(q HostCopy) error {
-	if !r.p.cfg.Files.On {
-		_, err := r.mayReach(context.Background(), HostCaller{}, "/", false)
-		return err
+	if !r.p.cfg.Files.Enabled {
+		return errHostOff(r.p.term("--input", ""))
 	}
 	from, to := path.IsAbs(q.Source), path.IsAbs(q.Destination)
 	switch {
@@ -103,20 +102,12 @@ func (r *run) checkCopy(q HostCopy) error {
 	return err
 }
 
-// most is the largest file that is copied.
-func (r *run) most() int64 {
-	if most := r.p.cfg.Files.MaxBytes; most > 0 {
-		return most
-	}
-	return DefaultFileBytes
-}
-
 func (r *run) copySource(ctx context.Context, q HostCopy, a files.Access) ([]byte, error) {
 	switch {
 	case path.IsAbs(q.Source):
 		return a.Read(ctx, q.Source)
 	case q.Run != "":
-		return r.artifact(q.Run, path.Clean(q.Source), r.most())
+		return r.artifact(q.Run, path.Clean(q.Source), r.p.cfg.Files.most())
 	}
 	s, err := r.p.own(r.res.Namespace, q.Session)
 	if err != nil {
@@ -159,9 +150,9 @@ func (r *run) readAll(f backends.File) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, r.most()+1))
-	if err == nil && int64(len(b)) > r.most() {
-		return nil, tooLarge(f.Name, r.most())
+	b, err := io.ReadAll(io.LimitReader(in, r.p.cfg.Files.most()+1))
+	if err == nil && int64(len(b)) > r.p.cfg.Files.most() {
+		return nil, tooLarge(f.Name, r.p.cfg.Files.most())
 	}
 	return b, err
 }
@@ -228,7 +219,7 @@ func (r *run) keep(ctx context.Context, name string, content []byte) error {
 	}
 	m, err := signer.Collect(ctx, func(_ context.Context, f func(signer.File) error) (int, error) {
 		return 0, f(signer.File{Name: name, Size: int64(len(content)), Mode: 0o644, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }})
-	}, signer.Options{Dir: r.p.cfg.Shelf.Folder(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: r.most(), Redact: r.clean})
+	}, signer.Options{Dir: r.p.cfg.Shelf.Folder(r.res.ID), Fresh: true, MaxCount: 1, MaxBytes: r.p.cfg.Files.most(), Redact: r.clean})
 	if err != nil {
 		return err
 	}

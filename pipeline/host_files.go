@@ -17,7 +17,7 @@ import (
 
 // HostFiles says which files of the host callers may reach. The zero value allows none.
 type HostFiles struct {
-	On          bool
+	Enabled     bool
 	Read, Write []string // folders or files, absolute; what may be written may be read
 	MaxBytes    int64    // of one file that is read or written; 0 is DefaultFileBytes
 	Home        string   // whose credentials are kept from callers, "" if it is not known
@@ -25,6 +25,8 @@ type HostFiles struct {
 
 // DefaultFileBytes is the largest file that is read or written where the operator does not say.
 const DefaultFileBytes = 16 << 20
+
+func (f HostFiles) most() int64 { return cmp.Or(f.MaxBytes, DefaultFileBytes) }
 
 // hostFileTime is how long one access may take: a network file system may hang.
 const hostFileTime = time.Minute
@@ -53,10 +55,10 @@ func (p *Pipeline) hostFile(ctx context.Context, who HostCaller, tool, name stri
 // mayReach returns what the caller may reach, and refuses, or asks, if that is not the file.
 func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write bool) (files.Access, error) {
 	cfg := r.p.cfg.Files
-	if !cfg.On {
+	if !cfg.Enabled {
 		return files.Access{}, errHostOff(r.p.term("--input", ""))
 	}
-	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home), Most: cmp.Or(cfg.MaxBytes, DefaultFileBytes)}
+	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home), Most: cfg.most()}
 	for _, dir := range cfg.Read {
 		access.Roots = append(access.Roots, files.Root{Path: path.Clean(dir)})
 	}
@@ -65,7 +67,7 @@ func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write b
 	}
 	access.Roots = append(access.Roots, r.approvedRoots(who)...)
 	clean, err := files.Clean(name)
-	if err == nil && !access.Holds(clean, write) && who.Ask != nil {
+	if err == nil && !access.Holds(clean, write) && who.Ask != nil && r.p.cfg.Approvals != nil {
 		if err := r.askForFile(ctx, who, clean, write); err != nil {
 			return access, err
 		}
@@ -77,17 +79,9 @@ func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write b
 	return access, r.fileError(err, access, name, write)
 }
 
-// hostQuestion is who asks.
-func (r *run) hostQuestion(who HostCaller) approval.Question {
-	return approval.Question{Kind: approval.Host, Namespace: r.res.Namespace, Session: who.Session, Run: r.res.ID}
-}
-
 // approvedRoots are the folders that people allow just now, exactly as they were asked for.
 func (r *run) approvedRoots(who HostCaller) (roots []files.Root) {
-	if r.p.cfg.Approvals == nil {
-		return nil
-	}
-	for _, g := range r.p.cfg.Approvals.Held(approval.Host, r.hostQuestion(who)) {
+	for _, g := range r.p.hostGrants(r.res.Namespace, who.Session, r.res.ID) {
 		verb, dir, _ := strings.Cut(g.Question.What, " ")
 		clean, err := files.Clean(dir)
 		if err == nil && clean == dir && (verb == "read" || verb == "write") {
@@ -99,8 +93,7 @@ func (r *run) approvedRoots(who HostCaller) (roots []files.Root) {
 
 // askForFile asks a person for the folder that a file is in.
 func (r *run) askForFile(ctx context.Context, who HostCaller, name string, write bool) error {
-	q := r.hostQuestion(who)
-	q.What = verbOf(write) + " " + path.Dir(name)
+	q := approval.Question{Kind: approval.Host, What: verbOf(write) + " " + path.Dir(name), Namespace: r.res.Namespace, Session: who.Session, Run: r.res.ID}
 	if r.clean(q.What) != q.What {
 		return refuse(StageValidate, "the path has a secret in it, so nobody is asked for it", "")
 	}

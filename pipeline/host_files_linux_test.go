@@ -43,7 +43,7 @@ func newFilesRig(t *testing.T, change func(*Config)) filesRig {
 	memory := vault.NewMemory()
 	memory.Set("default", "TOKEN", []byte(hidden))
 	cfg := Config{Audit: log, Vault: vault.New(memory), Approvals: broker, Protected: []string{state},
-		Files: HostFiles{On: true, Read: []string{state}, Write: []string{dir}, MaxBytes: 1 << 20}}
+		Files: HostFiles{Enabled: true, Read: []string{state}, Write: []string{dir}, MaxBytes: 1 << 20}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -192,7 +192,7 @@ func TestHostRefusalsRedact(t *testing.T) {
 }
 
 func TestHostOff(t *testing.T) {
-	h := newFilesRig(t, func(c *Config) { c.Files.On = false })
+	h := newFilesRig(t, func(c *Config) { c.Files.Enabled = false })
 	name := h.put(t, "a.txt", "x")
 	_, read := h.ReadHostFile(t.Context(), HostRead{Path: name})
 	_, write := h.WriteHostFile(t.Context(), HostWrite{Path: name, Mode: files.Overwrite})

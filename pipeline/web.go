@@ -182,11 +182,14 @@ func (r *run) read(ctx context.Context, q Fetch) (k kept, err error) {
 	return kept{a.Page, got.URL, got.Status}, err
 }
 
+// otherPage is what can be done about a page that policy forbids.
+const otherPage = "read another page, or have the host added to web.allow in the configuration"
+
 // webError is a refusal of package web as one of ours.
 func webError(err error) error {
 	var no *web.Refused
 	if errors.As(err, &no) {
-		e := refuse(StageEgress, no.Reason, "read another page, or have the host added to web.allow in the configuration")
+		e := refuse(StageEgress, no.Reason, otherPage)
 		e.err = err
 		return e
 	}

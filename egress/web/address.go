@@ -42,15 +42,15 @@ func Parse(text string) (*url.URL, error) {
 	case u.Opaque != "" || u.Hostname() == "":
 		return nil, refused("the address names no host: write one like https://example.com/page")
 	}
-	if _, err := port(u); err != nil {
+	if _, err := Port(u); err != nil {
 		return nil, err
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
 }
 
-// port is the port of an address.
-func port(u *url.URL) (int, error) {
+// Port is the port of an address, which is its scheme's if it names none.
+func Port(u *url.URL) (int, error) {
 	switch {
 	case u.Port() != "":
 		n, err := strconv.Atoi(u.Port())

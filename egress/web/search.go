@@ -67,7 +67,7 @@ func NewEngines(names []string, searxng string, policy egress.Policy, deny []str
 			if err != nil {
 				return nil, fmt.Errorf("the address of SearXNG: %w", err)
 			}
-			n, err := port(at)
+			n, err := Port(at)
 			if err != nil {
 				return nil, err
 			}

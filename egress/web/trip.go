@@ -53,7 +53,7 @@ func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) err
 			return err
 		}
 	}
-	n, err := port(at)
+	n, err := Port(at)
 	if err != nil {
 		return err
 	}
