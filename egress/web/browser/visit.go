@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/chromedp/cdproto/browser"
@@ -146,8 +147,12 @@ func seek(selector string) string {
 
 // wait goes to the page and waits until it can be read, or until ctx ends: then it says what had not come about.
 func (t *visit) wait(ctx context.Context) (late string, err error) {
+	going, cancel := context.WithCancel(ctx)
 	went := make(chan error, 1)
-	go func() { went <- t.navigate(ctx) }()
+	var work sync.WaitGroup
+	work.Go(func() { went <- t.navigate(going) })
+	defer work.Wait()
+	defer cancel()
 	arrived := false
 	var since time.Time // of load
 	for {

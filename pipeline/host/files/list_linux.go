@@ -27,8 +27,8 @@ func (a Access) List(ctx context.Context, name string, deep bool, most int) (all
 		return nil, false, err
 	}
 	defer d.Close()
-	l := lister{Access: a, ctx: ctx, deep: deep, most: most}
-	err = l.folder(d, d.rest, "")
+	l := lister{Access: a, deep: deep, most: most}
+	err = l.folder(ctx, d, d.rest, "")
 	if errors.Is(err, errEnough) {
 		return l.all, true, nil
 	}
@@ -39,7 +39,6 @@ var errEnough = errors.New("there are as many entries as were asked for")
 
 type lister struct {
 	Access
-	ctx  context.Context
 	deep bool
 	most int
 	all  []Entry
@@ -47,7 +46,7 @@ type lister struct {
 }
 
 // folder lists the folder at rest, which is called to in the list.
-func (l *lister) folder(d *door, rest, to string) error {
+func (l *lister) folder(ctx context.Context, d *door, rest, to string) error {
 	found, err := d.open(rest, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
@@ -73,16 +72,16 @@ func (l *lister) folder(d *door, rest, to string) error {
 	l.more = l.more || len(names) == maxNames
 	slices.Sort(names)
 	for _, name := range names {
-		if err := l.entry(d, f, name, path.Join(rest, name), path.Join(to, name)); err != nil {
+		if err := l.entry(ctx, d, f, name, path.Join(rest, name), path.Join(to, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *lister) entry(d *door, dir *os.File, name, rest, to string) error {
-	if l.ctx.Err() != nil {
-		return context.Cause(l.ctx)
+func (l *lister) entry(ctx context.Context, d *door, dir *os.File, name, rest, to string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	var st unix.Stat_t
 	if unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -104,8 +103,8 @@ func (l *lister) entry(d *door, dir *os.File, name, rest, to string) error {
 	if e.Kind != "folder" || !l.deep {
 		return nil
 	}
-	err := l.folder(d, rest, to)
-	if errors.Is(err, errEnough) || l.ctx.Err() != nil {
+	err := l.folder(ctx, d, rest, to)
+	if errors.Is(err, errEnough) || ctx.Err() != nil {
 		return err
 	}
 	return nil // what is refused or can't be read below is not listed, and its name is
