@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -17,13 +16,8 @@ func (c *Client) Ask(ctx context.Context, g Gift) (approval.Question, error) {
 }
 
 func (l *Listener) ask(w http.ResponseWriter, r *http.Request) {
-	g, err := readGift(r.Body)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
-	}
-	if l.c.Approvals == nil {
-		refuse(w, http.StatusNotFound, errors.New("this server has no approvals"))
+	g, ok := l.gift(w, r)
+	if !ok {
 		return
 	}
 	p, err := l.c.Approvals.Open(r.Context(), approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session,

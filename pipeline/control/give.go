@@ -33,13 +33,8 @@ func (c *Client) Give(ctx context.Context, g Gift) (Grant, error) {
 
 // give approves in the name of the user at the other end.
 func (l *Listener) give(w http.ResponseWriter, r *http.Request) {
-	g, err := readGift(r.Body)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
-	}
-	if l.c.Approvals == nil {
-		refuse(w, http.StatusNotFound, errors.New("this server has no approvals"))
+	g, ok := l.gift(w, r)
+	if !ok {
 		return
 	}
 	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, For: duration(g.Seconds)}
@@ -57,6 +52,20 @@ func (l *Listener) give(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// gift is what a request wants approved. It has answered where there is none.
+func (l *Listener) gift(w http.ResponseWriter, r *http.Request) (Gift, bool) {
+	g, err := readGift(r.Body)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusBadRequest, err)
+	case l.c.Approvals == nil:
+		refuse(w, http.StatusNotFound, errors.New("this server has no approvals"))
+	default:
+		return g, true
+	}
+	return Gift{}, false
+}
+
 func grantOf(g approval.Grant) Grant {
 	return Grant{g.Question, g.Answer.Scope, g.Answer.Until, g.Answer.By.String(), g.Answer.User, g.Answer.Reason}
 }
@@ -68,7 +77,7 @@ func duration(seconds float64) time.Duration {
 
 // readGift is strict: what is misspelt must not become an approval of something wider.
 func readGift(body io.Reader) (Gift, error) {
-	data, err := readBody(body)
+	data, err := readBody(body, maxBody)
 	if err != nil {
 		return Gift{}, err
 	}
@@ -87,10 +96,10 @@ func readGift(body io.Reader) (Gift, error) {
 	return g, nil
 }
 
-func readBody(body io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(body, maxBody+1))
-	if err == nil && len(data) > maxBody {
-		err = fmt.Errorf("a request has at most %d bytes", maxBody)
+func readBody(body io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("a request has at most %d bytes", most)
 	}
 	return data, err
 }

@@ -3,7 +3,6 @@ package control
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,18 +86,9 @@ func asked(r *http.Request) context.Context {
 
 // read reads what a client sends, strictly. It has answered where it returns false.
 func read(w http.ResponseWriter, r *http.Request, most int64, into any) bool {
-	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
-	if err == nil && int64(len(body)) > most {
-		err = fmt.Errorf("that is more than %d bytes", most)
-	}
+	body, err := readBody(r.Body, most)
 	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(body))
-		d.DisallowUnknownFields()
-		if err = d.Decode(into); err == nil {
-			if _, end := d.Token(); !errors.Is(end, io.EOF) {
-				err = errors.New("there is something after it")
-			}
-		}
+		err = decode(body, into)
 	}
 	if err != nil {
 		refuse(w, http.StatusBadRequest, fmt.Errorf("read what is asked for: %w", err))

@@ -215,7 +215,7 @@ func readVerdict(body io.Reader) (Verdict, error) {
 		Allow *bool `json:"allow"`
 		Verdict
 	}
-	data, err := readBody(body)
+	data, err := readBody(body, maxBody)
 	if err != nil {
 		return Verdict{}, err
 	}
