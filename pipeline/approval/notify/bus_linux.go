@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
@@ -94,8 +93,7 @@ func connect(ctx context.Context, address string) (*dbus.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(patience)) // what hangs, hangs here
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { conn.Close() }) // what hangs, hangs here
 	defer stop()
 	bus, err := dbus.NewConn(conn)
 	if err != nil {
@@ -109,13 +107,12 @@ func connect(ctx context.Context, address string) (*dbus.Conn, error) {
 		bus.Close()
 		return nil, fmt.Errorf("talk to the session's bus: %w", err)
 	}
-	_ = conn.SetDeadline(time.Time{})
 	return bus, nil
 }
 
 // show shows a question until done is closed, or the notifier is.
 func (n *Notifier) show(q approval.Question, done <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(n.ctx, patience)
+	ctx, cancel := context.WithTimeout(n.ctx, n.patience)
 	defer cancel()
 	bus, err := connect(ctx, n.c.Address)
 	if err != nil {
@@ -140,7 +137,7 @@ func (n *Notifier) show(q approval.Question, done <-chan struct{}) error {
 	case <-bus.Context().Done():
 		return nil // the session has ended, and what it showed with it
 	}
-	after, end := context.WithTimeout(context.Background(), patience)
+	after, end := context.WithTimeout(context.Background(), n.patience)
 	defer end()
 	return desktop.CallWithContext(after, service+".CloseNotification", 0, id).Err
 }

@@ -24,7 +24,7 @@ import (
 // Bounds of what is shown.
 const (
 	mostShown = 4               // notifications at once: more are no help, and sandboxmcp approvals has all
-	patience  = 5 * time.Second // for anything that the desktop is asked
+	patience  = 5 * time.Second // of a Notifier
 	longest   = 300             // bytes of one thing that an agent wrote
 )
 
@@ -43,6 +43,8 @@ type Notifier struct {
 	all  sync.WaitGroup
 	mu   sync.Mutex // held to begin something, and to end
 	said sync.Once
+
+	patience time.Duration // for anything that the desktop is asked
 }
 
 // New returns a notifier that has done nothing yet.
@@ -50,7 +52,7 @@ func New(c Config) *Notifier {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Notifier{c: c, room: make(chan struct{}, mostShown)}
+	n := &Notifier{c: c, room: make(chan struct{}, mostShown), patience: patience}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	return n
 }
