@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -25,7 +23,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
-	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -108,10 +105,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		return nil, err
 	}
 	p := &parts{log: openSoon(ctx, cfg, keys, why.log)}
-	// What comes into being while a program runs, such as a server's socket, would be in a folder that is not covered.
-	for _, dir := range []string{cfg.StateDir, door(cfg)} {
-		_ = os.MkdirAll(dir, 0o700)
-	}
+	makeFolders(cfg)
 	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {
 		p.Close()
@@ -148,6 +142,14 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Protected: ownPlaces(cfg),
 	})
 	return p, nil
+}
+
+// makeFolders makes those that no program may see: what comes into being while one runs, such as a server's socket,
+// would be in a folder that is not covered.
+func makeFolders(cfg config.Config) {
+	for _, dir := range []string{cfg.StateDir, door(cfg)} {
+		_ = os.MkdirAll(dir, 0o700)
+	}
 }
 
 // stock opens the folders in which things are kept from one run to the next. A single run shows
@@ -345,74 +347,4 @@ func bounds(l config.Limits) pipeline.Bounds {
 		},
 		Output: l.OutputBytes,
 	}
-}
-
-// openingLog is an audit log that is being opened, while there is other work to do. It is
-// waited for where the first row is written.
-type openingLog struct {
-	ready chan struct{}
-	log   *audit.Log
-	err   error
-}
-
-func openSoon(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger) *openingLog {
-	l := &openingLog{ready: make(chan struct{})}
-	go func() {
-		defer close(l.ready)
-		l.log, l.err = openLogged(ctx, cfg, keys, log)
-	}()
-	return l
-}
-
-// Append implements pipeline.Recorder.
-func (l *openingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
-	log, err := l.opened(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return log.Append(ctx, entries...)
-}
-
-// opened waits for the log.
-func (l *openingLog) opened(ctx context.Context) (*audit.Log, error) {
-	select {
-	case <-l.ready:
-		return l.log, l.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// Rows implements mcp.Log.
-func (l *openingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
-	return func(yield func(audit.Row, error) bool) {
-		log, err := l.opened(ctx)
-		if err != nil {
-			yield(audit.Row{}, err)
-			return
-		}
-		log.Rows(ctx, f)(yield)
-	}
-}
-
-// Receipt implements mcp.Log.
-func (l *openingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
-	log, err := l.opened(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return log.Receipt(ctx, run)
-}
-
-// Close closes the log, if it could be opened. It gives an opening that hangs a moment only.
-func (l *openingLog) Close() error {
-	select {
-	case <-l.ready:
-	case <-time.After(time.Second):
-		return nil
-	}
-	if l.log == nil {
-		return nil
-	}
-	return l.log.Close()
 }
