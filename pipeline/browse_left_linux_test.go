@@ -64,7 +64,7 @@ func TestBrowseDies(t *testing.T) {
 	kill := func(words ...string) {
 		t.Helper()
 		<-arrived
-		for range 100 {
+		for range 1000 {
 			if pids := running(t, words...); len(pids) > 0 {
 				for _, pid := range pids {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -84,7 +84,7 @@ func TestBrowseDies(t *testing.T) {
 	} {
 		ended := make(chan error, 1)
 		go func() {
-			_, err := p.Browse(t.Context(), Browse{URL: fmt.Sprintf("http://web.test:%d/", port), WaitFor: "#never", Timeout: 20 * time.Second})
+			_, err := p.Browse(t.Context(), Browse{URL: fmt.Sprintf("http://web.test:%d/", port), WaitFor: "#never", Timeout: time.Minute})
 			ended <- err
 		}()
 		kill(tt.kill...)

@@ -48,8 +48,8 @@ func TestBrowseWaitsFor(t *testing.T) {
 	if got := browse(t, p, Browse{URL: at, WaitFor: "p.content"}); !strings.Contains(got.Stdout, "came late") || got.Late != "" || got.Ended != "ok" {
 		t.Errorf("got %q, late %q, %s", got.Stdout, got.Late, got.Ended)
 	}
-	got := browse(t, p, Browse{URL: at, WaitFor: "#never", Timeout: 6 * time.Second})
-	if !strings.Contains(got.Stdout, "came late") || !strings.Contains(got.Late, "#never within 6s") || got.Ended != backends.EndedTimeout {
+	got := browse(t, p, Browse{URL: at, WaitFor: "#never", Timeout: 10 * time.Second})
+	if !strings.Contains(got.Stdout, "came late") || !strings.Contains(got.Late, "#never within 10s") || got.Ended != backends.EndedTimeout {
 		t.Errorf("got %q, late %q, %s", got.Stdout, got.Late, got.Ended)
 	}
 	if _, err := p.Browse(t.Context(), Browse{URL: at, WaitFor: "p["}); err == nil || !strings.Contains(err.Error(), "CSS selector") {
@@ -242,7 +242,7 @@ func TestBrowseHostile(t *testing.T) {
 			}
 		},
 		"/hang": func(t *testing.T, got Browsed, err error) {
-			if err == nil || !strings.Contains(err.Error(), "had not begun to answer within 4s") {
+			if err == nil || !strings.Contains(err.Error(), "had not begun to answer within 10s") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
@@ -286,7 +286,7 @@ func TestBrowseHostile(t *testing.T) {
 			began := time.Now()
 			patience := time.Minute
 			if slices.Contains([]string{"/alert", "/loop", "/pending", "/endless", "/hang"}, path) { // which never end by themselves
-				patience = 4 * time.Second
+				patience = 10 * time.Second
 			}
 			got, err := p.Browse(t.Context(), Browse{URL: fmt.Sprintf("http://web.test:%d%s", port, path), Timeout: patience, Screenshot: path != "/huge", MaxBytes: 50_000})
 			check(t, got, err)

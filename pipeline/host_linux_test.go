@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -191,11 +192,15 @@ func TestHostAsk(t *testing.T) {
 func TestHostCancelled(t *testing.T) {
 	r, _ := newCommandRig(t, "sleep *")
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
-	if res, err := r.HostExec(ctx, HostCommand{Command: "sleep 100"}); !errors.Is(err, context.Canceled) || res.Ended != backends.EndedCancelled {
+	stdin := readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }) // is read once it has begun
+	if res, err := r.HostExec(ctx, HostCommand{Command: "sleep 100", Stdin: stdin}); !errors.Is(err, context.Canceled) || res.Ended != backends.EndedCancelled {
 		t.Errorf("got %+v, %v", res, err)
 	}
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // TestHostNoLog runs nothing without a row.
 func TestHostNoLog(t *testing.T) {

@@ -145,8 +145,7 @@ func TestAttach(t *testing.T) {
 	d.does("i\r", "\nok\r\n>>> ")
 	d.does("\x1b[A\r", "\nok\r\n>>> ")
 	d.does("forgotten\x03", ">>> ")
-	d.does("while True: pass\r", "\r\n")
-	time.Sleep(300 * time.Millisecond)
+	d.does(`exec("print('be' + 'gun', flush=True)\nwhile True: pass")`+"\r", "begun\r\n")
 	if text := d.does("\x03", "interrupted\r\n>>> "); !strings.Contains(text, "KeyboardInterrupt") {
 		t.Errorf("an interrupted cell shows %q", text)
 	}
@@ -172,10 +171,9 @@ func TestAttach(t *testing.T) {
 	other.does("x\r", "\n99\r\n>>> ")
 	// Code that takes no interruption loses its interpreter, and the session goes on without its variables.
 	other.does("while True:\r", "... ")
-	other.does("  try: time.sleep(1)\r", "... ")
+	other.does("  try: print('be' + 'gun', flush=True); time.sleep(1)\r", "... ")
 	other.does("  except: pass\r", "... ")
-	other.does("\r", "\r\n")
-	time.Sleep(300 * time.Millisecond)
+	other.does("\r", "begun\r\n")
 	other.does("\x03", "variables are lost")
 	other.does("'x' in globals()\r", "\nFalse\r\n>>> ")
 	other.does("%kill\r", "has ended")

@@ -81,7 +81,7 @@ func TestRead(t *testing.T) {
 		}
 		usual(f, m)
 	})
-	p, err := Read(t.Context(), conn, Visit{URL: "http://web.test/", Time: 5 * time.Second, MaxHTML: 100})
+	p, err := Read(t.Context(), conn, Visit{URL: "http://web.test/", Time: time.Minute, MaxHTML: 100})
 	if err != nil || p.HTML != "<p>x" || p.Status != 404 || len(p.Notes) != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
