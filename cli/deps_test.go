@@ -76,7 +76,7 @@ var inTests = []struct {
 	{"backends/podman/...", []string{"backends/process/..."}},
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
-	{"mcp/...", []string{"backends/process/...", "vault/...", "egress/web/..."}},
+	{"mcp/...", []string{"backends/process/...", "backends/backendtest", "vault/...", "egress/web/browser", "egress/web/reader"}},
 	{"cli/...", []string{"..."}},
 }
 

@@ -10,13 +10,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
@@ -34,10 +32,7 @@ func (e everywhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, 
 
 func TestBrowserFetch(t *testing.T) {
 	if _, err := browser.Find(""); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "chromium") {
-			t.Fatalf("chromium is required by SANDBOXMCP_TEST_REQUIRE: %v", err)
-		}
-		t.Skip("no chromium: ", err)
+		backendtest.Missing(t, "chromium", err.Error())
 	}
 	l, err := net.Listen("tcp", "127.0.0.9:0")
 	if err != nil {
@@ -57,7 +52,7 @@ func TestBrowserFetch(t *testing.T) {
 	backend := process.New(process.Config{StateDir: t.TempDir()})
 	defer backend.Close()
 	if probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
-		t.Skip("no sandbox here: ", err, probe.Why)
+		backendtest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	r := newRig(t, func(c *Config) {
 		c.Pipeline = pipeline.New(pipeline.Config{

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"image/png"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
@@ -21,10 +20,7 @@ import (
 func newPages(t testing.TB, change func(*Config)) (*Pipeline, *flakyLog, *vault.Memory, *town) {
 	t.Helper()
 	if _, err := browser.Find(""); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "chromium") {
-			t.Fatalf("chromium is required by SANDBOXMCP_TEST_REQUIRE: %v", err)
-		}
-		t.Skip("no chromium: ", err)
+		backendtest.Missing(t, "chromium", err.Error())
 	}
 	w := emptyTown()
 	p, log, memory := newReal(t, func(c *Config) {

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"os"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -36,10 +37,7 @@ func newReal(t testing.TB, change func(*Config)) (*Pipeline, *flakyLog, *vault.M
 	probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
 	if err != nil || !probe.Usable {
 		b.Close()
-		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "sandbox") {
-			t.Fatalf("no sandbox: %v %s", err, probe.Why)
-		}
-		t.Skip("no sandbox here: ", probe.Why)
+		backendtest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	log, memory := &flakyLog{Log: file}, vault.NewMemory()
 	cfg := Config{Backends: []backends.Backend{b}, Audit: log, Vault: vault.New(memory)}

@@ -127,9 +127,7 @@ func (d *desk) leaves(code int) {
 }
 
 func TestAttach(t *testing.T) {
-	if !sandboxWorks() || !found("python3") {
-		t.Skip("needs user namespaces and python3")
-	}
+	need(t, "sandbox", "python")
 	home := t.TempDir()
 	a := startServer(t, home)
 	id := a.call("create_session", map[string]any{"language": "python"})["session_id"].(string)
@@ -191,9 +189,7 @@ func TestAttach(t *testing.T) {
 
 // Who is attached is told when the session or its server ends, and leaves.
 func TestAttachedWhenItEnds(t *testing.T) {
-	if !sandboxWorks() || !found("bash") {
-		t.Skip("needs user namespaces and bash")
-	}
+	need(t, "sandbox", "bash")
 	home := t.TempDir()
 	a := startServer(t, home)
 	create := func() string {

@@ -21,9 +21,7 @@ import (
 // benchCommand is a command line of bench for which only bash is installed, beside ourselves.
 func benchCommand(t *testing.T, temp string, args ...string) *exec.Cmd {
 	t.Helper()
-	if !sandboxWorks() || !found("bash") {
-		t.Skip("needs user namespaces and bash")
-	}
+	need(t, "sandbox", "bash")
 	program, err := exec.LookPath("sandboxmcp")
 	if err != nil {
 		t.Fatal(err)

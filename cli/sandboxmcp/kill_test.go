@@ -16,9 +16,7 @@ import (
 // TestKilledAtAnyMoment kills the program while it runs scripts. Afterwards the log is whole, each
 // result that was handed out has its row, and no process, mount or cgroup of a run is left.
 func TestKilledAtAnyMoment(t *testing.T) {
-	if !sandboxWorks() || !found("bash") {
-		t.Skip("needs user namespaces and bash")
-	}
+	need(t, "sandbox", "bash")
 	program, err := exec.LookPath("sandboxmcp") // testscript.Main puts the test binary there
 	if err != nil {
 		t.Fatal(err)

@@ -113,6 +113,20 @@ func condition(name string) (bool, error) {
 	return ok, nil
 }
 
+// need skips a test of what this machine lacks: see condition.
+func need(t testing.TB, things ...string) {
+	t.Helper()
+	for _, name := range things {
+		ok, err := condition(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			t.Skip("needs " + name)
+		}
+	}
+}
+
 func found(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil

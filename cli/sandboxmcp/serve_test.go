@@ -97,9 +97,7 @@ func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 // TestServerEnds ends servers in all ways while sessions, jobs and calls are under way. Nothing of
 // them is left, the log is whole, and the control socket of a dead server is no harm.
 func TestServerEnds(t *testing.T) {
-	if !sandboxWorks() || !found("bash") || !found("python3") {
-		t.Skip("needs user namespaces, bash and python3")
-	}
+	need(t, "sandbox", "bash", "python")
 	home := t.TempDir()
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 )
 
 // sh runs a script by the shell, which no policy would allow, so that it can misbehave.
@@ -18,7 +20,7 @@ func sh(t *testing.T, ctx context.Context, script string, change func(*Run)) (En
 	t.Helper()
 	shell, err := (&Policy{}).Find("sh")
 	if err != nil {
-		t.Skip(err)
+		backendtest.Missing(t, "shell", err.Error())
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

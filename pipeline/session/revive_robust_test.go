@@ -5,15 +5,14 @@ package session
 import (
 	"context"
 	"errors"
-	"os"
-	"slices"
-	"strings"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
@@ -34,10 +33,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	defer b.Close()
 	if probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
-		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "sandbox") {
-			t.Fatalf("no sandbox: %v %s", err, probe.Why)
-		}
-		t.Skip("no sandbox here: ", probe.Why)
+		backendtest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	var open atomic.Int64
 	again, ended := make(chan struct{}), make(chan struct{})

@@ -7,12 +7,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 )
 
 // What makes a test binary a keeper: which engine, and the folder it may use.
@@ -98,23 +99,12 @@ func use(t testing.TB, kind string) *engine {
 	}
 	if e.missing != nil {
 		thing, _, _ := strings.Cut(kind, " ")
-		Missing(t, thing, e.missing.Error())
+		backendtest.Missing(t, thing, e.missing.Error())
 	}
 	if e.broken != nil {
 		t.Fatalf("start %s: %v", kind, e.broken)
 	}
 	return e
-}
-
-// Missing skips a test for want of a thing, or fails it where SANDBOXMCP_TEST_REQUIRE names the thing or
-// "all".
-func Missing(t testing.TB, thing, why string) {
-	t.Helper()
-	required := strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ",")
-	if slices.Contains(required, thing) || slices.Contains(required, "all") {
-		t.Fatalf("%s is required here: %s", thing, why)
-	}
-	t.Skipf("%s: %s", thing, why)
 }
 
 // start starts a keeper and waits until its engine answers. The environment is not this process's,

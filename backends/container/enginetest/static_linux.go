@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 )
 
 // Binary returns what container.Config.Binary needs so that this test binary is its own init in
@@ -26,7 +28,7 @@ func Binary(t testing.TB) string {
 	c := exec.Command("go", "test", "-c", "-o", path, ".") // a test runs in its package's folder
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := c.CombinedOutput(); err != nil {
-		Missing(t, "go", "this test binary is not static, and another can't be built: "+err.Error()+" "+string(out))
+		backendtest.Missing(t, "go", "this test binary is not static, and another can't be built: "+err.Error()+" "+string(out))
 	}
 	return path
 }

@@ -296,7 +296,7 @@ func TestLarge(t *testing.T) {
 	sparse := p.root + "/sparse"
 	p.put(sparse, "")
 	if err := os.Truncate(sparse, 1<<40); err != nil {
-		t.Skip(err)
+		t.Skip("needs a file system that has sparse files: ", err)
 	}
 	soon(t, func() {
 		if _, err := p.Read(t.Context(), sparse); err == nil || !strings.Contains(err.Error(), "max_file_mb") {
@@ -373,7 +373,7 @@ func TestBindMount(t *testing.T) {
 			p.put(to, "")
 		}
 		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-			t.Skip(err)
+			t.Skip("needs the right to mount: ", err)
 		}
 		a := p.Access
 		a.Guard = NewGuard([]string{own}, "")

@@ -152,7 +152,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	p := newPlace(t)
 	if err := unix.Mount("tmpfs", p.root, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skip(err)
+		t.Skip("needs the right to mount: ", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(p.root, unix.MNT_DETACH) })
 	p.put(p.root+"/a.txt", "as it was\n")
