@@ -84,6 +84,15 @@ func onDisk(typed string) (string, error) {
 	return path, err
 }
 
+// onlyPath is the path that is a command's only argument.
+func onlyPath(c *cli.Context) (string, error) {
+	args, err := words(c, 1, 1)
+	if err != nil {
+		return "", err
+	}
+	return onDisk(args[0])
+}
+
 // words are the command's arguments, at least least and at most most.
 func words(c *cli.Context, least, most int) ([]string, error) {
 	if n := c.NArg(); n < least || n > most {

@@ -13,11 +13,7 @@ import (
 )
 
 func (p *program) hostRead(c *cli.Context) error {
-	args, err := words(c, 1, 1)
-	if err != nil {
-		return err
-	}
-	path, err := onDisk(args[0])
+	path, err := onlyPath(c)
 	if err != nil {
 		return err
 	}

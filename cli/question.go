@@ -58,30 +58,45 @@ func (t *console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 	if t.collect(ctx) && ctx.Err() == nil {
 		t.put(ctx, again) // or whoever was too early would think that they have answered
 	}
+	yes, err := t.yes(ctx)
+	a := approval.Answer{By: approval.CommandLine(), User: whoami()}
+	switch {
+	case ctx.Err() != nil:
+		_ = t.tty.SetWriteDeadline(time.Now().Add(time.Second))
+		fmt.Fprint(t.tty, "\nsandboxmcp: nobody waits for an answer any more\n")
+		return
+	case err != nil && !errors.Is(err, io.EOF):
+		return // the terminal is gone: silence means no
+	case yes:
+		a.Allowed, a.Scope = true, scopeOf(p.Question)
+	default:
+		a.Reason = noReason
+	}
+	if err := b.Answer(ctx, p.Question.ID, a); err != nil {
+		t.put(ctx, "sandboxmcp: the answer has no effect: "+visible(err.Error())+"\n")
+	}
+}
+
+// noReason is why something is denied that was denied at a terminal.
+const noReason = "no at the terminal"
+
+// yes reads lines until one is a yes or a no. At their end the error is io.EOF, with what the last one said.
+func (t *console) yes(ctx context.Context) (bool, error) {
 	for {
 		line, err := t.line(ctx)
-		a := approval.Answer{By: approval.CommandLine(), User: whoami()}
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
 		case ctx.Err() != nil:
-			_ = t.tty.SetWriteDeadline(time.Now().Add(time.Second))
-			fmt.Fprint(t.tty, "\nsandboxmcp: nobody waits for an answer any more\n")
-			return
+			return false, ctx.Err()
 		case err != nil && !errors.Is(err, io.EOF):
-			return // the terminal is gone: silence means no
+			return false, err
 		case word == "y" || word == "yes":
-			a.Allowed, a.Scope = true, scopeOf(p.Question)
+			return true, err
 		case word == "" || word == "n" || word == "no":
-			a.Reason = "no at the terminal"
-		default:
-			if !t.put(ctx, again) {
-				return
-			}
-			continue
+			return false, err
 		}
-		if err := b.Answer(ctx, p.Question.ID, a); err != nil {
-			t.put(ctx, "sandboxmcp: the answer has no effect: "+visible(err.Error())+"\n")
+		if !t.put(ctx, again) {
+			return false, io.ErrClosedPipe
 		}
-		return
 	}
 }
 
@@ -147,16 +162,12 @@ func (t *console) decide(ctx context.Context, q approval.Question) (v control.Ve
 	if t.collect(ctx) {
 		t.put(ctx, again)
 	}
-	for {
-		line, err := t.line(ctx)
-		switch word := strings.ToLower(strings.TrimSpace(line)); {
-		case ctx.Err() != nil, err != nil:
-			return v, false
-		case word == "y" || word == "yes":
-			return control.Verdict{Allow: true}, true
-		case word == "" || word == "n" || word == "no":
-			return control.Verdict{Reason: "no at the terminal"}, true
-		}
-		t.put(ctx, again)
+	yes, err := t.yes(ctx)
+	switch {
+	case err != nil:
+		return v, false
+	case yes:
+		return control.Verdict{Allow: true}, true
 	}
+	return control.Verdict{Reason: noReason}, true
 }

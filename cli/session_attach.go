@@ -52,13 +52,8 @@ func (p *program) sessionAttach(c *cli.Context) error {
 		return err
 	}
 	var form control.Cell
-	if dir := c.String("artifacts"); dir != "" {
-		if form.Artifacts, err = filepath.Abs(dir); err == nil {
-			err = os.MkdirAll(form.Artifacts, 0o777)
-		}
-		if err != nil {
-			return usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
-		}
+	if form.Artifacts, err = artifactsFolder(c); err != nil {
+		return err
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -215,17 +210,19 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 	cell := a.form
 	cell.Code = code
 	interrupted, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	typed := make(chan os.Signal, 1)
 	signal.Notify(typed, os.Interrupt)
 	defer signal.Stop(typed)
-	go func() {
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer cancel(nil)
+	listening.Go(func() {
 		select {
 		case <-typed:
 			cancel(interruption{syscall.SIGINT})
 		case <-interrupted.Done():
 		}
-	}()
+	})
 	res, err := a.through(interrupted, a.client, a.info.ID, cell, a.pane, false)
 	switch refused := (*failure)(nil); {
 	case errors.Is(err, context.Canceled), err != nil && context.Cause(interrupted) == err:

@@ -96,15 +96,24 @@ func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err e
 		return cell, err
 	}
 	cell.Code = string(code)
-	if dir := c.String("artifacts"); dir != "" {
-		if cell.Artifacts, err = filepath.Abs(dir); err == nil {
-			err = os.MkdirAll(cell.Artifacts, 0o777)
-		}
-		if err != nil {
-			return cell, usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
-		}
+	cell.Artifacts, err = artifactsFolder(c)
+	return cell, err
+}
+
+// artifactsFolder makes the folder of --artifacts, and returns its whole path; "" is none.
+func artifactsFolder(c *cli.Context) (string, error) {
+	dir := c.String("artifacts")
+	if dir == "" {
+		return "", nil
 	}
-	return cell, nil
+	path, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(path, 0o777)
+	}
+	if err != nil {
+		return "", usage("name a folder that can be written", "--artifacts %s: %v", dir, err)
+	}
+	return path, nil
 }
 
 // through runs a cell. The end of ctx interrupts it, and what it still has to say is waited for. Its output goes to the

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/setup"
+)
+
+// setupShown is what is known of one client.
+type setupShown struct {
+	Client     string            `json:"client"`
+	Title      string            `json:"title"`
+	Path       string            `json:"path,omitempty"` // the file, on this machine
+	Installed  bool              `json:"installed"`
+	Configured bool              `json:"configured"` // the file has a server of that name
+	Current    bool              `json:"current"`    // and it starts this very program, like this
+	Problem    string            `json:"problem,omitempty"`
+	Paths      map[string]string `json:"paths,omitempty"` // of the user's file, by system
+	Snippet    string            `json:"snippet,omitempty"`
+}
+
+// setupShow shows what belongs into a client's file. That the file can't be read is no reason not to.
+func (p *program) setupShow(c *cli.Context, client setup.Client, path string, change setup.Change, server setup.Server, planned error) error {
+	o := asShown(client, path, server, change, planned)
+	o.Snippet = client.Snippet(server)
+	o.Paths = map[string]string{"linux": client.Shown("linux"), "macos": client.Shown("darwin"), "windows": client.Shown("windows")}
+	if c.Bool("json") {
+		return writeJSON(p.stdout, o)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s reads its servers from\n", o.Title)
+	for _, system := range [][2]string{{"Linux", "linux"}, {"macOS", "macos"}, {"Windows", "windows"}} {
+		fact(&b, system[0], o.Paths[system[1]])
+	}
+	if client.Project != "" {
+		fact(&b, "in a project", client.Project)
+	}
+	fact(&b, "here", path)
+	fmt.Fprintf(&b, "\nIt needs\n\n%s\n", asLines(o.Snippet))
+	switch {
+	case o.Problem != "":
+		fmt.Fprintf(&b, "\n%s\nput it in by hand\n", visible(o.Problem))
+	case o.Current:
+		b.WriteString("\nit is there already\n")
+	default:
+		fmt.Fprintf(&b, "\nput it there with: sandboxmcp setup %s --write\n", strings.Join(setupWords(c), " "))
+	}
+	_, err := fmt.Fprint(p.stdout, b.String())
+	return err
+}
+
+// setupWords are what was typed after setup, to be typed again.
+func setupWords(c *cli.Context) []string {
+	words := []string{c.Args().First()}
+	for _, flag := range []string{"project", "namespace", "name"} {
+		if c.IsSet(flag) {
+			words = append(words, "--"+flag, shellWord(c.String(flag)))
+		}
+	}
+	return words
+}
+
+// shellWord is a word as a shell takes it, and a terminal shows it.
+func shellWord(s string) string {
+	s = visible(s)
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func (p *program) setupList(c *cli.Context) error {
+	var all []setupShown
+	for _, client := range setup.Clients() {
+		all = append(all, p.lookAt(c, client))
+	}
+	if c.Bool("json") {
+		return writeJSON(p.stdout, all)
+	}
+	t := newTable(p.stdout, columnsOf("CLIENT", "INSTALLED", "CONFIGURED", "FILE")...)
+	yes := map[bool]string{true: "yes", false: "no"}
+	for _, o := range all {
+		configured := yes[o.Configured]
+		if o.Configured && !o.Current {
+			configured = "differently"
+		}
+		if o.Problem != "" {
+			configured = "?"
+		}
+		if err := t.Row(o.Client, yes[o.Installed], configured, cmp.Or(o.Path, o.Problem)); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+// lookAt says what is known of a client's file.
+func (p *program) lookAt(c *cli.Context, client setup.Client) setupShown {
+	if c.String("project") != "" && client.Project == "" {
+		return asShown(client, "", setup.Server{}, setup.Change{}, errors.New("it has no configuration of projects"))
+	}
+	path, err := clientFile(c, client)
+	server, err2 := thisServer(c)
+	if err = cmp.Or(err, err2); err != nil {
+		return asShown(client, "", server, setup.Change{}, err)
+	}
+	change, err := client.Add(path, server)
+	return asShown(client, path, server, change, err)
+}
+
+// asShown is what is known of a client's file, or with an error the problem with it.
+func asShown(client setup.Client, path string, server setup.Server, change setup.Change, err error) setupShown {
+	o := setupShown{Client: client.Name, Title: client.Title, Path: path, Installed: client.Installed(here())}
+	if err != nil {
+		o.Problem = err.Error()
+		return o
+	}
+	o.Configured, _ = client.Has(path, server.Name)
+	o.Current = o.Configured && !change.Changes()
+	return o
+}
