@@ -21,8 +21,8 @@ import (
 	"path/filepath"
 )
 
-// DefaultPath are the folders in which programs are looked for, the first one first.
-var DefaultPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+// defaultPath are the folders in which programs are looked for, the first one first.
+var defaultPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 // Refusal says why a command or a pattern is refused, and what to do about it.
 type Refusal struct {
@@ -40,7 +40,7 @@ func refuse(remedy, format string, a ...any) error {
 type Rules struct {
 	Allowed []string // patterns, and Safe for those of the safe list
 	Blocked []string // patterns that nobody may allow, on top of the built-in list
-	Path    []string // absolute folders that programs are looked for in; nil is DefaultPath
+	Path    []string // absolute folders that programs are looked for in; nil is defaultPath
 	Read    []string // folders below which commands may run, and look
 	Write   []string // likewise, where agents may write: no program may come from there
 }
@@ -96,7 +96,7 @@ func (p *Policy) folders() []string {
 
 func (p *Policy) path() []string {
 	if p.rules.Path == nil {
-		return DefaultPath
+		return defaultPath
 	}
 	return p.rules.Path
 }

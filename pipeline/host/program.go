@@ -122,8 +122,8 @@ func (p *Policy) sound(prog Program) (Program, error) {
 	return prog, nil
 }
 
-// Still says whether the program is the file that was looked at.
-func (prog Program) Still() bool {
+// still says whether the program is the file that was looked at.
+func (prog Program) still() bool {
 	now, err := os.Lstat(prog.Path)
 	return err == nil && os.SameFile(now, prog.file) && now.Size() == prog.file.Size() && now.ModTime().Equal(prog.file.ModTime()) && now.Mode() == prog.file.Mode()
 }

@@ -113,12 +113,12 @@ func TestPatternsMeanAFile(t *testing.T) {
 	}
 	prog, err := p.Find("deploy")
 	must(t, err)
-	if !prog.Still() {
+	if !prog.still() {
 		t.Error("the program is not what it was, and nobody has changed it")
 	}
 	must(t, os.Remove(filepath.Join(one, "deploy")))
 	write(t, filepath.Join(one, "deploy"), 0o755)
-	if prog.Still() {
+	if prog.still() {
 		t.Error("another file under the name is taken for the program")
 	}
 }

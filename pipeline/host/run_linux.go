@@ -22,7 +22,7 @@ const stubborn = 10 * time.Second
 // Do runs a command, without a shell and without a terminal, and returns when it and all that it has started are
 // gone. If ctx ends before, it is killed, and the error is that of ctx.
 func (r Run) Do(ctx context.Context) (End, error) {
-	if !r.Program.Still() {
+	if !r.Program.still() {
 		return End{}, fmt.Errorf("run %s: it was changed a moment ago", r.Program.Path)
 	}
 	orders, order, err := os.Pipe()

@@ -22,8 +22,8 @@ type Program struct {
 // Remedy is what to do where no browser is found.
 const Remedy = "install one, as with apt-get install chromium, or set web.browser in the configuration to the path of a Chromium"
 
-// ErrMissing is the error for a machine without a browser.
-var ErrMissing = errors.New("there is no browser here: chromium, google-chrome, brave-browser and microsoft-edge were looked for")
+// errMissing is the error for a machine without a browser.
+var errMissing = errors.New("there is no browser here: chromium, google-chrome, brave-browser and microsoft-edge were looked for")
 
 // names are looked for in this order.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge"}
@@ -63,7 +63,7 @@ func inPath(places ...string) (Program, error) {
 			return p, nil
 		}
 	}
-	return Program{}, cmp.Or(first, ErrMissing)
+	return Program{}, cmp.Or(first, errMissing)
 }
 
 // program is what a path starts in the end: most are links to scripts.

@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", dir)
-	if _, err := inPath(); !errors.Is(err, ErrMissing) {
+	if _, err := inPath(); !errors.Is(err, errMissing) {
 		t.Errorf("%v", err)
 	}
 	place(t, filepath.Join(dir, "chromium-browser"), "#!/bin/sh\nexec /snap/bin/chromium")

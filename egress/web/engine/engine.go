@@ -37,11 +37,11 @@ type Engine struct {
 	base    string
 }
 
-// ErrBlocked is returned for a page by which an engine wants to know whether a person is asking.
-var ErrBlocked = errors.New("it wants proof that a person is asking")
+// errBlocked is returned for a page by which an engine wants to know whether a person is asking.
+var errBlocked = errors.New("it wants proof that a person is asking")
 
-// ErrUnknown is returned for a page in which nothing was recognized.
-var ErrUnknown = errors.New("no results were recognized in its page: its markup may have changed")
+// errUnknown is returned for a page in which nothing was recognized.
+var errUnknown = errors.New("no results were recognized in its page: its markup may have changed")
 
 // SearXNG is the name of the engine that an operator runs.
 const SearXNG = "searxng"
@@ -86,9 +86,9 @@ func (e Engine) Address(query string) string { return e.address(e.base, query) }
 func Blocks(status int, at *url.URL, header http.Header) string {
 	switch {
 	case strings.EqualFold(header.Get("X-Yandex-Captcha"), "captcha"), strings.Contains(at.Path, "showcaptcha"), strings.Contains(at.Path, "/captcha"):
-		return ErrBlocked.Error()
+		return errBlocked.Error()
 	case status == http.StatusAccepted: // with which DuckDuckGo sends its puzzle
-		return ErrBlocked.Error() + " (HTTP 202)"
+		return errBlocked.Error() + " (HTTP 202)"
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden:
 		return fmt.Sprintf("it refuses to answer (HTTP %d)", status)
 	case status >= 400:
@@ -117,7 +117,7 @@ func (e Engine) Read(body []byte) ([]Result, error) {
 		all = append(all, r)
 	}
 	if len(found) > 0 && len(all) == 0 {
-		return nil, ErrUnknown
+		return nil, errUnknown
 	}
 	return all, nil
 }
@@ -156,7 +156,7 @@ func target(link string) string {
 func document(body []byte) (*goquery.Document, error) {
 	doc, err := goquery.NewDocumentFromReader(bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", ErrUnknown, page.Line(err.Error(), 200))
+		return nil, fmt.Errorf("%w (%s)", errUnknown, page.Line(err.Error(), 200))
 	}
 	return doc, nil
 }
@@ -186,9 +186,9 @@ func (s shape) read(body []byte) ([]Result, error) {
 	case len(all) > 0:
 		return all, nil
 	case doc.Find(s.blocked).Length() > 0:
-		return nil, ErrBlocked
+		return nil, errBlocked
 	case strings.Contains(strings.ToLower(doc.Find(s.none).Text()), s.noneSays) && doc.Find(s.none).Length() > 0:
 		return nil, nil
 	}
-	return nil, ErrUnknown
+	return nil, errUnknown
 }

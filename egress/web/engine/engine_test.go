@@ -46,7 +46,7 @@ func TestPages(t *testing.T) {
 		if name == SearXNG {
 			continue
 		}
-		if got, err := e.Read(stored(t, name+"_blocked")); !errors.Is(err, ErrBlocked) || got != nil {
+		if got, err := e.Read(stored(t, name+"_blocked")); !errors.Is(err, errBlocked) || got != nil {
 			t.Errorf("%s, blocked: %v %v", name, got, err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestChanged(t *testing.T) {
 		e, _ := Find(name, "")
 		changed := strings.NewReplacer("result", "thing", "class=\"", "class=\"n", `"results"`, `"things"`).Replace(string(stored(t, name)))
 		for _, body := range []string{changed, "", "<html></html>", "Just a moment...", "{}", "[]", "null", strings.Repeat("<div>", 2000)} {
-			if got, err := e.Read([]byte(body)); !errors.Is(err, ErrUnknown) || got != nil {
+			if got, err := e.Read([]byte(body)); !errors.Is(err, errUnknown) || got != nil {
 				t.Errorf("%s: %.60q: %v %v", name, body, got, err)
 			}
 		}

@@ -20,7 +20,7 @@ func readSearXNG(body []byte) ([]Result, error) {
 		Unresponsive [][]string `json:"unresponsive_engines"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Results == nil {
-		return nil, fmt.Errorf("%w, or json is not among search.formats of its settings", ErrUnknown)
+		return nil, fmt.Errorf("%w, or json is not among search.formats of its settings", errUnknown)
 	}
 	var all []Result
 	for _, r := range *answer.Results {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file for reading, and returns how large it is. It never waits.
-func (a Access) Open(name string) (*os.File, int64, error) {
+// open opens a file for reading, and returns how large it is. It never waits.
+func (a Access) open(name string) (*os.File, int64, error) {
 	name, err := file(name)
 	if err != nil {
 		return nil, 0, err
@@ -51,7 +51,7 @@ func isLink(f *os.File) bool {
 
 // Read returns a whole file.
 func (a Access) Read(ctx context.Context, name string) ([]byte, error) {
-	f, size, err := a.Open(name)
+	f, size, err := a.open(name)
 	if err != nil {
 		return nil, err
 	}
