@@ -2,6 +2,10 @@ package host
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -33,7 +37,7 @@ func gitDoubt(dir string) string {
 
 // linkedDoubt looks at a worktree, whose .git is a file that says where the repository is.
 func linkedDoubt(file string) string {
-	b, err := os.ReadFile(file)
+	b, err := readSmall(file)
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
 	if err != nil || !ok {
 		return file + " can't be read"
@@ -44,9 +48,12 @@ func linkedDoubt(file string) string {
 	if why := configDoubt(to); why != "" {
 		return why
 	}
-	b, err = os.ReadFile(filepath.Join(to, "commondir"))
-	if err != nil {
+	b, err = readSmall(filepath.Join(to, "commondir"))
+	if os.IsNotExist(err) {
 		return ""
+	}
+	if err != nil {
+		return err.Error()
 	}
 	common := strings.TrimSpace(string(b))
 	if !filepath.IsAbs(common) {
@@ -57,20 +64,39 @@ func linkedDoubt(file string) string {
 
 func configDoubt(repository string) string {
 	for _, name := range []string{"config", "config.worktree"} {
-		f, err := os.Open(filepath.Join(repository, name))
+		text, err := readSmall(filepath.Join(repository, name))
 		if os.IsNotExist(err) {
 			continue
 		}
 		if err != nil {
 			return err.Error()
 		}
-		why := doubtful(bufio.NewScanner(f))
-		f.Close()
-		if why != "" {
+		if why := doubtful(bufio.NewScanner(bytes.NewReader(text))); why != "" {
 			return filepath.Join(repository, name) + " has " + why
 		}
 	}
 	return ""
+}
+
+// maxGitFile is the longest file of a repository that is looked into, in bytes.
+const maxGitFile = 1 << 20
+
+// readSmall reads a file that others may have made: one that would hold us up, as a fifo does, or fill our memory, is
+// an error.
+func readSmall(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|noWait, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", name))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxGitFile+1))
+	if err == nil && len(text) > maxGitFile {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxGitFile)
+	}
+	return text, err
 }
 
 var (

@@ -29,6 +29,9 @@ func sticky(info fs.FileInfo) bool {
 	return ok && info.Mode()&fs.ModeSticky != 0 && (s.Uid == 0 || int(s.Uid) == os.Geteuid())
 }
 
+// noWait opens a fifo that nobody writes to at once.
+const noWait = syscall.O_NONBLOCK
+
 // links is how many names a file has.
 func links(info fs.FileInfo) uint64 {
 	s, ok := info.Sys().(*syscall.Stat_t)
