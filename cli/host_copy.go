@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -40,24 +39,11 @@ func (p *program) hostCopy(c *cli.Context) error {
 
 // copyWithSession has the server do it that has the session. What is not absolute is in the session.
 func (p *program) copyWithSession(c *cli.Context, args []string) error {
-	ctx, stop := untilSignal(c)
-	defer stop()
-	cfg, err := load(c)
-	if err != nil {
-		return err
-	}
-	client, err := control.Dial(ctx, door(cfg), c.String("server"))
-	if err != nil {
-		return noServer(err, c.String("server"))
-	}
-	defer client.Close()
-	done, err := client.Copy(ctx, c.String("session"), control.Copy{Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
-	var refused *control.Failure
-	if errors.As(err, &refused) {
-		return fail(refused.Hint, "%s", refused.Text)
-	}
-	if err != nil {
-		return err
-	}
-	return p.showFile(c, writtenShown(done), "copied to")
+	return asking(c, func(ctx context.Context, client *control.Client) error {
+		done, err := client.Copy(ctx, c.String("session"), control.Copy{Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")})
+		if err != nil {
+			return err
+		}
+		return p.showFile(c, writtenShown(done), "copied to")
+	})
 }
