@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/godbus/dbus/v5"
@@ -95,12 +96,12 @@ func connect(ctx context.Context, address string) (*dbus.Conn, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) // what hangs, hangs here
 	defer stop()
-	bus, err := dbus.NewConn(conn)
+	bus, err := dbus.NewConn(&bounded{conn, mostRead}, dbus.WithIncomingInterceptor(answersOnly))
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	if err = bus.Auth(nil); err == nil {
+	if err = bus.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Geteuid()))}); err == nil {
 		err = bus.Hello()
 	}
 	if err != nil {
@@ -108,6 +109,32 @@ func connect(ctx context.Context, address string) (*dbus.Conn, error) {
 		return nil, fmt.Errorf("talk to the session's bus: %w", err)
 	}
 	return bus, nil
+}
+
+// mostRead is how much a bus may say to us, in bytes: the few answers that we wait for have some hundred.
+const mostRead = 1 << 20
+
+// bounded is a connection of which only so much is read.
+type bounded struct {
+	net.Conn
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.New("the session's bus says too much")
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// answersOnly drops what is no answer to us. The library starts a goroutine for each call, which then waits for a bus
+// that does not read, and panics over a signal of the bus itself that is not as it should be.
+func answersOnly(m *dbus.Message) {
+	if m.Type != dbus.TypeMethodReply && m.Type != dbus.TypeError {
+		m.Type = 0
+	}
 }
 
 // show shows a question until done is closed, or the notifier is.
