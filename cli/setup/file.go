@@ -37,21 +37,20 @@ func open(path string) (file, error) {
 		return file{}, err
 	}
 	f := file{path: path, mode: 0o600}
-	r, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return f, nil
+	case err != nil:
+		return f, err
+	case !info.Mode().IsRegular(): // to open a pipe would be to wait for who writes
+		return f, fmt.Errorf("%q is no file", path)
 	}
+	r, err := os.Open(path)
 	if err != nil {
 		return f, err
 	}
 	defer r.Close()
-	info, err := r.Stat()
-	switch {
-	case err != nil:
-		return f, err
-	case !info.Mode().IsRegular():
-		return f, fmt.Errorf("%q is no file", path)
-	}
 	f.there, f.mode, f.locked = true, info.Mode().Perm(), info.Mode().Perm()&0o200 == 0
 	f.data, err = io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err == nil && len(f.data) > maxFile {
@@ -115,8 +114,8 @@ func (c Change) Apply() error {
 	if err != nil {
 		return err
 	}
-	if now.there != c.There || !bytes.Equal(now.data, c.Before) {
-		return fmt.Errorf("%q has changed meanwhile: try again", c.Path)
+	if err := c.current(); err != nil {
+		return err
 	}
 	if c.Remove {
 		return os.Remove(c.Path)
@@ -125,17 +124,26 @@ func (c Change) Apply() error {
 		return err
 	}
 	if c.backup != nil {
-		err = replace(c.Backup(), c.backup, now)
+		err = replace(c.Backup(), c.backup, now, nil)
 	} else if !c.There {
 		err = dropped(c.Backup()) // it is of a file that has gone
 	}
 	if err != nil {
 		return fmt.Errorf("keep what was there: %w", err)
 	}
-	if err := replace(c.Path, c.After, now); err != nil || !c.same {
+	if err := replace(c.Path, c.After, now, c.current); err != nil || !c.same {
 		return err
 	}
 	return dropped(c.Backup())
+}
+
+// current makes sure that the file is as it was when the change was planned.
+func (c Change) current() error {
+	now, err := open(c.Path)
+	if err == nil && (now.there != c.There || !bytes.Equal(now.data, c.Before)) {
+		err = fmt.Errorf("%q has changed meanwhile: try again", c.Path)
+	}
+	return err
 }
 
 func dropped(path string) error {
@@ -145,8 +153,9 @@ func dropped(path string) error {
 	return nil
 }
 
-// replace writes a file in one step, with the mode and, as far as we may, the owner of another.
-func replace(path string, data []byte, like file) (err error) {
+// replace writes a file in one step, with the mode and, as far as we may, the owner of another. last, if there is one,
+// is asked when all else is done: a disk takes its time, and a client writes its file, too.
+func replace(path string, data []byte, like file, last func() error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".sandboxmcp-*")
 	if err != nil {
 		return err
@@ -171,6 +180,11 @@ func replace(path string, data []byte, like file) (err error) {
 	}
 	if err = f.Close(); err != nil {
 		return err
+	}
+	if last != nil {
+		if err = last(); err != nil {
+			return err
+		}
 	}
 	return os.Rename(f.Name(), path)
 }

@@ -1,0 +1,83 @@
+package setup
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestPipe: a pipe in a file's place is refused, and nobody waits for who writes into it.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings.json")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := Find("zed")
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Add(path, ours)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("it was taken for a file")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for the pipe")
+	}
+}
+
+// TestLastLook: what a client writes while we write ours stays.
+func TestLastLook(t *testing.T) {
+	c, _ := Find("zed")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "settings.json")
+	os.WriteFile(path, []byte("{}\n"), 0o600)
+	change, err := c.Add(path, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	like, err := open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := []byte("{\"theme\": \"dark\"}\n")
+	err = replace(path, change.After, like, func() error {
+		os.WriteFile(path, theirs, 0o600)
+		return change.current()
+	})
+	if err == nil || !bytes.Equal(read(t, path), theirs) {
+		t.Errorf("%v, and there is %s", err, read(t, path))
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("something is left: %v", left)
+	}
+}
+
+// TestFullDisk: a file that can't be written anew stays whole.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skip("needs a small disk: ", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	c, _ := Find("zed")
+	path := filepath.Join(dir, "settings.json")
+	before := []byte("{\n  \"x\": \"" + string(bytes.Repeat([]byte("a"), 40<<10)) + "\"\n}\n")
+	os.WriteFile(path, before, 0o600)
+	change, err := c.Add(path, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := change.Apply(); !errors.Is(err, syscall.ENOSPC) || !bytes.Equal(read(t, path), before) {
+		t.Errorf("got %v, and %d bytes", err, len(read(t, path)))
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("something is left: %v", left)
+	}
+}
