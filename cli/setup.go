@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -59,7 +63,7 @@ func (p *program) setup(c *cli.Context) error {
 		return usage("sandboxmcp setup --help", "setup has no use for %q", c.Args().Get(1))
 	case c.Bool("write") && c.Bool("remove"):
 		return usage("sandboxmcp setup --help", "--write and --remove can't be both")
-	case strings.TrimSpace(c.String("name")) == "" || strings.ContainsFunc(c.String("name"), func(r rune) bool { return r < ' ' }):
+	case strings.TrimSpace(c.String("name")) == "" || visible(c.String("name")) != c.String("name"):
 		return usage("--name sandboxmcp", "%s is no name of a server", visible(fmt.Sprintf("%q", c.String("name"))))
 	}
 	client, ok := setup.Find(c.Args().First())
@@ -79,6 +83,12 @@ func (p *program) setup(c *cli.Context) error {
 		return p.setupDo(c, client, change, server, err)
 	}
 	change, err := client.Add(path, server)
+	if passing(server.Command) {
+		err = errors.New("go run has made this program, and removes it")
+		if c.Bool("write") {
+			return fail("go install ./cli/sandboxmcp, and use the program that it makes", "%v", err)
+		}
+	}
 	if !c.Bool("write") {
 		return p.setupShow(c, client, path, change, server, err)
 	}
@@ -109,11 +119,40 @@ func clientFile(c *cli.Context, client setup.Client) (string, error) {
 	return path, nil
 }
 
+// passing says whether a program is one that go run has made, which goes away.
+func passing(program string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
+}
+
+// thisProgram is the path that this program was started by, if that leads to it: what package managers have links to
+// has a path with its version, which goes away with the next one.
+func thisProgram() (string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	if !utf8.ValidString(program) {
+		return "", fmt.Errorf("the path of this program, %q, is no text, as clients' files are", program)
+	}
+	typed, err := exec.LookPath(os.Args[0])
+	if err == nil {
+		typed, err = filepath.Abs(typed)
+	}
+	if err != nil || !utf8.ValidString(typed) {
+		return program, nil
+	}
+	is, err := os.Stat(program)
+	if at, err2 := os.Stat(typed); err == nil && err2 == nil && os.SameFile(is, at) {
+		return typed, nil
+	}
+	return program, nil
+}
+
 // thisServer is how clients start this program, with what was said of its files: they start it in any folder.
 func thisServer(c *cli.Context) (s setup.Server, err error) {
 	s.Name = c.String("name")
-	if s.Command, err = os.Executable(); err != nil {
-		return s, fmt.Errorf("find this program: %w", err)
+	if s.Command, err = thisProgram(); err != nil {
+		return s, err
 	}
 	for _, flag := range []string{"config", "db"} {
 		if file := c.String(flag); file != "" {
