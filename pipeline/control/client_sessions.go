@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -110,9 +111,14 @@ func (c *Client) Exec(ctx context.Context, id string, cell Cell, w Watcher) (pip
 		return pipeline.Result{}, err
 	}
 	defer body.Close()
-	for lines := json.NewDecoder(body); ; {
+	piece := &io.LimitedReader{R: body}
+	for lines := json.NewDecoder(piece); ; {
 		var p Part
+		piece.N = maxAnswer // of each part: what runs may print without end
 		err := lines.Decode(&p)
+		if err != nil && piece.N <= 0 {
+			return pipeline.Result{}, fmt.Errorf("the server says more than %d MB at once", maxAnswer>>20)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return pipeline.Result{}, context.Cause(ctx)

@@ -157,7 +157,8 @@ func short(dir, name string) (path string, done func(), err error) {
 	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name + ending, func() { unix.Close(fd) }, nil
 }
 
-// dial connects to the socket of this name.
+// dial connects to the socket of this name, if it is of who may connect to ours: others would be told what is for ours
+// alone, and believed.
 func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	path, done, err := short(dir, name)
 	if err != nil {
@@ -165,7 +166,19 @@ func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	}
 	defer done()
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", path)
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := peer(conn)
+	if err == nil && !welcome(uid) {
+		err = fmt.Errorf("the user %d listens there, and not you", uid)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // peer returns the user at the other end of a connection, as the kernel took it down when that one

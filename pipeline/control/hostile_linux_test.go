@@ -1,0 +1,86 @@
+package control
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestEndlessPart: a server that never ends one line of a stream is not listened to for ever.
+func TestEndlessPart(t *testing.T) {
+	for name, says := range map[string][2]string{"a text": {`{"stdout":"`, "aa"}, "nothing": {" ", "  "}} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t)
+			must(t, os.MkdirAll(dir, 0o700))
+			l, err := net.Listen("unix", filepath.Join(dir, "5.sock"))
+			must(t, err)
+			said := make(chan int64, 1)
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /v1/server", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, Server{PID: 5}) })
+			mux.HandleFunc("POST /v1/sessions/{id}/cells", func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, says[0])
+				n, _ := io.Copy(w, io.LimitReader(endless(says[1]), 4*maxAnswer))
+				said <- n
+			})
+			s := http.Server{Handler: mux}
+			go s.Serve(l)
+			defer s.Close()
+			c, err := Dial(t.Context(), dir, "")
+			must(t, err)
+			defer c.Close()
+			if _, err := c.Exec(t.Context(), "x", Cell{Code: "1"}, Watcher{}); err == nil || !strings.Contains(err.Error(), "at once") {
+				t.Errorf("got %v", err)
+			}
+			if n := <-said; n >= 2*maxAnswer {
+				t.Errorf("%d MB were read", n>>20)
+			}
+		})
+	}
+}
+
+// endless says the same again and again.
+type endless string
+
+func (e endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = e[i%len(e)]
+	}
+	return len(b) &^ 1, nil
+}
+
+// TestAnothersServer: a socket that another user listens on is not spoken to.
+func TestAnothersServer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be somebody else")
+	}
+	dir := folder(t)
+	must(t, os.MkdirAll(dir, 0o700))
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(dir, "5.sock")}))
+	runtime.LockOSThread() // whoever calls listen(2) is the peer of those who connect
+	become := func(uid int) {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(0), uintptr(uid), 0); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	become(65534)
+	err = unix.Listen(fd, 1)
+	become(0)
+	runtime.UnlockOSThread()
+	must(t, err)
+	if _, err := Dial(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), "the user 65534 listens there") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "5.sock")); err != nil {
+		t.Error("it was taken for a dead one")
+	}
+}
