@@ -37,6 +37,23 @@ func parsePattern(text string) (pattern, error) {
 	return p, err
 }
 
+// Canonical returns a pattern in the one spelling that all of its spellings share, which is ASCII: what people are shown
+// must not look like another name.
+func Canonical(text string) (string, error) {
+	p, err := parsePattern(text)
+	if err != nil {
+		return "", err
+	}
+	all := p.name
+	if p.wildcard {
+		all = strings.TrimSuffix("*."+all, ".")
+	}
+	if p.port != 0 {
+		all += ":" + strconv.Itoa(p.port)
+	}
+	return all, nil
+}
+
 // asks returns what rules are searched for to find out whether they have all of p: the name of a wildcard is
 // none of any rule, so only wildcards find it, those that are as wide or wider.
 func (p pattern) asks() (name string, wanted []int) {

@@ -229,6 +229,21 @@ func TestAgentsOnlyAsk(t *testing.T) {
 	}
 }
 
+// TestOneQuestionForOneName: a name that looks like another is asked about as what it is, and spelling it differently
+// asks nothing new.
+func TestOneQuestionForOneName(t *testing.T) {
+	r := newRig(t, nil)
+	p := r.hello("2025-11-25", `{}`)
+	for _, spelled := range []string{"g\u043e\u043egle.com", "G\u041e\u041eGLE.com.", "xn--ggle-55da.com"} {
+		if got := p.tool("request_egress", `{"domain":"`+spelled+`","namespace":"n"}`); got.facts["what"] != "xn--ggle-55da.com" {
+			t.Errorf("%s: got %q", spelled, got.text)
+		}
+	}
+	if q := r.cfg.Approvals.Pending(); len(q) != 1 {
+		t.Errorf("%d questions", len(q))
+	}
+}
+
 // TestNoToolAnswers calls each tool with a question's id, and with yes in all the words that there are, wherever an
 // argument takes them.
 func TestNoToolAnswers(t *testing.T) {

@@ -36,8 +36,11 @@ func (s *Server) requestEgress(ctx context.Context, c *call) (*answer, error) {
 			return nil, err
 		}
 	}
-	host := strings.ToLower(strings.TrimSpace(c.text("domain")))
+	host := strings.TrimSpace(c.text("domain"))
 	policy, err := egress.NewPolicy([]string{host}, nil)
+	if err == nil { // so that a no is one to all spellings of it
+		host, err = egress.Canonical(host)
+	}
 	if err != nil {
 		return nil, bad("domain", "%v", err)
 	}
