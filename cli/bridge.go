@@ -17,7 +17,7 @@ func (p *program) bridgeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bridge",
 		Usage:     "put a value into a session as a variable",
-		UsageText: "sandboxmcp bridge SESSION KEY JSON|-|@FILE [--json] [--server PID]\n   sandboxmcp bridge SESSION KEY --from SESSION [--from-key KEY]",
+		UsageText: "sandboxmcp bridge SESSION KEY JSON|-|@FILE [--json] [--server PID]\nsandboxmcp bridge SESSION KEY --from SESSION [--from-key KEY]",
 		Description: `The value is JSON: from the command line, from standard input for -, or from a file for @FILE; at most 32 MB. In a
 shell it is the variable KEY, and the file $BRIDGE/KEY.json.
 

@@ -97,7 +97,7 @@ func prepare(commands []*cli.Command) {
 
 // typedWrong takes the place of urfave/cli's own answer to a bad value, which is the whole help.
 func typedWrong(c *cli.Context, err error, _ bool) error {
-	err = usage("sandboxmcp "+c.Command.FullName()+" --help", "%v", err)
+	err = usage(c.Command.HelpName+" --help", "%s", badValue(err, c.Command.Flags))
 	if c.Command.Name == "run" {
 		return ours(err)
 	}

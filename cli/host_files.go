@@ -96,7 +96,7 @@ func onlyPath(c *cli.Context) (string, error) {
 // words are the command's arguments, at least least and at most most.
 func words(c *cli.Context, least, most int) ([]string, error) {
 	if n := c.NArg(); n < least || n > most {
-		return nil, usage("sandboxmcp "+c.Command.FullName()+" --help", "it is used like this: %s", c.Command.UsageText)
+		return nil, usage(c.Command.HelpName+" --help", "it is used like this: %s", c.Command.UsageText)
 	}
 	return c.Args().Slice(), nil
 }

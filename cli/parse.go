@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -49,6 +50,9 @@ type line struct {
 	help bool // it asks for the help of the command in path
 }
 
+// negative is a word that is a number and no flag, such as the value of sandboxmcp bridge.
+var negative = regexp.MustCompile(`^-[0-9]`)
+
 // take sorts the first word of rest, with its value if it is a flag that has one.
 func (l *line) take(rest []string) (int, error) {
 	word := rest[0]
@@ -64,7 +68,7 @@ func (l *line) take(rest []string) (int, error) {
 		return len(rest), nil
 	case word == "--version" && len(l.path) == 0:
 		word = "version"
-	case len(word) > 1 && word[0] == '-':
+	case len(word) > 1 && word[0] == '-' && !negative.MatchString(word):
 		return l.takeFlag(rest)
 	}
 	for _, c := range l.commands {

@@ -49,6 +49,8 @@ func TestParse(t *testing.T) {
 		{"", ""},
 		{"x.py", "there is no command"},
 		{"run x.py y", "put the script's own arguments after --"},
+		{"bridge 01K9 key -5 --json", "bridge --json -- 01K9 key -5"},
+		{"run x.py -5", "put the script's own arguments after --"},
 		{"run x.py -v", "there is no flag -v"},
 		{"run --env", "needs a value"},
 		{"run --env -- x", "needs a value"},

@@ -18,7 +18,7 @@ func (p *program) runCommand() *cli.Command {
 		Name:      "run",
 		Usage:     "run a script in a sandbox",
 		UsageText: "sandboxmcp run [flags] FILE [flags] [-- args...]",
-		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh or .bash file, or - for standard input.
+		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh, .bash or .R file, or - for standard input.
 
 The script sees nothing of this machine but its interpreters and itself (with --backend podman or docker,
 those of an image), and no network but the names that --allow or the configuration lists. What it

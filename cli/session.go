@@ -14,7 +14,7 @@ import (
 func (p *program) sessionCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "session",
-		Usage:     "work with the sessions of a running server: list, create, exec, attach, stats, kill",
+		Usage:     "work with the sessions of a running server: list, create, exec, attach, stats, inspect, kill",
 		UsageText: "sandboxmcp session COMMAND ...",
 		Description: `A session is a sandbox whose interpreter stays: variables, imports and files live on. Agents and people share
 them. The beginning of an id stands for it where no other has it.
@@ -27,7 +27,7 @@ Example: sandboxmcp session create --language python && sandboxmcp session list`
 			return cli.ShowSubcommandHelp(c)
 		},
 		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(), p.sessionAttachCommand(),
-			p.sessionStatsCommand(), p.sessionKillCommand()},
+			p.sessionStatsCommand(), under("session", p.inspectCommand()), p.sessionKillCommand()},
 	}
 }
 

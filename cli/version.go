@@ -56,5 +56,5 @@ func noWords(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return nil
 	}
-	return usage("sandboxmcp "+c.Command.FullName()+" --help", "%s has no use for %q", c.Command.Name, c.Args().First())
+	return usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, c.Args().First())
 }

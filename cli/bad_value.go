@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/urfave/cli/v2"
+)
+
+var badFlag = regexp.MustCompile(`(?s)^invalid value (".*") for flag -(\S+): `)
+
+// badValue says what is wrong with a flag's value as a person typed it: the flag package, whose words these are
+// otherwise, knows one dash and "parse error".
+func badValue(err error, flags []cli.Flag) string {
+	m := badFlag.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err.Error()
+	}
+	wanted := "a value that it takes"
+	switch find(flags, m[2]).(type) {
+	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag, *cli.Uint64Flag:
+		wanted = "a whole number"
+	case *cli.Float64Flag:
+		wanted = "a number"
+	case *cli.DurationFlag:
+		wanted = "a time such as 30s, 10m or 1h"
+	}
+	return fmt.Sprintf("--%s %s is not %s", m[2], m[1], wanted)
+}
