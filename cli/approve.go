@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,7 +84,7 @@ func answerFlags() []cli.Flag {
 }
 
 func forFlag() cli.Flag {
-	return &cli.StringFlag{Name: "for", Usage: "approve it for less than was asked: `run`, session, or a time such as 10m"}
+	return &cli.StringFlag{Name: "for", Usage: "approve it for less than was asked: `TIME` is run, session, or a time such as 10m"}
 }
 
 // verdict is the answer that the command line has.
@@ -138,10 +140,15 @@ func noServer(err error, name string) error {
 		text := "several servers run:"
 		for _, s := range several.Servers {
 			text += fmt.Sprintf("\n  %s, since %s, with the database %s", s.Name, s.Began.Local().Format(time.DateTime), s.Database)
+			if s.Namespace != "" {
+				text += ", for namespace " + visible(s.Namespace)
+			}
 		}
 		return fail("say which one: --server "+several.Servers[0].Name, "%s", text)
 	case errors.Is(err, control.ErrNone) && name != "":
 		return fail("leave --server out to see which ones there are", "no server %s runs", name)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fail("it may be stopped, or very busy; sandboxmcp audit needs no server", "%s", strings.ReplaceAll(err.Error(), ": "+context.DeadlineExceeded.Error(), ""))
 	case errors.Is(err, control.ErrNone):
 		return fail("", "no server runs: start one with sandboxmcp serve")
 	}
@@ -212,17 +219,33 @@ func why(q approval.Question) string {
 
 // answer answers the question that the command line names.
 func (p *program) answer(c *cli.Context, allow bool) error {
-	if c.NArg() != 1 {
-		return usage("sandboxmcp approvals", "%s needs the id of one question", c.Command.Name)
+	id, err := questionID(c, "sandboxmcp approvals")
+	if err != nil {
+		return err
 	}
 	v, err := verdict(c, allow)
 	if err != nil {
 		return err
 	}
 	return withServer(c, func(ctx context.Context, client *control.Client) error {
-		return p.giveAs(ctx, c, client, c.Args().First(), v, "sandboxmcp approvals")
+		return p.giveAs(ctx, c, client, id, v, "sandboxmcp approvals")
 	})
 }
+
+// questionID is the question that a command line names. Its beginning is not enough, as it is of a session: ids
+// begin with the time, so another question might have taken the place of the one that a person has read.
+func questionID(c *cli.Context, list string) (string, error) {
+	id := strings.ToUpper(c.Args().First())
+	switch {
+	case c.NArg() != 1:
+		return "", usage(list, "%s needs the id of one question", c.Command.Name)
+	case !wholeID.MatchString(id):
+		return "", usage(list, "%s is no whole id: that has 26 letters and digits", visible(strconv.Quote(c.Args().First())))
+	}
+	return id, nil
+}
+
+var wholeID = regexp.MustCompile(`^[0-9A-Z]{26}$`)
 
 // give answers one question, and says what that did. list is the command that shows questions.
 func (p *program) give(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) error {

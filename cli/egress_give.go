@@ -19,7 +19,7 @@ import (
 // giveFlags are those of egress DOMAIN.
 func giveFlags() []cli.Flag {
 	return []cli.Flag{
-		inNamespace(),
+		inServersNamespace(),
 		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
 		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the log"},
 		jsonFlag(), serverFlag(),
@@ -59,7 +59,7 @@ func (p *program) egressGive(c *cli.Context) error {
 	given := []approved{}
 	for _, client := range clients {
 		grant, err := client.Give(ctx, control.Gift{
-			Kind: approval.Egress, What: domain, Namespace: c.String("namespace"), Seconds: held.Seconds(), Reason: c.String("reason"),
+			Kind: approval.Egress, What: domain, Namespace: ofServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
 		})
 		if err != nil {
 			return fmt.Errorf("server %s: %w", client.Server().Name, err)

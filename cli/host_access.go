@@ -59,13 +59,13 @@ func accessFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kind", Usage: "`KIND`: command, or read or write for a folder", Value: "command"},
 		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
 		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for whoever decides, and the log"},
-		inNamespace(), jsonFlag(), serverFlag(),
+		inServersNamespace(), jsonFlag(), serverFlag(),
 	}
 }
 
 // wantedOnHost is what the command line wants allowed. It is refused at once where the configuration would refuse it.
 func wantedOnHost(c *cli.Context) (control.Gift, error) {
-	g := control.Gift{Kind: approval.Host, Namespace: c.String("namespace"), Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
+	g := control.Gift{Kind: approval.Host, Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
 	if c.NArg() != 1 {
 		return g, usage(`sandboxmcp host access `+c.Command.Name+` "docker restart *"`, "%s needs one pattern, in quotes", c.Command.Name)
 	}
@@ -89,6 +89,7 @@ func (p *program) hostAllow(c *cli.Context) error {
 		return err
 	}
 	return withServer(c, func(ctx context.Context, client *control.Client) error {
+		g.Namespace = ofServer(c, client)
 		held, err := client.Give(ctx, g)
 		switch {
 		case err != nil:
@@ -108,6 +109,7 @@ func (p *program) hostRequest(c *cli.Context) error {
 		return err
 	}
 	return withServer(c, func(ctx context.Context, client *control.Client) error {
+		g.Namespace = ofServer(c, client)
 		q, err := client.Ask(ctx, g)
 		switch {
 		case err != nil:

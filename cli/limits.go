@@ -22,7 +22,7 @@ them it sets what later runs and sessions of the namespace get that ask for noth
 
 Example: sandboxmcp limits --namespace my-agent --ram 1024 --timeout 120`,
 		Flags: append(limitFlags(),
-			&cli.StringFlag{Name: "namespace", Usage: "the `NAMESPACE`", DefaultText: "default"},
+			&cli.StringFlag{Name: "namespace", Usage: "the `NAMESPACE`", DefaultText: serversNamespace},
 			&cli.StringFlag{Name: "session", Aliases: []string{"id"}, Usage: "the session `ID`, or its beginning"},
 			jsonFlag(), serverFlag(),
 		),
@@ -41,10 +41,14 @@ func (p *program) limits(c *cli.Context) error {
 	return asking(c, func(ctx context.Context, client *control.Client) error {
 		var l control.Limits
 		var err error
+		namespace := ofServer(c, client)
+		if c.IsSet("session") && !c.IsSet("namespace") {
+			namespace = "" // whatever the session's is
+		}
 		if b == (pipeline.Bounds{}) {
-			l, err = client.Limits(ctx, c.String("namespace"), c.String("session"))
+			l, err = client.Limits(ctx, namespace, c.String("session"))
 		} else {
-			l, err = client.SetLimits(ctx, control.Change{Namespace: c.String("namespace"), Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
+			l, err = client.SetLimits(ctx, control.Change{Namespace: namespace, Session: c.String("session"), Limits: pipeline.LimitsOf(b)})
 		}
 		switch {
 		case err != nil:
@@ -64,10 +68,17 @@ func (p *program) limits(c *cli.Context) error {
 func limitRows(now, most session.Limits) [][]string {
 	return [][]string{
 		{"--ram", fmt.Sprintf("%d MB", now.RAM), fmt.Sprintf("%d MB", most.RAM)},
-		{"--cpu", fmt.Sprintf("%g cores", now.CPU), fmt.Sprintf("%g cores", most.CPU)},
+		{"--cpu", cores(now.CPU), cores(most.CPU)},
 		{"--timeout", fmt.Sprintf("%g s", now.Wall), fmt.Sprintf("%g s", most.Wall)},
 		{"--processes", fmt.Sprint(now.Processes), fmt.Sprint(most.Processes)},
 		{"--disk", fmt.Sprintf("%d MB", now.Disk), fmt.Sprintf("%d MB", most.Disk)},
 		{"--output", fmt.Sprintf("%d bytes", now.Output), fmt.Sprintf("%d bytes", most.Output)},
 	}
+}
+
+func cores(n float64) string {
+	if n == 1 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%g cores", n)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -49,6 +50,9 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if typedAt(p.stdin) && isTerminal(p.stderr) {
+		p.say("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
+	}
 	ctx, cancel := interruptible(c.Context)
 	defer cancel(nil)
 	log := slog.New(slog.NewTextHandler(p.stderr, nil))
@@ -67,7 +71,7 @@ func (p *program) serve(c *cli.Context) error {
 	defer parts.sealing(ctx, cfg.Audit.SealAfterDays, log)()
 	defer resting(ctx)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.
-	if door, err := parts.answer(cfg, log); err != nil {
+	if door, err := parts.answer(cfg, c.String("namespace"), log); err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
 	} else {
 		defer door.Close()
@@ -85,11 +89,17 @@ func (p *program) serve(c *cli.Context) error {
 	return err
 }
 
+// typedAt reports whether a person types at a reader, or could.
+func typedAt(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && isTerminal(f)
+}
+
 // answer lets the command line of the same user look, and answer what is asked.
-func (p *parts) answer(cfg config.Config, log *slog.Logger) (*control.Listener, error) {
+func (p *parts) answer(cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
 	return control.Listen(control.Config{
 		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
-		Server:    control.Server{PID: os.Getpid(), Version: version().Version, Began: time.Now(), Database: cfg.SQLitePath},
+		Server:    control.Server{PID: os.Getpid(), Version: version().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
 		Pipeline:  p.pipeline,
 		Approvals: p.approvals,
 		Events:    p.bus,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -50,6 +51,15 @@ var toolNames = strings.NewReplacer(
 	"limits.disk_mb in the operator's configuration", "--disk",
 )
 
+func inServersNamespace() cli.Flag {
+	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", DefaultText: serversNamespace}
+}
+
+// ofServer is the namespace that a command line means: where it names none, that which a server keeps its agents in.
+func ofServer(c *cli.Context, client *control.Client) string {
+	return cmp.Or(c.String("namespace"), client.Server().Namespace, "default")
+}
+
 func idFlag() cli.Flag {
 	return &cli.StringFlag{Name: "id", Usage: "`ID` of the session, or its beginning, instead of the word ID"}
 }
@@ -64,7 +74,7 @@ func sessionNamed(c *cli.Context, most int) (id string, rest []string, err error
 	case id == "":
 		return "", nil, usage("sandboxmcp session list", "%s needs the id of a session", c.Command.Name)
 	case len(words) > most:
-		return "", nil, usage("sandboxmcp "+c.Command.FullName()+" --help", "%s has no use for %q", c.Command.Name, words[most])
+		return "", nil, usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, words[most])
 	}
 	return id, words, nil
 }

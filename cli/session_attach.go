@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,7 +28,7 @@ func (p *program) sessionAttachCommand() *cli.Command {
 		Usage:     "type code into a session",
 		UsageText: "sandboxmcp session attach SESSION|--id SESSION [--no-history] [--server PID]",
 		Description: `What is typed runs in the session when it is complete: a Python block ends with an empty line, and two empty lines end
-anything. Ctrl-C interrupts what runs, Ctrl-D leaves, and the session goes on. %help lists what else there is.
+anything. Ctrl-C interrupts what runs. Ctrl-D or exit leaves, and the session goes on. %help lists what else there is.
 
 What is typed is remembered for the arrow keys, in history/LANGUAGE in the state directory, which only you can read;
 secrets in it can't be told from other text: begin a line with a space, or give --no-history.
@@ -71,7 +72,7 @@ func (p *program) sessionAttach(c *cli.Context) error {
 		return err
 	}
 	a := &attachment{program: p, client: client, info: info, form: form, pane: p.pane()}
-	if stdin, ok := p.stdin.(*os.File); !ok || !isTerminal(stdin) {
+	if !typedAt(p.stdin) {
 		return a.script(ctx)
 	}
 	console := openConsole()
@@ -127,15 +128,22 @@ func (a *attachment) script(ctx context.Context) error {
 	}
 }
 
+// leaving is what people type to leave a prompt of the language. Run, it would end a cell, and show nothing.
+var leaving = map[string][]string{
+	"python": {"exit", "exit()", "quit", "quit()"}, "node": {".exit", "exit"}, "shell": {"exit", "logout"}, "r": {"q()", "quit()", "exit"},
+}
+
 // talk runs what a person types.
 func (a *attachment) talk(ctx context.Context, prompt *prompt) error {
 	fmt.Fprintf(a.stderr, "session %s: %s, namespace %s, %s so far; Ctrl-D leaves it, %%help says more\n",
 		visible(a.info.ID), visible(a.info.Language), visible(a.info.Namespace), count(a.info.Cells, "cell"))
 	for {
 		code, cause, err := a.next(ctx, prompt)
-		switch {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			fmt.Fprintln(a.stderr)
+		}
+		switch {
+		case errors.Is(err, io.EOF), err == nil && slices.Contains(leaving[a.info.Language], strings.TrimSpace(code)):
 			a.say("session %s goes on; sandboxmcp session kill %s ends it", a.info.ID, a.info.ID)
 			return nil
 		case err != nil && ctx.Err() == nil && cause != nil:
@@ -255,7 +263,7 @@ func (a *attachment) command(ctx context.Context, text string) (bool, error) {
 %state  what is in the session
 %kill   ends the session
 Ctrl-C  interrupts the code that runs, or forgets what was typed
-Ctrl-D  leaves; the session goes on
+Ctrl-D  leaves, as exit does; the session goes on
 `)
 		return true, err
 	case "%state":

@@ -14,6 +14,9 @@ import (
 // configuredThere is where a server's limits come from that the command line does not name.
 const configuredThere = "see sandboxmcp limits"
 
+// serversNamespace is where a namespace comes from that the command line does not name.
+const serversNamespace = `the server's, or "default"`
+
 func limitFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all processes together", DefaultText: configuredThere},
@@ -42,7 +45,7 @@ func (p *program) sessionCreateCommand() *cli.Command {
 Example: sandboxmcp session create --language python --namespace my-agent --ram 1024`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE`: python, node, shell or r", Value: "python"},
-			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it belongs to", Value: "default"},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it belongs to", DefaultText: serversNamespace},
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman or docker", DefaultText: "the server's"},
 			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile", DefaultText: "the server's"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "let its cells connect to `DOMAIN[:PORT]`, where the configuration or a person allows it, and to nothing else"},
@@ -72,11 +75,12 @@ func (p *program) sessionCreate(c *cli.Context) error {
 		return err
 	}
 	w := control.Wanted{
-		Namespace: c.String("namespace"), Language: c.String("language"), Backend: c.String("backend"), Profile: c.String("profile"),
+		Language: c.String("language"), Backend: c.String("backend"), Profile: c.String("profile"),
 		Allow: c.StringSlice("allow"), NoNetwork: c.Bool("no-network"), Limits: pipeline.LimitsOf(b),
 		Idle: c.Float64("idle"), Lifetime: c.Float64("lifetime"),
 	}
 	return asking(c, func(ctx context.Context, client *control.Client) error {
+		w.Namespace = ofServer(c, client)
 		info, err := client.Create(ctx, w)
 		switch {
 		case err != nil:

@@ -70,7 +70,7 @@ func showUse(b *strings.Builder, i session.Info, u session.Usage) {
 	fact(b, "namespace", i.Namespace)
 	fact(b, "contained by", fmt.Sprintf("%s, %s: %s", i.Backend, i.Profile, strings.Join(i.Layers, " ")))
 	fact(b, "memory", fmt.Sprintf("%s MB of %d", inMB(u.MemoryBytes), i.Limits.RAM))
-	fact(b, "CPU", fmt.Sprintf("%.1f s, on at most %g cores", u.CPUSeconds, i.Limits.CPU))
+	fact(b, "CPU", fmt.Sprintf("%.1f s, on at most %s", u.CPUSeconds, cores(i.Limits.CPU)))
 	fact(b, "processes", fmt.Sprintf("%d of %d", u.Processes, i.Limits.Processes))
 	fact(b, "disk", fmt.Sprintf("%s MB of %d", inMB(u.DiskBytes), i.Limits.Disk))
 	fact(b, "a cell has", fmt.Sprintf("%g s, and %d bytes of output", i.Limits.Wall, i.Limits.Output))

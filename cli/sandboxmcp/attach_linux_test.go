@@ -166,6 +166,10 @@ func TestAttach(t *testing.T) {
 
 	d.does("\x04", "goes on")
 	d.leaves(0)
+	third := sit(t, home, "session", "attach", id)
+	third.sees(0, ">>> ")
+	third.does("exit()\r", "goes on")
+	third.leaves(0)
 	other.does("x\r", "\n99\r\n>>> ")
 	// Code that takes no interruption loses its interpreter, and the session goes on without its variables.
 	other.does("while True:\r", "... ")
@@ -218,4 +222,15 @@ func TestAttachedWhenItEnds(t *testing.T) {
 	waits.leaves(1)
 	works.sees(0, "the server has ended")
 	works.leaves(1)
+}
+
+// A person who types serve is told what it waits for, and how to leave.
+func TestServeAtATerminal(t *testing.T) {
+	if !sandboxWorks() {
+		t.Skip("needs user namespaces")
+	}
+	d := sit(t, t.TempDir(), "serve")
+	d.sees(0, "Ctrl-D ends it")
+	d.does("\x04", "")
+	d.leaves(0)
 }

@@ -84,6 +84,8 @@ type Server struct {
 	Version  string    `json:"version"`
 	Began    time.Time `json:"began"`
 	Database string    `json:"database"`
+	// Namespace is the only one that its agents may use; "" lets them name one.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // Dir returns the folder that the sockets of this user's servers are in: in runtimeDir, which is
