@@ -23,7 +23,8 @@ func (p *program) validateCommand() *cli.Command {
 Where imports are missing, the difference to the code with them is shown; --write changes FILE. Containment does
 not depend on what is found here.
 
-The exit code is 0 if the language's parser takes the code, and 1 if it does not.
+The exit code is 0 if the language's parser takes the code, and 1 if it does not. Of R, and of shell code that our
+parser does not know, only running it can tell: nothing is refused, which is said.
 
 Examples:
   sandboxmcp validate script.py
@@ -43,7 +44,8 @@ Examples:
 type looked struct {
 	File     string          `json:"file"`
 	Language string          `json:"language"`
-	Valid    bool            `json:"valid"` // the language's parser takes it
+	Valid    bool            `json:"valid"`  // the language's parser takes it
+	Judged   bool            `json:"judged"` // there was such a parser
 	Problems []lookedProblem `json:"problems"`
 	Missing  []lookedImport  `json:"missing_imports"`
 	Dangers  []lookedDanger  `json:"dangers"`
@@ -187,7 +189,7 @@ func writeBack(file string, was, now []byte) error {
 }
 
 func asLooked(file string, r validate.Report) looked {
-	l := looked{File: file, Language: r.Language, Valid: r.Valid, Problems: []lookedProblem{}, Missing: []lookedImport{}, Dangers: []lookedDanger{},
+	l := looked{File: file, Language: r.Language, Valid: r.Valid, Judged: r.Judged || !r.Valid, Problems: []lookedProblem{}, Missing: []lookedImport{}, Dangers: []lookedDanger{},
 		Fixed: r.Fixed, Diff: r.Diff, Notes: append([]string{}, r.Notes...)}
 	for _, x := range r.Problems {
 		l.Problems = append(l.Problems, lookedProblem{x.Line, x.Column, x.Text, x.Snippet})
@@ -239,6 +241,8 @@ func (l looked) verdict() string {
 	switch {
 	case !l.Valid:
 		return fmt.Sprintf("%s is not valid: %s", l.File, count(len(l.Problems), "problem"))
+	case !l.Judged:
+		return fmt.Sprintf("%s was not judged: only running it shows whether it is valid %s", l.File, l.Language)
 	case l.Written:
 		return "wrote " + l.File + " with its missing imports"
 	case l.Fixed != "" && l.File != "-":

@@ -66,7 +66,10 @@ func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
 	}
 	f := &validateFacts{Valid: r.Valid, Language: language, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
 	text := []string{"valid " + language}
-	if !r.Valid {
+	switch {
+	case r.Valid && !r.Judged:
+		text[0] = "not judged: only running it shows whether it is valid " + language
+	case !r.Valid:
 		text[0] = fmt.Sprintf("not valid: %s", count(len(r.Problems), "problem"))
 	}
 	for _, p := range r.Problems {
@@ -77,7 +80,7 @@ func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
 		f.Missing = append(f.Missing, missingName{m.Name, m.Statement, m.Line, m.Column})
 		text = append(text, fmt.Sprintf("line %d: %s is used and bound nowhere: %s", m.Line, m.Name, m.Statement))
 	}
-	if len(r.Dangers) == 0 && r.Valid {
+	if len(r.Dangers) == 0 && r.Valid && r.Judged {
 		text = append(text, "no pattern that deserves a thought")
 	}
 	for _, d := range r.Dangers {

@@ -26,6 +26,7 @@ type Report struct {
 	Language string    // "" when it is not known
 	Name     string    // the file name under which it would run
 	Valid    bool      // its interpreter will take it, as far as its syntax goes
+	Judged   bool      // a parser that knows the whole language said so; else only running it tells
 	Problems []Problem // why it is not valid
 	Missing  []Import
 	Fixed    string // the source with missing imports added; "" when nothing changed
@@ -172,7 +173,7 @@ func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (
 		return findings{}, nil
 	}
 	r.note(a.Problems)
-	r.Name = a.Name
+	r.Name, r.Judged = a.Name, len(a.Problems) == 0
 	if !a.Found.Lower {
 		return a.Found, nil
 	}
@@ -193,7 +194,7 @@ func (r *Report) syntaxOnly(ctx context.Context, c Code, why error) (findings, e
 	if err != nil {
 		return findings{}, err
 	}
-	r.Name = checked.Name
+	r.Name, r.Judged = checked.Name, len(checked.Warnings) == 0
 	r.note(checked.Warnings)
 	return findings{Unread: why.Error()}, nil
 }

@@ -97,6 +97,7 @@ func (r *Report) python(ctx context.Context, source []byte, o Options) (findings
 	if err := json.Unmarshal(said, &a); err != nil {
 		return findings{}, fmt.Errorf("read the python analyser's answer: %v", err)
 	}
+	r.Judged = true
 	r.pythonProblems(source, a)
 	return a.findings(source), nil
 }
