@@ -98,7 +98,8 @@ func prepare(commands []*cli.Command) {
 // typedWrong takes the place of urfave/cli's own answer to a bad value, which is the whole help.
 func typedWrong(c *cli.Context, err error, _ bool) error {
 	err = usage(c.Command.HelpName+" --help", "%s", badValue(err, c.Command.Flags))
-	if c.Command.Name == "run" {
+	switch c.Command.HelpName {
+	case "sandboxmcp run", "sandboxmcp host exec", "sandboxmcp session exec": // whose other codes are a program's
 		return ours(err)
 	}
 	return err
@@ -134,11 +135,11 @@ func asFailure(err error) *failure {
 	}
 	var stopped *pipeline.Error
 	if errors.As(err, &stopped) {
-		return &failure{code: exitOurs, text: stopped.Reason, hint: stopped.Remedy}
+		return &failure{code: exitOurs, text: stopped.Reason, hint: ownWords(stopped.Remedy)}
 	}
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) {
-		return &failure{code: exitFailed, text: refusal.Reason, hint: refusal.Remedy}
+		return &failure{code: exitFailed, text: refusal.Reason, hint: ownWords(refusal.Remedy)}
 	}
 	return &failure{code: exitFailed, text: err.Error()}
 }

@@ -26,7 +26,7 @@ The exit code is the command's; 124 when its time was up, 125 when it was refuse
 Example: sandboxmcp host exec git status --short`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "directory", Usage: "run it in `DIR`, below a folder that is allowed (default: the first of these)"},
-			&cli.DurationFlag{Name: "timeout", Usage: "end it after `DURATION`, such as 10s", DefaultText: configured},
+			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured},
 			&cli.BoolFlag{Name: "stdin", Usage: "let it read standard input"},
 			inNamespace(), jsonFlag(),
 		},
@@ -38,7 +38,10 @@ func (p *program) hostExec(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return usage("sandboxmcp host exec git status --short", "exec needs a command")
 	}
-	q := pipeline.HostCommand{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: c.Duration("timeout")}
+	if c.IsSet("timeout") && !positive(c, "timeout") {
+		return usage("leave it out for the default", "--timeout must be more than 0")
+	}
+	q := pipeline.HostCommand{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: seconds(c.Float64("timeout"))}
 	if words := c.Args().Slice(); len(words) == 1 && strings.Contains(words[0], " ") {
 		q.Command = words[0]
 	} else {

@@ -129,9 +129,9 @@ func (l *line) takeFlag(rest []string) (int, error) {
 	return 2, nil
 }
 
-// blame makes what is wrong with a line of run, or of host exec, exit like all refusals of these.
+// blame makes what is wrong with a line of run, host exec or session exec exit like all refusals of these.
 func (l *line) blame(err error) error {
-	if l.running() || l.foreign() {
+	if l.running() || l.foreign() || slices.Equal(l.path, []string{"session", "exec"}) {
 		return ours(err)
 	}
 	return err

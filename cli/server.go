@@ -42,6 +42,7 @@ func ownWords(text string) string { return toolNames.Replace(text) }
 var toolNames = strings.NewReplacer(
 	"create one with create_session, or leave session_id out", "sandboxmcp session list",
 	"create a session of that language, or leave session_id out", "sandboxmcp session create --language LANGUAGE",
+	"choose mode overwrite or append, or for a copy overwrite,", "--mode overwrite or append, or for a copy --overwrite,",
 	"create_session", "sandboxmcp session create", "terminate_session", "sandboxmcp session kill ID",
 	"set_resource_limits", "sandboxmcp limits --session ID", "install_package", "sandboxmcp install",
 	"ask a person for it with request_egress, or do without it", "sandboxmcp egress DOMAIN --namespace NS",
