@@ -126,6 +126,10 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	if err != nil {
 		return nil, noServer(err, c.String("server"))
 	}
+	if silent := client.Silent(); len(silent) > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "sandboxmcp: warning: this is server %s alone: %s does not answer\n",
+			visible(client.Server().Name), visible(strings.Join(silent, ", ")))
+	}
 	return client, nil
 }
 

@@ -32,6 +32,7 @@ const (
 // Client talks to one server. Its methods may be called concurrently.
 type Client struct {
 	server Server // as it told when we connected
+	silent []string
 	http   http.Client
 }
 
@@ -123,13 +124,17 @@ func sockets(dir string) (names []string, err error) {
 // choose returns the server that is meant.
 func choose(found []greeted, name string) (*Client, error) {
 	var living []greeted
+	var silent []string
 	for _, g := range found {
 		if g.err == nil {
 			living = append(living, g)
+		} else {
+			silent = append(silent, g.client.server.Name)
 		}
 	}
 	switch {
 	case len(living) == 1:
+		living[0].client.silent = silent
 		return living[0].client, nil
 	case len(found) == 0 && name != "":
 		return nil, fmt.Errorf("%w of the name %.40q", ErrNone, name)
@@ -183,6 +188,9 @@ func (c *Client) Answer(ctx context.Context, id string, v Verdict) (Outcome, err
 	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), v, &out)
 	return out, err
 }
+
+// Silent names the other servers that live and did not say who they are: the choice was made without them.
+func (c *Client) Silent() []string { return c.silent }
 
 // Server is what the server said of itself when we connected.
 func (c *Client) Server() Server { return c.server }
