@@ -206,7 +206,7 @@ func (a *attachment) gone(err error) error {
 	var f *control.Failure
 	switch {
 	case errors.As(err, &f):
-		return fail("sandboxmcp session list", "session %s has ended: %s", a.info.ID, f.Text)
+		return fail("sandboxmcp session list", "session %s has ended: %s", a.info.ID, strings.TrimPrefix(f.Text, session.ErrDead.Error()+": "))
 	case errors.Is(err, errNoReader):
 		return silent(exitSignalled + 13)
 	}

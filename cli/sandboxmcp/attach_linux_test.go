@@ -206,7 +206,9 @@ func TestAttachedWhenItEnds(t *testing.T) {
 	busy.sees(0, "$ ")
 	busy.does("echo begun; sleep 1000\r", "begun\r\n")
 	a.call("terminate_session", map[string]any{"session_id": first})
-	thinking.sees(0, "has ended")
+	if text := thinking.sees(0, "it was closed"); !strings.Contains(text, "has ended: it was closed") || strings.Contains(text, "has ended: the session") {
+		t.Errorf("who thinks is told %q", text)
+	}
 	thinking.leaves(1)
 	a.call("terminate_session", map[string]any{"session_id": second})
 	busy.sees(0, "has ended")
