@@ -122,8 +122,10 @@ func TestApproveAndDeny(t *testing.T) {
 	}{
 		{[]string{"approve"}, 2, "", "needs the id of one question\nsandboxmcp: hint: sandboxmcp approvals"},
 		{[]string{"approve", web.Question.ID, cmd.Question.ID}, 2, "", "needs the id of one question"},
-		{[]string{"approve", "nonsense"}, 1, "", "question nonsense: there is no such question"},
-		{[]string{"approve", "../server"}, 1, "", "there is no such question"},
+		{[]string{"approve", "nonsense"}, 2, "", "\"nonsense\" is no whole id"},
+		{[]string{"approve", "../server"}, 2, "", "is no whole id"},
+		{[]string{"approve", web.Question.ID[:20]}, 2, "", "is no whole id"},
+		{[]string{"approve", unaskedID}, 1, "", "question " + unaskedID + ": there is no such question"},
 		{[]string{"approve", strings.ToLower(web.Question.ID), "--reason", "go on"}, 0, ": egress example.com for the namespace team\n", ""},
 		{[]string{"approve", web.Question.ID}, 1, "", "it was answered already"},
 		{[]string{"deny", cmd.Question.ID, "--reason", "never"}, 0, "denied: host git push for the namespace team\n", ""},
@@ -191,9 +193,12 @@ func TestApproveForLess(t *testing.T) {
 	}
 }
 
+// unaskedID is the id of no question.
+const unaskedID = "01K9ZB5W7Q3M8Y2D4F6H8J0K2M"
+
 func TestNoServerOrSeveral(t *testing.T) {
 	home(t)
-	for _, words := range [][]string{{"approvals"}, {"approve", "X"}, {"deny", "X"}} {
+	for _, words := range [][]string{{"approvals"}, {"approve", unaskedID}, {"deny", unaskedID}} {
 		if code, out, errs := typed(words...); code != 1 || out != "" || errs != "sandboxmcp: no server runs: start one with sandboxmcp serve\n" {
 			t.Errorf("%v: exit %d, %q, %q", words, code, out, errs)
 		}

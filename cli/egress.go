@@ -102,14 +102,14 @@ func showEgress(w io.Writer, all known, now time.Time) error {
 // egressApprove looks the question up first: an id that somebody was told is of a name to connect to
 // must not turn out to be of a command on the host.
 func (p *program) egressApprove(c *cli.Context) error {
-	id, err := questionID(c, "sandboxmcp egress list")
-	if err != nil {
-		return err
+	if c.NArg() != 1 {
+		return usage("sandboxmcp egress list", "approve needs the id of one question")
 	}
 	v, err := verdict(c, true)
 	if err != nil {
 		return err
 	}
+	id := c.Args().First()
 	return withEgress(c, func(ctx context.Context, all known) error {
 		for _, q := range all.Waiting {
 			if strings.EqualFold(q.ID, id) {
