@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,49 +18,118 @@ import (
 // (core.fsmonitor, filters, diff drivers, ssh commands), and who may write into the repository may write that, too.
 // Keys that are not known to be harmless are refused. "" is no doubt, also where there is no repository. What is
 // written after we have looked is not seen.
+//
+// Each folder above is looked at: from a .git that is no repository to it, git goes on upwards.
 func gitDoubt(dir string) string {
+	for _, at := range above(dir) {
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(at), ".gitmodules")); err == nil {
+			return "it has submodules, whose configurations are their own"
+		}
+		places, why := gitPlaces(at)
+		if why != "" {
+			return why
+		}
+		for _, place := range places {
+			if why := configDoubt(place); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// above are the .git of a folder and of those above it.
+func above(dir string) (all []string) {
 	for ; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, ".git")
-		if info, err := os.Stat(at); err == nil {
-			if _, err := os.Lstat(filepath.Join(dir, ".gitmodules")); err == nil {
-				return "it has submodules, whose configurations are their own"
-			}
-			if !info.IsDir() {
-				return linkedDoubt(at)
-			}
-			return configDoubt(at)
+		if _, err := os.Lstat(at); err == nil {
+			all = append(all, at)
 		}
 		if dir == filepath.Dir(dir) {
-			return ""
+			return all
 		}
 	}
 }
 
-// linkedDoubt looks at a worktree, whose .git is a file that says where the repository is.
-func linkedDoubt(file string) string {
-	b, err := readSmall(file)
-	to, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
-	if err != nil || !ok {
-		return file + " can't be read"
+// gitPlaces are the real folders that git takes a repository from whose .git this is: the one that a .git leads to
+// which is a file, as in a worktree, and the one that a file commondir in it names, which any repository can have.
+func gitPlaces(at string) (places []string, why string) {
+	info, err := os.Stat(at)
+	if err == nil && !info.IsDir() {
+		var b []byte
+		b, err = readSmall(at)
+		to, ok := strings.CutPrefix(string(b), "gitdir: ")
+		if err == nil && !ok {
+			return nil, at + " can't be read"
+		}
+		at = named(to, filepath.Dir(at))
 	}
-	if !filepath.IsAbs(to) {
-		to = filepath.Join(filepath.Dir(file), to)
-	}
-	if why := configDoubt(to); why != "" {
-		return why
-	}
-	b, err = readSmall(filepath.Join(to, "commondir"))
-	if os.IsNotExist(err) {
-		return ""
+	if err == nil {
+		at, err = filepath.EvalSymlinks(at)
 	}
 	if err != nil {
-		return err.Error()
+		return nil, err.Error()
 	}
-	common := strings.TrimSpace(string(b))
-	if !filepath.IsAbs(common) {
-		common = filepath.Join(to, common)
+	places = []string{at}
+	b, err := readSmall(filepath.Join(at, "commondir"))
+	if os.IsNotExist(err) {
+		return places, ""
 	}
-	return configDoubt(common)
+	var common string
+	if err == nil {
+		common, err = filepath.EvalSymlinks(named(string(b), at))
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	return append(places, common), ""
+}
+
+// named is a path in a file of git's, which takes off the ends of lines, and no blanks. It is not made plain: what ..
+// means depends on where links lead.
+func named(text, dir string) string {
+	text = strings.TrimRight(text, "\r\n")
+	if filepath.IsAbs(text) {
+		return text
+	}
+	return dir + "/" + text
+}
+
+// inFolders says whether all that git would show of the repository around dir is in these folders: neither
+// its files nor links in it may have another repository's objects shown.
+func inFolders(dir string, folders []string) bool {
+	for _, at := range above(dir) {
+		if !within(filepath.Dir(at), folders) { // git does not look there: GIT_CEILING_DIRECTORIES
+			continue
+		}
+		places, why := gitPlaces(at)
+		if why != "" {
+			return false
+		}
+		for _, place := range places {
+			if !within(place, folders) || !ownObjects(place) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func ownObjects(place string) bool {
+	if _, err := os.Lstat(filepath.Join(place, "objects", "info", "alternates")); err == nil {
+		return false
+	}
+	return filepath.WalkDir(place, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && name == filepath.Join(place, "hooks"): // which do not run
+			return fs.SkipDir
+		case e.Type()&fs.ModeSymlink != 0:
+			return fs.ErrInvalid
+		}
+		return nil
+	}) == nil
 }
 
 func configDoubt(repository string) string {
@@ -160,12 +230,16 @@ var harmlessKeys = map[string]string{
 
 // gitEnvironment takes from repositories, and from the user's own configuration, what we know to run programs.
 func gitEnvironment(folders []string) []string {
-	above := make([]string, len(folders))
+	ceilings := make([]string, len(folders))
 	for i, f := range folders {
-		above[i] = filepath.Dir(f)
+		if real, err := filepath.EvalSymlinks(f); err == nil { // git goes up from where it really is
+			f = real
+		}
+		ceilings[i] = filepath.Dir(f)
 	}
 	env := []string{"GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=false", "GIT_OPTIONAL_LOCKS=0",
-		"GIT_ALLOW_PROTOCOL=https:ssh", "GIT_CEILING_DIRECTORIES=" + strings.Join(above, ":")}
+		"GIT_NO_LAZY_FETCH=1", // a look at a partial clone would reach whatever it names as its remote
+		"GIT_ALLOW_PROTOCOL=https:ssh", "GIT_CEILING_DIRECTORIES=" + strings.Join(ceilings, ":")}
 	for i, kv := range gitSettings {
 		n := string(rune('0' + i))
 		env = append(env, "GIT_CONFIG_KEY_"+n+"="+kv[0], "GIT_CONFIG_VALUE_"+n+"="+kv[1])

@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -67,5 +68,62 @@ func TestGitDoubt(t *testing.T) {
 	}
 	if gitDoubt(dir) == "" {
 		t.Error("submodules are no doubt")
+	}
+}
+
+// TestGitPlaces has git take its configuration from where a look at .git alone does not find it.
+func TestGitPlaces(t *testing.T) {
+	file := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const evil, fine = "[diff]\n\texternal = ./x\n", "[core]\n\tbare = false\n"
+	tests := []struct {
+		name string
+		make func(dir string)
+	}{
+		{"commondir in a folder .git", func(dir string) {
+			file(dir+"/.git/config", fine)
+			file(dir+"/.git/commondir", "../other\n")
+			file(dir+"/other/config", evil)
+		}},
+		{"a blank at the end of gitdir", func(dir string) {
+			file(dir+"/.git", "gitdir: real \n")
+			file(dir+"/real/config", fine)
+			file(dir+"/real /config", evil)
+		}},
+		{"a blank at the end of commondir", func(dir string) {
+			file(dir+"/.git/config", fine)
+			file(dir+"/.git/commondir", "../other \r\n")
+			file(dir+"/other/config", fine)
+			file(dir+"/other /config", evil)
+		}},
+		{".. behind a link", func(dir string) {
+			file(dir+"/.git", "gitdir: link/../real\n")
+			file(dir+"/real/config", fine)
+			file(dir+"/deep/real/config", evil)
+			file(dir+"/deep/below/x", "")
+			if err := os.Symlink("deep/below", dir+"/link"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"above a .git that is no repository", func(dir string) {
+			file(filepath.Dir(dir)+"/.git/config", evil)
+			file(dir+"/.git/x", "")
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "repository")
+			tt.make(dir)
+			if why := gitDoubt(dir); !strings.Contains(why, "diff.external") {
+				t.Errorf("got %q, want the doubt about diff.external", why)
+			}
+		})
 	}
 }

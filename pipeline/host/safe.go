@@ -70,10 +70,12 @@ func (p *Policy) below(name string, args []string, dir string) bool {
 		return false
 	}
 	if name == "git" { // its words are paths in the repository, or no paths
-		return true
+		return inFolders(dir, p.folders()) && !twoFiles(args)
 	}
+	ended := false
 	for _, word := range args {
-		if strings.HasPrefix(word, "-") {
+		if !ended && strings.HasPrefix(word, "-") {
+			ended = word == "--"
 			continue
 		}
 		if !filepath.IsAbs(word) {
@@ -85,4 +87,19 @@ func (p *Policy) below(name string, args []string, dir string) bool {
 		}
 	}
 	return true
+}
+
+// twoFiles says whether git may take the words of diff for two files, which it compares by whatever links they go
+// where it finds no repository. Two commits can be compared as A..B.
+func twoFiles(args []string) bool {
+	var plain []string
+	ended := false
+	for _, word := range args {
+		if !ended && strings.HasPrefix(word, "-") {
+			ended = word == "--"
+			continue
+		}
+		plain = append(plain, word)
+	}
+	return len(plain) > 2 && plain[0] == "diff"
 }
