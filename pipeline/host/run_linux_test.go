@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -118,6 +120,36 @@ var escapes = []struct{ name, script string }{
 	{"a daemon", "setsid sh -c '(sh -c \"echo \\$\\$ > pid; exec sleep 300\" >/dev/null 2>&1 </dev/null &)' ; while ! test -s pid; do sleep 0.01; done"},
 	{"that ignores signals", "sh -c 'trap \"\" HUP INT TERM QUIT; echo $$ > pid; while :; do sleep 300; done' & while ! test -s pid; do sleep 0.01; done"},
 	{"that is stopped", "sh -c 'echo $$ > pid; kill -STOP $$; sleep 300' & while ! test -s pid; do sleep 0.01; done"},
+}
+
+// TestFirstThread has a process left whose first thread has ended: /proc says that it is a zombie, and it is not.
+func TestFirstThread(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "left.py"), fmt.Appendf(nil, `import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(300,)).start()
+open("pid", "w").write(str(os.getpid()))
+ctypes.CDLL(None).syscall(%d, 0)
+`, syscall.SYS_EXIT), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	end, _, errs, err := sh(t, ctx, `(setsid python3 left.py & ) >/dev/null
+for i in $(seq 1000); do test -s pid && grep -q '^State:.Z' /proc/$(cat pid)/status && exit 0; sleep 0.01; done; exit 1`,
+		func(r *Run) { r.Directory = dir })
+	if err != nil || end.Exit != 0 || end.Killed == 0 {
+		t.Errorf("got %+v, %q, %v; want it killed", end, errs, err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "pid"))
+	must(t, err)
+	pid, err := strconv.Atoi(string(b))
+	must(t, err)
+	if !gone(pid) {
+		syscall.Kill(pid, syscall.SIGKILL)
+		t.Error("it is still there")
+	}
 }
 
 func TestNothingStays(t *testing.T) {

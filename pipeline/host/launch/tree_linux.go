@@ -29,14 +29,15 @@ func descendants() (all []int) {
 	return all
 }
 
-// parentOf reads the fourth field of stat. The second is a name, in which anything may be.
+// parentOf reads the fourth field of stat. The second is a name, in which anything may be. What is called a zombie
+// counts, too: a process whose first thread has ended is one to stat, and its other threads go on.
 func parentOf(pid int) (int, bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, false
 	}
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(fields) < 2 || string(fields[0]) == "Z" {
+	if len(fields) < 2 {
 		return 0, false
 	}
 	parent, err := strconv.Atoi(string(fields[1]))
