@@ -30,6 +30,12 @@ var bypasses = []struct{ name, command string }{
 	{"zip -TT", "zip x y -T -TT id"}, {"7z", "7za x"}, {"openssl with an engine", "openssl req -engine ./x.so"}, {"gpg", "gpg --photo-viewer x"}, {"sort --compress-program", "sort --compress-program=sh x"},
 	{"rg --pre", "rg --pre sh x"}, {"fd -x", "fdfind -x sh"}, {"ourselves", "sandboxmcp approve x"}, {"ourselves under a version", "sandboxmcp-1.2 approve x"},
 
+	{"a python's documentation", "pydoc3.11 ./x"}, {"a linker of a version", "x86_64-linux-gnu-ld.bfd x"}, {"nm with a plugin", "x86_64-linux-gnu-nm --plugin ./x.so y"}, {"a compiler at run time", "lli-14 x.ll"},
+	{"perl's tests", "prove x"}, {"msgfilter", "msgfilter id"}, {"not", "not-14 id"}, {"systemd-socket-activate", "systemd-socket-activate -l 1 id"}, {"a terminal", "x-terminal-emulator -e id"},
+	{"agetty -l", "agetty -l sh tty1"}, {"sotruss", "sotruss id"}, {"scriptlive", "scriptlive x"}, {"pidstat -e", "pidstat -e id"}, {"a browser", "chromium --renderer-cmd-prefix=id"}, {"a container without an engine", "runc run x"},
+	{"debconf", "debconf id"}, {"git by its parts", "git-upload-pack x"}, {"scalar", "scalar -c x=y clone z"}, {"ss -D", "ss -D /etc/x"}, {"sshd", "sshd -oForceCommand=id"}, {"another agent", "claude -p x"},
+	{"iptables by another name", "xtables-nft-multi iptables"}, {"keys of the keyring", "secret-tool lookup a b"},
+
 	{"git -c", "git -c core.pager=id log"}, {"git -c joined", "git -ccore.pager=id log"}, {"git -C", "git -C /etc log"}, {"git --exec-path", "git --exec-path=/tmp log"}, {"git -p", "git -p log"},
 	{"git --config-env", "git --config-env=core.pager=X log"}, {"git --git-dir", "git --git-dir=/tmp/x log"}, {"git --work-tree", "git --work-tree=/ diff"}, {"git --paginate", "git --paginate log"},
 	{"git config", "git config alias.x '!id'"}, {"a git alias", "git x"}, {"git clone", "git clone 'ext::sh -c id'"}, {"git fetch by ext::", "git fetch 'ext::sh -c id'"},

@@ -74,6 +74,8 @@ func Limits() []Limit {
 			Forms: []string{". -u -R -I* -d* --utc --universal --date=* --iso-8601=* --rfc-3339=* --rfc-email"}, operand: func(_, word string) bool { return strings.HasPrefix(word, "+") }},
 		{Programs: []string{"hostname"}, Why: "a word or -F sets the name", Forms: []string{". -f -s -d -i -I -A --fqdn --short --domain --ip-address --all-ip-addresses --all-fqdns"},
 			operand: noOperand},
+		{Programs: []string{"ss"}, Why: "-D and -F write and read any file, -K closes connections",
+			Forms: []string{". -t -u -w -x -l -n -a -p -e -i -m -o -r -s -H -4 -6 --tcp --udp --raw --unix --listening --numeric --all --processes --extended --info --memory --options --resolve --summary --no-header --ipv4 --ipv6"}},
 		{Programs: []string{"dmesg"}, Why: "-C and -c clear it, -D, -E and -n change the console", Forms: []string{". -T -H -k -u -x -r -l* -f* --ctime --kernel --userspace --level=* --facility=* --decode --nopager"}, operand: noOperand},
 	}
 }
