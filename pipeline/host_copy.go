@@ -42,17 +42,15 @@ func (p *Pipeline) CopyHostFile(ctx context.Context, q HostCopy) (HostWritten, e
 			if err := r.checkCopy(q); err != nil {
 				return err
 			}
-			if path.IsAbs(q.Source) {
-				if from, err = r.mayReach(ctx, q.HostCaller, q.Source, false); err != nil {
-					return err
-				}
-			}
-			if path.IsAbs(q.Destination) {
-				to, err = r.mayReach(ctx, q.HostCaller, q.Destination, true)
-			}
+			from, to, err = r.mayCopy(ctx, q)
 			return err
 		},
-		Do: func(ctx context.Context, r *run) error {
+		Do: func(ctx context.Context, r *run) (err error) {
+			now := q
+			now.Ask = nil // an approval may have ended while it waited for its turn
+			if from, to, err = r.mayCopy(ctx, now); err != nil {
+				return err
+			}
 			content, err := r.copySource(ctx, q, from)
 			if err == nil {
 				err = r.holdsNoSecret(q.Source, content)
@@ -67,6 +65,17 @@ func (p *Pipeline) CopyHostFile(ctx context.Context, q HostCopy) (HostWritten, e
 		return HostWritten{Result: w.Result}, err
 	}
 	return w, nil
+}
+
+// mayCopy is mayReach for those of the two that are on the host.
+func (r *run) mayCopy(ctx context.Context, q HostCopy) (from, to files.Access, err error) {
+	if path.IsAbs(q.Source) {
+		from, err = r.mayReach(ctx, q.HostCaller, q.Source, false)
+	}
+	if err == nil && path.IsAbs(q.Destination) {
+		to, err = r.mayReach(ctx, q.HostCaller, q.Destination, true)
+	}
+	return from, to, err
 }
 
 // checkCopy refuses paths of which it is not clear what they are in.

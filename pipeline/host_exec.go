@@ -92,6 +92,11 @@ func (h *hostRun) check(ctx context.Context, r *run) error {
 		}
 		err = h.decide(r)
 	}
+	return h.note(r, err)
+}
+
+// note puts down what was decided, or says what the refusal means to the caller.
+func (h *hostRun) note(r *run, err error) error {
 	if err != nil {
 		err = h.p.inTerms(hostRefusal(err))
 		var e *Error
@@ -132,8 +137,12 @@ func (h *hostRun) ask(ctx context.Context, r *run) error {
 	return err
 }
 
-// run is the effect. What the command writes is cleaned before it is cut.
+// run is the effect. What the command writes is cleaned before it is cut. It is decided once more: while it waited for
+// its turn, an approval may have ended, and a repository may have got another configuration.
 func (h *hostRun) run(ctx context.Context, r *run) error {
+	if err := h.note(r, h.decide(r)); err != nil {
+		return err
+	}
 	cfg := h.p.cfg.Host
 	keep := cmp.Or(cfg.Output, DefaultHostOutput)
 	streams := [2]*stream{newStream(keep, nil), newStream(keep, nil)}

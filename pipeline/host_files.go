@@ -48,7 +48,13 @@ func (p *Pipeline) hostFile(ctx context.Context, who HostCaller, tool, name stri
 			access, err = r.mayReach(ctx, who, name, write)
 			return err
 		},
-		Do: func(ctx context.Context, r *run) error { return r.fileError(do(ctx, r, access), access, name, write) },
+		Do: func(ctx context.Context, r *run) (err error) {
+			now := HostCaller{Namespace: who.Namespace, Session: who.Session} // an approval may have ended while it waited for its turn
+			if access, err = r.mayReach(ctx, now, name, write); err != nil {
+				return err
+			}
+			return r.fileError(do(ctx, r, access), access, name, write)
+		},
 	})
 }
 

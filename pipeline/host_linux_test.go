@@ -167,6 +167,48 @@ func TestHostApproval(t *testing.T) {
 	}
 }
 
+// TestHostTakenBack has approvals taken back while what they allow waits for its turn.
+func TestHostTakenBack(t *testing.T) {
+	r, broker := newCommandRig(t)
+	dir := t.TempDir()
+	r.cfg.Files = HostFiles{Enabled: true}
+	r.cfg.Queue = NewQueue(1, 10)
+	for what, do := range map[string]func() error{
+		"run echo x": func() error { _, err := r.HostExec(t.Context(), HostCommand{Command: "echo x"}); return err },
+		"write " + dir: func() error {
+			_, err := r.WriteHostFile(t.Context(), HostWrite{Path: dir + "/x", Content: []byte("x")})
+			return err
+		},
+		"read " + dir: func() error { _, err := r.ListHostFolder(t.Context(), HostList{Path: dir}); return err },
+	} {
+		leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := broker.Give(t.Context(), approval.Question{Kind: approval.Host, What: what, Namespace: "default"}, approval.Answer{Allowed: true, By: approval.CommandLine()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- do() }()
+		for r.cfg.Queue.stats().Waiting == 0 {
+			select {
+			case err := <-ended:
+				t.Fatalf("%s: it did not wait: %v", what, err)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		if err := broker.Revoke(t.Context(), g.Question.ID, approval.Answer{By: approval.CommandLine()}); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		var e *Error
+		if err := <-ended; !errors.As(err, &e) || !e.Denied {
+			t.Errorf("%s: got %v, want a refusal", what, err)
+		}
+	}
+}
+
 // TestHostAsk has a person at the terminal, who is asked for exactly the words.
 func TestHostAsk(t *testing.T) {
 	r, broker := newCommandRig(t)
