@@ -115,7 +115,7 @@ func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, rea
 	q := approval.Question{Kind: approval.Host, Namespace: orDefault(namespace), Reason: reason}
 	what, refused := p.cfg.Host.What(kind, pattern)
 	if q.What = what; refused == nil {
-		refused = p.unveil(ctx, &q)
+		refused = p.Unveil(ctx, &q)
 	}
 	if refused == nil {
 		return q, nil
@@ -160,8 +160,8 @@ func hostFolder(kind, dir string) (string, error) {
 	return kind + " " + real, nil
 }
 
-// unveil refuses a question in which a secret is, and takes secrets out of its reason.
-func (p *Pipeline) unveil(ctx context.Context, q *approval.Question) error {
+// Unveil refuses a question in which a secret is, and takes secrets out of its reason.
+func (p *Pipeline) Unveil(ctx context.Context, q *approval.Question) error {
 	lease, err := p.cfg.Vault.All(ctx, q.Namespace)
 	if err != nil {
 		return refuse(StageVault, "secrets could not be taken out of what is asked: "+err.Error(), "see sandboxmcp vault list")

@@ -130,7 +130,7 @@ func (h *hostRun) decide(r *run) (err error) {
 func (h *hostRun) ask(ctx context.Context, r *run) error {
 	q := approval.Question{Kind: approval.Host, What: verbRun + host.Exactly(h.words).String(),
 		Namespace: r.res.Namespace, Session: h.c.Session, Run: r.res.ID}
-	if e := h.p.unveil(ctx, &q); e != nil {
+	if e := h.p.Unveil(ctx, &q); e != nil {
 		return e
 	}
 	_, err := h.p.cfg.Approvals.Ask(ctx, q, h.c.Ask)

@@ -16,12 +16,12 @@ func (c *Client) Ask(ctx context.Context, g Gift) (approval.Question, error) {
 }
 
 func (l *Listener) ask(w http.ResponseWriter, r *http.Request) {
-	g, ok := l.gift(w, r)
+	q, ok := l.gift(w, r)
 	if !ok {
 		return
 	}
-	p, err := l.c.Approvals.Open(r.Context(), approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session,
-		Reason: g.Reason, For: duration(g.Seconds), Client: fmt.Sprintf("the command line (%s)", userName(r.Context()))})
+	q.Client = fmt.Sprintf("the command line (%s)", userName(r.Context()))
+	p, err := l.c.Approvals.Open(r.Context(), q)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return

@@ -33,14 +33,13 @@ func (c *Client) Give(ctx context.Context, g Gift) (Grant, error) {
 
 // give approves in the name of the user at the other end.
 func (l *Listener) give(w http.ResponseWriter, r *http.Request) {
-	g, ok := l.gift(w, r)
+	q, ok := l.gift(w, r)
 	if !ok {
 		return
 	}
-	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, For: duration(g.Seconds)}
-	held, err := l.c.Approvals.Give(r.Context(), q, approval.Answer{
-		Allowed: true, By: approval.CommandLine(), User: userName(r.Context()), Reason: g.Reason,
-	})
+	a := approval.Answer{Allowed: true, By: approval.CommandLine(), User: userName(r.Context()), Reason: q.Reason}
+	q.Reason = "" // nobody asked
+	held, err := l.c.Approvals.Give(r.Context(), q, a)
 	switch {
 	case errors.Is(err, approval.ErrQuestion), errors.Is(err, approval.ErrScope):
 		refuse(w, http.StatusBadRequest, err)
@@ -52,18 +51,22 @@ func (l *Listener) give(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// gift is what a request wants approved. It has answered where there is none.
-func (l *Listener) gift(w http.ResponseWriter, r *http.Request) (Gift, bool) {
+// gift is what a request wants approved, without secrets. It has answered where there is none.
+func (l *Listener) gift(w http.ResponseWriter, r *http.Request) (approval.Question, bool) {
 	g, err := readGift(r.Body)
+	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, Reason: g.Reason, For: duration(g.Seconds)}
+	if err == nil && l.c.Pipeline != nil {
+		err = l.c.Pipeline.Unveil(r.Context(), &q)
+	}
 	switch {
 	case err != nil:
 		refuse(w, http.StatusBadRequest, err)
 	case l.c.Approvals == nil:
 		refuse(w, http.StatusNotFound, errors.New("this server has no approvals"))
 	default:
-		return g, true
+		return q, true
 	}
-	return Gift{}, false
+	return approval.Question{}, false
 }
 
 func grantOf(g approval.Grant) Grant {

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 func TestGive(t *testing.T) {
@@ -79,5 +81,25 @@ func TestBadGifts(t *testing.T) {
 	}
 	if status, _ := raw(t, serve(t, Config{}), request("POST", "/v1/grants", `{"kind":"egress","what":"a.example","namespace":"team"}`)); status != 404 {
 		t.Errorf("a server without approvals: %d", status)
+	}
+}
+
+// TestGiftsWithoutSecrets wants no secret in a question of a person's either: it would be in the log.
+func TestGiftsWithoutSecrets(t *testing.T) {
+	secret := strings.Repeat("s3cret-", 3)
+	memory := vault.NewMemory()
+	must(t, memory.Set("team", "KEY", []byte(secret)))
+	b, _ := broker(t)
+	c := connect(t, serve(t, Config{Approvals: b, Pipeline: pipeline.New(pipeline.Config{Vault: vault.New(memory)})}))
+	bad := Gift{Kind: approval.Host, What: "run curl " + secret, Namespace: "team"}
+	if g, err := c.Give(t.Context(), bad); err == nil || strings.Contains(err.Error(), secret) {
+		t.Errorf("given: %+v, %v", g, err)
+	}
+	if q, err := c.Ask(t.Context(), bad); err == nil || strings.Contains(err.Error(), secret) {
+		t.Errorf("asked: %+v, %v", q, err)
+	}
+	g, err := c.Give(t.Context(), Gift{Kind: approval.Host, What: "run date", Namespace: "team", Reason: "for " + secret})
+	if err != nil || strings.Contains(g.Reason, secret) {
+		t.Errorf("got %+v, %v", g, err)
 	}
 }
