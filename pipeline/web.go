@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,7 +190,7 @@ const otherPage = "read another page, or have the host added to web.allow in the
 func webError(err error) error {
 	var no *web.Refused
 	if errors.As(err, &no) {
-		e := refuse(StageEgress, no.Reason, otherPage)
+		e := refuse(StageEgress, no.Reason, cmp.Or(no.Remedy, otherPage))
 		e.err = err
 		return e
 	}

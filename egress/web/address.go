@@ -11,11 +11,14 @@ import (
 )
 
 // Refused is the error for what policy forbids.
-type Refused struct{ Reason string }
+type Refused struct {
+	Reason string
+	Remedy string // what to write instead, where it is the address that is wrong; "" where no other spelling helps
+}
 
 func (r *Refused) Error() string { return r.Reason }
 
-func refused(format string, a ...any) error { return &Refused{fmt.Sprintf(format, a...)} }
+func refused(format string, a ...any) error { return &Refused{Reason: fmt.Sprintf(format, a...)} }
 
 // Parse reads the address of a page. It has a scheme of the web, a host, no user name, and no fragment, which no
 // server is told.
@@ -33,8 +36,8 @@ func Parse(text string) (*url.URL, error) {
 	}
 	u.Scheme = strings.ToLower(u.Scheme)
 	switch {
-	case u.Scheme == "":
-		return nil, refused("the address has no scheme: write https:// before it")
+	case bare(u):
+		return nil, &Refused{"the address has no scheme: write https:// before it", "https://" + brief(text)}
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, refused("%q addresses are not read: only http and https are", brief(u.Scheme))
 	case u.User != nil:
@@ -47,6 +50,14 @@ func Parse(text string) (*url.URL, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
+}
+
+// bare says whether an address is a host without a scheme before it: a host with a port ("example.com:8080") looks like
+// a scheme of its own.
+func bare(u *url.URL) bool {
+	digits, _, _ := strings.Cut(u.Opaque, "/")
+	_, err := strconv.ParseUint(digits, 10, 16)
+	return u.Scheme == "" || err == nil
 }
 
 // Port is the port of an address, which is its scheme's if it names none.

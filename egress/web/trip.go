@@ -62,7 +62,7 @@ func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) err
 		if _, err := t.note(ctx, d); err != nil {
 			return err
 		}
-		return &Refused{at.Hostname() + " may not be reached: " + d.Reason}
+		return refused("%s may not be reached: %s", at.Hostname(), d.Reason)
 	}
 	at.Host = d.Name
 	if n != 443 && at.Scheme == "https" || n != 80 && at.Scheme == "http" {
@@ -88,7 +88,7 @@ func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy) func(context.Co
 			return nil, err
 		}
 		if !d.Allowed {
-			return nil, &Refused{host + " may not be reached: " + d.Reason}
+			return nil, refused("%s may not be reached: %s", host, d.Reason)
 		}
 		conn, err := dialer.Dial(ctx, d.Name, d.Port)
 		if err != nil {
@@ -110,7 +110,7 @@ func (t *Trip) failed(ctx context.Context, allowed *Contact, err error) error {
 	t.contacts = slices.DeleteFunc(t.contacts, func(c *Contact) bool { return c.Count == 0 })
 	t.mu.Unlock()
 	if errors.As(err, new(*egress.Blocked)) {
-		return &Refused{err.Error()}
+		return refused("%v", err)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,6 +102,7 @@ func TestAttacks(t *testing.T) {
 		"http://denied.example/":                         "the policy denies",
 		"ftp://to.example/":                              `"ftp" addresses are not read`,
 		"to.example/page":                                "no scheme",
+		"to.example:8080/page":                           "no scheme",
 		"http://user:pw@to.example":                      "user name",
 		"http://":                                        "names no host",
 		"http:to.example":                                "names no host",
@@ -127,6 +129,27 @@ func TestAttacks(t *testing.T) {
 	}
 	if _, trip, err := w.get(to + "?to=http://private.example/"); !errors.As(err, new(*Refused)) || len(trip.Contacts()) != 2 || !trip.Contacts()[1].Failed {
 		t.Errorf("%v, contacts %v", err, trip.Contacts())
+	}
+}
+
+// TestBadHeaders has servers that put what they like into the errors of those who read them: none is too short or too
+// long to be told.
+func TestBadHeaders(t *testing.T) {
+	w := newTown(t)
+	base := w.http("bad.example", func(rw http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.RawQuery)
+		conn, _, err := rw.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", strings.Repeat("b", n))
+	})
+	for n := 0; n < 1200; n += 20 {
+		if _, _, err := w.get(base + "?" + strconv.Itoa(n)); err == nil || !strings.HasPrefix(err.Error(), "read bad.example: ") || len(err.Error()) > 300 {
+			t.Errorf("%d: %v", n, err)
+		}
 	}
 }
 
