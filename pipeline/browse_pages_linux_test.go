@@ -200,6 +200,7 @@ func TestBrowseHostile(t *testing.T) {
 		"/huge":     `<p>start</p><script>let s = "some words ".repeat(100000); for (let i = 0; i < 12; i++) document.body.append(Object.assign(document.createElement("p"), {textContent: s}))</script>`,
 		"/override": `<p>honest</p><script>document.querySelector = () => { throw 1 }; Object.defineProperty(document, "title", {get() { for (;;); }}); String.prototype.slice = () => "forged"</script>`,
 		"/shadow":   `<div id=h></div><script>document.getElementById("h").attachShadow({mode: "open"}).innerHTML = "<p>in the shade</p>"</script>`,
+		"/named":    `<title>honest</title><p>words</p><form><input name=shadowRoot><input name=innerText></form>`,
 		"/unload":   `<p>stay</p><script>onbeforeunload = () => "no"; setInterval(() => location = "/unload?" + Math.random(), 300)</script>`,
 	} {
 		mux.Handle(path, html(body))
@@ -263,6 +264,11 @@ func TestBrowseHostile(t *testing.T) {
 		},
 		"/override": func(t *testing.T, got Browsed, err error) {
 			if err != nil || !strings.Contains(got.Stdout, "honest") {
+				t.Errorf("%v %+v", err, got)
+			}
+		},
+		"/named": func(t *testing.T, got Browsed, err error) {
+			if err != nil || got.Title != "honest" || !strings.Contains(got.Stdout, "words") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},
