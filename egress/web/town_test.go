@@ -31,6 +31,8 @@ type town struct {
 	key   *ecdsa.PrivateKey
 	root  *x509.Certificate
 
+	state func(net.Conn, http.ConnState) // is told what becomes of connections to servers that start later
+
 	mu    sync.Mutex
 	names map[string][]netip.Addr
 	allow []string
@@ -84,6 +86,7 @@ func (w *town) name(host string, addrs ...string) {
 func (w *town) http(host string, h http.HandlerFunc) string {
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ConnState = w.state
 	s.Start()
 	w.t.Cleanup(s.Close)
 	return "http://" + w.at(host, s.Listener)
@@ -98,6 +101,7 @@ func (w *town) https(host string, h http.HandlerFunc, good ...string) string {
 	}
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ConnState = w.state
 	s.EnableHTTP2 = true
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: w.key}}}
 	s.StartTLS()

@@ -72,7 +72,7 @@ func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) err
 }
 
 // dial connects a transport. It decides once more, since what the transport wants to reach is what counts.
-func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy) func(context.Context, string, string) (net.Conn, error) {
+func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy, open *lines) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, digits, err := net.SplitHostPort(address)
 		if err != nil {
@@ -93,6 +93,9 @@ func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy) func(context.Co
 		conn, err := dialer.Dial(ctx, d.Name, d.Port)
 		if err != nil {
 			return nil, t.failed(ctx, contact, err)
+		}
+		if err := open.keep(conn); err != nil {
+			return nil, err
 		}
 		return counted{conn, contact}, nil
 	}

@@ -67,7 +67,9 @@ func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address
 	if err != nil {
 		return nil, err
 	}
-	transport := c.transport(t, policy)
+	open := &lines{}
+	transport := c.transport(t, policy, open)
+	defer open.close()
 	defer transport.CloseIdleConnections()
 	for hop := 0; ; hop++ {
 		if err := t.clear(ctx, policy, at); err != nil {
@@ -95,9 +97,9 @@ func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address
 
 // transport lives as long as one call: connections, TLS sessions and what servers remember by them are not shared
 // between callers.
-func (c *Client) transport(t *Trip, policy egress.Policy) *http.Transport {
+func (c *Client) transport(t *Trip, policy egress.Policy, open *lines) *http.Transport {
 	return &http.Transport{
-		DialContext:            t.dial(c.cfg.Dialer, policy),
+		DialContext:            t.dial(c.cfg.Dialer, policy, open),
 		TLSClientConfig:        &tls.Config{RootCAs: c.cfg.Roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    handshake,
 		ForceAttemptHTTP2:      true,
