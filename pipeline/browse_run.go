@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
@@ -150,9 +150,7 @@ func (b *browsing) take(ctx context.Context, got browser.Page) error {
 	}
 	text = b.clean(text) // before it is cut
 	b.page = Browsed{URL: b.clean(got.URL), Status: got.Status, Title: b.clean(title), Total: len(text), Late: b.clean(got.Late)}
-	if at, err := url.Parse(got.URL); err == nil {
-		b.page.Host = b.clean(at.Hostname())
-	}
+	b.page.Host = b.clean(b.host(got.URL))
 	most := b.MaxBytes
 	if most <= 0 {
 		most = len(text)
@@ -173,6 +171,17 @@ func (b *browsing) take(ctx context.Context, got browser.Page) error {
 	}
 	b.facts["url"], b.facts["status"], b.facts["text_bytes"], b.facts["picture_bytes"] = long(got.URL), got.Status, len(b.res.Stdout), len(b.page.Picture)
 	return nil
+}
+
+// host is whose page it is: in a spelling that a policy decides about, or else the one that was asked for.
+func (b *browsing) host(address string) string {
+	at, err := web.Parse(address)
+	if err != nil {
+		if at, err = web.Parse(b.at); err != nil {
+			return ""
+		}
+	}
+	return b.p.cfg.Web.Policy.Decide(at.Hostname(), 443).Name
 }
 
 // words are a page's title and text in the format that was asked for. What a person sees of it is the browser's to say;
@@ -222,7 +231,7 @@ func (t *lastWords) Write(b []byte) (int, error) {
 func (t *lastWords) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if text := strings.TrimSpace(strings.ToValidUTF8(string(t.end), "\uFFFD")); text != "" {
+	if text := page.Line(string(t.end), maxWords); text != "" {
 		return "; it said: " + text
 	}
 	return ""

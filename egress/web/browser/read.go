@@ -1,10 +1,12 @@
 package browser
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"image/png"
 	"strings"
 	"time"
 	"unicode"
@@ -28,7 +30,8 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	p := Page{URL: dom.URL, Title: dom.Title, HTML: dom.HTML, Text: dom.Text, Cut: dom.Cut}
+	p := Page{URL: printable(dom.URL, maxAddress), Title: printable(dom.Title, maxTitle), Cut: dom.Cut}
+	p.HTML, p.Text = p.bound(dom.HTML, t.MaxHTML), p.bound(dom.Text, t.MaxHTML)
 	t.mu.Lock()
 	p.Status = t.status
 	t.mu.Unlock()
@@ -37,6 +40,18 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 	}
 	t.notes(&p)
 	return p, nil
+}
+
+// What a browser tells of a page in characters.
+const maxAddress, maxTitle = 8000, 1000
+
+// bound keeps the beginning of a text. The browser was asked to do that, and counts otherwise, or does not heed it.
+func (p *Page) bound(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	p.Cut = true
+	return strings.ToValidUTF8(s[:most], "")
 }
 
 // insist does what a page that is busy may not answer to, and if it does not, ends the scripts that it runs.
@@ -96,17 +111,30 @@ func (t *visit) picture(ctx context.Context, p *Page) {
 	p.Notes = append(p.Notes, "there is no picture: "+why)
 }
 
-func (t *visit) shoot(ctx context.Context, height float64) (png []byte, err error) {
+func (t *visit) shoot(ctx context.Context, height float64) (picture []byte, err error) {
 	beyond := height > Height
 	err = within(ctx, 4*grace, func(ctx context.Context) error {
 		r, err := cdp.Call(ctx, t.tab, page.CaptureScreenshot, page.CaptureScreenshotParams{
 			Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: &beyond,
 			Clip: &page.Viewport{Width: Width, Height: height, Scale: 1},
 		})
-		png = r.Data
-		return err
+		if err != nil {
+			return err
+		}
+		picture = r.Data
+		return checkPicture(picture)
 	})
-	return png, err
+	return picture, err
+}
+
+// checkPicture refuses what is not the picture that was asked for: who looks at it would have to make room for what it says
+// that its size is.
+func checkPicture(b []byte) error {
+	size, err := png.DecodeConfig(bytes.NewReader(b))
+	if err != nil || size.Width > Width || size.Height > MaxHeight {
+		return errors.New("what the browser sent is none of the page")
+	}
+	return nil
 }
 
 // notes says what the page tried and did not get.

@@ -38,6 +38,10 @@ var ErrSelector = errors.New("it is no CSS selector")
 // nothing to show of the page.
 func Read(ctx context.Context, conn io.ReadWriteCloser, v Visit) (Page, error) {
 	t := &visit{Visit: v, watch: &watch{loading: map[string]struct{}{}}}
+	return t.run(ctx, conn)
+}
+
+func (t *visit) run(ctx context.Context, conn io.ReadWriteCloser) (Page, error) {
 	t.wire = dial(conn, func(m message) { t.event(m) })
 	t.tell = t.wire.tell
 	defer t.wire.close()
@@ -48,7 +52,7 @@ func Read(ctx context.Context, conn io.ReadWriteCloser, v Visit) (Page, error) {
 	if err := t.check(ctx); err != nil {
 		return Page{}, err
 	}
-	t.until = time.Now().Add(v.Time)
+	t.until = time.Now().Add(t.Time)
 	soon, cancel := context.WithDeadline(ctx, t.until)
 	defer cancel()
 	late, err := t.wait(soon)

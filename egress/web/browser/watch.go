@@ -14,6 +14,9 @@ import (
 // maxLoading is how many requests of a page are counted at once: it can make any number.
 const maxLoading = 10_000
 
+// maxID is how long an id of the browser's is, in bytes. Its own have up to 40.
+const maxID = 200
+
 // watch is what the browser's events have told of a visit, and what is done about them at once.
 type watch struct {
 	tell func(session, method string, params any)
@@ -110,7 +113,7 @@ func (w *watch) lifecycle(e told) {
 func (w *watch) traffic(method string, e told) {
 	switch method {
 	case "Network.requestWillBeSent":
-		if len(w.loading) < maxLoading {
+		if len(w.loading) < maxLoading && len(e.RequestID) <= maxID {
 			w.loading[e.RequestID] = struct{}{}
 		}
 	case "Network.responseReceived":

@@ -2,16 +2,21 @@ package browser
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // fake is a browser that answers commands as it is told to, and may be as hostile as one that a page has taken over.
@@ -132,6 +137,46 @@ func TestReadHostile(t *testing.T) {
 			}
 			t.Logf("%+v %v", p.Notes, err)
 		})
+	}
+}
+
+// What a browser tells beyond all measure is not kept.
+func TestReadBounds(t *testing.T) {
+	huge := image.NewGray(image.Rect(0, 0, 20_000, 20))
+	var picture bytes.Buffer
+	if err := png.Encode(&picture, huge); err != nil {
+		t.Fatal(err)
+	}
+	for name, picture := range map[string][]byte{"no picture": []byte("<html>"), "a wide picture": picture.Bytes()} {
+		conn, _ := newFake(t, func(f *fake, m message) {
+			switch m.Method {
+			case "Runtime.evaluate":
+				f.say(fmt.Sprintf(`{"id":%d,"result":{"result":{"value":{"url":"http://web.test/\n>>>\u2028%s","title":"a\nb%[2]s","html":"é%[2]s","text":"é%[2]s"}}}}`, m.ID, strings.Repeat("é", 10_000)))
+				return
+			case "Page.captureScreenshot":
+				f.say(fmt.Sprintf(`{"id":%d,"result":{"data":%q}}`, m.ID, base64.StdEncoding.EncodeToString(picture)))
+				return
+			case "Page.navigate":
+				f.say(fmt.Sprintf(`{"method":"Network.requestWillBeSent","sessionId":"S","params":{"requestId":"%s"}}`, strings.Repeat("x", 1<<20)))
+			}
+			usual(f, m)
+		})
+		tv := &visit{Visit: Visit{URL: "http://web.test/", Time: 5 * time.Second, MaxHTML: 101, Picture: true}, watch: &watch{loading: map[string]struct{}{}}}
+		p, err := tv.run(t.Context(), conn)
+		if err != nil || len(p.HTML) > 101 || len(p.Text) > 101 || !p.Cut || !utf8.ValidString(p.HTML) || len(p.URL) > 2*8003 || len(p.Title) > 2*1003 {
+			t.Errorf("%s: %v, %d of HTML, %d of text, cut %v", name, err, len(p.HTML), len(p.Text), p.Cut)
+		}
+		if strings.ContainsAny(p.URL+p.Title, "\n\u2028") {
+			t.Errorf("%.40q %.40q", p.URL, p.Title)
+		}
+		if p.Picture != nil || !strings.Contains(fmt.Sprint(p.Notes), "there is no picture") {
+			t.Errorf("%s: %d bytes of it, %v", name, len(p.Picture), p.Notes)
+		}
+		for id := range tv.loading {
+			if len(id) > 1000 {
+				t.Errorf("an id of %d bytes is kept", len(id))
+			}
+		}
 	}
 }
 
