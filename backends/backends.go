@@ -132,6 +132,9 @@ type Spec struct {
 	// Trust is a PEM certificate that programs inside are to trust beside those that the host
 	// trusts: TrustFile then has all of them, and so have the bundles of the system.
 	Trust []byte
+	// Etc are files of /etc that one program looks for there, by name relative to that. Only the process backend's profile
+	// hardened shows them.
+	Etc map[string]string
 	// GPUs are the graphics processors to show: their indices, or "all". The process backend has none.
 	GPUs []string
 	// Program, where it is known, is the first command that will be executed: its interpreter may stand

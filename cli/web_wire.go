@@ -9,6 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -30,7 +31,7 @@ func webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
 		return w, usage(hint, "web: %v", err)
 	}
 	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, MaxBytes: cfg.Web.MaxMB << 20, Version: version().Version})
-	w.Browser = cfg.Web.Browser
+	w.Browser, w.Authorities = cfg.Web.Browser, browser.Authorities
 	w.Timeout = time.Duration(cfg.Web.TimeoutSeconds) * time.Second
 	w.Reader, err = readerOf()
 	return w, err

@@ -2,11 +2,18 @@ package pipeline
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"image/png"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -390,26 +397,53 @@ func TestBrowseCapped(t *testing.T) {
 	}
 }
 
-// TLS goes through the gateway as it is: what the browser says of a certificate that nobody trusts is about the server's own.
+// TLS goes through the gateway as it is: what the browser says of a certificate that nobody trusts is about the server's
+// own. A page of an authority that was added to this machine is shown.
 func TestBrowseTLS(t *testing.T) {
 	p, _, _, w := newPages(t, nil)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "town"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	authority, err := x509.CreateCertificate(rand.Reader, root, root, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: root.NotBefore, NotAfter: root.NotAfter, DNSNames: []string{"web.test"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, root, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.9:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: html("hello"), ErrorLog: log.New(io.Discard, "", 0)}}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: html("hello"), ErrorLog: log.New(io.Discard, "", 0)},
+		TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	w.mu.Lock()
 	w.names["web.test"] = netip.MustParseAddr("127.0.0.9")
+	w.names["other.test"] = netip.MustParseAddr("127.0.0.9")
 	w.mu.Unlock()
-	web := fmt.Sprintf("web.test:%d", l.Addr().(*net.TCPAddr).Port)
-	p.may(t, web)
+	port := l.Addr().(*net.TCPAddr).Port
+	web := fmt.Sprintf("web.test:%d", port)
+	p.may(t, web, fmt.Sprintf("other.test:%d", port))
 	res, err := p.Browse(t.Context(), Browse{URL: "https://" + web + "/"})
-	if err == nil || !strings.Contains(err.Error(), "ERR_CERT_") {
+	if err == nil || !strings.Contains(err.Error(), "ERR_CERT_AUTHORITY_INVALID") || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
 		t.Errorf("%v", err)
 	}
 	if len(res.Egress) == 0 || !res.Egress[0].Allowed || res.Egress[0].Received < 500 {
 		t.Errorf("%+v", res.Egress)
+	}
+	p.cfg.Web.Authorities = func() [][]byte { return [][]byte{authority} }
+	if got := browse(t, p, Browse{URL: "https://" + web + "/"}); !strings.Contains(got.Stdout, "hello") {
+		t.Errorf("%+v", got)
+	}
+	if _, err := p.Browse(t.Context(), Browse{URL: fmt.Sprintf("https://other.test:%d/", port)}); err == nil || !strings.Contains(err.Error(), "ERR_CERT_COMMON_NAME_INVALID") {
+		t.Errorf("another name: %v", err)
 	}
 }

@@ -59,7 +59,8 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := backends.Spec{ID: b.res.ID, Language: "shell", Profile: b.bounds.base, Require: b.bounds.requires, Limits: b.bounds.limits.Limits}
+	spec := backends.Spec{ID: b.res.ID, Language: "shell", Profile: b.bounds.base, Require: b.bounds.requires, Limits: b.bounds.limits.Limits,
+		Etc: browser.Trust(b.trusted())}
 	for _, dir := range b.program.Folders {
 		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
 	}
@@ -79,6 +80,14 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 		return nil, err
 	}
 	return box, nil
+}
+
+// trusted are the authorities that the operator has added to this machine.
+func (b *browsing) trusted() [][]byte {
+	if b.p.cfg.Web.Authorities == nil {
+		return nil
+	}
+	return b.p.cfg.Web.Authorities()
 }
 
 // read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4, too.
@@ -128,6 +137,9 @@ func (b *browsing) explain(err error, out backends.Result) error {
 		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the server had not begun to answer within %s", b.Timeout), err: err}
 	case errors.Is(err, browser.ErrDownload):
 		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: "fetch_webpage reads documents", err: err}
+	case errors.As(err, &load) && strings.Contains(load.Code, "CERT_AUTHORITY_INVALID"):
+		return &Error{Stage: StageBackend, Reason: err.Error() + ", by an authority that the browser does not know", err: err,
+			Remedy: "if it is one of your own, add its certificate to those of this machine (as to /usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}
 	case !errors.As(err, &load) || !load.Network():
 		return fmt.Errorf("the page could not be read: %w", err)
 	}

@@ -27,6 +27,9 @@ type Web struct {
 	Reader string
 	// Browser is the path of a Chromium for Browse; "" looks for one.
 	Browser string
+	// Authorities are certificates, in DER, that the browser trusts beside its own: browsers don't look at what the rest
+	// of the machine trusts. Nil is none; it is called for each page.
+	Authorities func() [][]byte
 }
 
 // DefaultWebTimeout is how long a call may take where the operator does not say.

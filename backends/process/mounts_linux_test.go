@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -36,5 +37,24 @@ func TestMountsOfTheHost(t *testing.T) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
+	}
+}
+
+// TestEtc has files of /etc for one program, which it can read and not change.
+func TestEtc(t *testing.T) {
+	b := newBackend(t, Config{StateDir: t.TempDir()})
+	spec := backends.Spec{ID: "etc", Language: "shell", Etc: map[string]string{"some/program/settings.json": "its settings\n"}}
+	s, err := b.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out bytes.Buffer
+	const script = "cd /etc/some/program && cat settings.json; (echo x > settings.json) 2>/dev/null || echo no; ls"
+	if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"/bin/sh", "-c", script}}, backends.Streams{Stdout: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); got != "its settings\nno\nsettings.json\n" {
+		t.Errorf("got %q", got)
 	}
 }

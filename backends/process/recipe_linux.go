@@ -62,6 +62,7 @@ func onlyCold(spec backends.Spec) string {
 		"host folders are shown":      len(spec.Mounts) > 0 || spec.Workspace.Host != "",
 		"it has a way to the network": len(spec.Listen) > 0 || len(spec.Gateway) > 0,
 		"it trusts a certificate":     len(spec.Trust) > 0,
+		"it has files of /etc":        len(spec.Etc) > 0,
 		"it shows GPUs":               len(spec.GPUs) > 0,
 		"it is a session":             spec.Keep || spec.Program.Main,
 		"the profile has no own root": spec.Profile != "" && spec.Profile != "hardened",

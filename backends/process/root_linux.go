@@ -56,6 +56,11 @@ func moveIn(p *plan, s *sandbox) {
 	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
 	r.trust(s.trust)
+	for name, content := range s.etc {
+		at := "/etc/" + name
+		r.mkdir(path.Dir(at))
+		r.write(newRoot+at, content, unix.O_CREAT, 0o644)
+	}
 	for _, m := range s.mounts {
 		r.bind(m.Host, m.Inside, !m.Write)
 	}

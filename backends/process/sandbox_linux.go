@@ -29,14 +29,15 @@ type sandbox struct {
 	require []string
 	limits  backends.Limits // that it was started with
 	mounts  []backends.Mount
-	host    backends.Mount // the host folder that is the workspace, if any
-	sockets []inside       // on its loopback, that lead to us
-	gates   []int          // of spec.Gateway
-	trust   []byte         // of spec.Trust
-	owned   []owned        // mounts whose owner on the host is another
-	folder  string         // weak: a folder of our own on the host, with
-	dir     string         // the workspace, if that is not the host's,
-	tmp     string         // and a folder for temporary files
+	host    backends.Mount    // the host folder that is the workspace, if any
+	sockets []inside          // on its loopback, that lead to us
+	gates   []int             // of spec.Gateway
+	trust   []byte            // of spec.Trust
+	etc     map[string]string // of spec.Etc
+	owned   []owned           // mounts whose owner on the host is another
+	folder  string            // weak: a folder of our own on the host, with
+	dir     string            // the workspace, if that is not the host's,
+	tmp     string            // and a folder for temporary files
 	runtime runtimes.Runtime
 	recipe  recipe            // that it stood ready by, if it did
 	program *backends.Command // that it stands ready for
@@ -111,13 +112,16 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits
-	s.sockets, s.gates, s.trust = s.insides(spec), spec.Gateway, spec.Trust
+	s.sockets, s.gates, s.trust, s.etc = s.insides(spec), spec.Gateway, spec.Trust, spec.Etc
 	switch spec.Profile {
 	case "", "hardened":
 		s.boxed = b.config.Inside
 	case "landlock":
 		if b.config.Inside {
 			return nil, &backends.Refusal{Reason: "a container has only the profile hardened"}
+		}
+		if len(spec.Etc) > 0 {
+			return nil, &backends.Refusal{Reason: "the profile landlock shows no files of /etc but the host's"}
 		}
 		s.weak = true
 	default:
@@ -176,7 +180,7 @@ func (s *sandbox) shared() bool { return s.weak || s.boxed }
 
 // plain says that the sandbox shows of the host what all show, and its runtime.
 func (s *sandbox) plain() bool {
-	return !s.shared() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && !covers(s.runtime)
+	return !s.shared() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && !covers(s.runtime)
 }
 
 // start has PID 1 furnish the sandbox.

@@ -1,0 +1,109 @@
+package browser
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+const (
+	mostAuthorities = 400
+	authoritiesFile = 1 << 20 // bytes of a file of certificates; that of a whole system has 250 kB
+)
+
+// added are where the operators of machines put the certificates of authorities of their own: Debian and Alpine, Fedora,
+// Arch, openSUSE.
+var added = []string{
+	"/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors", "/etc/ca-certificates/trust-source/anchors", "/etc/pki/trust/anchors",
+}
+
+// Authorities are certificates, in DER, of authorities that were added to this machine by its operator, or that
+// SSL_CERT_FILE and SSL_CERT_DIR name. What else the machine trusts is left out: browsers have a list of their own of whom
+// the public trusts, and are the first to strike one off.
+func Authorities() [][]byte {
+	var files []string
+	if name := os.Getenv("SSL_CERT_FILE"); name != "" {
+		files = append(files, name)
+	}
+	dirs := added
+	if names := os.Getenv("SSL_CERT_DIR"); names != "" {
+		dirs = append(filepath.SplitList(names), added...)
+	}
+	for _, dir := range dirs {
+		for _, pattern := range []string{"*", "*/*"} {
+			found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are good
+			files = append(files, found[:min(len(found), 2*mostAuthorities)]...)
+		}
+	}
+	return authorities(files)
+}
+
+// authorities are those in files. What is none is left out.
+func authorities(files []string) (all [][]byte) {
+	seen := map[string]bool{}
+	for _, name := range files {
+		for _, der := range certificates(name) {
+			c, err := x509.ParseCertificate(der)
+			if err == nil && c.IsCA && !seen[string(der)] && len(all) < mostAuthorities {
+				seen[string(der)] = true
+				all = append(all, der)
+			}
+		}
+	}
+	return all
+}
+
+// certificates are those of a file, in PEM or DER.
+func certificates(name string) (all [][]byte) {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	rest, err := io.ReadAll(io.LimitReader(f, authoritiesFile))
+	if err != nil {
+		return nil
+	}
+	if !bytes.Contains(rest, []byte("-----BEGIN")) {
+		return [][]byte{rest}
+	}
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return all
+		}
+		if block.Type == "CERTIFICATE" {
+			all = append(all, block.Bytes)
+		}
+	}
+}
+
+// Trust are the files of /etc by which a browser trusts authorities beside its own: a policy of who runs the machine, since
+// there is no argument for it that would not switch checks off. Nothing else is in them. No authorities, no files.
+func Trust(authorities [][]byte) map[string]string {
+	if len(authorities) == 0 {
+		return nil
+	}
+	all := make([]string, len(authorities))
+	for i, der := range authorities {
+		all[i] = base64.StdEncoding.EncodeToString(der)
+	}
+	policy, err := json.Marshal(map[string][]string{"CACertificates": all})
+	if err != nil {
+		return nil // of strings it does not fail
+	}
+	files := map[string]string{}
+	for _, dir := range []string{"chromium", "opt/chrome", "brave", "opt/edge"} {
+		files[dir+"/policies/managed/authorities.json"] = string(policy)
+	}
+	return files
+}
