@@ -72,7 +72,8 @@ func NewEngines(names []string, searxng string, policy egress.Policy, deny []str
 				return nil, err
 			}
 			if one.policy, err = egress.NewPolicy([]string{fmt.Sprintf("%s:%d", at.Hostname(), n)}, deny); err != nil {
-				return nil, fmt.Errorf("the address of SearXNG: %w", err)
+				return nil, fmt.Errorf("SearXNG can't be reached as %s: give it a name of its own, such as one of this machine's hosts file, "+
+					"and name its network in egress.networks if that is a private one or this machine (%w)", at.Host, err)
 			}
 			at.RawQuery = ""
 			base = strings.TrimSuffix(strings.TrimRight(at.String(), "/"), "/search")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 )
@@ -165,5 +166,17 @@ func TestNewEngines(t *testing.T) {
 	}
 	if _, err := NewEngines([]string{"bing"}, "", w.policy(), nil); err == nil {
 		t.Error("bing is fine")
+	}
+}
+
+// TestSearXNGByAddress says what to do with one that runs on this machine.
+func TestSearXNGByAddress(t *testing.T) {
+	for _, at := range []string{"http://127.0.0.1:8080", "http://localhost:8080/", "http://[::1]:8080"} {
+		if _, err := NewEngines(nil, at, egress.Policy{}, nil); err == nil || !strings.Contains(err.Error(), "hosts file") || !strings.Contains(err.Error(), "egress.networks") {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	if _, err := NewEngines(nil, "http://searx.example:8080", egress.Policy{}, nil); err != nil {
+		t.Error(err)
 	}
 }
