@@ -82,11 +82,7 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 	for _, n := range b.Notes {
 		p.say("%s", n)
 	}
-	for _, d := range b.Egress {
-		if !d.Allowed || d.Failed {
-			p.say("not loaded from %s: %s", d.Name, d.Reason)
-		}
-	}
+	p.sayMissing(b.Egress)
 	if len(b.Stdout) < b.Total {
 		p.say("these are %d bytes of %d", len(b.Stdout), b.Total)
 	}
@@ -99,6 +95,20 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 	}
 	_, err = io.WriteString(p.stdout, web.Fence(visible(b.Host), visibleLines(text))+"\n")
 	return err
+}
+
+// mostMissing is how many hosts are said of which nothing was loaded: a page can name any number.
+const mostMissing = 20
+
+// sayMissing tells the hosts of which no part of the page was loaded.
+func (p *program) sayMissing(all []pipeline.Decision) {
+	missing := slices.DeleteFunc(slices.Clone(all), func(d pipeline.Decision) bool { return d.Allowed && !d.Failed })
+	for _, d := range missing[:min(len(missing), mostMissing)] {
+		p.say("not loaded from %s: %s", d.Name, d.Reason)
+	}
+	if more := len(missing) - mostMissing; more > 0 {
+		p.say("and not from %d others: --json names them", more)
+	}
 }
 
 // savePicture writes the picture to a new file and returns its name; "" is no picture.
