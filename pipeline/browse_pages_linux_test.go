@@ -160,6 +160,20 @@ func TestBrowseRefuses(t *testing.T) {
 	}
 }
 
+// A host that is not reached has answered nothing, though the gateway tells the browser why.
+func TestBrowseUnreached(t *testing.T) {
+	p, _, _, w := newPages(t, nil)
+	w.mu.Lock()
+	w.names["inside.test"], w.names["closed.test"] = netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("127.0.0.9")
+	w.mu.Unlock()
+	p.may(t, "inside.test:80", "closed.test:18099")
+	for url, want := range map[string]string{"http://inside.test/": "inside.test is at 10.1.2.3", "http://closed.test:18099/": "refused"} {
+		if got, err := p.Browse(t.Context(), Browse{URL: url}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v %+v", url, err, got)
+		}
+	}
+}
+
 // Redirects are connections like any other.
 func TestBrowseRedirects(t *testing.T) {
 	p, _, _, w := newPages(t, nil)

@@ -39,6 +39,9 @@ func (b *browsing) do(ctx context.Context) error {
 	if err != nil {
 		return b.explain(err, out)
 	}
+	if err := b.unreached(got); err != nil {
+		return err
+	}
 	b.res.Ended, b.res.ExitCode, b.res.Signal, b.res.Limit = backends.EndedOK, 0, "", "" // we ended it, when the page had been read
 	if got.Late != "" {
 		b.res.Ended, b.res.Limit = backends.EndedTimeout, "wall"
@@ -152,6 +155,25 @@ func (b *browsing) explain(err error, out backends.Result) error {
 		}
 	}
 	return err
+}
+
+// unreached is the error for a page that no server has sent, but the gateway in its place.
+func (b *browsing) unreached(got browser.Page) error {
+	host := b.host(got.URL)
+	var why *Decision
+	for i, d := range b.res.Egress {
+		switch {
+		case d.Name != host:
+		case d.Allowed && !d.Failed:
+			return nil
+		default:
+			why = &b.res.Egress[i]
+		}
+	}
+	if why == nil || got.Status != 403 && got.Status != 502 {
+		return nil
+	}
+	return &Error{Stage: StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason}
 }
 
 // take keeps of the page what may be told.
