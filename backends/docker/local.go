@@ -2,10 +2,14 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -34,7 +38,8 @@ func (l *link) local(ctx context.Context, folder string) (bool, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
 	}
-	f, err := os.CreateTemp(folder, "sandboxmcp-here-")
+	tidy(folder)
+	f, err := os.CreateTemp(folder, here+"*")
 	if err != nil {
 		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
 	}
@@ -44,11 +49,28 @@ func (l *link) local(ctx context.Context, folder string) (bool, error) {
 		return false, err
 	}
 	// And it must not see one that is not there, or else its answers mean nothing.
-	if err := os.Remove(f.Name()); err != nil {
+	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
 	}
 	there, err := l.sees(ctx, f.Name())
 	return !there && err == nil, err
+}
+
+// here begins the names of the files that engines are asked about. Each is there for milliseconds.
+const here = "sandboxmcp-here-"
+
+// stale is after how long such a file is what a killed process left. Should an engine answer later than that, it is
+// taken not to see our files, as whenever there is a doubt.
+const stale = 10 * time.Second
+
+// tidy removes such files.
+func tidy(folder string) {
+	left, _ := filepath.Glob(filepath.Join(folder, here+"*"))
+	for _, file := range left {
+		if info, err := os.Lstat(file); err == nil && time.Since(info.ModTime()) > stale {
+			os.Remove(file)
+		}
+	}
 }
 
 // sameKernel reports whether the default runtime is one of those that share the engine's kernel. An
