@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // Host says which commands may run on the host. The zero value runs none.
@@ -167,10 +168,14 @@ func (p *Pipeline) Unveil(ctx context.Context, q *approval.Question) error {
 		return refuse(StageVault, "secrets could not be taken out of what is asked: "+err.Error(), "see sandboxmcp vault list")
 	}
 	defer lease.Close()
-	if lease.Redact(q.What) != q.What {
+	return unveil(vault.Leases{lease}, q)
+}
+
+func unveil(known vault.Leases, q *approval.Question) error {
+	if known.Redact(q.What) != q.What {
 		return refuse(StageVault, "there is a secret of the vault in what is asked", "leave it out: commands on the host are lent none")
 	}
-	q.Reason = lease.Redact(q.Reason)
+	q.Reason = known.Redact(q.Reason)
 	return nil
 }
 

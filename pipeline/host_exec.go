@@ -130,8 +130,8 @@ func (h *hostRun) decide(r *run) (err error) {
 func (h *hostRun) ask(ctx context.Context, r *run) error {
 	q := approval.Question{Kind: approval.Host, What: verbRun + host.Exactly(h.words).String(),
 		Namespace: r.res.Namespace, Session: h.c.Session, Run: r.res.ID}
-	if e := h.p.Unveil(ctx, &q); e != nil {
-		return e
+	if err := unveil(r.leases, &q); err != nil {
+		return err
 	}
 	_, err := h.p.cfg.Approvals.Ask(ctx, q, h.c.Ask)
 	return err
