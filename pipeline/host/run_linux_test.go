@@ -125,7 +125,7 @@ var escapes = []struct{ name, script string }{
 // TestFirstThread has a process left whose first thread has ended: /proc says that it is a zombie, and it is not.
 func TestFirstThread(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not installed")
+		backendtest.Missing(t, "python", err.Error())
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

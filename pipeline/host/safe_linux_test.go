@@ -5,13 +5,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 )
 
 // TestSafeStays looks out of the folders that are allowed.
 func TestSafeStays(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
-		t.Skip("git is not installed")
+		backendtest.Missing(t, "git", err.Error())
 	}
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
