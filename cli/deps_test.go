@@ -26,6 +26,7 @@ var mayImport = []struct {
 	whom []string
 }{
 	{"validate/...", []string{"validate/..."}},
+	{"vault/keyring/keyringtest", []string{"backends/hosttest"}}, // only tests import it
 	{"vault/...", []string{"vault/..."}},
 	{"signer/...", []string{"signer/..."}},
 	{"audit/...", []string{"audit/..."}},
@@ -37,15 +38,16 @@ var mayImport = []struct {
 	{"egress/web/reader", []string{"egress/web/engine", "egress/web/page"}},
 	{"egress/web", []string{"egress", "egress/web/engine", "egress/web/reader"}},
 	{"backends", nil},
+	{"backends/hosttest", nil}, // only tests import it
 	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
 	{"backends/docker/...", []string{"backends", "backends/docker/...", "backends/container/..."}},
-	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}}, // PID 1 runs the one in the other
-	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest"}},  // only tests import it
+	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}},                     // PID 1 runs the one in the other
+	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}}, // only tests import it
 	{"backends/container/...", []string{"backends", "backends/container/..."}},
 	{"backends/process/launch", nil}, // what the child starts with before all else stays light
 	{"backends/process/...", []string{"backends", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/..."}},
-	{"backends/backendtest/...", []string{"backends", "backends/backendtest/..."}},
+	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
 	{"pipeline/host/launch", nil}, // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},
@@ -69,6 +71,7 @@ var inTests = []struct {
 	who  string
 	whom []string
 }{
+	{"...", []string{"backends/hosttest"}},
 	{"backends/...", []string{"backends/backendtest/..."}},
 	{"backends/kernel/...", []string{"backends/process/..."}},
 	{"backends/container/...", []string{"backends/process/...", "backends/podman/...", "backends/docker/..."}},

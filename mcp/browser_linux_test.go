@@ -14,7 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
@@ -32,7 +32,7 @@ func (e everywhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, 
 
 func TestBrowserFetch(t *testing.T) {
 	if _, err := browser.Find(""); err != nil {
-		backendtest.Missing(t, "chromium", err.Error())
+		hosttest.Missing(t, "chromium", err.Error())
 	}
 	l, err := net.Listen("tcp", "127.0.0.9:0")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestBrowserFetch(t *testing.T) {
 	backend := process.New(process.Config{StateDir: t.TempDir()})
 	defer backend.Close()
 	if probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
-		backendtest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	r := newRig(t, func(c *Config) {
 		c.Pipeline = pipeline.New(pipeline.Config{

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -86,7 +86,7 @@ func TestHostCopies(t *testing.T) {
 	made := p.tool("create_session", `{"language":"python"}`)
 	id, _ := made.facts["session_id"].(string)
 	if id == "" {
-		backendtest.Missing(t, "sandbox", made.text)
+		hosttest.Missing(t, "sandbox", made.text)
 	}
 	copied := func(format string, a ...any) result {
 		t.Helper()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
@@ -20,7 +20,7 @@ import (
 func newPages(t testing.TB, change func(*Config)) (*Pipeline, *flakyLog, *vault.Memory, *town) {
 	t.Helper()
 	if _, err := browser.Find(""); err != nil {
-		backendtest.Missing(t, "chromium", err.Error())
+		hosttest.Missing(t, "chromium", err.Error())
 	}
 	w := emptyTown()
 	p, log, memory := newReal(t, func(c *Config) {

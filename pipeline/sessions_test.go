@@ -15,7 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -37,7 +37,7 @@ func newReal(t testing.TB, change func(*Config)) (*Pipeline, *flakyLog, *vault.M
 	probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
 	if err != nil || !probe.Usable {
 		b.Close()
-		backendtest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	log, memory := &flakyLog{Log: file}, vault.NewMemory()
 	cfg := Config{Backends: []backends.Backend{b}, Audit: log, Vault: vault.New(memory)}

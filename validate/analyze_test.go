@@ -10,12 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // patches applies a diff with the tools of this machine.
 func patches(t *testing.T, before, diff, after string) {
 	t.Helper()
-	git := need(t, "git")
+	git := hosttest.Program(t, "git")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x")
 	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // realPython is the Python of this machine, which runs the analyser.
@@ -25,7 +27,7 @@ type realPython struct {
 // startPython starts the analyser for the length of a test.
 func startPython(t testing.TB) *realPython {
 	t.Helper()
-	path := need(t, "python3")
+	path := hosttest.Program(t, "python3")
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestMissingModule(t *testing.T) {
@@ -53,7 +55,7 @@ func TestMissingModuleForReal(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tt.source), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command(need(t, tt.program), file)
+			cmd := exec.Command(hosttest.Program(t, tt.program), file)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			cmd.Run()

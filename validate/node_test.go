@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // oddities is JavaScript that parsers disagree about.
@@ -31,7 +33,7 @@ var oddities = []string{
 // TestAsNode compares with the Node of this machine: what it accepts must not be refused, and a
 // module is what it would take for one.
 func TestAsNode(t *testing.T) {
-	node := need(t, "node")
+	node := hosttest.Program(t, "node")
 	in, _ := json.Marshal(oddities)
 	cmd := exec.Command(node, "--experimental-vm-modules", "--no-warnings", "testdata/accepts.js")
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
@@ -66,7 +68,7 @@ func run(t *testing.T, c Checked) (stdout, stderr string) {
 	if err := os.WriteFile(file, c.Source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(need(t, "node"), "--enable-source-maps", file)
+	cmd := exec.Command(hosttest.Program(t, "node"), "--enable-source-maps", file)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.Run()
@@ -74,7 +76,7 @@ func run(t *testing.T, c Checked) (stdout, stderr string) {
 }
 
 func TestTypeScriptRuns(t *testing.T) {
-	need(t, "node")
+	hosttest.Program(t, "node")
 	tests := []struct{ name, file, source, stdout, stderr string }{
 		{"types", "a.ts", "interface A { x: number }\nconst a: A = { x: 1 }\nconsole.log(a.x as number)", "1\n", ""},
 		{"enum and namespace", "a.ts", "enum E { A = 3 }\nnamespace N { export const x = E.A }\nconsole.log(N.x, E[3])", "3 A\n", ""},

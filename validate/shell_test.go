@@ -4,12 +4,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestShellAsBash compares with the bash of this machine: what bash -n takes is never refused, nor
 // what bash runs to an end.
 func TestShellAsBash(t *testing.T) {
-	bash := need(t, "bash")
+	bash := hosttest.Program(t, "bash")
 	scripts := []string{
 		"echo", "if true; then echo; fi", "if then", "if true; then", "for i in 1 2; do", "while :; do echo", "fi", "esac",
 		"then", "}", "{", "(", ")", "((", "((1+2))", "$((", "'", "\"", "`", "echo 'a'b\"c", "cat <<E", "cat <<E\n$(", "a=(", "a=(1 2)",

@@ -3,27 +3,9 @@ package validate
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 )
-
-// need skips a test for which a program is missing, or fails it where that is said to be there.
-func need(t testing.TB, program string) string {
-	t.Helper()
-	path, err := exec.LookPath(program)
-	if err == nil {
-		return path
-	}
-	required := strings.FieldsFunc(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), func(r rune) bool { return r == ',' || r == ' ' })
-	if slices.Contains(required, program) || slices.Contains(required, "all") {
-		t.Fatalf("%s is required by SANDBOXMCP_TEST_REQUIRE, and missing", program)
-	}
-	t.Skipf("%s is missing", program)
-	return ""
-}
 
 func check(t testing.TB, c Code) (Checked, *Error) {
 	t.Helper()

@@ -7,12 +7,11 @@
 package backendtest
 
 import (
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // Options says what the host under test grants.
@@ -42,18 +41,15 @@ type Options struct {
 	Left func(t testing.TB, id string) []string
 	// Dirs are folders on the host that must look the same before and after.
 	Dirs []string
-	// Require turns the skip for a missing thing ("python", "node", "shell", "numpy") into a
-	// failure: names, or "all", with commas between, as in SANDBOXMCP_TEST_REQUIRE.
-	Require string
+	// Has is what a sandbox offers ("python", "node", "shell", "numpy") where that is not what the host
+	// offers: SANDBOXMCP_TEST_REQUIRE asks for nothing else there. Nil is all that the host has.
+	Has []string
 }
 
 // Run tests a backend. newBackend is called several times, and closes nothing itself.
 func Run(t *testing.T, newBackend func(t testing.TB) backends.Backend, o Options) {
 	if o.Layers == nil {
 		o.Layers = backends.ContainmentLayers
-	}
-	if o.Require == "" {
-		o.Require = os.Getenv("SANDBOXMCP_TEST_REQUIRE")
 	}
 	poisonEnvironment(t)
 	for _, g := range groups() {
@@ -104,14 +100,13 @@ func groups() []group {
 	}
 }
 
-// missing skips a test, or fails it where the thing is required.
+// missing skips a test, or fails it where the thing is required and should be in this sandbox.
 func (b *bench) missing(t testing.TB, thing, why string) {
 	t.Helper()
-	required := strings.Split(b.o.Require, ",")
-	if slices.Contains(required, thing) || slices.Contains(required, "all") {
-		t.Fatalf("%s is required here: %s", thing, why)
+	if b.o.Has != nil && !slices.Contains(b.o.Has, thing) {
+		t.Skipf("%s: %s", thing, why)
 	}
-	t.Skipf("%s: %s", thing, why)
+	hosttest.Missing(t, thing, why)
 }
 
 func (b *bench) promises(layer string) bool { return slices.Contains(b.o.Layers, layer) }

@@ -3,14 +3,13 @@ package kernel
 import (
 	"bytes"
 	"context"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
@@ -32,19 +31,8 @@ func python(t testing.TB, modules ...string) string {
 			return strings.TrimSpace(string(out))
 		}
 	}
-	missing(t, append([]string{"python"}, modules...))
+	hosttest.Missing(t, append([]string{"python"}, modules...)[len(modules)], "no python3 has "+strings.Join(modules, ", "))
 	return ""
-}
-
-// missing skips a test, or fails it where the last of the things is required.
-func missing(t testing.TB, things []string) {
-	t.Helper()
-	thing := things[len(things)-1]
-	required := strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ",")
-	if slices.Contains(required, thing) || slices.Contains(required, "all") {
-		t.Fatalf("%s is required by SANDBOXMCP_TEST_REQUIRE, and missing", strings.Join(things, " with "))
-	}
-	t.Skipf("%s is not here", strings.Join(things, " with "))
 }
 
 // session is a kernel that a test talks to.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
@@ -24,7 +25,7 @@ func nodePath(t testing.TB) map[string]string {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		missing(t, []string{"node"})
+		hosttest.Missing(t, "node", "it is not here")
 	}
 	return map[string]string{"node": path}
 }
@@ -39,7 +40,7 @@ func node(t testing.TB) session {
 func boxedNode(t testing.TB) session {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
-		missing(t, []string{"node"})
+		hosttest.Missing(t, "node", "it is not here")
 	}
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestPythonVersions runs the driver in each Python that is here.
@@ -49,7 +51,7 @@ func TestPythonVersions(t *testing.T) {
 		})
 	}
 	if tested == 0 {
-		missing(t, []string{"python"})
+		hosttest.Missing(t, "python", "it is not here")
 	}
 }
 

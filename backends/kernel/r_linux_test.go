@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
 func newR(t testing.TB) session {
 	t.Helper()
 	if _, err := exec.LookPath("Rscript"); err != nil {
-		missing(t, []string{"r"})
+		hosttest.Missing(t, "r", "it is not here")
 	}
 	return begin(t, newBare(t, nil), "r")
 }
@@ -114,7 +115,7 @@ func TestRInterrupt(t *testing.T) {
 func TestRShows(t *testing.T) {
 	s := newR(t)
 	if got := s.run(`capabilities("png")`).text(); !strings.Contains(got, "TRUE") {
-		missing(t, []string{"png in R"})
+		hosttest.Missing(t, "r-png", "this R draws no png")
 	}
 	for _, c := range []struct {
 		name, code string
@@ -214,7 +215,7 @@ func TestRVariables(t *testing.T) {
 
 func TestRInSandbox(t *testing.T) {
 	if _, err := exec.LookPath("Rscript"); err != nil {
-		missing(t, []string{"r"})
+		hosttest.Missing(t, "r", "it is not here")
 	}
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
@@ -17,7 +18,7 @@ import (
 func newShell(t testing.TB) session {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
-		missing(t, []string{"bash"})
+		hosttest.Missing(t, "bash", "it is not here")
 	}
 	return begin(t, newBare(t, nil), "shell")
 }

@@ -3,17 +3,17 @@ package leakcheck
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary is a sandbox's first process, too
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -68,10 +68,7 @@ func newBench(t *testing.T) *bench {
 	probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
 	if err != nil || !probe.Usable {
 		backend.Close()
-		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "sandbox") {
-			t.Fatalf("no sandbox: %v %s", err, probe.Why)
-		}
-		t.Skip("no sandbox here: ", probe.Why)
+		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	b.secrets = newMint(t).secrets(200)
 	b.names, b.search = sorted(b.secrets), newSearch(b.secrets)

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite" // to damage audit logs with
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/cli"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 )
@@ -107,7 +107,7 @@ func condition(name string) (bool, error) {
 	default:
 		return false, fmt.Errorf("there is no condition %q", name)
 	}
-	if !ok && slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), name) {
+	if !ok && hosttest.Required(name) {
 		return false, fmt.Errorf("%s is required by SANDBOXMCP_TEST_REQUIRE and is not here", name)
 	}
 	return ok, nil

@@ -10,10 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // world is a machine, which runs sandboxes, and an internet, in which every address answers.
@@ -35,13 +35,9 @@ func need(t *testing.T, programs ...string) {
 		t.Skip("needs root, to make networks")
 	}
 	for _, name := range programs {
-		if _, err := exec.LookPath(name); err == nil {
-			continue
+		if _, err := exec.LookPath(name); err != nil {
+			hosttest.Missing(t, "sandbox", err.Error())
 		}
-		if slices.Contains(strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ","), "sandbox") {
-			t.Fatalf("%s is required by SANDBOXMCP_TEST_REQUIRE and is not here", name)
-		}
-		t.Skip("needs " + name)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -37,7 +37,7 @@ func run(t *testing.T) *running {
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })
 	if probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
-		backendtest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	must(t, err)

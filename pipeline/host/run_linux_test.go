@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // sh runs a script by the shell, which no policy would allow, so that it can misbehave.
@@ -22,7 +22,7 @@ func sh(t *testing.T, ctx context.Context, script string, change func(*Run)) (En
 	t.Helper()
 	shell, err := (&Policy{}).Find("sh")
 	if err != nil {
-		backendtest.Missing(t, "shell", err.Error())
+		hosttest.Missing(t, "shell", err.Error())
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -125,7 +125,7 @@ var escapes = []struct{ name, script string }{
 // TestFirstThread has a process left whose first thread has ended: /proc says that it is a zombie, and it is not.
 func TestFirstThread(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
-		backendtest.Missing(t, "python", err.Error())
+		hosttest.Missing(t, "python", err.Error())
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

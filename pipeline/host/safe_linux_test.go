@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestSafeStays looks out of the folders that are allowed.
 func TestSafeStays(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
-		backendtest.Missing(t, "git", err.Error())
+		hosttest.Missing(t, "git", err.Error())
 	}
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

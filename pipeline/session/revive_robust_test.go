@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
@@ -33,7 +33,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	defer b.Close()
 	if probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
-		backendtest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	var open atomic.Int64
 	again, ended := make(chan struct{}), make(chan struct{})

@@ -25,7 +25,7 @@ func Contract(t *testing.T, url string, newEngine func() container.Engine) {
 	}
 	o := backendtest.Options{
 		Profile: "hardened", Layers: slices.Clone(backends.EngineLayers), Cgroup: info.Limits, OwnDisks: true, OneAddress: true,
-		Left: Left(url), Dirs: []string{c.StateDir}, Require: Required(),
+		Left: Left(url), Dirs: []string{c.StateDir}, Has: has,
 	}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)
@@ -51,5 +51,5 @@ func Hidden(t *testing.T, url string, newEngine func() container.Engine) {
 	backendtest.Hidden(t, func(t testing.TB, hidden []string) backends.Backend {
 		return container.New(newEngine(), container.Config{Images: Images(t, url), Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"),
 			Binary: Binary(t), Hidden: hidden})
-	}, backendtest.Options{Profile: "hardened", Require: Required()})
+	}, backendtest.Options{Profile: "hardened", Has: has})
 }

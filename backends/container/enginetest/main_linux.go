@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // What makes a test binary a keeper: which engine, and the folder it may use.
@@ -99,7 +99,7 @@ func use(t testing.TB, kind string) *engine {
 	}
 	if e.missing != nil {
 		thing, _, _ := strings.Cut(kind, " ")
-		backendtest.Missing(t, thing, e.missing.Error())
+		hosttest.Missing(t, thing, e.missing.Error())
 	}
 	if e.broken != nil {
 		t.Fatalf("start %s: %v", kind, e.broken)

@@ -5,10 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // Binary returns what container.Config.Binary needs so that this test binary is its own init in
@@ -28,17 +27,10 @@ func Binary(t testing.TB) string {
 	c := exec.Command("go", "test", "-c", "-o", path, ".") // a test runs in its package's folder
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := c.CombinedOutput(); err != nil {
-		backendtest.Missing(t, "go", "this test binary is not static, and another can't be built: "+err.Error()+" "+string(out))
+		hosttest.Missing(t, "go", "this test binary is not static, and another can't be built: "+err.Error()+" "+string(out))
 	}
 	return path
 }
 
-// Required is what backendtest must not skip in our images, where everything is required: they have no
-// compiler.
-func Required() string {
-	required := os.Getenv("SANDBOXMCP_TEST_REQUIRE")
-	if slices.Contains(strings.Split(required, ","), "all") {
-		return "python,node,shell,numpy,git,npm,script_command"
-	}
-	return required
-}
+// has is what our images hold: all that backendtest asks for, but no compiler.
+var has = []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}

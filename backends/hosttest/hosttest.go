@@ -1,0 +1,71 @@
+// Package hosttest tells tests what this machine offers and waits for conditions.
+//
+// It is imported by tests of every stage and imports none of ours.
+package hosttest
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Missing skips the test for want of a thing, or fails it where SANDBOXMCP_TEST_REQUIRE (names with
+// commas between) has the thing or "all". why says what was tried and what came of it.
+func Missing(t testing.TB, thing, why string) {
+	t.Helper()
+	if Required(thing) {
+		t.Fatalf("%s is required by SANDBOXMCP_TEST_REQUIRE: %s", thing, why)
+	}
+	t.Skipf("%s: %s", thing, why)
+}
+
+// Required tells whether SANDBOXMCP_TEST_REQUIRE has the thing or "all".
+func Required(thing string) bool {
+	required := strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ",")
+	return slices.Contains(required, thing) || slices.Contains(required, "all")
+}
+
+// Program returns the path of a program that the test needs. Without it the test is skipped, see Missing.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		Missing(t, name, err.Error())
+	}
+	return path
+}
+
+// Long returns small, or large where SANDBOXMCP_TEST_LONG is set: how many rounds a test makes that
+// finds more the longer it runs. The small number must find the same kind of mistake.
+func Long(small, large int) int {
+	if os.Getenv("SANDBOXMCP_TEST_LONG") != "" {
+		return large
+	}
+	return small
+}
+
+// reserve is what Until leaves of the test's time for the clean-up after it.
+const reserve = 10 * time.Second
+
+// Until polls until ok is true. Only the deadline of the test binary ends it otherwise (go test -timeout,
+// ten minutes by default): a slow machine is no failure. what says in the failure what did not come about:
+// "the second run is queued".
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	end := time.Now().Add(10 * time.Minute)
+	if d, is := t.(interface{ Deadline() (time.Time, bool) }); is {
+		if deadline, is := d.Deadline(); is {
+			end = deadline.Add(-reserve)
+		}
+	}
+	start := time.Now()
+	for pause := time.Millisecond; !ok(); pause = min(2*pause, 50*time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after %v it is still not so that %s", time.Since(start).Round(time.Second), what)
+		}
+		time.Sleep(pause)
+	}
+}
