@@ -41,6 +41,7 @@ type box struct {
 const (
 	engineTime = 2 * time.Minute
 	greetTime  = 60 * time.Second
+	startTime  = engineTime + greetTime // of all that one container needs
 )
 
 // make has the engine make a container and start it, and returns when its init has greeted. id may be empty.

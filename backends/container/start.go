@@ -21,6 +21,8 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	defer done()
 	ctx, cancel := b.within(ctx)
 	defer cancel()
+	ctx, stop := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("%s did not start a container within %v", b.Name(), startTime))
+	defer stop()
 	s, err := b.start(ctx, spec)
 	switch {
 	case err == nil:

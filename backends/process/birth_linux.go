@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -18,15 +19,17 @@ import (
 
 // birth is a PID 1 in its namespaces and its cgroup, prepared, before it knows what sandbox it will be.
 type birth struct {
-	pid     int // as the host sees it
-	pidfd   *os.File
-	control *net.UnixConn
-	cgroup  *cgroup
-	nest    *nest         // from which it comes, if any
-	zygote  *pythonZygote // that the nest is, if so
-	foreign bool          // a process that is not package launch's plays PID 1
-	weak    bool          // without a PID namespace
-	mu      sync.Mutex    // guards pidfd once somebody may remove us
+	pid      int // as the host sees it
+	pidfd    *os.File
+	control  *net.UnixConn
+	cgroup   *cgroup
+	nest     *nest         // from which it comes, if any
+	zygote   *pythonZygote // that the nest is, if so
+	foreign  bool          // a process that is not package launch's plays PID 1
+	weak     bool          // without a PID namespace
+	patience time.Duration // for its end, see Config.KillTimeout
+	mu       sync.Mutex    // guards pidfd once somebody may remove us, and the next
+	stuck    bool          // the kernel has not ended it in time
 }
 
 // nursery makes births, some ahead of time. Each is for one sandbox.
@@ -112,7 +115,9 @@ func (n *nursery) fill(kind string, bear maker, enough int) {
 		next := make(chan *birth, 1)
 		n.coming[kind] = append(n.coming[kind], next)
 		n.making.Go(func() {
-			b, err := bear(context.Background())
+			ctx, cancel := n.backend.starting(context.Background())
+			defer cancel()
+			b, err := bear(ctx)
 			if err != nil {
 				b = nil // whoever takes it will try again, and see why
 			}
@@ -138,7 +143,7 @@ func (n *nursery) close() {
 // bear has a launcher fork a PID 1, and prepares it if it is to be that of a hardened sandbox. The
 // cgroup and the plan are made while a launcher starts, if one has to.
 func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
-	child := &birth{weak: flags&unix.CLONE_NEWPID == 0}
+	child := &birth{weak: flags&unix.CLONE_NEWPID == 0, patience: b.config.killTimeout()}
 	if cg.IsCgroup2UnifiedMode() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
 		// launcher left behind could not fork into what lies below that.
@@ -185,6 +190,9 @@ func (b *Backend) launch(ctx context.Context, child *birth, flags uint64, made .
 	if err = b.fork(one, child, flags); err == nil || errors.As(err, &refused) {
 		return err
 	}
+	if ctx.Err() != nil {
+		return err
+	}
 	// The launcher had died while it was idle. Nothing has begun: try another.
 	if one, err = b.launchers.take(ctx); err != nil {
 		return err
@@ -212,6 +220,10 @@ func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
 	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.folder())
 	var refused *forkError
 	if err != nil && !errors.As(err, &refused) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			b.launchers.retire(one)
+			return err
+		}
 		b.launchers.lose()
 		one.close()
 		return err
@@ -233,7 +245,7 @@ func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File
 	received, err := receive(b.control, messageBytes(&m))
 	switch {
 	case !stop():
-		err = ctx.Err()
+		err = fmt.Errorf("%w: PID 1 is in %s", stopped(ctx), p.whereabouts(b.pid))
 	case err != nil:
 		err = fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
 	case m.Kind != launch.Ready:
@@ -252,27 +264,26 @@ func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File
 }
 
 // alive says whether PID 1 still runs.
-func (b *birth) alive() bool {
-	poll := []unix.PollFd{{Fd: int32(b.pidfd.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(poll, 0)
-	return err == nil && n == 0
-}
+func (b *birth) alive() bool { return !over(b.pidfd) }
 
 // kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes
-// waitable only after the kernel has ended the others.
-func (b *birth) kill() {
+// waitable only after the kernel has ended the others. Where the kernel does not, kill gives up, and says so.
+func (b *birth) kill() (gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pidfd == nil {
-		return
+		return true
 	}
 	b.signal()
-	poll := []unix.PollFd{{Fd: int32(b.pidfd.Fd()), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(poll, -1); err != unix.EINTR {
-			return
-		}
+	patience := b.patience
+	if b.stuck { // it had its time
+		patience = 0
 	}
+	b.stuck = !overWithin(b.pidfd, patience)
+	if b.stuck {
+		b.control.Close() // or who listens to it would wait as long
+	}
+	return !b.stuck
 }
 
 // end begins what kill does, and does not wait.
@@ -292,9 +303,22 @@ func (b *birth) signal() {
 	}
 }
 
-// remove kills PID 1 and removes what belongs to it.
+// remove kills PID 1 and removes what belongs to it; later, where it is stuck.
 func (b *birth) remove() {
-	b.kill()
+	if b.kill() {
+		b.release()
+		return
+	}
+	slog.Warn("a sandbox does not end: the kernel does not answer", "pid", b.pid, "waited", b.patience)
+	go func() {
+		for !overWithin(b.pidfd, time.Hour) {
+		}
+		b.release()
+	}()
+}
+
+// release gives back what belongs to a PID 1 that is gone.
+func (b *birth) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.control != nil {

@@ -10,7 +10,9 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,23 +23,27 @@ import (
 // launchers are the small processes that fork sandboxes; one for each that starts at the same
 // time, up to the number of CPUs.
 type launchers struct {
-	idle   chan *launcher
-	room   chan struct{} // a token for each that may still be started
-	done   chan struct{} // closed by close
-	closed bool          // to those of the same user: programs see them, inside a container
+	idle    chan *launcher
+	room    chan struct{} // a token for each that may still be started
+	done    chan struct{} // closed by close
+	mu      sync.Mutex
+	retired []*launcher   // that did not answer
+	answers time.Duration // within which each has to answer
+	closed  bool          // to those of the same user: programs see them, inside a container
 }
 
 // launcher is one of them.
 type launcher struct {
-	cmd  *exec.Cmd
-	conn *net.UnixConn
+	cmd     *exec.Cmd
+	conn    *net.UnixConn
+	answers time.Duration // within which it has to answer a request
 }
 
 var errClosed = errors.New("the backend is closed")
 
-func newLaunchers() launchers {
+func newLaunchers() *launchers {
 	n := runtime.NumCPU()
-	l := launchers{idle: make(chan *launcher, n), room: make(chan struct{}, n), done: make(chan struct{})}
+	l := &launchers{idle: make(chan *launcher, n), room: make(chan struct{}, n), done: make(chan struct{})}
 	for range n {
 		l.room <- struct{}{}
 	}
@@ -55,7 +61,7 @@ func (l *launchers) take(ctx context.Context) (*launcher, error) {
 	case one := <-l.idle:
 		return one, nil
 	case <-l.room:
-		one, err := startLauncher(l.closed)
+		one, err := startLauncher(l.closed, l.answers)
 		if err != nil {
 			l.lose()
 		}
@@ -94,9 +100,22 @@ func (l *launchers) give(one *launcher) { l.idle <- one }
 // lose makes room for another in the place of one that is no more.
 func (l *launchers) lose() { l.room <- struct{}{} }
 
+// retire makes room for another in the place of one that did not answer. What it has started before lives on.
+func (l *launchers) retire(one *launcher) {
+	l.lose()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = append(l.retired, one)
+}
+
 // close ends the launchers. All have been given back, or will be thrown away by who holds them.
 func (l *launchers) close() {
 	close(l.done)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.retired {
+		one.close()
+	}
 	for {
 		select {
 		case one := <-l.idle:
@@ -109,7 +128,7 @@ func (l *launchers) close() {
 
 // startLauncher starts our own program again, which package launch takes over at once. A session
 // of its own keeps the terminal's Ctrl-C from it.
-func startLauncher(closed bool) (*launcher, error) {
+func startLauncher(closed bool, answers time.Duration) (*launcher, error) {
 	conn, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
@@ -139,19 +158,27 @@ func startLauncher(closed bool) (*launcher, error) {
 		conn.Close()
 		return nil, fmt.Errorf("start the launcher: %w", err)
 	}
-	return &launcher{cmd: cmd, conn: conn}, nil
+	return &launcher{cmd, conn, answers}, nil
 }
 
-// close ends the launcher, and with it whatever it started that is still alive.
+// close ends the launcher, and with it whatever it started that is still alive. It does not wait for one that is stuck.
 func (l *launcher) close() {
 	l.conn.Close()
 	l.cmd.Process.Kill()
-	l.cmd.Wait()
+	gone := make(chan struct{})
+	go func() {
+		l.cmd.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(killTimeout):
+	}
 }
 
 // clone implements [forker].
 func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
-	pidfd, pid, err = requestClone(l.conn, flags, control, cgroup)
+	pidfd, pid, err = requestClone(l.conn, l.answers, flags, control, cgroup)
 	var refused *forkError
 	if err != nil && !errors.As(err, &refused) {
 		err = fmt.Errorf("launcher: %w", err)
@@ -159,8 +186,9 @@ func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File
 	return pidfd, pid, err
 }
 
-// requestClone asks who listens at the other end of conn for a process. pid is how it sees that.
-func requestClone(conn *net.UnixConn, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
+// requestClone asks who listens at the other end of conn for a process. pid is how it sees that. An error that is no
+// [forkError] means that who was asked is of no more use: an answer may still come, and would be taken for the next one's.
+func requestClone(conn *net.UnixConn, within time.Duration, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	request := launch.Request{Flags: flags}
 	fds := []int{int(control.Fd())}
 	if cgroup != nil {
@@ -170,8 +198,12 @@ func requestClone(conn *net.UnixConn, flags uint64, control, cgroup *os.File) (p
 		return nil, 0, fmt.Errorf("ask for a process: %w", err)
 	}
 	var reply launch.Reply
+	conn.SetReadDeadline(time.Now().Add(within))
 	files, err := receive(conn, unsafe.Slice((*byte)(unsafe.Pointer(&reply)), unsafe.Sizeof(reply)))
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, 0, fmt.Errorf("clone3 did not return within %v: %w", within, err)
+	case err != nil:
 		return nil, 0, fmt.Errorf("it died: %w", err)
 	}
 	if reply.Errno != 0 || len(files) != 1 {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,18 +39,18 @@ type forker interface {
 // it, and end with it. It keeps the rights that furnishing takes, as the launcher's children do until they are set up.
 type nest struct {
 	*birth
-	looks    []look
-	looking  sync.Mutex    // guards the next two
-	looked   time.Time     // when they were last compared with the host
-	stale    bool          // and no longer agreed
-	patience time.Duration // within which it has to answer a request; 0 is any time
-	cloning  sync.Mutex    // one request is on its way at a time
-	lost     error         // why one got no answer, which may still come; cloning guards it
-	busy     atomic.Int32
-	mu       sync.Mutex // guards what follows
-	births   int        // of it, not yet removed
-	retired  bool       // shows what is no more: ends with the last of them
-	worn     bool       // likewise, but they are well
+	looks   []look
+	looking sync.Mutex    // guards the next two
+	looked  time.Time     // when they were last compared with the host
+	stale   bool          // and no longer agreed
+	answers time.Duration // within which it has to answer a request
+	cloning sync.Mutex    // one request is on its way at a time
+	lost    error         // why one got no answer, which may still come; cloning guards it
+	busy    atomic.Int32
+	mu      sync.Mutex // guards what follows
+	births  int        // of it, not yet removed
+	retired bool       // shows what is no more: ends with the last of them
+	worn    bool       // likewise, but they are well
 }
 
 // covers says whether a sandbox's own file system hides what the runtime has to show.
@@ -80,7 +81,7 @@ func (b *Backend) startNest(ctx context.Context, r runtimes.Runtime) (*nest, err
 	if !b.root {
 		flags |= unix.CLONE_NEWUSER
 	}
-	one := &nest{birth: &birth{}, looked: time.Now()}
+	one := &nest{birth: &birth{patience: b.config.killTimeout()}, looked: time.Now(), answers: b.config.startTimeout()}
 	p := b.nestPlan(one, r)
 	err := b.launch(ctx, one.birth, flags)
 	if err == nil {
@@ -162,6 +163,7 @@ func (b *Backend) hatchPlan(g *cgroup, born bool) *plan {
 // bearIn has the runtime's nest fork a PID 1, or another where that has died while it was idle. Where no nest
 // can be had, the launcher does, from which all that follows is the same but for the time it takes.
 func (b *Backend) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error) {
+	var late error
 	for range 2 {
 		one, err := b.nests.of(ctx, r)
 		if errors.Is(err, errClosed) {
@@ -179,9 +181,10 @@ func (b *Backend) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error
 			b.nests.drop(one) // and is not to blame for who had no more time
 		}
 		one.leave()
+		late = err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, cmp.Or(late, ctx.Err())
 	}
 	return b.bear(ctx, b.nursery.flags())
 }
@@ -189,7 +192,7 @@ func (b *Backend) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error
 // bearBy has a forker that stands in a furnished root fork a PID 1, and prepares it.
 func (b *Backend) bearBy(ctx context.Context, f forker) (*birth, error) {
 	_, ours := f.(*nest)
-	child := &birth{foreign: !ours}
+	child := &birth{foreign: !ours, patience: b.config.killTimeout()}
 	err := b.hatch(ctx, f, child)
 	if err != nil {
 		child.remove()
@@ -237,10 +240,7 @@ func (n *nest) ask(flags uint64, control, cgroup *os.File) (*os.File, error) {
 	if n.lost != nil {
 		return nil, n.lost
 	}
-	if n.patience > 0 {
-		n.control.SetReadDeadline(time.Now().Add(n.patience))
-	}
-	pidfd, _, err := requestClone(n.control, flags, control, cgroup)
+	pidfd, _, err := requestClone(n.control, n.answers, flags, control, cgroup)
 	var refused *forkError
 	if err != nil && !errors.As(err, &refused) {
 		n.lost = err

@@ -224,7 +224,9 @@ func (sh *shelf) bytes() int64 { return cmp.Or(sh.memory, guessed) }
 
 // make makes one and puts it on its shelf.
 func (p *pool) make(r recipe, sh *shelf) {
-	s, err := p.backend.stand(p.enough, r)
+	ctx, cancel := p.backend.starting(p.enough)
+	defer cancel()
+	s, err := p.backend.stand(ctx, r)
 	p.mu.Lock()
 	sh.made++
 	measure := sh.made%measured == 0 || sh.made&(sh.made-1) == 0 // the more there are, the more they share

@@ -60,6 +60,11 @@ type Config struct {
 	// the root folder and the limits: the profile "hardened" then adds Landlock, the filter of
 	// system calls and limits of each process, and the workspace is the container's own.
 	Inside bool
+	// StartTimeout is how long a sandbox, or a program in it, may take to start before that is an error; 30 s if zero.
+	StartTimeout time.Duration
+	// KillTimeout is how long killed processes may take to end; 10 s if zero. What the kernel has not ended by then is
+	// removed when it has.
+	KillTimeout time.Duration
 	// Hidden are files and folders of the host that no program may see, whatever is mounted: they are
 	// covered. Nothing need be there.
 	Hidden []string

@@ -23,7 +23,7 @@ type Backend struct {
 	landlockABI int  // 0 where the kernel has no Landlock
 	filters     filters
 	cgroups     cgroups
-	launchers   launchers
+	launchers   *launchers
 	nursery     nursery
 	nests       nests
 	zygotes     zygotes
@@ -55,7 +55,7 @@ func New(c Config) *Backend {
 	}
 	b.cgroups.want, b.cgroups.inside, b.cgroups.folder = c.Delegate, c.Inside, newFolder()
 	b.cgroups.viewed = sync.OnceValues(viewed)
-	b.launchers.closed = c.Inside
+	b.launchers.closed, b.launchers.answers = c.Inside, c.startTimeout()
 	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
 	b.nests = nests{backend: b, warm: map[string][]*nest{}, coming: starts{}, failed: map[string]time.Time{}}
 	b.zygotes = zygotes{backend: b, warm: map[string]*pythonZygote{}, coming: starts{}, failed: map[string]failure{}}

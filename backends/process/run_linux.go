@@ -119,7 +119,7 @@ func checkCommand(cmd backends.Command) error {
 func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backends.Containment, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Wall)
+	ctx, cancel := s.backend.starting(ctx)
 	defer cancel()
 	s.begun.Add(1)
 	if err := send(s.birth, p, whom); err != nil {
@@ -145,8 +145,12 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 		case <-s.gone:
 			return 0, backends.Containment{}, errors.New("PID 1 of the sandbox is dead")
 		case <-ctx.Done():
+			at := "PID 1's fork"
+			if host, err := s.hostPid(); err == nil {
+				at = p.whereabouts(host)
+			}
 			s.kill()
-			return 0, backends.Containment{}, fmt.Errorf("the program could not be started: %w", ctx.Err())
+			return 0, backends.Containment{}, fmt.Errorf("start the program: %w: it is in %s", stopped(ctx), at)
 		}
 	}
 	if failed != nil {
@@ -168,6 +172,8 @@ func (s *sandbox) buried(pid int32) {
 	select {
 	case <-s.life(pid).exit:
 	case <-s.gone:
+	case <-time.After(s.backend.config.killTimeout()):
+		s.kill() // it does not end by itself alone: nothing more can run here
 	}
 	s.forget(pid)
 }

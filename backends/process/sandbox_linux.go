@@ -88,7 +88,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	s, why := b.pool.take(spec)
 	if s == nil {
 		var err error
-		if s, err = b.startFresh(ctx, spec, why); err != nil {
+		if s, err = b.startInTime(ctx, spec, why); err != nil {
 			return nil, err
 		}
 	}

@@ -155,11 +155,7 @@ func (k *parked) seize() (*tracee, error) {
 }
 
 // over says whether the process of a pidfd has ended.
-func over(pidfd *os.File) bool {
-	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(poll, 0)
-	return err == nil && n > 0
-}
+func over(pidfd *os.File) bool { return overWithin(pidfd, 0) }
 
 // hostPid is PID 1's only child, as we see it. PID 1's own number may be that of another namespace,
 // but its descriptor tells ours.

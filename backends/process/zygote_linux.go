@@ -242,7 +242,7 @@ func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script st
 		return nil, err
 	}
 	defer said.Close()
-	one := &nest{birth: &birth{}, looked: time.Now(), patience: answering}
+	one := &nest{birth: &birth{patience: b.config.killTimeout()}, looked: time.Now(), answers: answering}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
 	args := []string{"python", script}
 	program := s.resolve(args)

@@ -1,0 +1,148 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+// impatient is a backend for tests of a kernel that does not answer.
+func impatient(t *testing.T) *Backend {
+	b := New(Config{StateDir: t.TempDir(), StartTimeout: 2 * time.Second, KillTimeout: 100 * time.Millisecond})
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// TestStuckLauncher stops the processes that fork sandboxes: a start ends with the name of the call that did not return.
+// What was started before lives on, and others start as soon as they answer again.
+func TestStuckLauncher(t *testing.T) {
+	b := impatient(t)
+	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true, Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a nest
+	before, err := b.Start(t.Context(), spec)
+	if err != nil {
+		hosttest.Missing(t, "sandbox", err.Error())
+	}
+	defer before.Close()
+	pids := b.launchers.pids()
+	for _, text := range pids {
+		pid, _ := strconv.Atoi(text)
+		unix.Kill(pid, unix.SIGSTOP)
+		defer unix.Kill(pid, unix.SIGCONT)
+	}
+	if s, err := b.Start(t.Context(), spec); err == nil {
+		s.Close()
+		t.Fatal("a sandbox started, though nothing could fork it")
+	} else if !strings.Contains(err.Error(), "clone3 did not return within 2s") {
+		t.Errorf("start: %v; want the call that did not return", err)
+	}
+	var out bytes.Buffer
+	r, err := before.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo alive"}}, backends.Streams{Stdout: &out})
+	if err != nil || out.String() != "alive\n" {
+		t.Errorf("a sandbox from before: %v %+v %q", err, r, out.String())
+	}
+	after, err := b.Start(t.Context(), spec) // by a new launcher
+	if err != nil {
+		t.Fatalf("start after one failed: %v", err)
+	}
+	after.Close()
+}
+
+// TestStuckProgram freezes a sandbox while a program starts in it, by cgroup v1's freezer: as long as that holds them, no
+// signal ends its processes. The caller gets the step that is not answered; what is stuck does not hold up Close.
+func TestStuckProgram(t *testing.T) {
+	freezer := frozen(t)
+	b := impatient(t)
+	s, err := b.Start(t.Context(), backends.Spec{ID: "stuck", Language: "shell"})
+	if err != nil {
+		hosttest.Missing(t, "sandbox", err.Error())
+	}
+	pid := s.(*sandbox).pid
+	freezer(pid)
+	_, err = s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo never"}}, backends.Streams{})
+	if err == nil || !strings.Contains(err.Error(), "start the program: the kernel did not answer within 2s") {
+		t.Errorf("exec: %v; want the step that was not answered", err)
+	}
+	s.Close()
+	if err := unix.Kill(pid, 0); err != nil {
+		t.Fatalf("the sandbox was not stuck: %v", err)
+	}
+	other, err := b.Start(t.Context(), backends.Spec{ID: "other", Language: "shell"})
+	if err != nil {
+		t.Fatalf("start beside one that is stuck: %v", err)
+	}
+	other.Close()
+	b.Close()
+}
+
+// TestStuckEnd has a sandbox not end when its program has: Exec returns how that ended, and Close does not wait.
+func TestStuckEnd(t *testing.T) {
+	freezer := frozen(t)
+	b := impatient(t)
+	s, err := b.Start(t.Context(), backends.Spec{ID: "stuck", Language: "shell"})
+	if err != nil {
+		hosttest.Missing(t, "sandbox", err.Error())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	pid := s.(*sandbox).pid
+	r, err := s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", "echo begun; sleep 1000"}}, backends.Streams{Stdout: writer(func() {
+		freezer(pid)
+		cancel()
+	})})
+	if err != nil || r.Ended != backends.EndedCancelled {
+		t.Errorf("exec: %v %+v; want cancelled", err, r)
+	}
+	s.Close()
+	b.Close()
+}
+
+// writer calls itself for each write.
+type writer func()
+
+func (w writer) Write(p []byte) (int, error) {
+	w()
+	return len(p), nil
+}
+
+// frozen returns what puts a process, and what it forks, into a frozen cgroup, until the test ends.
+func frozen(t *testing.T) func(pid int) {
+	const root = "/sys/fs/cgroup/freezer"
+	dir := filepath.Join(root, "sandboxmcp-test."+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		hosttest.Missing(t, "freezer", err.Error())
+	}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() {
+		write("freezer.state", "THAWED")
+		hosttest.Until(t, "the frozen processes are gone", func() bool { return unix.Rmdir(dir) == nil })
+	})
+	return func(pid int) {
+		for _, one := range append(children(pid), pid) {
+			write("cgroup.procs", strconv.Itoa(one))
+		}
+		write("freezer.state", "FROZEN")
+	}
+}
+
+// children are the processes of the first thread of pid.
+func children(pid int) (all []int) {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(pid) + "/children")
+	for field := range strings.FieldsSeq(string(text)) {
+		child, _ := strconv.Atoi(field)
+		all = append(all, child)
+	}
+	return all
+}
