@@ -56,11 +56,16 @@ func (k filterKind) withheld() []string {
 // absent are calls that this kernel shall seem not to have, because a filter can't see their
 // arguments: programs then fall back to others.
 func (k filterKind) absent() []string {
+	list := append([]string{"clone3", "seccomp"}, rare...)
 	if k.shared {
-		return []string{"clone3", "openat2", "fchmodat2"}
+		list = append(list, "openat2", "fchmodat2")
 	}
-	return []string{"clone3"}
+	return list
 }
+
+// rare are calls that programs do without, where the kernel has them not: the first kind of asynchronous I/O, whose
+// contexts are counted for the whole host (fs.aio-max-nr), and two that few kernels ago were not there.
+var rare = []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "vmsplice", "futex_waitv"}
 
 // filters assembles each kind of filter once.
 type filters struct {
@@ -180,11 +185,16 @@ func ours(k filterKind) []decision {
 	list := []decision{
 		{"clone", []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}, bpf.ActionAllow, eperm},
 		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, allowed},
+		{"setsockopt", socketFilters(), bpf.ActionErrno, allowed},
 	}
+	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL for
+	// a kernel without.
+	refused := []bpf.ArgumentConditions{low32(0, unix.PR_SET_SECCOMP)}
 	if !k.affinity {
 		// The watcher must be able to look into every process.
-		list = append(list, decision{"prctl", []bpf.ArgumentConditions{low32(0, unix.PR_SET_DUMPABLE)}, bpf.ActionErrno, allowed})
+		refused = append(refused, low32(0, unix.PR_SET_DUMPABLE))
 	}
+	list = append(list, decision{"prctl", refused, bpf.ActionErrno | bpf.Action(unix.EINVAL), allowed})
 	if k.shared {
 		list = append(list, noSetuid()...)
 	}
@@ -201,6 +211,16 @@ func ours(k filterKind) []decision {
 		return append(list, decision{"socket", sockets(), bpf.ActionAllow, noFamily}) // as a kernel without them says it
 	}
 	return append(list, onlyItself()...)
+}
+
+// socketFilters are the options that give a socket a program of BPF, or keep one that it has. Each is compiled into memory that
+// the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work queues of a kernel 6.18 busy for
+// good, and no process of the host could load a filter any more.
+func socketFilters() (list []bpf.ArgumentConditions) {
+	for _, option := range []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER} {
+		list = append(list, slices.Concat(low32(1, unix.SOL_SOCKET), low32(2, option)))
+	}
+	return list
 }
 
 // itself are the conditions for calls that may change the caller, which is number 0, and nobody else.

@@ -11,7 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const killed = 0x80000000 // SECCOMP_RET_KILL_PROCESS
+const (
+	killed = 0x80000000 // SECCOMP_RET_KILL_PROCESS
+	einval = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EINVAL)
+)
 
 // TestFilter runs the filter on calls as the kernel would, in a virtual machine.
 func TestFilter(t *testing.T) {
@@ -81,7 +84,21 @@ func TestFilter(t *testing.T) {
 		{"openat of a setuid O_TMPFILE", shared, "openat", [6]uint64{0, 0, unix.O_TMPFILE | unix.O_WRONLY, 0o4755}, eperm},
 		{"openat of a folder", shared, "openat", [6]uint64{0, 0, unix.O_DIRECTORY, garbage}, allowed},
 		{"openat2", shared, "openat2", [6]uint64{}, enosys},
-		{"no cgroup: hide from the watcher", weak, "prctl", [6]uint64{unix.PR_SET_DUMPABLE}, eperm},
+		{"no cgroup: hide from the watcher", weak, "prctl", [6]uint64{unix.PR_SET_DUMPABLE}, einval},
+		{"a filter of its own", wide, "seccomp", [6]uint64{unix.SECCOMP_SET_MODE_FILTER}, enosys},
+		{"a filter of its own by prctl", wide, "prctl", [6]uint64{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER}, einval},
+		{"a filter of its own by prctl, with garbage", weak, "prctl", [6]uint64{unix.PR_SET_SECCOMP | garbage, unix.SECCOMP_MODE_FILTER}, einval},
+		{"a socket's filter", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}, eperm},
+		{"a socket's filter, with garbage", weak, "setsockopt", [6]uint64{3, unix.SOL_SOCKET | garbage, unix.SO_ATTACH_FILTER | garbage}, eperm},
+		{"a socket's eBPF", boxed, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_BPF}, eperm},
+		{"a group's filter", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF}, eperm},
+		{"a group's eBPF", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_EBPF}, eperm},
+		{"the filter's lock", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_LOCK_FILTER}, eperm},
+		{"another level's option of that number", wide, "setsockopt", [6]uint64{3, unix.IPPROTO_IPV6, unix.SO_ATTACH_FILTER}, allowed},
+		{"SO_REUSEADDR", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, allowed},
+		{"io_setup", wide, "io_setup", [6]uint64{}, enosys},
+		{"vmsplice", wide, "vmsplice", [6]uint64{}, enosys},
+		{"futex_waitv", wide, "futex_waitv", [6]uint64{}, enosys},
 		{"no cgroup: name a thread", weak, "prctl", [6]uint64{unix.PR_SET_NAME}, allowed},
 		{"prlimit of another", wide, "prlimit64", [6]uint64{7}, allowed},
 		{"boxed: prlimit of itself", boxed, "prlimit64", [6]uint64{}, allowed},
@@ -146,7 +163,10 @@ func TestFilterKnowsEveryCall(t *testing.T) {
 	for _, n := range always {
 		free[n] = true
 	}
-	depends := map[string]bool{"clone3": true, "ioctl": true, "clone": true, "socket": true}
+	depends := map[string]bool{"ioctl": true, "clone": true, "socket": true, "setsockopt": true, "prctl": true}
+	for _, name := range (filterKind{}).absent() {
+		depends[name] = true
+	}
 	for _, d := range decisions {
 		depends[d.name] = true
 	}
