@@ -231,14 +231,17 @@ func egressOf(cfg config.Config) (pipeline.Egress, error) {
 }
 
 // ownPlaces are the files and folders that no program may read or write: what keys, secrets, the log and its rows
-// that are on their way to it are in, and the sockets by which a server obeys; also where these are unless a
+// that are on their way to it are in, the configuration in force, and the sockets by which a server obeys; also where these are unless a
 // command or the environment says otherwise, as it may for this process and not for a server.
 func ownPlaces(cfg config.Config) []string {
 	db := cfg.SQLitePath
-	places := []string{cfg.StateDir, door(cfg), db, db + "-wal", db + "-shm", db + "-journal",
+	places := []string{cfg.StateDir, door(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-segments",
 		filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp")}
 	if home, err := os.UserHomeDir(); err == nil {
 		places = append(places, filepath.Join(home, ".local", "state", "sandboxmcp"))
+	}
+	if cfg.File != "" { // it need not lie with the user's own
+		places = append(places, cfg.File)
 	}
 	return append(places, configFolder()...)
 }

@@ -21,13 +21,14 @@ type placer struct {
 	sums  map[string]string // SHA-256 by name
 	room  int64             // bytes that may still come
 	over  int               // things that were passed over
+	ours  backends.Hidden   // what is not copied, see Config.Protected
 	left  func(run, artifact string, most int64) ([]byte, error)
 }
 
 // place puts the program and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
 func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
-	p := &placer{files: s.box.Files(), sums: map[string]string{}, room: s.limits.Disk, left: r.artifact}
+	p := &placer{files: s.box.Files(), sums: map[string]string{}, room: s.limits.Disk, left: r.artifact, ours: backends.Hide(r.p.cfg.Protected)}
 	if s.Workspace.Host != "" {
 		if len(s.Inputs) > 0 {
 			return nil, refuse(StageValidate, "inputs would be copied into the host's workspace and stay there",
@@ -44,7 +45,7 @@ func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
 		}
 	}
 	if p.over > 0 {
-		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to folders, and what is no file", p.over))
+		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to folders, what is no file, and files of sandboxmcp's own", p.over))
 	}
 	return p.sums, nil
 }
@@ -67,6 +68,9 @@ func (p *placer) input(ctx context.Context, in Input) error {
 	info, err := os.Stat(in.Host)
 	if err != nil {
 		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
+	}
+	if ours := p.ours.Holds(real(in.Host)); ours != "" {
+		return refuse(StageValidate, fmt.Sprintf("input: %s is, or lies in, %s, which is sandboxmcp's own", in.Host, ours), "copy other files")
 	}
 	if info.IsDir() {
 		return p.folder(ctx, in.Host, name)
@@ -92,6 +96,13 @@ func (p *placer) folder(ctx context.Context, dir, to string) error {
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if ours := p.ours.Holds(real(filepath.Join(dir, filepath.FromSlash(name)))); ours != "" {
+			p.over++
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		if d.IsDir() {
 			return nil

@@ -19,6 +19,7 @@ type Config struct {
 	Vault         []string // stores that lend secrets, the first one first: "environment", "sealed", "keyring", "memory"
 	StateDir      string   // absolute
 	SQLitePath    string   // absolute; the state database
+	File          string   // absolute; the file that was read, "" where there was none
 	Profile       string   // a key of Profiles
 
 	Audit     Audit

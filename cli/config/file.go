@@ -36,6 +36,10 @@ func (l *loader) file(name string) {
 		l.fail(name, "", "%v", err)
 		return
 	}
+	l.c.File = name
+	if abs, err := filepath.Abs(name); err == nil {
+		l.c.File = abs
+	}
 	f := document{loader: l, name: name, seen: map[string]int{}, settings: map[string]setting{}}
 	for _, s := range settings() {
 		f.settings[s.key] = s
