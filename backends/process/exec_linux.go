@@ -137,7 +137,11 @@ func limit(p *plan, s *sandbox, main bool) {
 		{"FSIZE", unix.RLIMIT_FSIZE, file, file},
 		{"NOFILE", unix.RLIMIT_NOFILE, 1024, 4096},
 		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
-		{"CORE", unix.RLIMIT_CORE, 0, 0},
+		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory, and
+		// lent secrets in it, to a program of the host's root: core(5).
+		{"CORE", unix.RLIMIT_CORE, 1, 1},
+		// Signals that wait, and timers, are counted for the user, and all sandboxes of a server are one.
+		{"SIGPENDING", unix.RLIMIT_SIGPENDING, 1024, 1024},
 		// Address space that is reserved and never touched is no harm, and runtimes reserve a lot
 		// (8 MiB for each thread's stack): this only ends what grows faster than the watcher looks.
 		{"DATA", unix.RLIMIT_DATA, s.data(), s.data()},

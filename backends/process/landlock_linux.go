@@ -52,7 +52,7 @@ type rule struct {
 func (s *sandbox) rules() []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{
-		{workspace, all}, {"/tmp", all}, {"/dev/shm", all},
+		{workspace, all}, {"/tmp", all}, {"/var/tmp", all}, {"/dev/shm", all},
 		{"/dev", fsRead | ll.AccessFSWriteFile | ll.AccessFSIoctlDev}, {"/", fsRead},
 	}
 	if s.weak {

@@ -41,10 +41,10 @@ func (p *plan) proc(at, options string) {
 		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), p.str(options))
 }
 
-// pts mounts terminals that are the sandbox's alone.
+// pts mounts terminals that are the sandbox's alone, and few of those that the host has in all (kernel.pty.max).
 func (p *plan) pts(at string) {
 	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at+"/dev/pts"), p.str("devpts"),
-		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620"))
+		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620,max=64"))
 }
 
 // moveIn adds what is sandbox s's own, and makes the new root the only one.
