@@ -52,11 +52,12 @@ func (s *spares) take() *cgroup {
 	return nil
 }
 
+const mostCharged = 4 << 20 // bytes
+
 // renew sets the counters back. What is still charged to the cgroup would count as the next sandbox's: pages of files
 // that the last was the first to read, but also what each CPU has reserved, 256 KiB.
 func (g *cgroup) renew() bool {
-	const most = 4 << 20
-	return g.usage() <= most && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
+	return g.usage() <= mostCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
 }
 
 func (s *spares) close() {

@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // spared starts a sandbox, runs a script in it, closes it and waits until it is gone. It returns its cgroup.
@@ -39,11 +39,9 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 	if len(had) == 0 {
 		t.Fatal("no cgroup was kept")
 	}
-	for _, g := range had {
-		for g.number("pids", "pids.current", "") > 0 {
-			time.Sleep(time.Millisecond)
-		}
-	}
+	hosttest.Until(t, "the kernel has freed what programs held in one", func() bool {
+		return slices.ContainsFunc(had, func(g *cgroup) bool { return g.number("pids", "pids.current", "") == 0 && g.usage() <= mostCharged })
+	})
 	g, err := b.cgroups.make()
 	if err != nil {
 		t.Fatal(err)

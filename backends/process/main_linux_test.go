@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestMain lets the test binary be other things: a server that a test kills, or the only process
@@ -38,6 +38,7 @@ func role(t *testing.T, name string, before ...string) *exec.Cmd {
 	}
 	args := append(before, exe)
 	cmd := exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE="+name, "SANDBOXMCP_TEST_STATE="+t.TempDir())
 	return cmd
 }
@@ -92,9 +93,7 @@ func TestServerKilled(t *testing.T) {
 				t.Fatalf("the server has only %d processes below it", len(below))
 			}
 			name := identity(cmd.Process.Pid)
-			if alive := outlive(cmd, below); len(alive) > 0 {
-				t.Errorf("alive after their server was killed: %v", alive)
-			}
+			outlive(t, cmd, below)
 			b := newBackend(t, Config{})
 			s, err := b.Start(t.Context(), backends.Spec{ID: "next", Language: "shell"})
 			if err != nil {
@@ -122,20 +121,18 @@ func begin(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("server: %q %v", line, err)
 	}
 }
 
-// outlive kills a server, and returns those of its family that are alive after a while nevertheless.
-func outlive(cmd *exec.Cmd, family map[int]string) (alive map[int]string) {
+// outlive kills a server: its family ends with it.
+func outlive(t *testing.T, cmd *exec.Cmd, family map[int]string) {
+	t.Helper()
 	cmd.Process.Kill()
 	cmd.Wait()
-	alive = family
-	for deadline := time.Now().Add(10 * time.Second); len(alive) > 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		alive = living(family)
-	}
-	return alive
+	hosttest.Until(t, "no process of the killed server is alive", func() bool { return len(living(family)) == 0 })
 }
 
 // family lists the processes below one, with the time each was started: pids come again.
@@ -165,7 +162,7 @@ func living(all map[int]string) map[int]string {
 // whose own limit is zero. A hardened sandbox is refused with the remedy; the weaker profile,
 // chosen by name, runs and does not pretend.
 func TestUserNamespacesForbidden(t *testing.T) {
-	forbid := []string{"unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc",
+	forbid := []string{"unshare", "--kill-child", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc",
 		"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"`, "sh"}
 	if out, err := exec.Command(forbid[0], append(forbid[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("can't make such a host: %v %s", err, out)

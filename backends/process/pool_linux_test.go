@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // pooled makes a backend that keeps sandboxes ready.
@@ -35,19 +36,14 @@ func stock(t testing.TB, b *Backend, spec backends.Spec) {
 	sh.want = max(sh.want, 1)
 	b.pool.mu.Unlock()
 	b.pool.fill()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	hosttest.Until(t, "one stands ready for "+spec.Language, func() bool {
 		b.pool.mu.Lock()
-		ready, failed := len(sh.ready), sh.failed
-		b.pool.mu.Unlock()
-		switch {
-		case ready > 0:
-			return
-		case failed != "":
-			t.Fatal(failed)
-		case time.Now().After(deadline):
-			t.Fatal("nothing stands ready")
+		defer b.pool.mu.Unlock()
+		if sh.failed != "" {
+			t.Fatal(sh.failed)
 		}
-	}
+		return len(sh.ready) > 0
+	})
 }
 
 // ran is a Result with what was written.
