@@ -181,7 +181,7 @@ def spare():
             pass
 
     atexit.register(end)
-    for one in atexit, atexit.__dict__:
-        untrack(one)
-    if "atexit" not in known:
+    if "atexit" not in known:  # what runs when Python starts may have imported it
+        for one in atexit, atexit.__dict__:
+            untrack(one)
         del sys.modules["atexit"]
