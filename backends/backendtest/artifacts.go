@@ -7,15 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // testArtifacts: what a program leaves in its workspace is collected by somebody with more rights
 // than it had. Nothing it leaves may lead that somebody astray.
 func testArtifacts(t *testing.T, b *bench) {
 	t.Run("plain", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, b.spec("shell"))
 		exec(t, s, "bash", "-c", "echo one >a; mkdir -p d/e; echo two >d/e/b; chmod 750 a; : >empty").ok(t)
 		files := listed(t, s)
@@ -27,11 +28,12 @@ func testArtifacts(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("tricks", func(t *testing.T) { testTricks(t, b) })
-	t.Run("100,000 files", func(t *testing.T) { testManyFiles(t, b) })
+	t.Run("many files", func(t *testing.T) { testManyFiles(t, b) })
 	t.Run("deep", func(t *testing.T) { testDeep(t, b) })
 	t.Run("replaced while collected", func(t *testing.T) { testRaces(t, b) })
 	t.Run("changed between listing and opening", func(t *testing.T) { testSwapped(t, b) })
 	t.Run("stopped", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, b.spec("shell"))
 		exec(t, s, "bash", "-c", "for i in {1..50}; do echo >$i; done").ok(t)
 		enough, n := errors.New("enough"), 0
@@ -53,6 +55,7 @@ func testArtifacts(t *testing.T, b *bench) {
 
 // testTricks lists a workspace full of everything that is no file, or has a strange name.
 func testTricks(t *testing.T, b *bench) {
+	t.Parallel()
 	dir := t.TempDir()
 	canary := filepath.Join(dir, "canary")
 	if err := os.WriteFile(canary, []byte("canary of the host"), 0o644); err != nil {
@@ -61,17 +64,14 @@ func testTricks(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
 	put(t, s, "tricks.py")
 	o := exec(t, s, "python", "tricks.py", canary).ok(t)
-	start := time.Now()
-	skipped := 0
 	files := map[string]backends.File{}
-	n, err := s.Files().Each(t.Context(), func(f backends.File) error {
+	skipped, err := s.Files().Each(t.Context(), func(f backends.File) error {
 		files[f.Name] = f
 		return nil
 	})
 	if err != nil {
 		t.Fatalf("each: %v", err)
 	}
-	skipped = n
 	for name, f := range files {
 		if f.Size > 1<<30 { // the sparse file, which claims to be 1 TB
 			continue
@@ -105,31 +105,26 @@ func testTricks(t *testing.T, b *bench) {
 	if skipped < 8 {
 		t.Errorf("passed over %d things, want at least 8", skipped)
 	}
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("took %v", took)
-	}
 }
 
 func testManyFiles(t *testing.T, b *bench) {
+	t.Parallel()
 	spec := b.spec("python")
 	spec.Limits.Disk, spec.Limits.RAM = 512<<20, 512<<20
 	s := b.start(t, spec)
-	exec(t, s, "python", "-c", "import os\nfor i in range(100):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))").ok(t)
-	start := time.Now()
-	if n := len(listed(t, s)); n != 100_000 {
+	folders := hosttest.Long(10, 100)
+	exec(t, s, "python", "-c", "import os, sys\nfor i in range(int(sys.argv[1])):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))", itoa(folders)).ok(t)
+	if n := len(listed(t, s)); n != folders*1000 {
 		t.Errorf("listed %d", n)
 	}
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("listing took %v", took)
-	}
-	start = time.Now()
-	if err := s.Close(); err != nil || time.Since(start) > 20*time.Second {
-		t.Errorf("close: %v after %v", err, time.Since(start))
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
 	}
 }
 
 // testDeep: folders deeper than any path may be long.
 func testDeep(t *testing.T, b *bench) {
+	t.Parallel()
 	s := b.start(t, b.spec("python"))
 	o := exec(t, s, "python", "-c", "import os\nhere, name = os.getcwd(), 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir(here); open('top', 'w').write('x')\nprint('made')")
 	if o.Stdout != "made\n" {
@@ -146,6 +141,7 @@ func testDeep(t *testing.T, b *bench) {
 // testRaces: a program that runs on swaps files and folders for links to the host's, as fast as it
 // can, while they are collected.
 func testRaces(t *testing.T, b *bench) {
+	t.Parallel()
 	dir := t.TempDir()
 	os.Chmod(dir, 0o755)
 	for _, name := range []string{"file", "plain"} {
@@ -162,7 +158,8 @@ func testRaces(t *testing.T, b *bench) {
 		t.Fatal(o.Stdout)
 	}
 	seen, errs := 0, 0
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+	// No file could be read at all where the race has not taken place.
+	for n := hosttest.Long(1000, 20_000); n > 0 || seen == 0; n-- {
 		_, err := s.Files().Each(t.Context(), func(f backends.File) error {
 			text, err := content(t, f)
 			if err != nil {
@@ -187,16 +184,12 @@ func testRaces(t *testing.T, b *bench) {
 		t.Error("put wrote to the host's folder")
 	}
 	t.Logf("%d files read, %d changed under the hand", seen, errs)
-	if seen == 0 {
-		t.Error("no file could be read at all: the race did not take place")
-	}
 }
 
 // testSwapped opens files whose place was taken since.
 func testSwapped(t *testing.T, b *bench) {
-	spec := b.spec("shell")
-	spec.Keep = true
-	s := b.start(t, spec)
+	t.Parallel()
+	s := b.session(t, "shell")
 	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo folder gone d/file; do echo mine >$f; done").ok(t)
 	files := listed(t, s)
 	if len(files) != 5 {

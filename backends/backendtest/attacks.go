@@ -20,8 +20,7 @@ type report struct {
 // attack runs a program of attacks and fails for each that opens something.
 func (b *bench) attack(t *testing.T, program string, target map[string]any) {
 	t.Helper()
-	s := b.start(t, b.spec("python"))
-	for _, r := range runAttacks(t, s, program, target) {
+	for _, r := range b.runAttacks(t, program, target) {
 		t.Run(r.Name, func(t *testing.T) {
 			if r.State == "open" {
 				t.Errorf("open: %s", r.Detail)
@@ -34,7 +33,7 @@ func (b *bench) attack(t *testing.T, program string, target map[string]any) {
 
 // runAttacks returns what each attack of the program says. That all of them said something is
 // checked: one that ends the program early must not hide the others.
-func runAttacks(t *testing.T, s backends.Sandbox, program string, target map[string]any) []report {
+func (b *bench) runAttacks(t *testing.T, program string, target map[string]any) []report {
 	t.Helper()
 	if target == nil {
 		target = map[string]any{}
@@ -43,8 +42,10 @@ func runAttacks(t *testing.T, s backends.Sandbox, program string, target map[str
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd := backends.Command{Args: []string{"python", program, string(arg)}}
+	s := b.startAnnounced(t, b.spec("python"), cmd)
 	put(t, s, "attack.py", program)
-	o := exec(t, s, "python", program, string(arg)).ok(t)
+	o := b.execAnnounced(t, s, cmd).ok(t)
 	var reports []report
 	done := false
 	for line := range strings.Lines(o.Stdout) {

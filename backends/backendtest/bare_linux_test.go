@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // bare runs programs without containment, to prove that the attacks are attacks.
@@ -42,7 +44,7 @@ type jail struct{ bare }
 
 func (jail) Start(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
 	dir, err := os.MkdirTemp("", "bare-")
-	before := []string{"unshare", "--mount", "--pid", "--fork", "--mount-proc", "--ipc", "--uts", "--net", "--cgroup"}
+	before := []string{"unshare", "--kill-child", "--mount", "--pid", "--fork", "--mount-proc", "--ipc", "--uts", "--net", "--cgroup"}
 	if os.Geteuid() != 0 {
 		before = append(before, "--user", "--map-root-user")
 	}
@@ -61,6 +63,7 @@ func (s *bareSandbox) Exec(ctx context.Context, cmd backends.Command, streams ba
 	}
 	args := append(append(slices.Clone(s.before), name), cmd.Args[1:]...)
 	c := osexec.CommandContext(ctx, args[0], args[1:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.Dir, c.Stdin, c.Stdout, c.Stderr = s.dir, streams.Stdin, streams.Stdout, streams.Stderr
 	err := c.Run()
 	if c.ProcessState == nil {
@@ -103,21 +106,20 @@ func (f bareFiles) Each(context.Context, func(backends.File) error) (int, error)
 // is shut there, too, proves nothing. Those that would harm the host run in namespaces of their
 // own, and a few that would even then do not run.
 func TestAttacksOpenWithoutContainment(t *testing.T) {
-	if _, err := osexec.LookPath("python3"); err != nil {
-		t.Skip(err)
-	}
+	hosttest.Program(t, "python3")
 	b := &bench{o: Options{Layers: backends.ContainmentLayers}}
 	network, reached := networkTarget(t)
 	files, _ := filesTarget(t)
 	isolation, _ := isolationTarget(t, b)
 	t.Setenv("SANDBOXMCP_CANARY", poison()["SANDBOXMCP_CANARY"])
-	targets := map[string]map[string]any{"kernel.py": {}, "kernelfiles.py": {}, "privileges.py": {}, "container.py": {"sockets": engineSockets()}, "network.py": network, "files.py": files, "isolation.py": isolation}
+	container := containerTarget(t)
+	targets := map[string]map[string]any{"kernel.py": {}, "kernelfiles.py": {}, "privileges.py": {}, "container.py": container, "network.py": network, "files.py": files, "isolation.py": isolation}
 	opens := func(b *bench, mode string) {
 		for program, target := range targets {
 			t.Run(mode+"/"+program, func(t *testing.T) {
 				target := maps.Clone(target)
 				target[mode] = true
-				for _, r := range runAttacks(t, b.start(t, b.spec("python")), program, target) {
+				for _, r := range b.runAttacks(t, program, target) {
 					t.Run(r.Name, func(t *testing.T) { opened(t, r) })
 				}
 			})

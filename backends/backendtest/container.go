@@ -11,15 +11,19 @@ func engineSockets() []string {
 	return []string{"/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/host/run/docker.sock"}
 }
 
+// containerTarget has somebody listen, whatever services this host has.
+func containerTarget(t *testing.T) map[string]any {
+	target, _ := networkTarget(t)
+	return map[string]any{"sockets": engineSockets(), "listens": target["path"]}
+}
+
 // testContainer: what a container could open and a process could not: the image's own ideas, the
 // engine's sockets, and a first process that has the number of the program's user.
 func testContainer(t *testing.T, b *bench) {
 	b.layer(t, backends.LayerPID)
-	b.attack(t, "container.py", map[string]any{"sockets": engineSockets()})
+	b.attack(t, "container.py", containerTarget(t))
 	t.Run("the first process goes on", func(t *testing.T) {
-		spec := b.spec("python")
-		spec.Keep = true
-		s := b.start(t, spec)
+		s := b.session(t, "python")
 		o := exec(t, s, "python", "-c", "import os, signal\nfor n in sorted(signal.valid_signals()):\n  for _ in range(3):\n    try: os.kill(1, n)\n    except OSError: pass\nprint('sent')")
 		if o.ok(t).Stdout != "sent\n" {
 			t.Errorf("got %q", o.Stdout)

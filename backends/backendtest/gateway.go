@@ -38,7 +38,7 @@ import errno, socket, ssl, sys
 def ask(host, port, family=socket.AF_INET, flags=0):
     try:
         at = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, flags)[0][4]
-        with socket.create_connection(at[:2], timeout=5) as c:
+        with socket.create_connection(at[:2], timeout=60) as c:
             return c.makefile().readline().strip()
     except OSError as e:
         return type(e).__name__ + " " + errno.errorcode.get(e.errno, str(e.errno))

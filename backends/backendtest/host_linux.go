@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"fmt"
 	"os"
 	osexec "os/exec"
 	"strings"
@@ -18,7 +19,7 @@ func canaryProcess(t testing.TB, word string) *osexec.Cmd {
 	cmd := osexec.Command("sleep", "86399")
 	cmd.Args[0] = word
 	cmd.Env = []string{"WORD=" + word}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -39,25 +40,48 @@ func running(cmd *osexec.Cmd) bool {
 	return strings.HasPrefix(state, "S") || strings.HasPrefix(state, "R")
 }
 
+// ourKeys are those of System V objects that this suite makes: with the number of the process in the lower 24 bits.
+const ourKeys = 0x5a000000
+
+func removeSysV(kind string, id int) {
+	switch kind {
+	case "shm":
+		unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	case "sem":
+		unix.Syscall6(unix.SYS_SEMCTL, uintptr(id), 0, unix.IPC_RMID, 0, 0, 0)
+	case "msg":
+		unix.Syscall(unix.SYS_MSGCTL, uintptr(id), unix.IPC_RMID, 0)
+	}
+}
+
 // sharedObjects makes System V and POSIX objects on the host that everybody there may use, and
 // returns their keys and names as targets of attacks.
 func sharedObjects(t testing.TB, word string) map[string]any {
 	t.Helper()
-	key := 0x5a000000 | os.Getpid()&0xffffff
+	for _, line := range sysvObjects() { // of tests that were killed
+		var kind string
+		var key, id int
+		fmt.Sscan(line, &kind, &key, &id)
+		if key&^0xffffff == ourKeys && !exists("/proc/"+itoa(key&0xffffff)) {
+			removeSysV(kind, id)
+		}
+	}
+	sweepCanaries("/dev/mqueue")
+	key := ourKeys | os.Getpid()&0xffffff
 	shm, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|0o666)
 	if err != nil {
 		t.Fatalf("shmget: %v", err)
 	}
-	t.Cleanup(func() { unix.SysvShmCtl(shm, unix.IPC_RMID, nil) })
+	t.Cleanup(func() { removeSysV("shm", shm) })
 	if mem, err := unix.SysvShmAttach(shm, 0, 0); err == nil {
 		copy(mem, word)
 		unix.SysvShmDetach(mem)
 	}
 	if sem, _, errno := unix.Syscall(unix.SYS_SEMGET, uintptr(key), 1, unix.IPC_CREAT|0o666); errno == 0 {
-		t.Cleanup(func() { unix.Syscall6(unix.SYS_SEMCTL, sem, 0, unix.IPC_RMID, 0, 0, 0) })
+		t.Cleanup(func() { removeSysV("sem", int(sem)) })
 	}
 	if msg, _, errno := unix.Syscall(unix.SYS_MSGGET, uintptr(key), unix.IPC_CREAT|0o666, 0); errno == 0 {
-		t.Cleanup(func() { unix.Syscall(unix.SYS_MSGCTL, msg, unix.IPC_RMID, 0) })
+		t.Cleanup(func() { removeSysV("msg", int(msg)) })
 	}
 	queue, err := unix.BytePtrFromString(word)
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -70,8 +69,8 @@ func testIsolation(t *testing.T, b *bench) {
 
 // isolationTarget sets out canaries. The function it returns checks that they are untouched.
 func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) {
-	word := "canary-" + ulid.Make().String()
-	canary := canaryProcess(t, word)
+	word := canary()
+	process := canaryProcess(t, word)
 	target := sharedObjects(t, word)
 	host, err := os.Hostname()
 	if err != nil {
@@ -84,14 +83,14 @@ func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) 
 		}
 	}
 	for k, v := range map[string]any{
-		"pid": canary.Process.Pid, "group": canary.Process.Pid, "word": word, "hostname": host,
+		"pid": process.Process.Pid, "group": process.Process.Pid, "word": word, "hostname": host,
 		"identity": identity, "ns": hostNamespaces(), "promised": b.promised(),
 	} {
 		target[k] = v
 	}
 	return target, func(t *testing.T) {
 		t.Helper()
-		if !running(canary) {
+		if !running(process) {
 			t.Error("the canary process was stopped or killed")
 		}
 	}
@@ -100,15 +99,11 @@ func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) 
 // testHostUser looks at a running program from the outside: its user is not root, and where we are
 // an ordinary user, it is us, or one of those that are set aside for us.
 func testHostUser(t *testing.T, b *bench) {
-	spec := b.spec("shell")
-	spec.Keep = true
-	s := b.start(t, spec)
-	word := "canary-" + ulid.Make().String()
+	s := b.session(t, "shell")
+	word := canary()
 	exec(t, s, "bash", "-c", "exec -a "+word+" sleep 100 </dev/null >/dev/null 2>&1 &").ok(t)
-	pids := processesWith(word)
-	if len(pids) != 1 {
-		t.Fatalf("found %v on the host", pids)
-	}
+	var pids []string
+	hosttest.Until(t, "it has started", func() bool { pids = processesWith(word); return len(pids) > 0 })
 	pid, _, _ := strings.Cut(pids[0], " ")
 	status, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
@@ -142,10 +137,8 @@ func subordinate(uid string) bool {
 // testNeighbours: two sandboxes at once see nothing of each other: processes, files, sockets,
 // shared memory.
 func testNeighbours(t *testing.T, b *bench) {
-	spec := b.spec("python")
-	spec.Keep = true
-	one, two := b.start(t, spec), b.start(t, b.spec("python"))
-	word := "canary-" + ulid.Make().String()
+	one, two := b.session(t, "python"), b.start(t, b.spec("python"))
+	word := canary()
 	put(t, one, "neighbour.py")
 	put(t, two, "neighbour.py")
 	o := exec(t, one, "python", "neighbour.py", "serve", word).ok(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // main is a session's interpreter under test.
@@ -52,9 +53,14 @@ func startMain(ctx context.Context, t testing.TB, s backends.Sandbox, source str
 func (m *main) ask(t testing.TB, line string) string {
 	t.Helper()
 	fmt.Fprintln(m.channel, line)
+	return m.answer(t)
+}
+
+func (m *main) answer(t testing.TB) string {
+	t.Helper()
 	answer, err := m.lines.ReadString('\n')
 	if err != nil {
-		t.Fatalf("%s: %v", line, err)
+		t.Fatalf("after %q: %v", answer, err)
 	}
 	return strings.TrimSpace(answer)
 }
@@ -77,6 +83,7 @@ func testMains(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
 	t.Run("channel", func(t *testing.T) {
+		t.Parallel()
 		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
 		if got := m.ask(t, "6 * 7"); got != "42" {
 			t.Errorf("got %q", got)
@@ -96,10 +103,14 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("interrupt", func(t *testing.T) {
+		t.Parallel()
 		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
 		for _, code := range []string{"time.sleep(100)", `[0 for _ in iter(int, 1)]`, `subprocess.run(["sleep", "100"])`} {
-			time.AfterFunc(300*time.Millisecond, func() { m.interrupt <- struct{}{} })
-			if got := m.ask(t, code); got != "KeyboardInterrupt" {
+			if got := m.ask(t, `os.write(3, b"begun\n") and `+code); got != "begun" {
+				t.Fatalf("%s: got %q", code, got)
+			}
+			m.interrupt <- struct{}{}
+			if got := m.answer(t); got != "KeyboardInterrupt" {
 				t.Errorf("%s: got %q", code, got)
 			}
 		}
@@ -108,6 +119,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("longer than a command may", func(t *testing.T) {
+		t.Parallel()
 		spec := spec
 		spec.Limits.Wall = 500 * time.Millisecond
 		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
@@ -121,35 +133,21 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("its end ends all", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, spec)
 		word := ulid.Make().String()
 		m := startMain(t.Context(), t, s, evaluator)
 		m.ask(t, fmt.Sprintf(`subprocess.Popen(["setsid", "bash", "-c", "while :; do sleep 100; done", %q]) and 1`, word))
-		for range 100 { // between two execs a process has no command line
-			if len(processesWith(word)) > 0 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if len(processesWith(word)) == 0 {
-			t.Fatal("nothing was started")
-		}
+		hosttest.Until(t, "it has started", func() bool { return len(processesWith(word)) > 0 }) // between two execs a process has no command line
 		m.channel.Close()
 		<-m.ended
-		for range 100 {
-			if len(processesWith(word)) == 0 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if p := processesWith(word); len(p) > 0 {
-			t.Errorf("still there: %v", p)
-		}
+		hosttest.Until(t, "it has ended", func() bool { return len(processesWith(word)) == 0 })
 		if o := exec(t, s, "python", "-c", "print(1)"); o.Stdout != "1\n" {
 			t.Errorf("the sandbox did not outlive it: %s %q", o.Ended, o.Stdout)
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
+		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		m := startMain(ctx, t, b.start(t, spec), evaluator)
 		m.ask(t, "1")
@@ -159,6 +157,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("failures are told to whom they concern", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, spec)
 		m := startMain(t.Context(), t, s, evaluator)
 		var all sync.WaitGroup
@@ -180,6 +179,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("usage and limits", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, spec)
 		m := startMain(t.Context(), t, s, evaluator)
 		m.ask(t, `globals().update(a=bytearray(b"x" * (80 << 20)))`)

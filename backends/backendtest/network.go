@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
@@ -31,7 +29,7 @@ func testNetwork(t *testing.T, b *bench) {
 // reached one of them.
 func networkTarget(t *testing.T) (map[string]any, *atomic.Int64) {
 	var reached atomic.Int64
-	word := "canary-" + ulid.Make().String()
+	word := canary()
 	dir, err := os.MkdirTemp("/tmp", "backendtest-") // short: a socket's path has 108 bytes
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ func testSessions(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
 	t.Run("lives on", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, spec)
 		put(t, s, "descendants.py")
 		word := ulid.Make().String()
@@ -37,6 +38,7 @@ func testSessions(t *testing.T, b *bench) {
 	})
 	t.Run("files stay", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
+		t.Parallel()
 		s := b.start(t, spec)
 		exec(t, s, "bash", "-c", "echo one >file; echo two >/tmp/file; echo three >/dev/shm/file").ok(t)
 		if err := s.Files().Put("put", 0o644, strings.NewReader("four")); err != nil {
@@ -48,14 +50,11 @@ func testSessions(t *testing.T, b *bench) {
 	})
 	t.Run("after each end", func(t *testing.T) {
 		// A session outlives its commands, however those end.
-		spec := spec
-		spec.Limits.Wall = 1500 * time.Millisecond
+		t.Parallel()
 		s := b.start(t, spec)
 		for _, c := range []struct{ code, want string }{
 			{"import sys; sys.exit(3)", backends.EndedExit},
 			{"import os; os.kill(os.getpid(), 9)", backends.EndedSignal},
-			{"import time; time.sleep(100)", backends.EndedTimeout},
-			{"while True: pass", backends.EndedTimeout},
 			{"import os, time\nif os.fork() == 0: time.sleep(100)\nos.kill(-1, 15)", backends.EndedOK},
 			{"print(1)", backends.EndedOK},
 		} {
@@ -68,7 +67,28 @@ func testSessions(t *testing.T, b *bench) {
 			}
 		}
 	})
+	t.Run("after a timeout", func(t *testing.T) {
+		t.Parallel()
+		spec := spec
+		for spec.Limits.Wall = 500 * time.Millisecond; ; spec.Limits.Wall *= 2 {
+			s := b.start(t, spec)
+			for _, script := range []string{"sleep 100", "while :; do :; done"} {
+				if o := exec(t, s, "bash", "-c", script); o.Ended != backends.EndedTimeout {
+					t.Errorf("%s: ended %s %s", script, o.Ended, o.Signal)
+				}
+			}
+			o := exec(t, s, "bash", "-c", "echo alive")
+			if o.Ended == backends.EndedTimeout {
+				continue // this machine is slow
+			}
+			if o.ok(t).Stdout != "alive\n" {
+				t.Errorf("got %q", o.Stdout)
+			}
+			return
+		}
+	})
 	t.Run("out of memory", func(t *testing.T) {
+		t.Parallel()
 		// It may take the session along, but then the next command says so.
 		s := b.start(t, spec)
 		o := exec(t, s, "python", "-c", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]")
@@ -81,6 +101,7 @@ func testSessions(t *testing.T, b *bench) {
 	})
 	t.Run("the limits are the session's", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
+		t.Parallel()
 		s := b.start(t, spec)
 		put(t, s, "bombs.py")
 		exec(t, s, "python", "bombs.py", "disk_workspace", "40000000").ok(t)
@@ -94,19 +115,22 @@ func testSessions(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("two at once", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, spec)
-		done := make(chan outcome)
+		var out lockedBuffer
+		done := make(chan error)
 		go func() {
-			o, _ := try(t, s, backends.Command{Args: []string{"bash", "-c", "for i in {1..100}; do [ -e flag ] && echo seen && exit; sleep 0.1; done"}}, nil)
-			done <- o
+			_, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo begun; until [ -e flag ]; do sleep 0.05; done; echo seen"}}, backends.Streams{Stdout: &out})
+			done <- err
 		}()
-		time.Sleep(200 * time.Millisecond)
+		out.says(t, "begun")
 		exec(t, s, "touch", "flag").ok(t)
-		if o := <-done; o.Stdout != "seen\n" {
-			t.Errorf("the first command got %q, %s", o.Stdout, o.Stderr)
+		if err := <-done; err != nil || out.String() != "begun\nseen\n" {
+			t.Errorf("the first command got %q, %v", out.String(), err)
 		}
 	})
 	t.Run("without Keep nothing stays", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, b.spec("python"))
 		put(t, s, "descendants.py")
 		word := ulid.Make().String()
@@ -114,6 +138,7 @@ func testSessions(t *testing.T, b *bench) {
 		gone(t, o, word)
 	})
 	t.Run("after Close", func(t *testing.T) {
+		t.Parallel()
 		s := b.start(t, spec)
 		for range 3 {
 			if err := s.Close(); err != nil {

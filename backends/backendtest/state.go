@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // state is what of the host a sandbox could leave a trace in.
@@ -27,24 +28,24 @@ func (b *bench) host(t testing.TB) state {
 	}
 }
 
-// unchanged compares the host with how it was. What ends by itself gets two seconds to do so.
+// unchanged waits until the host is as it was. It says what there was in addition meanwhile.
 func (b *bench) unchanged(t testing.TB, before state) {
 	t.Helper()
-	var diff []string
-	for range 40 {
+	said := ""
+	hosttest.Until(t, "nothing is left on the host", func() bool {
 		after := b.host(t)
-		diff = slices.Concat(added("mount", before.mounts, after.mounts), added("cgroup", before.cgroups, after.cgroups),
+		diff := slices.Concat(added("mount", before.mounts, after.mounts), added("cgroup", before.cgroups, after.cgroups),
 			added("file", before.files, after.files), added("descriptor", before.descriptors, after.descriptors),
 			added("child", before.children, after.children), added("System V", before.sysv, after.sysv))
 		if n := after.goroutines - before.goroutines; n > 0 {
 			diff = append(diff, fmt.Sprintf("%d goroutines", n))
 		}
-		if len(diff) == 0 {
-			return
+		if text := strings.Join(diff, ", "); text != said {
+			said = text
+			t.Logf("on the host: %s", text)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Errorf("left on the host: %s", strings.Join(diff, ", "))
+		return len(diff) == 0
+	})
 }
 
 // nothingLeft looks for what bears a sandbox's id, while its backend still lives.

@@ -1,7 +1,6 @@
 package backendtest
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -133,7 +132,7 @@ func (w twin) live(t *testing.T, b *bench, warm bool) outcome {
 	if warm {
 		s = b.startAnnounced(t, b.spec(language), cmd)
 	} else {
-		s = b.start(t, b.spec(language))
+		s = b.begin(t, b.spec(language))
 	}
 	if strings.HasPrefix(w.program, "twin.") {
 		put(t, s, w.program)
@@ -150,9 +149,7 @@ func (w twin) live(t *testing.T, b *bench, warm bool) outcome {
 	if w.stdin != "" {
 		streams.Stdin = strings.NewReader(w.stdin)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	r, err := s.Exec(ctx, cmd, streams)
+	r, err := s.Exec(t.Context(), cmd, streams)
 	if err != nil {
 		t.Fatal(err)
 	}

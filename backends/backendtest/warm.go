@@ -1,11 +1,12 @@
 package backendtest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // noneReady is why a program of a kind that can stand ready does not find one.
@@ -21,25 +22,25 @@ func (b *bench) startAnnounced(t testing.TB, spec backends.Spec, cmd backends.Co
 	spec.Program = &cmd
 	b.warming.Lock() // or else one takes what another waits for
 	defer b.warming.Unlock()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	var s backends.Sandbox
+	hosttest.Until(t, fmt.Sprintf("a sandbox stands ready for %.100q", cmd.Args), func() bool {
 		before := b.tally(spec)
-		s := b.start(t, spec)
+		s = b.begin(t, spec)
 		after := b.tally(spec)
 		if after.Hits > before.Hits {
-			return s
+			return true
 		}
 		for why, n := range after.Cold {
 			if n > before.Cold[why] && !strings.HasPrefix(why, noneReady) {
-				return s
+				return true
 			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no sandbox stands ready for %q: %+v", cmd.Args, after)
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
-	}
+		return false
+	})
+	return s
 }
 
 // tally is what the backend says of the kind that spec is of.

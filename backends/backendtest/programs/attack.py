@@ -88,7 +88,7 @@ ABSENT = (errno.ENOSYS, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTN
 
 def _child(f, out):
     os.setpgid(0, 0)
-    signal.alarm(15)
+    signal.alarm(120)  # some hang where they are refused; none is slow where it opens
     if JAIL:  # what one attack mounts or unmounts must not meet the next
         libc.unshare(0x20000)
     result = {"state": "shut", "detail": "nothing came of it", "errno": 0}
@@ -114,7 +114,7 @@ def _run(f):
         _child(f, w)
     os.close(w)
     # One read: a process that the attack left behind may hold the other end.
-    ready, _, _ = select.select([r], [], [], 20)
+    ready, _, _ = select.select([r], [], [], 150)
     text = os.read(r, 65536) if ready else b""
     os.close(r)
     if not ready:

@@ -290,6 +290,9 @@ def disk_anywhere():
 
 
 def inodes():
+    files = os.statvfs(".").f_files
+    if 0 < files < bound:  # the kernel keeps to it, and to see that takes seconds
+        return take(files)
     for i in range(bound):
         if i % 10000 == 0:
             os.mkdir(str(i))

@@ -1,6 +1,6 @@
 """What a container engine brings along: its image, its sockets, and the first process, which is ours.
 
-TARGET: sockets, paths of the host's engines.
+TARGET: sockets, paths of the host's engines; listens, of a socket at which somebody of the host does.
 """
 import glob
 import os
@@ -46,8 +46,13 @@ def write_to_what_is_ours():
 
 
 def _sockets():
-    """All sockets in the file system, and those that /proc/net/unix names."""
-    found = set(TARGET["sockets"])
+    """Those that we know of, those that /proc/net/unix names, and all in the file system."""
+    yield from [TARGET["listens"], HOME + "/line/socket"] + TARGET["sockets"]
+    with open("/proc/net/unix") as f:
+        for line in f.read().splitlines()[1:]:
+            fields = line.split(None, 7)
+            if len(fields) == 8:
+                yield fields[7].replace("@", "\0", 1) if fields[7].startswith("@") else fields[7]
     for top, dirs, files in os.walk("/"):
         if top == "/":
             dirs[:] = [d for d in dirs if d not in ("proc", "sys", "usr")]
@@ -55,15 +60,9 @@ def _sockets():
             path = os.path.join(top, name)
             try:
                 if stat.S_ISSOCK(os.lstat(path).st_mode):
-                    found.add(path)
+                    yield path
             except OSError:
                 pass
-    with open("/proc/net/unix") as f:
-        for line in f.read().splitlines()[1:]:
-            fields = line.split(None, 7)
-            if len(fields) == 8:
-                found.add(fields[7].replace("@", "\0", 1) if fields[7].startswith("@") else fields[7])
-    return found | {HOME + "/line/socket"}
 
 
 @attack

@@ -12,7 +12,7 @@ import sys
 
 from attack import BARE, TARGET, add, attack, libc, main, syscall
 
-socket.setdefaulttimeout(2)
+socket.setdefaulttimeout(60 if BARE else 2)
 
 
 def _tcp(address, port, family=socket.AF_INET, protocol=0):
@@ -26,8 +26,8 @@ def _tcp(address, port, family=socket.AF_INET, protocol=0):
 def _udp(address, port):
     def f():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-            s.sendto(b"canary", (address, port))
-            s.settimeout(1)
+            s.connect((address, port))  # so that a refusal is told
+            s.send(b"canary")
             return "answer %r" % s.recv(64)
     return f
 
@@ -88,8 +88,8 @@ def dns_by_hand():
     for server in servers:
         try:
             with socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_DGRAM) as s:
-                s.settimeout(0.5)
-                s.sendto(query, (server, 53))
+                s.connect((server, 53))
+                s.send(query)
                 return "%s answered %r" % (server, s.recv(512))
         except OSError:
             continue

@@ -71,11 +71,10 @@ const checks = {
     dgram.close();
   },
   async no_network_is_said_at_once() {
-    const start = Date.now();
-    await assert.rejects(fetch('https://example.com/'));
-    await assert.rejects(fetch('http://93.184.216.34/'));
-    await assert.rejects(require('dns').promises.resolve4('example.com'));
-    assert.ok(Date.now() - start < 15000, `took ${Date.now() - start} ms`);
+    const told = (e) => !/TIME/.test((e.cause || e).code);
+    await assert.rejects(fetch('https://example.com/'), told);
+    await assert.rejects(fetch('http://93.184.216.34/'), told);
+    await assert.rejects(require('dns').promises.resolve4('example.com'), told);
   },
   async files() {
     await fs.promises.writeFile('f', 'x'.repeat(1 << 20));

@@ -1,0 +1,57 @@
+package backendtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+const smoke = "Smoke"
+
+// testSmoke takes one case out of each of the other groups.
+func testSmoke(t *testing.T, b *bench) {
+	t.Run("leftovers", func(t *testing.T) { // first, while no other backend has anything to do
+		t.Setenv("TMPDIR", t.TempDir())
+		b.openOnce(t)
+		b.leaveNothing(t, slices.DeleteFunc(ways(), func(w way) bool { return w.name != "timeout" }))
+	})
+	t.Run("layers", func(t *testing.T) { testLayers(t, b) })
+	t.Run("calls", func(t *testing.T) {
+		b.layer(t, backends.LayerSeccomp)
+		b.attack(t, "kernel.py", nil)
+	})
+	t.Run("files of the host", func(t *testing.T) {
+		b.layer(t, backends.LayerMount)
+		target, check := filesTarget(t)
+		b.attack(t, "files.py", target)
+		check(t)
+	})
+	t.Run("ends", func(t *testing.T) {
+		s := b.session(t, "shell")
+		if o := exec(t, s, "bash", "-c", "echo out; echo err >&2; exit 7"); o.Ended != backends.EndedExit || o.ExitCode != 7 || o.Stdout != "out\n" || o.Stderr != "err\n" {
+			t.Errorf("exit 7: %+v", o)
+		}
+		if o := exec(t, s, "bash", "-c", "kill -9 $$; sleep 5"); o.Ended != backends.EndedSignal || o.Signal != "SIGKILL" {
+			t.Errorf("kill -9: %+v", o)
+		}
+	})
+	t.Run("files", func(t *testing.T) {
+		s := b.session(t, "shell")
+		if err := s.Files().Put("a/in", 0o644, strings.NewReader("given")); err != nil {
+			t.Error(err)
+		}
+		exec(t, s, "bash", "-c", "cat a/in >out").ok(t)
+		if text, err := content(t, listed(t, s)["out"]); err != nil || text != "given" {
+			t.Errorf("got %q, %v", text, err)
+		}
+	})
+	t.Run("memory", func(t *testing.T) {
+		limits := b.spec("").Limits
+		limits.RAM = 96 << 20
+		if o, made := b.drop(t, limits, "anonymous", 400<<20); o.Ended != backends.EndedOOM || made.Made >= 400<<20 {
+			t.Errorf("ended %s, %d MB", o.Ended, made.Made>>20)
+		}
+	})
+}
