@@ -34,7 +34,7 @@ func (b *bare) Exec(ctx context.Context, cmd backends.Command, streams backends.
 	c := exec.Command(name, cmd.Args[1:]...)
 	c.Dir, c.Stdout, c.Stderr = b.dir, streams.Stdout, streams.Stderr
 	c.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "LANG=C.UTF-8"}, cmd.Env)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.WaitDelay = 100 * time.Millisecond
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // BenchmarkCell runs a trivial cell in a real sandbox, there and back.
 func BenchmarkCell(b *testing.B) {
 	python(b)
-	s := begin(b, sandboxed(b, backends.Limits{}), "python")
+	s := sandboxed(b, "python", backends.Limits{})
 	for _, c := range []struct{ name, code string }{{"value", "1"}, {"output", "print(1)"}} {
 		b.Run(c.name, func(b *testing.B) {
 			var took []time.Duration
@@ -36,7 +36,7 @@ func BenchmarkCell(b *testing.B) {
 // BenchmarkStart starts an interpreter in a sandbox that is there.
 func BenchmarkStart(b *testing.B) {
 	python(b)
-	box := sandboxed(b, backends.Limits{})
+	box := sandbox(b, "python", backends.Limits{})
 	for b.Loop() {
 		k, err := Start(b.Context(), box, "python", nil)
 		if err != nil {
@@ -49,7 +49,7 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkOutput is how fast a cell's output arrives.
 func BenchmarkOutput(b *testing.B) {
 	python(b)
-	s := begin(b, sandboxed(b, backends.Limits{}), "python")
+	s := sandboxed(b, "python", backends.Limits{})
 	b.SetBytes(64 << 20)
 	for b.Loop() {
 		if _, err := s.Run(b.Context(), Cell{Code: "print('x' * (64 << 20))", Timeout: time.Minute, Stdout: io.Discard}); err != nil {

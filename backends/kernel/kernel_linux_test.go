@@ -2,7 +2,11 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
@@ -45,19 +49,33 @@ type session struct {
 func eachPlace(t *testing.T, f func(t *testing.T, start func(t testing.TB) session)) {
 	path := python(t)
 	t.Run("bare", func(t *testing.T) {
+		t.Parallel()
 		f(t, func(t testing.TB) session { return begin(t, newBare(t, map[string]string{"python": path}), "python") })
 	})
 	t.Run("sandbox", func(t *testing.T) {
-		f(t, func(t testing.TB) session { return begin(t, sandboxed(t, backends.Limits{}), "python") })
+		t.Parallel()
+		f(t, func(t testing.TB) session { return sandboxed(t, "python", backends.Limits{}) })
 	})
 }
 
-// sandboxed starts a real sandbox for Python.
-func sandboxed(t testing.TB, limits backends.Limits) backends.Sandbox {
+// sandboxed starts an interpreter in a real sandbox.
+func sandboxed(t testing.TB, language string, limits backends.Limits) session {
+	t.Helper()
+	return begin(t, sandbox(t, language, limits), language)
+}
+
+func sandbox(t testing.TB, language string, limits backends.Limits) backends.Sandbox {
 	t.Helper()
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })
-	box, err := b.Start(t.Context(), backends.Spec{ID: "kernel", Language: "python", Keep: true, Limits: limits})
+	box, err := b.Start(t.Context(), backends.Spec{ID: "kernel", Language: language, Keep: true, Limits: limits})
+	var refusal *backends.Refusal
+	if errors.As(err, &refusal) && refusal.Layer == "" {
+		hosttest.Missing(t, cmp.Or(map[string]string{"shell": "bash"}[language], language), err.Error())
+	}
+	if errors.As(err, &refusal) {
+		hosttest.Missing(t, "sandbox", err.Error())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +85,7 @@ func sandboxed(t testing.TB, limits backends.Limits) backends.Sandbox {
 
 func begin(t testing.TB, box backends.Sandbox, language string) session {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	k, err := Start(ctx, box, language, nil)
+	k, err := Start(t.Context(), box, language, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,10 +96,14 @@ func begin(t testing.TB, box backends.Sandbox, language string) session {
 // between waits until programs have written a text between cells.
 func (s session) between(stream *cutter, text string) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(stream.kept(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("between cells came %q, want %q in it", stream.kept(), text)
-		}
+	hosttest.Until(s.t, fmt.Sprintf("%q comes between cells", text), func() bool { return strings.Contains(stream.kept(), text) })
+}
+
+// goOn lets what a cell has left running see that the cell is over: it waits for a variable.
+func (s session) goOn() {
+	s.t.Helper()
+	if err := s.Set(s.t.Context(), "over", []byte("true")); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
@@ -109,14 +129,65 @@ func (s session) run(code string) told {
 	return s.cell(context.Background(), Cell{Code: code})
 }
 
+// interrupted runs code that is cancelled when it says "begun". Twice a second it is interrupted again, since a signal can
+// come too early and code can swallow one; what does not end then would take for ever.
+func (s session) interrupted(code string) told {
+	s.t.Helper()
+	return s.cancelled(Cell{Code: code, Grace: time.Hour}, "begun")
+}
+
+func (s session) cancelled(c Cell, when string) told {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	c.Stdout = watcher(func(text string) {
+		if strings.Contains(text, when) {
+			cancel()
+		}
+	})
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		<-ctx.Done()
+		again := time.NewTicker(500 * time.Millisecond)
+		defer again.Stop()
+		for {
+			select {
+			case <-again.C:
+				s.poke()
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return s.cell(ctx, c)
+}
+
+// watcher is called with what is written.
+type watcher func(text string)
+
+func (w watcher) Write(p []byte) (int, error) {
+	w(string(p))
+	return len(p), nil
+}
+
 func (s session) cell(ctx context.Context, c Cell) told {
 	s.t.Helper()
 	var out, err bytes.Buffer
 	var got told
+	watch, show := c.Stdout, c.Display
 	c.Stdout, c.Stderr = &out, &err
-	c.Display = func(b Bundle) { got.Shown = append(got.Shown, b) }
+	if watch != nil {
+		c.Stdout = io.MultiWriter(&out, watch)
+	}
+	c.Display = func(b Bundle) {
+		got.Shown = append(got.Shown, b)
+		if show != nil {
+			show(b)
+		}
+	}
 	if c.Timeout == 0 {
-		c.Timeout = 30 * time.Second
+		c.Timeout = time.Hour
 	}
 	outcome, fault := s.Run(ctx, c)
 	if fault != nil {

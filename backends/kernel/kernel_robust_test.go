@@ -4,11 +4,18 @@ package kernel
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // channelOf is Python code that makes channel the descriptor on which the driver speaks.
@@ -22,24 +29,38 @@ def send(data):
 `
 
 func TestLargeFramesWaitUntilSomebodyAsks(t *testing.T) {
-	s := begin(t, sandboxed(t, backends.Limits{}), "python")
+	box := newBare(t, map[string]string{"python": python(t)})
+	s := begin(t, box, "python")
 	s.run(channelOf + `
+reads = '0 %#x ' % channel
 def late():
-    time.sleep(.2)
+    while not open('/proc/self/task/%d/syscall' % os.getpid()).read().startswith(reads): time.sleep(.001)
     send(b'{"op":"display","id":0,"data":{"text/plain":"' + b'x' * (8 << 20) + b'"}}')
     ended.append(time.time())
 ended = []
 threading.Thread(target=late).start()
 `)
-	time.Sleep(time.Second)
-	got := s.run("now = time.time(); time.sleep(.5); print(len(ended), ended[0] > now - .3)")
-	if got.Stdout != "1 True\n" || got.Ended != "ok" {
+	writes, waited := fmt.Sprintf("%d 0x", syscall.SYS_WRITE), 0
+	hosttest.Until(t, "the frame waits to be read", func() bool {
+		waited++
+		if tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", box.pid)); !slices.ContainsFunc(tasks, func(name string) bool {
+			text, _ := os.ReadFile(name)
+			return strings.HasPrefix(string(text), writes)
+		}) {
+			waited = 0
+		}
+		return waited == 6
+	})
+	asked := time.Now()
+	got := s.run("while not ended: time.sleep(.001)\nprint(ended[0])")
+	ended, err := strconv.ParseFloat(strings.TrimSpace(got.Stdout), 64)
+	if err != nil || got.Ended != "ok" || ended < float64(asked.UnixNano())/1e9 {
 		t.Errorf("the frame: %q, %s; want it to have been read when the next cell ran", got.Stdout, got.Ended)
 	}
 }
 
 func TestFormsWithLongNamesAreLeftOut(t *testing.T) {
-	s := begin(t, sandboxed(t, backends.Limits{}), "python")
+	s := sandboxed(t, "python", backends.Limits{})
 	got := s.run(`
 class A:
     def _repr_mimebundle_(self, *a, **k): return {'text/plain': 'short', 'k' * 1000: 'long'}
@@ -50,7 +71,7 @@ display(A()); A()`)
 }
 
 func TestPythonSurvivesDeepValues(t *testing.T) {
-	s := begin(t, sandboxed(t, backends.Limits{}), "python")
+	s := sandboxed(t, "python", backends.Limits{})
 	s.run("x = 5")
 	if err := s.Set(t.Context(), "v", json.RawMessage(strings.Repeat("[", 5000)+strings.Repeat("]", 5000))); err == nil {
 		t.Error("no error for a value that is nested 5000 deep")

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
 // nodePath is the interpreter of bare sandboxes. SANDBOXMCP_TEST_NODE names another one.
@@ -34,22 +32,6 @@ func nodePath(t testing.TB) map[string]string {
 func node(t testing.TB) session {
 	t.Helper()
 	return begin(t, newBare(t, nodePath(t)), "node")
-}
-
-// boxedNode starts a Node kernel in a real sandbox.
-func boxedNode(t testing.TB) session {
-	t.Helper()
-	if _, err := exec.LookPath("node"); err != nil {
-		hosttest.Missing(t, "node", "it is not here")
-	}
-	b := process.New(process.Config{StateDir: t.TempDir()})
-	t.Cleanup(func() { b.Close() })
-	box, err := b.Start(t.Context(), backends.Spec{ID: "kernel", Language: "node", Keep: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { box.Close() })
-	return begin(t, box, "node")
 }
 
 // TestNodeCells runs cells one after the other in one session.
@@ -257,35 +239,35 @@ func TestNodeTracebacks(t *testing.T) {
 
 func TestNodeInterrupt(t *testing.T) {
 	cells := []struct{ name, code string }{
-		{"loop", "while (true) {}"},
-		{"loop that catches", "while (true) { try { for (;;); } catch {} finally { continue } }"},
-		{"await", "await new Promise(() => {})"},
-		{"endless awaits", "while (true) await null"},
-		{"loop after an await", "await require('fs').promises.readFile('/etc/hostname').catch(() => {}); for (;;);"},
-		{"loop in a timer", "setTimeout(() => { for (;;); }, 5); await new Promise(() => {})"},
-		{"loop in an immediate", "setImmediate(() => { for (;;); }); await new Promise(() => {})"},
-		{"loop in a tick", "process.nextTick(() => { for (;;); }); await new Promise(() => {})"},
-		{"Atomics.wait", "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)"},
-		{"child", "require('child_process').execSync('sleep 100')"},
-		{"regular expression", "/^(a+)+$/.test('a'.repeat(40) + 'b')"},
-		{"inspect", "[{ [require('util').inspect.custom]() { for (;;); } }]"},
-		{"own handler", "process.on('SIGINT', () => {}); for (;;);"},
-		{"loop in a context", "const store = new (require('async_hooks').AsyncLocalStorage)(); store.run('left', () => setTimeout(() => { for (;;); }, 5)); await new Promise(() => {})"},
+		{"loop", "begun(); while (true) {}"},
+		{"loop that catches", "while (true) { try { begun(); for (;;); } catch {} finally { continue } }"},
+		{"await", "begun(); await new Promise(() => {})"},
+		{"endless awaits", "begun(); while (true) await null"},
+		{"loop after an await", "await require('fs').promises.readFile('/etc/hostname').catch(() => {}); begun(); for (;;);"},
+		{"loop in a timer", "setTimeout(() => { begun(); for (;;); }, 5); await new Promise(() => {})"},
+		{"loop in an immediate", "setImmediate(() => { begun(); for (;;); }); await new Promise(() => {})"},
+		{"loop in a tick", "process.nextTick(() => { begun(); for (;;); }); await new Promise(() => {})"},
+		{"Atomics.wait", "begun(); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)"},
+		{"child", "require('child_process').execSync('echo begun; sleep 100', {stdio: 'inherit'})"},
+		{"regular expression", "begun(); /^(a+)+$/.test('a'.repeat(40) + 'b')"},
+		{"inspect", "[{ [require('util').inspect.custom]() { begun(); for (;;); } }]"},
+		{"own handler", "process.on('SIGINT', () => {}); begun(); for (;;);"},
+		{"loop in a context", "const store = new (require('async_hooks').AsyncLocalStorage)(); store.run('left', () => setTimeout(() => { begun(); for (;;); }, 5)); await new Promise(() => {})"},
 	}
 	for _, place := range []struct {
 		name  string
 		start func(testing.TB) session
-	}{{"bare", node}, {"sandbox", boxedNode}} {
+	}{{"bare", node}, {"sandbox", func(t testing.TB) session { return sandboxed(t, "node", backends.Limits{}) }}} {
 		t.Run(place.name, func(t *testing.T) {
+			t.Parallel()
 			s := place.start(t)
-			s.run("const kept = 17; require('fs').writeFileSync('x', '')")
+			s.run("const begun = () => require('fs').writeSync(1, 'begun\\n'), kept = 17; require('fs').writeFileSync('x', '')")
 			for _, c := range cells {
 				t.Run(c.name, func(t *testing.T) {
 					s.t = t
-					began := time.Now()
-					r := s.cell(t.Context(), Cell{Code: c.code, Timeout: 300 * time.Millisecond})
-					if r.Ended != "timeout" || r.Lost || r.Error == nil || r.Error.Type != "Interrupted" {
-						t.Fatalf("got %+v %v after %v", r.Outcome, r.Error, time.Since(began))
+					r := s.interrupted(c.code)
+					if r.Ended != "cancelled" || r.Lost || r.Error == nil || r.Error.Type != "Interrupted" {
+						t.Fatalf("got %+v %v", r.Outcome, r.Error)
 					}
 					if r := s.run("await new Promise((r) => setImmediate(r)); await new Promise((r) => setTimeout(r, 1)); kept"); r.text() != "17" {
 						t.Errorf("the state is %s", r.text())
@@ -319,15 +301,14 @@ func TestNodeDeath(t *testing.T) {
 		{"channel closed", "require('fs').closeSync(3)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			k, err := Start(ctx, newBare(t, nodePath(t)), "node", []string{"NODE_OPTIONS=--max-old-space-size=60"})
+			t.Parallel()
+			k, err := Start(t.Context(), newBare(t, nodePath(t)), "node", []string{"NODE_OPTIONS=--max-old-space-size=60"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer k.Close()
 			s := session{k, t}
-			if r := s.cell(ctx, Cell{Code: c.code, Timeout: 20 * time.Second}); r.Ended != "dead" || !r.Lost {
+			if r := s.run(c.code); r.Ended != "dead" || !r.Lost {
 				t.Errorf("got %+v", r.Outcome)
 			}
 		})
@@ -356,7 +337,7 @@ func TestNodePackages(t *testing.T) {
 }
 
 func BenchmarkNodeCell(b *testing.B) {
-	s := boxedNode(b)
+	s := sandboxed(b, "node", backends.Limits{})
 	c := Cell{Code: "1", Timeout: time.Minute}
 	for b.Loop() {
 		if out, err := s.Run(b.Context(), c); err != nil || out.Ended != "ok" {

@@ -136,7 +136,7 @@ func TestPythonBoundedErrors(t *testing.T) {
 	eachPlace(t, func(t *testing.T, start func(t testing.TB) session) {
 		s := start(t)
 		for name, code := range map[string]string{
-			"message":       "raise ValueError('x' * 60_000_000)",
+			"message":       "raise ValueError('x' * 8_000_000)",
 			"recursion":     "def a(n): return b(n)\ndef b(n): return a(n)\na(1)",
 			"chain":         "e = None\nfor i in range(20000):\n    n = ValueError(i); n.__context__ = e; e = n\nraise e",
 			"circle":        "a, b = ValueError('a'), ValueError('b')\na.__cause__, b.__cause__ = b, a\nraise a",

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"image/png"
 	"os/exec"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
 func newR(t testing.TB) session {
@@ -101,9 +99,9 @@ func TestRExit(t *testing.T) {
 func TestRInterrupt(t *testing.T) {
 	s := newR(t)
 	s.run("kept <- 1")
-	for _, code := range []string{"Sys.sleep(100); cat('no')", "repeat {}", "tryCatch(repeat {}, error = function(e) 1)", "f <- function(n) f2(n); f2 <- function(n) repeat n <- n + 1; f(1)"} {
-		got := s.cell(context.Background(), Cell{Code: code, Timeout: 300 * time.Millisecond, Grace: 5 * time.Second})
-		if got.Ended != "timeout" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || got.Stdout != "" {
+	for _, code := range []string{"cat('begun'); Sys.sleep(100); cat('no')", "cat('begun'); repeat {}", "cat('begun'); tryCatch(repeat {}, error = function(e) 1)", "f <- function(n) f2(n); f2 <- function(n) repeat n <- n + 1; cat('begun'); f(1)"} {
+		got := s.interrupted(code)
+		if got.Ended != "cancelled" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || got.Stdout != "begun" {
 			t.Fatalf("%s: %+v %v", code, got, got.Error)
 		}
 		if after := s.run("kept"); after.text() != "[1] 1" {
@@ -214,22 +212,12 @@ func TestRVariables(t *testing.T) {
 }
 
 func TestRInSandbox(t *testing.T) {
-	if _, err := exec.LookPath("Rscript"); err != nil {
-		hosttest.Missing(t, "r", "it is not here")
-	}
-	b := process.New(process.Config{StateDir: t.TempDir()})
-	t.Cleanup(func() { b.Close() })
-	box, err := b.Start(t.Context(), backends.Spec{ID: "r", Language: "r", Keep: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { box.Close() })
-	s := begin(t, box, "r")
+	s := sandboxed(t, "r", backends.Limits{})
 	got := s.cell(t.Context(), Cell{Code: "plot(1:3); cat(getwd(), Sys.getenv('K')); sum(1:4)", Env: []string{"K=v=w"}})
 	if got.Stdout != "/workspace v=w" || got.text() != "[1] 10" || len(got.Shown) != 1 {
 		t.Errorf("got %+v %v", got, got.Error)
 	}
-	out := s.cell(t.Context(), Cell{Code: "Sys.sleep(100)", Timeout: 300 * time.Millisecond})
+	out := s.cell(t.Context(), Cell{Code: "Sys.sleep(100)", Timeout: 300 * time.Millisecond, Grace: time.Minute})
 	if out.Ended != "timeout" || out.Lost {
 		t.Errorf("interrupt: %+v", out)
 	}

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os/exec"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
 // newShell starts a shell without a sandbox.
@@ -21,19 +19,6 @@ func newShell(t testing.TB) session {
 		hosttest.Missing(t, "bash", "it is not here")
 	}
 	return begin(t, newBare(t, nil), "shell")
-}
-
-// boxed starts a shell in a real sandbox.
-func boxed(t testing.TB, limits backends.Limits) session {
-	t.Helper()
-	b := process.New(process.Config{StateDir: t.TempDir()})
-	t.Cleanup(func() { b.Close() })
-	box, err := b.Start(t.Context(), backends.Spec{ID: "shell", Language: "shell", Keep: true, Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { box.Close() })
-	return begin(t, box, "shell")
 }
 
 // exit is what a cell exited with, 0 if it did not.
@@ -46,6 +31,7 @@ func (r told) exit() int {
 
 // Each case is a session of its own: cells, with what the last one says.
 func TestShell(t *testing.T) {
+	t.Parallel() // it waits for TMOUT
 	for _, c := range []struct {
 		name   string
 		cells  []string
@@ -158,24 +144,25 @@ func TestShellSyntax(t *testing.T) {
 
 func TestShellInterrupt(t *testing.T) {
 	for _, c := range []struct{ name, code string }{
-		{"child", "sleep 100; echo no"},
-		{"pipeline", "sleep 100 | cat; echo no"},
-		{"loop", "while :; do :; done"},
-		{"loop of children", "while :; do sleep 100; echo no; done"},
-		{"child that catches it", "while :; do bash -c 'trap \"exit 0\" INT; sleep 100'; done; echo no"},
-		{"loop of short children", "while :; do /bin/true; done"},
-		{"function", "f() { while :; do sleep 0.01; done; }; f; echo no"},
-		{"substitution", "x=$(sleep 100; echo no); echo no"},
-		{"subshell", "(sleep 100; echo no); echo no"},
-		{"wait", "sleep 100 & wait; echo no"},
-		{"in a condition", "if sleep 100; then echo no; fi; sleep 100 || echo no"},
-		{"eval", "eval 'sleep 100; echo no'; echo no"},
+		{"child", "echo begun; sleep 100; echo no"},
+		{"pipeline", "echo begun; sleep 100 | cat; echo no"},
+		{"loop", "echo begun; while :; do :; done"},
+		{"loop of children", "echo begun; while :; do sleep 100; echo no; done"},
+		{"child that catches it", "while :; do bash -c 'trap \"exit 0\" INT; echo begun; sleep 100'; done; echo no"},
+		{"loop of short children", "echo begun; while :; do /bin/true; done"},
+		{"function", "f() { echo begun; while :; do sleep 0.01; done; }; f; echo no"},
+		{"substitution", "echo begun; x=$(sleep 100; echo no); echo no"},
+		{"subshell", "(echo begun; sleep 100; echo no); echo no"},
+		{"wait", "sleep 100 & echo begun; wait; echo no"},
+		{"in a condition", "echo begun; if sleep 100; then echo no; fi; sleep 100 || echo no"},
+		{"eval", "eval 'echo begun; sleep 100; echo no'; echo no"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := newShell(t)
-			s.run("kept=1; set -e; sleep 1000 & job=$!")
-			got := s.cell(context.Background(), Cell{Code: c.code, Timeout: 300 * time.Millisecond, Grace: 5 * time.Second})
-			if got.Ended != "timeout" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || got.Stdout != "" || got.Wall > 4*time.Second { // one that catches it takes a second interrupt
+			s.run("kept=1; set -e; sleep 1000 & job=$!; until read -r name </proc/$job/comm && [ $name = sleep ]; do :; done") // from then on it ignores SIGINT
+			got := s.interrupted(c.code)
+			if got.Ended != "cancelled" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || strings.Contains(got.Stdout, "no") {
 				t.Fatalf("got %+v, error %v", got, got.Error)
 			}
 			if after := s.run("kill -0 $job; echo $kept"); after.Stdout != "1\n" || after.exit() != 0 {
@@ -205,37 +192,34 @@ func TestShellDeath(t *testing.T) {
 func TestShellLarge(t *testing.T) {
 	s := newShell(t)
 	t.Run("code", func(t *testing.T) {
-		began := time.Now()
 		got := s.run("x='" + strings.Repeat("abcdefg\n", 128<<10) + "'\necho ${#x}")
 		if got.Stdout != fmt.Sprintln(8*128<<10) {
 			t.Errorf("got %q %q", got.Stdout, got.Stderr)
 		}
-		t.Logf("1 MB of code took %v", time.Since(began))
 	})
 	t.Run("lines of code", func(t *testing.T) {
-		began := time.Now()
 		got := s.run(strings.Repeat("n=$((n + 1))\n", 50000) + "echo $n")
 		if got.Stdout != "50000\n" {
 			t.Errorf("got %q %q", got.Stdout, got.Stderr)
 		}
-		t.Logf("50,000 lines took %v", time.Since(began))
 	})
 	t.Run("one line of output", func(t *testing.T) {
 		var n count
-		if _, err := s.Run(t.Context(), Cell{Code: "head -c 60000000 /dev/zero | tr '\\0' x; echo", Stdout: &n, Timeout: time.Minute}); err != nil || n != 60000001 {
+		if _, err := s.Run(t.Context(), Cell{Code: "head -c 8000000 /dev/zero | tr '\\0' x; echo", Stdout: &n, Timeout: time.Hour}); err != nil || n != 8000001 {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 	})
 	t.Run("value", func(t *testing.T) {
-		text := strings.Repeat("ü\\\"", 5<<20)
+		many := hosttest.Long(256<<10, 5<<20)
+		text := strings.Repeat("ü\\\"", many)
 		if err := s.Set(t.Context(), "big", []byte(`"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)+`"`)); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.run("echo ${#big}"); got.Stdout != fmt.Sprintln(3*5<<20) {
+		if got := s.run("echo ${#big}"); got.Stdout != fmt.Sprintln(3*many) {
 			t.Errorf("got %q", got.Stdout)
 		}
 		got, err := s.Get(t.Context(), "big")
-		if err != nil || len(got) != 6*5<<20+2 {
+		if err != nil || len(got) != 6*many+2 {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	})
@@ -327,7 +311,7 @@ func TestShellEnvironment(t *testing.T) {
 }
 
 func TestShellInSandbox(t *testing.T) {
-	s := boxed(t, backends.Limits{})
+	s := sandboxed(t, "shell", backends.Limits{})
 	for _, c := range []struct{ code, want string }{
 		{"x=1; set -eu; pwd; echo $BRIDGE", "/workspace\n/workspace/.bridge\n"},
 		{"echo $nothing", ""},
@@ -338,7 +322,7 @@ func TestShellInSandbox(t *testing.T) {
 			t.Errorf("%s: %+v", c.code, got)
 		}
 	}
-	got := s.cell(t.Context(), Cell{Code: "sleep 100; echo no", Timeout: 300 * time.Millisecond})
+	got := s.cell(t.Context(), Cell{Code: "sleep 100; echo no", Timeout: 300 * time.Millisecond, Grace: time.Minute})
 	if got.Ended != "timeout" || got.Lost || got.Stdout != "" {
 		t.Errorf("interrupt: %+v", got)
 	}
