@@ -1,12 +1,14 @@
 package ahead
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
@@ -80,6 +82,9 @@ func TestTake(t *testing.T) {
 		t.Error("it was given away twice")
 	}
 	b.close() // which is no longer its business
+	if probe, err := got.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
+		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+	}
 	box, err := got.Start(t.Context(), backends.Spec{ID: "ahead", Language: "shell"})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // engineScript stands in for a container engine, which not every machine has: it writes down what it is asked, has one image,
@@ -25,6 +27,7 @@ esac
 
 func fakeEngine(t *testing.T, name string) (environ []string, asked func() string) {
 	t.Helper()
+	hosttest.Program(t, "bash")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(engineScript), 0o755); err != nil {
 		t.Fatal(err)
@@ -97,6 +100,7 @@ func TestContainersLeftOut(t *testing.T) {
 
 // TestBroken runs what fails, or does something else than it should: neither counts.
 func TestBroken(t *testing.T) {
+	hosttest.Program(t, "bash")
 	tests := []struct{ name, script, want string }{
 		{"fails", "echo working >&2; echo no such thing >&2; exit 3", "bash: no such thing"},
 		{"fails silently", "exit 3", "bash: exit status 3"},
