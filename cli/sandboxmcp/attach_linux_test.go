@@ -10,9 +10,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // desk is a person at a terminal of their own, in which a command runs.
@@ -21,17 +22,17 @@ type desk struct {
 	cmd      *exec.Cmd
 	keyboard *os.File
 	tty      *os.File
-	ended    chan error
 
 	mu   sync.Mutex
 	seen []byte
 }
 
-func sit(t *testing.T, home string, args ...string) *desk {
+// sit has a person start a command.
+func sit(t *testing.T, cmd *exec.Cmd) *desk {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip("needs a pseudo-terminal:", err)
+		hosttest.Missing(t, "terminal", err.Error())
 	}
 	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
 	if err == nil {
@@ -42,28 +43,29 @@ func sit(t *testing.T, home string, args ...string) *desk {
 		tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	}
 	if err != nil {
-		t.Skip("needs a pseudo-terminal:", err)
+		hosttest.Missing(t, "terminal", err.Error())
 	}
-	program, err := exec.LookPath("sandboxmcp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &desk{t: t, cmd: exec.Command(program, args...), keyboard: keyboard, tty: tty, ended: make(chan error, 1)}
+	d := &desk{t: t, cmd: cmd, keyboard: keyboard, tty: tty}
 	d.size(80, 24)
-	d.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config", "XDG_RUNTIME_DIR=", "TERM=xterm")
-	d.cmd.Stdin, d.cmd.Stdout, d.cmd.Stderr = tty, tty, tty
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := d.cmd.Start(); err != nil {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { d.ended <- d.cmd.Wait() }()
 	go io.Copy(d, keyboard)
 	t.Cleanup(func() {
-		d.cmd.Process.Kill()
+		cmd.Process.Kill()
+		cmd.Wait()
 		keyboard.Close()
 		tty.Close()
 	})
 	return d
+}
+
+// attach has a person at a session.
+func attach(t *testing.T, home string, args ...string) *desk {
+	t.Helper()
+	return sit(t, command(t.Context(), t, home, append([]string{"session", "attach"}, args...)...))
 }
 
 // pasting are the modes that surround what is typed.
@@ -96,27 +98,20 @@ func (d *desk) does(typed, shown string) string {
 
 func (d *desk) sees(from int, shown string) string {
 	d.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	var text string
+	hosttest.Until(d.t, fmt.Sprintf("the terminal shows %q", shown), func() bool {
 		d.mu.Lock()
-		text := pasting.Replace(string(d.seen[from:]))
-		d.mu.Unlock()
-		if strings.Contains(text, shown) {
-			return text
-		}
-		if time.Now().After(end) {
-			d.t.Fatalf("the terminal shows %q, want %q", text, shown)
-		}
-	}
+		defer d.mu.Unlock()
+		text = pasting.Replace(string(d.seen[from:]))
+		return strings.Contains(text, shown)
+	})
+	return text
 }
 
 // leaves wants the command to end with a code, and the terminal as it was.
 func (d *desk) leaves(code int) {
 	d.t.Helper()
-	select {
-	case <-d.ended:
-	case <-time.After(30 * time.Second):
-		d.t.Fatal("the command does not end")
-	}
+	d.cmd.Wait()
 	if got := d.cmd.ProcessState.ExitCode(); got != code {
 		d.t.Errorf("it ended with %d, want %d; the terminal shows %q", got, code, d.sees(0, ""))
 	}
@@ -131,7 +126,7 @@ func TestAttach(t *testing.T) {
 	home := t.TempDir()
 	a := startServer(t, home)
 	id := a.call("create_session", map[string]any{"language": "python"})["session_id"].(string)
-	d := sit(t, home, "session", "attach", id[:24])
+	d := attach(t, home, id[:24])
 	d.sees(0, ">>> ")
 	d.does("x = 20\r", ">>> ")
 	d.does("x + 1\r", "\n21\r\n>>> ")
@@ -158,15 +153,15 @@ func TestAttach(t *testing.T) {
 		t.Errorf("%%state shows %q", text)
 	}
 
-	other := sit(t, home, "session", "attach", "--id", id)
+	other := attach(t, home, "--id", id)
 	other.sees(0, ">>> ")
 	other.does("x\r", "\n20\r\n>>> ")
-	other.does("x = 99; import time; time.sleep(0.5)\r", "\r\n")
+	other.does("import time; x = 99; print('be' + 'gun', flush=True); time.sleep(0.5)\r", "begun\r\n")
 	d.does("x\r", "\n99\r\n>>> ")
 
 	d.does("\x04", "goes on")
 	d.leaves(0)
-	third := sit(t, home, "session", "attach", id)
+	third := attach(t, home, id)
 	third.sees(0, ">>> ")
 	third.does("exit()\r", "goes on")
 	third.leaves(0)
@@ -200,9 +195,9 @@ func TestAttachedWhenItEnds(t *testing.T) {
 		return a.call("create_session", map[string]any{"language": "shell"})["session_id"].(string)
 	}
 	first, second, third := create(), create(), create()
-	thinking := sit(t, home, "session", "attach", first)
+	thinking := attach(t, home, first)
 	thinking.sees(0, "$ ")
-	busy := sit(t, home, "session", "attach", second)
+	busy := attach(t, home, second)
 	busy.sees(0, "$ ")
 	busy.does("echo begun; sleep 1000\r", "begun\r\n")
 	a.call("terminate_session", map[string]any{"session_id": first})
@@ -213,9 +208,9 @@ func TestAttachedWhenItEnds(t *testing.T) {
 	a.call("terminate_session", map[string]any{"session_id": second})
 	busy.sees(0, "has ended")
 	busy.leaves(1)
-	waits := sit(t, home, "session", "attach", third)
+	waits := attach(t, home, third)
 	waits.sees(0, "$ ")
-	works := sit(t, home, "session", "attach", create())
+	works := attach(t, home, create())
 	works.sees(0, "$ ")
 	works.does("echo begun; sleep 1000\r", "begun\r\n")
 	a.cmd.Process.Kill()
@@ -228,10 +223,8 @@ func TestAttachedWhenItEnds(t *testing.T) {
 
 // A person who types serve is told what it waits for, and how to leave.
 func TestServeAtATerminal(t *testing.T) {
-	if !sandboxWorks() {
-		t.Skip("needs user namespaces")
-	}
-	d := sit(t, t.TempDir(), "serve")
+	need(t, "sandbox")
+	d := sit(t, command(t.Context(), t, t.TempDir(), "serve"))
 	d.sees(0, "Ctrl-D ends it")
 	d.does("\x04", "")
 	d.leaves(0)

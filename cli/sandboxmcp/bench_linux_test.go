@@ -3,52 +3,40 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/bench"
 )
 
 // benchCommand is a command line of bench for which only bash is installed, beside ourselves.
-func benchCommand(t *testing.T, temp string, args ...string) *exec.Cmd {
+func benchCommand(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
 	need(t, "sandbox", "bash")
-	program, err := exec.LookPath("sandboxmcp")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, home := t.TempDir(), t.TempDir()
+	path := t.TempDir()
 	if err := os.Symlink(bash, filepath.Join(path, "bash")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, append([]string{"bench", "--quick", "--language", "shell"}, args...)...)
-	cmd.Env = []string{"PATH=" + path, "HOME=" + home, "TMPDIR=" + temp, "XDG_STATE_HOME=" + home + "/state", "XDG_CONFIG_HOME=" + home + "/config"}
+	cmd := command(t.Context(), t, home, append([]string{"bench", "--quick", "--language", "shell"}, args...)...)
+	cmd.Env = append(cmd.Env, "PATH="+path)
 	return cmd
 }
 
 // TestBench measures for real, and reads what is reported.
 func TestBench(t *testing.T) {
-	temp, state := t.TempDir(), ""
-	cmd := benchCommand(t, temp, "--runs", "3", "--json")
-	for _, kv := range cmd.Env {
-		if dir, ok := strings.CutPrefix(kv, "XDG_STATE_HOME="); ok {
-			state = dir
-		}
-	}
-	before := leftovers(t, temp)
+	home := t.TempDir()
+	drawn := filepath.Join(home, "new.svg")
+	cmd := benchCommand(t, home, "--runs", "3", "--json", "--svg", drawn)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -74,10 +62,13 @@ func TestBench(t *testing.T) {
 			t.Errorf("nothing says why %s is left out: %+v", tool, r.LeftOut)
 		}
 	}
-	if after := leftovers(t, temp); after != before {
-		t.Errorf("left behind:\n%s\nbefore there was:\n%s", after, before)
+	if svg, err := os.ReadFile(drawn); err != nil || !bytes.HasPrefix(svg, []byte("<svg ")) || !bytes.HasSuffix(svg, []byte("</svg>\n")) {
+		t.Errorf("it drew %.100s, %v", svg, err)
 	}
-	if _, err := os.Stat(state); !os.IsNotExist(err) {
+	if left := leftovers(t, home); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if _, err := os.Stat(filepath.Join(home, "state")); !os.IsNotExist(err) {
 		t.Errorf("the user's own state folder was used: %v", err)
 	}
 }
@@ -126,42 +117,24 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 0.0006 }
 
 // TestBenchEnds ends a measurement at several moments: while servers start, while one runs at a time. Nothing of it is left.
 func TestBenchEnds(t *testing.T) {
-	// Who ignores a signal, as under nohup, hands that down; what is handled here is the default for those that we start.
-	signal.Notify(make(chan os.Signal, 8), syscall.SIGINT, syscall.SIGHUP)
 	for _, tt := range []struct {
 		signal syscall.Signal
-		after  time.Duration
+		at     string
 		code   int
-	}{{syscall.SIGINT, 0, 130}, {syscall.SIGTERM, time.Second / 2, 143}, {syscall.SIGINT, 3 * time.Second, 130}, {syscall.SIGHUP, 4 * time.Second, 129}} {
-		temp := t.TempDir()
-		cmd := benchCommand(t, temp, "--runs", "100000", "--svg", filepath.Join(temp, "plot.svg"))
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &said, &said
-		before := leftovers(t, temp)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+	}{
+		{syscall.SIGINT, "looking at what there is", 130}, {syscall.SIGTERM, "starting servers", 143},
+		{syscall.SIGINT, "trying ", 130}, {syscall.SIGHUP, "one at a time: ", 129},
+	} {
+		home := t.TempDir()
+		d := sit(t, benchCommand(t, home, "--runs", "100000", "--svg", filepath.Join(home, "plot.svg")))
+		d.sees(0, tt.at)
+		_ = d.cmd.Process.Signal(tt.signal)
+		d.leaves(tt.code)
+		if left := leftovers(t, home); len(left) > 0 {
+			t.Errorf("%v while %s left behind: %q", tt.signal, tt.at, left)
 		}
-		for range 1000 { // until it has begun
-			if folders, _ := filepath.Glob(temp + "/sandboxmcp-bench-*"); len(folders) > 0 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		time.Sleep(tt.after)
-		_ = cmd.Process.Signal(tt.signal)
-		err := cmd.Wait()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != tt.code {
-			t.Errorf("%v after %v: ended with %v: %s", tt.signal, tt.after, err, said.String())
-		}
-		if after := leftovers(t, temp); after != before {
-			t.Errorf("%v after %v left behind:\n%s\nbefore there was:\n%s", tt.signal, tt.after, after, before)
-		}
-		if left := commandLines(temp); len(left) > 0 {
-			t.Errorf("%v after %v: processes are left: %q", tt.signal, tt.after, left)
-		}
-		if left := having("TMPDIR=" + temp); len(left) > 0 {
-			t.Errorf("%v after %v: processes are left: %q", tt.signal, tt.after, left)
+		if left := append(commandLines(home), having("TMPDIR="+home+"/tmp")...); len(left) > 0 {
+			t.Errorf("%v while %s: processes are left: %q", tt.signal, tt.at, left)
 		}
 	}
 }

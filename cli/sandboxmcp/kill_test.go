@@ -4,49 +4,49 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestKilledAtAnyMoment kills the program while it runs scripts. Afterwards the log is whole, each
 // result that was handed out has its row, and no process, mount or cgroup of a run is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	need(t, "sandbox", "bash")
-	program, err := exec.LookPath("sandboxmcp") // testscript.Main puts the test binary there
-	if err != nil {
-		t.Fatal(err)
-	}
-	rounds := 60
-	if testing.Short() {
-		rounds = 10
-	}
-	dir := t.TempDir()
-	db := filepath.Join(dir, "audit.db")
-	script := filepath.Join(dir, "run.sh")
-	marker := "marker-" + filepath.Base(filepath.Dir(dir)) + filepath.Base(dir)
+	home := t.TempDir()
+	script := filepath.Join(home, "run.sh")
+	marker := "marker-" + filepath.Base(filepath.Dir(home)) + filepath.Base(home)
 	if err := os.WriteFile(script, []byte("echo done; exec -a \"$1\" sleep 0.02"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-	before := leftovers(t, temp)
-	acknowledged := 0
+	run := func(ctx context.Context) (time.Duration, error) {
+		cmd := command(ctx, t, home, "run", "--json", script, "--", marker)
+		began := time.Now()
+		out, err := cmd.Output()
+		if err == nil && !strings.Contains(string(out), `"ended":"ok"`) {
+			t.Errorf("it printed %s", out)
+		}
+		return time.Since(began), err
+	}
+	usual, err := run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	acknowledged, rounds := 1, hosttest.Long(15, 200)
 	for range rounds {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(150))*time.Millisecond)
-		out, err := exec.CommandContext(ctx, program, "--db", db, "run", "--json", script, "--", marker).Output()
-		cancel()
-		if err == nil && strings.Contains(string(out), `"ended":"ok"`) {
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(usual*5/4))
+		if _, err := run(ctx); err == nil {
 			acknowledged++
 		}
+		cancel()
 	}
 	t.Logf("%d of %d runs were acknowledged", acknowledged, rounds)
 
-	log, err := audit.Open(t.Context(), db)
+	log, err := audit.Open(t.Context(), filepath.Join(home, "state/sandboxmcp/sandboxmcp.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,21 +66,12 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Errorf("%d runs were acknowledged, and the log has %d", acknowledged, completed)
 	}
 	// The next run sweeps up what the killed ones could not.
-	if out, err := exec.Command(program, "--db", db, "run", script, "--", marker).CombinedOutput(); err != nil {
-		t.Errorf("a run after the kills: %v: %s", err, out)
+	if _, err := run(t.Context()); err != nil {
+		t.Errorf("a run after the kills: %v", err)
 	}
-	var processes []string
-	for range 100 {
-		if processes = commandLines(marker); len(processes) == 0 {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if len(processes) > 0 {
-		t.Errorf("processes are left: %q", processes)
-	}
-	if after := leftovers(t, temp); after != before {
-		t.Errorf("left behind:\n%s\nbefore there was:\n%s", after, before)
+	hosttest.Until(t, "no process is left", func() bool { return len(commandLines(marker)) == 0 })
+	if left := leftovers(t, home); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
 	}
 }
 
@@ -96,18 +87,17 @@ func commandLines(text string) (found []string) {
 	return found
 }
 
-// leftovers lists what runs leave on the host if nobody cleans up: mounts, and temporary files.
-func leftovers(t *testing.T, temp string) string {
+// leftovers lists what runs of a home leave on the host if nobody cleans up: mounts, and temporary files.
+func leftovers(t *testing.T, home string) []string {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := []string{}
+	left, _ := filepath.Glob(filepath.Join(home, "tmp/*"))
 	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, "sandboxmcp") {
-			list = append(list, strings.TrimSpace(line))
+		if strings.Contains(line, home) {
+			left = append(left, line)
 		}
 	}
-	folders, _ := filepath.Glob(filepath.Join(temp, "*"))
-	return strings.Join(append(list, folders...), "\n")
+	return left
 }

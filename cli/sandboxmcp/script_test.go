@@ -1,15 +1,15 @@
 package main
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite" // to damage audit logs with
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 )
@@ -27,14 +29,24 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"sandboxmcp": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
+		"await":      await,
 	})
 }
 
+// await runs a command until it succeeds, or the test is gone: await COMMAND ARGS...
+func await() {
+	pid, _ := strconv.Atoi(os.Getenv("TEST_PID"))
+	test, err := os.FindProcess(pid)
+	for exec.Command(os.Args[1], os.Args[2:]...).Run() != nil {
+		if err != nil || test.Signal(syscall.Signal(0)) != nil {
+			os.Exit(1)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func TestScripts(t *testing.T) {
-	// Under nohup SIGHUP is ignored, which the scripts' programs would inherit; what is caught is not.
-	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, syscall.SIGHUP)
-	t.Cleanup(func() { signal.Stop(caught) })
+	hear(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -42,7 +54,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "sql": runSQL, "lock": lock, "await": await, "bytes": writeBytes, "smalldisk": smallDisk, "website": website, "site": site,
+			"exits": exits, "sql": runSQL, "lock": lock, "bytes": writeBytes, "smalldisk": smallDisk, "website": website, "site": site,
 		},
 	})
 }
@@ -55,6 +67,7 @@ func setup(e *testscript.Env) error {
 	e.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	e.Setenv("DB", filepath.Join(home, "state/sandboxmcp/sandboxmcp.db"))
 	e.Setenv("PYENV_ROOT", pyenvRoot())
+	e.Setenv("TEST_PID", strconv.Itoa(os.Getpid()))
 	program, err := exec.LookPath("sandboxmcp") // which testscript has put on the PATH
 	if err != nil {
 		return err
@@ -98,7 +111,7 @@ func condition(name string) (bool, error) {
 	case "bash", "zsh", "fish":
 		ok = found(name)
 	case "keyring":
-		ok = found("dbus-daemon") && found("gnome-keyring-daemon")
+		ok = found("dbus-daemon") && found("gnome-keyring-daemon") && found("setpriv")
 	case "sandbox":
 		ok = sandboxWorks()
 	case "chromium":
@@ -122,7 +135,7 @@ func need(t testing.TB, things ...string) {
 			t.Fatal(err)
 		}
 		if !ok {
-			t.Skip("needs " + name)
+			hosttest.Missing(t, name, "it is not here")
 		}
 	}
 }
@@ -133,16 +146,12 @@ func found(program string) bool {
 }
 
 // sandboxWorks reports whether the hardened profile can run here: on Linux, with user namespaces.
-func sandboxWorks() bool {
-	if runtime.GOOS != "linux" {
-		return false
-	}
-	limit, err := os.ReadFile("/proc/sys/user/max_user_namespaces")
-	if err == nil && strings.TrimSpace(string(limit)) == "0" {
-		return false
-	}
-	return exec.Command("unshare", "--user", "--map-root-user", "--net", "true").Run() == nil
-}
+var sandboxWorks = sync.OnceValue(func() bool {
+	b := process.New(process.Config{StateDir: os.TempDir()})
+	defer b.Close()
+	probe, err := b.Probe(context.Background(), backends.Spec{Require: backends.ContainmentLayers})
+	return err == nil && probe.Usable
+})
 
 // exits runs a command and wants one exit code: exits CODE PROGRAM ARGS...
 func exits(ts *testscript.TestScript, neg bool, args []string) {
@@ -183,17 +192,6 @@ func lock(ts *testscript.TestScript, neg bool, args []string) {
 	_, err = db.Exec("BEGIN EXCLUSIVE")
 	ts.Check(err)
 	ts.Defer(func() { db.Close() })
-}
-
-// await waits until a file is there: await FILE
-func await(ts *testscript.TestScript, neg bool, args []string) {
-	for range 1000 {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	ts.Fatalf("%s did not appear", args[0])
 }
 
 // writeBytes makes a file out of a Go string literal, repeated: bytes FILE LITERAL [TIMES]

@@ -2,18 +2,20 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // agent talks to a server as a client does.
@@ -25,15 +27,34 @@ type agent struct {
 	calls int
 }
 
-func startServer(t *testing.T, home string) *agent {
+// command is a command line of a user with this home. It does not inherit that signals are ignored, as under nohup.
+func command(ctx context.Context, t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
-	program, err := exec.LookPath("sandboxmcp")
+	program, err := exec.LookPath("sandboxmcp") // testscript.Main puts the test binary there
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{t: t, cmd: exec.Command(program, "serve")}
-	a.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config", "XDG_RUNTIME_DIR=")
+	if err := os.MkdirAll(filepath.Join(home, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	hear(t)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home+"/tmp", "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config", "XDG_RUNTIME_DIR=")
+	return cmd
+}
+
+// hear handles the signals that may be ignored here: whoever we start would inherit that.
+func hear(t *testing.T) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT)
+	t.Cleanup(func() { signal.Stop(caught) })
+}
+
+func startServer(t *testing.T, home string) *agent {
+	t.Helper()
+	a := &agent{t: t, cmd: command(t.Context(), t, home, "serve")}
 	a.cmd.Stderr = os.Stderr
+	var err error
 	if a.in, err = a.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +66,10 @@ func startServer(t *testing.T, home string) *agent {
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { a.cmd.Process.Kill() })
+	t.Cleanup(func() {
+		a.cmd.Process.Kill()
+		a.cmd.Wait()
+	})
 	a.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return a
@@ -99,9 +123,6 @@ func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 func TestServerEnds(t *testing.T) {
 	need(t, "sandbox", "bash", "python")
 	home := t.TempDir()
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-	before := leftovers(t, temp)
 	for name, end := range map[string]func(a *agent){
 		"end of input": func(a *agent) { a.in.Close() },
 		"SIGTERM":      func(a *agent) { a.cmd.Process.Signal(syscall.SIGTERM) },
@@ -119,35 +140,13 @@ func TestServerEnds(t *testing.T) {
 			a.call("execute_code", map[string]any{"session_id": shell, "code": "(exec -a " + marker + " sleep 1000) >/dev/null 2>&1 &"})
 			a.call("execute_code", map[string]any{"language": "shell", "code": "exec -a " + marker + " sleep 1000", "background": true})
 			a.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "shell", "code": "exec -a " + marker + " sleep 1000"}})
-			for range 2000 {
-				if len(commandLines(marker)) == 4 {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			if n := len(commandLines(marker)); n != 4 {
-				t.Fatalf("%d processes run, want 4: %q", n, commandLines(marker))
-			}
+			hosttest.Until(t, "four programs run", func() bool { return len(commandLines(marker)) == 4 })
 			end(a)
-			done := make(chan error, 1)
-			go func() { io.Copy(io.Discard, a.lines); done <- a.cmd.Wait() }()
-			select {
-			case err := <-done:
-				if err != nil && name != "SIGKILL" {
-					t.Errorf("ended with %v", err)
-				}
-			case <-time.After(20 * time.Second):
-				t.Fatal("the server does not end")
+			io.Copy(io.Discard, a.lines)
+			if err := a.cmd.Wait(); err != nil && name != "SIGKILL" {
+				t.Errorf("ended with %v", err)
 			}
-			for range 500 {
-				if len(commandLines(marker)) == 0 {
-					break
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
-			if left := commandLines(marker); len(left) > 0 {
-				t.Errorf("left: %q", left)
-			}
+			hosttest.Until(t, "no program is left", func() bool { return len(commandLines(marker)) == 0 })
 		})
 	}
 	a := startServer(t, home) // and sweeps up
@@ -156,8 +155,8 @@ func TestServerEnds(t *testing.T) {
 	}
 	a.in.Close()
 	a.cmd.Wait()
-	if after := leftovers(t, temp); after != before {
-		t.Errorf("left behind:\n%s\nbefore there was:\n%s", after, before)
+	if left := leftovers(t, home); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
 	}
 	sockets, _ := filepath.Glob(home + "/state/sandboxmcp/run/sandboxmcp/*.sock")
 	if len(sockets) > 1 { // the killed one's, which whoever looks for servers removes
