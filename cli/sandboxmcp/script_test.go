@@ -54,7 +54,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "sql": runSQL, "lock": lock, "bytes": writeBytes, "smalldisk": smallDisk, "website": website, "site": site,
+			"exits": exits, "sql": runSQL, "bytes": writeBytes, "smalldisk": smallDisk, "website": website, "site": site,
 		},
 	})
 }
@@ -182,16 +182,6 @@ func runSQL(ts *testscript.TestScript, neg bool, args []string) {
 	defer db.Close()
 	_, err = db.Exec(args[1])
 	ts.Check(err)
-}
-
-// lock holds a database's write lock until the script ends: lock DB
-func lock(ts *testscript.TestScript, neg bool, args []string) {
-	db, err := sql.Open("sqlite", args[0])
-	ts.Check(err)
-	db.SetMaxOpenConns(1)
-	_, err = db.Exec("BEGIN EXCLUSIVE")
-	ts.Check(err)
-	ts.Defer(func() { db.Close() })
 }
 
 // writeBytes makes a file out of a Go string literal, repeated: bytes FILE LITERAL [TIMES]
