@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
@@ -57,20 +59,15 @@ func TestDeafEngines(t *testing.T) {
 	cfg := loaded(t)
 	address, came := deaf(t)
 	cfg.Containers.Podman, cfg.Containers.Docker = address, address
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	all := survey(ctx, cfg, engineNames())
-	if took := time.Since(began); took > enginePatience {
-		t.Errorf("took %v", took)
-	}
-	for _, s := range all {
-		if f := s.findings(); s.err == nil || len(f) != 1 || f[0].OK || f[0].Detail == "" || s.name != f[0].Name {
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan []surveyed)
+	go func() { answers <- survey(ctx, cfg, engineNames()) }()
+	hosttest.Until(t, "an engine is asked", func() bool { return came.Load() > 0 })
+	cancel()
+	for _, s := range <-answers {
+		if f := s.findings(); !errors.Is(s.err, context.Canceled) || len(f) != 1 || f[0].OK || f[0].Detail == "" || s.name != f[0].Name {
 			t.Errorf("got %+v", f)
 		}
-	}
-	if came.Load() == 0 {
-		t.Error("nobody was asked")
 	}
 }
 

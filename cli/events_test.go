@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,14 +35,19 @@ func busServer(t *testing.T, pid int) (*event.Bus, *control.Listener) {
 // events runs the command with these words, until ctx ends.
 func events(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	code = eventsTo(ctx, &out, &errs, args...)
+	return code, out.String(), errs.String()
+}
+
+func eventsTo(ctx context.Context, out, errs io.Writer, args ...string) int {
+	p := &program{stdin: strings.NewReader(""), stdout: out, stderr: errs}
 	app := p.app()
 	app.Commands = []*cli.Command{p.eventsCommand()}
 	line, err := parse(app, append([]string{"sandboxmcp", "events"}, args...))
 	if err == nil {
 		err = app.RunContext(ctx, line)
 	}
-	return p.exit(err), out.String(), errs.String()
+	return p.exit(err)
 }
 
 func TestEvents(t *testing.T) {
@@ -111,14 +117,33 @@ func TestEventsFollow(t *testing.T) {
 	home(t)
 	bus, l := busServer(t, 7)
 	bus.Publish(event.Event{Name: event.SessionCreated})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a signal ends it just so
-	defer cancel()
-	time.AfterFunc(300*time.Millisecond, func() { bus.Publish(event.Event{Name: event.SessionKilled}) })
-	if code, out, errs := events(ctx, "-f"); code != 0 || errs != "" || strings.Count(out, "\n") != 2 || ctx.Err() == nil {
-		t.Errorf("exit %d, %q, %q, %v", code, out, errs, ctx.Err())
+	follow := func(ctx context.Context) (next func(want string), end func() (code int, said string)) {
+		from, to := io.Pipe()
+		var errs bytes.Buffer
+		code, lines := make(chan int), bufio.NewReader(from)
+		go func() { code <- eventsTo(ctx, to, &errs, "-f") }()
+		return func(want string) {
+			t.Helper()
+			if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+				t.Fatalf("got %q, %v, want %s", line, err, want)
+			}
+		}, func() (int, string) { return <-code, errs.String() }
 	}
-	time.AfterFunc(300*time.Millisecond, func() { l.Close() })
-	if code, out, errs := events(t.Context(), "--follow"); code != 0 || !strings.Contains(errs, "the server has ended") || strings.Count(out, "\n") != 2 {
-		t.Errorf("exit %d, %q, %q", code, out, errs)
+	ctx, cancel := context.WithCancel(t.Context()) // a signal ends it just so
+	defer cancel()
+	next, end := follow(ctx)
+	next(event.SessionCreated)
+	bus.Publish(event.Event{Name: event.SessionKilled})
+	next(event.SessionKilled)
+	cancel()
+	if code, errs := end(); code != 0 || errs != "" {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	next, end = follow(t.Context())
+	next(event.SessionCreated)
+	next(event.SessionKilled)
+	l.Close()
+	if code, errs := end(); code != 0 || !strings.Contains(errs, "the server has ended") {
+		t.Errorf("exit %d, %q", code, errs)
 	}
 }

@@ -60,6 +60,9 @@ var (
 	anyEnd = []string{"ok", "exit", "signal", "timeout", "limit", "oom"}
 )
 
+// everyJob is how many numbers in a row have each job among them.
+const everyJob = 110
+
 // jobOf deals the jobs out: the same numbers get the same ones.
 func jobOf(i int) job {
 	common := 0

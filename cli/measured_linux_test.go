@@ -15,7 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // serveMeasured is the program's serve. On each byte from descriptor 3 it collects its garbage and writes to
@@ -101,18 +102,10 @@ func startMeasured(t *testing.T) *measured {
 // stop ends the server as clients do, and looks that nothing of it is left.
 func (s *measured) stop(t *testing.T) {
 	s.in.Close()
-	watchdog := time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() })
-	defer watchdog.Stop()
 	if err := s.cmd.Wait(); err != nil {
 		t.Errorf("the server ended with %v:\n%s", err, s.said())
 	}
-	end := time.Now().Add(10 * time.Second)
-	for left := orphans(); len(left) > 0 && !t.Failed(); left = orphans() {
-		if time.Now().After(end) {
-			t.Errorf("the server has ended, and processes are left: %q", left)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	hosttest.Until(t, "no process of the server is left", func() bool { return len(orphans()) == 0 })
 	if n := s.cgroups(); n > 0 {
 		t.Errorf("the server has ended, and %d cgroups are left", n)
 	}

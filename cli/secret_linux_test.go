@@ -8,9 +8,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // terminal opens a pseudo-terminal: what is written to keyboard is typed.
@@ -18,7 +19,7 @@ func terminal(t *testing.T) (keyboard, tty *os.File) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip("needs a pseudo-terminal:", err)
+		hosttest.Missing(t, "terminal", err.Error())
 	}
 	t.Cleanup(func() { keyboard.Close() })
 	var number int
@@ -29,7 +30,7 @@ func terminal(t *testing.T) (keyboard, tty *os.File) {
 		tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	}
 	if err != nil {
-		t.Skip("needs a pseudo-terminal:", err)
+		hosttest.Missing(t, "terminal", err.Error())
 	}
 	t.Cleanup(func() { tty.Close() })
 	return keyboard, tty
@@ -86,19 +87,10 @@ func TestAskValue(t *testing.T) {
 			var said locked
 			code := make(chan int, 1)
 			go func() { code <- Main([]string{"sandboxmcp", "vault", "add", "KEY"}, tty, &said, &said) }()
-			for end := time.Now().Add(10 * time.Second); echoes(t, tty); time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("it does not ask, or shows what is typed: %s", said.String())
-				}
-			}
+			hosttest.Until(t, "it asks, and does not show what is typed", func() bool { return !echoes(t, tty) })
 			c.answer(keyboard)
-			select {
-			case got := <-code:
-				if got != c.code || !strings.Contains(said.String(), c.says) {
-					t.Errorf("exit code %d, want %d: %s", got, c.code, said.String())
-				}
-			case <-time.After(10 * time.Second):
-				t.Fatal("it hangs")
+			if got := <-code; got != c.code || !strings.Contains(said.String(), c.says) {
+				t.Errorf("exit code %d, want %d: %s", got, c.code, said.String())
 			}
 			if !echoes(t, tty) {
 				t.Error("the terminal does not show any more what is typed")

@@ -8,14 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -33,6 +31,7 @@ func TestMain(m *testing.M) {
 // soak is a server that runs programs, 16 at a time, with others that stand ready, and tells on stdout
 // which results it has handed out, until it is killed.
 func soak() {
+	fmt.Println("begins")
 	cfg, err := config.Load(config.Options{Env: os.Environ(), Flags: map[string]string{"max_concurrent": "16"}})
 	if err != nil {
 		panic(err)
@@ -62,34 +61,24 @@ func soak() {
 
 // TestSoak runs programs 16 at a time while the server is killed with SIGKILL now and then. Nothing
 // may be left on the host, and the log must be sound and hold every run whose result was handed
-// out. SANDBOXMCP_TEST_SOAK says how many runs; 400 without it.
+// out.
 func TestSoak(t *testing.T) {
-	wanted := soakRuns(t)
 	inherit(t)
 	state := t.TempDir()
-	before := mounts(t)
+	if err := os.Mkdir(filepath.Join(state, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	var done []string
-	servers := 0
-	for len(done) < wanted {
-		done = append(done, serveUntilKilled(t, state, time.Duration(200+rand.IntN(2000))*time.Millisecond)...)
-		if servers++; servers > wanted {
-			t.Fatalf("%d servers made only %d runs", servers, len(done))
+	for servers, wanted := 1, hosttest.Long(150, 10_000); len(done) < wanted; servers++ {
+		done = append(done, serveUntilKilled(t, state, rand.IntN(40))...)
+		if t.Failed() {
+			t.FailNow()
 		}
+		t.Logf("%d runs by %d servers, each killed", len(done), servers)
 	}
-	t.Logf("%d runs by %d servers, each killed", len(done), servers)
-	deadline := time.Now().Add(10 * time.Second)
-	for left := orphans(); len(left) > 0; left = orphans() {
-		if time.Now().After(deadline) {
-			t.Fatalf("processes left: %v", left)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	for left := newMounts(t, before); len(left) > 0; left = newMounts(t, before) {
-		if time.Now().After(deadline) {
-			t.Errorf("mounts left: %v", left)
-			break
-		}
-		time.Sleep(100 * time.Millisecond) // other packages' tests mount things for a while
+	hosttest.Until(t, "no process is left", func() bool { return len(orphans()) == 0 })
+	if left := mounted(t, state); len(left) > 0 {
+		t.Errorf("mounts left: %v", left)
 	}
 	log, err := audit.Open(t.Context(), filepath.Join(state, "sandboxmcp", "sandboxmcp.db"))
 	if err != nil {
@@ -113,27 +102,17 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-func soakRuns(t *testing.T) int {
-	t.Helper()
-	wanted := 400
-	if s := os.Getenv("SANDBOXMCP_TEST_SOAK"); s != "" {
-		var err error
-		if wanted, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return wanted
-}
-
-// serveUntilKilled returns the runs that one server handed out before it was killed.
-func serveUntilKilled(t *testing.T, state string, after time.Duration) []string {
+// serveUntilKilled returns the runs that one server handed out before it was killed: as it began, for 0, or with
+// so many results.
+func serveUntilKilled(t *testing.T, state string, after int) (done []string) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE=soak", "XDG_STATE_HOME="+state)
+	cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE=soak", "XDG_STATE_HOME="+state, "TMPDIR="+filepath.Join(state, "tmp"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -142,36 +121,33 @@ func serveUntilKilled(t *testing.T, state string, after time.Duration) []string 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var kill sync.Once
-	timer := time.AfterFunc(after, func() { kill.Do(func() { cmd.Process.Kill() }) })
-	defer timer.Stop()
-	var done []string
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if id, ok := strings.CutPrefix(lines.Text(), "ok "); ok {
 			done = append(done, id)
-		} else {
+		} else if lines.Text() != "begins" {
 			t.Errorf("server: %s", lines.Text())
+			break
+		}
+		if len(done) == after {
+			cmd.Process.Kill()
 		}
 	}
-	kill.Do(func() { cmd.Process.Kill() })
+	cmd.Process.Kill()
 	cmd.Wait()
 	return done
 }
 
-// mounts lists where something is mounted in this process's namespace.
-func mounts(t *testing.T) []string {
+// mounted lists what is mounted in a folder.
+func mounted(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []string
 	for line := range strings.Lines(string(text)) {
-		all = append(all, strings.Fields(line)[1])
+		if strings.Contains(line, dir) {
+			all = append(all, line)
+		}
 	}
 	return all
-}
-
-func newMounts(t *testing.T, before []string) []string {
-	return slices.DeleteFunc(mounts(t), func(at string) bool { return slices.Contains(before, at) })
 }

@@ -21,8 +21,9 @@ type console struct {
 	screen  chan struct{} // whoever writes
 	reading chan struct{} // whoever reads, and has early
 
-	early []byte // what was typed before a question could be read
-	lent  bool   // the script reads from it, too
+	glance time.Duration // how long nobody can have read a question
+	early  []byte        // what was typed before a question could be read
+	lent   bool          // the script reads from it, too
 }
 
 // glance is how long nobody can have read a question. What is typed until then was meant for
@@ -39,7 +40,7 @@ const aside = "\x18\x1b\\\x1b[!p\x1b[0m\x1b[?7h\n\x1b[J"
 const again = "y or n? [y/N] "
 
 func newConsole(tty *os.File, front func() bool) *console {
-	return &console{tty: tty, front: front,
+	return &console{tty: tty, front: front, glance: glance,
 		asking: make(chan struct{}, 1), screen: make(chan struct{}, 1), reading: make(chan struct{}, 1)}
 }
 
@@ -85,7 +86,7 @@ const maxEarly = 64 << 10
 // collect takes what was typed before the question could be read, and says whether that was anything.
 func (t *console) collect(ctx context.Context) (typed bool) {
 	defer t.until(ctx)()
-	_ = t.tty.SetReadDeadline(time.Now().Add(glance))
+	_ = t.tty.SetReadDeadline(time.Now().Add(t.glance))
 	b := make([]byte, 4096)
 	for ctx.Err() == nil {
 		n, err := t.tty.Read(b)

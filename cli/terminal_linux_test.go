@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -31,8 +34,9 @@ func newSeat(t *testing.T) *seat {
 		t.Fatal(err)
 	}
 	s := &seat{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &locked{}}
-	if tty.SetReadDeadline(time.Time{}) != nil {
-		t.Skip("needs a pseudo-terminal whose reads can be ended")
+	s.c.glance = -1 // what is typed is an answer
+	if err := tty.SetReadDeadline(time.Time{}); err != nil {
+		hosttest.Missing(t, "terminal", "its reads can't be ended: "+err.Error())
 	}
 	go io.Copy(s.seen, keyboard)
 	t.Cleanup(func() {
@@ -55,11 +59,7 @@ func (s *seat) asks(ctx context.Context, what string) chan approval.Answer {
 
 func (s *seat) sees(text string) {
 	s.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !strings.Contains(s.seen.String(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("the terminal shows %q, want %q", s.seen.String(), text)
-		}
-	}
+	hosttest.Until(s.t, "the terminal shows "+text, func() bool { return strings.Contains(s.seen.String(), text) })
 }
 
 func (s *seat) types(text string) {
@@ -67,17 +67,6 @@ func (s *seat) types(text string) {
 	if _, err := s.keyboard.WriteString(text); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-func (s *seat) get(answer chan approval.Answer) approval.Answer {
-	s.t.Helper()
-	select {
-	case a := <-answer:
-		return a
-	case <-time.After(10 * time.Second):
-		s.t.Fatalf("no answer; the terminal shows %q", s.seen.String())
-	}
-	return approval.Answer{}
 }
 
 func TestAskOnTerminal(t *testing.T) {
@@ -92,12 +81,14 @@ func TestAskOnTerminal(t *testing.T) {
 		s := newSeat(t)
 		answer := s.asks(t.Context(), "example.com:5432\x1b[8m")
 		s.sees("allow it for this run? [y/N] ")
-		time.Sleep(glance + 100*time.Millisecond)
-		for line := range strings.SplitAfterSeq(tt.typed, "\n") {
-			s.types(line)
-			time.Sleep(20 * time.Millisecond)
+		for i, line := range strings.SplitAfter(strings.TrimSuffix(tt.typed, "\n"), "\n") {
+			hosttest.Until(t, "it is asked again", func() bool { return strings.Count(s.seen.String(), again) == i })
+			s.types(strings.TrimSuffix(line, "\n"))
+			if tt.typed != "\x04" {
+				s.types("\n")
+			}
 		}
-		a := s.get(answer)
+		a := <-answer
 		if a.Allowed != tt.want || a.By != approval.CommandLine() || a.Allowed && a.Scope != approval.ScopeRun {
 			t.Errorf("%q: got %+v", tt.typed, a)
 		}
@@ -114,7 +105,7 @@ func TestAskOnTerminal(t *testing.T) {
 // What is typed before a question can be read is the script's, and so is what is typed after it.
 func TestTypedAhead(t *testing.T) {
 	s := newSeat(t)
-	s.c.lent = true
+	s.c.lent, s.c.glance = true, time.Hour
 	script := bufio.NewReader(lending{s.c})
 	lines := make(chan string, 10)
 	go func() {
@@ -128,13 +119,8 @@ func TestTypedAhead(t *testing.T) {
 	}()
 	next := func(want string) {
 		t.Helper()
-		select {
-		case got := <-lines:
-			if got != want {
-				t.Errorf("the script reads %q, want %q", got, want)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("the script does not read %q", want)
+		if got := <-lines; got != want {
+			t.Errorf("the script reads %q, want %q", got, want)
 		}
 	}
 	s.types("first\n")
@@ -142,14 +128,15 @@ func TestTypedAhead(t *testing.T) {
 	answer := s.asks(t.Context(), "example.com")
 	s.sees("[y/N] ")
 	s.types("y\n") // meant for what the script had asked
-	select {
-	case a := <-answer:
-		t.Fatalf("what was typed ahead is an answer: %+v", a)
-	case <-time.After(glance + 300*time.Millisecond):
-	}
-	s.sees("[y/N] y\r\ny or n? [y/N] ") // it is asked once more
+	s.sees("[y/N] y\r\n")
+	hosttest.Until(t, "it is read, and no answer", func() bool {
+		waits, err := unix.IoctlGetInt(int(s.c.tty.Fd()), unix.TIOCINQ)
+		return err == nil && waits == 0 && len(s.b.Pending()) == 1
+	})
+	s.c.tty.SetReadDeadline(time.Unix(1, 0)) // the hour is over
+	s.sees("[y/N] y\r\ny or n? [y/N] ")      // it is asked once more
 	s.types("n\n")
-	if a := s.get(answer); a.Allowed {
+	if a := <-answer; a.Allowed {
 		t.Errorf("got %+v", a)
 	}
 	next("y\n")
@@ -169,13 +156,15 @@ func TestOutputWaits(t *testing.T) {
 		io.WriteString(out, "\x1b[2JProceed? [y/N] ")
 		close(written)
 	}()
+	s.types("what?\n")
+	s.sees(again)
 	select {
 	case <-written:
 		t.Error("the script writes over the question")
-	case <-time.After(glance + 200*time.Millisecond):
+	default:
 	}
 	s.types("n\n")
-	s.get(answer)
+	<-answer
 	<-written
 	s.sees("Proceed?")
 }
@@ -187,24 +176,24 @@ func TestQuestionsInTurn(t *testing.T) {
 	first := s.asks(ctx, "a.example")
 	s.sees("connect to a.example")
 	second := s.asks(t.Context(), "b.example")
-	time.Sleep(glance)
+	hosttest.Until(t, "the second question is open", func() bool { return len(s.b.Pending()) == 2 })
+	s.types("what?\n")
+	s.sees(again)
 	if strings.Contains(s.seen.String(), "b.example") {
 		t.Error("two questions stand on the screen")
 	}
 	cancel()
-	s.get(first)
+	<-first
 	s.sees("nobody waits for an answer any more")
 	s.sees("connect to b.example")
-	time.Sleep(glance + 100*time.Millisecond)
 	s.types("y\n")
-	if a := s.get(second); !a.Allowed {
+	if a := <-second; !a.Allowed {
 		t.Errorf("got %+v", a)
 	}
 	// A job in the background asks nobody, and is not stopped for trying.
 	s.c.front = func() bool { return false }
-	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	s.get(s.asks(ctx, "c.example"))
+	s.types("n\n") // or it would wait for an answer
+	s.c.askOnTerminal(s.b)(t.Context(), asks(t, s.b, approval.Question{Kind: approval.Egress, What: "c.example"}))
 	if strings.Contains(s.seen.String(), "c.example") {
 		t.Error("a job in the background asks")
 	}
