@@ -21,6 +21,11 @@ func TestInitialised(t *testing.T) {
 	for l := range strings.Lines(string(out)) {
 		if words := strings.Fields(l); len(words) > 1 && words[0] == "init" {
 			order = append(order, words[1])
+			for _, heavy := range []string{"google.golang.org/grpc"} { // was in the program once, where little of it was used
+				if strings.HasPrefix(words[1], heavy) {
+					t.Errorf("the program has %s again: go mod why -m says by whom", words[1])
+				}
+			}
 		}
 	}
 	const ahead = "github.com/sandboxmcp/sandboxmcp/cli/ahead"

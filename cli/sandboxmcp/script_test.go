@@ -54,7 +54,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "sql": runSQL, "bytes": writeBytes, "smalldisk": smallDisk, "website": website, "site": site,
+			"exits": exits, "sql": runSQL, "bytes": writeBytes, "website": website, "site": site,
 		},
 	})
 }
@@ -194,12 +194,4 @@ func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat(text, times)), 0o644))
-}
-
-// smallDisk mounts a file system with little room, as root, until the script ends: smalldisk DIR
-func smallDisk(ts *testscript.TestScript, neg bool, args []string) {
-	dir := ts.MkAbs(args[0])
-	ts.Check(os.MkdirAll(dir, 0o755))
-	ts.Check(exec.Command("mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", dir).Run())
-	ts.Defer(func() { exec.Command("umount", "-l", dir).Run() })
 }

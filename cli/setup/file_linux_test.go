@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -53,7 +54,15 @@ func TestLastLook(t *testing.T) {
 // TestFullDisk: a file that can't be written anew stays whole.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+	runtime.LockOSThread() // which ends with the test, and its mounts with it
+	err := syscall.Unshare(syscall.CLONE_NEWNS)
+	if err == nil {
+		err = syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+	}
+	if err == nil {
+		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k")
+	}
+	if err != nil {
 		hosttest.Missing(t, "mount", "a small disk: "+err.Error())
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
