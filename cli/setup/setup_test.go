@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,10 +116,13 @@ func filesOf(c Client) map[string]string {
 	return all
 }
 
-// TestThereAndBack: written, read, written again, and taken out.
+// TestThereAndBack: written, read, written again, and taken out. Clients that differ in names alone have one file.
 func TestThereAndBack(t *testing.T) {
 	for _, c := range Clients() {
 		for name, text := range filesOf(c) {
+			if name != "comments" && !slices.Contains([]string{"zed", "opencode", "codex"}, c.Name) {
+				continue
+			}
 			t.Run(c.Name+"/"+name, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "file")
 				if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
@@ -177,11 +181,10 @@ func TestRemoveWithoutWhatWasKept(t *testing.T) {
 	for _, c := range Clients() {
 		for name, text := range filesOf(c) {
 			t.Run(c.Name+"/"+name, func(t *testing.T) {
-				path := filepath.Join(t.TempDir(), "file")
-				os.WriteFile(path, []byte(text), 0o600)
-				add(t, c, path, ours)
-				os.Remove(path + ending)
-				after := read(t, path)
+				after, err := c.added([]byte(text), ours)
+				if err != nil {
+					t.Fatal(err)
+				}
 				want := value(t, c, after)
 				entryOf(c, after, want)
 				out, err := c.removed(after, ours.Name, nil)
