@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // attackable is a closed log as a server leaves it: sealed segments, receipts, checkpoints at 722, 822 and so on,
@@ -300,10 +302,7 @@ func TestAttackBits(t *testing.T) {
 	original, want, _ := attackable(t)
 	files := append(segmentFiles(t, original), original, original, original, original+"-checkpoint")
 	wantFacts := facts(t, original)
-	noticed, harmless, flips := 0, map[string]int{}, 500
-	if testing.Short() {
-		flips = 100
-	}
+	noticed, harmless, flips := 0, map[string]int{}, hosttest.Long(100, 500)
 	for range flips {
 		path := copySealed(t, original)
 		file := path + strings.TrimPrefix(files[rand.IntN(len(files))], original)

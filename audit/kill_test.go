@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // childSign appends from some goroutines and signs every few rows; one row in five has a receipt.
@@ -48,8 +50,8 @@ func childSeal(path string, _ []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("opened")
 	for {
+		fmt.Println("seals")
 		if _, err := l.Append(context.Background(), Entry{Kind: "k"}, Entry{Kind: "k", Receipt: []byte("r")}); err != nil {
 			return err
 		}
@@ -84,14 +86,30 @@ func killer(t *testing.T, within time.Duration, name, path string, args ...any) 
 	return lines
 }
 
-// Processes that append and sign are killed at random moments, 1,000 times. No acknowledged row is lost, and
+// lasts is half as long again as a child goes on from its first word until it ends by itself.
+func lasts(t *testing.T, name, path string) time.Duration {
+	t.Helper()
+	cmd := command(t, name, path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.Read(make([]byte, 100))
+	start := time.Now()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start) * 3 / 2
+}
+
+// Processes that append and sign are killed at random moments. No acknowledged row is lost, and
 // chain, receipts and checkpoints hold.
 func TestKillSigned(t *testing.T) {
 	const logs = 4 // side by side
-	kills := 250
-	if testing.Short() {
-		kills = 20
-	}
+	kills := hosttest.Long(20, 250)
 	var total sync.Map
 	t.Run("logs", func(t *testing.T) {
 		for i := range logs {
@@ -146,10 +164,7 @@ func checkPromised(t *testing.T, path string, promised map[string]bool) {
 
 // Killed while it seals: each row is there, in the database or in a segment, and the next Seal cleans up.
 func TestKillSeal(t *testing.T) {
-	kills := 60
-	if testing.Short() {
-		kills = 15
-	}
+	kills := hosttest.Long(15, 60)
 	path := logPath(t)
 	l := openSigned(t, path, signing(100))
 	fillFast(t, l, 50)
@@ -302,33 +317,22 @@ func TestUpgradeAtOnce(t *testing.T) {
 
 // Killed while it upgrades, a process leaves version 1 or version 2, whole.
 func TestKillUpgrade(t *testing.T) {
-	kills := 40
-	if testing.Short() {
-		kills = 10
-	}
-	original, old := version1(t, 20000), 0
+	kills := hosttest.Long(8, 40)
+	original, old := version1(t, 8000), 0
 	content, err := os.ReadFile(original)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range kills {
-		path := logPath(t)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cmd := command(t, "open", path)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Duration(i) * 60 * time.Millisecond / time.Duration(kills))
-		cmd.Process.Kill()
-		cmd.Wait()
+	within := lasts(t, "open", copyLog(t, original))
+	for range kills {
+		path := copyLog(t, original)
+		killer(t, within, "open", path)
 		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now[:100], content[:100]) {
 			old++
 		}
 		l := openLog(t, path)
 		fill(t, l, 1)
-		wantSound(t, l, 20001)
+		wantSound(t, l, 8001)
 		l.Close()
 	}
 	t.Logf("%d of %d were killed before the new format was in the file", old, kills)

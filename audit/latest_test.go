@@ -10,7 +10,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // Another process appends and signs after this one has read how long the log is, and before it reads the
@@ -57,7 +60,7 @@ func TestLatestFollowsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(victim, path+".new"); err != nil {
-		t.Skip("no symbolic links here: ", err)
+		hosttest.Missing(t, "symbolic links", err.Error())
 	}
 	if err := writeLatest(path, []byte("note")); err != nil {
 		t.Fatal(err)
@@ -86,29 +89,31 @@ func TestCannotSync(t *testing.T) {
 
 // Rows that come all the time are signed all the same, and after a failure it is tried again.
 func TestSignedInTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	path := logPath(t)
-	key := &brokenKey{Signer: seeded('a')}
-	l := openSigned(t, path, Signing{Key: always(key), Every: 1 << 30})
-	for end := time.Now().Add(longest + 2*time.Second); time.Now().Before(end) && sizes(t, l) == ""; time.Sleep(idle / 10) {
-		fill(t, l, 1)
-	}
-	if sizes(t, l) == "" {
-		t.Error("no checkpoint while rows came all the time")
-	}
-	key.set(true)
-	fill(t, l, 1)
-	time.Sleep(idle + pause/2)
-	key.set(false)
-	head := collect(t, l, Filter{Limit: 1})[0].Seq
-	for end := time.Now().Add(2 * pause); time.Now().Before(end); time.Sleep(idle / 10) {
-		if c, _, err := newestCheckpoint(context.Background(), l.db); err == nil && c.size == head {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		key := &brokenKey{Signer: seeded('a')}
+		l := openSigned(t, logPath(t), Signing{Key: always(key), Every: 1 << 30})
+		start := time.Now()
+		for sizes(t, l) == "" {
+			fill(t, l, 1)
+			time.Sleep(idle / 10)
+			synctest.Wait()
 		}
-	}
-	t.Error("after a failure, nothing was signed again")
+		if took := time.Since(start); took < longest || took > longest+idle {
+			t.Errorf("signed after %v while rows came all the time", took)
+		}
+		key.set(true)
+		fill(t, l, 1)
+		time.Sleep(idle + pause/2)
+		synctest.Wait()
+		key.set(false)
+		before := sizes(t, l)
+		time.Sleep(pause)
+		synctest.Wait()
+		if sizes(t, l) == before {
+			t.Error("after a failure, nothing was signed again")
+		}
+		l.Close()
+	})
 }
 
 // Rows that another process seals while this one reads them to sign them were not cut off.
@@ -151,10 +156,7 @@ func childOnce(path string, _ []string) error {
 // Many short processes sign one log, several at a time, while another seals it, and none sees an older copy.
 func TestManyShortProcesses(t *testing.T) {
 	path := logPath(t)
-	n := 400
-	if testing.Short() {
-		n = 80
-	}
+	n := hosttest.Long(60, 400)
 	l := openSigned(t, path, signing(5))
 	fill(t, l, 1)
 	todo := make(chan int)
@@ -171,7 +173,7 @@ func TestManyShortProcesses(t *testing.T) {
 	sealed := 0
 	for i := range n {
 		todo <- i
-		if i%40 == 39 {
+		if i%20 == 19 {
 			segments, err := l.Seal(t.Context(), time.Now().Add(time.Hour))
 			if err != nil {
 				t.Error(err)

@@ -10,20 +10,18 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // children are what the test binary does instead of testing when it is started again as a process
 // that shares a log with the test.
 var children = map[string]func(path string, args []string) error{
-	"append": childAppend, // until it is killed, telling each row that it was promised
-	"write":  childWrite,  // a number of rows from a number of goroutines
-	"runs":   childRuns,   // like a number of runs on the command line
-	"hold":   childHold,   // a lock
-	"open":   childOpen,   // once
-	"sign":   childSign,   // appends and signs until it is killed, telling each row that it was promised
-	"once":   childOnce,   // appends a row and signs it
-	"seal":   childSeal,   // all that is there, again and again
+	"write": childWrite, // a number of rows from a number of goroutines
+	"runs":  childRuns,  // like a number of runs on the command line
+	"hold":  childHold,  // a lock
+	"open":  childOpen,  // once, and tells that it begins
+	"sign":  childSign,  // appends and signs until it is killed, telling each row that it was promised
+	"once":  childOnce,  // appends a row and signs it
+	"seal":  childSeal,  // all that is there, again and again, telling when: nobody hears it once the test is gone, and that ends it
 }
 
 const childVar = "AUDIT_TEST_CHILD"
@@ -166,16 +164,6 @@ func wantError(t testing.TB, err error, texts ...string) {
 	for _, s := range texts {
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("error %q does not say %q", err, s)
-		}
-	}
-}
-
-// await waits for what another goroutine is about to do.
-func await(t testing.TB, done func() bool, otherwise string) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(otherwise)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 )
 
 func childOpen(path string, _ []string) error {
+	fmt.Println("opens")
 	l, err := Open(context.Background(), path)
 	if err != nil {
 		return err
@@ -181,8 +182,8 @@ func TestLocked(t *testing.T) {
 		start := time.Now()
 		_, err := open(t.Context(), path, wait, nil)
 		wantError(t, err, "another process", "fuser", "300ms")
-		if took := time.Since(start); took < wait || took > 10*wait {
-			t.Errorf("gave up after %v, want %v", took, wait)
+		if took := time.Since(start); took < wait {
+			t.Errorf("gave up after %v, before %v", took, wait)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), wait/10)
 		defer cancel()
@@ -244,7 +245,7 @@ func tamper(t testing.TB, path string, statements ...string) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	for _, s := range statements {
+	for _, s := range append([]string{"PRAGMA synchronous = OFF"}, statements...) {
 		if _, err := db.Exec(s); err != nil {
 			t.Fatal(fmt.Errorf("%s: %w", s, err))
 		}

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // A log whose first checkpoint was prepared, and then came later than those of another process.
@@ -14,9 +15,12 @@ func TestPrepared(t *testing.T) {
 	for name, after := range map[string]int{"fewer": 1, "more": 9} {
 		t.Run(name, func(t *testing.T) {
 			path := logPath(t)
-			slow := openSigned(t, path, signing(1000))
+			slow, s := openLog(t, path), &signer{Signing: signing(1000), due: true}
+			defer s.close()
 			fill(t, slow, 5)
-			time.Sleep(50 * time.Millisecond) // while it is prepared
+			if s.prime(slow); s.tree.size != 5 {
+				t.Fatalf("%d rows were prepared", s.tree.size)
+			}
 			fill(t, slow, 1)
 			quick := openSigned(t, path, signing(1000))
 			fill(t, quick, after)
@@ -24,7 +28,7 @@ func TestPrepared(t *testing.T) {
 				t.Fatal(err)
 			}
 			fill(t, slow, 2)
-			if err := slow.Close(); err != nil {
+			if _, err := s.checkpoint(slow); err != nil {
 				t.Fatal(err)
 			}
 			wantSigned(t, path, int64(8+after), 'a')
@@ -49,7 +53,7 @@ func TestPreparedInVain(t *testing.T) {
 	}})
 	fill(t, l, 2)
 	fill(t, l, 1)
-	await(t, func() bool { return asked.Load() >= 2 }, "nothing was prepared")
+	hosttest.Until(t, "it was prepared", func() bool { return asked.Load() >= 2 })
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}

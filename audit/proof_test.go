@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -28,10 +30,10 @@ func TestProof(t *testing.T) {
 	for _, n := range []int{1, 254, 2, 256, 1, 800, 37} {
 		fillFast(t, l, n)
 	}
-	await(t, func() bool {
+	hosttest.Until(t, "hundreds of rows are signed", func() bool {
 		c, _, err := newestCheckpoint(t.Context(), l.db)
 		return err == nil && c.size >= 1314
-	}, "hundreds of rows are not signed")
+	})
 	for _, seq := range []int64{1, 2, 3, 255, 256, 257, 512, 513, 514, 1000, 1024, 1025, 1314, 1350, 1351} {
 		text, err := l.Proof(t.Context(), fmt.Sprint(seq))
 		if err != nil {

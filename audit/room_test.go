@@ -3,6 +3,8 @@ package audit
 import (
 	"os"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // A log that is written to often gets room, and is read as before, also by a process that finds it as a killed one left it.
@@ -15,7 +17,7 @@ func TestRoom(t *testing.T) {
 	}
 	fill(t, l, 1)
 	rows := int64(1)
-	await(t, func() bool {
+	hosttest.Until(t, "room was made", func() bool {
 		fill(t, l, 1)
 		if _, err := l.Append(t.Context(), Entry{Kind: "k", Soon: true}); err != nil {
 			t.Fatal(err)
@@ -24,7 +26,7 @@ func TestRoom(t *testing.T) {
 			t.Fatal("it only grows")
 		}
 		return long()
-	}, "no room was made")
+	})
 	fill(t, l, 5)
 	left := logPath(t)
 	for _, end := range []string{"", "-wal"} {
@@ -47,7 +49,7 @@ func TestRoom(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip("needs /dev/full")
+		hosttest.Missing(t, "/dev/full", err.Error())
 	}
 	defer f.Close()
 	if err := lengthen(f, 10); err == nil {

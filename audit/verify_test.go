@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 var dropTriggers = []string{"DROP TRIGGER audit_no_update", "DROP TRIGGER audit_no_delete", "DROP TRIGGER audit_at_end"}
@@ -187,18 +189,18 @@ func TestVerifyDamagedFile(t *testing.T) {
 			t.Errorf("%s went unnoticed:\n%s", what, diff)
 		}
 	}
-	flips := 500
+	flips, cuts := hosttest.Long(100, 500), hosttest.Long(10, 50)
 	for range flips {
 		i := rand.IntN(len(file))
 		content := append([]byte{}, file...)
 		content[i] ^= 1 << rand.IntN(8)
 		try(fmt.Sprint("a flipped bit in byte ", i), content)
 	}
-	for range 50 {
+	for range cuts {
 		n := rand.IntN(len(file))
 		try(fmt.Sprint("a cut at byte ", n), file[:n])
 	}
-	t.Logf("noticed %d of %d", noticed, flips+50)
+	t.Logf("noticed %d of %d", noticed, flips+cuts)
 }
 
 func TestVerifyEmpty(t *testing.T) {

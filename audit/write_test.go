@@ -7,7 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // Whoever appends does not wait for the one that signs, who may be waiting for a key, but for a moment.
@@ -22,11 +23,9 @@ func TestAppendWhileSigning(t *testing.T) {
 		return seeded('a'), nil
 	}})
 	fill(t, l, 5)
-	await(t, func() bool { return asked.Load() > 1 }, "nothing is signed")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	hosttest.Until(t, "it signs", func() bool { return asked.Load() > 1 })
 	for range 20 {
-		if _, err := l.Append(ctx, Entry{Kind: "k"}); err != nil {
+		if _, err := l.Append(t.Context(), Entry{Kind: "k"}); err != nil {
 			t.Fatal(err)
 		}
 	}
