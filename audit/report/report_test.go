@@ -248,7 +248,7 @@ func TestHostile(t *testing.T) {
 
 // TestBounded counts a log of a program that makes up a new name each time.
 func TestBounded(t *testing.T) {
-	const rows = 200_000
+	const rows = 50_000
 	s, err := Collect(func(yield func(audit.Row, error) bool) {
 		for i := range rows {
 			kind := []string{"execution.completed", "execution.started", "egress.denied", "vault.accessed", "package.installed", "approval.denied"}[i%6]
