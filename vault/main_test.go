@@ -68,7 +68,7 @@ func adder(t *testing.T, dir, prefix string, n int) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "add", dir, prefix, strconv.Itoa(n))
+	cmd := exec.CommandContext(t.Context(), program, "add", dir, prefix, strconv.Itoa(n))
 	cmd.Stderr = os.Stderr
 	return cmd
 }

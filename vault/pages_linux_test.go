@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // flagsAt returns what the kernel says of the mapping that holds an address: its VmFlags, and the line
@@ -44,7 +46,7 @@ func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDat
 // A value that is lent is in memory that is locked and not dumped; so is what looks for it in text.
 func TestLentMemory(t *testing.T) {
 	if !mayLock() {
-		t.Skip("needs RLIMIT_MEMLOCK")
+		hosttest.Missing(t, "RLIMIT_MEMLOCK", "less than 1 MB may be locked")
 	}
 	if os.Getenv("SANDBOXMCP_TEST_ALONE") == "" { // other tests hold leases, and an ordinary user may lock 8 MB
 		cmd := exec.Command(os.Args[0], "-test.run=^TestLentMemory$")
@@ -164,11 +166,9 @@ func TestLeasesGiveMemoryBack(t *testing.T) {
 // A core dump does not hold what a lease has in its pages. gdb writes one as the kernel would, whatever
 // RLIMIT_CORE says.
 func TestCoreDump(t *testing.T) {
-	if _, err := exec.LookPath("gcore"); err != nil {
-		t.Skip("needs gcore")
-	}
-	if testing.Short() {
-		t.Skip("gdb takes ten seconds")
+	hosttest.Program(t, "gcore")
+	if hosttest.Long(0, 1) == 0 {
+		t.Skip("gdb takes ten seconds, and TestLentMemory asks the kernel for the same: SANDBOXMCP_TEST_LONG=1")
 	}
 	if os.Getenv("VAULT_TEST_CORE") != "" {
 		value := unlike(1)
@@ -198,7 +198,7 @@ func TestCoreDump(t *testing.T) {
 	}
 	core := t.TempDir() + "/core"
 	if text, err := exec.Command("gcore", "-o", core, fmt.Sprint(cmd.Process.Pid)).CombinedOutput(); err != nil {
-		t.Skipf("gcore: %v: %s", err, text)
+		hosttest.Missing(t, "gcore", fmt.Sprintf("%v: %s", err, text))
 	}
 	dump, err := os.ReadFile(fmt.Sprintf("%s.%d", core, cmd.Process.Pid))
 	if err != nil || len(dump) < 1<<20 {

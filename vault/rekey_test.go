@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // A new key opens all that the old one opened, and the old one opens nothing any more.
@@ -207,18 +209,14 @@ func TestRekeyAtOnce(t *testing.T) {
 	for _, key := range []string{"ONE", "TWO", "THREE"} {
 		wantValue(t, s, key)
 	}
-	if left := files(t, s); len(left) != 2 || reads < 10 || len(lines) != 40 {
+	if left := files(t, s); len(left) != 2 || reads == 0 || len(lines) != 40 {
 		t.Errorf("%d files, %d reads, %d lines", len(left), reads, len(lines))
 	}
 }
 
 // A process that makes new keys is killed at any moment, over and over: all secrets stay readable.
 func TestKilledWhileRekeying(t *testing.T) {
-	kills := 80
-	if testing.Short() {
-		kills = 25
-	}
-	killWhileRekeying(t, seal(t), kills, InFile)
+	killWhileRekeying(t, seal(t), hosttest.Long(25, 80), InFile)
 }
 
 func killWhileRekeying(t *testing.T, s *Sealed, kills int, places string) {
@@ -241,17 +239,18 @@ func killWhileRekeying(t *testing.T, s *Sealed, kills int, places string) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		began := false
+		began, ended := false, make(chan struct{})
 		for in := bufio.NewScanner(out); in.Scan(); done++ {
 			if strings.HasPrefix(in.Text(), "error") {
 				t.Error(in.Text())
 			}
 			if !began {
 				began = true
-				go killSoon(s, cmd.Process, i%2 == 0)
+				go killSoon(s, cmd.Process, i%2 == 0, ended)
 			}
 		}
 		cmd.Wait()
+		close(ended)
 		if _, err := os.Stat(s.nextKeyFile()); err == nil {
 			between++
 		}
@@ -275,8 +274,13 @@ func killWhileRekeying(t *testing.T, s *Sealed, kills int, places string) {
 }
 
 // killSoon kills a process at some moment, or shortly after it has prepared the next key.
-func killSoon(s *Sealed, p *os.Process, anyhow bool) {
-	for end := time.Now().Add(5 * time.Second); !anyhow && time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+func killSoon(s *Sealed, p *os.Process, anyhow bool, ended <-chan struct{}) {
+	for ; !anyhow; time.Sleep(100 * time.Microsecond) {
+		select {
+		case <-ended:
+			return
+		default:
+		}
 		if _, err := os.Lstat(s.nextKeyFile()); err == nil {
 			time.Sleep(rand.N(8 * time.Millisecond))
 			p.Kill()

@@ -1,20 +1,20 @@
 package vault
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring/keyringtest"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // byHand puts something into the keyring as a person would.
@@ -153,7 +153,7 @@ func TestKeyringTampered(t *testing.T) {
 	}
 }
 
-// Nothing is lost, and nothing takes long, where the keyring is away; all is there when it comes back.
+// Nothing is lost where the keyring is away; all is there when it comes back.
 func TestKeyringAway(t *testing.T) {
 	b := keyringtest.Start(t)
 	s, ctx := seal(t, "SEALED"), t.Context()
@@ -164,7 +164,7 @@ func TestKeyringAway(t *testing.T) {
 	}
 	for name, away := range map[string]func(){"stopped": func() { b.Stop(t) }, "locked": func() { b.Lock(t) }} {
 		away()
-		before, began := files(t, s), time.Now()
+		before := files(t, s)
 		_, _, getErr := Keyring(s.dir).Get(ctx, "default", "KEY1")
 		_, _, noneErr := Keyring(s.dir).Get(ctx, "default", "NONE")
 		_, rotateErr := s.Rotate(ctx, "default", "KEY1", []byte("new"))
@@ -181,9 +181,6 @@ func TestKeyringAway(t *testing.T) {
 		}
 		if diff := cmp.Diff(before, files(t, s)); diff != "" {
 			t.Error(name, diff)
-		}
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%s: it took %v", name, took)
 		}
 		wantValue(t, s, "SEALED")
 		b.Stop(t)
@@ -263,12 +260,8 @@ func TestRekeyIntoTheKeyring(t *testing.T) {
 
 func TestKilledWhileMovingTheKey(t *testing.T) {
 	keyringtest.Start(t)
-	kills := 30
-	if testing.Short() {
-		kills = 10
-	}
 	s := seal(t)
-	killWhileRekeying(t, s, kills, InKeyring+","+InFile)
+	killWhileRekeying(t, s, hosttest.Long(10, 30), InKeyring+","+InFile)
 	if _, _, err := s.Rekey(t.Context(), InFile); err != nil {
 		t.Fatal(err)
 	}
@@ -292,10 +285,8 @@ func TestKeyringOfAnOrdinaryUser(t *testing.T) {
 	if err := errors.Join(os.WriteFile(dir+"/test", program, 0o755), os.Mkdir(dir+"/tmp", 0o777), os.Chmod(dir+"/tmp", 0o777), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	cmd := exec.CommandContext(ctx, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
-		dir+"/test", "-test.run", "^(TestKeyringStore|TestRekeyIntoTheKeyring)$", "-test.v", "-test.short")
+	cmd := exec.CommandContext(t.Context(), hosttest.Program(t, "setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
+		dir+"/test", "-test.run", "^(TestKeyringStore|TestRekeyIntoTheKeyring)$", "-test.v")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir+"/tmp", "TMPDIR="+dir+"/tmp")
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Count(string(out), "--- PASS")+strings.Count(string(out), "--- SKIP") != 2 {

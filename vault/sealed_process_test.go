@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // run starts processes at once, waits for them, and returns what they print.
@@ -35,7 +37,7 @@ func run(t *testing.T, processes ...*exec.Cmd) (lines []string) {
 
 // Processes that all come first make one key, and none loses another's secret.
 func TestManyProcesses(t *testing.T) {
-	for range 5 {
+	for range hosttest.Long(2, 5) {
 		s := seal(t)
 		var all []*exec.Cmd
 		for i := range 6 {
@@ -72,10 +74,7 @@ func TestOneWins(t *testing.T) {
 // A process that adds secrets is killed at some moment, over and over, in new folders and in one that
 // is there. What it promised is there, and the next one can go on.
 func TestKilledWhileAdding(t *testing.T) {
-	kills, promised, early := 60, 0, 0
-	if testing.Short() {
-		kills = 15
-	}
+	kills, promised, early := hosttest.Long(16, 60), 0, 0
 	old := seal(t)
 	for i := range kills {
 		s := old

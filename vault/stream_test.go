@@ -9,7 +9,8 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestNothingIsDelayedWithoutNeed(t *testing.T) {
@@ -181,18 +182,14 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A value full of what may be itself or an escape, in text full of it: the threads must not double. If they did, it
-// would not end within a lifetime; the bound is for slow machines with the race detector.
+// would not end within a lifetime.
 func TestAmbiguousEscapes(t *testing.T) {
 	for unit, end := range map[string]string{`\\a\b`: "", "%25%2525": "", "0%30\\u0030": "", `\`: "end"} {
 		value := strings.Repeat(unit, 25) + end
 		l := lend(t, value)
-		text := strings.Repeat(strings.Repeat(unit, 2000)+end, 2)
-		start := time.Now()
+		text := strings.Repeat(strings.Repeat(unit, hosttest.Long(500, 2000))+end, 2)
 		if got := l.Redact(text); !strings.Contains(got, Mark) || strings.Contains(got, value) {
 			t.Errorf("%q: %d bytes are left: %.100q", unit, len(got), got)
-		}
-		if took := time.Since(start); took > time.Minute {
-			t.Errorf("%q: took %v", unit, took)
 		}
 	}
 }
@@ -208,7 +205,6 @@ func TestRepetition(t *testing.T) {
 			t.Fatalf("%d patterns, one of %d bytes", len(l.inner().matcher.patterns[0].words), len(p))
 		}
 	}
-	start := time.Now()
 	if got := l.Redact("<" + value + ">"); strings.Trim(strings.ReplaceAll(got, Mark, ""), "<>") != "" {
 		t.Errorf("raw: %.100q is left", strings.ReplaceAll(got, Mark, ""))
 	}
@@ -219,9 +215,6 @@ func TestRepetition(t *testing.T) {
 		}
 	}
 	l.Redact(strings.Repeat(value[:3000]+"x", 20))
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("took %v", took)
-	}
 }
 
 func ExampleLease_Writer() {

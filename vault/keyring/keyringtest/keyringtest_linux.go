@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -51,7 +51,7 @@ func StartBus(t testing.TB) *Bus {
 		t.Fatal(err)
 	}
 	start(t, exec.Command("dbus-daemon", "--nofork", "--nopidfile", "--config-file="+conf))
-	until(t, "the bus", func() bool { _, err := os.Stat(socket); return err == nil })
+	hosttest.Until(t, "there is a bus", func() bool { _, err := os.Stat(socket); return err == nil })
 	return &Bus{Home: home}
 }
 
@@ -86,7 +86,7 @@ func (b *Bus) Stop(t testing.TB) {
 	}
 	b.daemon.Process.Kill()
 	b.daemon.Wait()
-	until(t, "the end of the keyring", func() bool { return !b.offered() })
+	hosttest.Until(t, "the keyring has ended", func() bool { return !b.offered() })
 	b.daemon = nil
 }
 
@@ -98,7 +98,7 @@ func (b *Bus) run(t testing.TB, password string, args ...string) {
 	b.daemon = exec.Command("gnome-keyring-daemon", append(args, "--foreground", "--components=secrets", "--control-directory="+b.Home)...)
 	b.daemon.Stdin = strings.NewReader(password)
 	start(t, b.daemon)
-	until(t, "the keyring", b.offered)
+	hosttest.Until(t, "there is a keyring", b.offered)
 }
 
 // offered says whether a program on the bus is the keyring.
@@ -110,6 +110,7 @@ func (b *Bus) offered() bool {
 
 func start(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,14 +123,5 @@ func start(t testing.TB, cmd *exec.Cmd) {
 func setenv(t testing.TB, env map[string]string) {
 	for name, value := range env {
 		t.Setenv(name, value)
-	}
-}
-
-func until(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s did not come", what)
-		}
 	}
 }
