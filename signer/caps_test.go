@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestGrowingFileEndsAtTheCap(t *testing.T) {
@@ -62,9 +61,7 @@ func TestManyFiles(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	begin := time.Now()
 	m := collect(t, src, Options{Dir: t.TempDir()})
-	took := time.Since(begin)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if len(m.Artifacts) != DefaultMaxCount || m.Dropped != n-DefaultMaxCount || m.Skipped != 7 {
@@ -75,9 +72,6 @@ func TestManyFiles(t *testing.T) {
 	}
 	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 4<<20 {
 		t.Errorf("%d bytes stay in memory", kept)
-	}
-	if took > 5*time.Second {
-		t.Errorf("took %v", took)
 	}
 	runtime.KeepAlive(m)
 }

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // A full disk is an error, and leaves what was whole before and nothing half.
 func TestFullDisk(t *testing.T) {
 	const inside = "SIGNER_TEST_MAY_MOUNT"
 	if os.Getenv(inside) == "" {
-		c := exec.Command(os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
 		c.Env = append(os.Environ(), inside+"=1")
 		c.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -23,7 +25,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		out, err := c.CombinedOutput()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-			t.Skip("needs user namespaces, to mount a small file system:", err)
+			hosttest.Missing(t, "user namespace", err.Error())
 		}
 		if err != nil || !strings.Contains(string(out), "--- PASS: TestFullDisk/") {
 			t.Errorf("%v\n%s", err, out)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -33,7 +32,6 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	for _, name := range []string{"real", "inside", "absolute", "relative", "folder/secret", "loop", "dangling", "fifo", "device"} {
 		lines.WriteString(sum("a") + "  " + name + "\n")
 	}
-	begin := time.Now()
 	_, problems, err := VerifyManifest(strings.NewReader(lines.String()), Folder{Path: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -46,9 +44,6 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 		if _, err := HashFile(name); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("took %v", took)
 	}
 	// A link in the place of the folder itself is the caller's wish.
 	link := filepath.Join(outside, "link")

@@ -20,6 +20,8 @@ import (
 	intoto "github.com/in-toto/attestation/go/v1"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -199,10 +201,7 @@ func TestLibrariesAcceptIt(t *testing.T) {
 
 // Cosign, a program that is not ours, accepts the receipt for each artifact and for nothing else.
 func TestCosignAcceptsIt(t *testing.T) {
-	cosign, err := exec.LookPath("cosign")
-	if err != nil {
-		t.Skip("needs cosign in PATH")
-	}
+	cosign := hosttest.Program(t, "cosign")
 	_, key := newKeys(t)
 	_, other := newKeys(t)
 	dir := t.TempDir()

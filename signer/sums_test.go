@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // hostile names are what a program may call its files on Linux.
@@ -19,10 +21,10 @@ var hostile = []string{
 }
 
 func TestSumsAreReadBySha256sum(t *testing.T) {
-	tool, err := exec.LookPath("sha256sum")
-	if err != nil || runtime.GOOS != "linux" {
-		t.Skip("needs Linux and GNU sha256sum")
+	if runtime.GOOS != "linux" {
+		t.Skip("needs GNU sha256sum")
 	}
+	tool := hosttest.Program(t, "sha256sum")
 	dir := t.TempDir()
 	var files []File
 	for _, name := range hostile {
