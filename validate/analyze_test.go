@@ -218,10 +218,9 @@ func TestHostileAnswers(t *testing.T) {
 func TestAnalyzeCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	start := time.Now()
 	_, err := Analyze(ctx, Code{Name: "a.ts", Source: []byte(forever)}, Options{})
-	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 10*time.Second {
-		t.Errorf("got %v after %v", err, time.Since(start))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -250,14 +249,10 @@ func TestAnalyzeBombs(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			start := time.Now()
 			r, err := Analyze(t.Context(), Code{Name: tt.file, Source: []byte(tt.source)}, Options{Fix: true})
-			t.Logf("%d bytes, %v: %d dangers %.200v", len(tt.source), time.Since(start), len(r.Dangers), r.Notes)
+			t.Logf("%d bytes: %d dangers %.200v", len(tt.source), len(r.Dangers), r.Notes)
 			if err != nil {
 				t.Error(err)
-			}
-			if took := time.Since(start); took > 2*apartTime+5*time.Second {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}
@@ -278,13 +273,9 @@ func FuzzAnalyze(f *testing.F) {
 		if k, _ := byExtension(name); k.typescript || len(source) > maxHere || importMeta().MatchString(source) {
 			t.Skip("goes to another process")
 		}
-		start := time.Now()
 		r, err := Analyze(t.Context(), Code{Name: name, Source: []byte(source)}, Options{Fix: true})
 		if err != nil {
 			t.Fatal(err)
-		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("it took %v", took)
 		}
 		if len(r.Dangers) > mostDangers || r.Valid != (len(r.Problems) == 0) || (r.Fixed == "") != (r.Diff == "") {
 			t.Errorf("odd report %+v", r)

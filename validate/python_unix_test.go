@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func pythonTriggers() []triggers {
@@ -264,17 +263,13 @@ func TestPythonBombs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			start := time.Now()
 			r, err := Analyze(t.Context(), Code{Name: "a.py", Source: []byte(tt.source)}, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%v: valid %v %.100v %v", time.Since(start), r.Valid, r.Problems, r.Notes)
+			t.Logf("valid %v %.100v %v", r.Valid, r.Problems, r.Notes)
 			if tt.unread && !slices.ContainsFunc(r.Dangers, func(d Danger) bool { return d.Rule == unread }) {
 				t.Errorf("no word that not all of it was looked at: %v", r.Notes)
-			}
-			if took := time.Since(start); took > 15*time.Second {
-				t.Errorf("it took %v", took)
 			}
 			again, err := Analyze(t.Context(), Code{Name: "a.py", Source: []byte("eval(x)")}, o)
 			if err != nil || len(again.Dangers) != 1 {
