@@ -6,14 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestSearch gives secrets away without a sandbox: the search must find all.
 func TestSearch(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("needs python3")
-	}
+	python := hosttest.Program(t, "python3")
 	all := newMint(t).secrets(60)
 	s := newSearch(all)
 	file, err := filepath.Abs("testdata/hostile.py")

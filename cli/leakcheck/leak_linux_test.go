@@ -32,15 +32,20 @@ func TestLeaks(t *testing.T) {
 	b := newBench(t)
 	all, source := encodings(t)
 	var turns sync.WaitGroup
-	room := make(chan struct{}, 3)
-	for _, name := range all {
+	names := make(chan string, len(all))
+	for range 3 {
 		turns.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			b.do(name, "run", pipeline.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
-			b.session(name, source)
+			ids := b.sessions()
+			for name := range names {
+				b.do(name, "run", pipeline.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
+				b.session(ids, name, source)
+			}
 		})
 	}
+	for _, name := range all {
+		names <- name
+	}
+	close(names)
 	for language, file := range map[string]string{"node": "hostile.js", "shell": "hostile.sh"} {
 		code, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
@@ -100,27 +105,30 @@ func encodings(t *testing.T) (all []string, source string) {
 	return all, string(text)
 }
 
-// session has a session give away what it holds, and another one, which was lent nothing, what it gets from it.
-func (b *bench) session(name, source string) {
-	var ids [2]string
+// sessions are one that is lent everything, and one that is lent nothing.
+func (b *bench) sessions() (ids [2]string) {
 	for i := range ids {
 		info, err := b.OpenSession(b.Context(), pipeline.NewSession{Language: "python"})
 		if err != nil {
 			b.Error(err)
-			return
+			return ids
 		}
 		ids[i] = info.ID
-		defer b.CloseSession(b.Context(), "", info.ID)
 	}
-	cell := func(id, how, code string, secrets []string) pipeline.Result {
-		return b.do(name, how, pipeline.Request{Session: id, Code: []byte(code), Secrets: secrets, Env: []string{"ENCODING=" + name, "HOW=session"}})
+	b.do("", "lend", pipeline.Request{Session: ids[0], Code: []byte("kept = set(globals()) | {'kept'}")})
+	return ids
+}
+
+// session has a session give away what it holds, and another one, which was lent nothing, what it gets from it.
+func (b *bench) session(ids [2]string, name, source string) {
+	cell := func(id, how, code string) pipeline.Result {
+		return b.do(name, how, pipeline.Request{Session: id, Code: []byte(code), Secrets: []string{}, Env: []string{"ENCODING=" + name, "HOW=session"}})
 	}
-	none := []string{}
-	cell(ids[0], "cell", source+"\nshow()\nsome(20)", b.names)
-	cell(ids[0], "cell", "files()\nstreams()\nprint(variables(globals()))", none)
-	cell(ids[0], "cell", "fail()", none)
-	cell(ids[0], "cell", "class Odd(Exception): pass\nOdd.__name__ = Odd.__qualname__ = some(1)[0].replace(chr(0), '-')\nraise Odd(some(1)[0]) from ValueError(*some(2))", none)
-	cell(ids[0], "cell", "import sys; sys.exit(some(1)[0])", none)
+	cell(ids[0], "cell", "for old in set(globals()) - kept: del globals()[old]\n"+source+"\nshow()\nsome(20)")
+	cell(ids[0], "cell", "files()\nstreams()\nprint(variables(globals()))")
+	cell(ids[0], "cell", "fail()")
+	cell(ids[0], "cell", "class Odd(Exception): pass\nOdd.__name__ = Odd.__qualname__ = some(1)[0].replace(chr(0), '-')\nraise Odd(some(1)[0]) from ValueError(*some(2))")
+	cell(ids[0], "cell", "import sys; sys.exit(some(1)[0])")
 	state, err := b.Inspect(b.Context(), "", ids[0])
 	if err != nil {
 		b.Error(err)
@@ -130,8 +138,8 @@ func (b *bench) session(name, source string) {
 	if err != nil {
 		b.Errorf("bridge: %v", err)
 	}
-	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried", none)
-	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}", none)
+	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried")
+	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}")
 	_, err = b.Bridge(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
 	b.told.add(name, "bridge error", fmt.Sprint(err))
 }

@@ -98,10 +98,10 @@ func decoders() []decoder {
 		{"percent", percent, true},
 		{"HTML", html.UnescapeString, true},
 		{"quoted-printable", printable, true},
-		{"base64", func(t string) string { return runs(t, base64Run(), 4, fromBase64) }, true},
-		{"base64, folded", func(t string) string { return runs(spaceless(t), base64Run(), 4, fromBase64) }, false},
-		{"base32", func(t string) string { return runs(spaceless(t), base32Run(), 8, fromBase32) }, false},
-		{"hex", func(t string) string { return runs(hexed(t), hexRun(), 2, fromHex) }, true},
+		{"base64", func(t string) string { return runs(t, alnum+"+/_-", 13, 4, fromBase64) }, true},
+		{"base64, folded", func(t string) string { return runs(spaceless(t), alnum+"+/_-", 13, 4, fromBase64) }, false},
+		{"base32", func(t string) string { return runs(spaceless(t), base32+upper, 16, 8, fromBase32) }, false},
+		{"hex", func(t string) string { return runs(hexed(t), hexes+"ABCDEF", 20, 2, fromHex) }, true},
 		{"decimal", func(t string) string { return numbers(t, decimalRun(), 10) }, false},
 		{"binary", func(t string) string { return numbers(t, binaryRun(), 2) }, false},
 		{"octal", func(t string) string { return numbers(t, octalRun(), 8) }, false},
@@ -114,9 +114,6 @@ func decoders() []decoder {
 }
 
 var (
-	base64Run  = once(`[A-Za-z0-9+/_-]{13,}`)
-	base32Run  = once(`[A-Za-z2-7]{16,}`)
-	hexRun     = once(`[0-9A-Fa-f]{20,}`)
 	decimalRun = once(`(?:\d{1,3}\D{1,4}){10,}`)
 	binaryRun  = once(`(?:[01]{8}[^01]{0,3}){10,}`)
 	octalRun   = once(`(?:[0-3]?[0-7]{2}\D{1,3}){10,}`)
@@ -169,20 +166,32 @@ func printable(text string) string {
 	return equals().ReplaceAllStringFunc(text, func(e string) string { b, _ := hex.DecodeString(strings.TrimSpace(e[1:])); return string(b) })
 }
 
-// runs decodes each run of a text, from each of the places where a group of characters may begin.
-func runs(text string, re *regexp.Regexp, offsets int, decode func(string) string) string {
+// runs decodes each run of at least so many bytes of an alphabet, from each of the places where a group of characters
+// may begin.
+func runs(text, alphabet string, least, offsets int, decode func(string) string) string {
+	var is [256]bool
+	for _, b := range []byte(alphabet) {
+		is[b] = true
+	}
 	var out strings.Builder
-	for _, run := range re.FindAllString(text, -1) {
-		for i := range offsets {
-			out.WriteString(decode(run[i:]))
+	for from := 0; from < len(text); from++ {
+		to := from
+		for to < len(text) && is[text[to]] {
+			to++
+		}
+		for i := 0; i < offsets && to-from >= least; i++ {
+			out.WriteString(decode(text[from+i : to]))
 			out.WriteByte('\n')
 		}
+		from = to
 	}
 	return out.String()
 }
 
+var fromURL = strings.NewReplacer("-", "+", "_", "/")
+
 func fromBase64(run string) string {
-	run = strings.NewReplacer("-", "+", "_", "/").Replace(run)
+	run = fromURL.Replace(run)
 	b, _ := base64.RawStdEncoding.DecodeString(run[:len(run)/4*4])
 	return string(b)
 }

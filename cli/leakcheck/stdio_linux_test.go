@@ -11,7 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // agent talks to a server as a client does, and keeps every line.
@@ -28,7 +29,7 @@ type agent struct {
 func TestStdio(t *testing.T) {
 	b := newBench(t)
 	b.close() // only its secrets are used, and its folder
-	b.names = b.names[:100]
+	b.names = b.names[:min(100, len(b.names))]
 	for _, dir := range []string{"state", "config/sandboxmcp", "home", "temp"} {
 		os.MkdirAll(b.path(dir), 0o700)
 	}
@@ -55,7 +56,7 @@ func TestStdio(t *testing.T) {
 		b.told.add("", "vault add", string(out))
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(self, "serve")
+	cmd := exec.CommandContext(t.Context(), self, "serve") // which ends with its input, too
 	cmd.Env, cmd.Stderr = env, &log
 	a := &agent{bench: b}
 	if a.in, err = cmd.StdinPipe(); err != nil {
@@ -68,15 +69,25 @@ func TestStdio(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	slow := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() })
-	defer slow.Stop()
 	a.lines = bufio.NewReader(out)
 	a.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	all, source := encodings(t)
+	var ids []string
+	for range 2 {
+		s, _ := a.call("create_session", map[string]any{"language": "python"})["session_id"].(string)
+		ids = append(ids, s)
+	}
+	a.call("execute_code", map[string]any{"session_id": ids[0], "code": "kept = set(globals()) | {'kept'}", "secrets": a.names})
+	if hosttest.Long(0, 1) == 0 {
+		all = rendered
+	}
 	for _, name := range all {
 		a.from = name
-		a.tools(source)
+		a.tools(source, ids)
+	}
+	for _, id := range ids {
+		a.call("terminate_session", map[string]any{"session_id": id})
 	}
 	a.in.Close()
 	rest, _ := io.ReadAll(a.lines)
@@ -88,6 +99,10 @@ func TestStdio(t *testing.T) {
 	b.files("", "left", b.dir)
 	b.report()
 }
+
+// rendered are encodings to which the protocol might do something: it escapes quotes, backslashes, what HTML
+// escapes and line breaks, and it cuts. What the vault knows of the others, TestLeaks tries.
+var rendered = []string{"raw", "base64 folded", "hex 0x", "hex escapes", "json of json", "unicode escapes", "python repr", "html hex", "percent twice", "one character a line"}
 
 // ask sends a request, and returns its result. All that comes meanwhile is kept.
 func (a *agent) ask(method string, params map[string]any) map[string]any {
@@ -135,7 +150,7 @@ func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 }
 
 // tools has the encoding leave by each tool.
-func (a *agent) tools(source string) {
+func (a *agent) tools(source string, ids []string) {
 	env := map[string]any{"ENCODING": a.from}
 	run := a.call("execute_code", map[string]any{"language": "python", "code": source, "secrets": a.names, "env": env})
 	id, _ := run["request_id"].(string)
@@ -154,14 +169,8 @@ func (a *agent) tools(source string) {
 	a.call("audit_execution", map[string]any{"request_id": id})
 	job := a.call("execute_code", map[string]any{"language": "python", "code": source + "\nimport time; time.sleep(0.1)", "secrets": a.names, "env": env, "background": true})
 	env["HOW"] = "session"
-	var ids []string
-	for range 2 {
-		s, _ := a.call("create_session", map[string]any{"language": "python"})["session_id"].(string)
-		ids = append(ids, s)
-		defer a.call("terminate_session", map[string]any{"session_id": s})
-	}
-	for _, code := range []string{source + "\nshow()\nsome(20)", "variables(globals())\nfiles()", "fail()"} {
-		a.call("execute_code", map[string]any{"session_id": ids[0], "code": code, "secrets": a.names, "env": env})
+	for _, code := range []string{"for old in set(globals()) - kept: del globals()[old]\n" + source + "\nshow()\nsome(20)", "variables(globals())\nfiles()", "fail()"} {
+		a.call("execute_code", map[string]any{"session_id": ids[0], "code": code, "env": env})
 	}
 	a.call("inspect_state", map[string]any{"session_id": ids[0]})
 	a.call("bridge_data", map[string]any{"from_session_id": ids[0], "session_id": ids[1], "key": "carried"})
