@@ -33,8 +33,8 @@ func (e *Engine) attend(ctx context.Context, id string, pid int) *ending {
 	end := &ending{news: make(chan struct{}), code: make(chan int, 1), between: 2 * time.Millisecond}
 	said := sync.OnceFunc(func() { close(end.news) })
 	interval := time.Second // between looks of the service itself
-	died, stop := watch(pid)
 	kills := oomKills(pid)
+	died, stop := watch(pid)
 	end.cancel = func() { cancel(); stop() }
 	if died == nil {
 		interval = 40 * time.Millisecond

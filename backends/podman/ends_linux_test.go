@@ -2,15 +2,19 @@ package podman
 
 import (
 	"bytes"
-	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestEnds tells apart how containers end.
@@ -20,14 +24,14 @@ func TestEnds(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		args  []string
-		then  func(t *testing.T, c string) // once it runs
+		then  func(t *testing.T, c string) // once it runs, and Wait looks at it; nil if it is told to go on
 		want  container.Exit
 		loose bool // whether it is still there when we look is a matter of luck
 	}{
-		{name: "ok", args: []string{"exit", "0"}},
-		{name: "exit", args: []string{"exit", "3"}, want: container.Exit{Code: 3}},
-		{name: "oom of PID 1", args: []string{"eat"}, want: container.Exit{Code: 137, OOM: true}},
-		{name: "oom of a child", args: []string{"feed"}, want: container.Exit{Code: 7, OOM: true}},
+		{name: "ok", args: []string{"told", "exit", "0"}},
+		{name: "exit", args: []string{"told", "exit", "3"}, want: container.Exit{Code: 3}},
+		{name: "oom of PID 1", args: []string{"told", "eat"}, want: container.Exit{Code: 137, OOM: true}},
+		{name: "oom of a child", args: []string{"told", "feed"}, want: container.Exit{Code: 7, OOM: true}},
 		{name: "killed", args: []string{"sleep"}, want: container.Exit{Code: 137}, then: func(t *testing.T, c string) { kill(t, e, c) }},
 		{name: "removed by somebody", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true}, then: func(t *testing.T, c string) {
 			ask(t, e, http.MethodDelete, "/containers/"+c, url.Values{"force": {"true"}, "timeout": {"0"}})
@@ -40,11 +44,18 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := create(t, e, plain(id, test.args...))
+			conn, err := e.Attach(t.Context(), c, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
 			exits := waitFor(t, e, c)
 			start(t, e, c)
+			watched(t, e, c)
 			if test.then != nil {
-				time.Sleep(100 * time.Millisecond)
 				test.then(t, c)
+			} else {
+				conn.Write([]byte("."))
 			}
 			got := <-exits
 			if test.loose {
@@ -64,28 +75,35 @@ func waitFor(t *testing.T, e *Engine, c string) <-chan container.Exit {
 	exits := make(chan container.Exit, 1)
 	go func() {
 		defer close(exits)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		exit, err := e.Wait(ctx, c)
+		exit, err := e.Wait(t.Context(), c)
 		if err != nil {
 			t.Error(err)
 		}
 		exits <- exit
 	}()
-	time.Sleep(20 * time.Millisecond)
 	return exits
+}
+
+// watched waits until Wait watches a container's first process: then nothing of its end is missed.
+func watched(t *testing.T, e *Engine, c string) {
+	t.Helper()
+	var is inspected
+	if err := e.call(t.Context(), inspect(c), &is); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Until(t, "the container's first process is watched", func() bool {
+		files, _ := filepath.Glob("/proc/self/fdinfo/*")
+		return slices.ContainsFunc(files, func(file string) bool {
+			text, _ := os.ReadFile(file)
+			return strings.Contains(string(text), fmt.Sprintf("Pid:\t%d\n", is.State.PID))
+		})
+	})
 }
 
 // gone waits until Podman has removed one by itself.
 func gone(t *testing.T, e *Engine, c string) {
 	t.Helper()
-	for range 100 {
-		if isGone(e.call(t.Context(), inspect(c), nil)) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Errorf("%s is still there", c)
+	hosttest.Until(t, "Podman has removed the container", func() bool { return isGone(e.call(t.Context(), inspect(c), nil)) })
 }
 
 // TestNeverStarted waits for containers that are removed before they run.
@@ -119,21 +137,16 @@ func TestLate(t *testing.T) {
 
 // TestServiceRestarts ends the service while a container runs that somebody waits for.
 func TestServiceRestarts(t *testing.T) {
-	e := served(t)
-	c := create(t, e, plain(withImage(t, e), "sleep"))
+	e := engineIn(t, store(t))
+	c := create(t, e, plain(build(t, e), "sleep"))
 	exits := waitFor(t, e, c)
 	start(t, e, c)
-	time.Sleep(200 * time.Millisecond)
+	watched(t, e, c)
 	e.line.service.process.Kill()
-	time.Sleep(200 * time.Millisecond)
+	<-e.line.service.ended
 	list, err := e.List(t.Context(), container.LabelInstance+"=test")
 	if err != nil || len(list) != 1 || list[0].ID != c {
 		t.Fatalf("got %+v, %v", list, err)
-	}
-	select {
-	case exit := <-exits:
-		t.Fatalf("it has not ended: %+v", exit)
-	case <-time.After(300 * time.Millisecond):
 	}
 	kill(t, e, c)
 	if got, want := <-exits, (container.Exit{Code: 137}); got != want {
@@ -182,7 +195,10 @@ func TestHangUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, e, c)
-	time.Sleep(100 * time.Millisecond)
+	conn.Write([]byte("."))
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	conn.Close()
 	gone(t, e, c)
 }

@@ -15,56 +15,70 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // image is what the tests' containers are made from: one static program, and a configuration that
 // interferes.
 const image = "localhost/guest:1"
 
-// served returns one with a service and a store of its own.
+// served returns one that is connected with the Podman of all tests.
 func served(t *testing.T) *Engine {
 	t.Helper()
-	return engineIn(t, store(t))
+	root(t)
+	return connected(t, enginetest.Podman(t))
 }
 
+func connected(t *testing.T, url string) *Engine {
+	t.Helper()
+	e := New(Config{Host: url}).(*Engine)
+	t.Cleanup(func() { e.Close() })
+	if _, err := e.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// engineIn returns one with a service and a store of its own.
 func engineIn(t *testing.T, dir string) *Engine {
 	t.Helper()
-	if _, err := exec.LookPath("podman"); err != nil {
-		t.Skip("podman is not installed")
-	}
 	e := New(Config{Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}}).(*Engine)
 	t.Cleanup(func() { e.Close() })
 	if _, err := e.Info(t.Context()); err != nil {
-		t.Skipf("podman can't run here: %v", err)
+		t.Fatal(err)
 	}
 	return e
+}
+
+// root skips for ordinary users: TestRootless is about them.
+func root(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		hosttest.Missing(t, "root", "these containers are of users that only root has")
+	}
 }
 
 // store is a folder for a Podman's images and containers, which is empty at the end.
 func store(t *testing.T) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root") // TestRootless is about ordinary users
-	}
-	dir, err := os.MkdirTemp("", "podman-test-")
+	root(t)
+	enginetest.Podman(t)                    // or skip
+	dir, err := os.MkdirTemp("", "podman-") // not t.TempDir: paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		var err error
-		for range 100 { // what cleans up after containers may still be at it, and mounts the store again
+		// What cleans up after containers may still be at it, and mounts the store again.
+		hosttest.Until(t, "the store is removed", func() bool {
 			unmount(t, dir)
-			if err = os.RemoveAll(dir); err == nil {
-				return
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		t.Error(err)
+			return os.RemoveAll(dir) == nil
+		})
 	})
 	return dir
 }
@@ -86,17 +100,25 @@ func unmount(t *testing.T, dir string) {
 }
 
 // guest compiles what runs inside.
-func guest(t *testing.T) []byte {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "guest")
-	cmd := exec.Command("go", "build", "-o", out, "./testdata/guest")
+var guest = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "guest")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+"/guest", "./testdata/guest")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("no compiler here: %v: %s", err, text)
+		return nil, fmt.Errorf("build guest: %w: %s", err, text)
 	}
-	data, err := os.ReadFile(out)
+	return os.ReadFile(dir + "/guest")
+})
+
+func program(t *testing.T) []byte {
+	t.Helper()
+	data, err := guest()
 	if err != nil {
-		t.Fatal(err)
+		hosttest.Missing(t, "go", err.Error())
 	}
 	return data
 }
@@ -118,12 +140,24 @@ func pack(t *testing.T, files map[string][]byte, last ...string) []byte {
 	return b.Bytes()
 }
 
-// withImage makes the image, and returns its id.
+// built is the image's id in the Podman of all tests, once it was made.
+var built string
+
+// withImage makes the image in that Podman if it is not there, and returns its id.
 func withImage(t *testing.T, e *Engine) string {
+	t.Helper()
+	if built == "" {
+		built = build(t, e)
+	}
+	return built
+}
+
+// build makes the image, and returns its id.
+func build(t *testing.T, e *Engine) string {
 	t.Helper()
 	var last string
 	err := e.Build(t.Context(), image, bytes.NewReader(pack(t, map[string][]byte{
-		"guest": guest(t),
+		"guest": program(t),
 		"Containerfile": []byte(`FROM scratch
 COPY guest /guest
 ENV FROM_IMAGE=1
@@ -167,9 +201,7 @@ func create(t *testing.T, e *Engine, c container.Container) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := e.Remove(ctx, id); err != nil {
+		if err := e.Remove(context.Background(), id); err != nil {
 			t.Error(err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestRootless runs TestAsUser as a user who has subordinate ids.
@@ -25,7 +26,7 @@ func TestRootless(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"test": self, "guest": guest(t)} {
+	for name, data := range map[string][]byte{"test": self, "guest": program(t)} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestRootless(t *testing.T) {
 	cmd := exec.Command(filepath.Join(dir, "test"), "-test.run=^TestAsUser$", "-test.v")
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "PATH=" + os.Getenv("PATH"), "PODMAN_TEST_USER=" + dir}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	out, err := cmd.CombinedOutput()
 	// Podman keeps a user's namespace open with a process, which ends with the user's session.
 	if data, err := os.ReadFile(filepath.Join(dir, "libpod", "tmp", "pause.pid")); err == nil {
@@ -49,7 +50,7 @@ func TestRootless(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(out, []byte("--- SKIP")) {
-		t.Skip("rootless Podman can't run here")
+		hosttest.Missing(t, "rootless", "Podman can't run here for an ordinary user")
 	}
 }
 
@@ -59,12 +60,11 @@ func somebody(t *testing.T) *user.User {
 	for line := range strings.Lines(string(data)) {
 		name, _, _ := strings.Cut(line, ":")
 		if u, err := user.Lookup(name); err == nil {
-			if _, err := exec.LookPath("newuidmap"); err == nil {
-				return u
-			}
+			hosttest.Program(t, "newuidmap")
+			return u
 		}
 	}
-	t.Skip("no user with subordinate ids, or no newuidmap")
+	hosttest.Missing(t, "rootless", "no user has subordinate ids in /etc/subuid")
 	return nil
 }
 
@@ -74,8 +74,12 @@ func TestAsUser(t *testing.T) {
 	if dir == "" {
 		t.Skip("only a part of TestRootless")
 	}
-	e := engineIn(t, dir)
-	info := e.line.facts.Info
+	e := New(Config{Service: []string{"podman", "--root", dir + "/root", "--runroot", dir + "/run"}}).(*Engine)
+	t.Cleanup(func() { e.Close() })
+	info, err := e.Info(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
 	if !info.Rootless || !info.UserNS || !info.Local || info.Limits && !info.CgroupV2 {
 		t.Errorf("got %+v", info)
 	}

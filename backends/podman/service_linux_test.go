@@ -3,13 +3,15 @@ package podman
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestServiceEnds starts a service of our own, and nothing is left of it when it is closed, nor when
@@ -34,6 +36,8 @@ func TestServiceEnds(t *testing.T) {
 
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServiceParent$", "-test.v")
 	cmd.Env = append(os.Environ(), "PODMAN_TEST_PARENT="+dir)
+	in, _ := cmd.StdinPipe() // it ends with us
+	defer in.Close()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -52,14 +56,7 @@ func TestServiceEnds(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	for range 100 {
-		if syscall.Kill(pid, 0) != nil {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	syscall.Kill(pid, syscall.SIGKILL)
-	t.Error("the service outlived us")
+	hosttest.Until(t, "the service has ended with its parent", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
 // TestServiceParent is the process that TestServiceEnds kills.
@@ -70,7 +67,7 @@ func TestServiceParent(t *testing.T) {
 	}
 	e := engineIn(t, dir)
 	fmt.Printf("service %d\n", e.line.service.process.Pid)
-	time.Sleep(time.Minute)
+	io.Copy(io.Discard, os.Stdin)
 }
 
 // TestNoService says why a service can't be started.
