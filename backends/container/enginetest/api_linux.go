@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // api asks an engine at a socket. Podman answers the same paths as Docker does.
@@ -21,14 +23,12 @@ func api(socket, method, path string, body io.Reader) ([]byte, error) {
 		},
 		DisableKeepAlives: true,
 	}
-	client := &http.Client{Transport: transport, Timeout: time.Minute}
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Minute} // or else a keeper outlives its test with an engine that hangs
 	r, err := http.NewRequest(method, "http://engine"+path, body)
 	if err != nil {
 		return nil, err
 	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/x-tar")
-	}
+	r.Header.Set("Content-Type", map[bool]string{true: "application/json", false: "application/x-tar"}[strings.HasSuffix(path, "/create")])
 	answer, err := client.Do(r)
 	if err != nil {
 		return nil, err
@@ -75,13 +75,16 @@ func (k *keeper) removeContainers() {
 func Left(engineURL string) func(t testing.TB, id string) []string {
 	return func(t testing.TB, id string) (found []string) {
 		t.Helper()
-		for range 50 {
-			if found = remains(t, engineURL, id); len(found) == 0 {
-				return nil
+		defer func() {
+			if t.Failed() {
+				t.Logf("left of %s: %v", id, found)
 			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		return found
+		}()
+		hosttest.Until(t, "the engine has nothing of "+id, func() bool {
+			found = remains(t, engineURL, id)
+			return len(found) == 0
+		})
+		return nil
 	}
 }
 

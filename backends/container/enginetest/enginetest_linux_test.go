@@ -3,13 +3,16 @@ package enginetest
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -29,9 +32,7 @@ var engines = []struct {
 // run runs a program in a container without a network, by the engine's own command line.
 func run(t *testing.T, e []string, image string, args ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath(e[0]); err != nil {
-		t.Skip(err)
-	}
+	hosttest.Program(t, e[0])
 	all := append(append(slices.Clone(e), "--rm", "--network=none", "--entrypoint="+args[0], image), args[1:]...)
 	out, err := exec.Command(all[0], all[1:]...).CombinedOutput()
 	if err != nil {
@@ -40,34 +41,27 @@ func run(t *testing.T, e []string, image string, args ...string) string {
 	return string(out)
 }
 
-// TestImages runs something in each.
+// TestImages looks into those whose files must be in a sandbox's way, with one engine: they are the same with all.
+// Packages docker and podman run what is in the large ones.
 func TestImages(t *testing.T) {
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			url := e.get(t)
-			for _, c := range []struct{ image, program, flag, code, want string }{
-				{Plain, "/usr/bin/bash", "-c", "ls -d /tmp; [ -d /etc/ssl ] && id -u", "/tmp\n0\n"},
-				{Plain, "/usr/bin/python3", "-c", "import ssl, sqlite3, lzma, ctypes; print(6 * 7, len(ssl.create_default_context().get_ca_certs()) > 0)", "42 True\n"},
-				{Plain, "/usr/bin/node", "-p", "6 * 7", "42\n"},
-				{Hostile, "/usr/bin/bash", "-c", "pwd 2>/dev/null", "/image/elsewhere\n"},
-				{Setuid, "/usr/bin/bash", "-c", "stat -c %a /usr/local/bin/su-id; ls /sbin >/dev/null", "6755\n"},
-				{Links, "/usr/bin/bash", "-c", "readlink /workspace /tmp", "/image/elsewhere\n/image/elsewhere\n"},
-				{Full, "/usr/bin/bash", "-c", "find /workspace -type f | wc -l", "100000\n"},
-				{Bare, "/usr/bin/python3", "-c", "import os; print([p for p in ('/bin/sh', '/etc/passwd', '/tmp', '/usr/bin/sh') if os.path.exists(p)])", "[]\n"},
-			} {
-				if c.image == Full && e.name == "podman" {
-					continue // half a minute
-				}
-				got := run(t, e.cli(url), Image(t, url, c.image), c.program, c.flag, c.code)
-				// The loader complains about the hostile variables.
-				if got != c.want && !(c.image == Hostile && strings.Contains(got, c.want)) {
-					t.Errorf("%s %s: got %q, want %q", c.image, c.code, got, c.want)
-				}
-			}
-			if left := Left(url)(t, "localhost/sandboxmcp-test"); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
-		})
+	e := engines[0]
+	if missing("docker") != nil {
+		e = engines[1]
+	}
+	url := e.get(t)
+	for _, c := range []struct{ image, program, flag, code, want string }{
+		{Setuid, "/usr/bin/bash", "-c", "ls -d /tmp; [ -d /etc/ssl ] && id -u", "/tmp\n0\n"},
+		{Setuid, "/usr/bin/bash", "-c", "stat -c %a /usr/local/bin/su-id; ls /sbin >/dev/null", "6755\n"},
+		{Links, "/usr/bin/bash", "-c", "readlink /workspace /tmp", "/image/elsewhere\n/image/elsewhere\n"},
+		{Full, "/usr/bin/bash", "-c", "find /workspace -type f | wc -l", "1000\n"},
+		{Bare, "/usr/bin/python3", "-c", "import os; print([p for p in ('/bin/sh', '/etc/passwd', '/tmp', '/usr/bin/sh') if os.path.exists(p)])", "[]\n"},
+	} {
+		if got := run(t, e.cli(url), Image(t, url, c.image), c.program, c.flag, c.code); got != c.want {
+			t.Errorf("%s %s: got %q, want %q", c.image, c.code, got, c.want)
+		}
+	}
+	if left := Left(url)(t, "localhost/sandboxmcp-test"); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 
@@ -115,23 +109,40 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestKilled kills a test process that has engines with containers that run: nothing of them stays.
+// TestKilled kills a test process that has engines with containers that run, alone and with its keepers: of the first nothing
+// stays, and of the second nothing when the next test begins.
 func TestKilled(t *testing.T) {
 	if os.Getenv("SANDBOXMCP_TEST_ROLE") == "killed" {
 		for _, e := range engines {
 			url := e.get(t)
 			run(t, append(e.cli(url), "--detach"), Image(t, url, Setuid), "/usr/bin/sleep", "8642")
-			fmt.Println("ENGINE", strings.TrimPrefix(url, "unix://"))
+			fmt.Println("ENGINE", mine.engines[e.name].keeper.Process.Pid, strings.TrimPrefix(url, "unix://"))
 		}
 		fmt.Println("ENGINE ready")
-		select {}
+		io.Copy(io.Discard, os.Stdin)
+		return
 	}
 	for _, e := range engines {
 		e.get(t) // or skip
 	}
-	before := cgroups()
+	for _, keepers := range []bool{false, true} {
+		dirs := killed(t, keepers)
+		hosttest.Until(t, fmt.Sprintf("nothing is left of %v", dirs), func() bool {
+			if keepers {
+				sweep()
+			}
+			return !slices.ContainsFunc(dirs, func(dir string) bool { return fileExists(dir) || len(left(dir)) > 0 })
+		})
+	}
+}
+
+// killed runs TestKilled in another process, kills that, and returns the folders of its engines.
+func killed(t *testing.T, keepers bool) (dirs []string) {
+	t.Helper()
 	c := exec.Command("/proc/self/exe", "-test.run=^TestKilled$")
 	c.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE=killed")
+	in, _ := c.StdinPipe() // it ends with us
+	defer in.Close()
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -139,14 +150,21 @@ func TestKilled(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var dirs []string
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		word, rest, _ := strings.Cut(lines.Text(), " ")
-		if word == "ENGINE" && rest == "ready" {
-			break
+	var pids []int
+	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "ENGINE ready"; {
+		var pid int
+		var socket string
+		if n, _ := fmt.Sscanf(lines.Text(), "ENGINE %d %s", &pid, &socket); n < 2 {
+			continue
 		}
-		if word == "ENGINE" {
-			dirs = append(dirs, filepath.Dir(rest))
+		if dirs = append(dirs, filepath.Dir(socket)); len(left(filepath.Dir(socket))) < 3 {
+			t.Errorf("what is there of an engine is not seen: %q", left(filepath.Dir(socket)))
+		}
+		pids = append(pids, pid)
+	}
+	if keepers { // first, or else they hear of it
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 	c.Process.Kill()
@@ -154,45 +172,18 @@ func TestKilled(t *testing.T) {
 	if len(dirs) != len(engines) {
 		t.Fatalf("started in %v", dirs)
 	}
-	var left []string
-	for begun := time.Now(); time.Since(begun) < 20*time.Second; time.Sleep(100 * time.Millisecond) {
-		left = nil
-		for _, dir := range dirs {
-			if fileExists(dir) {
-				left = append(left, dir)
-			}
-			left = append(left, mountsBelow("/proc/self/mountinfo", dir)...)
-			left = append(left, processes(dir)...)
-		}
-		left = append(left, processes("sleep\x008642")...)
-		for _, path := range cgroups() {
-			if !slices.Contains(before, path) {
-				left = append(left, path)
-			}
-		}
-		if len(left) == 0 {
-			return
-		}
-	}
-	t.Errorf("left of a test that was killed: %q", left)
+	return dirs
 }
 
-// processes lists those with a text in their arguments.
-func processes(text string) (all []string) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		if args, _ := os.ReadFile(file); strings.Contains(string(args), text) {
+// left lists the processes and cgroups of the engine of a folder.
+func left(dir string) (all []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range files {
+		args, _ := os.ReadFile(proc + "/cmdline")
+		if strings.Contains(string(args), dir+"/") || strings.Contains(rootMount(proc), dir+"/") {
 			all = append(all, string(args))
 		}
 	}
-	return all
-}
-
-// cgroups lists those of this package's engines and of podman's containers.
-func cgroups() (all []string) {
-	for _, pattern := range []string{"*/enginetest-*", "*/libpod_parent/*", "enginetest-*", "libpod_parent/*"} {
-		found, _ := filepath.Glob("/sys/fs/cgroup/" + pattern)
-		all = append(all, found...)
-	}
-	return all
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(dir))
+	return append(append(all, groups...), mountsBelow("/proc/self/mountinfo", dir)...)
 }

@@ -24,7 +24,7 @@ const (
 	Setuid = "setuid"
 	// Links has bash, and links where sandboxes have folders and files.
 	Links = "links"
-	// Full has bash, and 100,000 files in /workspace.
+	// Full has bash, and 1,000 files in /workspace.
 	Full = "full"
 	// Bare has Python and its libraries, and nothing else: no /etc, no /tmp, no shell.
 	Bare = "bare"

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,6 +24,8 @@ type keeper struct {
 	log       *os.File
 	engine    *os.Process
 
+	words chan string // from the test; closed when that has ended
+
 	mu    sync.Mutex
 	ended map[int]chan struct{} // by pid, of those that we wait for
 }
@@ -33,16 +34,20 @@ type keeper struct {
 func keep(kind, dir string) int {
 	runtime.LockOSThread() // the engine dies with the thread that started it
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
-	k := &keeper{kind: kind, dir: dir, ended: map[int]chan struct{}{}}
+	unix.CloseOnExec(heldFD)
+	k := &keeper{kind: kind, dir: dir, words: make(chan string), ended: map[int]chan struct{}{}}
+	go k.listen()
 	err := k.prepare()
 	if err == nil {
 		go k.reap()
 		err = k.start()
 	}
 	k.say(err)
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		if lines.Text() == "restart" {
+	for word := range k.words {
+		if word == "stop" {
+			k.stop(unix.SIGTERM)
+			k.say(nil)
+		} else {
 			k.stop(unix.SIGKILL)
 			k.say(k.start())
 		}
@@ -52,6 +57,13 @@ func keep(kind, dir string) int {
 	k.killBelow()
 	k.removeFiles()
 	return 0
+}
+
+func (k *keeper) listen() {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		k.words <- lines.Text()
+	}
+	close(k.words)
 }
 
 // say tells the test how it went, in one line.
@@ -116,17 +128,16 @@ func (k *keeper) start() error {
 	if err != nil {
 		return err
 	}
-	for begun := time.Now(); time.Since(begun) < 45*time.Second; time.Sleep(20 * time.Millisecond) {
+	for !k.answers() {
 		select {
 		case <-ended:
 			return errors.New("it ended at once")
-		default:
-		}
-		if k.answers() {
-			return nil
+		case <-k.words:
+			return errors.New("nobody waits for it any more")
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return errors.New("it does not answer")
+	return nil
 }
 
 func (k *keeper) answers() bool {
@@ -230,19 +241,7 @@ func (k *keeper) removeFiles() {
 		}
 		k.killBelow() // the process that keeps that namespace
 	}
-	points := mountsBelow("/proc/self/mountinfo", k.dir)
-	slices.Reverse(points) // the last is on top
-	for _, point := range points {
-		unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	}
-	filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, cgroupParent(k.dir)) {
-			removeCgroup(path)
-			return filepath.SkipDir
-		}
-		return nil
-	})
-	os.RemoveAll(k.dir)
+	remove(k.dir)
 }
 
 // removeCgroup removes a cgroup with those below. They have no files that can be removed.

@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -34,13 +32,13 @@ var mine struct {
 // engine is one that runs, or the reason why it does not.
 type engine struct {
 	kind, dir string
+	held      *os.File // dir
 	keeper    *exec.Cmd
 	in        io.WriteCloser
 	out       *bufio.Reader
 	address   string // of an sshd
 	images    map[string]bool
 	missing   error // the machine does not have what it takes
-	broken    error
 }
 
 // Main runs the tests and ends their engines. TestMain must hand its result to os.Exit; it must not do
@@ -49,12 +47,14 @@ func Main(m *testing.M) int {
 	if kind := os.Getenv(roleVariable); kind != "" {
 		return keep(kind, os.Getenv(folderVariable))
 	}
+	sweep()
 	// Tests of another engine may run beside these, and some look what is new among the temporary files.
-	dir, err := os.MkdirTemp("/tmp", "et") // paths of sockets must be short
+	dir, held, err := folder(temporaryFolders)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer held.Close()
 	defer os.RemoveAll(dir)
 	os.Chmod(dir, 0o777|os.ModeSticky) // of ordinary users, too
 	os.Setenv("TMPDIR", dir)
@@ -90,7 +90,10 @@ func use(t testing.TB, kind string) *engine {
 	if e == nil {
 		e = &engine{kind: kind, images: map[string]bool{}}
 		if e.missing = missing(kind); e.missing == nil {
-			e.broken = e.start()
+			e.missing = e.start()
+		}
+		if e.missing == nil && e.address == "" {
+			e.missing = e.runs()
 		}
 		if mine.engines == nil {
 			mine.engines = map[string]*engine{}
@@ -101,17 +104,13 @@ func use(t testing.TB, kind string) *engine {
 		thing, _, _ := strings.Cut(kind, " ")
 		hosttest.Missing(t, thing, e.missing.Error())
 	}
-	if e.broken != nil {
-		t.Fatalf("start %s: %v", kind, e.broken)
-	}
 	return e
 }
 
 // start starts a keeper and waits until its engine answers. The environment is not this process's,
 // which tests may have poisoned, and neither are the standard streams: go test waits for those.
 func (e *engine) start() (err error) {
-	// Not os.TempDir, which tests change: a socket's path is at most 107 bytes long.
-	if e.dir, err = os.MkdirTemp("/tmp", "enginetest-"); err != nil {
+	if e.dir, e.held, err = folder(engineFolders); err != nil {
 		return err
 	}
 	if err := os.Chmod(e.dir, 0o711); err != nil {
@@ -126,6 +125,7 @@ func (e *engine) start() (err error) {
 	k.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
 		"HOME=" + e.dir + "/home", "XDG_RUNTIME_DIR=" + e.dir + "/xdg", roleVariable + "=" + e.kind, folderVariable + "=" + e.dir}
 	k.Dir = "/"
+	k.ExtraFiles = []*os.File{e.held}
 	k.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() == 0 {
 		k.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS // its mounts are not the host's
@@ -142,34 +142,30 @@ func (e *engine) start() (err error) {
 		return fmt.Errorf("start keeper: %w", err)
 	}
 	e.keeper = k
-	return e.answer(time.Minute)
+	return e.answer()
 }
 
 // answer waits for the keeper's word: "ready", or what went wrong.
-func (e *engine) answer(patience time.Duration) error {
-	said := make(chan string, 1)
-	go func() {
-		line, _ := e.out.ReadString('\n')
-		said <- strings.TrimSpace(line)
-	}()
-	select {
-	case line := <-said:
-		if line != "ready" {
-			return errors.New(strings.ReplaceAll(line, "\t", "\n"))
-		}
-		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("no answer after %v", patience)
+func (e *engine) answer() error {
+	line, err := e.out.ReadString('\n')
+	if line != "ready\n" {
+		return fmt.Errorf("start %s: %s %v", e.kind, strings.ReplaceAll(strings.TrimSpace(line), "\t", "\n"), err)
 	}
+	return nil
 }
 
+// Stop asks an engine of this process to end, and waits until it has. Restart starts it again.
+func Stop(t testing.TB, url string) { tell(t, url, "stop") }
+
 // Restart kills an engine of this process with SIGKILL and starts it once more.
-func Restart(t testing.TB, url string) {
+func Restart(t testing.TB, url string) { tell(t, url, "restart") }
+
+func tell(t testing.TB, url, word string) {
 	t.Helper()
 	e := find(t, url)
-	fmt.Fprintln(e.in, "restart")
-	if err := e.answer(time.Minute); err != nil {
-		t.Fatalf("restart %s: %v", e.kind, err)
+	fmt.Fprintln(e.in, word)
+	if err := e.answer(); err != nil {
+		t.Fatalf("%s: %v", word, err)
 	}
 }
 

@@ -1,0 +1,132 @@
+package enginetest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The folders of this package begin like this, so that the next test finds what a killed one left. They are
+// not in os.TempDir, which tests change: a socket's path is at most 107 bytes long.
+const (
+	engineFolders    = "/tmp/enginetest-"
+	temporaryFolders = "/tmp/sbmcp-"
+)
+
+// heldFD is the descriptor of its folder in a keeper.
+const heldFD = 3
+
+// folder makes one that is this process's as long as it is held, also by a child.
+func folder(prefix string) (dir string, held *os.File, err error) {
+	if dir, err = os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)); err != nil {
+		return "", nil, err
+	}
+	held, err = hold(dir)
+	return dir, held, err
+}
+
+func hold(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// sweep removes what is left of tests whose keepers were killed, too. An empty folder may be one that will be held.
+func sweep() {
+	for _, prefix := range []string{engineFolders, temporaryFolders} {
+		dirs, _ := filepath.Glob(prefix + "[0-9]*")
+		for _, dir := range dirs {
+			if entries, _ := os.ReadDir(dir); len(entries) == 0 && isNew(dir) {
+				continue
+			}
+			held, err := hold(dir)
+			if err != nil {
+				continue
+			}
+			kill(dir)
+			remove(dir)
+			held.Close()
+		}
+	}
+}
+
+func isNew(dir string) bool {
+	info, err := os.Stat(dir)
+	return err != nil || time.Since(info.ModTime()) < time.Minute
+}
+
+// kill kills the processes of a folder's engine: those whose arguments name the folder, such as shims and conmon, and
+// those in containers, whose root is mounted from it. Their networks go with them.
+func kill(dir string) {
+	files, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range files {
+		args, _ := os.ReadFile(proc + "/cmdline")
+		if !bytes.Contains(args, []byte(dir+"/")) && !strings.Contains(rootMount(proc), dir+"/") {
+			continue
+		}
+		var pid int
+		fmt.Sscan(filepath.Base(proc), &pid)
+		var net unix.Stat_t
+		if unix.Stat(proc+"/ns/net", &net) == nil {
+			defer removeNetwork(net.Ino)
+		}
+		unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// rootMount is the line of mountinfo about a process's root.
+func rootMount(proc string) string {
+	text, _ := os.ReadFile(proc + "/mountinfo")
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == "/" {
+			return line
+		}
+	}
+	return ""
+}
+
+// removeNetwork removes the name that Podman gives to a container's network namespace.
+func removeNetwork(inode uint64) {
+	named, _ := filepath.Glob("/run/netns/netns-*")
+	for _, name := range named {
+		var at unix.Stat_t
+		if unix.Stat(name, &at) == nil && at.Ino == inode {
+			unix.Unmount(name, unix.MNT_DETACH)
+			os.Remove(name)
+		}
+	}
+}
+
+// remove removes a folder with its mounts, and the cgroups of its engine.
+func remove(dir string) {
+	points := mountsBelow("/proc/self/mountinfo", dir)
+	slices.Reverse(points) // the last is on top
+	for _, point := range points {
+		unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	names := []string{filepath.Base(dir)}
+	containers, _ := filepath.Glob(dir + "/root/overlay-containers/*")
+	for _, c := range containers {
+		names = append(names, "libpod-"+filepath.Base(c), "libpod-conmon-"+filepath.Base(c))
+	}
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, err error) error {
+		if err == nil && slices.Contains(names, filepath.Base(path)) {
+			removeCgroup(path)
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	os.RemoveAll(dir)
+}
