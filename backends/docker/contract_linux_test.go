@@ -10,7 +10,7 @@ import (
 // TestContract runs the attacks that all backends share.
 func TestContract(t *testing.T) {
 	url := enginetest.Docker(t)
-	enginetest.Contract(t, url, func() container.Engine { return New(Config{Host: url}) })
+	enginetest.Contract(t, url, true, func() container.Engine { return New(Config{Host: url}) })
 }
 
 // TestNastyImages runs programs in images whose files are in the way.

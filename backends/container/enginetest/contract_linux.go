@@ -1,8 +1,10 @@
 package enginetest
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -10,13 +12,35 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
+// mode is a way of having containers, and the groups of attacks that are tried in it.
+type mode struct {
+	name   string
+	ahead  int
+	attach bool
+	all    []string // where SANDBOXMCP_TEST_LONG is set; nil are all groups
+	whole  []string // with the engine with which most is tried
+	part   []string // with the others
+}
+
+// modes are fresh containers, those that were started ahead, and attached streams, as with an engine that can mount
+// nothing of this host. What a line could get wrong, package call tries without an engine; what a run is in a
+// container, cli/enginecheck compares with all engines.
+var modes = []mode{
+	{"fresh", 0, false, nil,
+		[]string{"Probe", "Contained", "Files", "Mounts", "Isolation", "Container", "Network", "Kernel", "Limits", "Gateway"},
+		[]string{"Probe", "Mounts", "Isolation", "Container", "Network"}},
+	{"parked", 2, false, []string{"Language", "Streams", "Sessions", "Listeners", "Gateway"}, []string{"Language", "Gateway"}, []string{"Listeners"}},
+	{"attached", 0, true, []string{"Language", "Streams", "Ends", "Files", "Mains", "Listeners"}, []string{"Streams", "Listeners"}, []string{"Streams"}},
+}
+
 // Contract runs the attacks that all backends share, in containers of an image whose configuration interferes
-// wherever it can; then those that could go another way in containers that were started ahead, and over
-// attached streams, as with an engine that can mount nothing of this host.
-func Contract(t *testing.T, url string, newEngine func() container.Engine) {
+// wherever it can.
+func Contract(t *testing.T, url string, whole bool, newEngine func() container.Engine) {
 	c := container.Config{Images: Images(t, url), Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Binary: Binary(t)}
+	interferes(t, url, c.Images["shell"])
 	e := newEngine()
 	info, err := e.Info(t.Context())
 	e.Close()
@@ -33,17 +57,34 @@ func Contract(t *testing.T, url string, newEngine func() container.Engine) {
 	if info.UserNS {
 		o.Layers = append(o.Layers, backends.LayerUser)
 	}
-	run := func(t *testing.T) {
-		backendtest.Run(t, func(testing.TB) backends.Backend { return container.New(newEngine(), c) }, o)
+	for _, m := range modes {
+		c.Ahead, c.Attach, o.Only = m.ahead, m.attach, m.part
+		if whole {
+			o.Only = m.whole
+		}
+		if hosttest.Long(0, 1) > 0 {
+			o.Only = m.all
+		}
+		if m.attach && !info.Limits { // programs have a number that the image knows no name for, and that is what Language asks first
+			o.Only = slices.DeleteFunc(slices.Clone(o.Only), func(group string) bool { return group == "Language" })
+		}
+		t.Run(m.name, func(t *testing.T) {
+			backendtest.Run(t, func(testing.TB) backends.Backend { return container.New(newEngine(), c) }, o)
+		})
 	}
-	t.Run("fresh", run)
-	c.Ahead, o.Only = 2, []string{"Language", "Streams", "Sessions", "Listeners", "Gateway"}
-	t.Run("parked", run)
-	c.Ahead, c.Attach, o.Only = 0, true, []string{"Streams", "Ends", "Files", "Mains", "Listeners"}
-	if info.Limits { // or else programs have a number that the image knows no name for, and that is what Language asks first
-		o.Only = append(o.Only, "Language")
+}
+
+// interferes looks whether an engine took the hostile configuration.
+func interferes(t *testing.T, url, image string) {
+	t.Helper()
+	text, err := api(strings.TrimPrefix(url, "unix://"), "GET", "/v1.40/images/"+image+"/json", nil)
+	var is struct{ Config struct{ WorkingDir string } }
+	if err == nil {
+		err = json.Unmarshal(text, &is)
 	}
-	t.Run("attached", run)
+	if want := hostile()["WorkingDir"]; err != nil || is.Config.WorkingDir != want {
+		t.Fatalf("%s starts in %q, want %q: %v", image, is.Config.WorkingDir, want, err)
+	}
 }
 
 // Hidden tries to see what containers are not to show, whatever is mounted.

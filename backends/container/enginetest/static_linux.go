@@ -2,9 +2,11 @@ package enginetest
 
 import (
 	"debug/elf"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -15,22 +17,33 @@ import (
 // is built of the same package without.
 func Binary(t testing.TB) string {
 	t.Helper()
-	self, err := elf.Open("/proc/self/exe")
+	path, err := static()
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer self.Close()
-	if !slices.ContainsFunc(self.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return ""
-	}
-	path := t.TempDir() + "/init"
-	c := exec.Command("go", "test", "-c", "-o", path, ".") // a test runs in its package's folder
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := c.CombinedOutput(); err != nil {
-		hosttest.Missing(t, "go", "this test binary is not static, and another can't be built: "+err.Error()+" "+string(out))
+		hosttest.Missing(t, "go", "this test binary is not static, and another can't be built: "+err.Error())
 	}
 	return path
 }
+
+var static = sync.OnceValues(func() (string, error) {
+	self, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	defer self.Close()
+	if !slices.ContainsFunc(self.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return "", nil
+	}
+	dir, err := os.MkdirTemp("", "init") // it goes with all that is temporary
+	if err != nil {
+		return "", err
+	}
+	c := exec.Command("go", "test", "-c", "-o", dir+"/init", ".") // a test runs in its package's folder
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return dir + "/init", os.Chmod(dir, 0o755)
+})
 
 // has is what our images hold: all that backendtest asks for, but no compiler.
 var has = []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}
