@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +46,8 @@ func run(language string, how []string) error {
 		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
 	}
 	syscall.Umask(0o022)
+	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 4))
+	makeThreads(8)
 	conn, err := connect(how)
 	if err != nil {
 		return err
@@ -60,6 +64,22 @@ func run(language string, how []string) error {
 		return b.Start(ctx, spec)
 	}
 	return call.Serve(ctx, conn, look(b, b.Runtime(ctx, language)), start)
+}
+
+// makeThreads has Go's runtime have n threads that it uses later on. A program may have all processes that the container may
+// have, and Go ends us when it can make no thread then.
+func makeThreads(n int) {
+	var made, all sync.WaitGroup
+	made.Add(n)
+	for range n {
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			made.Done()
+			made.Wait() // so that each needs one of its own
+		})
+	}
+	all.Wait()
 }
 
 // connect reaches the server: by its socket, or over our own standard input and output.
