@@ -19,6 +19,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // volumes are the anonymous ones that there are.
@@ -166,7 +167,7 @@ func TestUpdate(t *testing.T) {
 // Several who remove a container at once, among them the engine itself, all see it gone.
 func TestRemove(t *testing.T) {
 	e := real(t)
-	for range 5 {
+	for range hosttest.Long(2, 5) {
 		id := create(t, e, plan(t, e, "guest:1", "sleep"))
 		if err := e.Start(t.Context(), id); err != nil {
 			t.Fatal(err)
@@ -216,7 +217,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(i.Env) != 3 || strings.Join(i.Volumes, " ") != "/data /etc /work" || i.Digest != "" || i.Labels["other"] != "1" ||
-		!strings.HasPrefix(i.ID, "sha256:") || i.Size == 0 || time.Since(i.Created) > time.Hour || strings.Join(i.Names, " ") != "meddling:1" {
+		!strings.HasPrefix(i.ID, "sha256:") || i.Size == 0 || i.Created.IsZero() || strings.Join(i.Names, " ") != "meddling:1" {
 		t.Errorf("got %+v", i)
 	}
 	all, err := e.Images(t.Context(), "test=yes")
@@ -252,6 +253,7 @@ func TestBuild(t *testing.T) {
 }
 
 func TestPullFails(t *testing.T) {
+	t.Parallel()
 	e := real(t)
 	if err := e.Pull(t.Context(), "127.0.0.1:1/none:1", nil); err == nil {
 		t.Error("an image from nowhere was pulled")
@@ -299,6 +301,7 @@ func TestSeed(t *testing.T) {
 
 // While somebody else fills a volume, nobody else does.
 func TestSeedWaits(t *testing.T) {
+	t.Parallel()
 	e := real(t)
 	l, err := e.connect(t.Context())
 	if err != nil {
@@ -325,6 +328,7 @@ func TestSeedWaits(t *testing.T) {
 
 // A volume that somebody left half-filled is filled again.
 func TestSeedHalf(t *testing.T) {
+	t.Parallel()
 	e := real(t)
 	l, err := e.connect(t.Context())
 	if err != nil {

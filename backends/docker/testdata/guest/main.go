@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -23,8 +24,11 @@ func main() {
 	case "exit":
 		code, _ := strconv.Atoi(args[1])
 		os.Exit(code)
-	case "sleep":
-		time.Sleep(time.Hour)
+	case "sleep": // until a daemon that stops asks it to end
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		<-asked
+		os.Exit(143)
 	case "segv":
 		// As PID 1, what is not handled does not kill it, unless the kernel forces the signal.
 		fault()
@@ -68,7 +72,7 @@ func count(file string) {
 	}
 	fmt.Fprintln(f, "began")
 	f.Close()
-	time.Sleep(3 * time.Second) // so that it is seen to run
+	time.Sleep(time.Hour) // until it is removed
 }
 
 // state says what a program sees, as JSON on standard output. Each argument is a path to try to write to.
