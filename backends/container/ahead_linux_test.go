@@ -31,25 +31,26 @@ func TestNothingIsKeptReady(t *testing.T) {
 // TestNextWaits has the container for the next sandbox be started when the program has ended, and not while it runs,
 // unless that takes long.
 func TestNextWaits(t *testing.T) {
-	for name, end := range map[string]func(s *sandbox){
-		"a program ends": func(s *sandbox) {
-			if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"spec"}}, backends.Streams{}); err != nil {
-				t.Error(err)
-			}
-		},
-		"it is closed":  func(s *sandbox) { s.Close() },
-		"it takes long": func(*sandbox) { time.Sleep(refillAfter) },
+	run := func(s *sandbox, program string, begun func(backends.Containment)) {
+		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{program}}, backends.Streams{Begun: begun}); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, end := range map[string]func(s *sandbox, begun func(backends.Containment)){
+		"a program ends": func(s *sandbox, begun func(backends.Containment)) { run(s, "spec", begun) },
+		"it is closed":   func(s *sandbox, begun func(backends.Containment)) { begun(backends.Containment{}); s.Close() },
+		"it takes long":  func(s *sandbox, begun func(backends.Containment)) { begun(backends.Containment{}) },
 	} {
 		d, c := newDouble(), config(t)
 		c.Ahead = 1
 		b := New(d, c)
 		asked := time.Now()
 		s := begin(t, b, announced())
-		time.Sleep(refillAfter / 4)
-		if _, made := d.count(); made > 1 && time.Since(asked) < refillAfter {
-			t.Errorf("%s: the next was made before", name)
-		}
-		end(s)
+		end(s, func(backends.Containment) {
+			if _, made := d.count(); made > 1 && time.Since(asked) < refillAfter {
+				t.Errorf("%s: the next was made before", name)
+			}
+		})
 		parkedAre(t, b, 1)
 		s.Close()
 		shut(t, b, d)
@@ -78,11 +79,6 @@ func TestImageIsAskedFor(t *testing.T) {
 	begun := make(chan *sandbox)
 	go func() { begun <- begin(t, b, announced()) }()
 	<-asked
-	select {
-	case <-begun:
-		t.Error("it began without an answer")
-	case <-time.After(50 * time.Millisecond):
-	}
 	d.mu.Lock()
 	d.images["shell:1"], d.before = Image{ID: "sha256:newer"}, nil
 	d.mu.Unlock()

@@ -355,10 +355,8 @@ func (s *inner) Exec(ctx context.Context, cmd backends.Command, streams backends
 			streams.Stdout.Write(text)
 		}
 	case "die":
-		time.Sleep(50 * time.Millisecond)
 		os.Exit(6)
 	case "oom":
-		time.Sleep(50 * time.Millisecond)
 		os.Exit(codeOOM)
 	case "sleep":
 		select {

@@ -4,9 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestOrphans has a server find containers of others.
@@ -58,16 +59,7 @@ func TestOrphans(t *testing.T) {
 		}
 		return wrong
 	}
-	var wrong []string
-	for range 100 {
-		if wrong = check(); len(wrong) == 0 {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if len(wrong) > 0 {
-		t.Errorf("%v of %v, %v", wrong, containers, folders)
-	}
+	hosttest.Until(t, "what was of the dead is gone", func() bool { return len(check()) == 0 })
 	if !living.alive(living.name) || !next.ground.known.instance.alive(living.name) || next.ground.known.instance.alive(dead.name) {
 		t.Error("who lives is not known")
 	}

@@ -1,30 +1,27 @@
 package container
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // waits until there are n containers in which nothing runs.
 func parkedAre(t *testing.T, b *Backend, n int) {
 	t.Helper()
-	got := -1
-	for range 200 {
+	hosttest.Until(t, fmt.Sprint(n, " containers wait"), func() bool {
 		b.parked.mu.Lock()
-		got = 0
+		defer b.parked.mu.Unlock()
+		got := 0
 		for _, s := range b.parked.shelves {
 			got += len(s.boxes)
 		}
-		b.parked.mu.Unlock()
-		if got == n {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("%d containers wait, want %d", got, n)
+		return got == n
+	})
 }
 
 func begin(t *testing.T, b *Backend, spec backends.Spec) *sandbox {
@@ -124,16 +121,7 @@ func TestParked(t *testing.T) {
 			p.cmd.Process.Signal(syscall.SIGSTOP)
 		}
 		d.mu.Unlock()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			use(request()).Close()
-		}()
-		select {
-		case <-done:
-		case <-time.After(4 * answerTime):
-			t.Fatal("it waits for a container that does not answer")
-		}
+		use(request()).Close() // or else it waits for one that does not answer
 	})
 	t.Run("another image of the same name", func(t *testing.T) {
 		parkedAre(t, b, 2)
@@ -176,6 +164,10 @@ func TestParkedFails(t *testing.T) {
 	b := New(d, c)
 	d.orders = []string{"", "fail"}
 	begin(t, b, request()).Close()
-	time.Sleep(100 * time.Millisecond)
+	hosttest.Until(t, "one has failed", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.orders) == 0
+	})
 	shut(t, b, d)
 }

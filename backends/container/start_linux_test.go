@@ -135,20 +135,18 @@ func TestCancelled(t *testing.T) {
 			d.before = func(ctx context.Context, s string) error {
 				if s == step {
 					end()
-					time.Sleep(50 * time.Millisecond) // an engine that is slow to notice
+					if closed {
+						<-b.life.Done() // and nevertheless the engine does what it was asked for
+					}
 				}
 				return nil
 			}
-			begun := time.Now()
 			s, err := b.Start(ctx, request())
 			if err == nil {
 				s.Close()
 			}
 			if want := map[bool]error{false: context.Canceled, true: errClosed}[closed]; !errors.Is(err, want) {
 				t.Errorf("%s, closed %v: got %v", step, closed, err)
-			}
-			if took := time.Since(begun); took > 2*time.Second {
-				t.Errorf("%s: took %v", step, took)
 			}
 			cancel()
 			shut(t, b, d)
@@ -232,10 +230,11 @@ func TestLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tt.meanwhile != nil {
-				time.AfterFunc(100*time.Millisecond, func() { tt.meanwhile(d, s.(*sandbox)) })
-			}
-			r, err := s.Exec(t.Context(), backends.Command{Args: []string{tt.program}}, backends.Streams{})
+			r, err := s.Exec(t.Context(), backends.Command{Args: []string{tt.program}}, backends.Streams{Begun: func(backends.Containment) {
+				if tt.meanwhile != nil {
+					go tt.meanwhile(d, s.(*sandbox))
+				}
+			}})
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("got error %v, want %q", err, tt.err)
 			}

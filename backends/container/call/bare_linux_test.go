@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
@@ -100,7 +102,7 @@ func (b *bare) Exec(ctx context.Context, cmd backends.Command, s backends.Stream
 		f.Close()
 	}
 	if slices.Contains(cmd.Env, "LATE=1") {
-		time.Sleep(100 * time.Millisecond)
+		unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}
 	s.Begun(held)
 	done := make(chan struct{})

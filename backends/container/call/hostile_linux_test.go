@@ -96,11 +96,7 @@ func TestLies(t *testing.T) {
 			if !errors.Is(err, ErrLost) || r.Ended != "" {
 				t.Errorf("got %+v, %v", r, err)
 			}
-			select {
-			case <-l.Lost():
-			case <-time.After(time.Second):
-				t.Error("the line goes on")
-			}
+			<-l.Lost()
 		})
 	}
 }
@@ -135,10 +131,9 @@ func TestLiesAboutFiles(t *testing.T) {
 		for write(stream, said{File: &listed{Name: []byte("x")}}, mostFromInit) == nil {
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := s.Files().Each(ctx, func(backends.File) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want that it was too late", err)
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := s.Files().Each(ctx, func(backends.File) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was cancelled", err)
 	}
 }
 
@@ -182,11 +177,7 @@ func TestFloods(t *testing.T) {
 			if _, err := l.Build(t.Context(), backends.Spec{Listen: []int{1}}); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case <-l.Lost():
-			case <-time.After(20 * time.Second):
-				t.Error("the line goes on")
-			}
+			<-l.Lost()
 			<-done
 			if err := l.lost(nil); !strings.Contains(err.Error(), c.why) {
 				t.Errorf("got %v, want %s", err, c.why)
@@ -215,11 +206,7 @@ func TestUnasked(t *testing.T) {
 		if _, err := l.Build(t.Context(), backends.Spec{Listen: []int{1}}); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case <-l.Lost():
-		case <-time.After(5 * time.Second):
-			t.Errorf("%+v: the line goes on", a)
-		}
+		<-l.Lost()
 		l.Close()
 	}
 }
