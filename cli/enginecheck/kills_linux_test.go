@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -46,10 +48,7 @@ func TestKilledRuns(t *testing.T) {
 		if err := os.WriteFile(script, []byte("echo done; (exec -a \"$1\" sleep 300) & exec -a \"$1\" sleep 0.05"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		rounds := 25
-		if testing.Short() {
-			rounds = 8
-		}
+		rounds := hosttest.Long(6, 25)
 		acknowledged := 0
 		for i := range rounds {
 			// Some in each part of a run, also of one that nothing disturbs.
@@ -192,7 +191,7 @@ func TestKilledServer(t *testing.T) {
 		s := newScene(t, kind, "  ahead: 2\n")
 		marker := "marker-" + crand.Text()
 		code := fmt.Sprintf("import subprocess; p = subprocess.Popen(['bash', '-c', 'exec -a %s sleep 300'])", marker)
-		for _, after := range []time.Duration{0, 50 * time.Millisecond, time.Second} {
+		for _, programs := range []int{2, 3} { // those of the sessions, and a run's
 			v := s.serve(t)
 			for range 2 {
 				session := between(v.call("create_session", map[string]any{"language": "python"}), `session_id\":\"`, `\"`)
@@ -204,14 +203,11 @@ func TestKilledServer(t *testing.T) {
 				}
 			}
 			v.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "python", "code": code + "; p.wait()"}})
-			time.Sleep(after)
-			if len(commandLines(marker)) < 2 {
-				t.Errorf("the sessions' programs do not run")
-			}
+			hosttest.Until(t, "the programs run", func() bool { return len(commandLines(marker)) >= programs })
 			v.kill()
+			s.gone(t, marker, false)
 		}
-		// Nobody has started since the last one was killed. What is only a name goes with the next one.
-		s.gone(t, marker, false)
+		// What is only a name goes with the next one.
 		next := s.serve(t)
 		next.call("execute_code", map[string]any{"language": "shell", "code": "echo well"})
 		next.end()
@@ -225,20 +221,16 @@ func between(text, from, to string) string {
 	return text
 }
 
-// interfered runs a program, lets do disturb it once it has begun, and returns what came of it when do is through, too.
+// interfered runs a program that ends when there is a file "go", lets do disturb it once it has begun, and returns what
+// came of it when do is through, too.
 func interfered(t *testing.T, b *bench, do func()) (pipeline.Result, error) {
 	t.Helper()
 	begun, done := sync.Once{}, make(chan struct{})
 	disturb := func() { do(); close(done) }
-	q := pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo begun; sleep 4; echo end"), Stdout: onWrite{func() {
-		begun.Do(func() { go disturb() })
-	}}}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	res, err := b.Do(ctx, q)
-	if ctx.Err() != nil {
-		t.Error("Do did not return by itself")
-	}
+	q := pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo begun; until [ -e /data/go ]; do sleep 0.05; done; echo end"),
+		Mounts: []backends.Mount{{Host: b.host + "/data", Inside: "/data"}}, Limits: backends.Limits{Wall: 10 * time.Minute},
+		Stdout: onWrite{func() { begun.Do(func() { go disturb() }) }}}
+	res, err := b.Do(t.Context(), q)
 	begun.Do(disturb)
 	<-done
 	return res, err
@@ -280,7 +272,10 @@ func TestEngineRestarts(t *testing.T) {
 		}
 		url := engineURLs()[kind](t)
 		b := newBench(t, kind, newTown(t))
-		res, err := interfered(t, b, func() { enginetest.Restart(t, url) })
+		res, err := interfered(t, b, func() {
+			enginetest.Restart(t, url)
+			os.WriteFile(b.host+"/data/go", nil, 0o644)
+		})
 		if err == nil && (res.Ended != "ok" || res.Stdout != "begun\nend\n") || err != nil && !strings.Contains(err.Error(), "container") && !strings.Contains(err.Error(), kind) {
 			t.Errorf("got %s %q, %v", res.Ended, res.Stdout, err)
 		}

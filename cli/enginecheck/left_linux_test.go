@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // scene is what servers that are killed may leave things in: an engine and a state folder.
@@ -28,7 +28,7 @@ func newScene(t testing.TB, kind, more string) *scene {
 		t.SkipNow()
 	}
 	url := engineURLs()[kind](t)
-	dir, err := os.MkdirTemp("/tmp", "enginecheck-")
+	dir, err := os.MkdirTemp("", "scene")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,18 +84,20 @@ func (s *scene) things(t testing.TB, files bool) []string {
 func (s *scene) gone(t testing.TB, marker string, files bool) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	defer func() {
+		if t.Failed() {
+			t.Logf("left behind:\n%s", strings.Join(left, "\n"))
+		}
+	}()
+	hosttest.Until(t, "nothing is left behind", func() bool {
 		left = commandLines(marker)
 		for _, thing := range s.things(t, files) {
 			if !slices.Contains(s.before, thing) {
 				left = append(left, thing)
 			}
 		}
-		if len(left) == 0 {
-			return
-		}
-	}
-	t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+		return len(left) == 0
+	})
 }
 
 // commandLines returns the command lines of all processes in which text occurs.

@@ -33,9 +33,7 @@ func TestMain(m *testing.M) {
 	}
 	// The images have the system's interpreters, so that processes must not find others first.
 	os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:"+os.Getenv("PATH"))
-	code := enginetest.Main(m)
-	os.RemoveAll(folder())
-	os.Exit(code)
+	os.Exit(enginetest.Main(m))
 }
 
 // engineURLs starts an engine for each kind that there is on this machine.
@@ -86,7 +84,7 @@ func engineBackend(t testing.TB, engine container.Engine, images map[string]stri
 // at most 107 bytes.
 func stateDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "enginecheck-")
+	dir, err := os.MkdirTemp("", "s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +129,7 @@ func newBench(t testing.TB, kind string, town *town) *bench {
 // shows must not be only root's.
 func hostFolder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "enginecheck-host-")
+	dir, err := os.MkdirTemp("", "host")
 	if err != nil {
 		t.Fatal(err)
 	}

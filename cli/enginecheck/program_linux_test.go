@@ -35,19 +35,15 @@ var built = sync.OnceValues(func() (string, error) {
 	if !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return self, nil
 	}
-	if err := os.MkdirAll(folder(), 0o755); err != nil {
+	dir, err := os.MkdirTemp("", "program") // it goes with all that is temporary
+	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(folder(), "sandboxmcp")
+	file := filepath.Join(dir, "sandboxmcp")
 	build := exec.Command("go", "build", "-o", file, "../sandboxmcp")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build sandboxmcp: %w: %s", err, out)
 	}
-	return file, nil
+	return file, os.Chmod(dir, 0o755)
 })
-
-// folder is where that is built; TestMain removes it.
-func folder() string {
-	return filepath.Join("/tmp", fmt.Sprintf("enginecheck-program-%d", os.Getpid()))
-}

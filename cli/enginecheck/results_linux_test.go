@@ -6,9 +6,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -34,6 +34,9 @@ func (r request) on(ctx context.Context, b *bench) *outcome {
 func TestSameResults(t *testing.T) {
 	benches := newBenches(t)
 	for _, r := range requests() {
+		if r.long && hosttest.Long(0, 1) == 0 {
+			continue
+		}
 		t.Run(r.name, func(t *testing.T) {
 			all := together(benches, func(b *bench) *outcome { return r.on(t.Context(), b) })
 			first := all[0]
@@ -61,7 +64,7 @@ func TestSameCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := request{language: "shell", code: "echo begun; sleep 100 & sleep 100", change: func(_ *bench, q *pipeline.Request) {
-			q.Stdout = onWrite{func() { time.AfterFunc(200*time.Millisecond, cancel) }}
+			q.Stdout = onWrite{cancel}
 		}}
 		q := pipeline.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
 		r.change(b, &q)
@@ -73,6 +76,7 @@ func TestSameCancelled(t *testing.T) {
 		if o.res.Ended != backends.EndedCancelled || o.err != nil && !errors.Is(o.err, context.Canceled) {
 			t.Errorf("%s ended %s, %v", o.res.Backend, o.res.Ended, o.err)
 		}
+		o.res.PeakMemory = 0 // it may have ended before anybody looked
 		same(t, all[0].res, o.res)
 	}
 }

@@ -37,13 +37,13 @@ var dialogues = []struct {
 		{code: "import sys; sys.exit(7)", ended: "exit"}, {code: "import nosuchmodule_x", ended: "exit"}, {code: "'still here'"},
 	}},
 	{name: "interrupts", language: "python", cells: []cell{
-		{code: "y = 1"}, {code: "print('begun', flush=True)\nwhile True: pass", ended: "timeout", wall: time.Second}, {code: "import time; time.sleep(100)", ended: "timeout", wall: time.Second},
+		{code: "y = 1"}, {code: "while True: pass", ended: "timeout", wall: time.Second}, {code: "import time; time.sleep(100)", ended: "timeout", wall: time.Second},
 		{code: "y"}, {code: "import subprocess; subprocess.run(['sleep', '100'])", ended: "timeout", wall: time.Second}, {code: "y + 1"},
 	}},
 	{name: "what stays", language: "python", cells: []cell{
 		{code: "open('kept.txt', 'w').write('kept')"}, {code: "import os; os.listdir('.')"}, {code: "open('kept.txt').read()"},
-		{code: "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.3), open('late', 'w').write('x'))).start()"},
-		{code: "time.sleep(0.6); os.path.exists('late')"}, {code: "import subprocess\np = subprocess.Popen(['sleep', '100'])"}, {code: "p.poll() is None"},
+		{code: "import threading\ngo = threading.Event()\nt = threading.Thread(target=lambda: (go.wait(), open('late', 'w').write('x')))\nt.start()"},
+		{code: "go.set(); t.join(); os.path.exists('late')"}, {code: "import subprocess\np = subprocess.Popen(['sleep', '100'])"}, {code: "p.poll() is None"},
 		{code: "os.environ['SET'] = 'yes'; os.chdir('/tmp')"}, {code: "os.environ['SET'], os.getcwd()"},
 	}},
 	{name: "deaths", language: "python", cells: []cell{
