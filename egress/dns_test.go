@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // nameServer is a namer on real sockets.
@@ -103,9 +105,6 @@ func dialNames(t testing.TB, network, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial(network, address)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	return conn
@@ -536,7 +535,6 @@ func TestGoResolver(t *testing.T) {
 				var d net.Dialer
 				return d.DialContext(ctx, network, map[string]string{"udp": s.udp, "tcp": s.tcp}[network])
 			}}
-			start := time.Now()
 			if got, err := r.LookupHost(t.Context(), "example.com."); err != nil || !slices.Equal(got, []string{"127.64.0.1"}) {
 				t.Errorf("allowed: %v, %v", got, err)
 			}
@@ -550,9 +548,6 @@ func TestGoResolver(t *testing.T) {
 			}
 			if got, err := r.LookupAddr(t.Context(), "127.64.0.1"); err != nil || !slices.Equal(got, []string{"example.com."}) {
 				t.Errorf("reverse: %v, %v", got, err)
-			}
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("took %v", took)
 			}
 			if d := s.take(); len(d) != 5 { // A and AAAA of two names, and TXT
 				t.Errorf("%d queries: %+v", len(d), d)
@@ -617,7 +612,7 @@ func TestFlood(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before, out := heap(), []byte(nil)
-	for i := range 100_000 {
+	for i := range hosttest.Long(40_000, 100_000) {
 		out = s.reply(t.Context(), out[:0], wire(1, typeA, strings.Repeat("x", 50), fmt.Sprint(i), "evil", "test"), maxDatagram)
 	}
 	if grown := heap() - before; grown > 1<<20 {
@@ -669,28 +664,20 @@ func TestStreams(t *testing.T) {
 	}
 	more := dialNames(t, "tcp", l.Addr().String())
 	defer more.Close()
-	if n, err := more.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if n, err := more.Read(make([]byte, 1)); err == nil {
 		t.Errorf("one more: read %d, %v", n, err)
 	}
 	askStream(t, conns[0], m)
 	conns[0].Close()
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	hosttest.Until(t, "a place that is free again is given", func() bool {
 		again := dialNames(t, "tcp", l.Addr().String())
 		defer again.Close()
 		_, _ = again.Write(append([]byte{0, byte(len(m))}, m...))
-		if n, _ := again.Read(make([]byte, 1)); n == 1 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a place that is free again is not given")
-		}
-	}
+		n, _ := again.Read(make([]byte, 1))
+		return n == 1
+	})
 	l.Close()
-	select {
-	case <-done:
-	case <-time.After(5 * time.Second):
-		t.Fatal("the connections outlive the listener")
-	}
+	<-done // and with it its connections
 	if _, err := conns[1].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("a connection is not ended: %v", err)
 	}

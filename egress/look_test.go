@@ -144,6 +144,24 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestLookAtPieces has what is not to pass come in pieces, cut wherever it can be: no beginning of it passes.
+func TestLookAtPieces(t *testing.T) {
+	evil := plainHello(t, "evil.test")
+	for _, port := range []int{7777, 80, 443} {
+		for _, shape := range append(foreign(), oddHellos(evil)...) {
+			for n := 0; n < len(shape); n += 1 + n/100 {
+				s, _ := look([]byte(shape[:n]), port, false)
+				if s == sawOther {
+					t.Errorf("%d: of %.60q %d bytes pass", port, shape, n)
+				}
+				if s != sawLittle {
+					break
+				}
+			}
+		}
+	}
+}
+
 // FuzzLook holds what attackers would break: a request line is never passed as something else,
 // however it is cut into pieces, and what was decided does not wait.
 func FuzzLook(f *testing.F) {

@@ -21,12 +21,9 @@ import (
 
 // zone is a DNS server on loopback.
 type zone struct {
-	t    testing.TB
-	addr string
-
-	mu    sync.Mutex
+	t     testing.TB
+	addr  string
 	names map[string]string // final dot: addresses, or "fail", "drop", "none", "big" and addresses
-	asked []string
 }
 
 func newZone(t testing.TB, names map[string]string) *zone {
@@ -78,19 +75,6 @@ func newZone(t testing.TB, names map[string]string) *zone {
 	return z
 }
 
-// count returns how many queries there were for name since the last call.
-func (z *zone) count(name string) (n int) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	for _, a := range z.asked {
-		if a == name {
-			n++
-		}
-	}
-	z.asked = nil
-	return n
-}
-
 func (z *zone) answer(query []byte, udp bool) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(query)
@@ -103,10 +87,7 @@ func (z *zone) answer(query []byte, udp bool) []byte {
 		z.t.Error(err)
 		return nil
 	}
-	z.mu.Lock()
 	words, known := z.names[q.Name.String()]
-	z.asked = append(z.asked, q.Name.String())
-	z.mu.Unlock()
 	h.Response, h.RecursionAvailable = true, true
 	switch {
 	case !known:
@@ -224,10 +205,9 @@ func TestSilent(t *testing.T) {
 	z := newZone(t, map[string]string{"drop.example.": "drop"})
 	d := z.dialer(t)
 	d.Timeout = 200 * time.Millisecond
-	start := time.Now()
 	_, err := d.Dial(t.Context(), "drop.example", 80)
-	if err == nil || err.Error() != "drop.example: the resolver did not answer in time" || time.Since(start) > 3*time.Second {
-		t.Errorf("got %v after %v", err, time.Since(start))
+	if err == nil || !strings.HasPrefix(err.Error(), "drop.example: the resolver did not answer") {
+		t.Errorf("got %v", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

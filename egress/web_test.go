@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/egress/relay"
 )
@@ -55,11 +54,10 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// TestForeignHost has requests for other names, in the shapes that lenient servers take. Not one byte
-// of them may reach the server.
-func TestForeignHost(t *testing.T) {
+// foreign are requests for another name, in the shapes that lenient servers take.
+func foreign() []string {
 	const host = "Host: evil.test\r\n\r\n"
-	shapes := []string{
+	return []string{
 		"GET / HTTP/1.1\r\n" + host,
 		"GET / HTTP/1.0\r\n" + host,
 		"GET / HTTP/9.9\r\n" + host,
@@ -95,88 +93,25 @@ func TestForeignHost(t *testing.T) {
 		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0cGET / HTTP/1.1\r\n" + host,
 		"OPTIONS * HTTP/1.1\r\n" + host,
 	}
+}
+
+// TestForeignHost sends requests for other names. Not one byte of them may reach the server.
+func TestForeignHost(t *testing.T) {
 	for _, port := range []int{0, 80, 443} {
-		for i, slow := range []bool{false, true} {
-			w := in(t, port, Config{})
-			var got sink
-			w.server("a.test", got.serve)
-			for _, shape := range shapes {
-				if slow && len(shape) > maxLine {
-					continue
-				}
-				conn := w.connect("a.test")
-				_ = conn.SetNoDelay(true)
-				if slow {
-					for i := range shape {
-						if _, err := io.WriteString(conn, shape[i:i+1]); err != nil {
-							break
-						}
-						if i < 20 {
-							time.Sleep(200 * time.Microsecond)
-						}
-					}
-				} else {
-					_, _ = io.WriteString(conn, shape)
-				}
-				_ = conn.CloseWrite()
-				said, _ := io.ReadAll(conn)
-				if strings.HasPrefix(string(said), "HTTP/1.1 200") {
-					t.Errorf("%d: %.60q is answered with %.100q", port, shape, said)
-				}
-				if s := got.String(); strings.Contains(s, "evil") || strings.Contains(s, strings.Repeat("a", 50)) {
-					t.Fatalf("%d, case %d: the server got %.300q from %.60q", port, i, s, shape)
-				}
-			}
-		}
-	}
-}
-
-// TestSmuggled has a second request in what a server might take for a body, or not.
-func TestSmuggled(t *testing.T) {
-	const evil = "GET /evil HTTP/1.1\r\nHost: evil.test\r\n\r\n"
-	const first = "POST / HTTP/1.1\r\nHost: a.test\r\n"
-	for _, shape := range []string{
-		"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n" + evil,
-		first + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + evil,
-		first + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + evil,
-		first + "Content-Length: 0\r\nContent-Length: 41\r\n\r\n" + evil,
-		first + "Content-Length: +0\r\n\r\n" + evil,
-		first + "Content-Length: 0, 41\r\n\r\n" + evil,
-		first + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + evil,
-		first + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + evil,
-		first + "Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n" + evil,
-		first + "Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n" + evil,
-		first + "Transfer-Encoding: chunked\r\n\r\n0;\n\r\n\r\n" + evil,
-		first + "\r\n" + evil,
-	} {
-		w := in(t, 80, Config{})
-		w.webServer("a.test")
-		conn := w.connect("a.test")
-		_, _ = io.WriteString(conn, shape)
-		_ = conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
-		said, _ := io.ReadAll(conn)
-		if strings.Contains(string(said), "\r\n\r\nevil.test") {
-			t.Errorf("%q is answered with %q", shape, said)
-		}
-	}
-}
-
-// TestServerSpeaksHTTPFirst has servers whose first words must not open the way.
-func TestServerSpeaksHTTPFirst(t *testing.T) {
-	for _, said := range []string{"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "H", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
-		w := in(t, 0, Config{})
+		w := in(t, port, Config{})
 		var got sink
-		w.server("a.test", func(conn *net.TCPConn) {
-			_, _ = io.WriteString(conn, said)
-			got.serve(conn)
-		})
-		conn := w.connect("a.test")
-		time.Sleep(20 * time.Millisecond)
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
-		_ = conn.CloseWrite()
-		_, _ = io.ReadAll(conn)
-		if s := got.String(); strings.Contains(s, "evil") {
-			t.Errorf("after %q the server got %q", said, s)
+		w.server("a.test", got.serve)
+		for _, shape := range foreign() {
+			conn := w.connect("a.test")
+			_, _ = io.WriteString(conn, shape)
+			_ = conn.CloseWrite()
+			said, _ := io.ReadAll(conn)
+			if strings.HasPrefix(string(said), "HTTP/1.1 200") {
+				t.Errorf("%d: %.60q is answered with %.100q", port, shape, said)
+			}
+			if s := got.String(); strings.Contains(s, "evil") || strings.Contains(s, strings.Repeat("a", 50)) {
+				t.Fatalf("%d: the server got %.300q from %.60q", port, s, shape)
+			}
 		}
 	}
 }
@@ -202,13 +137,8 @@ func TestServerEndsSilently(t *testing.T) {
 		}
 		_, _ = io.WriteString(conn, said)
 		_ = conn.CloseWrite()
-		select {
-		case got := <-heard:
-			if got != want {
-				t.Errorf("the server got %q, want %q", got, want)
-			}
-		case <-time.After(5 * time.Second):
-			t.Errorf("after %q the server still waits", said)
+		if got := <-heard; got != want {
+			t.Errorf("the server got %q, want %q", got, want)
 		}
 	}
 }
@@ -267,55 +197,5 @@ func TestWord(t *testing.T) {
 	w.Close()
 	if r := w.Take(); len(r) != 1 || r[0].Sent != 22 || r[0].Received != 32 {
 		t.Errorf("got %+v", r)
-	}
-}
-
-// TestSlowForeignHost makes pauses in the middle of a request line for another name: its end, and what
-// comes after it, may not reach the server.
-func TestSlowForeignHost(t *testing.T) {
-	for _, port := range []int{0, 80} {
-		for name, parts := range map[string][]string{
-			"method":  {"GE", "T / HTTP/1.1\r\nHost: evil.test\r\n\r\n"},
-			"blank":   {" ", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"},
-			"target":  {"GET http://evil.te", "st/ HTTP/1.1\r\n\r\n"},
-			"version": {"FOO / HT", "TP/1.1\r\nHost: evil.test\r\n\r\n"},
-			"no CR":   {"GET / HTTP/1.1", "\nHost: evil.test\n\n"},
-			"old":     {"GET http://evil.test", "/\r\n"},
-			"drops":   {"G", "E", "T", " /", " HTTP", "/1.1\r", "\nHost: evil.test\r\n\r\n"},
-		} {
-			t.Run(fmt.Sprint(name, port), func(t *testing.T) {
-				t.Parallel()
-				w := in(t, port, Config{})
-				var got sink
-				w.server("a.test", func(conn *net.TCPConn) { got.serve(conn) })
-				conn := w.connect("a.test")
-				for _, part := range parts {
-					if _, err := fmt.Fprint(conn, part); err != nil {
-						break
-					}
-					time.Sleep(pause + 100*time.Millisecond)
-				}
-				_, _ = io.Copy(io.Discard, conn)
-				if s := got.String(); strings.Contains(s, "evil.test") || strings.Contains(s, "\n") && !strings.Contains(s, "Host: a.test") {
-					t.Errorf("the server got %q", s)
-				}
-			})
-		}
-	}
-}
-
-// TestLateForeignHost has a first word become a request when the server has it already: the reason says so.
-func TestLateForeignHost(t *testing.T) {
-	w := in(t, 0, Config{})
-	var got sink
-	w.server("a.test", got.serve)
-	conn := w.connect("a.test")
-	fmt.Fprint(conn, "FOO / HT")
-	time.Sleep(2 * pause)
-	fmt.Fprint(conn, "TP/1.1\r\nHost: evil.test\r\n\r\n")
-	mustReset(t, conn)
-	w.refused("now it is a request")
-	if s := got.String(); s != "FOO / HT" {
-		t.Errorf("the server got %q", s)
 	}
 }
