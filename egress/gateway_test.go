@@ -466,7 +466,10 @@ func TestHeld(t *testing.T) {
 	conn := w.connect("a.test")
 	blocked(t, "egress.watch.func1")
 	close(answer)
-	ping(t, conn)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n") // which is looked at as ever
+	if said, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 403") {
+		t.Errorf("got %q and %v", said, err)
+	}
 }
 
 func TestTooMany(t *testing.T) {

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestPlainPassesRequestsOn(t *testing.T) {
@@ -189,40 +189,42 @@ func TestContinueAndHints(t *testing.T) {
 
 // A server's events arrive one by one, while it still speaks.
 func TestEvents(t *testing.T) {
-	next := make(chan struct{})
-	g := newRig(t, setup{server: clearServer(events(next))})
-	protocols(t, func(t *testing.T, major int) { readEvents(t, g, major, next) })
+	s := newStream()
+	g := newRig(t, setup{server: clearServer(s.serve)})
+	protocols(t, func(t *testing.T, major int) { s.read(t, g, major) })
 }
 
-func events(next chan struct{}) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		w.(http.Flusher).Flush()
-		for {
-			select {
-			case <-next:
-				io.WriteString(w, "data: "+r.Header.Get("X-Key")+"\n\n")
-				w.(http.Flusher).Flush()
-			case <-r.Context().Done():
-				return
-			}
+// stream is a server's events, each of which is asked for, and the end of them.
+type stream struct{ next, ended chan struct{} }
+
+func newStream() stream { return stream{make(chan struct{}), make(chan struct{})} }
+
+func (s stream) serve(w http.ResponseWriter, r *http.Request) {
+	defer func() { s.ended <- struct{}{} }()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case <-s.next:
+			io.WriteString(w, "data: "+r.Header.Get("X-Key")+"\n\n")
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
 		}
 	}
 }
 
-func readEvents(t *testing.T, g *rig, major int, next chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	r := g.request("GET", "/", nil).WithContext(ctx)
+func (s stream) read(t *testing.T, g *rig, major int) {
+	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Key", placeholder)
 	res, err := g.client(major).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
+	defer func() { res.Body.Close(); <-s.ended }() // or it would take what the next one asks for
 	in := bufio.NewReader(res.Body)
 	for i := range 10 {
-		next <- struct{}{}
+		s.next <- struct{}{}
 		for range 2 {
 			if line, err := in.ReadString('\n'); err != nil {
 				t.Fatalf("event %d: %q, %v", i, line, err)
@@ -262,9 +264,7 @@ func speak(t *testing.T, g *rig, major int) {
 	r.Header.Set("Te", "trailers")
 	r.Header.Set("Content-Type", "application/grpc")
 	r.Trailer = http.Header{"X-End": {"!"}}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	res, err := g.client(major).Do(r.WithContext(ctx))
+	res, err := g.client(major).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,9 +287,9 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// A body of 1 GiB passes in both directions without being kept.
+// A huge body passes in both directions without being kept.
 func TestHugeBody(t *testing.T) {
-	const size = 1 << 30
+	size := int64(hosttest.Long(128<<20, 1<<30))
 	g := newRig(t, setup{server: clearServer(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "GET" {
 			w.Header().Set("Content-Length", fmt.Sprint(size))
@@ -314,16 +314,13 @@ func TestHugeBody(t *testing.T) {
 		t.Errorf("sent %s bytes", body)
 	}
 	runtime.ReadMemStats(&after)
-	if more := int64(after.HeapSys) - int64(before.HeapSys); more > 64<<20 {
-		t.Errorf("the heap grew by %d MiB", more>>20)
-	}
-	if all := after.TotalAlloc - before.TotalAlloc; all > 256<<20 {
+	if all := after.TotalAlloc - before.TotalAlloc; all > 32<<20 {
 		t.Errorf("%d MiB were allocated", all>>20)
 	}
 }
 
 func TestClientGoesAway(t *testing.T) {
-	gone := make(chan struct{}, 1)
+	gone := make(chan struct{})
 	g := newRig(t, setup{server: clearServer(func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -337,11 +334,7 @@ func TestClientGoesAway(t *testing.T) {
 		}
 		cancel()
 		res.Body.Close()
-		select {
-		case <-gone:
-		case <-time.After(10 * time.Second):
-			t.Error("the name still answers")
-		}
+		<-gone
 	})
 }
 
@@ -416,25 +409,11 @@ func TestNothingIsLeft(t *testing.T) {
 		case "context":
 			cancel()
 		}
-		select {
-		case err := <-returned:
-			if (end == "context") != errors.Is(err, context.Canceled) {
-				t.Errorf("%s ended: %v", end, err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%s ended, Plain did not", end)
+		if err := <-returned; (end == "context") != errors.Is(err, context.Canceled) {
+			t.Errorf("%s ended: %v", end, err)
 		}
 		cancel()
 		client.Close()
 	}
-	var stacks bytes.Buffer
-	for range 100 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	buf := make([]byte, 1<<20)
-	stacks.Write(buf[:runtime.Stack(buf, true)])
-	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks.String())
+	hosttest.Until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -133,7 +133,6 @@ func (g *rig) dial() net.Conn {
 		g.t.Fatal(err)
 	}
 	g.t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
 	return conn
 }
 
@@ -154,7 +153,7 @@ func (g *rig) client(major int) *http.Client {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", g.address)
 		},
-		TLSClientConfig: g.trust(), DisableCompression: true, ExpectContinueTimeout: 10 * time.Second,
+		TLSClientConfig: g.trust(), DisableCompression: true, ExpectContinueTimeout: time.Hour,
 	}
 	g.t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func bothSides(t *testing.T, l *lent, h http.HandlerFunc, f func(t *testing.T, g *rig, major int)) {
@@ -38,8 +40,8 @@ func TestSecureConversation(t *testing.T) {
 }
 
 func TestSecureEvents(t *testing.T) {
-	next := make(chan struct{})
-	bothSides(t, lend(nil), events(next), func(t *testing.T, g *rig, major int) { readEvents(t, g, major, next) })
+	s := newStream()
+	bothSides(t, lend(nil), s.serve, s.read)
 }
 
 func TestAuthority(t *testing.T) {
@@ -189,7 +191,7 @@ func TestNameIsVerified(t *testing.T) {
 
 // A name without TLS is not spoken to.
 func TestNoFallback(t *testing.T) {
-	w := newWitness(t)
+	var w witness
 	g := newRig(t, setup{config: lend(nil).config(), secure: true, dial: w.dial})
 	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Key", placeholder)
@@ -245,12 +247,7 @@ https.get({host: "127.0.0.1", port, servername: "` + host + `", ca, path: "/node
 		"node":    {[]string{"node", "-e", node, "--", port, ca}, []string{"GET /node\nHost: " + host, "GET /node2\nHost: " + host}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(c.command[0]); err != nil {
-				t.Skipf("%s is not installed", c.command[0])
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, c.command[0], c.command[1:]...)
+			cmd := exec.CommandContext(t.Context(), hosttest.Program(t, c.command[0]), c.command[1:]...)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
