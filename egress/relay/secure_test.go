@@ -73,10 +73,7 @@ func TestAuthority(t *testing.T) {
 
 // The strict rules of OpenSSL are those that Python 3.13 turns on.
 func TestCertificatesAreStrict(t *testing.T) {
-	openssl, err := exec.LookPath("openssl")
-	if err != nil {
-		t.Skip("openssl is not installed")
-	}
+	openssl := hosttest.Program(t, "openssl")
 	a, err := newAuthority()
 	if err != nil {
 		t.Fatal(err)

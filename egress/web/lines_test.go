@@ -4,9 +4,11 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestLeavesNothing has servers that would keep a connection: none is left when a call has ended, however it has.
@@ -21,12 +23,14 @@ func TestLeavesNothing(t *testing.T) {
 			open.Add(-1)
 		}
 	}
+	reached := make(chan struct{}, 1)
 	hold := func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/header":
-			<-r.Context().Done()
 		case "/body":
 			rw.(http.Flusher).Flush()
+			fallthrough
+		case "/header":
+			reached <- struct{}{}
 			<-r.Context().Done()
 		case "/endless":
 			for r.Context().Err() == nil {
@@ -38,18 +42,16 @@ func TestLeavesNothing(t *testing.T) {
 	}
 	for _, base := range []string{w.http("one.example", hold), w.https("two.example", hold, "two.example")} {
 		for _, path := range []string{"/", "/header", "/body", "/endless"} {
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			_, err := w.client().Get(ctx, &Trip{}, w.policy(), base+path)
+			ctx, cancel := context.WithCancel(t.Context())
+			var caller sync.WaitGroup
+			caller.Go(func() { _, _ = w.client().Get(ctx, &Trip{}, w.policy(), base+path) })
+			if path == "/header" || path == "/body" {
+				<-reached
+				cancel()
+			}
+			caller.Wait()
+			hosttest.Until(t, "no connection is open after "+base+path, func() bool { return open.Load() == 0 })
 			cancel()
-			for range 500 {
-				if open.Load() == 0 {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			if n := open.Load(); n != 0 {
-				t.Errorf("%s%s: %d connections are open, after %v", base, path, n, err)
-			}
 		}
 	}
 }

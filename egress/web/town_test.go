@@ -131,8 +131,6 @@ func (w *town) client() *Client {
 
 func (w *town) get(address string) (*Response, *Trip, error) {
 	trip := &Trip{}
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
-	defer cancel()
-	r, err := w.client().Get(ctx, trip, w.policy(), address)
+	r, err := w.client().Get(w.t.Context(), trip, w.policy(), address)
 	return r, trip, err
 }

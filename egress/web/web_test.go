@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
@@ -202,7 +201,7 @@ func TestBodies(t *testing.T) {
 		z.Close()
 		return out.Bytes()
 	}
-	bomb := pack(make([]byte, 200<<20))
+	bomb := pack(make([]byte, 64<<20))
 	base := w.http("body.example", func(rw http.ResponseWriter, r *http.Request) {
 		send := func(encoding string, b []byte) {
 			if encoding != "" {
@@ -277,11 +276,13 @@ func TestSlow(t *testing.T) {
 	w := newTown(t)
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
+	reached := make(chan struct{}, 1)
 	base := w.http("slow.example", func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/body" {
 			io.WriteString(rw, "a")
 			rw.(http.Flusher).Flush()
 		}
+		reached <- struct{}{}
 		select {
 		case <-r.Context().Done():
 		case <-over:
@@ -289,9 +290,9 @@ func TestSlow(t *testing.T) {
 	})
 	why := errors.New("its time is up")
 	for _, path := range []string{"/header", "/body"} {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, why)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() { <-reached; cancel(why) }()
 		_, err := w.client().Get(ctx, &Trip{}, w.policy(), base+path)
-		cancel()
 		if !errors.Is(err, why) {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 const paragraph = `The kernel refuses what a program asks for when its rules say so, and the program learns of that by an error that it can read. ` +
@@ -196,6 +198,7 @@ func TestCut(t *testing.T) {
 
 // TestCrooked are pages that are made for the parser.
 func TestCrooked(t *testing.T) {
+	n := hosttest.Long(1, 10) // for those that take seconds where it is 10
 	for name, body := range map[string]string{
 		"nested":     strings.Repeat("<div>", 1_000_000) + "deep",
 		"siblings":   strings.Repeat("<div>a</div>", 300_000),
@@ -206,14 +209,11 @@ func TestCrooked(t *testing.T) {
 		"a comment":  "<!--" + strings.Repeat("-", 3<<20),
 		"entities":   strings.Repeat("&amp;", 500_000),
 		"spans":      "<table><tr><td colspan=1000000000 rowspan=1000000000>a<td>b<tr><td>c</table>" + paragraph,
-		"rows":       "<table>" + strings.Repeat("<tr><td>a<td>b", 100_000),
-		"columns":    "<table><tr>" + strings.Repeat("<td>a", 300_000) + strings.Repeat("<tr><td>b", 20),
+		"rows":       "<table>" + strings.Repeat("<tr><td>a<td>b", n*10_000),
+		"columns":    "<table><tr>" + strings.Repeat("<td>a", n*30_000) + strings.Repeat("<tr><td>b", 20),
 		"lists":      strings.Repeat("<ul><li>x", 400),
-		"quotes":     strings.Repeat("<blockquote>x", 400),
+		"quotes":     strings.Repeat("<blockquote>x", 200+20*n),
 	} {
-		if testing.Short() && len(body) > 1<<20 {
-			continue
-		}
 		for _, format := range []string{Markdown, HTML} {
 			read(t, body, "text/html", format)
 		}
