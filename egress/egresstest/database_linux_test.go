@@ -9,7 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // database starts a real PostgreSQL in the internet, with one user, who needs TLS and the
@@ -46,7 +47,8 @@ func (w *world) database() (password string) {
 	data := filepath.Join(dir, "data")
 	command(w.T, "setpriv", slices.Concat(as, []string{filepath.Join(bin, "initdb"), "-D", data, "-U", "tester",
 		"-A", "scram-sha-256", "--pwfile", secret, "--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C"})...)
-	server := exec.Command("nsenter", slices.Concat([]string{"--net=" + w.internet.file(), "setpriv"}, as, []string{filepath.Join(bin, "postgres"), "-D", data,
+	// It ends when its input does, so that it does not outlive a test that is killed.
+	server := exec.Command("sh", slices.Concat([]string{"-c", `"$@" & read end; kill -INT $!; wait`, "sh", "nsenter", "--net=" + w.internet.file(), "setpriv"}, as, []string{filepath.Join(bin, "postgres"), "-D", data,
 		"-c", "listen_addresses=*", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "ssl=on", "-c", "ssl_cert_file=" + dir + "/server.crt",
 		"-c", "ssl_key_file=" + dir + "/server.key", "-c", "hba_file=" + dir + "/pg_hba.conf"})...)
 	log, err := os.Create(w.path("postgres.log"))
@@ -55,24 +57,22 @@ func (w *world) database() (password string) {
 	}
 	defer log.Close()
 	server.Stdout, server.Stderr = log, log
+	end, err := server.StdinPipe()
+	if err != nil {
+		w.Fatal(err)
+	}
 	if err := server.Start(); err != nil {
 		w.Fatal(err)
 	}
-	w.Cleanup(func() { server.Process.Signal(os.Interrupt); server.Wait() })
-	for range 200 {
-		err := w.internet.enter(func() error {
+	w.Cleanup(func() { end.Close(); server.Wait() })
+	hosttest.Until(w, "PostgreSQL answers, whose words are in "+log.Name(), func() bool {
+		return w.internet.enter(func() error {
 			c, err := net.Dial("tcp", "203.0.113.20:5432")
 			if err == nil {
 				c.Close()
 			}
 			return err
-		})
-		if err == nil {
-			return password
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	text, _ := os.ReadFile(log.Name())
-	w.Fatalf("PostgreSQL does not start: %s", text)
-	return ""
+		}) == nil
+	})
+	return password
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -40,7 +39,6 @@ func (r *resolver) streams(l net.Listener) {
 		}
 		go func() {
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(5 * time.Second))
 			var size [2]byte
 			if _, err := io.ReadFull(c, size[:]); err != nil {
 				return

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // attempt is a line that attacks.py prints.
@@ -49,34 +50,39 @@ func attackable() (flags []string) {
 	return flags
 }
 
-// slow are attacks that consist of many; the others must have ended after two seconds.
-var slow = []string{"dns_", "other_loopback_addresses", "resolver_settings", "rebind", "many_", "slow_many", "tls_slowly", "http_slowly"}
-
 // TestRefused runs attacks, as root and as an ordinary user, and looks what arrived outside.
 func TestRefused(t *testing.T) {
 	need(t, "curl")
 	w := newWorld(t, nil)
-	for who, called := range map[string]string{"": "root", ordinary: "an ordinary user"} {
-		t.Run(called, func(t *testing.T) {
-			w.take()
-			r := w.run(who, "attacks.py", attackable()...)
-			if r.Ended != "ok" {
-				t.Fatalf("ended %s, %+v, stderr %s, stdout %.300s", r.Ended, r.Refused, r.Stderr, r.Stdout)
-			}
-			time.Sleep(100 * time.Millisecond)
-			events := w.take()
-			all := attempts(t, r.Stdout)
-			for _, a := range all {
-				checkAttempt(t, a, during(a, events))
-			}
-			if last := all[len(all)-1]; last.Saw != "well" {
-				t.Errorf("after the attacks: %+v", last)
-			}
-			w.stays(t, events, attackable())
-			checkRecords(t, r)
-			t.Logf("%d attacks, %d events, %d records", len(all), len(events), len(r.Egress))
-		})
+	t.Run("an ordinary user", func(t *testing.T) { w.refuses(t, ordinary, true, attackable()...) })
+	t.Run("root", func(t *testing.T) { w.refuses(t, "", hosttest.Long(0, 1) == 1, attackable()...) })
+}
+
+// refuses runs all attacks, or one of each kind: what tells one of a kind from another is the gateway's to see,
+// and that is the same for everybody.
+func (w *world) refuses(t *testing.T, who string, all bool, flags ...string) {
+	t.Helper()
+	least := 600
+	if !all {
+		flags = append(flags, "--", "one of each")
+		least = 40
 	}
+	w.take()
+	r := w.run(who, "attacks.py", flags...)
+	if r.Ended != "ok" {
+		t.Fatalf("ended %s, %+v, stderr %s, stdout %.300s", r.Ended, r.Refused, r.Stderr, r.Stdout)
+	}
+	events := w.settled()
+	tried := attempts(t, r.Stdout)
+	for _, a := range tried {
+		checkAttempt(t, a, during(a, events))
+	}
+	if last := tried[len(tried)-1]; last.Saw != "well" || len(tried) < least {
+		t.Errorf("after %d attacks: %+v", len(tried), last)
+	}
+	w.stays(t, events, attackable())
+	checkRecords(t, r, all)
+	t.Logf("%d attacks, %d events, %d records", len(tried), len(events), len(r.Egress))
 }
 
 func checkAttempt(t *testing.T, a attempt, events []event) {
@@ -88,39 +94,31 @@ func checkAttempt(t *testing.T, a attempt, events []event) {
 	for _, c := range strays(events, attackable()) {
 		t.Errorf("%s: %s", a.Name, c)
 	}
-	for _, s := range slow {
-		if strings.HasPrefix(a.Name, s) {
-			return
-		}
-	}
-	if took := a.End - a.Start; took > 2 {
-		t.Errorf("%s: took %.1f s, and saw %s", a.Name, took, a.Saw)
-	}
 }
 
 // checkRecords looks whether the result says what was refused, and why.
-func checkRecords(t *testing.T, r result) {
+func checkRecords(t *testing.T, r result, all bool) {
 	t.Helper()
-	for _, want := range []struct {
+	for i, want := range []struct {
 		name string
 		port int
 		why  string
 	}{
 		{"other.example", 0, "ask for the domain other.example"},
-		{"sub.example.test", 0, "ask for the domain sub.example.test"},
 		{"private.example", 80, "10.9.0.9"},
+		{"front.test", 80, "hidden.test"},
+		{"sub.example.test", 0, "ask for the domain sub.example.test"},
 		{"metadata.example", 80, "169.254.169.254"},
 		{"loopback.example", 443, "127.0.0.1"},
 		{"ula.example", 80, "fd00:9::9"},
 		{"mapped.example", 80, "10.9.0.9"},
-		{"front.test", 80, "hidden.test"},
 		{"front.test", 443, "hidden.test"},
 	} {
 		ok := false
 		for _, d := range r.Egress {
 			ok = ok || d.Name == want.name && (want.port == d.Port) && !d.Allowed && strings.Contains(d.Reason, want.why)
 		}
-		if !ok {
+		if !ok && (all || i < 3) {
 			t.Errorf("no record says that %s:%d was refused because of %q", want.name, want.port, want.why)
 		}
 	}
@@ -134,7 +132,7 @@ func checkRecords(t *testing.T, r result) {
 	}
 }
 
-// TestRefusedTools looks that what people use fails at once, and in words that fit.
+// TestRefusedTools looks that what people use fails by itself, and in words that fit.
 func TestRefusedTools(t *testing.T) {
 	need(t, "curl", "wget", "git", "node", "npm", "psql", "ssh")
 	w := newWorld(t, nil)
@@ -146,12 +144,12 @@ func TestRefusedTools(t *testing.T) {
 	}
 	for _, line := range lines {
 		var tool, said string
-		var took int
-		if n, _ := fmt.Sscan(line, &tool, &took, &said); n != 3 || took > 20 {
+		var code int
+		if n, _ := fmt.Sscan(line, &tool, &code, &said); n != 3 || code == 124 { // of timeout(1), which had to end it
 			t.Error(line)
 		}
 	}
-	w.stays(t, w.take(), allow)
+	w.stays(t, w.settled(), allow)
 	for _, want := range []struct {
 		name string
 		port int

@@ -8,15 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // saw is a line that secret_answers.py prints.
 type saw struct {
-	Name    string
-	Bytes   int
-	Found   []string // spellings of the value
-	Seconds float64
-	Saw     string
+	Name  string
+	Bytes int
+	Found []string // spellings of the value
+	Saw   string
 }
 
 // TestSecretStaysOutside has a server give the value back in all ways, and looks for it everywhere.
@@ -30,7 +31,7 @@ func TestSecretStaysOutside(t *testing.T) {
 	out := filepath.Join(w.dir, "out"+who)
 	os.Mkdir(out, 0o777)
 	os.Chmod(out, 0o777)
-	r := w.run(who, "secret_answers.py", "--secret", "API_KEY", "--allow", bound, "--allow", bound+":8443", "--allow", "front.test", "--input", w.needles(a.value), "--artifacts", out)
+	r := w.run(who, "secret_answers.py", "--secret", "API_KEY", "--allow", bound, "--allow", bound+":8443", "--allow", "front.test", "--input", w.needles(a.value), "--artifacts", out, "--", [...]string{"some", "all"}[hosttest.Long(0, 1)])
 	lines := 0
 	for line := range strings.Lines(r.Stdout) {
 		var s saw
@@ -38,9 +39,6 @@ func TestSecretStaysOutside(t *testing.T) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		lines++
-		if s.Seconds > 2 {
-			t.Errorf("%s took %.1f s: %q", s.Name, s.Seconds, s.Saw)
-		}
 		if len(s.Found) > 0 {
 			t.Errorf("%s: the value is inside: %v %q", s.Name, s.Found, s.Saw)
 		}
@@ -48,7 +46,7 @@ func TestSecretStaysOutside(t *testing.T) {
 			t.Errorf("only %d bytes of memory were looked at", s.Bytes)
 		}
 	}
-	if r.Ended != "ok" || lines < 350 {
+	if r.Ended != "ok" || lines < hosttest.Long(140, 350) {
 		t.Errorf("%d lines, ended %s, %+v, %s", lines, r.Ended, r.Refused, r.Stderr)
 	}
 	got := a.take()
@@ -57,7 +55,7 @@ func TestSecretStaysOutside(t *testing.T) {
 			t.Errorf("%s has the value: %v: %.300q", h.name, has, h.all())
 		}
 	}
-	if len(got) < 300 {
+	if len(got) < hosttest.Long(120, 300) {
 		t.Errorf("%d requests", len(got))
 	}
 	left, err := os.ReadFile(filepath.Join(out, "artifact.bin"))

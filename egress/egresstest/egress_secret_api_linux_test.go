@@ -71,7 +71,13 @@ func (a *api) own() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok "+a.verdict(r)+"\n") })
 	mux.HandleFunc("/give", a.give)
-	mux.HandleFunc("/events", events)
+	mux.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			http.NewResponseController(w).Flush()
+		}
+	})
 	mux.HandleFunc("/ws", webSocket)
 	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, r.FormValue("to"), http.StatusFound)
@@ -159,7 +165,6 @@ func (a *api) give(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: %s\n\n", text)
 		http.NewResponseController(w).Flush()
-		time.Sleep(20 * time.Millisecond)
 		fmt.Fprintf(w, "data: %s\n\n", text)
 	case "header":
 		h.Set("X-Echo", "it is "+line)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestSecretGoesNowhereElse has a program send a placeholder in many places, and its own credentials where
@@ -27,7 +29,7 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 	}
 	a.take()
 	w.take()
-	r := w.run("", "secret_attacks.py", "--secret", "API_KEY", "--secret", "REQUIRED_KEY", "--allow", bound, "--allow", "front.test", "--allow", strict, "--", old)
+	r := w.run("", "secret_attacks.py", "--secret", "API_KEY", "--secret", "REQUIRED_KEY", "--allow", bound, "--allow", "front.test", "--allow", strict, "--", old, [...]string{"some", "all"}[hosttest.Long(0, 1)])
 	if r.Ended != "ok" {
 		t.Fatalf("%+v", r)
 	}
@@ -39,9 +41,6 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 		}
 		if strings.HasPrefix(s.Name, "good: ") && !strings.Contains(s.Saw, " 200") {
 			t.Errorf("%s: %s", s.Name, s.Saw)
-		}
-		if s.Seconds > 4 {
-			t.Errorf("%s took %.1f s", s.Name, s.Seconds)
 		}
 	}
 	for _, h := range a.take() {

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"time"
 )
 
 // canary is what every server says that nobody may reach, and some others.
@@ -77,7 +76,7 @@ func (w *world) web(pages map[string]http.Handler) http.Handler {
 		http.Redirect(rw, r, r.FormValue("to"), http.StatusTemporaryRedirect)
 	})
 	own.HandleFunc("/big", bulk)
-	own.HandleFunc("/events", events)
+	events(own)
 	own.HandleFunc("/ws", webSocket)
 	own.HandleFunc("/", func(rw http.ResponseWriter, r *http.Request) { fmt.Fprintln(rw, canary) })
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -116,14 +115,27 @@ func bulk(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// events are sent one by one: the program must get each before the next.
-func events(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	for i := range 3 {
-		fmt.Fprintf(w, "data: %d %d\n\n", i, time.Now().UnixMilli())
-		http.NewResponseController(w).Flush()
-		time.Sleep(150 * time.Millisecond)
-	}
+// events are sent one by one: the next one only once the program has this one, and asked for more.
+func events(mux *http.ServeMux) {
+	more := make(chan struct{})
+	mux.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			http.NewResponseController(w).Flush()
+			select {
+			case <-more:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	mux.HandleFunc("/more", func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case more <- struct{}{}:
+		case <-r.Context().Done():
+		}
+	})
 }
 
 // webSocket sends each short message back: RFC 6455, as far as that needs.
@@ -170,7 +182,6 @@ func sendBack(l net.Listener) {
 		}
 		go func() {
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(20 * time.Second))
 			io.Copy(struct{ io.Writer }{c}, struct{ io.Reader }{c})
 			c.(*notedConn).CloseWrite()
 		}()

@@ -3,6 +3,7 @@ package egresstest
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -10,8 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -32,7 +34,7 @@ type world struct {
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make networks")
+		hosttest.Missing(t, "root", "networks can't be made")
 	}
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
@@ -44,7 +46,7 @@ func need(t *testing.T, programs ...string) {
 func newWorld(t *testing.T, pages map[string]http.Handler) *world {
 	t.Helper()
 	need(t, "ip", "nsenter", "unshare", "setpriv", "sysctl", "openssl", "python3", "go")
-	dir, err := os.MkdirTemp("", "egresstest-")
+	dir, err := os.MkdirTemp("", fmt.Sprintf("egresstest-%d-", os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +63,42 @@ func newWorld(t *testing.T, pages map[string]http.Handler) *world {
 	w.servers(pages)
 	w.internet.tap(t, "cable", func(to string) { w.add("packet", to, "") })
 	w.host.tap(t, "lo", func(to string) { w.add("packet", to, "on the host's loopback") })
+	w.host.listenPacket(t, "udp", loopbackMark)
 	w.take()
 	return w
+}
+
+// What is sent to these is seen by the taps after all that was sent before.
+const cableMark, loopbackMark = "203.0.113.254:9", "127.0.0.1:9"
+
+// settled returns the events since the last take, once the taps have seen all packets up to now.
+func (w *world) settled() (events []event) {
+	w.Helper()
+	marks := []string{cableMark, loopbackMark}
+	err := w.host.enter(func() error {
+		for _, to := range marks {
+			c, err := net.Dial("udp", to)
+			if err != nil {
+				return err
+			}
+			c.Write([]byte{0})
+			c.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	hosttest.Until(w, "the taps have seen all packets", func() bool {
+		events = append(events, w.take()...)
+		for _, to := range marks {
+			if !slices.ContainsFunc(events, func(e event) bool { return e.host == "udp "+to }) {
+				return false
+			}
+		}
+		return true
+	})
+	return slices.DeleteFunc(events, func(e event) bool { return slices.Contains(marks, strings.TrimPrefix(e.host, "udp ")) })
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
@@ -161,16 +197,10 @@ func (w *world) onHost(who string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// say runs a command, and returns its output; it ends after a minute.
+// say runs a command, and returns its output.
 func (w *world) say(cmd *exec.Cmd) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.WaitDelay = time.Second
-	if err := cmd.Start(); err != nil {
-		return "", "", err
-	}
-	slow := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-	defer slow.Stop()
-	err = cmd.Wait()
+	err = cmd.Run()
 	return out.String(), errs.String(), err
 }

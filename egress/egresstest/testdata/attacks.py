@@ -4,7 +4,7 @@ it did is told by those who must not be reached; a line here says only when it r
 Not here is what can't be kept off: a request for another name inside of TLS to a name that is allowed, and
 inside of protocols that are passed on as they are, such as SOCKS and RTSP on a port of their own.
 
-A name in a request's head is hidden.test, one in a body smuggled.test. attacks.py NAME runs one.
+A name in a request's head is hidden.test, one in a body smuggled.test. attacks.py NAME runs one, and attacks.py "one of each" the first of each kind, and the last.
 """
 import ctypes, json, os, random, signal, socket, ssl, struct, subprocess, sys, threading, time, urllib.request
 
@@ -656,6 +656,8 @@ def run(name):
 def main():
     wanted = sys.argv[1:]
     todo = [n for n in attacks if not wanted or any(n.startswith(w) for w in wanted)]
+    if wanted == ["one of each"]:
+        todo = list({n.split()[0]: n for n in reversed(attacks)}.values())[::-1]
     for name in todo:
         run(name)
 

@@ -1,10 +1,9 @@
-# Programs that are refused: each line is a tool, how long it took in tenths of a second, and what it said last.
+# Programs that are refused: each line is a tool, its exit code, and what it said last.
 export HOME=/workspace GIT_TERMINAL_PROMPT=0
 cd /workspace
 try() {
   name=$1; shift
-  start=$(date +%s%N)
-  if timeout 30 bash -o pipefail -c "$*" >log 2>&1; then echo "$name reached"; else echo "$name $((($(date +%s%N) - start) / 100000000)) $(grep -v '^$' log | tail -n 1)"; fi
+  if timeout 30 bash -o pipefail -c "$*" >log 2>&1; then echo "$name reached"; else echo "$name $? $(grep -v '^$' log | tail -n 1)"; fi
 }
 for where in other.example private.example; do
   try curl "curl -sS https://$where/"

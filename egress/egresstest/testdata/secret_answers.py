@@ -3,7 +3,7 @@
 It knows only masked spellings of the value, and holds them apart from what it looks at, in a child:
 the parent then looks into the whole memory of the child.
 """
-import json, os, re, socket, ssl, subprocess, sys, time
+import json, os, re, socket, ssl, subprocess, sys
 
 MASK = bytes(b ^ 0x5A for b in range(256))
 HOST = "exact.example"
@@ -57,15 +57,12 @@ def child():
     kept = []  # all answers stay in memory
     def tell(name, data):
         kept.append(views(data))
-        now = time.time()
-        print(json.dumps({"name": name, "bytes": len(data), "found": found(kept[-1], needles), "seconds": round(now - tell.at, 2),
-                          "saw": data[:60].decode("latin1")}), flush=True)
-        tell.at = now
-    tell.at = time.time()
+        print(json.dumps({"name": name, "bytes": len(data), "found": found(kept[-1], needles), "saw": data[:60].decode("latin1")}), flush=True)
     needles = load()
     q = lambda how, where: "/give?how=%s&where=%s" % (how, where.replace(" ", "+"))
-    for where in WHERES + RAW:
-        for how in HOWS:
+    ways = 1 if "all" in sys.argv else 4  # else each place has every fourth spelling, and each spelling places of every kind
+    for i, where in enumerate(WHERES + RAW):
+        for how in HOWS[i % ways::ways]:
             tell(f"h1 {where} {how}", fetch(q(how, where), port=8443 if where in RAW else 443))
         if where not in RAW:
             for how in ("raw", "base64"):
@@ -103,7 +100,7 @@ def child():
 
 
 def parent():
-    c = subprocess.Popen([sys.executable, sys.argv[0], "child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    c = subprocess.Popen([sys.executable, sys.argv[0], "child", *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     for line in c.stdout:
         if line == b"done\n":
             break
@@ -129,4 +126,4 @@ def parent():
     c.wait()
 
 
-child() if len(sys.argv) > 1 else parent()
+child() if "child" in sys.argv else parent()

@@ -3,7 +3,7 @@
 Each attack marks its request with own-..., or says nothing that has a mark if it is good: what
 arrived is judged by the servers. A line tells what the program saw.
 """
-import base64, json, os, socket, ssl, subprocess, sys, time
+import base64, json, os, socket, ssl, subprocess, sys
 
 BOUND, FREE, STRICT = "exact.example", "front.test", "both.test"
 P = os.environ["API_KEY"]
@@ -125,18 +125,23 @@ HEADERS = ["Authorization: Bearer ", "Authorization: ", "Authorization: Token ",
            "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.", "Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io."]
 QUERIES = ["key", "api_key", "apiKey", "access_token", "token", "auth", "sig", "signature", "password", "client_secret", "jwt", "X-Amz-Signature", "%6bey", "user[token]", "subscription-key", "hapikey"]
 mine = {"none": lambda: strict(path="/ok?own"), "none http": lambda: curl(f"http://{STRICT}/ok?own"), "http": lambda: curl("-H", "X-Api-Key: " + R, f"http://{STRICT}/ok?own")}
-for version in ("--http1.1", "--http2"):
-    good = ["-H", "X-Anything: " + R]
-    for h in HEADERS:
-        mine[f"{version} {h}"] = lambda h=h, v=version: strict("-H", h + OWN, http=v)
-        mine[f"{version} {h} beside"] = lambda h=h, v=version: strict("-H", h + OWN, "-H", "X-Anything: " + R, http=v)
-        mine[f"{version} {h} together"] = lambda h=h, v=version: strict("-H", h + R + " " + OWN, http=v)
-        mine[f"{version} {h} again"] = lambda h=h, v=version: strict("-H", h + R, "-H", h + OWN, http=v)
-        mine[f"{version} {h} before"] = lambda h=h, v=version: strict("-H", h + OWN, "-H", h + R, http=v)
-for q in QUERIES:
-    mine[f"query {q}"] = lambda q=q: strict("-H", "X-Anything: " + R, path=f"/ok?{q}={OWN}")
-    mine[f"query {q} twice"] = lambda q=q: strict(path=f"/ok?{q}={R}&{q}={OWN}")
-    mine[f"query {q} semicolon"] = lambda q=q: strict("-H", "X-Anything: " + R, path=f"/ok?a=b;{q}={OWN}")
+
+# Each header and each parameter is tried in one of the ways, in turns, or in all of them.
+WAYS = {
+    "alone": lambda h: ["-H", h + OWN],
+    "beside": lambda h: ["-H", h + OWN, "-H", "X-Anything: " + R],
+    "together": lambda h: ["-H", h + R + " " + OWN],
+    "again": lambda h: ["-H", h + R, "-H", h + OWN],
+    "before": lambda h: ["-H", h + OWN, "-H", h + R],
+}
+PLACES = {"alone": "{q}={own}", "twice": "{q}={r}&{q}={own}", "semicolon": "a=b;{q}={own}"}
+ALL = "all" in sys.argv[2:]
+for i, (version, h) in enumerate((v, h) for v in ("--http1.1", "--http2") for h in HEADERS):
+    for way in list(WAYS) if ALL else [list(WAYS)[i % len(WAYS)]]:
+        mine[f"{version} {h} {way}"] = lambda h=h, v=version, way=way: strict(*WAYS[way](h), http=v)
+for i, q in enumerate(QUERIES):
+    for place in list(PLACES) if ALL else [list(PLACES)[i % len(PLACES)]]:
+        mine[f"query {q} {place}"] = lambda q=q, place=place: strict(*([] if place == "twice" else ["-H", "X-Anything: " + R]), path="/ok?" + PLACES[place].format(q=q, r=R, own=OWN))
 mine |= {
     "basic": lambda: strict("-u", f"user:{OWN}"),
     "basic own user": lambda: strict("-u", f"{OWN}:{R}"),
@@ -176,10 +181,9 @@ good = {
 
 for kind, all in {"wander": wander, "mine": mine, "good": good}.items():
     for name, f in all.items():
-        begun = time.time()
         try:
             got = f()
         except OSError as e:
             got = b"<%s>" % str(e).encode()
         head = got[:50].decode("latin1").split("\r")[0]
-        print(json.dumps({"name": f"{kind}: {name}", "bytes": len(got), "found": [], "saw": head, "seconds": time.time() - begun}), flush=True)
+        print(json.dumps({"name": f"{kind}: {name}", "bytes": len(got), "found": [], "saw": head}), flush=True)
