@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // running are the processes below this one whose command lines have all of these words.
@@ -64,16 +66,11 @@ func TestBrowseDies(t *testing.T) {
 	kill := func(words ...string) {
 		t.Helper()
 		<-arrived
-		for range 1000 {
-			if pids := running(t, words...); len(pids) > 0 {
-				for _, pid := range pids {
-					_ = syscall.Kill(pid, syscall.SIGKILL)
-				}
-				return
-			}
-			time.Sleep(20 * time.Millisecond)
+		var pids []int
+		hosttest.Until(t, "there is something to kill", func() bool { pids = running(t, words...); return len(pids) > 0 })
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		t.Error("there is nothing to kill")
 	}
 	for name, tt := range map[string]struct {
 		kill []string

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -56,13 +55,10 @@ func TestBrowse(t *testing.T) {
 <script>document.getElementById("a").textContent = "Made by " + "JavaScript.";</script>`))
 	web := fmt.Sprintf("web.test:%d", port)
 	p.may(t, web)
-	began := time.Now()
 	got, err := p.Browse(t.Context(), Browse{URL: "http://" + web + "/", Screenshot: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s, %+v", time.Since(began), got.Timings)
-	t.Logf("peak %d MB, cpu %v", got.PeakMemory>>20, got.CPUMS)
 	if got.Title != "First" || !strings.Contains(got.Stdout, "Made by JavaScript.") || got.Status != 200 {
 		t.Errorf("got %q %q %d", got.Title, got.Stdout, got.Status)
 	}

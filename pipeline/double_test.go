@@ -187,6 +187,7 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	}
 	r.Pipeline = New(cfg)
 	t.Cleanup(r.checkNothingLeft)
+	t.Cleanup(r.Close)
 	return r
 }
 
@@ -207,9 +208,7 @@ func (r *rig) shell(code string, change func(*Request)) (Result, error) {
 	if change != nil {
 		change(&q)
 	}
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
-	defer cancel()
-	return r.Do(ctx, q)
+	return r.Do(r.t.Context(), q)
 }
 
 // rows returns what the log holds, as kinds, and as one text.

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -103,23 +105,24 @@ func TestNetworkIsRefusedAndEachNameRecorded(t *testing.T) {
 }
 
 func TestCancelledWhileWaitingLeavesNoTrace(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Queue = NewQueue(1, 5) })
-	leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer leave()
-	cause := errors.New("the user went away")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
-	defer cancel()
-	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true")})
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause) || res.Ended != backends.EndedCancelled {
-		t.Errorf("got %v, ended %q", err, res.Ended)
-	}
-	if kinds, _ := r.rows(); len(kinds) != 0 || r.backend.starts.Load() != 0 {
-		t.Errorf("rows %v, %d sandboxes", kinds, r.backend.starts.Load())
-	}
-	leave()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config) { c.Queue = NewQueue(1, 5) })
+		leave, err := r.cfg.Queue.Enter(t.Context(), "other", 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cause := errors.New("the user went away")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, cause)
+		defer cancel()
+		res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true")})
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause) || res.Ended != backends.EndedCancelled {
+			t.Errorf("got %v, ended %q", err, res.Ended)
+		}
+		if kinds, _ := r.rows(); len(kinds) != 0 || r.backend.starts.Load() != 0 {
+			t.Errorf("rows %v, %d sandboxes", kinds, r.backend.starts.Load())
+		}
+		leave()
+	})
 }
 
 // A log that hangs must not hold somebody who wants to leave.
@@ -139,14 +142,14 @@ func TestCancelledWhileTheRowIsWritten(t *testing.T) {
 func TestCancelledRunIsRecorded(t *testing.T) {
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
-	start := time.Now()
-	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("echo partial; exec sleep 20")})
+	var live lockedBuffer
+	go func() {
+		hosttest.Until(t, "it has written", func() bool { return live.String() == "partial\n" })
+		cancel()
+	}()
+	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("echo partial; exec sleep 1000"), Stdout: &live})
 	if err != nil || res.Ended != backends.EndedCancelled || res.Stdout != "partial\n" {
 		t.Errorf("got %v, %+v", err, res)
-	}
-	if d := time.Since(start); d > 5*time.Second {
-		t.Errorf("it took %v", d)
 	}
 	if kinds, text := r.rows(); len(kinds) != 2 || !strings.Contains(text, `"ended":"cancelled"`) {
 		t.Errorf("rows:\n%s", text)
@@ -181,10 +184,12 @@ func TestHints(t *testing.T) {
 		{`cat /workspace/helper`, "--input /src/helper.py"},
 		{`echo "Error: ENOENT: no such file or directory, open 'helper'" >&2; exit 1`, "--input /src/helper.py"},
 		{`echo "socket.gaierror: [Errno -3] Temporary failure in name resolution" >&2; exit 1`, "no network"},
-		{`sleep 5`, "--timeout"},
+		{`exec sleep 1000`, "--timeout"},
 	} {
 		res, err := r.shell(test.code, func(q *Request) {
-			q.Limits.Wall = 300 * time.Millisecond
+			if test.want == "--timeout" {
+				q.Limits.Wall = 100 * time.Millisecond
+			}
 			q.Beside = func(m string) (string, bool) { return "/src/" + m + ".py", m == "helper" }
 		})
 		if err != nil || !strings.Contains(strings.Join(res.Hints, "\n"), test.want) {
@@ -230,23 +235,22 @@ func (blockingStore) Get(ctx context.Context, _, _ string) ([]byte, vault.Bindin
 }
 
 func TestCancelNamesItsStage(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Queue, c.Vault = NewQueue(1, 1), vault.New(blockingStore{}) })
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	q := Request{Language: "shell", Code: []byte("true"), Secrets: []string{"TOKEN"}}
-	res, err := r.Do(ctx, q)
-	if e := stopped(t, err); e.Stage != StageVault || res.Ended != backends.EndedCancelled || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("in the vault: got %+v and %s", e, res.Ended)
-	}
-	leave, err := r.cfg.Queue.Enter(t.Context(), "default", 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer leave()
-	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	res, err = r.Do(ctx, q)
-	if e := stopped(t, err); e.Stage != StageQueue || res.Ended != backends.EndedCancelled || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("in the queue: got %+v and %s", e, res.Ended)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config) { c.Queue, c.Vault = NewQueue(1, 1), vault.New(blockingStore{}) })
+		do := func(stage string) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true"), Secrets: []string{"TOKEN"}})
+			if e := stopped(t, err); e.Stage != stage || res.Ended != backends.EndedCancelled || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("in the %s: got %+v and %s", stage, e, res.Ended)
+			}
+		}
+		do(StageVault)
+		leave, err := r.cfg.Queue.Enter(t.Context(), "default", 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave()
+		do(StageQueue)
+	})
 }

@@ -273,10 +273,9 @@ func TestGitTellsOthersNothing(t *testing.T) {
 				t.Errorf("redirected: %s", res.Stdout)
 			}
 			f.wanted = "another"
-			began := time.Now()
 			res, _ = try(fmt.Sprintf("https://git.test:%d/top.git", f.port))
-			if !strings.Contains(res.Stdout, "Authentication failed for 'https://git.test") || res.ExitCode == 0 || time.Since(began) > 10*time.Second {
-				t.Errorf("a wrong token: %s after %v", res.Stdout, time.Since(began))
+			if !strings.Contains(res.Stdout, "Authentication failed for 'https://git.test") || res.ExitCode == 0 {
+				t.Errorf("a wrong token: %s", res.Stdout)
 			}
 		})
 	}

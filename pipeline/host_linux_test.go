@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
@@ -22,7 +23,7 @@ func newCommandRig(t *testing.T, allowed ...string) (*rig, *approval.Broker) {
 	}
 	var broker *approval.Broker
 	r := newRig(t, func(c *Config) {
-		broker = approval.New(approval.Config{Audit: c.Audit, Timeout: 20 * time.Second})
+		broker = approval.New(approval.Config{Audit: c.Audit})
 		c.Approvals, c.Host = broker, Host{Enabled: true, Policy: policy, Output: 64}
 	})
 	t.Cleanup(func() { broker.Close() })
@@ -191,13 +192,7 @@ func TestHostTakenBack(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- do() }()
-		for r.cfg.Queue.stats().Waiting == 0 {
-			select {
-			case err := <-ended:
-				t.Fatalf("%s: it did not wait: %v", what, err)
-			case <-time.After(time.Millisecond):
-			}
-		}
+		hosttest.Until(t, "it waits", func() bool { return len(ended) > 0 || r.cfg.Queue.stats().Waiting > 0 })
 		if err := broker.Revoke(t.Context(), g.Question.ID, approval.Answer{By: approval.CommandLine()}); err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,9 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 const secret = "correct-horse-battery-staple"
@@ -102,11 +103,11 @@ func TestBlockedWriterDoesNotWedgeTheRun(t *testing.T) {
 		res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("for i in {1..5000}; do echo line; done; echo end"), Stdout: writer})
 		done <- answer{res, err}
 	}()
-	waitFor(t, "the row of the end", func() bool {
+	hosttest.Until(t, "the row of the end is there", func() bool {
 		kinds, _ := r.rows()
 		return len(kinds) == 2
 	})
-	waitFor(t, "the slot", func() bool { return r.cfg.Queue.stats().Busy == 0 })
+	hosttest.Until(t, "the slot is free", func() bool { return r.cfg.Queue.stats().Busy == 0 })
 	if n := r.backend.open.Load(); n != 0 {
 		t.Error("the sandbox is still there while its caller's writer blocks")
 	}
@@ -131,17 +132,25 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("closed") 
 
 func TestSlowWriterGetsEverything(t *testing.T) {
 	r := newRig(t, nil)
-	var slow slowWriter
-	res, err := r.shell("echo one; sleep 0.1; echo two", func(q *Request) { q.Stdout = &slow })
+	slow := slowWriter{after: make(chan struct{})}
+	go func() {
+		hosttest.Until(t, "the program has ended", func() bool { return r.backend.execs.Load() == 1 && r.backend.running.Load() == 0 })
+		close(slow.after)
+	}()
+	res, err := r.shell("echo one; echo two", func(q *Request) { q.Stdout = &slow })
 	if err != nil || slow.String() != "one\ntwo\n" || res.Stdout != "one\ntwo\n" {
 		t.Errorf("%v: the writer got %d bytes, the result has %d", err, len(slow.String()), len(res.Stdout))
 	}
 }
 
-type slowWriter struct{ lockedBuffer }
+// slowWriter takes nothing before the program has ended.
+type slowWriter struct {
+	lockedBuffer
+	after chan struct{}
+}
 
 func (w *slowWriter) Write(b []byte) (int, error) {
-	time.Sleep(400 * time.Millisecond)
+	<-w.after
 	return w.lockedBuffer.Write(b)
 }
 
@@ -154,7 +163,7 @@ func TestLiveOutputComesWhileTheProgramRuns(t *testing.T) {
 		defer close(done)
 		r.shell("echo first; read line; echo last", func(q *Request) { q.Stdout, q.Stdin = &live, release })
 	}()
-	waitFor(t, "the first line", func() bool { return live.String() == "first\n" })
+	hosttest.Until(t, "the first line is there", func() bool { return live.String() == "first\n" })
 	io.WriteString(hold, "go\n")
 	hold.Close()
 	<-done
@@ -209,15 +218,6 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("cut %d bytes that had room", cut)
 		}
 	})
-}
-
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not come", what)
-		}
-	}
 }
 
 func TestHintNamesWhatWasLookedFor(t *testing.T) {

@@ -3,9 +3,8 @@ package pipeline
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -64,14 +63,19 @@ func TestOverlap(t *testing.T) {
 
 // TestOwnFilesAreThereToBeCovered has the log make its files before a sandbox shows a folder above them.
 func TestOwnFilesAreThereToBeCovered(t *testing.T) {
-	dir := project(t, map[string]string{"log.db": ""})
-	r := newRig(t, func(c *Config) { c.Protected = []string{filepath.Join(dir, "log.db")} })
-	r.log.delay = make(chan struct{})
-	var before []string
-	r.backend.onStart = func(*box) { before, _ = r.rows() }
-	time.AfterFunc(50*time.Millisecond, func() { close(r.log.delay) })
-	_, err := r.shell("true", func(q *Request) { q.Workspace = backends.Mount{Host: dir} })
-	if err != nil || !slices.Contains(before, "execution.started") {
-		t.Errorf("rows before the sandbox: got %q, %v", before, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := project(t, map[string]string{"log.db": ""})
+		r := newRig(t, func(c *Config) { c.Protected = []string{filepath.Join(dir, "log.db")} })
+		r.log.delay = make(chan struct{})
+		go func() {
+			synctest.Wait()
+			if n := r.backend.starts.Load(); n != 0 {
+				t.Errorf("%d sandboxes before the row", n)
+			}
+			close(r.log.delay)
+		}()
+		if _, err := r.shell("true", func(q *Request) { q.Workspace = backends.Mount{Host: dir} }); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -15,7 +14,7 @@ import (
 func newPermitting(t *testing.T) (*Pipeline, *approval.Broker) {
 	var broker *approval.Broker
 	p, _, memory := newReal(t, func(c *Config) {
-		broker = approval.New(approval.Config{Audit: c.Audit, Timeout: 5 * time.Second})
+		broker = approval.New(approval.Config{Audit: c.Audit})
 		store, err := packages.Open(packages.Config{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +113,7 @@ func TestQuestionsHaveNoSecrets(t *testing.T) {
 	secret := "k3y-" + strings.Repeat("that-nobody-sees-", 8)
 	var broker *approval.Broker
 	p, _, memory, _ := newTown(t, nil, func(c *Config) {
-		broker = approval.New(approval.Config{Audit: c.Audit, Timeout: 5 * time.Second})
+		broker = approval.New(approval.Config{Audit: c.Audit})
 		c.Approvals, c.Egress.Ask = broker, true
 	})
 	defer broker.Close()

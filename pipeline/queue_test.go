@@ -247,7 +247,9 @@ func TestFullQueueSaysSoAtOnce(t *testing.T) {
 
 // Many runs of many namespaces enter, leave and give up at random; the queue must never let in too
 // much, and must be empty at the end. It is meant for the race detector.
-func TestQueueHoldsItsBound(t *testing.T) {
+func TestQueueHoldsItsBound(t *testing.T) { synctest.Test(t, queueHoldsItsBound) }
+
+func queueHoldsItsBound(t *testing.T) {
 	const slots = 5
 	q := NewQueue(slots, 50)
 	var inside, entered atomic.Int32

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -112,12 +112,7 @@ func TestNoReceiptNoResult(t *testing.T) {
 	r, keys := signing(t, nil)
 	dir := t.TempDir()
 	r.backend.onStart = func(*box) {
-		for { // the run's start is being written meanwhile
-			if kinds, _ := r.rows(); len(kinds) > 0 {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		hosttest.Until(t, "the run's start is written", func() bool { kinds, _ := r.rows(); return len(kinds) > 0 })
 		os.RemoveAll(keys.Dir())
 		os.WriteFile(keys.Dir(), nil, 0o600)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -62,27 +63,26 @@ func TestWithoutLogNothingRuns(t *testing.T) {
 
 // The sandbox may be built while the row is written, but the program must not begin.
 func TestProgramWaitsForItsRow(t *testing.T) {
-	r := newRig(t, nil)
-	r.log.delay = make(chan struct{})
-	built := make(chan struct{})
-	r.backend.onStart = func(*box) { close(built) }
-	done := make(chan error)
-	go func() {
-		_, err := r.shell("echo ran", nil)
-		done <- err
-	}()
-	<-built
-	time.Sleep(50 * time.Millisecond)
-	if n := r.backend.execs.Load(); n != 0 {
-		t.Error("the program began before its row was durable")
-	}
-	close(r.log.delay)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if n := r.backend.execs.Load(); n != 1 {
-		t.Errorf("the program was run %d times, want once", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.log.delay = make(chan struct{})
+		done := make(chan error)
+		go func() {
+			_, err := r.shell("echo ran", nil)
+			done <- err
+		}()
+		synctest.Wait()
+		if built, n := r.backend.starts.Load(), r.backend.execs.Load(); built != 1 || n != 0 {
+			t.Errorf("before its row was durable, %d sandboxes were built, and the program began %d times", built, n)
+		}
+		close(r.log.delay)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := r.backend.execs.Load(); n != 1 {
+			t.Errorf("the program was run %d times, want once", n)
+		}
+	})
 }
 
 func TestEveryEndHasItsRow(t *testing.T) {
@@ -93,7 +93,7 @@ func TestEveryEndHasItsRow(t *testing.T) {
 	}{
 		{"ok", "true", nil, event.ExecutionCompleted},
 		{"exit", "exit 3", nil, event.ExecutionCompleted},
-		{"timeout", "sleep 9", func(q *Request) { q.Limits.Wall = 100 * time.Millisecond }, event.ExecutionTimeout},
+		{"timeout", "exec sleep 1000", func(q *Request) { q.Limits.Wall = 100 * time.Millisecond }, event.ExecutionTimeout},
 		{"missing secret", "true", func(q *Request) { q.Secrets = []string{"NONE"} }, executionRefused},
 		{"above a cap", "true", func(q *Request) { q.Limits.RAM = 1 << 50 }, executionRefused},
 		{"unknown backend", "true", func(q *Request) { q.Backend = "nope" }, executionRefused},

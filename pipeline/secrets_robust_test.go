@@ -52,7 +52,7 @@ func TestNamesThatProgramsChooseAreRedacted(t *testing.T) {
 func TestEmptyDisplaysAreBounded(t *testing.T) {
 	p, _, _ := newReal(t, nil)
 	s := open(t, p, NewSession{})
-	res := cell(t, p, s.ID, "for i in range(100_000): display({'text/plain': ''}, raw=True)", nil)
+	res := cell(t, p, s.ID, "for i in range(70_000): display({'text/plain': ''}, raw=True)", nil)
 	if n := len(res.Displays); n == 0 || n > maxShown/perShown+1 {
 		t.Errorf("%d displays are in the result, want at most %d", n, maxShown/perShown+1)
 	}

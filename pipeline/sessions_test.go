@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,9 +28,6 @@ import (
 // newReal is a pipeline with real sandboxes.
 func newReal(t testing.TB, change func(*Config)) (*Pipeline, *flakyLog, *vault.Memory) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("real sandboxes take a while")
-	}
 	file, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +72,20 @@ func cell(t testing.TB, p *Pipeline, id, code string, change func(*Request)) Res
 		t.Fatalf("%s: %v", code, err)
 	}
 	return res
+}
+
+// await is code for a cell that goes on when let has put a file there.
+const await = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+
+func let(t testing.TB, p *Pipeline, id string) {
+	t.Helper()
+	s, err := p.sessions.Get(id)
+	if err == nil {
+		err = s.Box().Files().Put("go", 0o644, strings.NewReader(""))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func kinds(t testing.TB, log *flakyLog) []string {
@@ -139,9 +152,13 @@ func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
 		{"stubborn", "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nwhile True: pass", backends.EndedTimeout, "killed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := open(t, p, NewSession{Limits: Bounds{Limits: backends.Limits{RAM: 200 << 20, Wall: 2 * time.Second}}})
+			s := open(t, p, NewSession{Limits: Bounds{Limits: backends.Limits{RAM: 200 << 20}}})
 			cell(t, p, s.ID, "x = 1; open('kept', 'w').write('y')", nil)
-			res := cell(t, p, s.ID, test.code, nil)
+			res := cell(t, p, s.ID, test.code, func(q *Request) {
+				if test.ended == backends.EndedTimeout {
+					q.Limits.Wall = time.Second
+				}
+			})
 			if res.Ended != test.ended || !strings.Contains(res.StateLost, test.lost) {
 				t.Errorf("ended %s, lost %q; want %s, %s", res.Ended, res.StateLost, test.ended, test.lost)
 			}
@@ -156,8 +173,19 @@ func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
 	}
 	t.Run("between cells", func(t *testing.T) {
 		s := open(t, p, NewSession{})
-		cell(t, p, s.ID, "import threading, os, time\nthreading.Thread(target=lambda: (time.sleep(0.3), os._exit(9))).start()", nil)
-		time.Sleep(700 * time.Millisecond)
+		cell(t, p, s.ID, "import threading\ndef end():\n  "+strings.ReplaceAll(await, "\n", "\n  ")+"os._exit(9)\nthreading.Thread(target=end).start()", nil)
+		kept, err := p.sessions.Get(s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim, err := kept.Claim(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead := claim.Kernel().Done()
+		claim.Release()
+		let(t, p, s.ID)
+		<-dead
 		if res := cell(t, p, s.ID, "1", nil); !strings.Contains(res.StateLost, "code 9") {
 			t.Errorf("nobody was told: %q", res.StateLost)
 		}
@@ -321,18 +349,32 @@ func TestSessionsAreBounded(t *testing.T) {
 }
 
 func TestSessionsExpire(t *testing.T) {
-	p, log, _ := newReal(t, nil)
-	idle := open(t, p, NewSession{Idle: time.Second})
-	old := open(t, p, NewSession{Lifetime: time.Second})
-	busy := open(t, p, NewSession{Idle: time.Second})
-	done := make(chan Result)
-	go func() { done <- cell(t, p, busy.ID, "import time; time.sleep(3.5); 'done'", nil) }()
-	time.Sleep(2500 * time.Millisecond)
-	for id, why := range map[string]string{idle.ID: "idle", old.ID: "lifetime", busy.ID: ""} {
-		if info, err := p.Session("", id); err != nil || info.Ended != why {
-			t.Errorf("ended %q, %v; want %q", info.Ended, err, why)
+	var later atomic.Int64
+	p, log, _ := newReal(t, func(c *Config) {
+		c.Sessions.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	idle := open(t, p, NewSession{Idle: time.Hour})
+	old := open(t, p, NewSession{Lifetime: time.Hour})
+	busy := open(t, p, NewSession{Idle: time.Hour})
+	last := open(t, p, NewSession{Idle: 3 * time.Hour})
+	ended := func(s session.Info) string {
+		info, err := p.Session("", s.ID)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return info.Ended
 	}
+	done := make(chan Result)
+	go func() { done <- cell(t, p, busy.ID, await+"'done'", nil) }()
+	hosttest.Until(t, "the cell runs", func() bool { info, _ := p.Session("", busy.ID); return info.State == "busy" })
+	later.Store(int64(2 * time.Hour))
+	hosttest.Until(t, "two have ended", func() bool { return ended(idle) == "idle" && ended(old) == "lifetime" })
+	if why := ended(last); why != "" {
+		t.Errorf("the one with time left has ended: %s", why)
+	}
+	later.Store(int64(4 * time.Hour))
+	hosttest.Until(t, "the third has ended", func() bool { return ended(last) == "idle" })
+	let(t, p, busy.ID) // at which the rounds in between have looked
 	if res := <-done; res.Value["text/plain"] != "'done'" {
 		t.Errorf("a busy session was ended: %+v", res)
 	}
@@ -342,8 +384,8 @@ func TestSessionsExpire(t *testing.T) {
 			n++
 		}
 	}
-	if n != 2 {
-		t.Errorf("%d rows of ends, want 2", n)
+	if n != 3 {
+		t.Errorf("%d rows of ends, want 3", n)
 	}
 }
 
@@ -378,11 +420,12 @@ func TestClosingWhileACellRuns(t *testing.T) {
 	memory.Set("default", "K", []byte(value))
 	s := open(t, p, NewSession{})
 	done := make(chan Result, 1)
+	var live lockedBuffer
 	go func() {
-		res, _ := p.Do(t.Context(), Request{Session: s.ID, Secrets: []string{"K"}, Code: []byte("import os, time\nprint(os.environ['K'], flush=True); time.sleep(100)")})
+		res, _ := p.Do(t.Context(), Request{Session: s.ID, Secrets: []string{"K"}, Stdout: &live, Code: []byte("import os, time\nprint(os.environ['K'] + '\\nbegun', flush=True); time.sleep(1000)")})
 		done <- res
 	}()
-	time.Sleep(500 * time.Millisecond)
+	hosttest.Until(t, "the cell writes", func() bool { return strings.Contains(live.String(), "begun") })
 	if info, err := p.CloseSession(t.Context(), "", s.ID); err != nil || info.State != "dead" || info.Ended != "closed" {
 		t.Errorf("got %+v, %v", info, err)
 	}
@@ -392,12 +435,15 @@ func TestClosingWhileACellRuns(t *testing.T) {
 }
 
 func TestJobs(t *testing.T) {
-	p, _, _ := newReal(t, nil)
-	id, done := p.Begin(Request{Language: "shell", Code: []byte("echo first; sleep 0.5; echo second")})
-	time.Sleep(300 * time.Millisecond)
-	if j, ok := p.Job("", id); !ok || j.State != "running" || j.Stdout != "first\n" {
+	p := newRig(t, nil)
+	stdin, hold := io.Pipe()
+	id, done := p.Begin(Request{Language: "shell", Code: []byte("echo first; read line; echo second"), Stdin: stdin})
+	hosttest.Until(t, "it has written", func() bool { j, ok := p.Job("", id); return ok && j.Stdout == "first\n" })
+	if j, _ := p.Job("", id); j.State != "running" || j.Result != nil {
 		t.Errorf("while it runs: %+v", j)
 	}
+	io.WriteString(hold, "go\n")
+	hold.Close()
 	<-done
 	if j, _ := p.Job("", id); j.State != "done" || j.Result == nil || j.Result.Stdout != "first\nsecond\n" || j.Result.ID != id {
 		t.Errorf("afterwards: %+v", j)
@@ -405,8 +451,8 @@ func TestJobs(t *testing.T) {
 	if _, ok := p.Job("other", id); ok {
 		t.Error("another namespace sees it")
 	}
-	id, done = p.Begin(Request{Language: "shell", Code: []byte("sleep 100")})
-	time.Sleep(200 * time.Millisecond)
+	id, done = p.Begin(Request{Language: "shell", Code: []byte("echo begun; exec sleep 1000")})
+	hosttest.Until(t, "it runs", func() bool { j, _ := p.Job("", id); return j.Stdout == "begun\n" })
 	if p.CancelJob("other", id) || !p.CancelJob("", id) {
 		t.Error("cancel")
 	}
@@ -439,10 +485,10 @@ func TestSetLimits(t *testing.T) {
 	if got, err := p.SetLimits(t.Context(), "", s.ID, Bounds{Limits: backends.Limits{RAM: 100 << 20, Wall: time.Second}}); err != nil || got.RAM != 100<<20 || got.Wall != time.Second {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if res := cell(t, p, s.ID, string(code), nil); res.Ended != backends.EndedOOM {
+	if res := cell(t, p, s.ID, string(code), func(q *Request) { q.Limits.Wall = time.Minute }); res.Ended != backends.EndedOOM {
 		t.Errorf("in the session: %s", res.Ended)
 	}
-	if res := cell(t, p, s.ID, "import time; time.sleep(5)", nil); res.Ended != backends.EndedTimeout {
+	if res := cell(t, p, s.ID, "import time; time.sleep(1000)", nil); res.Ended != backends.EndedTimeout {
 		t.Errorf("in the session: %s", res.Ended)
 	}
 }
