@@ -59,6 +59,7 @@ func hurried(t testing.TB, p *Pipeline, q Browse, shows string) (Browsed, error)
 }
 
 func TestBrowseWaitsFor(t *testing.T) {
+	t.Parallel()
 	p, _, _, w := newPages(t, nil)
 	at := w.page(t, p, `<title>Slow</title><p>early</p><script>setTimeout(() => {
 		const e = document.createElement("p"); e.className = "content"; e.textContent = "came late"; document.body.append(e)}, 300)</script>`)
@@ -76,6 +77,7 @@ func TestBrowseWaitsFor(t *testing.T) {
 
 // A part of the page that is denied does not load, and is listed; so are those that lead inwards.
 func TestBrowseParts(t *testing.T) {
+	t.Parallel()
 	p, log, _, w := newPages(t, nil)
 	var reached sync.Map
 	note := func(name string) http.Handler {
@@ -172,6 +174,7 @@ func TestBrowseRefuses(t *testing.T) {
 
 // A host that is not reached has answered nothing, though the gateway tells the browser why.
 func TestBrowseUnreached(t *testing.T) {
+	t.Parallel()
 	p, _, _, w := newPages(t, nil)
 	w.mu.Lock()
 	w.names["inside.test"], w.names["closed.test"] = netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("127.0.0.9")
@@ -192,6 +195,7 @@ func TestBrowseUnreached(t *testing.T) {
 
 // Redirects are connections like any other.
 func TestBrowseRedirects(t *testing.T) {
+	t.Parallel()
 	p, _, _, w := newPages(t, nil)
 	evil := w.serve(t, "evil.test", html("evil"))
 	to := ""
@@ -327,7 +331,7 @@ func TestBrowseHostile(t *testing.T) {
 	} {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()
-			q := Browse{URL: fmt.Sprintf("http://web.test:%d%s", port, path), Timeout: 2 * time.Minute, Screenshot: path != "/huge", MaxBytes: 50_000}
+			q := Browse{URL: fmt.Sprintf("http://web.test:%d%s", port, path), Timeout: 2 * time.Minute, Screenshot: path == "/pending" || path == "/alert", MaxBytes: 50_000}
 			endless := map[string]string{"/alert": "before", "/loop": "before", "/pending": "before", "/endless": "part 2", "/hang": ""}
 			if shows, ok := endless[path]; ok {
 				got, err := hurried(t, p, q, shows)
@@ -341,6 +345,7 @@ func TestBrowseHostile(t *testing.T) {
 }
 
 func TestBrowseMemory(t *testing.T) {
+	t.Parallel()
 	p, _, _, w := newPages(t, nil)
 	at := w.page(t, p, `<p>before</p><script>const all = []; setInterval(() => { for (let i = 0; i < 20; i++) all.push(new Uint8Array(4 << 20).fill(1)) }, 10)</script>`)
 	got, err := p.Browse(t.Context(), Browse{URL: at, WaitFor: "#never", Timeout: time.Minute})
@@ -354,6 +359,7 @@ func TestBrowseMemory(t *testing.T) {
 
 // What redirects and pages tell of a secret is not told on, and no picture shows it.
 func TestBrowseRedacts(t *testing.T) {
+	t.Parallel()
 	p, log, memory, w := newPages(t, nil)
 	secret := "kq7" + "Zr41xWv" + "99Lmn2"
 	if err := memory.Set("default", "TOKEN", []byte(secret)); err != nil {
@@ -378,6 +384,7 @@ func TestBrowseRedacts(t *testing.T) {
 }
 
 func TestBrowseLongPage(t *testing.T) {
+	t.Parallel()
 	p, _, _, w := newPages(t, nil)
 	at := w.page(t, p, `<!doctype html><style>body{margin:0}div{height:1000px}</style><div style="background:#f00"></div><div style="background:#0f0"></div><div style="background:#00f;height:9000px"></div>`)
 	got := browse(t, p, Browse{URL: at, Screenshot: true})
@@ -394,6 +401,7 @@ func TestBrowseLongPage(t *testing.T) {
 }
 
 func TestBrowseTwice(t *testing.T) {
+	t.Parallel()
 	p, _, _, w := newPages(t, func(c *Config) { c.Queue = NewQueue(2, 10) })
 	at := w.page(t, p, `<p>both</p><script>document.body.append(document.cookie + "|" + localStorage.length); document.cookie = "a=b"; localStorage.a = 1</script>`)
 	var both sync.WaitGroup
@@ -432,6 +440,7 @@ func TestBrowseCapped(t *testing.T) {
 // TLS goes through the gateway as it is: what the browser says of a certificate that nobody trusts is about the server's
 // own. A page of an authority that was added to this machine is shown.
 func TestBrowseTLS(t *testing.T) {
+	t.Parallel()
 	p, _, _, w := newPages(t, nil)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -3,6 +3,7 @@ package event
 import (
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -63,10 +64,10 @@ func TestNamespaces(t *testing.T) {
 func TestTime(t *testing.T) {
 	b := NewBus()
 	ch, _ := b.Subscribe(All, 2)
-	then := time.Unix(1, 0)
+	then, began := time.Unix(1, 0), time.Now()
 	b.Publish(Event{})
 	b.Publish(Event{Time: then})
-	if e := <-ch; time.Since(e.Time) > time.Minute {
+	if e := <-ch; e.Time.Before(began) || e.Time.After(time.Now()) {
 		t.Errorf("time %v, want now", e.Time)
 	}
 	if e := <-ch; !e.Time.Equal(then) {
@@ -94,17 +95,8 @@ func TestNeverBlocks(t *testing.T) {
 		dead, _ := b.Subscribe(All, buffer)
 		alive, _ := b.Subscribe(All, maxBuffer)
 		const n = maxBuffer + 10
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range n {
-				b.Publish(Event{})
-			}
-		}()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-			t.Fatal("Publish waits for a listener")
+		for range n {
+			b.Publish(Event{}) // hangs if it waits for a listener
 		}
 		missed := (n - len(dead)) + (n - len(alive))
 		if len(dead) != min(max(buffer, 1), maxBuffer) || b.Dropped() != uint64(missed) {
@@ -209,18 +201,14 @@ func TestEverythingAtOnce(t *testing.T) {
 				}
 			})
 			all.Go(func() {
-				time.Sleep(time.Millisecond)
+				for range 100 {
+					runtime.Gosched()
+				}
 				b.Close()
 				b.Dropped()
 			})
 		}
-		done := make(chan struct{})
-		go func() { all.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(20 * time.Second):
-			t.Fatal("it hangs")
-		}
+		all.Wait()
 	}
 }
 

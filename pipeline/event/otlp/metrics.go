@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"context"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -38,9 +37,9 @@ type metrics struct {
 	egress         metric.Int64Counter
 }
 
-func newMetrics(who *resource.Resource, out sdk.Exporter, every time.Duration, from source) (*metrics, error) {
+func newMetrics(who *resource.Resource, out sdk.Exporter, p pace, from source) (*metrics, error) {
 	m := &metrics{provider: sdk.NewMeterProvider(sdk.WithResource(who), sdk.WithCardinalityLimit(maxSeries), sdk.WithExemplarFilter(exemplar.AlwaysOffFilter),
-		sdk.WithReader(sdk.NewPeriodicReader(out, sdk.WithInterval(every), sdk.WithTimeout(answer))))}
+		sdk.WithReader(sdk.NewPeriodicReader(out, sdk.WithInterval(p.metrics), sdk.WithTimeout(p.answer))))}
 	meter := m.provider.Meter(scope)
 	var err error
 	add := func(e error) {

@@ -40,19 +40,22 @@ type Config struct {
 }
 
 const (
-	buffered = 4096                    // events that wait to be counted
-	patience = 4500 * time.Millisecond // for all of Close
-	answer   = 10 * time.Second        // for one request
+	buffered = 4096 // events that wait to be counted
 	scope    = "github.com/sandboxmcp/sandboxmcp"
 )
 
-// pace is how often something is sent.
-type pace struct{ traces, metrics time.Duration }
+// pace is how often something is sent, and how long that may take.
+type pace struct {
+	traces, metrics time.Duration // between two requests
+	answer          time.Duration // for one request
+	patience        time.Duration // for all of Close
+}
 
-var usual = pace{traces: 2 * time.Second, metrics: 30 * time.Second}
+var usual = pace{traces: 2 * time.Second, metrics: 30 * time.Second, answer: 10 * time.Second, patience: 4500 * time.Millisecond}
 
 // Exporter tells the collector until it is closed.
 type Exporter struct {
+	pace    pace
 	sub     *event.Subscription
 	traces  *traces
 	metrics *metrics
@@ -75,8 +78,8 @@ func start(c Config, p pace) (*Exporter, error) {
 		return nil, errors.New("the address of the OpenTelemetry collector is not one like http://localhost:4318")
 	}
 	ctx, quit := context.WithCancel(context.Background())
-	x := &Exporter{quit: quit, client: event.Client(c.Roots, answer)}
-	if err := x.open(ctx, c, p, strings.TrimSuffix(c.URL, "/")); err != nil {
+	x := &Exporter{pace: p, quit: quit, client: event.Client(c.Roots, p.answer)}
+	if err := x.open(ctx, c, strings.TrimSuffix(c.URL, "/")); err != nil {
 		quit()
 		return nil, fmt.Errorf("prepare for the OpenTelemetry collector: %w", err)
 	}
@@ -93,7 +96,7 @@ func start(c Config, p pace) (*Exporter, error) {
 }
 
 // open makes both ways out. quit, the end of ctx, ends what is under way on them.
-func (x *Exporter) open(ctx context.Context, c Config, p pace, base string) error {
+func (x *Exporter) open(ctx context.Context, c Config, base string) error {
 	spans, err := otlptrace.New(ctx, spans{newWay(x.client, base+"/v1/traces", "TRACES")})
 	if err != nil {
 		return err
@@ -101,8 +104,8 @@ func (x *Exporter) open(ctx context.Context, c Config, p pace, base string) erro
 	points := newPoints(newWay(x.client, base+"/v1/metrics", "METRICS"))
 	who := resource.NewSchemaless(attribute.String("service.name", "sandboxmcp"), attribute.String("service.version", c.Version),
 		attribute.String("service.instance.id", rand.Text()))
-	x.traces = newTraces(who, &loggedSpans{SpanExporter: spans, quit: ctx, complaint: complaint{log: c.Log, about: "traces"}}, p.traces)
-	x.metrics, err = newMetrics(who, &loggedPoints{Exporter: points, quit: ctx, complaint: complaint{log: c.Log, about: "metrics"}}, p.metrics, source{
+	x.traces = newTraces(who, &loggedSpans{SpanExporter: spans, quit: ctx, complaint: complaint{log: c.Log, about: "traces"}}, x.pace)
+	x.metrics, err = newMetrics(who, &loggedPoints{Exporter: points, quit: ctx, complaint: complaint{log: c.Log, about: "metrics"}}, x.pace, source{
 		sessions: c.Sessions, events: c.Bus.Dropped, traces: x.Dropped,
 	})
 	return err
@@ -116,7 +119,7 @@ func (x *Exporter) Close() {
 	x.closed.Do(func() {
 		x.sub.Cancel()
 		x.all.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), x.pace.patience)
 		defer cancel()
 		var both sync.WaitGroup
 		both.Go(func() { _ = x.traces.provider.Shutdown(ctx) }) // what fails is in the log

@@ -23,6 +23,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
@@ -131,7 +132,7 @@ func export(t *testing.T, c Config) (*Exporter, *event.Bus, *lines) {
 	t.Helper()
 	said := &lines{}
 	c.Bus, c.Log = event.NewBus(), slog.New(slog.NewTextHandler(said, nil))
-	x, err := start(c, pace{traces: 20 * time.Millisecond, metrics: time.Hour})
+	x, err := start(c, pace{traces: 20 * time.Millisecond, metrics: time.Hour, answer: 10 * time.Minute, patience: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,19 +303,19 @@ func TestCollectorThatRefuses(t *testing.T) {
 	} {
 		c := collect(t, refuse)
 		x, bus, said := export(t, Config{URL: c.URL})
-		for i := range 100 {
+		for i := range 3 {
 			bus.Publish(end(fmt.Sprint(i), time.Now()))
-			time.Sleep(time.Millisecond)
+			hosttest.Until(t, "it is dropped", func() bool { return x.Dropped() == uint64(i+1) })
 		}
-		began := time.Now()
 		x.Close()
-		if took := time.Since(began); took > 5500*time.Millisecond || strings.Count(said.String(), "did not take traces") != 1 || len(other.spans) != 0 || x.Dropped() != 100 {
-			t.Errorf("%s: Close took %v, %d dropped, %d spans went elsewhere, the log has %s", name, took, x.Dropped(), len(other.spans), said)
+		if strings.Count(said.String(), "did not take traces") != 1 || len(other.spans) != 0 || x.Dropped() != 3 {
+			t.Errorf("%s: %d dropped, %d spans went elsewhere, the log has %s", name, x.Dropped(), len(other.spans), said)
 		}
 	}
 }
 
-// TestDeadCollector publishes what 10,000 runs do. Nothing waits, memory stays bounded, and Close is in time.
+// TestDeadCollector publishes what 10,000 runs do while the collector hangs for longer than any test. Nothing waits,
+// memory stays bounded, and Close ends.
 func TestDeadCollector(t *testing.T) {
 	before := runtime.NumGoroutine()
 	stuck := collect(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -323,41 +324,29 @@ func TestDeadCollector(t *testing.T) {
 		return true
 	})
 	x, bus, _ := export(t, Config{URL: stuck.URL})
+	x.pace.patience = 100 * time.Millisecond
 	var m0, m1 runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m0)
-	began := time.Now()
 	const runs, each = 10_000, 5
 	for i := range runs {
 		for range each - 1 {
 			bus.Publish(event.Event{Name: event.EgressApproved, Data: map[string]any{"name": "x.example"}})
 		}
-		bus.Publish(end(fmt.Sprint(i), began))
+		bus.Publish(end(fmt.Sprint(i), time.Now()))
 	}
-	took := time.Since(began)
-	time.Sleep(300 * time.Millisecond)
+	hosttest.Until(t, "some are dropped", func() bool { return x.Dropped() > 0 })
 	runtime.GC()
 	runtime.ReadMemStats(&m1)
 	grown := int64(m1.HeapAlloc) - int64(m0.HeapAlloc)
-	t.Logf("%v an event, %d KiB more on the heap, %d traces and %d events dropped", took/(runs*each), grown>>10, x.Dropped(), bus.Dropped())
-	if took > 5*time.Second || grown > 48<<20 || x.Dropped() == 0 {
-		t.Errorf("it took %v and %d KiB, and %d traces were dropped", took, grown>>10, x.Dropped())
+	t.Logf("%d KiB more on the heap, %d traces and %d events dropped", grown>>10, x.Dropped(), bus.Dropped())
+	if grown > 48<<20 {
+		t.Errorf("it took %d KiB", grown>>10)
 	}
-	began = time.Now()
 	x.Close()
-	if took := time.Since(began); took > 5500*time.Millisecond {
-		t.Errorf("Close took %v", took)
-	}
 	stuck.CloseClientConnections()
 	stuck.Close()
-	for range 200 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	b := make([]byte, 1<<20)
-	t.Errorf("%d goroutines, before there were %d:\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])
+	hosttest.Until(t, "its goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // TestNothingGlobal is changed, and the environment decides nothing but what the exporters are for.

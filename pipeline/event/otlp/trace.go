@@ -37,12 +37,12 @@ type traces struct {
 	made     int64
 }
 
-func newTraces(who *resource.Resource, out *loggedSpans, every time.Duration) *traces {
+func newTraces(who *resource.Resource, out *loggedSpans, p pace) *traces {
 	limits := sdk.NewSpanLimits()
 	limits.AttributeValueLengthLimit = maxText
-	p := sdk.NewTracerProvider(sdk.WithResource(who), sdk.WithIDGenerator(ids{}), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithRawSpanLimits(limits),
-		sdk.WithBatcher(out, sdk.WithMaxQueueSize(sdkSpans), sdk.WithMaxExportBatchSize(512), sdk.WithBatchTimeout(every), sdk.WithExportTimeout(answer)))
-	return &traces{provider: p, tracer: p.Tracer(scope), out: out}
+	provider := sdk.NewTracerProvider(sdk.WithResource(who), sdk.WithIDGenerator(ids{}), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithRawSpanLimits(limits),
+		sdk.WithBatcher(out, sdk.WithMaxQueueSize(sdkSpans), sdk.WithMaxExportBatchSize(512), sdk.WithBatchTimeout(p.traces), sdk.WithExportTimeout(p.answer)))
+	return &traces{provider: provider, tracer: provider.Tracer(scope), out: out}
 }
 
 // tell makes the trace of the run whose end e is, unless too many wait.

@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// How often a collector that is busy is asked again: at most until answer has passed.
+// How often a collector that is busy is asked again: at most for as long as one request may take.
 const (
 	firstPause   = time.Second
 	longestPause = 4 * time.Second
@@ -71,7 +71,7 @@ func (w *way) send(ctx context.Context, m proto.Message) error {
 		z.Close()
 		body = b.Bytes()
 	}
-	end := time.Now().Add(answer)
+	end := time.Now().Add(w.client.Timeout)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		again, wait, err := w.post(ctx, body)
 		if wait = max(wait, pause); !again || time.Now().Add(wait).After(end) {
