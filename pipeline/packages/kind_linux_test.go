@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // image is a backend whose interpreter says what a test wants. No two images of different C
@@ -153,9 +154,7 @@ func TestSaidOfItself(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := exec.LookPath(tt.args[0]); err != nil {
-				t.Skip("missing: " + tt.args[0])
-			}
+			hosttest.Program(t, tt.args[0])
 			out, err := exec.Command(tt.args[0], tt.args[1:]...).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), tt.want) || strings.Count(string(out), "\n") != 1 {
 				t.Errorf("got %s %v, want %q", out, err, tt.want)

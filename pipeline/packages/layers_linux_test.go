@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func (b *bench) generations() int {
@@ -120,7 +122,7 @@ func TestDropped(t *testing.T) {
 		_, err := b.Install(t.Context(), o)
 		ended <- err
 	}()
-	eventually(t, "the file is asked for", func() bool { return strings.Contains(b.requests(), "slow-1.0-py3") })
+	hosttest.Until(t, "the file is asked for", func() bool { return strings.Contains(b.requests(), "slow-1.0-py3") })
 	if err := b.DropSession("s1"); err != nil {
 		t.Error(err)
 	}
@@ -152,7 +154,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe)
+	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_PACKAGES="+b.cfg.Dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -165,7 +167,7 @@ func TestKilled(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("server: %q %v", line, err)
 	}
-	eventually(t, "the file is asked for", func() bool { return strings.Contains(b.requests(), "slow-1.0-py3") })
+	hosttest.Until(t, "the file is asked for", func() bool { return strings.Contains(b.requests(), "slow-1.0-py3") })
 	cmd.Process.Kill()
 	cmd.Wait()
 	if got := b.run("default", "python", pyHello); got != "hello one, friend" {

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
@@ -50,9 +49,7 @@ type bench struct {
 func newBench(t *testing.T, c Config) *bench {
 	t.Helper()
 	for _, name := range []string{"python3", "node", "npm"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip("missing: " + name)
-		}
+		hosttest.Program(t, name)
 	}
 	r := newRegistry(t)
 	r.configure(t)
@@ -150,13 +147,4 @@ func (b *bench) run(namespace, language, code string) string {
 	b.Helper()
 	v := b.view(namespace, "", language)
 	return b.says(b.start(language, v), language, v, code)
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("in vain: " + what)
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // secure turns a registry's index into one that wants a password, over TLS with a certificate of
@@ -230,7 +231,7 @@ func TestDefaultIndex(t *testing.T) {
 func TestBundledPip(t *testing.T) {
 	venv := filepath.Join(t.TempDir(), "venv")
 	if out, err := exec.Command("python3", "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
-		t.Skipf("this Python makes no environments: %s", out)
+		hosttest.Missing(t, "venv", string(out))
 	}
 	t.Setenv("PATH", venv+"/bin:"+os.Getenv("PATH"))
 	if exec.Command("python3", "-m", "pip", "--version").Run() == nil {

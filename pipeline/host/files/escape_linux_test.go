@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // place is a root with a file in it, beside a folder that nobody may reach.
@@ -56,18 +57,7 @@ func (p *place) link(to, name string) string {
 	return p.root + "/" + name
 }
 
-// soon fails a call that hangs, which is what a fifo would have it do.
-func soon(t *testing.T, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatal("it hangs")
-	}
-}
-
+// TestEscapes hangs where a fifo is waited for.
 func TestEscapes(t *testing.T) {
 	p := newPlace(t)
 	own := filepath.Dir(p.root) + "/own/keys/key"
@@ -121,19 +111,15 @@ func TestEscapes(t *testing.T) {
 				if !strings.Contains(tt.name, "our own") && len(access.Roots) > 1 || strings.Contains(tt.name, "our own") && len(access.Roots) == 1 {
 					continue
 				}
-				soon(t, func() {
-					got, err := access.Read(t.Context(), tt.path)
-					if err == nil || !strings.Contains(err.Error(), tt.want) {
-						t.Errorf("read %q: got %q, %v, want an error with %q", tt.path, got, err, tt.want)
+				got, err := access.Read(t.Context(), tt.path)
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("read %q: got %q, %v, want an error with %q", tt.path, got, err, tt.want)
+				}
+				for _, mode := range []string{Create, Overwrite, Append} {
+					if _, err := access.Write(t.Context(), tt.path, []byte("x"), mode); err == nil {
+						t.Errorf("%s %q worked", mode, tt.path)
 					}
-				})
-				soon(t, func() {
-					for _, mode := range []string{Create, Overwrite, Append} {
-						if _, err := access.Write(t.Context(), tt.path, []byte("x"), mode); err == nil {
-							t.Errorf("%s %q worked", mode, tt.path)
-						}
-					}
-				})
+				}
 			}
 		})
 	}
@@ -296,19 +282,17 @@ func TestLarge(t *testing.T) {
 	sparse := p.root + "/sparse"
 	p.put(sparse, "")
 	if err := os.Truncate(sparse, 1<<40); err != nil {
-		t.Skip("needs a file system that has sparse files: ", err)
+		hosttest.Missing(t, "sparse files", err.Error())
 	}
-	soon(t, func() {
-		if _, err := p.Read(t.Context(), sparse); err == nil || !strings.Contains(err.Error(), "max_file_mb") {
-			t.Errorf("a file of 1 TB: %v", err)
-		}
-		if _, err := p.Write(t.Context(), sparse, []byte("x"), Append); err == nil {
-			t.Error("a file of 1 TB grew")
-		}
-		if w, err := p.Write(t.Context(), sparse, []byte("x"), Overwrite); err != nil || !w.Large {
-			t.Errorf("a file of 1 TB can't be replaced: %+v, %v", w.Large, err)
-		}
-	})
+	if _, err := p.Read(t.Context(), sparse); err == nil || !strings.Contains(err.Error(), "max_file_mb") {
+		t.Errorf("a file of 1 TB: %v", err)
+	}
+	if _, err := p.Write(t.Context(), sparse, []byte("x"), Append); err == nil {
+		t.Error("a file of 1 TB grew")
+	}
+	if w, err := p.Write(t.Context(), sparse, []byte("x"), Overwrite); err != nil || !w.Large {
+		t.Errorf("a file of 1 TB can't be replaced: %+v, %v", w.Large, err)
+	}
 }
 
 // A file that grows as fast as it is read ends at the cap.
@@ -327,13 +311,11 @@ func TestGrowing(t *testing.T) {
 			_, _ = f.Write(make([]byte, 1<<16))
 		}
 	}()
-	soon(t, func() {
-		for range 50 {
-			if b, err := p.Read(t.Context(), p.root+"/log"); err == nil && int64(len(b)) > p.Most {
-				t.Errorf("%d bytes were read", len(b))
-			}
+	for range 50 {
+		if b, err := p.Read(t.Context(), p.root+"/log"); err == nil && int64(len(b)) > p.Most {
+			t.Errorf("%d bytes were read", len(b))
 		}
-	})
+	}
 	stop()
 	<-done
 }
@@ -345,21 +327,19 @@ func TestSpecial(t *testing.T) {
 		"/proc/self/root/etc/passwd": "link", "/proc/1/root/etc/passwd": "", "/proc/self/fd/0": "link", "/sys/kernel/uevent_helper": "",
 		"/etc/shadow": "credentials",
 	} {
-		soon(t, func() {
-			if _, err := a.Read(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", name, err, want)
-			}
-			if _, err := a.Write(t.Context(), name, []byte("x"), Overwrite); err == nil {
-				t.Errorf("%s was written to", name)
-			}
-		})
+		if _, err := a.Read(t.Context(), name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		if _, err := a.Write(t.Context(), name, []byte("x"), Overwrite); err == nil {
+			t.Errorf("%s was written to", name)
+		}
 	}
 }
 
 // A bind mount shows our own folder, a folder in it, and a file of it, below a root.
 func TestBindMount(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root mounts")
+		hosttest.Missing(t, "root", "only root mounts")
 	}
 	p := newPlace(t)
 	own := filepath.Dir(p.root) + "/own"
@@ -373,7 +353,7 @@ func TestBindMount(t *testing.T) {
 			p.put(to, "")
 		}
 		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-			t.Skip("needs the right to mount: ", err)
+			hosttest.Missing(t, "mount", err.Error())
 		}
 		a := p.Access
 		a.Guard = NewGuard([]string{own}, "")

@@ -10,10 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestMain lets the test binary be a process that writes until it is killed, or one that has no openat2.
@@ -98,7 +101,7 @@ func TestModeKept(t *testing.T) {
 
 func TestOwnerKept(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root gives files away")
+		hosttest.Missing(t, "root", "only root gives files away")
 	}
 	p := newPlace(t)
 	name := p.root + "/a.txt"
@@ -118,7 +121,7 @@ func TestAttributesKept(t *testing.T) {
 	p := newPlace(t)
 	name := p.root + "/a.txt"
 	if err := unix.Setxattr(name, "user.origin", []byte("here"), 0); err != nil {
-		t.Skip("no extended attributes here: ", err)
+		hosttest.Missing(t, "extended attributes", err.Error())
 	}
 	if _, err := p.Write(t.Context(), name, []byte("x"), Overwrite); err != nil {
 		t.Fatal(err)
@@ -148,11 +151,11 @@ func TestHardLinked(t *testing.T) {
 
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root mounts")
+		hosttest.Missing(t, "root", "only root mounts")
 	}
 	p := newPlace(t)
 	if err := unix.Mount("tmpfs", p.root, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skip("needs the right to mount: ", err)
+		hosttest.Missing(t, "mount", err.Error())
 	}
 	t.Cleanup(func() { _ = unix.Unmount(p.root, unix.MNT_DETACH) })
 	p.put(p.root+"/a.txt", "as it was\n")
@@ -259,15 +262,15 @@ func TestKilled(t *testing.T) {
 	for i := range 30 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "FILES_TEST_WRITE="+p.root)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for { // until it writes
-			if got, _ := os.ReadFile(p.root + "/a.txt"); len(got) == 10_000 {
-				break
+		for last, n := byte(0), 0; n <= i; { // each time it is somewhere else
+			if got, _ := os.ReadFile(p.root + "/a.txt"); len(got) == 10_000 && got[0] != last {
+				last, n = got[0], n+1
 			}
 		}
-		time.Sleep(time.Duration(i) * time.Millisecond)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if got, _ := os.ReadFile(p.root + "/a.txt"); !whole(got) {
