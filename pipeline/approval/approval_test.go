@@ -309,29 +309,31 @@ func TestLogFails(t *testing.T) {
 
 // In the moment of writing, a question can't be seen yet, and an answer has no effect yet.
 func TestRecordedFirst(t *testing.T) {
-	log := &book{}
-	b, _ := newBroker(t, Config{Audit: log})
-	log.hook = func(e audit.Entry) error {
-		if err := b.Answer(t.Context(), e.Run, yes); !errors.Is(err, ErrUnknown) || len(b.Pending()) > 0 {
-			t.Errorf("before the question is recorded: %v, %v", err, b.Pending())
+	synctest.Test(t, func(t *testing.T) {
+		log := &book{}
+		b, _ := newBroker(t, Config{Audit: log})
+		log.hook = func(e audit.Entry) error {
+			if err := b.Answer(t.Context(), e.Run, yes); !errors.Is(err, ErrUnknown) || len(b.Pending()) > 0 {
+				t.Errorf("before the question is recorded: %v, %v", err, b.Pending())
+			}
+			return nil
 		}
-		return nil
-	}
-	p := ask(t, b, web)
-	log.hook = func(e audit.Entry) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		if err := b.Answer(ctx, e.Run, no); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a second answer while the first one is written: %v", err)
+		p := ask(t, b, web)
+		log.hook = func(e audit.Entry) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := b.Answer(ctx, e.Run, no); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a second answer while the first one is written: %v", err)
+			}
+			if _, granted := b.Granted(web.Kind, web.Namespace, web.What, ""); granted || p.w.over() {
+				t.Error("an answer that is not recorded yet has an effect")
+			}
+			return nil
 		}
-		if _, granted := b.Granted(web.Kind, web.Namespace, web.What, ""); granted || p.w.over() {
-			t.Error("an answer that is not recorded yet has an effect")
+		if err := b.Answer(t.Context(), p.Question.ID, yes); err != nil || !wait(t, p).Allowed {
+			t.Error(err)
 		}
-		return nil
-	}
-	if err := b.Answer(t.Context(), p.Question.ID, yes); err != nil || !wait(t, p).Allowed {
-		t.Error(err)
-	}
+	})
 }
 
 // Whoever asks first gives up while the log is slow; the second one still gets its question.

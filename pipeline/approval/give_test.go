@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -273,22 +274,24 @@ func TestRaceOfGifts(t *testing.T) {
 
 // TestCloseWaitsForGifts: the log that is closed after the broker has all of them.
 func TestCloseWaitsForGifts(t *testing.T) {
-	b, log := newBroker(t, Config{})
-	var over atomic.Bool
-	var closing sync.WaitGroup
-	log.hook = func(audit.Entry) error {
-		closing.Go(func() {
-			b.Close()
-			over.Store(true)
-		})
-		time.Sleep(50 * time.Millisecond) // a broker that does not wait has ended by now
-		if over.Load() {
-			t.Error("the broker ended while something was being given")
+	synctest.Test(t, func(t *testing.T) {
+		b, log := newBroker(t, Config{})
+		var over atomic.Bool
+		var closing sync.WaitGroup
+		log.hook = func(audit.Entry) error {
+			closing.Go(func() {
+				b.Close()
+				over.Store(true)
+			})
+			synctest.Wait() // a broker that does not wait has ended by now
+			if over.Load() {
+				t.Error("the broker ended while something was being given")
+			}
+			return nil
 		}
-		return nil
-	}
-	if _, err := b.Give(t.Context(), web, yes); err != nil {
-		t.Error(err)
-	}
-	closing.Wait()
+		if _, err := b.Give(t.Context(), web, yes); err != nil {
+			t.Error(err)
+		}
+		closing.Wait()
+	})
 }

@@ -3,6 +3,7 @@ package packages
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,6 +67,15 @@ func TestPython(t *testing.T) {
 			if v := b.view("default", "", "python"); v.Layer != r.Layer || len(r.Layer) != 64 {
 				t.Errorf("layer %q, receipt %q", v.Layer, r.Layer)
 			}
+			// A read-only layer is of no use if each run has to compile it again. PEP 552: hash-based, and not to be checked.
+			got := b.run("default", "python", `
+import greet, tone
+for m in (greet, tone):
+    data = open(m.__cached__, 'rb').read()
+    print(int.from_bytes(data[4:8], 'little'), m.__file__ == m.hello.__code__.co_filename if m is greet else '')`)
+			if got != "1 True\n1" {
+				t.Errorf("compiled: %q", got)
+			}
 		})
 	}
 }
@@ -77,21 +87,6 @@ func lacking(c backends.Containment) (missing []string) {
 		}
 	}
 	return missing
-}
-
-// TestCompiled: a read-only layer is of no use if each run has to compile it again.
-func TestCompiled(t *testing.T) {
-	b := newBench(t, Config{})
-	stock(b.registry)
-	b.install(b.order("python", "greet"))
-	got := b.run("default", "python", `
-import greet, tone
-for m in (greet, tone):
-    data = open(m.__cached__, 'rb').read()
-    print(int.from_bytes(data[4:8], 'little'), m.__file__ == m.hello.__code__.co_filename if m is greet else '')`)
-	if got != "1 True\n1" { // PEP 552: hash-based, and not to be checked
-		t.Errorf("got %q", got)
-	}
 }
 
 func TestNode(t *testing.T) {
@@ -169,11 +164,9 @@ func TestFailures(t *testing.T) {
 		name, language, spec, says string
 	}{
 		{"unknown", "python", "nosuchpackage", "No matching distribution"},
-		{"unknown version", "python", "greet==9", "No matching distribution"},
 		{"wrong hash", "python", "forged", "HASHES"},
 		{"needs to be built", "python", "built", "only wheels are installed"},
 		{"file from elsewhere", "python", "direct", "403"},
-		{"unknown", "node", "nosuchpackage", "E404"},
 		{"unknown version", "node", "greet@9", "ETARGET"},
 		{"wrong hash", "node", "forged", "EINTEGRITY"},
 		{"file from elsewhere", "node", "direct", "E403"},
@@ -258,22 +251,23 @@ ask('publish', 'PUT', 'http://' + process.argv[3] + '/npm/eager')
 
 // TestCancelled: a caller that gives up leaves nothing, and the layer as it was.
 func TestCancelled(t *testing.T) {
-	for _, session := range []string{"", "s1"} {
-		b := newBench(t, Config{})
-		stock(b.registry)
-		b.install(b.order("python", "greet==1.0"))
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.install(b.order("python", "greet==1.0"))
+	for i, session := range []string{"", "s1"} {
 		if session != "" {
 			if _, err := b.OpenSession(t.Context(), b.backend, "default", session, "python"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		b.block(b.wheel("slow", "1.0", map[string]string{"slow.py": ""}))
+		slow := fmt.Sprintf("slow%d", i)
+		b.block(b.wheel(slow, "1.0", map[string]string{"slow.py": ""}))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			hosttest.Until(t, "the file is asked for", func() bool { return strings.Contains(b.requests(), "slow-1.0-py3") })
+			hosttest.Until(t, "the file is asked for", func() bool { return strings.Contains(b.requests(), slow+"-1.0-py3") })
 			cancel()
 		}()
-		o := b.order("python", "slow", "greet==2.0")
+		o := b.order("python", slow, "greet==2.0")
 		o.Session = session
 		if _, err := b.Install(ctx, o); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)

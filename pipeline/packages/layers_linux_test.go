@@ -46,15 +46,17 @@ func TestHeld(t *testing.T) {
 // TestSession: a session's own packages lie on top of the namespace's, are there at once, and are
 // nobody else's.
 func TestSession(t *testing.T) {
-	tests := []struct{ language, one, loud, loudSpec, two string }{
-		{"python", pyHello, "import loud; print(loud.name)", "loud", "greet==2.0"},
-		{"node", nodeHello, "console.log(require('@team/loud'))", "@team/loud", "greet@2.0.0"},
-	}
-	for _, tt := range tests {
-		for _, empty := range []bool{false, true} {
+	for _, tt := range []struct {
+		language, one, loud, loudSpec, two string
+		empty                              bool // the namespace has no packages of its own
+	}{
+		{"python", pyHello, "import loud; print(loud.name)", "loud", "greet==2.0", false},
+		{"node", nodeHello, "console.log(require('@team/loud'))", "@team/loud", "greet@2.0.0", true},
+	} {
+		t.Run(tt.language, func(t *testing.T) {
 			b := newBench(t, Config{})
 			stock(b.registry)
-			if !empty {
+			if !tt.empty {
 				b.install(b.order(tt.language, strings.Replace(tt.two, "2.0", "1.0", 1)))
 			}
 			v, err := b.OpenSession(t.Context(), b.backend, "default", "s1", tt.language)
@@ -65,7 +67,7 @@ func TestSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			running := b.start(tt.language, v)
-			if got := b.says(running, tt.language, v, tt.one); !empty && got != "hello one, friend" || empty && !strings.Contains(got, "Error") {
+			if got := b.says(running, tt.language, v, tt.one); !tt.empty && got != "hello one, friend" || tt.empty && !strings.Contains(got, "Error") {
 				t.Errorf("%s: at first %q", tt.language, got)
 			}
 			o := b.order(tt.language, tt.loudSpec)
@@ -98,7 +100,7 @@ func TestSession(t *testing.T) {
 				t.Error("another namespace installs into the session")
 			}
 			clean(t, b.cfg.Dir)
-		}
+		})
 	}
 }
 

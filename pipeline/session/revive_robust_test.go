@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -36,7 +35,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	var open atomic.Int64
-	again, ended := make(chan struct{}), make(chan struct{})
+	again, building, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	start := func(ctx context.Context) (backends.Sandbox, error) {
 		box, err := b.Start(ctx, backends.Spec{ID: "session", Language: "shell", Keep: true})
 		if err != nil {
@@ -44,6 +43,7 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 		}
 		select {
 		case <-again: // the second is built while the session is ended
+			close(building)
 			<-ended
 		default:
 		}
@@ -66,16 +66,11 @@ func TestSessionThatEndsWhileItIsRebuiltLeavesNothing(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		for s.Info().Restarts == nil {
-			time.Sleep(time.Millisecond) // until it is noticed
-		}
+		<-building
 		go func() {
-			for s.Over() == nil {
-				time.Sleep(time.Millisecond)
-			}
+			hosttest.Until(t, "the session has ended", func() bool { return s.Over() != nil })
 			close(ended)
 		}()
-		time.Sleep(50 * time.Millisecond) // so that it is being built
 		k.End(info.ID, "closed")
 	}()
 	claim, err := s.Claim(t.Context())

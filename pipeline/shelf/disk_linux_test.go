@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // A full disk is an error, and leaves nothing half; when there is room again, it goes on.
@@ -23,7 +25,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		out, err := c.CombinedOutput()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-			t.Skip("needs user namespaces, to mount a small file system:", err)
+			hosttest.Missing(t, "user namespaces", err.Error()) // to mount a small file system
 		}
 		if err != nil || !strings.Contains(string(out), "--- PASS: TestFullDisk") {
 			t.Errorf("%v\n%s", err, out)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // aged puts a large run of which everything is as old as that.
@@ -78,6 +80,16 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// fileTime is what a file that is made now has.
+func fileTime(t *testing.T) time.Time {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "now")
+	must(t, os.WriteFile(name, nil, 0o600))
+	info, err := os.Stat(name)
+	must(t, err)
+	return info.ModTime()
+}
+
 // A run that was just put there and not read may go.
 func TestPruneTheNew(t *testing.T) {
 	s := openShelf(t, Config{MaxBytes: 3 * large("").size()})
@@ -86,12 +98,10 @@ func TestPruneTheNew(t *testing.T) {
 		r := large(newID())
 		must(t, s.Put(t.Context(), r))
 		ids = append(ids, r.ID)
-		time.Sleep(5 * time.Millisecond) // the kernel's clock for files is coarse
+		began := fileTime(t)
+		hosttest.Until(t, "the clock of files, which is coarse, moves on", func() bool { return fileTime(t).After(began) })
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for len(s.List(Filter{})) > 3 && time.Now().Before(deadline) {
-		time.Sleep(5 * time.Millisecond)
-	}
+	hosttest.Until(t, "there are 3 runs at most", func() bool { return len(s.List(Filter{})) <= 3 })
 	list := s.List(Filter{})
 	if len(list) > 3 || len(list) == 0 || list[0].ID != ids[11] {
 		t.Errorf("%d runs are left, want the newest 3 at most", len(list))

@@ -10,21 +10,20 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/godbus/dbus/v5"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
 // startBus starts a bus of the test's own, and returns its address.
 func startBus(t *testing.T) string {
 	t.Helper()
-	daemon, err := exec.LookPath("dbus-daemon")
-	if err != nil {
-		t.Skip("needs dbus-daemon: ", err)
-	}
+	daemon := hosttest.Program(t, "dbus-daemon")
 	dir, err := os.MkdirTemp("", "bus") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +36,7 @@ func startBus(t *testing.T) string {
 <policy context="default"><allow send_destination="*"/><allow eavesdrop="false"/><allow own="*"/><allow user="*"/></policy></busconfig>`), 0o600)
 	c := exec.Command(daemon, "--config-file="+conf, "--nofork")
 	c.Stderr = os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -44,21 +44,18 @@ func startBus(t *testing.T) string {
 		c.Process.Kill()
 		c.Wait()
 	})
-	for range 500 {
-		if conn, err := net.Dial("unix", socket); err == nil {
-			conn.Close()
-			return "tcp:host=127.0.0.1,port=1;unix:path=" + strings.ReplaceAll(socket, " ", "%20") + ",guid=00"
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("the bus does not start")
-	return ""
+	hosttest.Until(t, "the bus listens", func() bool {
+		conn, err := net.Dial("unix", socket)
+		return err == nil && conn.Close() == nil
+	})
+	return "tcp:host=127.0.0.1,port=1;unix:path=" + strings.ReplaceAll(socket, " ", "%20") + ",guid=00"
 }
 
 // desktop is a small notification service.
 type desktop struct {
 	caps []string
 	hang chan struct{} // Notify waits for it; nil does not
+	has  chan struct{} // Notify waits
 
 	mu     sync.Mutex
 	shown  map[uint32][2]string
@@ -89,6 +86,7 @@ func (d *desktop) GetCapabilities() ([]string, *dbus.Error) { return d.caps, nil
 
 func (d *desktop) Notify(app string, _ uint32, _, title, body string, actions []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
 	if d.hang != nil {
+		d.has <- struct{}{}
 		<-d.hang
 	}
 	d.mu.Lock()
@@ -109,20 +107,15 @@ func (d *desktop) CloseNotification(id uint32) *dbus.Error {
 
 func (d *desktop) wait(t *testing.T, shown int) (title, body string) {
 	t.Helper()
-	for range 1000 {
+	hosttest.Until(t, fmt.Sprint(shown, " are shown"), func() bool {
 		d.mu.Lock()
-		n := len(d.shown)
+		defer d.mu.Unlock()
 		for _, s := range d.shown {
 			title, body = s[0], s[1]
 		}
-		d.mu.Unlock()
-		if n == shown {
-			return title, body
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%d notifications are not shown", shown)
-	return
+		return len(d.shown) == shown
+	})
+	return title, body
 }
 
 var question = approval.Question{
@@ -192,9 +185,17 @@ func TestNoDesktop(t *testing.T) {
 	}
 	defer l.Close()
 	stuck := startBus(t)
-	hanging := &desktop{hang: make(chan struct{})}
+	hanging := &desktop{hang: make(chan struct{}), has: make(chan struct{}, 3)}
 	startDesktop(t, stuck, hanging)
 	defer close(hanging.hang)
+	under := map[string]func(){ // waits until it is in the middle of it
+		"no words": func() {
+			if conn, err := l.Accept(); err == nil {
+				t.Cleanup(func() { conn.Close() })
+			}
+		},
+		"hangs": func() { <-hanging.has },
+	}
 	for name, address := range map[string]string{
 		"none": "", "no socket": "unix:path=" + filepath.Join(dir, "none"), "no words": "unix:path=" + mute, "nobody shows": startBus(t), "hangs": stuck,
 		"elsewhere": "tcp:host=192.0.2.1,port=9", "a program": "unixexec:path=/bin/sh,argv1=-c", "autolaunch": "autolaunch:", "nonsense": "\x00;;unix:,path",
@@ -203,28 +204,17 @@ func TestNoDesktop(t *testing.T) {
 			var said bytes.Buffer
 			n := New(Config{Address: address, Log: slog.New(slog.NewTextHandler(&said, nil))})
 			n.patience = time.Hour
-			soon(t, "questions wait for the desktop", func() {
-				for range 3 {
-					n.Watch(question, make(chan struct{}))
-				}
-			})
-			time.Sleep(100 * time.Millisecond) // until it is in the middle of it
-			soon(t, "it does not end before its time is up", n.Close)
+			for range 3 {
+				n.Watch(question, make(chan struct{})) // which waits for no desktop
+			}
+			if wait := under[name]; wait != nil {
+				wait()
+			}
+			n.Close() // and this not for its time to be up
 			if strings.Count(said.String(), "\n") > 1 {
 				t.Errorf("it is said more than once: %s", said.String())
 			}
 		})
-	}
-}
-
-func soon(t *testing.T, otherwise string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatal(otherwise)
 	}
 }
 
@@ -253,17 +243,17 @@ func TestAddress(t *testing.T) {
 // TestAnotherUsersBus is not talked to.
 func TestAnotherUsersBus(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to be somebody else")
+		hosttest.Missing(t, "root", "to be somebody else")
 	}
 	script := `import socket,sys,os
 os.setuid(65534)
 s=socket.socket(socket.AF_UNIX); s.bind("\0"+sys.argv[1]); s.listen(); print("up",flush=True); sys.stdin.read()`
 	name := fmt.Sprintf("sandboxmcp-test-%d", os.Getpid())
-	c := exec.Command("/usr/bin/python3", "-c", script, name)
+	c := exec.Command(hosttest.Program(t, "python3"), "-c", script, name)
 	in, _ := c.StdinPipe()
 	out, _ := c.StdoutPipe()
 	if err := c.Start(); err != nil {
-		t.Skip("needs python3: ", err)
+		t.Fatal(err)
 	}
 	defer func() { in.Close(); c.Wait() }()
 	if _, err := out.Read(make([]byte, 3)); err != nil {

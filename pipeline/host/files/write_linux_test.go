@@ -259,7 +259,7 @@ func (unlimited) Value(any) any               { return nil }
 func TestKilled(t *testing.T) {
 	p := newPlace(t)
 	stale := 0
-	for i := range 30 {
+	for i := range hosttest.Long(10, 100) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "FILES_TEST_WRITE="+p.root)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
