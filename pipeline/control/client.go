@@ -157,7 +157,7 @@ func newClient(dir, name string) *Client {
 			Transport: &http.Transport{
 				DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir, name) },
 				DisableCompression: true,
-				IdleConnTimeout:    readTime / 2, // before the server closes it, just when something is sent
+				IdleConnTimeout:    usual.read / 2, // before the server closes it, just when something is sent
 			},
 			Timeout: maxWait,
 		},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case "connect":
 		var s Server
-		err := newClient(dir, os.Getenv("CONTROL_TEST_NAME")).do(context.Background(), "GET", "/v1/server", nil, &s)
+		err := newClient(dir, os.Getenv("CONTROL_TEST_NAME")).do(context.Background(), http.MethodGet, "/v1/server", nil, &s)
 		fmt.Println(s.PID, err)
 		os.Exit(0)
 	}
@@ -61,22 +63,33 @@ func folder(t *testing.T) string { return filepath.Join(t.TempDir(), "run", "san
 
 func serve(t *testing.T, c Config) *Listener {
 	t.Helper()
+	return serveAt(t, c, pace{read: time.Hour, work: time.Hour, write: time.Hour, close: time.Second})
+}
+
+// impatient is the pace of a server that waits for no more than what comes at once.
+var impatient = pace{read: 200 * time.Millisecond, work: time.Hour, write: time.Hour}
+
+func serveAt(t *testing.T, c Config, p pace) *Listener {
+	t.Helper()
 	if c.Dir == "" {
 		c.Dir = folder(t)
 	}
 	if c.Server.PID == 0 {
 		c.Server.PID = os.Getpid()
 	}
-	l, err := Listen(c)
+	l, err := start(c, p)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
+// connect does as Dial does, which gives a server two seconds to say who it is.
 func connect(t *testing.T, l *Listener) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), filepath.Dir(l.socket.path), "")
-	must(t, err)
+	name := strings.TrimSuffix(filepath.Base(l.socket.path), ending)
+	c := newClient(filepath.Dir(l.socket.path), name)
+	must(t, c.do(t.Context(), http.MethodGet, "/v1/server", nil, &c.server))
+	c.server.Name = name
 	t.Cleanup(c.Close)
 	return c
 }
@@ -184,7 +197,6 @@ func raw(t *testing.T, l *Listener, text string) (int, string) {
 	must(t, err)
 	defer conn.Close()
 	go io.WriteString(conn, text)
-	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	b, _ := io.ReadAll(conn)
 	var status int
 	fmt.Sscanf(string(b), "HTTP/1.1 %d", &status)
@@ -226,6 +238,10 @@ func TestBadRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			l := l
+			if tt.status == http.StatusServiceUnavailable {
+				l = serveAt(t, Config{Approvals: b}, impatient)
+			}
 			status, body := raw(t, l, tt.text)
 			if status != tt.status {
 				t.Errorf("got %d %s, want %d", status, body, tt.status)
@@ -244,9 +260,8 @@ func TestBadRequests(t *testing.T) {
 
 // Clients that hang, as many as there may be, hold others up for some seconds at most.
 func TestSlowClients(t *testing.T) {
-	l := serve(t, Config{})
+	l := serveAt(t, Config{}, impatient)
 	dir, name := filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), ending)
-	began := time.Now()
 	var conns []net.Conn
 	for i := range 2 * maxClients {
 		conn, err := dial(t.Context(), dir, name)
@@ -258,20 +273,23 @@ func TestSlowClients(t *testing.T) {
 		conns = append(conns, conn)
 	}
 	for _, conn := range conns {
-		conn.SetReadDeadline(began.Add(2*readTime + 30*time.Second))
-		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("a client that hangs is still connected after %v", time.Since(began))
-		}
+		_, _ = io.Copy(io.Discard, conn) // ends when the server has had enough
 	}
-	connect(t, l)
+	hosttest.Until(t, "another client is let in", func() bool {
+		c, err := Dial(t.Context(), dir, name)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 }
 
 func TestClose(t *testing.T) {
 	began, finish := make(chan bool), make(chan bool)
-	l := serve(t, Config{Pipeline: onWrite(func() {
+	l := serveAt(t, Config{Pipeline: onWrite(func() {
 		close(began)
 		<-finish
-	})})
+	})}, pace{read: time.Hour, work: time.Hour, write: time.Hour, close: time.Hour})
 	c := connect(t, l)
 	answered := make(chan error)
 	go func() {
@@ -281,11 +299,7 @@ func TestClose(t *testing.T) {
 	<-began
 	go func() { // once Close has begun
 		defer close(finish)
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if _, err := os.Lstat(l.socket.path); err != nil {
-				return
-			}
-		}
+		hosttest.Until(t, "the socket is gone", func() bool { _, err := os.Lstat(l.socket.path); return err != nil })
 	}()
 	must(t, l.Close())
 	if err := <-answered; err != nil {
@@ -314,11 +328,5 @@ func TestCloseWhileHanging(t *testing.T) {
 	c := connect(t, l)
 	go c.SetLimits(t.Context(), Change{Limits: session.Limits{RAM: 64}})
 	<-began
-	done := make(chan error)
-	go func() { done <- l.Close() }()
-	select {
-	case <-done:
-	case <-time.After(30 * time.Second):
-		t.Error("Close waits for what hangs")
-	}
+	l.Close() // waits for ever if it waits for what hangs
 }

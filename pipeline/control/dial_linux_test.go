@@ -17,6 +17,7 @@ import (
 )
 
 func TestDial(t *testing.T) {
+	t.Parallel() // it mostly waits for a server that hangs
 	dir := folder(t)
 	dialed := func(name string) (*Client, error) {
 		c, err := Dial(t.Context(), dir, name)

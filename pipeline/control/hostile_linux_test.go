@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestEndlessPart: a server that never ends one line of a stream is not listened to for ever.
@@ -58,7 +60,7 @@ func (e endless) Read(b []byte) (int, error) {
 // TestAnothersServer: a socket that another user listens on is not spoken to.
 func TestAnothersServer(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to be somebody else")
+		hosttest.Missing(t, "root", "to be somebody else")
 	}
 	dir := folder(t)
 	must(t, os.MkdirAll(dir, 0o700))

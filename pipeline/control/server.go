@@ -37,14 +37,22 @@ const (
 	maxClients = 64
 	maxBody    = 64 << 10 // bytes; so the head
 	maxSeconds = 1e6      // of an approval: more than any holds, and less than a Duration can't have
-	readTime   = 5 * time.Second
-	workTime   = 15 * time.Second // more than an answer's record takes at most
-	writeTime  = 20 * time.Second
 )
+
+// pace is how long a client may take, and what it asks for, unless that has no end.
+type pace struct {
+	read  time.Duration
+	work  time.Duration // more than an answer's record takes at most
+	write time.Duration
+	close time.Duration // for answers that are under way at Close
+}
+
+var usual = pace{read: 5 * time.Second, work: 15 * time.Second, write: 20 * time.Second, close: time.Second}
 
 // Listener answers on a control socket.
 type Listener struct {
 	c       Config
+	pace    pace
 	socket  *socket
 	http    http.Server
 	ended   chan struct{}
@@ -55,7 +63,9 @@ type Listener struct {
 
 // Listen begins to answer. It returns errors.ErrUnsupported where the kernel does not say who
 // connects. Close it before what the functions of c show.
-func Listen(c Config) (*Listener, error) {
+func Listen(c Config) (*Listener, error) { return start(c, usual) }
+
+func start(c Config, p pace) (*Listener, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -63,13 +73,13 @@ func Listen(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the command line in %q: %w", c.Dir, err)
 	}
-	l := &Listener{c: c, socket: s, ended: make(chan struct{}), streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}}
+	l := &Listener{c: c, pace: p, socket: s, ended: make(chan struct{}), streams: streams{over: make(chan struct{})}, longs: streams{over: make(chan struct{})}}
 	l.http = http.Server{
 		Handler:           l.handler(),
-		ReadHeaderTimeout: readTime,
-		ReadTimeout:       readTime,
-		WriteTimeout:      writeTime,
-		IdleTimeout:       readTime,
+		ReadHeaderTimeout: p.read,
+		ReadTimeout:       p.read,
+		WriteTimeout:      p.write,
+		IdleTimeout:       p.read,
 		MaxHeaderBytes:    maxBody,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, peerKey{}, conn.(*known).uid)
@@ -88,7 +98,7 @@ func (l *Listener) Close() error {
 	l.socket.remove()
 	l.streams.end()
 	l.longs.end()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), l.pace.close)
 	defer cancel()
 	err := l.http.Shutdown(ctx)
 	if err != nil {
@@ -103,7 +113,7 @@ func (l *Listener) Close() error {
 // handler gives all answers a limited time, other than the streams.
 func (l *Listener) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", http.TimeoutHandler(l.routes(), workTime, `{"error":"the server is too busy to answer"}`))
+	mux.Handle("/", http.TimeoutHandler(l.routes(), l.pace.work, `{"error":"the server is too busy to answer"}`))
 	mux.HandleFunc("GET /v1/events", l.events)
 	l.long(mux)
 	return mux

@@ -126,6 +126,10 @@ func TestBadCells(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			l := l
+			if name == "an unfinished" {
+				l = serveAt(t, Config{Pipeline: p}, impatient)
+			}
 			if status, body := raw(t, l, tt.text); status != tt.status {
 				t.Errorf("got %d %.200s, want %d", status, body, tt.status)
 			}

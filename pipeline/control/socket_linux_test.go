@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestPrivate(t *testing.T) {
@@ -85,7 +87,7 @@ func TestLongPath(t *testing.T) {
 // Another user is refused even where the folder and the socket let everybody in.
 func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to be somebody else")
+		hosttest.Missing(t, "root", "to be somebody else")
 	}
 	dir := folder(t)
 	var said bytes.Buffer
