@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func quoted(s string) string {
@@ -239,7 +242,7 @@ func TestProgress(t *testing.T) {
 		last, line = got.Progress, got.Message
 		n++
 	}
-	if n < 3 || float64(n) > 3+last*11 || line != "line 300" {
+	if n < 2 || float64(n) > 3+last*11 || line != "line 300" {
 		t.Errorf("%d notifications in %.1f s, the last %q", n, last, line)
 	}
 	// Nothing comes that nobody asked for.
@@ -251,25 +254,22 @@ func TestProgress(t *testing.T) {
 
 // TestKeepAlive has a call that says nothing: the client must not believe that it is dead.
 func TestKeepAlive(t *testing.T) {
-	said := make(chan string, 100)
-	p := newProgress(20*time.Millisecond, func(_ float64, message string) { said <- message })
-	for range 3 {
-		select {
-		case message := <-said:
-			contains(t, message, "running for 0 s")
-		case <-time.After(20 * time.Second):
-			t.Fatal("no sign of life")
+	synctest.Test(t, func(t *testing.T) {
+		said := make(chan string, 100)
+		p := newProgress(time.Minute, func(_ float64, message string) { said <- message })
+		for i := range 3 {
+			contains(t, <-said, fmt.Sprintf("running for %d s", 60*(i+1)))
 		}
-	}
-	p.say("last words")
-	p.stop()
-	var last string
-	for len(said) > 0 {
-		last = <-said
-	}
-	if last != "last words" {
-		t.Errorf("the last is %q", last)
-	}
+		p.say("last words")
+		p.stop()
+		var last string
+		for len(said) > 0 {
+			last = <-said
+		}
+		if last != "last words" {
+			t.Errorf("the last is %q", last)
+		}
+	})
 }
 
 func TestLineWriter(t *testing.T) {
@@ -288,124 +288,74 @@ func TestLineWriter(t *testing.T) {
 	}
 }
 
-// sleeper is a program whose process can be found on the host.
-func sleeper(t *testing.T) (code string, alive func() bool) {
+// sleeper is a program whose process can be found on the host, and ended from there.
+func sleeper(t *testing.T) (code string, alive func() bool, wake func()) {
 	mark := fmt.Sprintf("%d", 100000000+time.Now().UnixNano()%100000000)
-	return "echo started; sleep " + mark, func() bool {
-		all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-		if err != nil || len(all) == 0 {
-			t.Skip("there is no /proc to look for processes in")
+	pids := func() (all []int) {
+		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		if err != nil || len(files) == 0 {
+			hosttest.Missing(t, "proc", "there is no /proc to look for processes in")
 		}
-		for _, file := range all {
+		for _, file := range files {
 			if b, _ := os.ReadFile(file); strings.Contains(string(b), "sleep\x00"+mark) {
-				return true
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+				all = append(all, pid)
 			}
 		}
-		return false
+		return all
 	}
-}
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it did not come to pass: %s", what)
+	return "echo started; sleep " + mark, func() bool { return len(pids()) > 0 }, func() {
+		for _, pid := range pids() {
+			if p, err := os.FindProcess(pid); err == nil {
+				p.Kill()
+			}
 		}
 	}
 }
 
 func TestCancelKills(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
-	code, alive := sleeper(t)
+	code, alive, _ := sleeper(t)
 	id, answer := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"language":"shell","code":%q}}`, code))
-	eventually(t, "it runs", alive)
+	hosttest.Until(t, "it runs", alive)
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":"enough"}}`, id))
-	eventually(t, "it is gone", func() bool { return !alive() })
+	hosttest.Until(t, "it is gone", func() bool { return !alive() })
 	p.call("ping", `{}`)
-	time.Sleep(100 * time.Millisecond)
 	if len(answer) > 0 {
 		t.Errorf("a cancelled request is answered: %s", (<-answer).line)
-	}
-}
-
-// TestEndLeavesNothing ends a server process in the middle of a run: by the end of its input, and by
-// a signal.
-func TestEndLeavesNothing(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, how := range []string{"end of input", "interrupt", "kill"} {
-		t.Run(how, func(t *testing.T) {
-			cmd := exec.Command(exe)
-			cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE=serve", "SANDBOXMCP_TEST_STATE="+t.TempDir())
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd.Stderr = os.Stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			p := newPeer(t, in, out)
-			p.initialize("2025-11-25", `{}`)
-			code, alive := sleeper(t)
-			p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"language":"shell","code":%q}}`, code))
-			behind, behindAlive := sleeper(t)
-			p.tool("execute_code", fmt.Sprintf(`{"language":"shell","background":true,"code":%q}`, behind))
-			eventually(t, "they run", func() bool { return alive() && behindAlive() })
-			switch how {
-			case "end of input":
-				in.Close()
-			case "interrupt":
-				cmd.Process.Signal(os.Interrupt)
-			case "kill":
-				cmd.Process.Kill()
-			}
-			ended := make(chan error, 1)
-			go func() { ended <- cmd.Wait() }()
-			select {
-			case err := <-ended:
-				if err != nil && how != "kill" {
-					t.Errorf("the server ends with %v", err)
-				}
-			case <-time.After(15 * time.Second):
-				cmd.Process.Kill()
-				t.Fatal("the server does not end")
-			}
-			eventually(t, "they are gone", func() bool { return !alive() && !behindAlive() })
-		})
 	}
 }
 
 func TestBackground(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	schemas := outputs(t, p)
-	run := p.tool("execute_code", `{"language":"shell","code":"echo begun; sleep 0.5; echo done > file; echo over","background":true}`)
+	code, alive, wake := sleeper(t)
+	run := p.tool("execute_code", fmt.Sprintf(`{"language":"shell","code":%q,"background":true}`, code+"; echo done > file; echo over"))
 	fits(t, "execute_code", schemas["execute_code"], run.Structured)
 	id, _ := run.facts["request_id"].(string)
 	contains(t, run.text, "inspect_state", id)
 	seen := ""
-	eventually(t, "it is done", func() bool {
+	look := func() string {
 		look := p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, id))
 		fits(t, "inspect_state", schemas["inspect_state"], look.Structured)
-		seen += look.text
-		return strings.HasPrefix(look.text, "done")
-	})
-	contains(t, seen, "running for", "last of stdout (6 bytes):\nbegun", "done: exit code 0", "over", "- file, 5 bytes")
+		seen = look.text
+		return seen
+	}
+	hosttest.Until(t, "it runs", alive)
+	hosttest.Until(t, "it has written", func() bool { return strings.Contains(look(), "started") })
+	contains(t, seen, "running for", "last of stdout (8 bytes):\nstarted")
+	wake()
+	hosttest.Until(t, "it is done", func() bool { return strings.HasPrefix(look(), "done") })
+	contains(t, seen, "done: exit code 0", "over", "- file, 5 bytes")
 
-	code, alive := sleeper(t)
+	code, alive, _ = sleeper(t)
 	run = p.tool("execute_code", fmt.Sprintf(`{"language":"shell","code":%q,"background":true,"namespace":"other"}`, code))
-	eventually(t, "it runs", alive)
+	hosttest.Until(t, "it runs", alive)
 	contains(t, p.tool("inspect_state", `{}`).text, "2 background runs", "namespace other")
 	contains(t, p.tool("inspect_state", `{"namespace":"default"}`).text, "1 background run\n")
 	end := p.tool("terminate_session", fmt.Sprintf(`{"session_id":%q}`, run.facts["request_id"]))
 	fits(t, "terminate_session", schemas["terminate_session"], end.Structured)
-	eventually(t, "it is gone", func() bool { return !alive() })
+	hosttest.Until(t, "it is gone", func() bool { return !alive() })
 	if r := p.tool("inspect_state", `{"request_id":"01K00000000000000000000000"}`); !r.IsError {
 		t.Errorf("got %q", r.text)
 	}
@@ -426,22 +376,25 @@ func TestTasks(t *testing.T) {
 		}
 		return got.Task.TaskID
 	}
-	id := begin("sleep 0.3; echo as a task")
+	code, alive, wake := sleeper(t)
+	id := begin(code + "; echo as a task")
+	hosttest.Until(t, "it runs", alive)
 	contains(t, p.call("tasks/get", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"working"`)
+	wake()
 	m := p.call("tasks/result", fmt.Sprintf(`{"taskId":%q}`, id))
 	contains(t, p.read1(m).text, "exit code 0", "as a task")
 	contains(t, m.line, id)
 	contains(t, p.call("tasks/get", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"completed"`)
 	contains(t, p.call("tasks/list", `{}`).line, id)
 
-	code, alive := sleeper(t)
+	code, alive, _ = sleeper(t)
 	id = begin(code)
-	eventually(t, "it runs", alive)
+	hosttest.Until(t, "it runs", alive)
 	contains(t, p.call("tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"cancelled"`)
 	if r := p.read1(p.call("tasks/result", fmt.Sprintf(`{"taskId":%q}`, id))); !r.IsError || !strings.Contains(r.text, "cancelled") {
 		t.Errorf("got %q", r.text)
 	}
-	eventually(t, "it is gone", func() bool { return !alive() })
+	hosttest.Until(t, "it is gone", func() bool { return !alive() })
 
 	m = p.call("tools/call", `{"name":"execute_code","task":{},"arguments":{"cod":1}}`)
 	var got struct{ Task struct{ TaskID string } }

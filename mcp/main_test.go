@@ -8,15 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -29,34 +25,6 @@ import (
 )
 
 var update = flag.Bool("update", false, "write testdata")
-
-// TestMain lets the test binary be a server on its own stdin and stdout: for tests that kill it, and
-// for clients of others that are tried by hand.
-func TestMain(m *testing.M) {
-	if os.Getenv("SANDBOXMCP_TEST_ROLE") == "serve" {
-		os.Exit(serveStdio())
-	}
-	os.Exit(m.Run())
-}
-
-func serveStdio() int {
-	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	cfg, end, err := wire(ctx, os.Getenv("SANDBOXMCP_TEST_STATE"))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	err = New(cfg).Serve(ctx, os.Stdin, os.Stdout)
-	end()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
 
 // wire puts a real pipeline together, with its state in dir.
 func wire(ctx context.Context, dir string) (cfg Config, end func(), err error) {
@@ -71,7 +39,7 @@ func wire(ctx context.Context, dir string) (cfg Config, end func(), err error) {
 	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
 	memory := vault.NewMemory()
 	memory.Set("default", "TEST_SECRET", []byte("correct-horse-battery-staple"))
-	broker := approval.New(approval.Config{Audit: log, Timeout: 5 * time.Second})
+	broker := approval.New(approval.Config{Audit: log})
 	keys, err := signer.OpenKeys(filepath.Join(dir, "keys"), nil)
 	if err != nil {
 		return cfg, nil, err
@@ -235,13 +203,7 @@ func (p *peer) call(method, params string) reply {
 
 func (p *peer) wait(from chan reply) reply {
 	p.t.Helper()
-	select {
-	case m := <-from:
-		return m
-	case <-time.After(30 * time.Second):
-		p.t.Fatal("no answer")
-	}
-	return reply{}
+	return <-from
 }
 
 // result is what a tool gave.
@@ -284,11 +246,7 @@ func (p *peer) read1(m reply) result {
 // close ends the client's side, and waits for the server's.
 func (p *peer) close() {
 	p.in.Close()
-	select {
-	case <-p.done:
-	case <-time.After(20 * time.Second):
-		p.t.Error("the server does not end")
-	}
+	<-p.done
 	p.stop()
 }
 

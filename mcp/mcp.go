@@ -11,6 +11,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -50,6 +51,8 @@ type Server struct {
 	log   *slog.Logger
 	mcp   *server.MCPServer
 	tasks tasks
+
+	lastCalls, lastWrite time.Duration // at the end of a client
 }
 
 // instructions are given to the model by most clients, so they are short.
@@ -61,7 +64,7 @@ const instructions = `Runs code in sandboxes that the kernel enforces. execute_c
 
 // New returns a server that works as cfg says.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger}
+	s := &Server{cfg: cfg, log: cfg.Logger, lastCalls: lastCalls, lastWrite: lastWrite}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -57,14 +57,9 @@ func TestNoReceipt(t *testing.T) {
 	}
 	session := p.tool("create_session", `{"language":"shell"}`)
 	contains(t, get(session.facts["session_id"]), "session")
-	background := p.tool("execute_code", `{"code":"sleep 20","language":"shell","background":true}`)
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if text := get(background.facts["request_id"]); strings.Contains(text, "not ended yet") {
-			break
-		} else if time.Now().After(deadline) {
-			t.Error(text)
-			break
-		}
-	}
+	background := p.tool("execute_code", `{"code":"sleep 1000","language":"shell","background":true}`)
+	hosttest.Until(t, "it says that the run has not ended yet", func() bool {
+		return strings.Contains(get(background.facts["request_id"]), "not ended yet")
+	})
 	contains(t, get("01K00000000000000000000000"), "no such run")
 }

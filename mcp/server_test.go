@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -22,13 +23,13 @@ func TestServerTools(t *testing.T) {
 		{"list_runtimes", `{}`, false, []string{"backend process can run code", "- python 3", "- node ", "- shell ", "layers: user mount"}},
 		{"list_runtimes", `{"backend":"docker"}`, true, []string{"docker", "process"}},
 		{"sandbox_stats", `{}`, false, []string{"exit 1", "of 8 slots", "p50"}},
-		{"set_resource_limits", `{"namespace":"small","max_ram_mb":64,"timeout_seconds":2.5}`, false, []string{"64 MB of memory", "2.5 s", "the most that can be asked for"}},
+		{"set_resource_limits", `{"namespace":"small","max_ram_mb":64,"timeout_seconds":0.5}`, false, []string{"64 MB of memory", "0.5 s", "the most that can be asked for"}},
 		{"sandbox_stats", `{"namespace":"nobody"}`, false, []string{"exit 1", "sessions: none"}},
 		{"set_resource_limits", `{"namespace":"small","max_ram_mb":1000000}`, true, []string{"cap", "at most max_ram_mb "}},
 		{"set_resource_limits", `{"namespace":"small","timeout_seconds":80000}`, true, []string{"cap", "at most timeout_seconds "}},
 		{"create_session", `{"resource_limits":{"timeout_seconds":80000}}`, true, []string{"cap", "at most resource_limits.timeout_seconds "}},
 		{"set_resource_limits", `{"session_id":"01K00000000000000000000000","max_ram_mb":64}`, true, []string{"session"}},
-		{"execute_code", `{"namespace":"small","language":"shell","code":"sleep 20"}`, false, []string{"its time was up, after 2."}},
+		{"execute_code", `{"namespace":"small","language":"shell","code":"sleep 1000"}`, false, []string{"its time was up, after "}},
 		{"inspect_state", `{}`, false, []string{"0 sessions", "0 background runs", "a run in namespace default has: 512 MB"}},
 		{"inspect_state", `{"namespace":"small"}`, false, []string{"64 MB of memory"}},
 		{"inspect_state", `{"session_id":"01K00000000000000000000000"}`, true, []string{"create_session"}},
@@ -185,9 +186,13 @@ func TestApprovals(t *testing.T) {
 		}
 	})
 	t.Run("silence", func(t *testing.T) {
+		r := newRig(t, func(c *Config) {
+			c.Approvals = approval.New(approval.Config{Audit: c.Log.(*audit.Log), Timeout: time.Second})
+		})
+		defer r.cfg.Approvals.Close()
 		p := r.hello("2025-11-25", `{"elicitation":{}}`)
 		start := time.Now()
-		if s := state(t, p.call("tools/call", ask("k.example.com")), p); s != "denied" || time.Since(start) < 4*time.Second {
+		if s := state(t, p.call("tools/call", ask("k.example.com")), p); s != "denied" || time.Since(start) < time.Second {
 			t.Errorf("got %s after %v", s, time.Since(start))
 		}
 	})

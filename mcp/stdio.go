@@ -90,12 +90,12 @@ func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 	select {
 	case <-ended:
 	case <-ctx.Done():
-	case <-time.After(lastCalls):
+	case <-time.After(c.s.lastCalls):
 	}
 	c.end(errHangUp)
 	select {
 	case <-ended:
-	case <-time.After(lastWrite):
+	case <-time.After(c.s.lastWrite):
 		// They may wait to be written to a client that does not read, and must not wait forever.
 		c.session.release()
 		<-ended
@@ -103,7 +103,7 @@ func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 	close(c.out)
 	select {
 	case <-written:
-	case <-time.After(lastWrite):
+	case <-time.After(c.s.lastWrite):
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (c *conn) refuse(ctx context.Context, f *fault) {
 	select {
 	case c.out <- b:
 	case <-c.dead:
-	case <-time.After(lastWrite):
+	case <-time.After(c.s.lastWrite):
 	}
 }
 

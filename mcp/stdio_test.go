@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestMalformedLines(t *testing.T) {
@@ -178,11 +180,14 @@ func TestStatelessProtocol(t *testing.T) {
 
 func TestDuplicateID(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
-	p.write(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"sleep 1; echo first"}}}`)
+	code, alive, wake := sleeper(t)
+	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":%q}}}`, code+"; echo first"))
+	hosttest.Until(t, "it runs", alive)
 	p.write(`{"jsonrpc":"2.0","id":"x","method":"ping"}`)
 	if m := p.wait(p.stray); m.Error == nil || m.Error.Code != -32600 || !strings.Contains(m.Error.Message, "under way") {
 		t.Errorf("got %s", m.line)
 	}
+	wake()
 	if m := p.wait(p.stray); m.Error != nil || !strings.Contains(m.line, "first") {
 		t.Errorf("got %s", m.line)
 	}
@@ -195,49 +200,49 @@ func TestDuplicateID(t *testing.T) {
 // TestNoNewlineAtTheEnd sends everything at once, without an end of the last line.
 func TestNoNewlineAtTheEnd(t *testing.T) {
 	r := newRig(t, nil)
+	r.s.lastCalls = time.Hour
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"echo $((6*7))"}}}
 {"jsonrpc":"2.0","id":3,"method":"ping"}`)
 	var out bytes.Buffer
-	start := time.Now()
 	if err := r.s.Serve(t.Context(), in, &out); err != nil {
 		t.Fatal(err)
 	}
 	contains(t, out.String(), `"id":1,`, `"id":3,`, `42`)
-	if d := time.Since(start); d > lastCalls+15*time.Second {
-		t.Errorf("it took %v", d)
-	}
 }
 
-// TestClientGone closes stdout while calls run: Serve ends, and says nothing of it.
+// TestClientGone closes stdout, or ends stdin, while a call runs: Serve ends, and says nothing of it.
 func TestClientGone(t *testing.T) {
-	r := newRig(t, nil)
-	fromClient, in := io.Pipe()
-	out, toClient := io.Pipe()
-	done := make(chan error, 1)
-	go func() { done <- r.s.Serve(t.Context(), fromClient, toClient) }()
-	p := newPeer(t, in, out)
-	p.initialize("2025-11-25", `{}`)
-	p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"sleep 600"}}`)
-	time.Sleep(200 * time.Millisecond)
-	out.CloseWithError(errors.New("broken pipe"))
-	p.start("ping", `{}`)
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
+	for _, how := range []string{"stdout", "stdin"} {
+		r := newRig(t, nil)
+		r.s.lastCalls = time.Millisecond
+		fromClient, in := io.Pipe()
+		out, toClient := io.Pipe()
+		done := make(chan error, 1)
+		go func() { done <- r.s.Serve(t.Context(), fromClient, toClient) }()
+		p := newPeer(t, in, out)
+		p.initialize("2025-11-25", `{}`)
+		p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"sleep 600"}}`)
+		hosttest.Until(t, "it runs", func() bool { return r.cfg.Pipeline.Stats().Running == 1 })
+		if how == "stdin" {
+			in.Close()
+		} else {
+			out.CloseWithError(errors.New("broken pipe"))
+			p.start("ping", `{}`)
 		}
-	case <-time.After(15 * time.Second):
-		t.Fatal("the server does not end")
-	}
-	if n := r.cfg.Pipeline.Stats(); n.Running != 0 {
-		t.Errorf("%d slots are taken", n.Running)
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", how, err)
+		}
+		if n := r.cfg.Pipeline.Stats(); n.Running != 0 {
+			t.Errorf("%s: %d slots are taken", how, n.Running)
+		}
 	}
 }
 
 // TestClientDoesNotRead fills the pipe to a client that does not read, and ends.
 func TestClientDoesNotRead(t *testing.T) {
 	r := newRig(t, nil)
+	r.s.lastCalls, r.s.lastWrite = time.Millisecond, time.Millisecond
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	defer out.Close()
@@ -251,16 +256,13 @@ func TestClientDoesNotRead(t *testing.T) {
 		}
 		in.Close()
 	}()
-	select {
-	case <-done:
-	case <-time.After(15 * time.Second):
-		t.Fatal("the server does not end")
-	}
+	<-done
 }
 
 // TestNobodyReadsFaults sends what is answered by the loop that reads, to a client that does not.
 func TestNobodyReadsFaults(t *testing.T) {
 	r := newRig(t, nil)
+	r.s.lastWrite = time.Millisecond
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	defer out.Close()
@@ -268,26 +270,19 @@ func TestNobodyReadsFaults(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.s.Serve(ctx, fromClient, toClient) }()
-	go func() {
-		for range 100 {
-			io.WriteString(in, "garbage\n")
-		}
-	}()
-	time.Sleep(50 * time.Millisecond)
-	cancel()
-	select {
-	case <-done:
-	case <-time.After(15 * time.Second):
-		t.Fatal("the server does not end")
+	for range 3 { // of which it has answered one at least by then
+		io.WriteString(in, "garbage\n")
 	}
+	cancel()
+	<-done
 }
 
-// TestManyCalls makes 500 calls, 20 at a time, while pings are answered.
+// TestManyCalls makes many calls, 20 at a time, while pings are answered.
 func TestManyCalls(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	slots := make(chan struct{}, 20)
 	var all sync.WaitGroup
-	for i := range 500 {
+	for i := range hosttest.Long(60, 500) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
@@ -298,9 +293,8 @@ func TestManyCalls(t *testing.T) {
 			}
 		})
 		if i%50 == 0 {
-			start := time.Now()
-			if m := p.call("ping", `{}`); m.Error != nil || time.Since(start) > 20*time.Second {
-				t.Errorf("ping: %v after %v", m.Error, time.Since(start))
+			if m := p.call("ping", `{}`); m.Error != nil {
+				t.Errorf("ping: %v", m.Error)
 			}
 		}
 	}
@@ -313,26 +307,17 @@ func TestPingWhileAllRun(t *testing.T) {
 	p := r.hello("2025-11-25", `{}`)
 	ids := []string{}
 	for range 500 {
-		id, _ := p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"sleep 100"}}`)
+		id, _ := p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"sleep 10000","timeout":3600}}`)
 		ids = append(ids, id)
 	}
-	start := time.Now()
-	p.call("ping", `{}`)
-	if d := time.Since(start); d > 20*time.Second {
-		t.Errorf("ping took %v", d)
-	}
+	p.call("ping", `{}`) // which is not answered if it waits for the others
 	for _, id := range ids {
 		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	hosttest.Until(t, "none runs or waits after all were cancelled", func() bool {
 		n := r.cfg.Pipeline.Stats()
-		if n.Running == 0 && n.Waiting == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d run and %d wait after all were cancelled", n.Running, n.Waiting)
-		}
-	}
+		return n.Running == 0 && n.Waiting == 0
+	})
 	if m := p.call("ping", `{}`); m.Error != nil {
 		t.Error(m.line)
 	}

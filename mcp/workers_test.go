@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestWorkers has more jobs at once than may wait: all are done at once, few workers stay, and none after the end.
@@ -25,11 +27,7 @@ func TestWorkers(t *testing.T) {
 		over.Wait()
 	}
 	settles := func(most int) {
-		for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before+most; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines are left, and there may be %d", runtime.NumGoroutine()-before, most)
-			}
-		}
+		hosttest.Until(t, fmt.Sprintf("there are %d at most", most), func() bool { return runtime.NumGoroutine() <= before+most })
 	}
 	settles(maxIdle)
 	close(end)
