@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -38,6 +39,7 @@ type forge struct {
 	private []string
 	port    int
 	roots   *x509.CertPool
+	backend string // git's program that serves
 
 	mu   sync.Mutex
 	seen []string // host, user and password of each request that brought some
@@ -45,12 +47,10 @@ type forge struct {
 
 func newForge(t *testing.T, w *town, names, private []string) *forge {
 	t.Helper()
-	for _, name := range []string{"git", "/usr/lib/git-core/git-http-backend"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip("needs git and its http-backend: ", err)
-		}
-	}
-	f := &forge{T: t, dir: t.TempDir(), token: "ghp" + "_" + strings.Repeat("9xKq2Lw7Zv", 4)[:36], private: private}
+	hosttest.Program(t, "git")
+	out, _ := exec.Command("git", "--exec-path").Output()
+	backend := hosttest.Program(t, filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"))
+	f := &forge{T: t, dir: t.TempDir(), backend: backend, token: "ghp" + "_" + strings.Repeat("9xKq2Lw7Zv", 4)[:36], private: private}
 	f.wanted = f.token
 	f.git("", "init", "-q", "--bare", "sub.git")
 	f.git("", "init", "-q", "--bare", "top.git")
@@ -124,7 +124,7 @@ func (f *forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	(&cgi.Handler{Path: "/usr/lib/git-core/git-http-backend", Dir: f.dir, Env: []string{"GIT_PROJECT_ROOT=" + f.dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + user}}).ServeHTTP(w, r)
+	(&cgi.Handler{Path: f.backend, Dir: f.dir, Env: []string{"GIT_PROJECT_ROOT=" + f.dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + user}}).ServeHTTP(w, r)
 }
 
 func (f *forge) took() []string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -52,16 +53,9 @@ func gitWith(t *testing.T, env []string, stdin string, args ...string) (string, 
 	return string(out), err
 }
 
-func needGit(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git")
-	}
-}
-
 // TestGitFills asks the real git which credentials it would use for a URL.
 func TestGitFills(t *testing.T) {
-	needGit(t)
+	hosttest.Program(t, "git")
 	o, stands := lending(t, shop{
 		"API_KEY":      {Hosts: []string{"git.example.com", "api.example.com"}},
 		"GITHUB_TOKEN": {Hosts: []string{"GIT.example.com.", "raw.example.com"}},
@@ -106,7 +100,7 @@ func TestGitFills(t *testing.T) {
 
 // TestGitSends has the header where each request has to carry the secret, and only there.
 func TestGitSends(t *testing.T) {
-	needGit(t)
+	hosttest.Program(t, "git")
 	o, stands := lending(t, shop{
 		"GITEA_TOKEN":  {Hosts: []string{"must.example.com"}, Require: true},
 		"GITHUB_TOKEN": {Hosts: []string{"may.example.com"}},
@@ -125,7 +119,7 @@ func TestGitSends(t *testing.T) {
 
 // TestGitKeeps has what the caller configured stay as it was.
 func TestGitKeeps(t *testing.T) {
-	needGit(t)
+	hosttest.Program(t, "git")
 	o, _ := lending(t, shop{"GITHUB_TOKEN": {Hosts: []string{"git.example.com"}}}, "GITHUB_TOKEN")
 	own := []string{"GIT_CONFIG_COUNT=7", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=Ada", "GIT_TERMINAL_PROMPT=1"}
 	env := slices.Concat(own, o.Git(own))
