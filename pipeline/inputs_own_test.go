@@ -14,7 +14,9 @@ func TestInputsAreNotOurs(t *testing.T) {
 	if err := os.Symlink("state/keys/signing.key", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, func(c *Config) { c.Protected = []string{filepath.Join(dir, "state"), filepath.Join(dir, "config.yaml")} })
+	r := newRig(t, func(c *Config) {
+		c.Protected = []string{filepath.Join(dir, "state"), filepath.Join(dir, "config.yaml")}
+	})
 	for _, name := range []string{"state", "state/keys", "state/keys/signing.key", "config.yaml", "link"} {
 		_, err := r.shell("true", func(q *Request) { q.Inputs = []Input{{Host: filepath.Join(dir, name)}} })
 		if err == nil || !strings.Contains(err.Error(), "which is sandboxmcp's own") {

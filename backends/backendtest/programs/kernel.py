@@ -6,6 +6,7 @@ import mmap
 import os
 import resource
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -405,6 +406,73 @@ def unknown_call():
             raise
         return "system call 1000: %s" % e
     return "system call 1000 worked"
+
+
+# --- tables that all processes of the host share: one call each shows whether a flood would get through
+
+# return 0, as a program of classic BPF
+_PROGRAM = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))
+_FPROG = struct.pack("HxxxxxxP", 1, ctypes.addressof(_PROGRAM))
+
+
+def _socket_option(option, value):
+    def f():
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.setsockopt(socket.SOL_SOCKET, option, value)
+        return "setsockopt %d is let through" % option
+    return f
+
+
+def _reuseport_filter():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        s.setsockopt(socket.SOL_SOCKET, 51, _FPROG)
+    return "a group of sockets has a filter"
+
+
+add("socket_filter", _socket_option(26, _FPROG))
+add("socket_filter_lock", _socket_option(44, struct.pack("i", 1)))
+add("socket_ebpf", _socket_option(50, struct.pack("i", 0)), bare=False)
+add("reuseport_filter", _reuseport_filter)
+
+
+def _in_child(f):
+    """What can't be undone is done by a child."""
+    def attack():
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(f() & 0xff)
+            except OSError as e:
+                os._exit(e.errno)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code:
+            raise OSError(code, os.strerror(code))
+        return "it is let through"
+    return attack
+
+
+_ALLOW = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+_OWN = struct.pack("HxxxxxxP", 1, ctypes.addressof(_ALLOW))
+
+
+def _nested(call):
+    def f():
+        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+        call()
+        return 0
+    return f
+
+
+add("nested_filter", _in_child(_nested(lambda: syscall(317 if X86 else 277, 1, 0, ctypes.c_char_p(_OWN)))))
+add("nested_filter_by_prctl", _in_child(_nested(lambda: syscall(157 if X86 else 167, 22, 2, ctypes.c_char_p(_OWN)))))
+
+
+@attack
+def aio_context():
+    context = ctypes.c_ulong(0)
+    syscall(206 if X86 else 0, 1, ctypes.byref(context))
+    return "a context of asynchronous I/O"
 
 
 # --- calls for administrators
