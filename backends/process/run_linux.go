@@ -358,10 +358,32 @@ func (p *pipes) copy(to io.Writer, from *os.File) {
 		if to == nil {
 			to = io.Discard
 		}
-		if _, err := io.Copy(to, from); err != nil {
+		_, err := io.Copy(to, from)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = copyRest(to, from)
+		}
+		if err != nil {
 			io.Copy(io.Discard, from)
 		}
 	})
+}
+
+// copyRest moves what is still in a pipe whose time is up: it was written in time, and to was slow to take what came
+// before, as on a machine that is busy.
+func copyRest(to io.Writer, from *os.File) error {
+	raw, err := from.SyscallConn()
+	if err != nil {
+		return err
+	}
+	left := 0
+	if e := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); e != nil || err != nil {
+		return errors.Join(e, err)
+	}
+	if err := from.SetReadDeadline(time.Time{}); err != nil { // nobody else reads, so this does not wait
+		return err
+	}
+	_, err = io.CopyN(to, from, int64(left))
+	return errors.Join(err, from.SetReadDeadline(time.Unix(1, 0)))
 }
 
 // started closes the ends that the program has now.

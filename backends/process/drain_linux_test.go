@@ -1,0 +1,39 @@
+package process
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Whoever takes the output may be slow, and gets all that the program had written when it ended, also where something
+// else still holds the pipe.
+func TestDrainToSlow(t *testing.T) {
+	p, err := (&sandbox{}).newPipes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.started()
+	var got bytes.Buffer
+	taken, late := make(chan struct{}), make(chan struct{})
+	p.attach(backends.Streams{Stdout: writerFunc(func(b []byte) {
+		if got.Len() == 0 {
+			close(taken)
+			<-late
+		}
+		got.Write(b)
+	})})
+	io.WriteString(p.theirs[1], "first")
+	<-taken
+	rest := strings.Repeat("rest", 10_000) // which fits into the pipe
+	io.WriteString(p.theirs[1], rest)
+	time.AfterFunc(300*time.Millisecond, func() { close(late) }) // longer than drain is patient
+	p.drain(true)
+	if got.String() != "first"+rest {
+		t.Errorf("%d bytes have arrived, want %d", got.Len(), 5+len(rest))
+	}
+}
