@@ -95,6 +95,7 @@ func apart(t *testing.T) bool {
 	if uid := os.Getuid(); uid != 0 {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
 	out, err := cmd.CombinedOutput()
 	if cmd.Process == nil {
