@@ -5,7 +5,9 @@ package keyringtest
 import (
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +38,9 @@ func StartBus(t testing.TB) *Bus {
 		if _, err := exec.LookPath(program); err != nil {
 			hosttest.Missing(t, "keyring", err.Error())
 		}
+	}
+	if _, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil {
+		hosttest.Missing(t, "keyring", "a bus knows users by name: "+err.Error())
 	}
 	home, err := os.MkdirTemp("", "keyring") // t.TempDir's names are too long for sockets
 	if err != nil {
