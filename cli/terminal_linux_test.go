@@ -194,6 +194,8 @@ func TestQuestionsInTurn(t *testing.T) {
 	s.c.front = func() bool { return false }
 	s.types("n\n") // or it would wait for an answer
 	s.c.askOnTerminal(s.b)(t.Context(), asks(t, s.b, approval.Question{Kind: approval.Egress, What: "c.example"}))
+	s.c.put(t.Context(), "the end")
+	s.sees("the end")
 	if strings.Contains(s.seen.String(), "c.example") {
 		t.Error("a job in the background asks")
 	}
