@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestFirst looks at the first process of a PID namespace, at the second, and at ourselves.
@@ -23,7 +25,7 @@ func TestFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Start(); err != nil {
-		t.Skipf("no PID namespace: %v", err)
+		hosttest.Missing(t, "PID namespace", err.Error())
 	}
 	defer c.Wait()
 	defer c.Process.Kill()
@@ -32,7 +34,7 @@ func TestFirst(t *testing.T) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", one))
 	two, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		t.Skipf("the kernel lists no children: %v", err)
+		hosttest.Missing(t, "children in /proc", err.Error())
 	}
 	for pid, want := range map[int]bool{one: true, two: false, os.Getpid(): true} {
 		if got := first(pid); got != want {

@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestWho(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can make folders of other users")
+		hosttest.Missing(t, "root", "only root can make folders of other users")
 	}
 	dir := t.TempDir()
 	folder := func(name string, mode os.FileMode, uid int) string {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
@@ -92,7 +93,7 @@ func withPip(t *testing.T, engine container.Engine, base string) string {
 	t.Helper()
 	out, err := exec.Command("python3", "-c", "import pip; print(pip.__path__[0])").Output()
 	if err != nil {
-		t.Skip("this machine's Python has no pip")
+		hosttest.Missing(t, "pip", "this machine's Python has none: "+err.Error())
 	}
 	dir := strings.TrimSpace(string(out))
 	var archive bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func isNew(dir string) bool {
 }
 
 // kill kills the processes of a folder's engine: those whose arguments name the folder, such as shims and conmon, and
-// those in containers, whose root is mounted from it. Their networks go with them.
+// those in containers, whose root is mounted from it. They have networks without names, which end with them.
 func kill(dir string) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range files {
@@ -78,10 +79,6 @@ func kill(dir string) {
 		}
 		var pid int
 		fmt.Sscan(filepath.Base(proc), &pid)
-		var net unix.Stat_t
-		if unix.Stat(proc+"/ns/net", &net) == nil {
-			defer removeNetwork(net.Ino)
-		}
 		unix.Kill(pid, unix.SIGKILL)
 	}
 }
@@ -97,18 +94,6 @@ func rootMount(proc string) string {
 	return ""
 }
 
-// removeNetwork removes the name that Podman gives to a container's network namespace.
-func removeNetwork(inode uint64) {
-	named, _ := filepath.Glob("/run/netns/netns-*")
-	for _, name := range named {
-		var at unix.Stat_t
-		if unix.Stat(name, &at) == nil && at.Ino == inode {
-			unix.Unmount(name, unix.MNT_DETACH)
-			os.Remove(name)
-		}
-	}
-}
-
 // remove removes a folder with its mounts, and the cgroups of its engine.
 func remove(dir string) {
 	points := mountsBelow("/proc/self/mountinfo", dir)
@@ -116,9 +101,14 @@ func remove(dir string) {
 	for _, point := range points {
 		unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	}
+	// Podman may forget a cgroup when it removes a container that is just ending, and its events know of all.
 	names := []string{filepath.Base(dir)}
-	containers, _ := filepath.Glob(dir + "/root/overlay-containers/*")
-	for _, c := range containers {
+	text, _ := os.ReadFile(dir + "/tmp/events/events.log")
+	for _, id := range regexp.MustCompile(`[0-9a-f]{64}`).FindAllString(string(text), -1) {
+		names = append(names, "libpod-"+id, "libpod-conmon-"+id)
+	}
+	stores, _ := filepath.Glob(dir + "/*/root/overlay-containers/*") // of a test's own Podman
+	for _, c := range stores {
 		names = append(names, "libpod-"+filepath.Base(c), "libpod-conmon-"+filepath.Base(c))
 	}
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, err error) error {
