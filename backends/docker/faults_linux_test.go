@@ -34,7 +34,8 @@ func between(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, pa
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
 	proxy.Transport, proxy.FlushInterval = transport, -1
-	dir, err := os.MkdirTemp("/tmp", "between") // paths of sockets must be short
+	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { cut(w) } // as an engine that is away
+	dir, err := os.MkdirTemp("/tmp", "between")                                           // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func between(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, pa
 
 // cut ends a connection without an answer.
 func cut(w http.ResponseWriter) {
-	if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
+	if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		c.Close()
 	}
 }
