@@ -15,10 +15,11 @@ import (
 )
 
 // programs is a folder for what is built.
-var programs = filepath.Join(os.TempDir(), fmt.Sprintf("egresstest-%d-program", os.Getpid()))
+var programs = filepath.Join(os.TempDir(), fmt.Sprintf("egresstest-program-%d", os.Getpid()))
 
 // program builds sandboxmcp, once for all tests.
 var program = sync.OnceValues(func() (file string, err error) {
+	sweep()
 	if err := os.Mkdir(programs, 0o755); err != nil {
 		return "", err
 	}
@@ -32,25 +33,19 @@ var program = sync.OnceValues(func() (file string, err error) {
 })
 
 func TestMain(m *testing.M) {
-	sweep()
 	code := enginetest.Main(m)
 	os.RemoveAll(programs)
 	os.Exit(code)
 }
 
-// sweep removes what tests that were killed have left: each name has the process's number.
+// sweep removes the networks that tests which were killed have left: their names end with the process's number.
 func sweep() {
-	for pattern, remove := range map[string]func(path string) error{
-		filepath.Join(os.TempDir(), "egresstest-*-*"): os.RemoveAll,
-		"/run/netns/sandboxmcp-*-*":                   func(path string) error { return exec.Command("ip", "netns", "delete", filepath.Base(path)).Run() },
-	} {
-		left, _ := filepath.Glob(pattern)
-		for _, path := range left {
-			for _, part := range strings.Split(filepath.Base(path), "-") {
-				if pid, err := strconv.Atoi(part); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
-					remove(path)
-				}
-			}
+	left, _ := filepath.Glob("/run/netns/sandboxmcp-*-*")
+	for _, path := range left {
+		name := filepath.Base(path)
+		pid, err := strconv.Atoi(name[strings.LastIndex(name, "-")+1:])
+		if err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+			exec.Command("ip", "netns", "delete", name).Run()
 		}
 	}
 }

@@ -3,7 +3,6 @@ package egresstest
 import (
 	"bytes"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -46,7 +45,7 @@ func need(t *testing.T, programs ...string) {
 func newWorld(t *testing.T, pages map[string]http.Handler) *world {
 	t.Helper()
 	need(t, "ip", "nsenter", "unshare", "setpriv", "sysctl", "openssl", "python3", "go")
-	dir, err := os.MkdirTemp("", fmt.Sprintf("egresstest-%d-", os.Getpid()))
+	dir, err := os.MkdirTemp("", "egresstest-")
 	if err != nil {
 		t.Fatal(err)
 	}
