@@ -198,6 +198,7 @@ func TestGitUsesBoundSecrets(t *testing.T) {
 		{"session", "git.test", "git.test:%d", false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			store := &lentStore{name: "GITHUB_TOKEN"}
 			p, _, _, w := newTown(t, nil, func(c *Config) { c.Vault = vault.New(store) })
 			f := newForge(t, w, names, []string{"git.test", "sub.git.test"})
@@ -239,6 +240,7 @@ func TestGitUsesBoundSecrets(t *testing.T) {
 func TestGitTellsOthersNothing(t *testing.T) {
 	for _, require := range []bool{false, true} {
 		t.Run(fmt.Sprintf("require %v", require), func(t *testing.T) {
+			t.Parallel()
 			store := &lentStore{name: "GITHUB_TOKEN"}
 			p, _, _, w := newTown(t, nil, func(c *Config) { c.Vault = vault.New(store) })
 			f := newForge(t, w, []string{"git.test", "other.test", "wants.test"}, []string{"git.test", "wants.test"})
