@@ -93,8 +93,13 @@ func TestEventsThatCome(t *testing.T) {
 	}()
 	await := func(seq uint64) {
 		t.Helper()
-		if line := <-got; line.Seq != seq {
-			t.Errorf("got number %d, want %d", line.Seq, seq)
+		select {
+		case line := <-got:
+			if line.Seq != seq {
+				t.Errorf("got number %d, want %d", line.Seq, seq)
+			}
+		case err := <-ended:
+			t.Fatalf("the stream ends before number %d: %v", seq, err)
 		}
 	}
 	await(1)
