@@ -167,7 +167,7 @@ func TestRowsHoldNoCodeNoValuesNoOutput(t *testing.T) {
 func TestLongNamesDoNotBreakTheRecord(t *testing.T) {
 	r, keys := signing(t, nil)
 	dir := t.TempDir()
-	res, err := r.shell(`for i in $(seq 1200); do : > "$i-$(printf '\001%.0s' {1..200})"; done`, func(q *Request) { q.Artifacts = dir })
+	res, err := r.shell(`n=$(printf '\001%.0s' {1..200}); for i in $(seq 1200); do : > "$i-$n"; done`, func(q *Request) { q.Artifacts = dir })
 	if err != nil {
 		t.Fatal(err)
 	}
