@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -546,80 +545,6 @@ func TestServerEnds(t *testing.T) {
 		t.Errorf("close: %q, %v", b, err)
 	}
 	w.mustRefuse("reset.test")
-}
-
-// TestClose closes in the middle of everything, and looks for what is left.
-func TestClose(t *testing.T) {
-	descriptors, goroutines := openFiles(t), runtime.NumGoroutine()
-	w := in(t, 0, Config{Decide: func(ctx context.Context, name string, port int) Decision {
-		if name == "ask.test" {
-			<-ctx.Done()
-		}
-		return Decision{Name: name, Port: port, Allowed: ctx.Err() == nil, Reason: "fine"}
-	}})
-	w.server("a.test", echo)
-	over := make(chan struct{})
-	w.server("full.test", func(*net.TCPConn) { <-over })
-	w.server("web.test", func(conn *net.TCPConn) {
-		_, _ = http.ReadRequest(bufio.NewReader(conn))
-		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
-		_, _ = io.Copy(io.Discard, conn)
-	})
-	w.Gateway.dial = func(ctx context.Context, name string, port int) (net.Conn, error) {
-		if name == "far.test" {
-			<-ctx.Done()
-		}
-		return w.dial(ctx, name, port)
-	}
-	var clients []*net.TCPConn
-	var writing sync.WaitGroup
-	bulk := make([]byte, 16<<20)
-	open := func(name, text string) {
-		conn := w.connect(name)
-		_, _ = io.WriteString(conn, text)
-		clients = append(clients, conn)
-	}
-	for range 20 {
-		open("a.test", "\x01\x02")
-		open("a.test", "GET / HT")
-		open("a.test", "\x16\x03\x01\x02\x00\x01")
-		open("a.test", "\x00\x00\x00\x08\x04\xd2\x16\x2f")
-		open("a.test", "")
-		open("ask.test", "GET / HTTP/1.1\r\n")
-		open("far.test", "\x01")
-		open("web.test", "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n")
-		conn := w.connect("full.test")
-		writing.Go(func() { _, _ = conn.Write(bulk) })
-		clients = append(clients, conn)
-	}
-	hosttest.Until(t, "those that nobody reads from are full", func() bool {
-		w.pipes.mu.Lock()
-		defer w.pipes.mu.Unlock()
-		return w.pipes.used == 20
-	})
-	w.Close()
-	for _, conn := range clients {
-		_, _ = io.Copy(io.Discard, conn) // ends when none is left
-		_ = conn.Close()
-	}
-	writing.Wait()
-	w.Close() // again
-	close(over)
-	hosttest.Until(t, "no goroutine and no descriptor is left", func() bool {
-		return openFiles(t) <= descriptors+4 && runtime.NumGoroutine() <= goroutines+4 // the servers' listeners are closed later
-	})
-}
-
-func openFiles(t testing.TB) int {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("there is no /proc/self/fd")
-	}
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(all)
 }
 
 // TestEachConnectionIsDecided has a client whose connection stands, and a server that ends its own after

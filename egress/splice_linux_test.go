@@ -1,12 +1,15 @@
 package egress
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"sync"
@@ -142,12 +145,85 @@ func TestSlowReader(t *testing.T) {
 		conn := w.connect("flood.test")
 		_, _ = conn.Write([]byte{1})
 	}
-	hosttest.Until(t, "each of them has a full pipe", func() bool {
+	w.full(30)
+	ping(t, w.connect("a.test"))
+}
+
+// full waits until so many connections have a full pipe.
+func (w *world) full(n int) {
+	w.t.Helper()
+	hosttest.Until(w.t, fmt.Sprint(n, " pipes are full"), func() bool {
 		w.pipes.mu.Lock()
 		defer w.pipes.mu.Unlock()
-		return w.pipes.used == 30
+		return w.pipes.used == n
 	})
-	ping(t, w.connect("a.test"))
+}
+
+// TestClose closes in the middle of everything, and looks for what is left.
+func TestClose(t *testing.T) {
+	descriptors, goroutines := openFiles(t), runtime.NumGoroutine()
+	w := in(t, 0, Config{Decide: func(ctx context.Context, name string, port int) Decision {
+		if name == "ask.test" {
+			<-ctx.Done()
+		}
+		return Decision{Name: name, Port: port, Allowed: ctx.Err() == nil, Reason: "fine"}
+	}})
+	w.server("a.test", echo)
+	over := make(chan struct{})
+	w.server("full.test", func(*net.TCPConn) { <-over })
+	w.server("web.test", func(conn *net.TCPConn) {
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	w.Gateway.dial = func(ctx context.Context, name string, port int) (net.Conn, error) {
+		if name == "far.test" {
+			<-ctx.Done()
+		}
+		return w.dial(ctx, name, port)
+	}
+	var clients []*net.TCPConn
+	var writing sync.WaitGroup
+	bulk := make([]byte, 16<<20)
+	open := func(name, text string) {
+		conn := w.connect(name)
+		_, _ = io.WriteString(conn, text)
+		clients = append(clients, conn)
+	}
+	for range 20 {
+		open("a.test", "\x01\x02")
+		open("a.test", "GET / HT")
+		open("a.test", "\x16\x03\x01\x02\x00\x01")
+		open("a.test", "\x00\x00\x00\x08\x04\xd2\x16\x2f")
+		open("a.test", "")
+		open("ask.test", "GET / HTTP/1.1\r\n")
+		open("far.test", "\x01")
+		open("web.test", "GET / HTTP/1.1\r\nHost: web.test\r\n\r\n")
+		conn := w.connect("full.test")
+		writing.Go(func() { _, _ = conn.Write(bulk) })
+		clients = append(clients, conn)
+	}
+	w.full(20)
+	w.Close()
+	for _, conn := range clients {
+		_, _ = io.Copy(io.Discard, conn) // ends when none is left
+		_ = conn.Close()
+	}
+	writing.Wait()
+	w.Close() // again
+	close(over)
+	hosttest.Until(t, "no goroutine and no descriptor is left", func() bool {
+		return openFiles(t) <= descriptors+4 && runtime.NumGoroutine() <= goroutines+4 // the servers' listeners are closed later
+	})
+}
+
+func openFiles(t testing.TB) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
 }
 
 // TestPipes holds that pipes are used, used again, and closed in the end.
