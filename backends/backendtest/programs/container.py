@@ -201,7 +201,7 @@ def programs_in_volumes():
 @attack(bare=False)
 def other_places_to_write():
     """But for the workspace and its like, nothing that is mounted can be written to."""
-    ours = ("/workspace", "/tmp", "/dev", "/proc")
+    ours = ("/workspace", "/tmp", "/var/tmp", "/dev", "/proc")
     with open("/proc/self/mountinfo") as f:
         points = [line.split()[4].encode().decode("unicode_escape") for line in f]
     for path in points + ["/", "/etc", "/usr", "/var", "/run", "/home", "/root", "/srv", "/opt", "/var/tmp"]:
