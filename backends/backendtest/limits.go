@@ -42,14 +42,14 @@ func testLimits(t *testing.T, b *bench) {
 	t.Run("processes", func(t *testing.T) { testProcesses(t, b) })
 	t.Run("disk", func(t *testing.T) { testDisk(t, b) })
 	t.Run("descriptors", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		o, made := b.drop(t, b.spec("").Limits, "descriptors", 200_000)
 		if o.Ended != backends.EndedOK || made.Made >= 200_000 || made.Error != "EMFILE" {
 			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
 		}
 	})
 	t.Run("cpu", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		if !b.o.Cgroup {
 			t.Skip("no cgroup")
 		}
@@ -61,7 +61,7 @@ func testLimits(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("defaults", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// The zero value is the default, never "no limit".
 		o, made := b.drop(t, backends.Limits{}, "processes", 200)
 		if made.Made >= 200 {
@@ -70,13 +70,20 @@ func testLimits(t *testing.T, b *bench) {
 	})
 }
 
+// parallel has a case run beside others, unless the kernel counts the processes of all of them together.
+func (b *bench) parallel(t *testing.T) {
+	if b.o.Cgroup || b.promises(backends.LayerUser) {
+		t.Parallel()
+	}
+}
+
 // testMemory: RAM bounds what all processes hold together, however they hold it.
 func testMemory(t *testing.T, b *bench) {
 	const limit, bound = 96 << 20, 700 << 20
 	limits := backends.Limits{RAM: limit, Disk: 32 << 20, Wall: time.Hour, Processes: 30}
 	for _, kind := range []string{"anonymous", "children", "shared", "memfd", "memfd_in_flight", "socket_buffers", "sysv", "huge_child_of_small", "stack", "threads_arenas"} {
 		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
+			b.parallel(t)
 			if !b.o.Cgroup && (kind == "memfd_in_flight" || kind == "socket_buffers") {
 				t.Skip("no cgroup, and nothing else counts what only the kernel holds")
 			}
@@ -99,7 +106,7 @@ func testMemory(t *testing.T, b *bench) {
 		})
 	}
 	t.Run("below the limit", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		limits := limits
 		limits.RAM = 256 << 20
 		o, made := b.drop(t, limits, "anonymous", 150<<20)
@@ -111,7 +118,7 @@ func testMemory(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("not by reserving", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// Node, Go, Java and sanitizers reserve far more address space than they use.
 		o, made := b.drop(t, limits, "reserve", 64<<30)
 		if o.Ended != backends.EndedOK || made.Made < 64<<30 {
@@ -119,7 +126,7 @@ func testMemory(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("node", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		spec := b.spec("node")
 		spec.Limits = limits
 		spec.Limits.RAM = 160 << 20
@@ -129,7 +136,7 @@ func testMemory(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("files in the workspace are not memory", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		limits := limits
 		limits.Disk = 400 << 20
 		o, made := b.drop(t, limits, "disk_workspace", 300<<20)
@@ -138,7 +145,7 @@ func testMemory(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("the disk limit is not lent to memory", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		limits := limits
 		limits.Disk = 400 << 20
 		o, made := b.drop(t, limits, "anonymous", bound)
@@ -153,7 +160,7 @@ func testProcesses(t *testing.T, b *bench) {
 	limits := backends.Limits{RAM: 256 << 20, Wall: time.Hour, Processes: 12}
 	for _, kind := range []string{"processes", "threads", "double_forks"} {
 		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
+			b.parallel(t)
 			o, made := b.drop(t, limits, kind, 400)
 			if made.Made >= 100 || o.Ended == backends.EndedOOM || o.Ended == backends.EndedTimeout {
 				t.Errorf("ended %s %s after %+v; want EAGAIN after about 12", o.Ended, o.Limit, made)
@@ -167,7 +174,7 @@ func testProcesses(t *testing.T, b *bench) {
 		})
 	}
 	t.Run("storm", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// Each process makes two, eight times over: 512, were nothing to stop it.
 		o, made := b.drop(t, limits, "storm", 8)
 		if o.Ended != backends.EndedOK || made.Made > 100 {
@@ -175,7 +182,7 @@ func testProcesses(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("node starts", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		spec := b.spec("node")
 		spec.Limits = backends.Limits{Processes: 1}
 		exec(t, b.start(t, spec), "node", "-e", "require('fs').promises.readFile('/etc/passwd').then(() => console.log('ok'))").ok(t)
@@ -188,7 +195,7 @@ func testDisk(t *testing.T, b *bench) {
 	limits := backends.Limits{RAM: 256 << 20, Disk: limit, Wall: time.Hour}
 	for _, kind := range []string{"disk_workspace", "disk_tmp", "disk_shm", "disk_all"} {
 		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
+			b.parallel(t)
 			if !b.promises(backends.LayerMount) {
 				b.watchedDisk(t, limits, kind)
 				return
@@ -207,7 +214,7 @@ func testDisk(t *testing.T, b *bench) {
 		})
 	}
 	t.Run("large shared memory", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		b.layer(t, backends.LayerMount)
 		// Browsers and data loaders want more of /dev/shm than the 64 MB that others give.
 		limits := limits
@@ -218,7 +225,7 @@ func testDisk(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("other places", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// Wherever else a program may write, it is not more.
 		o, made := b.drop(t, limits, "disk_anywhere", 100<<20)
 		if b.o.OwnDisks {
@@ -230,7 +237,7 @@ func testDisk(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("inodes", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// An empty file takes no block, and a kilobyte of the kernel's memory all the same.
 		o, made := b.drop(t, limits, "inodes", 1_000_000)
 		if made.Made >= 1_000_000 {
@@ -238,7 +245,7 @@ func testDisk(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("a large file", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		o, made := b.drop(t, limits, "sparse", 1<<40)
 		t.Logf("a sparse file of %d bytes, %s", made.Made, made.Error)
 		if o.Ended == backends.EndedOOM || o.Ended == backends.EndedTimeout {

@@ -75,39 +75,3 @@ func runProgram(t testing.TB, b *Backend, spec backends.Spec, files map[string]s
 	}
 	return ran{r, out.String(), errs.String()}
 }
-
-// TestWarm runs programs that find an interpreter ready.
-func TestWarm(t *testing.T) {
-	b := pooled(t)
-	for _, c := range []struct {
-		name, language string
-		cmd            backends.Command
-		text, want     string
-	}{
-		{"python", "python", backends.Command{Args: []string{"python", "main.py", "a", "ü"}, Env: []string{"A=1", "SECRET=x y", "USER=me"}},
-			"import sys, os\nprint(sys.argv, os.environ['A'], os.environ['SECRET'], os.environ['USER'], os.popen('echo $A $SECRET').read())",
-			"['main.py', 'a', 'ü'] 1 x y me 1 x y\n\n"},
-		{"node", "node", backends.Command{Args: []string{"node", "main.js"}, Env: []string{"A=1", "SECRET=x y", "USER=me"}},
-			"console.log(process.argv.slice(1), process.env.A, process.env.SECRET, process.env.USER, require('child_process').execSync('echo $A $SECRET') + '')",
-			"[ '/workspace/main.js' ] 1 x y me 1 x y\n\n"},
-		{"shell", "shell", backends.Command{Args: []string{"bash", "main.sh", "x"}, Env: []string{"A=1"}}, "echo $0 $1 $A", "main.sh x 1\n"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			spec := announced(c.language, c.cmd)
-			stock(t, b, spec)
-			for _, warm := range []bool{true, false} {
-				if !warm { // ask for what can't be
-					spec.Program = &backends.Command{Args: c.cmd.Args, Env: append(c.cmd.Env, "PYTHONHASHSEED=0", "NODE_ENV=test")}
-				}
-				r := runProgram(t, b, spec, map[string]string{c.cmd.Args[1]: c.text}, "")
-				if r.Ended != backends.EndedOK || r.out != c.want || r.err != "" || r.Warm != (warm || c.language == "shell" && r.Warm) {
-					t.Errorf("%+v\nstdout %q\nwant   %q\nstderr %q", r.Result, r.out, c.want, r.err)
-				}
-				if r.Warm == (r.Cold != "") {
-					t.Errorf("warm %v, cold %q", r.Warm, r.Cold)
-				}
-			}
-		})
-	}
-	t.Logf("%+v", b.Pools())
-}

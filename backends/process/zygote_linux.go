@@ -300,6 +300,8 @@ func (b *Backend) zygotePlan(one *nest, r runtimes.Runtime, code []byte, streams
 	uid := b.uid()
 	enter(p)
 	one.looks = root.looks
+	// An ordinary user is root in the namespace in which Python is executed, so that to the kernel what it bears is that
+	// user's, dumpable or not: its program can list /proc/1/fd, and see nothing of where that leads.
 	if b.root {
 		becomeUser(p, uid)
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1) // or it could not write its own maps

@@ -116,7 +116,7 @@ def folders_of_the_host():
     found = {}
     for path in ("/root", "/home", "/boot", "/mnt", "/media", "/srv", "/lost+found", "/var/log", "/var/lib/docker", "/run/systemd",
                  "/run/user", "/sys/fs/cgroup", "/sys/class/net", "/sys/block", "/etc/ssh", "/etc/sudoers.d", "/var/spool", "/host",
-                 "/var/run/secrets", "/run/secrets", "/proc/1/fd", "/snap"):
+                 "/var/run/secrets", "/run/secrets", "/snap"):
         try:
             names = os.listdir(path)
         except OSError:
@@ -125,6 +125,16 @@ def folders_of_the_host():
         if names and not all(_leads_to_mount(os.path.join(path, n)) for n in names):
             found[path] = names[:4]
     return str(found) if found else None
+
+
+@attack
+def descriptors_of_the_first_process():
+    """Where they lead. Their numbers alone may be seen where an ordinary user's PID 1 is a fork of a Python."""
+    for fd in range(64):
+        try:
+            return "descriptor %d is %s" % (fd, os.readlink("/proc/1/fd/%d" % fd))
+        except FileNotFoundError:
+            pass
 
 
 def _leads_to_mount(path):
