@@ -16,7 +16,7 @@ import (
 // than it had. Nothing it leaves may lead that somebody astray.
 func testArtifacts(t *testing.T, b *bench) {
 	t.Run("plain", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, b.spec("shell"))
 		exec(t, s, "bash", "-c", "echo one >a; mkdir -p d/e; echo two >d/e/b; chmod 750 a; : >empty").ok(t)
 		files := listed(t, s)
@@ -33,7 +33,7 @@ func testArtifacts(t *testing.T, b *bench) {
 	t.Run("replaced while collected", func(t *testing.T) { testRaces(t, b) })
 	t.Run("changed between listing and opening", func(t *testing.T) { testSwapped(t, b) })
 	t.Run("stopped", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, b.spec("shell"))
 		exec(t, s, "bash", "-c", "for i in {1..50}; do echo >$i; done").ok(t)
 		enough, n := errors.New("enough"), 0
@@ -55,7 +55,7 @@ func testArtifacts(t *testing.T, b *bench) {
 
 // testTricks lists a workspace full of everything that is no file, or has a strange name.
 func testTricks(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	dir := t.TempDir()
 	canary := filepath.Join(dir, "canary")
 	if err := os.WriteFile(canary, []byte("canary of the host"), 0o644); err != nil {
@@ -108,7 +108,7 @@ func testTricks(t *testing.T, b *bench) {
 }
 
 func testManyFiles(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	spec := b.spec("python")
 	spec.Limits.Disk, spec.Limits.RAM = 512<<20, 512<<20
 	s := b.start(t, spec)
@@ -124,7 +124,7 @@ func testManyFiles(t *testing.T, b *bench) {
 
 // testDeep: folders deeper than any path may be long.
 func testDeep(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	s := b.start(t, b.spec("python"))
 	o := exec(t, s, "python", "-c", "import os\nhere, name = os.getcwd(), 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir(here); open('top', 'w').write('x')\nprint('made')")
 	if o.Stdout != "made\n" {
@@ -141,7 +141,7 @@ func testDeep(t *testing.T, b *bench) {
 // testRaces: a program that runs on swaps files and folders for links to the host's, as fast as it
 // can, while they are collected.
 func testRaces(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	dir := t.TempDir()
 	os.Chmod(dir, 0o755)
 	for _, name := range []string{"file", "plain"} {
@@ -188,7 +188,7 @@ func testRaces(t *testing.T, b *bench) {
 
 // testSwapped opens files whose place was taken since.
 func testSwapped(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	s := b.session(t, "shell")
 	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo folder gone d/file; do echo mine >$f; done").ok(t)
 	files := listed(t, s)

@@ -66,6 +66,13 @@ func (b *bench) begin(t testing.TB, spec backends.Spec) backends.Sandbox {
 	return s
 }
 
+// parallel has a case run beside others, unless the kernel counts the processes of all of them together.
+func (b *bench) parallel(t *testing.T) {
+	if b.o.Cgroup || b.promises(backends.LayerUser) {
+		t.Parallel()
+	}
+}
+
 // session starts a sandbox that can run many commands.
 func (b *bench) session(t testing.TB, language string) backends.Sandbox {
 	t.Helper()

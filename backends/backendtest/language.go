@@ -58,7 +58,7 @@ func testLanguage(t *testing.T, b *bench) {
 	}
 	for _, c := range hello {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+			b.parallel(t)
 			o := exec(t, b.start(t, b.spec(c.language)), c.name, c.flag, c.code).ok(t)
 			if o.Stdout != "hello ünï ☃ 😀\n" || o.Stderr != "" {
 				t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
@@ -75,17 +75,17 @@ func testLanguage(t *testing.T, b *bench) {
 	t.Run("environment", func(t *testing.T) { testEnv(t, b) })
 	t.Run("surroundings", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
-		t.Parallel()
+		b.parallel(t)
 		b.program(t, b.spec("python"), "surroundings.py").ok(t)
 	})
 	t.Run("surroundings of node", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
-		t.Parallel()
+		b.parallel(t)
 		b.program(t, b.spec("node"), "surroundings.js").ok(t)
 	})
 	t.Run("surroundings of the shell", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
-		t.Parallel()
+		b.parallel(t)
 		b.program(t, b.spec("shell"), "surroundings.sh").ok(t)
 	})
 	t.Run("commands", func(t *testing.T) { testCommands(t, b) })
@@ -93,7 +93,7 @@ func testLanguage(t *testing.T, b *bench) {
 
 // testArgv: what is given is what arrives, byte for byte.
 func testArgv(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	args := []string{"", " ", "a b", "-x", "--", "new\nline", "ünï ☃", "\xff\xfe not UTF-8", `"'\$(id)`, "*", strings.Repeat("x", 20_000)}
 	o := b.python(t, "import sys, os; print([os.fsencode(a) for a in sys.argv[1:]] == eval(sys.argv[-1])[:-1] + [os.fsencode(sys.argv[-1])])",
 		append(args, pyBytes(args))...).ok(t)
@@ -118,7 +118,7 @@ func pyBytes(args []string) string {
 
 // testEnv: the command's variables arrive and are stronger than the sandbox's own.
 func testEnv(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	s := b.start(t, b.spec("python"))
 	cmd := backends.Command{
 		Args: []string{"python", "-c", "import os; print([os.environb.get(k) for k in (b'A', b'MULTI', b'EMPTY', b'BYTES', b'HOME', b'LANG')])"},
@@ -136,7 +136,7 @@ func testEnv(t *testing.T, b *bench) {
 
 // testCommands: programs other than a runtime, working folders, and what can't be run.
 func testCommands(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	spec := b.spec("shell")
 	spec.Keep = true
 	s := b.start(t, spec)

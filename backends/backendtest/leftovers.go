@@ -121,7 +121,7 @@ func (b *bench) leaveNothing(t *testing.T, all []way) {
 	before := b.host(t)
 	backend := b.newBackend(t)
 	end := func(t *testing.T, w way, keep bool) {
-		t.Parallel()
+		b.parallel(t)
 		word := ulid.Make().String()
 		spec := b.spec("python")
 		spec.Keep = keep

@@ -70,13 +70,6 @@ func testLimits(t *testing.T, b *bench) {
 	})
 }
 
-// parallel has a case run beside others, unless the kernel counts the processes of all of them together.
-func (b *bench) parallel(t *testing.T) {
-	if b.o.Cgroup || b.promises(backends.LayerUser) {
-		t.Parallel()
-	}
-}
-
 // testMemory: RAM bounds what all processes hold together, however they hold it.
 func testMemory(t *testing.T, b *bench) {
 	const limit, bound = 96 << 20, 700 << 20
@@ -239,6 +232,8 @@ func testDisk(t *testing.T, b *bench) {
 	t.Run("inodes", func(t *testing.T) {
 		b.parallel(t)
 		// An empty file takes no block, and a kilobyte of the kernel's memory all the same.
+		limits := limits
+		limits.Disk = 4 << 20
 		o, made := b.drop(t, limits, "inodes", 1_000_000)
 		if made.Made >= 1_000_000 {
 			t.Errorf("made %d files, ended %s", made.Made, o.Ended)

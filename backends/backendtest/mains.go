@@ -83,7 +83,7 @@ func testMains(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
 	t.Run("channel", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
 		if got := m.ask(t, "6 * 7"); got != "42" {
 			t.Errorf("got %q", got)
@@ -103,7 +103,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("interrupt", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
 		for _, code := range []string{"time.sleep(100)", `[0 for _ in iter(int, 1)]`, `subprocess.run(["sleep", "100"])`} {
 			if got := m.ask(t, `os.write(3, b"begun\n") and `+code); got != "begun" {
@@ -119,7 +119,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("longer than a command may", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		spec := spec
 		spec.Limits.Wall = 500 * time.Millisecond
 		m := startMain(t.Context(), t, b.start(t, spec), evaluator)
@@ -133,7 +133,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("its end ends all", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		word := ulid.Make().String()
 		m := startMain(t.Context(), t, s, evaluator)
@@ -147,7 +147,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		m := startMain(ctx, t, b.start(t, spec), evaluator)
 		m.ask(t, "1")
@@ -157,7 +157,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("failures are told to whom they concern", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		m := startMain(t.Context(), t, s, evaluator)
 		var all sync.WaitGroup
@@ -179,7 +179,7 @@ func testMains(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("usage and limits", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		m := startMain(t.Context(), t, s, evaluator)
 		m.ask(t, `globals().update(a=bytearray(b"x" * (80 << 20)))`)

@@ -21,7 +21,7 @@ func modest() []string {
 func testPrograms(t *testing.T, b *bench) {
 	for _, c := range []struct{ language, program string }{{"python", "works.py"}, {"node", "works.js"}, {"shell", "works.sh"}} {
 		t.Run(c.language, func(t *testing.T) {
-			t.Parallel()
+			b.parallel(t)
 			spec := b.spec(c.language)
 			spec.Limits = backends.Limits{RAM: 512 << 20, Processes: 40}
 			o := b.program(t, spec, c.program)

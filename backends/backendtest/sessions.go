@@ -17,7 +17,7 @@ func testSessions(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
 	t.Run("lives on", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		put(t, s, "descendants.py")
 		word := ulid.Make().String()
@@ -38,7 +38,7 @@ func testSessions(t *testing.T, b *bench) {
 	})
 	t.Run("files stay", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		exec(t, s, "bash", "-c", "echo one >file; echo two >/tmp/file; echo three >/dev/shm/file").ok(t)
 		if err := s.Files().Put("put", 0o644, strings.NewReader("four")); err != nil {
@@ -50,7 +50,7 @@ func testSessions(t *testing.T, b *bench) {
 	})
 	t.Run("after each end", func(t *testing.T) {
 		// A session outlives its commands, however those end.
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		for _, c := range []struct{ code, want string }{
 			{"import sys; sys.exit(3)", backends.EndedExit},
@@ -68,7 +68,7 @@ func testSessions(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("after a timeout", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		spec := spec
 		for spec.Limits.Wall = 500 * time.Millisecond; ; spec.Limits.Wall *= 2 {
 			s := b.start(t, spec)
@@ -88,7 +88,7 @@ func testSessions(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("out of memory", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// It may take the session along, but then the next command says so.
 		s := b.start(t, spec)
 		o := exec(t, s, "python", "-c", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]")
@@ -101,7 +101,7 @@ func testSessions(t *testing.T, b *bench) {
 	})
 	t.Run("the limits are the session's", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		put(t, s, "bombs.py")
 		exec(t, s, "python", "bombs.py", "disk_workspace", "40000000").ok(t)
@@ -115,7 +115,7 @@ func testSessions(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("two at once", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		var out lockedBuffer
 		done := make(chan error)
@@ -130,7 +130,7 @@ func testSessions(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("without Keep nothing stays", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, b.spec("python"))
 		put(t, s, "descendants.py")
 		word := ulid.Make().String()
@@ -138,7 +138,7 @@ func testSessions(t *testing.T, b *bench) {
 		gone(t, o, word)
 	})
 	t.Run("after Close", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, spec)
 		for range 3 {
 			if err := s.Close(); err != nil {

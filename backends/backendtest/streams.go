@@ -24,14 +24,14 @@ const flood = 16 << 20
 
 func testStreams(t *testing.T, b *bench) {
 	t.Run("apart", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		o := b.shell(t, "echo out; echo err >&2; printf 'no end of line'").ok(t)
 		if o.Stdout != "out\nno end of line" || o.Stderr != "err\n" {
 			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
 		}
 	})
 	t.Run("output of what the program left running", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// All that was written before the end arrives, whoever wrote it.
 		o := b.shell(t, "(echo child; : >said; sleep 1000) & until [ -e said ]; do :; done; echo parent").ok(t)
 		if o.Stdout != "child\nparent\n" {
@@ -41,7 +41,7 @@ func testStreams(t *testing.T, b *bench) {
 	t.Run("stdin", func(t *testing.T) { testStdin(t, b) })
 	t.Run("flood", func(t *testing.T) { testFlood(t, b) })
 	t.Run("nowhere to write", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		s := b.start(t, b.spec("shell"))
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo x; echo y >&2; exit 4"}}, backends.Streams{})
 		if err != nil || r.ExitCode != 4 {
@@ -49,7 +49,7 @@ func testStreams(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("writer that waits", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// A client that does not read holds up its output, not the end of the program.
 		spec := b.spec("shell")
 		spec.Limits.Wall = time.Second
@@ -73,7 +73,7 @@ func testStreams(t *testing.T, b *bench) {
 		<-done
 	})
 	t.Run("writer that fails", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		var errs lockedBuffer
 		s := b.start(t, b.spec("python"))
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"python", "-c",
@@ -106,28 +106,28 @@ func testStdin(t *testing.T, b *bench) {
 	rand.New(rand.NewSource(1)).Read(data)
 	sum := sha256.Sum256(data)
 	t.Run("binary", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"sha256sum"}}, bytes.NewReader(data))
 		if err != nil || !strings.HasPrefix(o.Stdout, hex.EncodeToString(sum[:])) {
 			t.Errorf("stdin changed: %q %q %v", o.Stdout, o.Stderr, err)
 		}
 	})
 	t.Run("not read", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"true"}}, bytes.NewReader(data))
 		if err != nil || o.Ended != backends.EndedOK {
 			t.Errorf("ended %s, %v", o.Ended, err)
 		}
 	})
 	t.Run("closed early", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"bash", "-c", "head -c 10 >/dev/null; exec <&-; sleep 0.1; echo done"}}, bytes.NewReader(data))
 		if err != nil || o.Stdout != "done\n" {
 			t.Errorf("stdout %q, %v", o.Stdout, err)
 		}
 	})
 	t.Run("never ends", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		r, w := io.Pipe()
 		defer w.Close()
 		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"echo", "done"}}, r)
@@ -136,7 +136,7 @@ func testStdin(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("comes piece by piece", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		// And goes piece by piece: each is answered before the next comes.
 		r, w := io.Pipe()
 		s := b.start(t, b.spec("shell"))
@@ -156,7 +156,7 @@ func testStdin(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("fails", func(t *testing.T) {
-		t.Parallel()
+		b.parallel(t)
 		in := io.MultiReader(strings.NewReader("part"), brokenReader{})
 		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"cat"}}, in)
 		if err == nil && o.Stdout != "part" {
@@ -171,7 +171,7 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("this write
 
 // testFlood: both streams at once, binary, whole, and nothing is kept in the sandbox's memory.
 func testFlood(t *testing.T, b *bench) {
-	t.Parallel()
+	b.parallel(t)
 	s := b.start(t, b.spec("python"))
 	put(t, s, "flood.py")
 	out, errs := &hashWriter{h: sha256.New()}, &hashWriter{h: sha256.New()}

@@ -127,7 +127,7 @@ def folders_of_the_host():
     return str(found) if found else None
 
 
-@attack
+@attack(root=True)
 def descriptors_of_the_first_process():
     """Where they lead. Their numbers alone may be seen where an ordinary user's PID 1 is a fork of a Python."""
     for fd in range(64):
