@@ -176,13 +176,14 @@ func threadsOf(uid int) uint64 {
 
 // foldersUsed adds up what the sandbox's own folders hold, in bytes.
 func (s *sandbox) foldersUsed() int64 {
+	const inode = 1 << 10 // or empty files could use up those of the host, and each look would take longer
 	var sum int64
 	filepath.WalkDir(s.folder, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}
 		if info, err := d.Info(); err == nil {
-			sum += info.Sys().(*syscall.Stat_t).Blocks * 512
+			sum += max(info.Sys().(*syscall.Stat_t).Blocks*512, inode)
 		}
 		return nil
 	})
