@@ -129,8 +129,13 @@ func TestTypedAhead(t *testing.T) {
 	s.sees("[y/N] ")
 	s.types("y\n") // meant for what the script had asked
 	s.sees("[y/N] y\r\n")
+	tty, err := s.c.tty.SyscallConn() // Fd would have reads go on after their deadline
+	if err != nil {
+		t.Fatal(err)
+	}
 	hosttest.Until(t, "it is read, and no answer", func() bool {
-		waits, err := unix.IoctlGetInt(int(s.c.tty.Fd()), unix.TIOCINQ)
+		waits := 1
+		err := tty.Control(func(fd uintptr) { waits, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 		return err == nil && waits == 0 && len(s.b.Pending()) == 1
 	})
 	s.c.tty.SetReadDeadline(time.Unix(1, 0)) // the hour is over
