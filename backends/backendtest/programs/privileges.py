@@ -168,7 +168,7 @@ def core_dump():
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     with open("/proc/sys/kernel/core_pattern") as f:
         pipe = f.read().startswith("|")
-    return "RLIMIT_CORE is %s" % ((soft, hard),) if hard > 1 or pipe and hard == 0 else None
+    return "RLIMIT_CORE is %s" % ((soft, hard),) if hard not in (0, 1) or pipe and hard == 0 else None
 
 
 if __name__ == "__main__":
