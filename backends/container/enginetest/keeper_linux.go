@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -244,8 +245,14 @@ func (k *keeper) removeFiles() {
 	remove(k.dir)
 }
 
-// removeCgroup removes a cgroup with those below. They have no files that can be removed.
+// removeCgroup removes a cgroup with those below, and kills who is in it. They have no files that can be removed.
 func removeCgroup(dir string) {
+	pids, _ := os.ReadFile(dir + "/cgroup.procs")
+	for _, pid := range strings.Fields(string(pids)) {
+		if n, _ := strconv.Atoi(pid); n > 1 {
+			unix.Kill(n, unix.SIGKILL)
+		}
+	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if e.IsDir() {

@@ -16,7 +16,7 @@ import (
 // The folders of this package begin like this, so that the next test finds what a killed one left. They are
 // not in os.TempDir, which tests change: a socket's path is at most 107 bytes long.
 const (
-	engineFolders    = "/tmp/enginetest-"
+	engineFolders    = "/tmp/sbengine-"
 	temporaryFolders = "/tmp/sbmcp-"
 )
 
@@ -111,12 +111,26 @@ func remove(dir string) {
 	for _, c := range stores {
 		names = append(names, "libpod-"+filepath.Base(c), "libpod-conmon-"+filepath.Base(c))
 	}
+	// What is being killed keeps its cgroup for a moment, which the folder's name is needed to find.
+	for begun := time.Now(); !removeCgroups(names); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > 30*time.Second {
+			return
+		}
+	}
+	os.RemoveAll(dir)
+}
+
+// removeCgroups removes the cgroups of these names, and reports whether there are none any more.
+func removeCgroups(names []string) (gone bool) {
+	gone = true
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, _ os.DirEntry, err error) error {
 		if err == nil && slices.Contains(names, filepath.Base(path)) {
 			removeCgroup(path)
+			_, err := os.Lstat(path)
+			gone = gone && err != nil
 			return filepath.SkipDir
 		}
 		return nil
 	})
-	os.RemoveAll(dir)
+	return gone
 }
