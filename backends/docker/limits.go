@@ -42,10 +42,10 @@ func (e *docker) Update(ctx context.Context, id string, r container.Resources) e
 	return l.explain("change the limits of container "+id, err)
 }
 
-// ulimits are the limits of each process, and of all of a user. There are no core files.
+// ulimits are the limits of each process, and of all of a user. There are no core files: 1 byte is the kernel's word for none, also where core_pattern is a pipe.
 func ulimits(files uint64) []*api.Ulimit {
 	processes := int64(engine.Processes())
-	u := []*api.Ulimit{{Name: "core"}, {Name: "nproc", Soft: processes, Hard: processes}}
+	u := []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes}}
 	if files > 0 {
 		u = append(u, &api.Ulimit{Name: "nofile", Soft: int64(files), Hard: int64(files)})
 	}

@@ -95,7 +95,7 @@ type rlimit struct {
 // where its own limit is lower.
 func rlimits(files uint64) []rlimit {
 	processes := engine.Processes()
-	return []rlimit{{Type: "core"}, {"nofile", files, files}, {"nproc", processes, processes}}
+	return []rlimit{{"core", 1, 1}, {"nofile", files, files}, {"nproc", processes, processes}}
 }
 
 // resources are those of the OCI runtime specification.

@@ -163,12 +163,9 @@ def folder_of_the_first_process():
 
 @attack
 def core_dump():
-    """With 0, a program of the host's root to which core_pattern leads gets the memory all the same; with 1, nobody does.
-    A container whose engine is limited to 0 can't be given 1."""
+    """With 0, a program of the host's root to which core_pattern leads gets the memory all the same; with 1, nobody does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    with open("/proc/sys/kernel/core_pattern") as f:
-        pipe = f.read().startswith("|")
-    return "RLIMIT_CORE is %s" % ((soft, hard),) if hard not in (0, 1) or pipe and hard == 0 else None
+    return "RLIMIT_CORE is %s" % ((soft, hard),) if (soft, hard) != (1, 1) else None
 
 
 if __name__ == "__main__":
