@@ -159,7 +159,7 @@ func TestInterrupt(t *testing.T) {
 	r.exec(info.ID, "x = 41")
 	for name, code := range map[string]string{
 		"obeys": "print('begun', flush=True)\nwhile True: pass",
-		"waits": "import time; print('begun', flush=True)\ntry:\n  time.sleep(1000)\nfinally: print('last words')",
+		"waits": "import time\ntry:\n  print('begun', flush=True)\n  time.sleep(1000)\nfinally: print('last words')",
 	} {
 		runs := make(chan string, 1)
 		var said strings.Builder
