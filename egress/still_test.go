@@ -90,7 +90,7 @@ func TestTooSlow(t *testing.T) {
 			if r := s.Take(); len(r) != 1 || !r[0].Allowed {
 				t.Errorf("%q, before its time is over: %+v", begun, r)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if r := s.Take(); len(r) != 1 || r[0].Allowed || !strings.Contains(r[0].Reason, "too long") || got.Len() > 0 {
 				t.Errorf("%q: %+v, and the server got %q", begun, r, &got)
@@ -127,7 +127,7 @@ func TestIdle(t *testing.T) {
 			time.Sleep(idle - 1)
 		}
 		open(busy)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		open()
 		if back.Len() != 29 {
 			t.Errorf("%d bytes came back", back.Len())
