@@ -66,7 +66,7 @@ func TestClosed(t *testing.T) {
 			t.Errorf("mounts have no %q:\n%s", want, f["/proc/self/mountinfo"])
 		}
 	}
-	for _, want := range []string{"Max open files            256                  256", "Max core file size        0                    0"} {
+	for _, want := range []string{"Max open files            256                  256", "Max core file size        1                    1"} {
 		if !strings.Contains(f["/proc/self/limits"], want) {
 			t.Errorf("limits have no %q:\n%s", want, f["/proc/self/limits"])
 		}

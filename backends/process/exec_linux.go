@@ -119,14 +119,13 @@ func limit(p *plan, s *sandbox, main bool) {
 	file := uint64(s.limits.Disk) + 1<<20
 	// Where a cgroup counts, let it be the one that refuses, because it tells.
 	tasks := s.tasks
-	if s.cgroup.keeps("pids") {
-		tasks += 8
-	}
 	switch {
-	case s.boxed && s.cgroup.keeps("pids"): // the user may be that of other containers: only the cgroup's count is of this one
+	case s.shared() && s.cgroup.keeps("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
 		tasks = unix.RLIM_INFINITY - 1
 	case s.shared(): // without a user namespace, the kernel counts all that the user runs
 		tasks += threadsOf(s.backend.uid())
+	case s.cgroup.keeps("pids"):
+		tasks += 8
 	}
 	for _, l := range []struct {
 		name       string
