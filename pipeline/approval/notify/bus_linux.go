@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
@@ -154,7 +155,11 @@ func (n *Notifier) show(q approval.Question, done <-chan struct{}) error {
 	text := noteOf(q, slices.Contains(can, "body-markup"))
 	var id uint32
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(byte(1)), "desktop-entry": dbus.MakeVariant("sandboxmcp")}
-	err = desktop.CallWithContext(ctx, service+".Notify", 0, "sandboxmcp", uint32(0), "dialog-question", text.title, text.body, []string{}, hints, int32(0)).Store(&id)
+	// Close does not end this call at once: what is shown without our knowing its number nobody takes back.
+	call, give := context.WithTimeout(context.WithoutCancel(ctx), n.patience)
+	defer give()
+	defer context.AfterFunc(n.ctx, func() { time.AfterFunc(parting, give) })()
+	err = desktop.CallWithContext(call, service+".Notify", 0, "sandboxmcp", uint32(0), "dialog-question", text.title, text.body, []string{}, hints, int32(0)).Store(&id)
 	if err != nil {
 		return fmt.Errorf("notify the desktop: %w", err)
 	}

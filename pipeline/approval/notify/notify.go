@@ -25,6 +25,7 @@ import (
 const (
 	mostShown = 4               // notifications at once: more are no help, and sandboxmcp approvals has all
 	patience  = 5 * time.Second // of a Notifier
+	parting   = time.Second     // how long Close waits for the answer to a question that it has just shown
 	longest   = 300             // bytes of one thing that an agent wrote
 )
 
