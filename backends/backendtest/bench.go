@@ -50,6 +50,7 @@ func (b *bench) start(t testing.TB, spec backends.Spec) backends.Sandbox {
 
 func (b *bench) begin(t testing.TB, spec backends.Spec) backends.Sandbox {
 	t.Helper()
+	spec.ID = ulid.Make().String() // a spec is used for many, also at once
 	s, err := b.backend.Start(t.Context(), spec)
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) && refusal.Layer == "" {
