@@ -182,6 +182,18 @@ func testCancel(t *testing.T, b *bench) {
 		}
 		gone(t, o, word)
 	})
+	// What has written has begun: no error may then say that it was not started.
+	t.Run("at its first output", func(t *testing.T) {
+		b.parallel(t)
+		for range 8 {
+			ctx, cancel := context.WithCancel(t.Context())
+			out := onWrite{cancel: cancel}
+			r, err := b.start(t, b.spec("shell")).Exec(ctx, backends.Command{Args: []string{"bash", "-c", "echo begun; sleep 1000"}}, backends.Streams{Stdout: &out})
+			if err != nil || r.Ended != backends.EndedCancelled || out.String() != "begun\n" {
+				t.Errorf("ended %s with %q, %v", r.Ended, out.String(), err)
+			}
+		}
+	})
 	t.Run("by a deadline", func(t *testing.T) {
 		b.parallel(t)
 		s := b.start(t, b.spec("shell"))
@@ -206,6 +218,17 @@ func testCancel(t *testing.T, b *bench) {
 		}
 		gone(t, <-ended, word)
 	})
+}
+
+// onWrite cancels when it is written to.
+type onWrite struct {
+	lockedBuffer
+	cancel context.CancelFunc
+}
+
+func (w *onWrite) Write(p []byte) (int, error) {
+	w.cancel()
+	return w.lockedBuffer.Write(p)
 }
 
 // cancelled has a command run that its context ends: where nothing of it has run, that may be an error.

@@ -76,7 +76,6 @@ func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams back
 	if err != nil {
 		return nil, err
 	}
-	pipes.attach(streams)
 	channel, err := connectChannel(streams.Channel, w.poke)
 	if err != nil {
 		pipes.started()
@@ -94,6 +93,7 @@ func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams back
 	if streams.Begun != nil {
 		streams.Begun(contained)
 	}
+	pipes.attach(streams) // not before: a caller who cancels at the first output cancels no start
 	return &launched{pid: pid, contained: contained, pipes: pipes, plan: p, warm: warm, cold: why}, nil
 }
 
