@@ -318,7 +318,6 @@ func TestNoDescriptors(t *testing.T) {
 func TestTenThousand(t *testing.T) {
 	n := min(hosttest.Long(2000, 10_000), (descriptors()-500)/4)
 	w := in(t, 0, Config{Connections: 10_000})
-	w.config.Connections = 10_000                // more than a quarter of the descriptors
 	w.server("a.test", func(conn *net.TCPConn) { // without a buffer for each, which would be measured, too
 		var b [4]byte
 		for {
