@@ -20,7 +20,9 @@ import (
 // birth is a PID 1 in its namespaces and its cgroup, prepared, before it knows what sandbox it will be.
 type birth struct {
 	pid      int // as the host sees it
+	uid      int // the host user that it will be, where root starts it; else 0
 	pidfd    *os.File
+	users    *uids // who takes it back
 	control  *net.UnixConn
 	cgroup   *cgroup
 	nest     *nest         // from which it comes, if any
@@ -140,10 +142,24 @@ func (n *nursery) close() {
 	n.making.Wait()
 }
 
+// conceive begins a birth: with a host user of its own, where there are others to become.
+func (b *Backend) conceive() (child *birth, err error) {
+	child = &birth{patience: b.config.killTimeout()}
+	if b.root {
+		child.users = &b.uids
+		child.uid, err = b.uids.take()
+	}
+	return child, err
+}
+
 // bear has a launcher fork a PID 1, and prepares it if it is to be that of a hardened sandbox. The
 // cgroup and the plan are made while a launcher starts, if one has to.
 func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
-	child := &birth{weak: flags&unix.CLONE_NEWPID == 0, patience: b.config.killTimeout()}
+	child, err := b.conceive()
+	if err != nil {
+		return nil, err
+	}
+	child.weak = flags&unix.CLONE_NEWPID == 0
 	if cg.IsCgroup2UnifiedMode() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
 		// launcher left behind could not fork into what lies below that.
@@ -160,7 +176,7 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 		}
 		made <- err
 	}()
-	err := b.launch(ctx, child, flags, made)
+	err = b.launch(ctx, child, flags, made)
 	if err == nil && p != nil {
 		if err = child.follow(ctx, p, launch.ForInit); err != nil {
 			err = &namespaceError{err}
@@ -330,6 +346,10 @@ func (b *birth) release() {
 	}
 	b.cgroup.giveBack()
 	b.cgroup = nil
+	if b.users != nil {
+		b.users.giveBack(b.uid)
+		b.users = nil
+	}
 	if b.nest != nil {
 		b.nest.leave()
 		b.nest = nil

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -52,6 +53,9 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	return c
 }
 
+// hostUID is whom the host's kernel counts the sandbox's processes for.
+func (s *sandbox) hostUID() int { return cmp.Or(s.uid, os.Geteuid()) }
+
 // promised is what contained will say if all goes well; Start refuses by it.
 func (s *sandbox) promised() backends.Containment {
 	var c backends.Containment
@@ -79,7 +83,7 @@ func (s *sandbox) detail(layer string, held bool) string {
 	case !held:
 		return "shared with the host in this profile"
 	case layer == backends.LayerUser:
-		return fmt.Sprintf("host uid %d", s.backend.uid())
+		return fmt.Sprintf("host uid %d", s.hostUID())
 	case layer == backends.LayerNet && len(s.gates) > 0:
 		return fmt.Sprintf("loopback only, with a gateway on ports %v", s.gates)
 	case layer == backends.LayerNet:

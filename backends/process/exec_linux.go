@@ -123,7 +123,7 @@ func limit(p *plan, s *sandbox, main bool) {
 	case s.shared() && s.cgroup.keeps("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
 		tasks = unix.RLIM_INFINITY - 1
 	case s.shared(): // without a user namespace, the kernel counts all that the user runs
-		tasks += threadsOf(s.backend.uid())
+		tasks += threadsOf(s.hostUID())
 	case s.cgroup.keeps("pids"):
 		tasks += 8
 	}
@@ -139,7 +139,7 @@ func limit(p *plan, s *sandbox, main bool) {
 		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory, and
 		// lent secrets in it, to a program of the host's root: core(5).
 		{"CORE", unix.RLIMIT_CORE, 1, 1},
-		// Signals that wait, and timers, are counted for the user, and all sandboxes of a server are one.
+		// Signals that wait, and timers, are counted for the user, and an ordinary user's sandboxes are one.
 		{"SIGPENDING", unix.RLIMIT_SIGPENDING, 1024, 1024},
 		// Address space that is reserved and never touched is no harm, and runtimes reserve a lot
 		// (8 MiB for each thread's stack): this only ends what grows faster than the watcher looks.

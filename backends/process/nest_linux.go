@@ -124,9 +124,9 @@ func (b *Backend) furnishNest(p *plan, one *nest, r runtimes.Runtime) *root {
 	for _, dir := range append([]string{diskAt}, ownFolders...) {
 		root.mkdir(dir)
 	}
-	if b.root {
+	if one.uid != 0 {
 		// Where a zygote's children pass here, its owner must be known in their user namespace.
-		p.do("chown disk", unix.SYS_FCHOWNAT, cwd, p.str(newRoot+hiddenDisk), val(b.uid()), val(b.uid()), val(0))
+		p.do("chown disk", unix.SYS_FCHOWNAT, cwd, p.str(newRoot+hiddenDisk), val(one.uid), val(one.uid), val(0))
 	}
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
 	// The kernel lets a user mount a new /proc only where one is to be seen. The sandboxes' covers this,
@@ -142,18 +142,21 @@ const unshared = namespaces&^born | unix.CLONE_NEWCGROUP
 const born = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 
 // hatchPlan is for what the sandboxes of a nest have in common.
-func (b *Backend) hatchPlan(g *cgroup, born bool) *plan {
+func (b *Backend) hatchPlan(child *birth) *plan {
 	p := newPlan()
-	g.join(p)
+	child.cgroup.join(p)
+	if b.root && child.foreign { // or else it still has to be root
+		setUser(p, child.uid)
+	}
 	p.do("unshare", unix.SYS_UNSHARE, val(unshared))
 	name := "sandbox"
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
 	loopbackUp(p)
 	p.proc("", "")
 	p.pts("")
-	if b.root && !born { // or else it is the user's already
+	if b.root && !child.foreign { // or else it is the user's already
 		for _, at := range []string{"/dev/pts", "/dev/pts/ptmx"} {
-			p.do("chown "+at, unix.SYS_FCHOWNAT, cwd, p.str(at), val(b.uid()), val(b.uid()), val(0))
+			p.do("chown "+at, unix.SYS_FCHOWNAT, cwd, p.str(at), val(child.uid), val(child.uid), val(0))
 		}
 	}
 	p.ready()
@@ -191,10 +194,13 @@ func (b *Backend) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error
 
 // bearBy has a forker that stands in a furnished root fork a PID 1, and prepares it.
 func (b *Backend) bearBy(ctx context.Context, f forker) (*birth, error) {
-	_, ours := f.(*nest)
-	child := &birth{foreign: !ours, patience: b.config.killTimeout()}
-	err := b.hatch(ctx, f, child)
+	child, err := b.conceive()
 	if err != nil {
+		return nil, err
+	}
+	_, ours := f.(*nest)
+	child.foreign = !ours
+	if err = b.hatch(ctx, f, child); err != nil {
 		child.remove()
 		return nil, err
 	}
@@ -214,7 +220,7 @@ func (b *Backend) hatch(ctx context.Context, f forker, child *birth) (err error)
 	if err != nil {
 		return err
 	}
-	return child.follow(ctx, b.hatchPlan(child.cgroup, child.foreign), launch.ForInit)
+	return child.follow(ctx, b.hatchPlan(child), launch.ForInit)
 }
 
 // clone implements [forker].

@@ -21,6 +21,7 @@ type Backend struct {
 	config      Config
 	root        bool // started by root: sandboxes run under an unprivileged uid of their own
 	landlockABI int  // 0 where the kernel has no Landlock
+	uids        uids // of sandboxes, where root starts them
 	filters     filters
 	cgroups     cgroups
 	launchers   *launchers
@@ -37,10 +38,6 @@ type Backend struct {
 	finished bool
 	workLock *os.File // of the folder for workspaces that can't be mounted, once there is one
 }
-
-// firstUID is where the host uids of root's sandboxes begin: a range that no distribution and no
-// container manager gives out (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused).
-const firstUID = 0x70000000
 
 // New returns the backend. Nothing is started, and nothing on the host changes, before Start or Warm.
 func New(c Config) *Backend {
@@ -120,15 +117,8 @@ func (b *Backend) Close() error {
 	b.launchers.close()
 	b.cgroups.close()
 	b.closeWork()
+	b.uids.close()
 	return nil
-}
-
-// uid is the host user that sandboxes run under: ours, or one that only this server uses.
-func (b *Backend) uid() int {
-	if b.root {
-		return firstUID + os.Getpid()
-	}
-	return os.Geteuid()
 }
 
 // runtime finds the interpreter for a language, once.

@@ -22,7 +22,6 @@ import (
 type sandbox struct {
 	backend *Backend
 	id      string
-	uid     int  // on the host, where it differs from ours; else 0
 	weak    bool // the profile "landlock": no namespaces, no root of its own
 	boxed   bool // inside a container: those are the container's
 	keep    bool
@@ -149,9 +148,6 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	} else if err != nil {
 		return nil, &backends.Refusal{Reason: err.Error()}
 	}
-	if b.root {
-		s.uid = b.uid()
-	}
 	if b.root && s.weak {
 		if dir := closed(s.runtime.Path); dir != "" {
 			return nil, &backends.Refusal{
@@ -166,11 +162,6 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	s.tasks = uint64(backends.Tasks(spec.Language, s.limits.Processes))
 	if s.boxed {
 		s.dir, s.tmp = workspace, "/tmp"
-	}
-	if s.weak {
-		if err := s.makeDir(); err != nil {
-			return nil, err
-		}
 	}
 	return s, nil
 }
@@ -197,6 +188,11 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if s.weak {
+		if err := s.makeDir(); err != nil {
+			return err
+		}
 	}
 	s.checkCgroup()
 	if err := s.satisfies(s.promised()); err != nil {

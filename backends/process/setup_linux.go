@@ -102,6 +102,10 @@ func segments() string {
 // becomeUser leaves root for good.
 func becomeUser(p *plan, uid int) {
 	p.do("setgroups(0)", unix.SYS_SETGROUPS, val(0), val(0))
+	setUser(p, uid)
+}
+
+func setUser(p *plan, uid int) {
 	p.do("setresgid", unix.SYS_SETRESGID, val(uid), val(uid), val(uid))
 	p.do("setresuid", unix.SYS_SETRESUID, val(uid), val(uid), val(uid))
 	p.want(int64(uid), "getuid", unix.SYS_GETUID)

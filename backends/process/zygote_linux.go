@@ -237,16 +237,21 @@ func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script st
 	if err != nil {
 		return nil, err
 	}
-	in, said, theirs, err := zygotePipes()
+	child, err := b.conceive()
 	if err != nil {
 		return nil, err
 	}
+	in, said, theirs, err := zygotePipes()
+	if err != nil {
+		child.release()
+		return nil, err
+	}
 	defer said.Close()
-	one := &nest{birth: &birth{patience: b.config.killTimeout()}, looked: time.Now(), answers: answering}
+	one := &nest{birth: child, looked: time.Now(), answers: answering}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
 	args := []string{"python", script}
 	program := s.resolve(args)
-	p := b.zygotePlan(one, r, code, [3]*os.File{in, theirs, theirs})
+	stand, p := b.zygotePlans(one, r, code, [3]*os.File{in, theirs, theirs})
 	p.do("execve "+program, unix.SYS_EXECVE, p.str(program), p.strs(args), p.strs(s.environ([]string{"PYTHONPATH=" + zygoteDir})))
 	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
 	if !b.root {
@@ -255,6 +260,12 @@ func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script st
 	ctx, cancel := context.WithTimeout(ctx, parkingTime)
 	defer cancel()
 	if err = b.launch(ctx, one.birth, flags); err == nil {
+		err = one.follow(ctx, stand, launch.ForInit)
+	}
+	if err == nil && b.root {
+		err = b.uids.mapAll(one.pid)
+	}
+	if err == nil {
 		err = one.follow(ctx, p, launch.ForInit)
 	}
 	in.Close()
@@ -292,21 +303,22 @@ func lastWords(said *os.File) string {
 // zygoteDir is where the zygote's program lies in its own root. Each sandbox mounts its own folder there.
 const zygoteDir = "/tmp"
 
-// zygotePlan is a nest's that has Python's rights and descriptors, up to where Python is executed.
-func (b *Backend) zygotePlan(one *nest, r runtimes.Runtime, code []byte, streams [3]*os.File) *plan {
-	p := newPlan()
-	root := b.furnishNest(p, one, r)
-	p.write(newRoot+zygoteDir+"/"+zygote.File, string(code), unix.O_CREAT, 0o644)
-	uid := b.uid()
-	enter(p)
+// zygotePlans are two: a nest's, at the end of which root has to map users, and the rest, up to where Python is executed.
+func (b *Backend) zygotePlans(one *nest, r runtimes.Runtime, code []byte, streams [3]*os.File) (first, p *plan) {
+	first = newPlan()
+	root := b.furnishNest(first, one, r)
+	first.write(newRoot+zygoteDir+"/"+zygote.File, string(code), unix.O_CREAT, 0o644)
+	enter(first)
 	one.looks = root.looks
+	if b.root {
+		becomeUser(first, one.uid)
+		first.do("unshare(user, mount)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
+	}
+	first.ready()
+	p = newPlan()
 	// An ordinary user is root in the namespace in which Python is executed, so that to the kernel what it bears is that
 	// user's, dumpable or not: its program can list /proc/1/fd, and see nothing of where that leads.
 	if b.root {
-		becomeUser(p, uid)
-		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1) // or it could not write its own maps
-		p.do("unshare(user, mount)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
-		mapUser(p, uid, uid, uid)
 		keepCapabilities(p)
 		p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	}
@@ -323,7 +335,7 @@ func (b *Backend) zygotePlan(one *nest, r runtimes.Runtime, code []byte, streams
 	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
 	// Python makes the script's name absolute when it starts.
 	p.do("chdir "+workspace, unix.SYS_CHDIR, p.str(workspace))
-	return p
+	return first, p
 }
 
 // keepCapabilities has what is executed next keep what it has in its user namespace, although it is not root there.
