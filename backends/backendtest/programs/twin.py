@@ -31,7 +31,7 @@ seen.update(environ=list(os.environ.items()), environb=list(os.environb.items())
     limits=reading("/proc/self/limits"), io_cgroup=len(reading("/proc/self/cgroup").splitlines()), mounts=[l.split(" - ")[0].split()[3:] for l in reading("/proc/self/mountinfo").splitlines()],
     oom=reading("/proc/self/oom_score_adj"), personality=reading("/proc/self/personality"), wchan=reading("/proc/self/wchan"), setgroups=reading("/proc/self/setgroups"),
     loginuid=reading("/proc/self/loginuid"), timerslack=reading("/proc/self/timerslack_ns"), coredump=reading("/proc/self/coredump_filter"), autogroup=os.path.exists("/proc/self/autogroup"),
-    uidmap=reading("/proc/self/uid_map"), tasks=len(os.listdir("/proc/self/task")), processes=sorted(n for n in os.listdir("/proc") if n.isdigit()),
+    uidmap=reading("/proc/self/uid_map").split()[::2], tasks=len(os.listdir("/proc/self/task")), processes=sorted(n for n in os.listdir("/proc") if n.isdigit()),
     children=reading("/proc/self/task/2/children"))
 stat = reading("/proc/self/stat").rsplit(")", 1)[1].split()
 # proc_pid_stat(5), from the third field on: without page faults, processor time, the start, sizes and addresses.
