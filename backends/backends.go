@@ -266,7 +266,7 @@ type Result struct {
 	Ended      string   // one of the Ended constants
 	ExitCode   int      // 128+signal for EndedSignal, as shells say it
 	Signal     string   // "SIGSEGV" for EndedSignal
-	Limit      string   // "ram", "wall", "processes", "disk", "cpu": the limit that ended it
+	Limit      string   // "ram", "wall", "processes", "disk", "cpu", "sockets": the limit that ended it
 	Hit        []string // limits that were run into without ending it: "processes", "disk", "ram"
 	Contained  Containment
 	Wall       time.Duration

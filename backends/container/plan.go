@@ -157,7 +157,7 @@ func (p *plan) container(name, id string, f *folder, seed string) Container {
 		Tmpfs:     []Tmpfs{{Path: "/tmp", Size: l.Disk, Mode: 0o1777, Exec: true}},
 		Shm:       l.Disk,
 		Resources: resources(p.spec.Language, l), Files: min(4096, mostFiles()),
-		Sysctls: map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}, // the gateway's ports are low
+		Sysctls: sysctls(),
 		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, CgroupNS: true,
 	}
 	for key, value := range p.labels {
@@ -185,6 +185,16 @@ func (p *plan) container(name, id string, f *folder, seed string) Container {
 		}
 	}
 	return c
+}
+
+// sysctls are settings of the container's own network namespace: the gateway's ports are low, and what TCP's buffers take of
+// the host's is bounded, as for hardened processes.
+func sysctls() map[string]string {
+	return map[string]string{
+		"net.ipv4.ip_unprivileged_port_start": "0",
+		"net.ipv4.tcp_rmem":                   "4096 131072 131072", // bytes: the least, by default, at the most
+		"net.ipv4.tcp_wmem":                   "4096 16384 131072",
+	}
 }
 
 // masked are the folders of the kernel's that say what machine this is. A hardened process has no /sys at all;

@@ -134,7 +134,8 @@ func limit(p *plan, s *sandbox, main bool) {
 	}{
 		{"CPU", unix.RLIMIT_CPU, seconds, seconds + 1},
 		{"FSIZE", unix.RLIMIT_FSIZE, file, file},
-		{"NOFILE", unix.RLIMIT_NOFILE, 1024, 4096},
+		// Open files are counted for the whole host (fs.file-max), and each process has as many as that.
+		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 1<<17/s.tasks))},
 		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
 		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory, and
 		// lent secrets in it, to a program of the host's root: core(5).

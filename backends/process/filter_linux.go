@@ -75,6 +75,11 @@ const (
 	eperm    = uint32(bpf.ActionErrno) | uint32(unix.EPERM)
 	enosys   = uint32(bpf.ActionErrno) | uint32(unix.ENOSYS)
 	noFamily = uint32(bpf.ActionErrno) | uint32(unix.EAFNOSUPPORT)
+	// undecided leaves a call to the next decision about it.
+	undecided = uint32(0xffffffff)
+	// pretended says that a call has succeeded, and does not make it: an error without a number, for which the library has no
+	// name. This one is used for nothing else.
+	pretended = bpf.ActionTrace
 )
 
 // decision is about one call whose arguments matter.
@@ -103,6 +108,14 @@ func (d decision) assemble() ([]netbpf.Instruction, error) {
 		return nil, errors.New("the assembler's list does not end in the default: this is a bug")
 	}
 	list[last] = netbpf.RetConstant{Val: d.otherwise} // the library's default knows only EPERM
+	if d.otherwise == undecided {
+		list[last] = netbpf.LoadAbsolute{Off: 0, Size: 4} // seccomp_data.nr
+	}
+	for i := range list {
+		if list[i] == (netbpf.RetConstant{Val: uint32(pretended)}) {
+			list[i] = netbpf.RetConstant{Val: uint32(bpf.ActionErrno)}
+		}
+	}
 	return list, nil
 }
 

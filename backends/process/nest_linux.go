@@ -153,6 +153,7 @@ func (b *Backend) hatchPlan(child *birth) *plan {
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
 	loopbackUp(p)
 	p.proc("", "")
+	spareSockets(p, "")
 	p.pts("")
 	if b.root && !child.foreign { // or else it is the user's already
 		for _, at := range []string{"/dev/pts", "/dev/pts/ptmx"} {

@@ -45,7 +45,7 @@ type filterKind struct {
 func (k filterKind) withheld() []string {
 	var list []string
 	if !k.affinity {
-		list = append(list, "sched_setaffinity", "msgget") // queues hold memory that no process does
+		list = append(list, "sched_setaffinity", "msgget", "semget") // they hold memory that no process does
 	}
 	if !k.namespaces {
 		list = append(list, "shmget", "msgget", "semget", "mq_open")
@@ -185,7 +185,8 @@ func ours(k filterKind) []decision {
 	list := []decision{
 		{"clone", []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}, bpf.ActionAllow, eperm},
 		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, allowed},
-		{"setsockopt", socketFilters(), bpf.ActionErrno, allowed},
+		{"setsockopt", socketFilters(), bpf.ActionErrno, undecided},
+		{"setsockopt", buffers(), pretended, allowed},
 	}
 	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL for
 	// a kernel without.
@@ -218,6 +219,15 @@ func ours(k filterKind) []decision {
 // good, and no process of the host could load a filter any more.
 func socketFilters() (list []bpf.ArgumentConditions) {
 	for _, option := range []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER} {
+		list = append(list, slices.Concat(low32(1, unix.SOL_SOCKET), low32(2, option)))
+	}
+	return list
+}
+
+// buffers are the options that make a socket's larger. A program is told that it has what it asked for, as the kernel tells
+// those who ask for more than there may be; getsockopt says what is so.
+func buffers() (list []bpf.ArgumentConditions) {
+	for _, option := range []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF} {
 		list = append(list, slices.Concat(low32(1, unix.SOL_SOCKET), low32(2, option)))
 	}
 	return list

@@ -9,12 +9,28 @@ import (
 	"github.com/elastic/go-seccomp-bpf/arch"
 	netbpf "golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 const (
 	killed = 0x80000000 // SECCOMP_RET_KILL_PROCESS
 	einval = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EINVAL)
 )
+
+// TestOneFilter counts what we load: each program of BPF costs the host memory that no cgroup counts.
+func TestOneFilter(t *testing.T) {
+	for name, spec := range map[string]backends.Spec{"once": {Language: "shell"}, "in a session": {Language: "shell", Keep: true}, "landlock": {Language: "shell", Profile: "landlock"}} {
+		s, err := newBackend(t, Config{}).Start(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if got := say(t, s.(*sandbox), "while read -r name n; do case $name in Seccomp_filters:) echo $n; esac; done </proc/self/status"); got != "1\n" {
+			t.Errorf("%s: %q filters", name, got)
+		}
+	}
+}
 
 // TestFilter runs the filter on calls as the kernel would, in a virtual machine.
 func TestFilter(t *testing.T) {
@@ -73,6 +89,7 @@ func TestFilter(t *testing.T) {
 		{"weak: unix", weak, "socket", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, eperm},
 		{"shmget", wide, "shmget", [6]uint64{}, allowed},
 		{"weak: shmget", weak, "shmget", [6]uint64{}, eperm},
+		{"without a cgroup: semget", filterKind{namespaces: true}, "semget", [6]uint64{}, eperm},
 		{"weak: mq_open", weak, "mq_open", [6]uint64{}, eperm},
 		{"chmod", shared, "chmod", [6]uint64{0, 0o755}, allowed},
 		{"chmod setuid", shared, "chmod", [6]uint64{0, 0o4755}, eperm},
@@ -95,6 +112,8 @@ func TestFilter(t *testing.T) {
 		{"a group's eBPF", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_EBPF}, eperm},
 		{"the filter's lock", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_LOCK_FILTER}, eperm},
 		{"another level's option of that number", wide, "setsockopt", [6]uint64{3, unix.IPPROTO_IPV6, unix.SO_ATTACH_FILTER}, allowed},
+		{"a larger buffer", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, uint32(unix.SECCOMP_RET_ERRNO)},
+		{"a larger buffer, with garbage", boxed, "setsockopt", [6]uint64{3, unix.SOL_SOCKET | garbage, unix.SO_RCVBUF | garbage}, uint32(unix.SECCOMP_RET_ERRNO)},
 		{"SO_REUSEADDR", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, allowed},
 		{"io_setup", wide, "io_setup", [6]uint64{}, enosys},
 		{"vmsplice", wide, "vmsplice", [6]uint64{}, enosys},

@@ -38,6 +38,7 @@ func (b *Backend) prepare(g *cgroup) *plan {
 	furnish(p)
 	p.pts(newRoot)
 	p.proc(newRoot, "")
+	spareSockets(p, newRoot)
 	p.ready()
 	return p
 }
@@ -75,19 +76,6 @@ func (b *Backend) setup(s *sandbox) *plan {
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	settle(p, workspace, segments(), "/tmp", doors...)
 	return p
-}
-
-// spareWatches leaves other sandboxes, and an ordinary user's own programs, something of what the kernel gives a
-// user in all: without bounds of its own user namespace, one program could take all 128 instances of inotify.
-// Kernels without these files count nothing.
-func spareWatches(p *plan) {
-	for file, most := range map[string]string{"max_inotify_instances": "16", "max_inotify_watches": "8192"} {
-		fd := slot(p.free)
-		p.add("open "+file, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
-			unix.SYS_OPENAT, []arg{cwd, p.str("/proc/sys/user/" + file), val(unix.O_WRONLY | unix.O_CLOEXEC), val(0)})
-		p.try("write "+file, unix.SYS_WRITE, fd, p.str(most), val(len(most)))
-		p.try("close "+file, unix.SYS_CLOSE, fd)
-	}
 }
 
 // segments is where the kernel lists System V shared memory.

@@ -104,6 +104,7 @@ func (w *watcher) exceed(limit string) {
 type sight struct {
 	ram     int64
 	threads uint64
+	sockets int
 	cpu     time.Duration // of the processes alive, and of their children that are not
 }
 
@@ -125,6 +126,7 @@ func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Dur
 		}
 		limit := s.ram.Load()
 		saw := look(limit)
+		saw.sockets = s.socketsUsed()
 		if pause = min(2*pause, longest); saw != last {
 			pause = interval
 		}
@@ -136,6 +138,10 @@ func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Dur
 		}
 		if saw.ram > limit {
 			w.exceed("ram")
+			return
+		}
+		if saw.sockets > manySockets() {
+			w.exceed("sockets")
 			return
 		}
 	}

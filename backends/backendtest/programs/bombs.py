@@ -110,13 +110,14 @@ def socket_buffers():
                     raise
                 break
             keep.append((a, b))
-            a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
-            n = 0
-            try:
-                while True:
-                    n += a.send(block[:1 << 16], socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                take(n)
+            for s in a, b:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+                n = 0
+                try:
+                    while True:
+                        n += s.send(block[:1 << 16], socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    take(n)
         if made >= bound or os.fork():
             break
         # The child has the same sockets, and no room for more until it closes them; they live on
@@ -242,6 +243,17 @@ def descriptors():
         globals()["made"] += 1
 
 
+def connections():
+    """Sockets that are no descriptors: what nobody has accepted, of clients that are gone."""
+    server = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    while made < bound:
+        with socket.create_connection(server.getsockname()) as client:
+            client.send(b"x")
+        globals()["made"] += 1
+    time.sleep(30)  # whoever looks comes too late by now
+    say()
+
+
 def cpu():
     """Four busy processes for as many seconds as the bound says."""
     end = time.time() + bound
@@ -309,7 +321,7 @@ def sparse():
 
 
 kinds = {f.__name__: f for f in (anonymous, children, huge_child_of_small, shared, memfd, memfd_in_flight, socket_buffers, sysv, stack, threads_arenas, reserve,
-                                 processes, double_forks, threads, storm, descriptors, cpu, inodes, sparse, disk_anywhere)}
+                                 processes, double_forks, threads, storm, descriptors, connections, cpu, inodes, sparse, disk_anywhere)}
 kinds["disk_workspace"] = lambda: fill(["."])
 kinds["disk_tmp"] = lambda: fill(["/tmp"])
 kinds["disk_shm"] = lambda: fill(["/dev/shm"])

@@ -468,6 +468,46 @@ add("nested_filter", _in_child(_nested(lambda: syscall(317 if X86 else 277, 1, 0
 add("nested_filter_by_prctl", _in_child(_nested(lambda: syscall(157 if X86 else 167, 22, 2, ctypes.c_char_p(_OWN)))))
 
 
+def _larger(family, option):
+    """Buffers stay as they are, whatever a program asks for: what they hold together is bounded for the whole host."""
+    def f():
+        with socket.socket(family, socket.SOCK_STREAM) as s:
+            before = s.getsockopt(socket.SOL_SOCKET, option)
+            s.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
+            after = s.getsockopt(socket.SOL_SOCKET, option)
+        return "a buffer of %d bytes became one of %d" % (before, after) if after > before else None
+    return f
+
+
+for _family in socket.AF_UNIX, socket.AF_INET:
+    add("send_buffer_" + _family.name, _larger(_family, socket.SO_SNDBUF))
+    add("receive_buffer_" + _family.name, _larger(_family, socket.SO_RCVBUF))
+
+
+def _setting(path, field, most):
+    """A table of our own namespace is smaller than the kernel makes it."""
+    def f():
+        with open("/proc/sys/" + path) as file:
+            value = int(file.read().split()[field])
+        return "%s is %d, more than %d" % (path, value, most) if value > most else None
+    return f
+
+
+add("tcp_receive_memory", _setting("net/ipv4/tcp_rmem", 2, 128 << 10))
+add("tcp_send_memory", _setting("net/ipv4/tcp_wmem", 2, 128 << 10))
+
+
+def _rlimit(name, most):
+    def f():
+        hard = resource.getrlimit(getattr(resource, "RLIMIT_" + name))[1]
+        return "the limit %s is %d, more than %d" % (name, hard, most) if hard < 0 or hard > most else None
+    return f
+
+
+for _name, _most in {"NOFILE": 4096, "SIGPENDING": 1024, "MSGQUEUE": 819200, "MEMLOCK": 64 << 10, "RTPRIO": 0}.items():
+    add("rlimit_" + _name, _rlimit(_name, _most), bare=False)
+
+
 @attack
 def aio_context():
     context = ctypes.c_ulong(0)

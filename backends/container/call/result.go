@@ -15,7 +15,7 @@ var judged = []string{
 	backends.EndedOOM, backends.EndedLimit, backends.EndedCancelled,
 }
 
-var limitNames = []string{"ram", "wall", "processes", "disk", "cpu"}
+var limitNames = []string{"ram", "wall", "processes", "disk", "cpu", "sockets"}
 
 // checkResult says what is wrong with a result, "" if nothing is. It may be a lie still: it was told
 // beside the program.
