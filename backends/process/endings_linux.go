@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// endings are the removals of sandboxes that nobody waits for, a few at a time: who is faster than they are does them.
+// endings are the removals of sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind
+// locks of the whole host, and thousands at once have kept it from all else.
 type endings struct {
 	room chan struct{}
 	all  sync.WaitGroup
@@ -13,14 +14,24 @@ type endings struct {
 
 func newEndings() endings { return endings{room: make(chan struct{}, 2*runtime.NumCPU())} }
 
+// do removes one behind the caller's back, who waits where there is no room.
 func (e *endings) do(end func()) {
 	select {
 	case e.room <- struct{}{}:
 		e.all.Go(func() {
+			defer e.leave()
 			end()
-			<-e.room
 		})
 	default:
-		end()
+		e.wait(end)
 	}
 }
+
+// wait removes one when there is room, and returns when it is gone.
+func (e *endings) wait(end func()) {
+	e.room <- struct{}{}
+	defer e.leave()
+	end()
+}
+
+func (e *endings) leave() { <-e.room }

@@ -339,7 +339,7 @@ func (s *sandbox) Close() error {
 		waited := s.backend.finished // for what is removed later
 		s.backend.mu.Unlock()
 		if waited || !s.quiet() {
-			err = s.tearDown()
+			s.backend.endings.wait(func() { err = s.tearDown() })
 			return
 		}
 		s.shut()
