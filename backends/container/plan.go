@@ -197,13 +197,14 @@ func sysctls() map[string]string {
 	}
 }
 
-// masked are the folders of the kernel's that say what machine this is. A hardened process has no /sys at all;
-// PID 1 needs the cgroups in it, and drivers of GPUs the rest.
+// masked are what the engine covers besides its own list: the keys of the host's users, and the folders of the kernel's that
+// say what machine this is. A hardened process has no /sys at all; PID 1 needs the cgroups in it, and drivers of GPUs the rest.
 func masked(gpus []string) []string {
+	list := []string{"/proc/keys", "/proc/key-users", "/sys/kernel"}
 	if len(gpus) > 0 {
-		return []string{"/sys/kernel"}
+		return list
 	}
-	return []string{"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/kernel", "/sys/module", "/sys/power"}
+	return append(list, "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/module", "/sys/power")
 }
 
 // meets says whether something of ours is at a place, above or below it. What an engine does about a volume

@@ -35,7 +35,7 @@ type forker interface {
 // have to build one from sixty mounts and files each.
 //
 // It has mount and PID namespaces of its own, and where an ordinary user started us a user namespace,
-// in which that user is root. Its sandboxes' PID namespaces lie below its own, so that they can't name
+// in which that user has all capabilities. Its sandboxes' PID namespaces lie below its own, so that they can't name
 // it, and end with it. It keeps the rights that furnishing takes, as the launcher's children do until they are set up.
 type nest struct {
 	*birth
@@ -108,7 +108,7 @@ func (b *Backend) nestPlan(one *nest, r runtimes.Runtime) *plan {
 func (b *Backend) furnishNest(p *plan, one *nest, r runtimes.Runtime) *root {
 	p.do("umask", unix.SYS_UMASK, val(0o022))
 	if !b.root {
-		mapUser(p, 0, os.Geteuid(), os.Getegid())
+		mapUser(p, insideID, os.Geteuid(), os.Getegid())
 	}
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
@@ -153,6 +153,7 @@ func (b *Backend) hatchPlan(child *birth) *plan {
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
 	loopbackUp(p)
 	p.proc("", "")
+	p.maskProc("")
 	spareSockets(p, "")
 	p.pts("")
 	if b.root && !child.foreign { // or else it is the user's already

@@ -41,6 +41,15 @@ func (p *plan) proc(at, options string) {
 		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), p.str(options))
 }
 
+// maskProc covers what /proc says of the keys of the host's users, in whatever namespace it is read.
+func (p *plan) maskProc(at string) {
+	for _, name := range []string{"/proc/keys", "/proc/key-users"} {
+		if _, err := os.Stat(name); err == nil { // or else the kernel has none
+			p.do("mask "+name, unix.SYS_MOUNT, p.str(at+"/dev/null"), p.str(at+name), val(0), val(unix.MS_BIND), val(0))
+		}
+	}
+}
+
 // pts mounts terminals that are the sandbox's alone, and few of those that the host has in all (kernel.pty.max).
 func (p *plan) pts(at string) {
 	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at+"/dev/pts"), p.str("devpts"),

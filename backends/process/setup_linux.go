@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -20,8 +21,8 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | un
 // prepare is the plan for what all hardened sandboxes have in common. PID 1 follows it as soon as it
 // is born, which may be long before it is known what sandbox it will be.
 //
-// Started by root, the namespaces are root's. Started by a user, an outer user namespace in which
-// that user is root owns them.
+// Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user has
+// all capabilities, but is not root.
 func (b *Backend) prepare(g *cgroup) *plan {
 	p := newPlan()
 	g.join(p)
@@ -29,7 +30,7 @@ func (b *Backend) prepare(g *cgroup) *plan {
 	if b.root {
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	} else {
-		mapUser(p, 0, os.Geteuid(), os.Getegid())
+		mapUser(p, insideID, os.Geteuid(), os.Getegid())
 	}
 	p.do("unshare(cgroup)", unix.SYS_UNSHARE, val(unix.CLONE_NEWCGROUP))
 	name := "sandbox"
@@ -38,6 +39,7 @@ func (b *Backend) prepare(g *cgroup) *plan {
 	furnish(p)
 	p.pts(newRoot)
 	p.proc(newRoot, "")
+	p.maskProc(newRoot)
 	spareSockets(p, newRoot)
 	p.ready()
 	return p
@@ -59,7 +61,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 		secondAddress(p)
 	}
 	doors := listeners(p, s.sockets)
-	outer := s.uid
+	outer := cmp.Or(s.uid, insideID)
 	if b.root && s.mother() == nil {
 		becomeUser(p, s.uid)
 	}

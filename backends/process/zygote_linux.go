@@ -316,10 +316,10 @@ func (b *Backend) zygotePlans(one *nest, r runtimes.Runtime, code []byte, stream
 	}
 	first.ready()
 	p = newPlan()
-	// An ordinary user is root in the namespace in which Python is executed, so that to the kernel what it bears is that
-	// user's, dumpable or not: its program can list /proc/1/fd, and see nothing of where that leads.
+	// Nobody is root in the namespace in which Python is executed: to the kernel, what it bears and is not dumpable is that
+	// root's, whose program could list /proc/1/fd, or else the host's.
+	keepCapabilities(p)
 	if b.root {
-		keepCapabilities(p)
 		p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	}
 	var aside [3]arg

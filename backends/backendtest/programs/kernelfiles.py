@@ -42,6 +42,24 @@ for path in ("/proc/kcore", "/proc/kmsg", "/proc/1/mem", "/proc/1/environ", "/pr
     add("read_" + path[1:].replace("/", "_"), _opens(path, os.O_RDONLY), root=True)
 
 
+def _says(path):
+    """Listed are the keys and the users of the host's kernel, whatever namespaces the reader has."""
+    def f():
+        with open(path) as file:
+            text = file.read()
+        return "%s says %r" % (path, text[:200]) if text else None
+    return f
+
+
+add("keys", _says("/proc/keys"), bare=False)
+add("key_users", _says("/proc/key-users"), root=True)
+
+
+@attack(bare=False)
+def descriptors_of_init():
+    return "process 1 has the descriptors %s" % os.listdir("/proc/1/fd")
+
+
 @attack(root=True)
 def kernel_addresses():
     with open("/proc/kallsyms") as f:
