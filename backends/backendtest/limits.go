@@ -81,7 +81,7 @@ func testLimits(t *testing.T, b *bench) {
 func testMemory(t *testing.T, b *bench) {
 	const limit, bound = 96 << 20, 700 << 20
 	limits := backends.Limits{RAM: limit, Disk: 32 << 20, Wall: time.Hour, Processes: 30}
-	for _, kind := range []string{"anonymous", "children", "shared", "memfd", "memfd_in_flight", "socket_buffers", "sysv", "huge_child_of_small", "stack", "threads_arenas"} {
+	for _, kind := range []string{"anonymous", "children", "leaderless", "shared", "memfd", "memfd_in_flight", "socket_buffers", "sysv", "huge_child_of_small", "stack", "threads_arenas"} {
 		t.Run(kind, func(t *testing.T) {
 			b.parallel(t)
 			counted := kind == "socket_buffers" && b.promises(backends.LayerNet) // one by one
@@ -125,6 +125,18 @@ func testMemory(t *testing.T, b *bench) {
 		o, made := b.drop(t, limits, "reserve", 64<<30)
 		if o.Ended != backends.EndedOK || made.Made < 64<<30 {
 			t.Errorf("ended %s %s, reserved %d GB, %s", o.Ended, o.Limit, made.Made>>30, made.Error)
+		}
+	})
+	t.Run("not without bound between two looks", func(t *testing.T) {
+		b.parallel(t)
+		if b.o.Cgroup {
+			t.Skip("a cgroup looks all the time")
+		}
+		spec := b.spec("python")
+		spec.Limits = limits
+		o := b.run(t, spec, "import mmap\nmmap.mmap(-1, 5 << 28, mmap.MAP_PRIVATE)")
+		if o.Ended != backends.EndedExit || !strings.Contains(o.Stderr, "Cannot allocate memory") {
+			t.Errorf("ended %s, %s; want no 1.25 GiB of memory to write to", o.Ended, o.Stderr)
 		}
 	})
 	t.Run("node", func(t *testing.T) {

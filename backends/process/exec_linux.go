@@ -157,8 +157,14 @@ func limit(p *plan, s *sandbox, main bool) {
 	}
 }
 
-// data is RLIMIT_DATA: four times the RAM limit, and at least 4 GiB.
-func (s *sandbox) data() uint64 { return max(4*uint64(s.limits.RAM), 4<<30) }
+// data is RLIMIT_DATA: four times the RAM limit, and at least 4 GiB. Where no cgroup bounds what is taken between two looks,
+// and the limit can't be raised later, it is that and 1 GiB, of which Node reserves about 150 MB at its start and Java 500.
+func (s *sandbox) data() uint64 {
+	if !s.cgroup.keeps("memory") && !s.keep {
+		return uint64(s.limits.RAM) + 1<<30
+	}
+	return max(4*uint64(s.limits.RAM), 4<<30)
+}
 
 // within keeps r below our own hard limit, which a process without privilege can't raise.
 func (s *sandbox) within(id int, r unix.Rlimit) unix.Rlimit {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -145,6 +146,29 @@ func family(pid int) map[int]string {
 		all[n] = startTime(n)
 	}
 	return all
+}
+
+// TestBelow finds a process whose first thread has ended, which the kernel calls a zombie, and what is below it.
+func TestBelow(t *testing.T) {
+	python := hosttest.Program(t, "python3")
+	cmd := exec.Command(python, "-c", `import ctypes, os, threading, time
+threading.Thread(target=lambda: [os.posix_spawn("/bin/sleep", ["sleep", "1000"], {}), time.sleep(1000)]).start()
+ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)`)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	id := func(pid int) string { return fmt.Sprint(pid) }
+	s := &sandbox{weak: true}
+	hosttest.Until(t, "its first thread has ended", func() bool {
+		state, _ := os.ReadFile("/proc/" + id(cmd.Process.Pid) + "/stat")
+		return strings.Contains(string(state), ") Z ")
+	})
+	hosttest.Until(t, "it and its child are found", func() bool {
+		return slices.Contains(s.below(os.Getpid()), id(cmd.Process.Pid)) && len(s.below(cmd.Process.Pid)) == 1
+	})
+	s.killBelow(cmd.Process.Pid)
 }
 
 func living(all map[int]string) map[int]string {

@@ -182,8 +182,16 @@ func conditionsOf(args []specs.LinuxSeccompArg) (bpf.ArgumentConditions, error) 
 // bits of some arguments, the filter at 64: a rule that allows compares all of them (garbage above
 // is refused), a rule that forbids only the low ones (CVE-2019-10063 was to forget that).
 func ours(k filterKind) []decision {
+	clone := []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}
+	if !k.affinity {
+		// The watcher finds memory files by the descriptors of processes: no thread may have others.
+		clone = []bpf.ArgumentConditions{
+			{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces | unix.CLONE_THREAD}},
+			{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}, {Argument: 0, Operation: bpf.BitsSet, Value: unix.CLONE_FILES}},
+		}
+	}
 	list := []decision{
-		{"clone", []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}, bpf.ActionAllow, eperm},
+		{"clone", clone, bpf.ActionAllow, eperm},
 		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, allowed},
 		{"setsockopt", socketFilters(), bpf.ActionErrno, undecided},
 		{"setsockopt", buffers(), pretended, allowed},

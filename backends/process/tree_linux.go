@@ -39,8 +39,8 @@ func (s *sandbox) below(pid int) []string {
 		}
 		line := string(b)
 		fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-		if len(fields) < 2 || fields[0] == "Z" {
-			continue
+		if len(fields) < 18 || fields[0] == "Z" && (fields[17] == "0" || fields[17] == "1") {
+			continue // but not where the first of several threads has ended
 		}
 		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		parent, _ := strconv.Atoi(fields[1])

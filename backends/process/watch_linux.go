@@ -175,17 +175,21 @@ func (s *sandbox) lookAtCgroup(limit int64) sight {
 // shared between processes more than once; only when it is past the limit is the exact one taken.
 func (s *sandbox) lookAtTree(limit int64) sight {
 	pids := s.pids()
-	files := s.memfds(pids) + s.segments()
-	saw := sight{ram: files}
+	var saw sight
 	var tables int64 // the page tables, which a process can make large with little else
-	for _, pid := range pids {
+	for i, pid := range pids {
 		status := statusFields(s.read(pid + "/status"))
+		if strings.HasPrefix(status["State"], "Z") {
+			pids[i], status = s.thread(pid, status)
+		}
 		tables += kib(status["VmPTE"])
 		saw.ram += kib(status["RssAnon"]) + kib(status["RssShmem"])
 		threads, _ := strconv.ParseUint(status["Threads"], 10, 32)
 		saw.threads += threads
 		saw.cpu += cpuTime(s.read(pid + "/stat"))
 	}
+	files := s.memfds(pids) + s.segments()
+	saw.ram += files
 	if saw.ram += tables; saw.ram <= limit {
 		return saw
 	}
@@ -197,6 +201,23 @@ func (s *sandbox) lookAtTree(limit int64) sight {
 	}
 	saw.ram = private + tables + max(shared, files)
 	return saw
+}
+
+// thread returns a thread of a process that has memory, and its status, where the first has ended: a process lives on
+// without it, and the kernel tells nothing of it under its own number. A thread's is a name in /proc, too, if not listed.
+func (s *sandbox) thread(pid string, status map[string]string) (string, map[string]string) {
+	dir, err := os.Open(s.procName(pid + "/task"))
+	if err != nil {
+		return pid, status
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if fields := statusFields(s.read(name + "/status")); fields["RssAnon"] != "" {
+			return name, fields
+		}
+	}
+	return pid, status
 }
 
 // segments adds up System V shared memory, attached or not: the column rss, in bytes, of

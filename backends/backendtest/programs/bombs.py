@@ -75,6 +75,17 @@ def shared():
         take()
 
 
+def leaderless():
+    """Of a process whose first thread has ended, the kernel tells under that thread's number no memory."""
+    threading.Thread(target=anonymous_and_end).start()
+    ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)  # exit, of this thread alone
+
+
+def anonymous_and_end():
+    anonymous()
+    os._exit(0)
+
+
 def memfd():
     while made < bound:
         fd = os.memfd_create("bomb")
@@ -320,7 +331,7 @@ def sparse():
         take(bound)
 
 
-kinds = {f.__name__: f for f in (anonymous, children, huge_child_of_small, shared, memfd, memfd_in_flight, socket_buffers, sysv, stack, threads_arenas, reserve,
+kinds = {f.__name__: f for f in (anonymous, children, leaderless, huge_child_of_small, shared, memfd, memfd_in_flight, socket_buffers, sysv, stack, threads_arenas, reserve,
                                  processes, double_forks, threads, storm, descriptors, connections, cpu, inodes, sparse, disk_anywhere)}
 kinds["disk_workspace"] = lambda: fill(["."])
 kinds["disk_tmp"] = lambda: fill(["/tmp"])
