@@ -3,6 +3,7 @@ package backendtest
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,19 @@ func testMemory(t *testing.T, b *bench) {
 			}
 		})
 	}
+	for _, kind := range []string{"tcp_buffers", "udp_buffers", "tcp_unaccepted"} {
+		t.Run(kind, func(t *testing.T) {
+			b.parallel(t)
+			b.layer(t, backends.LayerNet)
+			b.countsSockets(t)
+			limits := limits
+			limits.RAM, limits.Disk = 48<<20, 4<<20
+			o, made := b.drop(t, limits, kind, 96<<20)
+			if o.Ended != backends.EndedOOM || o.Limit != "ram" || made.Made >= 96<<20 {
+				t.Errorf("ended %s %s with %d MB in sockets; want oom, ram", o.Ended, o.Limit, made.Made>>20)
+			}
+		})
+	}
 	t.Run("below the limit", func(t *testing.T) {
 		b.parallel(t)
 		limits := limits
@@ -167,6 +181,17 @@ func testMemory(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s, held %d MB with a limit of %d MB", o.Ended, o.Limit, made.Made>>20, limit>>20)
 		}
 	})
+}
+
+// countsSockets skips a test where nothing counts what waits in accepted connections.
+func (b *bench) countsSockets(t *testing.T) {
+	t.Helper()
+	if !b.o.Cgroup {
+		t.Skip("no cgroup, and nothing else counts what only the kernel holds")
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil && b.o.OwnDisks {
+		t.Skip("cgroup v1, in which an engine sets no limit of sockets")
+	}
 }
 
 // testProcesses: bombs of processes and threads run into a wall, and the program can say so.

@@ -91,22 +91,38 @@ func (g *cgroup) open(name string) (fd int, kept bool, err error) {
 	return fd, true, nil
 }
 
-func (g *cgroup) usage() int64 { return g.number("memory", "memory.usage_in_bytes", "memory.current") }
-func (g *cgroup) peak() int64  { return g.number("memory", "memory.max_usage_in_bytes", "memory.peak") }
+// usage is all that is charged to the cgroup, in bytes.
+func (g *cgroup) usage() int64 {
+	sum := g.number("memory", "memory.usage_in_bytes", "memory.current")
+	if !g.v2() {
+		sum += g.sockets("")
+	}
+	return sum
+}
+
+// sockets is what waits in sockets of TCP and UDP; stat is v2's memory.stat.
+func (g *cgroup) sockets(stat string) int64 {
+	if g.v2() {
+		return fieldOf(stat, "sock")
+	}
+	return g.number("memory", "memory.kmem.tcp.usage_in_bytes", "")
+}
+
+func (g *cgroup) peak() int64 { return g.number("memory", "memory.max_usage_in_bytes", "memory.peak") }
 func (g *cgroup) oomKills() int64 {
 	return g.field("memory", "memory.oom_control", "memory.events", "oom_kill")
 }
 func (g *cgroup) forksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
 
-// anonymous is what the processes hold that is no file's: private memory, shared memory, memfds
-// and files on tmpfs.
+// anonymous is what the processes hold that is no file's: private memory, shared memory, memfds,
+// files on tmpfs, and what waits in sockets.
 func (g *cgroup) anonymous() int64 {
 	private := "rss"
 	if g.v2() {
 		private = "anon"
 	}
 	stat := g.read("memory", "memory.stat", "memory.stat") // once: the kernel adds it up each time that it is read
-	return fieldOf(stat, private) + fieldOf(stat, "shmem")
+	return fieldOf(stat, private) + fieldOf(stat, "shmem") + g.sockets(stat)
 }
 
 // cpu is the time that all processes together have used, where the cgroup counts it.

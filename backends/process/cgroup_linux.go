@@ -248,7 +248,7 @@ func (g *cgroup) limit(limits backends.Limits, tasks int64) error {
 	// What the program's files take is charged to the cgroup, too. This bounds both together,
 	// whatever happens; the watcher keeps RAM alone below its limit.
 	bound := limits.RAM + limits.Disk
-	want := bounds{bound, limits.CPU, tasks}
+	want := bounds{bound, limits.RAM, limits.CPU, tasks}
 	if g.inForce == want {
 		return nil
 	}
@@ -265,6 +265,12 @@ func (g *cgroup) limit(limits backends.Limits, tasks int64) error {
 	defer setting.Unlock()
 	if err := g.manager.Set(r); err != nil {
 		return fmt.Errorf("set limits of the cgroup: %w", err)
+	}
+	if !g.v2() { // which counts what sockets hold apart, and only once it has a limit
+		err := g.write("memory", "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(limits.RAM, 10))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("set the cgroup's limit of sockets: %w", err)
+		}
 	}
 	g.inForce = want
 	return nil

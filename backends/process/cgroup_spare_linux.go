@@ -84,9 +84,10 @@ func (g *cgroup) write(controller, name, content string) error {
 // throttled is how often the cgroup has had its CPU time for a period before that was over.
 func (g *cgroup) throttled() int64 { return g.field("cpu", "cpu.stat", "cpu.stat", "nr_throttled") }
 
-// bounds are the limits that a cgroup has: bytes, cores and threads.
+// bounds are the limits that a cgroup has: bytes, bytes, cores and threads.
 type bounds struct {
-	memory int64
-	cpu    float64
-	tasks  int64
+	memory  int64
+	sockets int64 // of TCP and UDP, in v1
+	cpu     float64
+	tasks   int64
 }

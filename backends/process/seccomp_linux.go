@@ -232,10 +232,10 @@ func socketFilters() (list []bpf.ArgumentConditions) {
 	return list
 }
 
-// buffers are the options that make a socket's larger. A program is told that it has what it asked for, as the kernel tells
+// buffers are the options that make a socket's larger, by itself or with what it waits for. A program is told that it has what it asked for, as the kernel tells
 // those who ask for more than there may be; getsockopt says what is so.
 func buffers() (list []bpf.ArgumentConditions) {
-	for _, option := range []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF} {
+	for _, option := range []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT} {
 		list = append(list, slices.Concat(low32(1, unix.SOL_SOCKET), low32(2, option)))
 	}
 	return list

@@ -118,6 +118,7 @@ func TestFilter(t *testing.T) {
 		{"another level's option of that number", wide, "setsockopt", [6]uint64{3, unix.IPPROTO_IPV6, unix.SO_ATTACH_FILTER}, allowed},
 		{"a larger buffer", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, uint32(unix.SECCOMP_RET_ERRNO)},
 		{"a larger buffer, with garbage", boxed, "setsockopt", [6]uint64{3, unix.SOL_SOCKET | garbage, unix.SO_RCVBUF | garbage}, uint32(unix.SECCOMP_RET_ERRNO)},
+		{"SO_RCVLOWAT", boxed, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_RCVLOWAT}, uint32(unix.SECCOMP_RET_ERRNO)},
 		{"SO_REUSEADDR", wide, "setsockopt", [6]uint64{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, allowed},
 		{"io_setup", wide, "io_setup", [6]uint64{}, enosys},
 		{"vmsplice", wide, "vmsplice", [6]uint64{}, enosys},

@@ -160,11 +160,12 @@ func (w *watcher) stop() { w.once.Do(func() { close(w.quit) }) }
 // lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
 // in our sense: not the page cache of files, and not what lies on the sandbox's own disk.
 func (s *sandbox) lookAtCgroup(limit int64) sight {
-	used := s.cgroup.usage()
+	waiting := s.unaccepted()
+	used := s.cgroup.usage() + waiting
 	if used <= limit {
 		return sight{ram: used}
 	}
-	ram := s.cgroup.anonymous()
+	ram := s.cgroup.anonymous() + waiting
 	if !s.weak { // whose disk is the host's
 		ram -= s.diskUsed()
 	}
@@ -201,6 +202,20 @@ func (s *sandbox) lookAtTree(limit int64) sight {
 	}
 	saw.ram = private + tables + max(shared, files)
 	return saw
+}
+
+// unaccepted is what connections may hold that nobody has accepted: the kernel charges it to nobody (inet_csk_accept), and
+// neither end need be open. It tells of them only how many TCP sockets there are: few are passed over, each of the others
+// is taken to hold what it may, by tcp_rmem.
+func (s *sandbox) unaccepted() int64 {
+	const few = 256
+	if s.weak { // without sockets; the list is the host's
+		return 0
+	}
+	_, text, _ := strings.Cut(string(s.read("1/net/sockstat")), "\nTCP: inuse ")
+	count, _, _ := strings.Cut(text, " ")
+	n, _ := strconv.ParseInt(count, 10, 64)
+	return max(0, n-few) * socketBytes
 }
 
 // thread returns a thread of a process that has memory, and its status, where the first has ended: a process lives on

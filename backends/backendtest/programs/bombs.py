@@ -140,6 +140,53 @@ def socket_buffers():
     time.sleep(3)
 
 
+def tcp_buffers():
+    """Bytes that wait in connections over the loopback."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1)
+    while made < bound:
+        a = socket.socket()
+        a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        a.connect(listener.getsockname())
+        keep.append((a, listener.accept()[0]))
+        n = 0
+        try:
+            while True:
+                n += a.send(block[:1 << 16], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            take(n)
+    time.sleep(3)
+
+
+def udp_buffers():
+    a = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    while made < bound:
+        b = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        b.bind(("127.0.0.1", 0))
+        keep.append(b)
+        for _ in range(2):
+            take(a.sendto(block[:60000], b.getsockname()))
+    time.sleep(3)
+
+
+def tcp_unaccepted():
+    """Connections that nobody has accepted, and whose other ends are closed."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(4096)
+    while made < bound:
+        a = socket.create_connection(listener.getsockname())
+        n = 0
+        try:
+            while n < 4 << 20:
+                n += a.send(block[:1 << 16], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
+        a.close()
+        take(n)
+    time.sleep(3)
+
+
 def sysv():
     libc = ctypes.CDLL(None, use_errno=True)
     libc.shmat.restype = ctypes.c_void_p
@@ -331,7 +378,7 @@ def sparse():
         take(bound)
 
 
-kinds = {f.__name__: f for f in (anonymous, children, leaderless, huge_child_of_small, shared, memfd, memfd_in_flight, socket_buffers, sysv, stack, threads_arenas, reserve,
+kinds = {f.__name__: f for f in (anonymous, children, leaderless, huge_child_of_small, shared, memfd, memfd_in_flight, socket_buffers, tcp_buffers, udp_buffers, tcp_unaccepted, sysv, stack, threads_arenas, reserve,
                                  processes, double_forks, threads, storm, descriptors, connections, cpu, inodes, sparse, disk_anywhere)}
 kinds["disk_workspace"] = lambda: fill(["."])
 kinds["disk_tmp"] = lambda: fill(["/tmp"])
