@@ -18,9 +18,9 @@ type report struct {
 }
 
 // attack runs a program of attacks and fails for each that opens something.
-func (b *bench) attack(t *testing.T, program string, target map[string]any) {
+func (b *bench) attack(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) {
 	t.Helper()
-	for _, r := range b.runAttacks(t, program, target) {
+	for _, r := range b.runAttacks(t, program, target, mounts...) {
 		t.Run(r.Name, func(t *testing.T) {
 			if r.State == "open" {
 				t.Errorf("open: %s", r.Detail)
@@ -33,7 +33,7 @@ func (b *bench) attack(t *testing.T, program string, target map[string]any) {
 
 // runAttacks returns what each attack of the program says. That all of them said something is
 // checked: one that ends the program early must not hide the others.
-func (b *bench) runAttacks(t *testing.T, program string, target map[string]any) []report {
+func (b *bench) runAttacks(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) []report {
 	t.Helper()
 	if target == nil {
 		target = map[string]any{}
@@ -43,7 +43,9 @@ func (b *bench) runAttacks(t *testing.T, program string, target map[string]any) 
 		t.Fatal(err)
 	}
 	cmd := backends.Command{Args: []string{"python", program, string(arg)}}
-	s := b.startAnnounced(t, b.spec("python"), cmd)
+	spec := b.spec("python")
+	spec.Mounts = mounts
+	s := b.startAnnounced(t, spec, cmd)
 	put(t, s, "attack.py", program)
 	o := b.execAnnounced(t, s, cmd).ok(t)
 	var reports []report

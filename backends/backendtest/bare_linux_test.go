@@ -113,7 +113,7 @@ func TestAttacksOpenWithoutContainment(t *testing.T) {
 	isolation, _ := isolationTarget(t, b)
 	t.Setenv("SANDBOXMCP_CANARY", poison()["SANDBOXMCP_CANARY"])
 	container := containerTarget(t)
-	targets := map[string]map[string]any{"kernel.py": {}, "kernelfiles.py": {}, "privileges.py": {}, "container.py": container, "network.py": network, "files.py": files, "isolation.py": isolation}
+	targets := map[string]map[string]any{"kernel.py": {}, "kernelfiles.py": {}, "privileges.py": {}, "container.py": container, "network.py": network, "files.py": files, "isolation.py": isolation, "ouruser.py": userTarget(t)}
 	opens := func(b *bench, mode string) {
 		for program, target := range targets {
 			t.Run(mode+"/"+program, func(t *testing.T) {

@@ -20,6 +20,18 @@ func testFiles(t *testing.T, b *bench) {
 		b.attack(t, "files.py", target)
 		check(t)
 	})
+	t.Run("of our user", func(t *testing.T) {
+		if b.promises(backends.LayerMount) {
+			t.Skip("no file of the host is there but what is mounted")
+		}
+		target := userTarget(t)
+		before := look(t, target)
+		b.attack(t, "ouruser.py", target, backends.Mount{Host: filepath.Dir(target["shown"].(string)), Inside: filepath.Dir(target["shown"].(string))})
+		if after := look(t, target); after != before {
+			t.Errorf("files of the host were %s, and are %s", before, after)
+		}
+	})
+	t.Run("modes and times", func(t *testing.T) { testModes(t, b) })
 	t.Run("put", func(t *testing.T) { testPut(t, b) })
 	t.Run("put through links", func(t *testing.T) { testPutLinks(t, b) })
 }
@@ -86,6 +98,87 @@ func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
 				t.Errorf("a file was left in %s", dir)
 			}
 		}
+	}
+}
+
+// userTarget sets out files and objects of our user for ouruser.py.
+func userTarget(t *testing.T) map[string]any {
+	objects := sharedObjects(t, canary())
+	target := map[string]any{"pid": os.Getpid(), "mq": objects["mq"]}
+	for kind, number := range objects["numbers"].(map[string]int) {
+		target[kind] = number
+	}
+	for _, name := range []string{"closed", "shown"} {
+		target[name] = filepath.Join(t.TempDir(), "canary")
+		if err := os.WriteFile(target[name].(string), []byte("untouched"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return target
+}
+
+// look describes the files of userTarget.
+func look(t *testing.T, target map[string]any) (all string) {
+	for _, name := range []string{"closed", "shown"} {
+		for _, path := range []string{target[name].(string), filepath.Dir(target[name].(string))} {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += info.Mode().String() + " " + info.ModTime().String() + "; "
+		}
+	}
+	return all
+}
+
+// testModes: a program can change modes and times of its own files as everyday programs do.
+func testModes(t *testing.T, b *bench) {
+	s := b.start(t, b.spec("python"))
+	o := exec(t, s, "python", "-c", `import os, shutil, tarfile
+os.chdir(os.environ["HOME"])
+open("tool", "w").write("#!/bin/sh\necho tool\n")
+os.chmod("tool", 0o755)
+assert os.popen("./tool").read() == "tool\n"
+for copy in (shutil.copy, shutil.copy2):
+    copy("tool", "copy")
+    assert os.access("copy", os.X_OK)
+os.mkdir("folder")
+os.chmod("folder", 0o700)
+os.symlink("folder/file", "link")
+with open("folder/file", "w") as f:
+    os.fchmod(f.fileno(), 0o640)
+    os.utime(f.fileno(), (1000, 2000))
+assert os.stat("link").st_mtime == 2000 and os.stat("link").st_mode & 0o777 == 0o640
+os.chmod("link", 0o600)
+os.utime("link", (3, 4))
+os.utime("link", (5, 6), follow_symlinks=False)
+assert (os.stat("folder/file").st_mtime, os.lstat("link").st_mtime, os.stat("link").st_mode & 0o777) == (4, 6, 0o600)
+os.chmod("file", 0o644, dir_fd=os.open("folder", os.O_RDONLY))
+os.chmod("/proc/self/fd/%d" % os.open("folder/file", os.O_PATH), 0o444)
+assert os.stat("folder/file").st_mode & 0o777 == 0o444
+gone = os.open("gone", os.O_CREAT | os.O_RDWR)
+os.unlink("gone")
+os.fchmod(gone, 0o600)
+with tarfile.open("t.tar", "w") as tar:
+    tar.add("folder")
+with tarfile.open("t.tar") as tar:
+    tar.extractall("out")
+assert os.stat("out/folder/file").st_mtime == 4
+for wrong, why in (("nowhere", 2), ("tool/x", 20), ("", 2), ("n" * 300, 36), ("x/" * 3000, 36)):
+    try:
+        os.chmod(wrong, 0o600)
+    except OSError as e:
+        assert e.errno == why, (wrong, e)
+    else:
+        assert False, wrong
+for fd in (99, -1):
+    try:
+        os.fchmod(fd, 0o600)
+    except OSError as e:
+        assert e.errno == 9, e
+print("ok")`).ok(t)
+	if o.Stdout != "ok\n" {
+		t.Errorf("got %q", o.Stdout)
 	}
 }
 

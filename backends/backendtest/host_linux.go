@@ -73,14 +73,17 @@ func sharedObjects(t testing.TB, word string) map[string]any {
 		t.Fatalf("shmget: %v", err)
 	}
 	t.Cleanup(func() { removeSysV("shm", shm) })
+	numbers := map[string]int{"shm": shm}
 	if mem, err := unix.SysvShmAttach(shm, 0, 0); err == nil {
 		copy(mem, word)
 		unix.SysvShmDetach(mem)
 	}
 	if sem, _, errno := unix.Syscall(unix.SYS_SEMGET, uintptr(key), 1, unix.IPC_CREAT|0o666); errno == 0 {
+		numbers["sem"] = int(sem)
 		t.Cleanup(func() { removeSysV("sem", int(sem)) })
 	}
 	if msg, _, errno := unix.Syscall(unix.SYS_MSGGET, uintptr(key), unix.IPC_CREAT|0o666, 0); errno == 0 {
+		numbers["msg"] = int(msg)
 		t.Cleanup(func() { removeSysV("msg", int(msg)) })
 	}
 	queue, err := unix.BytePtrFromString(word)
@@ -96,7 +99,7 @@ func sharedObjects(t testing.TB, word string) map[string]any {
 	if err := os.WriteFile(posix, []byte(word), 0o666); err == nil {
 		t.Cleanup(func() { os.Remove(posix) })
 	}
-	return map[string]any{"shm": key, "sem": key, "msg": key, "mq": word, "posix": posix}
+	return map[string]any{"shm": key, "sem": key, "msg": key, "mq": word, "posix": posix, "numbers": numbers}
 }
 
 // sendRoot sends a descriptor of the host's root folder over a Unix socket.

@@ -258,7 +258,7 @@ func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File
 	}
 	stop := context.AfterFunc(ctx, func() { b.control.SetReadDeadline(time.Unix(1, 0)) })
 	var m launch.Message
-	received, err := receive(b.control, messageBytes(&m))
+	_, received, err := receive(b.control, messageBytes(&m))
 	switch {
 	case !stop():
 		err = fmt.Errorf("%w: PID 1 is in %s", stopped(ctx), p.whereabouts(b.pid))

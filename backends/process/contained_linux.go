@@ -80,6 +80,8 @@ func (s *sandbox) detail(layer string, held bool) string {
 		return noLandlock.Reason
 	case !held && s.boxed:
 		return "the container's"
+	case !held && layer == backends.LayerMount:
+		return "shared with the host in this profile: programs can look up every file (stat), and open only those they are shown"
 	case !held:
 		return "shared with the host in this profile"
 	case layer == backends.LayerUser:

@@ -48,8 +48,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 	if b.landlockABI > 0 {
 		landlock(p, s, b.landlockABI)
 	}
-	filter(p, b.filters.of(s.filterKind()))
-	p.report(status)
+	p.report(status, filter(p, b.filters.of(s.filterKind()), s.asks())...)
 	first := 3
 	if channel != nil {
 		p.do("dup3 channel", unix.SYS_DUP3, private, val(3), val(0))
@@ -94,7 +93,8 @@ const (
 )
 
 // report sends a status message: how the kernel sees the process that is about to become the program.
-func (p *plan) report(status arg) {
+// Whoever can answer for its filter gets the descriptors in fds.
+func (p *plan) report(status arg, fds ...arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
 	buf := p.bytes(make([]byte, size))
 	m := launch.Message{Kind: launch.Status}
@@ -106,7 +106,7 @@ func (p *plan) report(status arg) {
 		at += linkSize
 	}
 	p.want(launch.Some, "read status", unix.SYS_READ, status, arg{launch.Address, at}, val(statusSize))
-	p.want(int64(size), "say status", unix.SYS_SENDTO, slot(launch.SlotControl), buf, val(size), val(unix.MSG_NOSIGNAL), val(0), val(0))
+	p.say("status", buf, int64(size), fds...)
 }
 
 // limit sets the limits of each process. Those of the whole tree are the cgroup's or the watcher's.
@@ -216,6 +216,9 @@ func (s *sandbox) environ(extra []string) []string {
 		"LANG=C.UTF-8", "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/.cache", "XDG_CONFIG_HOME=" + tmp + "/.config",
 		"npm_config_cache=" + tmp + "/.npm",
 		"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
+	}
+	if s.weak { // or git sees the host's settings, may not read them, and gives up
+		env = append(env, "GIT_CONFIG_NOSYSTEM=1")
 	}
 	return merge(env, extra)
 }

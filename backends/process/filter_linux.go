@@ -41,9 +41,10 @@ func assemble(k filterKind) ([]byte, error) {
 		netbpf.JumpIf{Cond: netbpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
 		netbpf.RetConstant{Val: enosys},
 	}
-	for _, name := range k.absent() {
+	replies := k.replies()
+	for _, name := range slices.Sorted(maps.Keys(replies)) {
 		if number, known := info.SyscallNames[name]; known {
-			list = append(list, netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: uint32(number), SkipTrue: 1}, netbpf.RetConstant{Val: enosys})
+			list = append(list, netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: uint32(number), SkipTrue: 1}, netbpf.RetConstant{Val: replies[name]})
 		}
 	}
 	for _, d := range append(ours(k), decisions...) {

@@ -17,13 +17,16 @@ const (
 	fsFile  = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSExecute | ll.AccessFSTruncate | ll.AccessFSIoctlDev
 )
 
+// truncateABI is the first that restricts truncate(2), and open to read with O_TRUNC.
+const truncateABI = 3
+
 // handled are the rights that the ruleset takes away where no rule gives them.
 func handled(abi int) (fs, net, scoped uint64) {
 	fs = fsABI1
 	if abi >= 2 {
 		fs |= ll.AccessFSRefer
 	}
-	if abi >= 3 {
+	if abi >= truncateABI {
 		fs |= ll.AccessFSTruncate
 	}
 	if abi >= 4 {

@@ -78,7 +78,7 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			var m launch.Message
-			if _, err := receive(child.control, messageBytes(&m)); err != nil {
+			if _, _, err := receive(child.control, messageBytes(&m)); err != nil {
 				t.Fatal(err)
 			}
 			if m.Kind != launch.Failed {

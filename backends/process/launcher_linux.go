@@ -199,7 +199,7 @@ func requestClone(conn *net.UnixConn, within time.Duration, flags uint64, contro
 	}
 	var reply launch.Reply
 	conn.SetReadDeadline(time.Now().Add(within))
-	files, err := receive(conn, unsafe.Slice((*byte)(unsafe.Pointer(&reply)), unsafe.Sizeof(reply)))
+	_, files, err := receive(conn, unsafe.Slice((*byte)(unsafe.Pointer(&reply)), unsafe.Sizeof(reply)))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, 0, fmt.Errorf("clone3 did not return within %v: %w", within, err)
@@ -265,25 +265,25 @@ func send(b *birth, p *plan, whom byte) error {
 	return err
 }
 
-// receive reads one message and the descriptors that came with it.
-func receive(conn *net.UnixConn, buf []byte) ([]*os.File, error) {
+// receive reads one message, says how long it is, and returns the descriptors that came with it.
+func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
 	n, oobn, _, _, err := conn.ReadMsgUnix(buf, oob)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if n == 0 {
-		return nil, io.EOF
+		return 0, nil, io.EOF
 	}
 	if oobn == 0 {
-		return nil, nil
+		return n, nil, nil
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
 	if err != nil {
-		return nil, fmt.Errorf("parse control message: %w", err)
+		return 0, nil, fmt.Errorf("parse control message: %w", err)
 	}
 	if len(messages) != 1 {
-		return nil, fmt.Errorf("got %d control messages, want 1", len(messages))
+		return 0, nil, fmt.Errorf("got %d control messages, want 1", len(messages))
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	files := make([]*os.File, len(fds))
@@ -291,5 +291,5 @@ func receive(conn *net.UnixConn, buf []byte) ([]*os.File, error) {
 		unix.CloseOnExec(fd)
 		files[i] = os.NewFile(uintptr(fd), "received")
 	}
-	return files, err
+	return n, files, err
 }

@@ -251,6 +251,14 @@ func TestOldLandlock(t *testing.T) {
 		t.Run(fmt.Sprint(abi), func(t *testing.T) {
 			b := newBackend(t, Config{})
 			b.landlockABI = abi
+			if weak, err := b.Start(t.Context(), backends.Spec{ID: "weak", Language: "shell", Profile: "landlock"}); err == nil {
+				weak.Close()
+				if abi < truncateABI {
+					t.Error("the profile landlock started, where it can't keep files from being emptied")
+				}
+			} else if abi >= truncateABI {
+				t.Errorf("the profile landlock: %v", err)
+			}
 			s, err := b.Start(t.Context(), backends.Spec{ID: "old", Language: "shell", Require: backends.ContainmentLayers})
 			if abi == 0 {
 				if refusal, ok := err.(*backends.Refusal); !ok || refusal.Layer != backends.LayerLandlock {

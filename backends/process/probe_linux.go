@@ -92,7 +92,7 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 	}
 	refuse := func(reason, remedy string) error {
 		return &backends.Refusal{Layer: backends.LayerUser, Reason: reason + ": " + err.Error(),
-			Remedy: remedy + ", or choose the weaker containment by name: --profile landlock"}
+			Remedy: remedy + ", or choose the weaker containment by name, from which names of the host's files and processes are not hidden: --profile landlock"}
 	}
 	switch {
 	case number("/proc/sys/user/max_user_namespaces") == "0":

@@ -63,6 +63,7 @@ type sandbox struct {
 	gateway   backends.Sockets // of spec.Gateway
 	begun     atomic.Int32     // programs
 	spent     atomic.Bool      // the only one has ended, and nobody but PID 1 was alive
+	attending sync.WaitGroup   // to what the kernel asks for programs
 	using     sync.WaitGroup   // commands, their watchers, and whoever else uses our descriptors
 	closing   bool             // nobody may begin to
 	gone      chan struct{}    // PID 1's end of control is closed: it is dead or dying
@@ -131,6 +132,12 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	if b.landlockABI == 0 && !s.boxed {
 		return nil, noLandlock
+	}
+	if s.weak && b.landlockABI < truncateABI {
+		return nil, &backends.Refusal{
+			Layer:  backends.LayerLandlock,
+			Reason: fmt.Sprintf("the profile landlock has nothing else that keeps files of the host, and this kernel's Landlock (ABI %d) lets them be emptied", b.landlockABI),
+			Remedy: "use a kernel of 6.2 or newer, or the profile hardened"}
 	}
 	var err error
 	if !s.boxed { // or else whoever made the container has checked
@@ -252,7 +259,10 @@ func (s *sandbox) hear() {
 	defer close(s.gone)
 	buf := make([]byte, int(messageSize)+linkSize*len(namespaceLinks)+statusSize)
 	for {
-		n, err := s.control.Read(buf)
+		n, listeners, err := receive(s.control, buf)
+		for _, f := range listeners {
+			s.attending.Go(func() { s.attend(f) })
+		}
 		if err != nil || n < int(messageSize) {
 			return
 		}
@@ -363,6 +373,7 @@ func (s *sandbox) tearDown() error {
 	s.kill()
 	if s.files != nil { // and so listen runs, and sees that PID 1 is gone
 		<-s.gone
+		s.attending.Wait()
 		s.using.Wait()
 		err = s.files.close()
 	}

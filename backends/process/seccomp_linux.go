@@ -37,6 +37,7 @@ type filterKind struct {
 	namespaces bool // there are a network and an IPC namespace of its own
 	affinity   bool // the program may choose its CPUs, for a cgroup counts
 	shared     bool // it may write to a folder of the host
+	asked      bool // the files around it are its user's, and no mount keeps it from them: see asks
 	boxed      bool // PID 1 has threads that the program can name, and others of its user are ours, too
 }
 
@@ -47,10 +48,37 @@ func (k filterKind) withheld() []string {
 	if !k.affinity {
 		list = append(list, "sched_setaffinity", "msgget", "semget") // they hold memory that no process does
 	}
-	if !k.namespaces {
-		list = append(list, "shmget", "msgget", "semget", "mq_open")
+	if !k.namespaces { // nor may it have what others have made, which goes by number or name
+		list = append(list, "shmget", "shmat", "shmdt", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl",
+			"mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr")
+	}
+	if k.asked {
+		list = append(list, "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat")
+		// A watch of a directory tells the names in it, and the user has few instances for all that runs.
+		list = append(list, "inotify_init", "inotify_init1", "inotify_add_watch")
 	}
 	return list
+}
+
+// replies are those to calls whose arguments say nothing that a filter could decide by: Landlock does not ask about these
+// rights, and extended attributes of all the user's files could be read, too. Programs take them for a file system without.
+func (k filterKind) replies() map[string]uint32 {
+	replies := map[string]uint32{}
+	for _, name := range k.absent() {
+		replies[name] = enosys
+	}
+	if !k.asked {
+		return replies
+	}
+	for _, name := range []string{"chmod", "fchmod", "fchmodat", "utimensat"} {
+		replies[name] = unix.SECCOMP_RET_USER_NOTIF
+	}
+	for _, name := range []string{
+		"setxattr", "lsetxattr", "fsetxattr", "getxattr", "lgetxattr", "listxattr", "llistxattr", "removexattr", "lremovexattr", "fremovexattr",
+	} {
+		replies[name] = uint32(bpf.ActionErrno) | uint32(unix.EOPNOTSUPP)
+	}
+	return replies
 }
 
 // absent are calls that this kernel shall seem not to have, because a filter can't see their
@@ -74,8 +102,8 @@ type filters struct {
 }
 
 func (s *sandbox) filterKind() filterKind {
-	shared := s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
-	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil, shared: shared, boxed: s.boxed}
+	shared := s.weak || s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
+	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil, shared: shared, asked: s.asks(), boxed: s.boxed}
 }
 
 // of returns a filter that has been prepared.
@@ -103,13 +131,19 @@ func (f *filters) prepare(k filterKind) error {
 	return nil
 }
 
-// filter loads code, an array of struct sock_filter, and sees that it holds.
-func filter(p *plan, code []byte) {
+// filter loads code, an array of struct sock_filter, and sees that it holds. Where the kernel asks us about calls, it returns what
+// we hear of that by.
+func filter(p *plan, code []byte, asks bool) (listener []arg) {
 	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
 	p.point(prog.v+8, p.bytes(code).v)
-	p.want(0, "seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(0), prog)
+	if asks {
+		listener = []arg{p.get("seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER), prog)}
+	} else {
+		p.want(0, "seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(0), prog)
+	}
 	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
 	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
+	return listener
 }
 
 func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
@@ -190,9 +224,12 @@ func ours(k filterKind) []decision {
 			{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}, {Argument: 0, Operation: bpf.BitsSet, Value: unix.CLONE_FILES}},
 		}
 	}
+	ioctl := decision{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, allowed}
+	if k.asked {
+		ioctl = decision{"ioctl", plainIoctls(), bpf.ActionAllow, uint32(bpf.ActionErrno) | uint32(unix.ENOTTY)}
+	}
 	list := []decision{
-		{"clone", clone, bpf.ActionAllow, eperm},
-		{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, allowed},
+		{"clone", clone, bpf.ActionAllow, eperm}, ioctl,
 		{"setsockopt", socketFilters(), bpf.ActionErrno, undecided},
 		{"setsockopt", buffers(), pretended, allowed},
 	}
@@ -208,7 +245,7 @@ func ours(k filterKind) []decision {
 		list = append(list, noSetuid()...)
 	}
 	switch {
-	case k.boxed:
+	case k.boxed || !k.namespaces:
 		list = append(list, onlyItself()...)
 		if k.affinity {
 			list = append(list, decision{"sched_setaffinity", itself(0), bpf.ActionAllow, eperm})
@@ -217,9 +254,22 @@ func ours(k filterKind) []decision {
 		list = append(list, notInit(k)...)
 	}
 	if k.namespaces {
-		return append(list, decision{"socket", sockets(), bpf.ActionAllow, noFamily}) // as a kernel without them says it
+		list = append(list, decision{"socket", sockets(), bpf.ActionAllow, noFamily}) // as a kernel without them says it
 	}
-	return append(list, onlyItself()...)
+	return list
+}
+
+// plainIoctls are those of terminals, pipes and descriptors. Others change attributes of files that are open to read, or are
+// orders to a file system.
+func plainIoctls() (list []bpf.ArgumentConditions) {
+	const fionclex, fioclex, fionbio, fioasync, fioqsize = 0x5450, 0x5451, 0x5421, 0x5452, 0x5460 // asm-generic/ioctls.h, not in x/sys
+	for _, request := range []uint32{
+		unix.TCGETS, unix.TCSETS, unix.TCSETSW, unix.TCSETSF, unix.TCSBRK, unix.TCFLSH, unix.TIOCGPGRP, unix.TIOCSPGRP, unix.TIOCOUTQ,
+		unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCINQ, unix.TIOCGSID, fionbio, fionclex, fioclex, fioasync, fioqsize,
+	} {
+		list = append(list, low32(1, request))
+	}
+	return list
 }
 
 // socketFilters are the options that give a socket a program of BPF, or keep one that it has. Each is compiled into memory that

@@ -40,6 +40,8 @@ func TestFilter(t *testing.T) {
 	}
 	const garbage = 1 << 40 // above the bits that the kernel looks at
 	wide, weak := filterKind{namespaces: true, affinity: true}, filterKind{}
+	asked := filterKind{affinity: true, shared: true, asked: true} // "landlock" of an ordinary user
+	const notified, noXattrs, notty = uint32(unix.SECCOMP_RET_USER_NOTIF), uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EOPNOTSUPP), uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOTTY)
 	boxed := filterKind{namespaces: true, affinity: true, boxed: true}
 	shared := filterKind{namespaces: true, affinity: true, shared: true}
 	for _, c := range []struct {
@@ -94,6 +96,31 @@ func TestFilter(t *testing.T) {
 		{"shmget", wide, "shmget", [6]uint64{}, allowed},
 		{"weak: shmget", weak, "shmget", [6]uint64{}, eperm},
 		{"without a cgroup: semget", filterKind{namespaces: true}, "semget", [6]uint64{}, eperm},
+		{"weak: shmat", weak, "shmat", [6]uint64{}, eperm},
+		{"weak: shmctl", weak, "shmctl", [6]uint64{}, eperm},
+		{"weak: semctl", weak, "semctl", [6]uint64{}, eperm},
+		{"weak: semtimedop", weak, "semtimedop", [6]uint64{}, eperm},
+		{"weak: msgrcv", weak, "msgrcv", [6]uint64{}, eperm},
+		{"weak: mq_unlink", weak, "mq_unlink", [6]uint64{}, eperm},
+		{"asked: chmod", asked, "chmod", [6]uint64{0, 0o644}, notified},
+		{"asked: fchmod", asked, "fchmod", [6]uint64{3, 0o644}, notified},
+		{"asked: fchmodat", asked, "fchmodat", [6]uint64{0, 0, 0o644}, notified},
+		{"asked: fchmodat2", asked, "fchmodat2", [6]uint64{}, enosys},
+		{"asked: utimensat", asked, "utimensat", [6]uint64{}, notified},
+		{"asked: utimes", asked, "utimes", [6]uint64{}, eperm},
+		{"asked: fchown", asked, "fchown", [6]uint64{}, eperm},
+		{"asked: fchownat", asked, "fchownat", [6]uint64{}, eperm},
+		{"asked: fsetxattr", asked, "fsetxattr", [6]uint64{}, noXattrs},
+		{"asked: getxattr", asked, "getxattr", [6]uint64{}, noXattrs},
+		{"asked: fgetxattr", asked, "fgetxattr", [6]uint64{}, allowed},
+		{"asked: inotify", asked, "inotify_init1", [6]uint64{}, eperm},
+		{"asked: FS_IOC_SETFLAGS", asked, "ioctl", [6]uint64{3, 0x40086602}, notty},
+		{"asked: TCGETS", asked, "ioctl", [6]uint64{3, unix.TCGETS}, allowed},
+		{"asked: TIOCSTI", asked, "ioctl", [6]uint64{3, unix.TIOCSTI}, notty},
+		{"asked: a setuid folder", asked, "mkdirat", [6]uint64{0, 0, 0o4755}, eperm},
+		{"asked: affinity of itself", asked, "sched_setaffinity", [6]uint64{}, allowed},
+		{"asked: affinity of another", asked, "sched_setaffinity", [6]uint64{7}, eperm},
+		{"not asked: chmod", wide, "chmod", [6]uint64{}, allowed},
 		{"weak: mq_open", weak, "mq_open", [6]uint64{}, eperm},
 		{"chmod", shared, "chmod", [6]uint64{0, 0o755}, allowed},
 		{"chmod setuid", shared, "chmod", [6]uint64{0, 0o4755}, eperm},

@@ -161,12 +161,16 @@ func dropCapabilities(p *plan) {
 
 // ready sends launch.Ready with the descriptors in the given slots.
 func (p *plan) ready(fds ...arg) {
-	m := value(p, launch.Message{Kind: launch.Ready})
+	p.say("ready", value(p, launch.Message{Kind: launch.Ready}), messageSize, fds...)
+}
+
+// say sends a message of size bytes at m, with the descriptors in the given slots.
+func (p *plan) say(what string, m arg, size int64, fds ...arg) {
 	if len(fds) == 0 {
-		p.want(messageSize, "say ready", unix.SYS_SENDTO, slot(launch.SlotControl), m, val(messageSize), val(unix.MSG_NOSIGNAL), val(0), val(0))
+		p.want(size, "say "+what, unix.SYS_SENDTO, slot(launch.SlotControl), m, val(size), val(unix.MSG_NOSIGNAL), val(0), val(0))
 		return
 	}
-	iov := value(p, [2]uint64{0, uint64(messageSize)})
+	iov := value(p, [2]uint64{0, uint64(size)})
 	p.point(iov.v, m.v)
 	control := value(p, unix.Cmsghdr{Len: uint64(unix.CmsgLen(4 * len(fds))), Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS})
 	room := p.bytes(make([]byte, unix.CmsgSpace(4*len(fds))-unix.SizeofCmsghdr))
@@ -177,5 +181,5 @@ func (p *plan) ready(fds ...arg) {
 	h := value(p, [7]uint64{3: 1, 5: uint64(unix.CmsgSpace(4 * len(fds)))})
 	p.point(h.v+16, iov.v)
 	p.point(h.v+32, control.v)
-	p.want(messageSize, "say ready", unix.SYS_SENDMSG, slot(launch.SlotControl), h, val(unix.MSG_NOSIGNAL))
+	p.want(size, "say "+what, unix.SYS_SENDMSG, slot(launch.SlotControl), h, val(unix.MSG_NOSIGNAL))
 }

@@ -147,7 +147,7 @@ func weakRules(s *sandbox) []rule {
 		rules = append(rules, rule{"/etc/" + name, fsRead})
 	}
 	for _, name := range []string{
-		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/proc/meminfo", "/proc/cpuinfo",
+		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/debian_version", "/proc/meminfo", "/proc/cpuinfo",
 		"/proc/stat", "/proc/version", "/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/pid_max",
 		"/proc/sys/kernel/ngroups_max", "/proc/sys/kernel/cap_last_cap", "/sys/devices/system/cpu",
 	} {

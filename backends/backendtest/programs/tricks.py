@@ -49,5 +49,8 @@ with open("sparse", "wb") as f:
     make("sparse", lambda: f.truncate(1 << 40))
 os.makedirs(".git/hooks")
 mine(".git/hooks/post-checkout")
-os.chmod("plain", 0o4755)
+try:
+    os.chmod("plain", 0o4755)
+except PermissionError:  # where the file is the host's
+    os.chmod("plain", 0o755)
 print(made)

@@ -1,0 +1,212 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Landlock has no say over modes and times of files. In the profile "landlock" a program that has our user could change them
+// for all files of that user, also through a descriptor opened to read. So the filter has the kernel ask us: a
+// program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a folder that the program may write,
+// or have refused it: seccomp_unotify(2).
+//
+// What we act on is what we have opened and looked at ourselves (O_PATH), so that nothing that the program changes meanwhile,
+// neither its memory nor links, leads elsewhere.
+
+// asks says whether the kernel asks us: a user of root's sandboxes owns nothing on the host.
+func (s *sandbox) asks() bool { return s.weak && s.uid == 0 }
+
+// request is struct seccomp_notif, and answer struct seccomp_notif_resp.
+type request struct {
+	id   uint64
+	pid  uint32 // of the thread, as we see it
+	_    uint32
+	nr   int32
+	_    uint32
+	_    uint64
+	args [6]uint64
+}
+
+type answer struct {
+	id    uint64
+	value int64
+	errno int32 // negative
+	_     uint32
+}
+
+// attend answers until no process has the filter any more.
+func (s *sandbox) attend(listener *os.File) {
+	defer listener.Close()
+	var roots []string
+	for _, r := range s.rules() {
+		if r.access&fsWrite == fsWrite {
+			if root, err := filepath.EvalSymlinks(r.path); err == nil {
+				roots = append(roots, root)
+			}
+		}
+	}
+	// With O_NONBLOCK, no thread of ours waits for each program.
+	fd, err := unix.FcntlInt(listener.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil || unix.SetNonblock(fd, true) != nil {
+		return
+	}
+	pollable := os.NewFile(uintptr(fd), "listener")
+	defer pollable.Close()
+	conn, err := pollable.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		err := conn.Read(func(uintptr) bool {
+			n, err := unix.Poll(poll, 0)
+			return n != 0 && err != unix.EINTR
+		})
+		if err != nil || poll[0].Revents&unix.POLLIN == 0 {
+			return
+		}
+		var q request
+		if ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&q)) != nil {
+			continue // a signal has ended the call
+		}
+		err = q.serve(roots, func() bool { return ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&q.id)) == nil })
+		a := answer{id: q.id}
+		if errno := unix.Errno(0); errors.As(err, &errno) {
+			a.errno = -int32(errno)
+		} else if err != nil {
+			a.errno = -int32(unix.EPERM)
+		}
+		ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a))
+	}
+}
+
+func ioctl(fd int, request uint, arg unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(arg)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// serve does what is asked, to a file below one of roots. waits says whether the caller still waits: until then its number is its own.
+func (q *request) serve(roots []string, waits func() bool) error {
+	var at int64 = unix.AT_FDCWD
+	var name, times, mode, flags uint64
+	byName := true
+	switch q.nr {
+	case unix.SYS_FCHMOD:
+		at, mode, byName = int64(int32(q.args[0])), q.args[1], false
+	case unix.SYS_FCHMODAT:
+		at, name, mode = int64(int32(q.args[0])), q.args[1], q.args[2]
+	case unix.SYS_UTIMENSAT:
+		at, name, times, flags = int64(int32(q.args[0])), q.args[1], q.args[2], q.args[3]
+		byName = name != 0
+	default: // chmod, which not all architectures have
+		name, mode = q.args[0], q.args[1]
+	}
+	memory, err := os.Open(q.proc("mem"))
+	if err != nil {
+		return unix.EPERM
+	}
+	defer memory.Close()
+	var path string
+	if byName {
+		if path, err = stringAt(memory, name); err != nil {
+			return err
+		}
+	}
+	var stamps *[2]unix.Timespec
+	if times != 0 {
+		stamps = new([2]unix.Timespec)
+		if _, err := memory.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(stamps)), unsafe.Sizeof(*stamps)), int64(times)); err != nil {
+			return unix.EFAULT
+		}
+	}
+	file, err := q.open(int(at), path, byName, flags)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(file)
+	self := "/proc/self/fd/" + strconv.Itoa(file)
+	where, err := os.Readlink(self)
+	if err != nil || !within(where, roots) || mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		return unix.EPERM
+	}
+	if !waits() {
+		return unix.EPERM // nobody hears it
+	}
+	if q.nr != unix.SYS_UTIMENSAT {
+		return unix.Chmod(self, uint32(mode)&0o7777)
+	}
+	var empty byte
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(file), uintptr(unsafe.Pointer(&empty)), uintptr(unsafe.Pointer(stamps)), unix.AT_EMPTY_PATH, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// open opens, for nothing but to act on it, the file that the caller means.
+func (q *request) open(at int, path string, byName bool, flags uint64) (int, error) {
+	how := unix.O_PATH | unix.O_CLOEXEC
+	base := q.proc("fd/" + strconv.Itoa(at))
+	if !byName || path == "" && flags&unix.AT_EMPTY_PATH != 0 {
+		return orBadFile(unix.Open(base, how, 0))
+	}
+	if flags&unix.AT_SYMLINK_NOFOLLOW != 0 {
+		how |= unix.O_NOFOLLOW
+	}
+	if rest, ok := strings.CutPrefix(path, "/proc/self/"); ok {
+		path = q.proc(rest)
+	}
+	if at == unix.AT_FDCWD || strings.HasPrefix(path, "/") {
+		base = q.proc("cwd")
+	}
+	dir, err := orBadFile(unix.Open(base, unix.O_PATH|unix.O_CLOEXEC, 0))
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(dir)
+	return unix.Openat(dir, path, how, 0)
+}
+
+// orBadFile says of a descriptor that is not there what the kernel does.
+func orBadFile(fd int, err error) (int, error) {
+	if err == unix.ENOENT {
+		err = unix.EBADF
+	}
+	return fd, err
+}
+
+func (q *request) proc(name string) string { return "/proc/" + strconv.Itoa(int(q.pid)) + "/" + name }
+
+// stringAt reads a path out of the caller's memory.
+func stringAt(memory io.ReaderAt, at uint64) (string, error) {
+	text := make([]byte, unix.PathMax)
+	n, err := memory.ReadAt(text, int64(at)) // which ends where the mapping does
+	end := bytes.IndexByte(text[:n], 0)
+	switch {
+	case end >= 0:
+		return string(text[:end]), nil
+	case err != nil:
+		return "", unix.EFAULT
+	}
+	return "", unix.ENAMETOOLONG
+}
+
+// within says whether a file is one of roots, or below one.
+func within(name string, roots []string) bool {
+	for _, root := range roots {
+		if name == root || under(name, root) {
+			return true
+		}
+	}
+	return false
+}
