@@ -37,6 +37,14 @@ func (e *explorer) all(p *patterns, group int) {
 		case p.way == asSpaced:
 			spelled = characters(w)
 			e.join(group, spelled, listGaps)
+		case p.way == asGrouped:
+			e.addOnly(group, spelled...)
+			for _, gap := range listGaps {
+				e.addOnly(group, spelled[0], gap, spelled[1], gap)
+				e.addOnly(group, spelled[0], gap, spelled[1], spelled[2])
+				e.addOnly(group, spelled[0], spelled[1], gap, spelled[2])
+				e.addOnly(group, spelled[0], spelled[1], spelled[2], gap)
+			}
 		case p.radix != 0:
 			e.join(group, spelled, listGaps)
 			for i, s := range spelled[1:] { // the first may have a zero in front of it
@@ -90,7 +98,7 @@ func (p *patterns) spelling(to []string, w []byte, numbers *[4][256]string) (spe
 			s = "0123456789abcdefghijklmnopqrstuv"[s]
 		}
 		to = append(to, bytesAsStrings[s])
-		plain = plain && (p.way == asSpaced || isWord(s) && s != '_')
+		plain = plain && isWord(s) && s != '_'
 	}
 	return to, plain
 }

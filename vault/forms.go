@@ -6,8 +6,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"math"
 	"math/big"
 	"slices"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -16,6 +19,8 @@ import (
 const (
 	minCaseless = 12  // bytes of a value that is found in upper and lower case; it has digits or both, too
 	minSpaced   = 8   // bytes of a value that is found with something between its characters
+	minGrouped  = 12  // digits of a number that is found with something between some of them
+	minNumbers  = 1e8 // numbers of as many digits, none above its highest: fewer occur by chance where digits stand apart
 	minDerived  = 8   // bytes of a value that is found transformed, and of what it becomes then
 	maxNumber   = 256 // bytes of a value that is found in base58
 )
@@ -49,9 +54,7 @@ func formsOf(values [][]byte) *forms {
 		}
 		f.add(v, asText)
 		f.addBytes(v)
-		if len(v) >= minSpaced && !digitsOnly(v) {
-			f.add(v, asSpaced)
-		}
+		f.addApart(v)
 		if size <= maxBytes {
 			f.addBits(v, asBase32, 5)
 			f.addBits(v, asBase32Hex, 5)
@@ -73,6 +76,25 @@ func formsOf(values [][]byte) *forms {
 func (f *forms) add(v []byte, in ...way) {
 	for _, w := range in {
 		f[w] = append(f[w], word{symbols: v})
+	}
+}
+
+// addApart adds a value that is found with something between its characters. Digits apart are mostly a
+// list of small numbers, so that a number must be too long for chance.
+func (f *forms) addApart(v []byte) {
+	if len(v) < minSpaced {
+		return
+	}
+	if slices.ContainsFunc(v, func(c byte) bool { return !isDigit(c) && c != ' ' && c != '-' }) {
+		f.add(v, asSpaced)
+		return
+	}
+	number := slices.DeleteFunc(bytes.Clone(v), func(c byte) bool { return !isDigit(c) })
+	if rare(number) {
+		f.add(number, asSpaced)
+		if len(number) >= minGrouped {
+			f.add(number, asGrouped)
+		}
 	}
 }
 
@@ -223,6 +245,25 @@ func lower(v []byte) []byte {
 func digitsOnly(v []byte) bool {
 	return !slices.ContainsFunc(v, func(c byte) bool { return !isDigit(c) })
 }
+
+// rare reports whether a list of single digits, none above the highest of number, is unlikely to spell number by
+// chance or by counting.
+func rare(number []byte) bool {
+	return len(number) > 0 && math.Pow(float64(slices.Max(number)-'0'+1), float64(len(number))) >= minNumbers &&
+		!bytes.Contains(counts(), number)
+}
+
+// counts is what counting leaves of digits: 0 to 9 again and again, 0 to 99, and 99 to 0.
+var counts = sync.OnceValue(func() []byte {
+	all := bytes.Repeat([]byte("0123456789"), 7)
+	for n := range 100 {
+		all = fmt.Append(all, n)
+	}
+	for n := range 100 {
+		all = fmt.Append(all, 99-n)
+	}
+	return append(all, bytes.Repeat([]byte("9876543210"), 7)...)
+})
 
 // mixed reports whether v is no word: it has digits, or letters of both cases.
 func mixed(v []byte) bool {

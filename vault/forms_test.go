@@ -73,3 +73,55 @@ func TestMemoryOfForms(t *testing.T) {
 		l.Close()
 	}
 }
+
+// A number is found with its digits apart, or in groups.
+func TestDigitsApart(t *testing.T) {
+	const pin, card, twoDigits = "73059182", "7305918264407193", "4111111111111111"
+	for _, sep := range []string{" ", "-", ".", ", ", "\n", "\r\n", "', '", " | ", "\t"} {
+		for _, v := range []string{pin, card, twoDigits} {
+			checkLeft(t, lend(t, v), "<"+fold(v, 1, sep)+">", 1+len(sep+"<>")) // the first is not held back
+		}
+		for _, v := range []string{card, twoDigits} {
+			for width := 2; width < len(v); width++ {
+				checkLeft(t, lend(t, v), "<"+fold(v, width, sep)+">", len("<>"))
+			}
+		}
+	}
+	for _, lent := range []string{"7305 9182 6440 7193", "7305-9182-6440-7193"} {
+		for _, text := range []string{lent, card, fold(card, 1, " "), fold(card, 6, "-")} {
+			checkLeft(t, lend(t, lent), "<"+text+">", len("7-<>"))
+		}
+	}
+}
+
+// Digits apart are mostly numbers of something.
+func TestDigitsApartThatAreNoSecret(t *testing.T) {
+	for v, text := range map[string]string{
+		"12345678":      "[1, 2, 3, 4, 5, 6, 7, 8]",
+		"1234567891011": "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12",
+		"9876543210":    "9 8 7 6 5 4 3 2 1 0",
+		"10987654321":   "10... 9... 8... 7... 6... 5... 4... 3... 2... 1...",
+		"01201120":      "[0 1 2 0 1 1 2 0]",
+		"00110101120":   "0, 0, 1, 1, 0, 1, 0, 1, 1, 2, 0",
+		"73059182":      "73 05 91 82", // of these there are too many for eight digits to tell
+	} {
+		check(t, lend(t, v), text, text)
+		check(t, lend(t, v), "<"+v+">", "<"+Mark+">")
+	}
+	r := rand.New(rand.NewPCG(13, 14))
+	var values []string
+	for i := range 60 {
+		v := make([]byte, 8+i%9)
+		for j := range v {
+			v[j] = '0' + byte(r.IntN(10))
+		}
+		values = append(values, string(v))
+	}
+	l := lend(t, values...)
+	for name, text := range ordinary(t) {
+		if got := l.Redact(text); got != text {
+			i := strings.Index(got, Mark)
+			t.Errorf("%s was changed near %q", name, got[max(0, i-40):min(len(got), i+60)])
+		}
+	}
+}

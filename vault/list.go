@@ -11,8 +11,8 @@ const (
 
 // listed follows single characters, and bytes as numbers, with something between them.
 func (p *patterns) listed(k *steps, t thread, b byte) {
-	if p.way == asSpaced {
-		if t.run > 0 || !t.inside() || b&0xc0 == 0x80 {
+	if p.way.apart() {
+		if p.way == asGrouped || t.run > 0 || !t.inside() || b&0xc0 == 0x80 {
 			p.accept(k, t, b)
 		}
 	} else {
@@ -68,7 +68,7 @@ func (p *patterns) number(k *steps, t thread, b byte) {
 // pauses reports whether a text that ends at t is rather a text that happens to end so, than the first
 // of a list. It is not held back then, which may show the first character of a value.
 func (p *patterns) pauses(t *thread) bool {
-	return (p.radix != 0 || p.way == asSpaced) && t.depth == 1 && t.count == 0 && t.run > 0
+	return (p.radix != 0 || p.way.apart()) && t.depth == 1 && t.count == 0 && t.run > 0
 }
 
 // gapInNumber follows a line break within a number.

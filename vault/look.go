@@ -13,7 +13,7 @@ var special = setOf("\\%&=+\n\r \t\x1b\xc2\xe2\xef")
 // lead to: the only thread that replay would find.
 func (s *scan) look(group int, rest []byte) (after point, dead bool) {
 	p := &s.patterns[group]
-	if p.way == asSpaced || p.way == asBinary {
+	if p.way.apart() || p.way == asBinary {
 		return after, false
 	}
 	at := point{hi: int32(len(p.words))}

@@ -9,7 +9,7 @@ import (
 const (
 	minValue    = 6  // bytes; what is shorter occurs by chance
 	minLine     = 16 // bytes; shorter lines of a longer value are often mere structure, like "}"
-	minDistinct = 3  // different bytes; "--------" and "00000000" are drawings and zeros
+	minDistinct = 3  // different bytes; "--------" and "00000000" are drawings and zeros; of a long number, 2
 
 	nodeShown = 50 // bytes of a Buffer that Node's console shows: the beginning of a longer value
 
@@ -86,7 +86,8 @@ func telling(v []byte) bool {
 			seen = append(seen, c)
 		}
 	}
-	return len(seen) >= minDistinct &&
+	number := len(seen) == 2 && len(v) >= minGrouped && digitsOnly(v) && rare(v)
+	return (number || len(seen) >= minDistinct) &&
 		!slices.ContainsFunc(common, func(w string) bool { return strings.EqualFold(w, string(v)) })
 }
 

@@ -13,6 +13,7 @@ const (
 	asText      way = iota // as it is, or with any of its bytes escaped
 	asPlain                // in upper or lower case, with nothing escaped but punctuation
 	asSpaced               // s-e-c-r-e-t: something stands between any two characters
+	asGrouped              // 1234 5678: something may stand between any two digits
 	asHex                  // hex digits in pairs, and whatever stands between the pairs
 	asDecimal              // numbers in a list
 	asOctal                //
@@ -51,6 +52,9 @@ type word struct {
 	symbols []byte
 	ending
 }
+
+// apart reports whether something may stand between two characters.
+func (w way) apart() bool { return w == asSpaced || w == asGrouped }
 
 func newPatterns(w way, all []word) patterns {
 	slices.SortStableFunc(all, func(a, b word) int { return bytes.Compare(a.symbols, b.symbols) })

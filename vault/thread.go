@@ -83,7 +83,7 @@ func (t *thread) inside() bool { return t.depth > 0 || t.tail != inWord }
 func (p *patterns) step(k *steps, t thread, b byte) {
 	switch t.state {
 	case start, afterBreak:
-		if p.way == asSpaced || p.radix != 0 {
+		if p.way.apart() || p.radix != 0 {
 			p.listed(k, t, b)
 			return
 		}
