@@ -20,3 +20,12 @@ func ownerOf(info fs.FileInfo) (id string, ours bool) {
 	}
 	return strconv.Itoa(int(stat.Uid)), int(stat.Uid) == os.Geteuid()
 }
+
+// mostFiles is how many files this process may open. Go's runtime has raised that to the hard limit.
+func mostFiles() uint64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return minFiles
+	}
+	return uint64(limit.Cur)
+}

@@ -27,9 +27,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
+// minFiles is how many descriptors a single run takes, and a few: the log has ten, each sandbox a dozen.
+const minFiles = 64
+
 // load returns the configuration as the command line, the environment and the file have it. own are
 // flags of the command that take the place of the setting of that name.
 func load(c *cli.Context, own ...string) (config.Config, error) {
+	if most := mostFiles(); most < minFiles {
+		return config.Config{}, usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", most, minFiles)
+	}
 	flags := map[string]string{}
 	for _, name := range own {
 		if c.IsSet(name) {

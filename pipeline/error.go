@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -61,8 +62,16 @@ func broke(stage string, err error) *Error {
 		}
 		return e
 	}
-	return &Error{Stage: stage, Reason: err.Error(), err: err}
+	e := &Error{Stage: stage, Reason: err.Error(), err: err}
+	if errors.Is(err, syscall.EMFILE) {
+		e.Remedy = MoreFiles
+	}
+	return e
 }
+
+// MoreFiles is what to do where sandboxmcp may not open as many files as it has to.
+const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
+	"LimitNOFILE=4096 for a unit of systemd, --ulimit nofile=4096 for a container of Docker"
 
 func cancelled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -262,6 +262,7 @@ func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File
 	switch {
 	case !stop():
 		err = fmt.Errorf("%w: PID 1 is in %s", stopped(ctx), p.whereabouts(b.pid))
+	case errors.Is(err, unix.EMFILE):
 	case err != nil:
 		err = fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
 	case m.Kind != launch.Ready:

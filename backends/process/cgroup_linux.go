@@ -332,26 +332,29 @@ func (g *cgroup) keeps(controller string) bool {
 	return g != nil && (!g.seen || slices.Contains(g.limits, controller))
 }
 
-// holds reads back from the kernel whether process pid is in the cgroup.
-func (g *cgroup) holds(pid int) bool {
+// check reads back from the kernel that process pid is in the cgroup.
+func (g *cgroup) check(pid int) error {
 	if g.seen {
-		return true // nothing in a container can be elsewhere
+		return nil // nothing in a container can be elsewhere
 	}
-	in := folders("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	in, err := folders("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return fmt.Errorf("is PID 1 in its cgroup: %w", err)
+	}
 	for name, path := range g.paths {
 		if in[name] == "" || !strings.HasSuffix(path, in[name]) || filepath.Base(in[name]) != filepath.Base(path) {
-			return false
+			return errors.New("PID 1 is not in its cgroup")
 		}
 	}
-	return true
+	return nil
 }
 
-// folders reads the lines "7:cpu,cpuacct:/folder" of a /proc/pid/cgroup; v2's controller is "". Nil when it can't. It
+// folders reads the lines "7:cpu,cpuacct:/folder" of a /proc/pid/cgroup; v2's controller is "". It
 // is the library's ParseCgroupFile without the scanner, for each program's start waits for it.
-func folders(file string) map[string]string {
+func folders(file string) (map[string]string, error) {
 	text, err := readOnce(file)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	in := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -361,7 +364,7 @@ func folders(file string) map[string]string {
 			in[name] = folder
 		}
 	}
-	return in
+	return in, nil
 }
 
 // remove deletes the cgroup, which holds no process any more.

@@ -44,7 +44,7 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	}
 	add(backends.LayerCaps, none, "effective: "+status["CapEff"]+", bounding: "+status["CapBnd"])
 	add(backends.LayerNNP, status["NoNewPrivs"] == "1", "")
-	if s.cgroup != nil && s.cgroup.holds(s.pid) {
+	if s.cgroup != nil && s.cgroup.check(s.pid) == nil {
 		add(backends.LayerCgroup, true, s.cgroup.detail())
 	} else {
 		add(backends.LayerCgroup, false, s.backend.cgroups.why)

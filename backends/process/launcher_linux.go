@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,6 +204,8 @@ func requestClone(conn *net.UnixConn, within time.Duration, flags uint64, contro
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, 0, fmt.Errorf("clone3 did not return within %v: %w", within, err)
+	case errors.Is(err, unix.EMFILE): // the process ends by itself, since nobody has the other end of its socket
+		return nil, 0, &forkError{unix.EMFILE}
 	case err != nil:
 		return nil, 0, fmt.Errorf("it died: %w", err)
 	}
@@ -268,28 +271,31 @@ func send(b *birth, p *plan, whom byte) error {
 // receive reads one message, says how long it is, and returns the descriptors that came with it.
 func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
-	n, oobn, _, _, err := conn.ReadMsgUnix(buf, oob)
+	n, oobn, flags, _, err := conn.ReadMsgUnix(buf, oob)
 	if err != nil {
 		return 0, nil, err
 	}
 	if n == 0 {
 		return 0, nil, io.EOF
 	}
-	if oobn == 0 {
-		return n, nil, nil
+	if flags&unix.MSG_CTRUNC != 0 { // oob has room for all that a message may carry
+		err = fmt.Errorf("receive descriptors: %w", unix.EMFILE)
 	}
-	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil {
-		return 0, nil, fmt.Errorf("parse control message: %w", err)
+	if oobn == 0 {
+		return n, nil, err
+	}
+	messages, parsed := unix.ParseSocketControlMessage(oob[:oobn])
+	if parsed != nil {
+		return 0, nil, fmt.Errorf("parse control message: %w", parsed)
 	}
 	if len(messages) != 1 {
 		return 0, nil, fmt.Errorf("got %d control messages, want 1", len(messages))
 	}
-	fds, err := unix.ParseUnixRights(&messages[0])
+	fds, parsed := unix.ParseUnixRights(&messages[0])
 	files := make([]*os.File, len(fds))
 	for i, fd := range fds {
 		unix.CloseOnExec(fd)
 		files[i] = os.NewFile(uintptr(fd), "received")
 	}
-	return n, files, err
+	return n, files, cmp.Or(err, parsed)
 }

@@ -7,10 +7,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
+
+	bpf "github.com/elastic/go-seccomp-bpf"
+	netbpf "golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -66,8 +73,46 @@ type writerFunc func([]byte)
 
 func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
+// refuse has the kernel answer a system call with an error from now on, in this process and those that it starts. prctl is
+// refused for one option only.
+func refuse(call, option uint32, errno unix.Errno) {
+	list := []netbpf.Instruction{
+		netbpf.LoadAbsolute{Off: 0, Size: 4}, // seccomp_data.nr
+		netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: call, SkipTrue: 3},
+		netbpf.LoadAbsolute{Off: 16, Size: 4}, // the first argument
+		netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: option, SkipTrue: 1},
+		netbpf.RetConstant{Val: uint32(bpf.ActionErrno) | uint32(errno)},
+		netbpf.RetConstant{Val: allowed},
+	}
+	if call != unix.SYS_PRCTL {
+		list[2], list[3] = list[4], list[4]
+	}
+	code, err := netbpf.Assemble(list)
+	if err != nil {
+		panic(err)
+	}
+	filters := sockFilters(code)
+	program := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
+	runtime.LockOSThread()
+	if os.Geteuid() != 0 {
+		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		panic(errno)
+	}
+	runtime.UnlockOSThread()
+}
+
 // start runs one program and prints what came of it.
 func start() {
+	if n, err := strconv.ParseUint(os.Getenv("SANDBOXMCP_TEST_FILES"), 10, 32); err == nil {
+		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n})
+	}
+	var call, option uint32
+	var errno unix.Errno
+	if n, _ := fmt.Sscan(os.Getenv("SANDBOXMCP_TEST_REFUSE"), &call, &option, &errno); n == 3 {
+		refuse(call, option, errno)
+	}
 	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
 	s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Profile: os.Getenv("SANDBOXMCP_TEST_PROFILE"), Require: strings.Fields(os.Getenv("SANDBOXMCP_TEST_LAYERS"))})
 	if err != nil {
@@ -213,6 +258,75 @@ func TestUserNamespacesForbidden(t *testing.T) {
 			t.Errorf("got %s%v, want a refusal", out, err)
 		}
 	})
+}
+
+// TestFilteredHost starts the backend under filters of system calls, as containers and services have: the refusal names
+// the call and says what to type, and where that is the weaker profile, it runs.
+func TestFilteredHost(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		call, option uint32
+		errno        unix.Errno
+		says         string
+		weaker       bool
+	}{
+		{"clone3", unix.SYS_CLONE3, 0, unix.ENOSYS, "layer user is required", true},
+		{"clone3", unix.SYS_CLONE3, 0, unix.EINVAL, "CONFIG_TIME_NS", true},
+		{"pivot_root", unix.SYS_PIVOT_ROOT, 0, unix.EPERM, "layer mount is required", true},
+		{"capset", unix.SYS_CAPSET, 0, unix.EPERM, "layer caps is required", false},
+		{"prctl(PR_SET_SECUREBITS)", unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, unix.EPERM, "layer caps is required", false},
+		{"prctl(PR_SET_PDEATHSIG)", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, unix.EPERM, "", false},
+		{"prctl(PR_CAPBSET_DROP)", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, unix.EPERM, "layer caps is required", false},
+		{"landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, 0, unix.EPERM, "layer landlock is required", false},
+		{"seccomp", unix.SYS_SECCOMP, 0, unix.EPERM, "layer seccomp is required", false},
+	} {
+		t.Run(fmt.Sprint(c.name, " ", c.errno), func(t *testing.T) {
+			t.Parallel()
+			run := func(profile string) string {
+				cmd := role(t, "start")
+				cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile, fmt.Sprint("SANDBOXMCP_TEST_REFUSE=", c.call, " ", c.option, " ", uint32(c.errno)),
+					"SANDBOXMCP_TEST_LAYERS="+strings.Join(promises(profile), " "))
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Errorf("%v", err)
+				}
+				return string(out)
+			}
+			out := run("hardened")
+			remedy := "--security-opt seccomp=unconfined"
+			if c.errno == unix.EINVAL {
+				remedy = "use a kernel"
+			}
+			for _, want := range []string{c.name, c.says, remedy} {
+				if strings.HasPrefix(out, "inside") || !strings.Contains(out, want) {
+					t.Errorf("got %s, want a refusal with %q", out, want)
+				}
+			}
+			if got := strings.Contains(out, "--profile landlock"); got != c.weaker {
+				t.Errorf("the weaker profile is offered: %v, want %v: %s", got, c.weaker, out)
+			}
+			if c.weaker && c.errno != unix.EINVAL { // of a filter; a kernel's would be for the flags
+				if out := run("landlock"); !strings.HasPrefix(out, "inside\nok ") {
+					t.Errorf("the weaker profile: %s", out)
+				}
+			}
+		})
+	}
+}
+
+// TestFewFiles starts the backend where it may open too few files: that is what the error says, whichever step fails.
+func TestFewFiles(t *testing.T) {
+	for files := 10; files < 60; files += 2 {
+		t.Run(fmt.Sprint(files), func(t *testing.T) {
+			t.Parallel()
+			cmd := role(t, "start")
+			cmd.Env = append(cmd.Env, fmt.Sprint("SANDBOXMCP_TEST_FILES=", files))
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), "inside\nok ") && !strings.Contains(string(out), unix.EMFILE.Error()) {
+				t.Errorf("got %s%v", out, err)
+			}
+		})
+	}
 }
 
 // TestOrdinaryUser runs as one, when we are root: all containment layers, without any privilege.

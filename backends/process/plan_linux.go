@@ -211,5 +211,14 @@ func (p *plan) explain(m launch.Message) error {
 	if m.Errno == 0 {
 		return fmt.Errorf("%s: answered otherwise than it must", name)
 	}
-	return fmt.Errorf("%s: %w", name, unix.Errno(m.Errno))
+	return &stepError{name, unix.Errno(m.Errno)}
 }
+
+// stepError is a system call of a plan that failed.
+type stepError struct {
+	step  string
+	errno unix.Errno
+}
+
+func (e *stepError) Error() string { return e.step + ": " + e.errno.Error() }
+func (e *stepError) Unwrap() error { return e.errno }

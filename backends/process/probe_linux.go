@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -80,14 +81,17 @@ func refusal(layer, why string) error {
 	return &backends.Refusal{Layer: layer, Reason: why, Remedy: remedies[layer]}
 }
 
-// diagnose turns a failed start into a refusal that says what the host lacks.
+// diagnose turns a failed start of a sandbox, or of a program in it, into a refusal that says what the host lacks.
 func (b *Backend) diagnose(s *sandbox, err error) error {
-	if s.shared() || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	var errno unix.Errno
+	if err == nil || s.boxed || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {
 		return err
 	}
-	var errno unix.Errno
+	if withheld := withheld(err); withheld != nil {
+		return withheld
+	}
 	var namespace *namespaceError
-	if !errors.As(err, &namespace) || !errors.As(err, &errno) {
+	if s.weak || !errors.As(err, &namespace) {
 		return err
 	}
 	refuse := func(reason, remedy string) error {
@@ -103,11 +107,67 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 		return refuse("AppArmor keeps user namespaces from programs without a profile", appArmorRemedy())
 	case errno == unix.ENOSPC || errno == unix.EUSERS:
 		return refuse("there are too many namespaces", "raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces")
+	case errno == unix.EINVAL && errors.As(err, new(*forkError)):
+		return refuse("this kernel lacks a kind of namespace", remedies[backends.LayerTime])
+	case b.root && errno == unix.EPERM && !administrates():
+		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+unconfined)
 	case errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS:
-		return refuse("this host does not let us make namespaces (are we inside a container?)",
-			"in Docker, start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined")
+		return refuse("this host does not let us make namespaces (are we inside a container?)", "in Docker, start it with "+unconfined)
 	}
 	return err
+}
+
+// unconfined is what gives a container of Docker the system calls that sandboxes are made with.
+const unconfined = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
+
+// walls are the steps that any kernel lets who has come that far make, by how their names begin, and the layers that they make.
+var walls = []struct{ step, layer string }{
+	{"pivot_root", backends.LayerMount},
+	{"landlock_", backends.LayerLandlock},
+	{"seccomp", backends.LayerSeccomp},
+	{"prctl(PR_SET_NO_NEW_PRIVS", backends.LayerNNP},
+	{"prctl(PR_SET_SECUREBITS", backends.LayerCaps},
+	{"prctl(PR_CAP", backends.LayerCaps},
+	{"prctl(", ""},
+	{"capset", backends.LayerCaps},
+}
+
+// withheld returns a refusal if err is about a call that what surrounds this process does not let through, otherwise nil.
+func withheld(err error) error {
+	var failed *stepError
+	if !errors.As(err, &failed) || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
+		return nil
+	}
+	for _, w := range walls {
+		if !strings.HasPrefix(failed.step, w.step) {
+			continue
+		}
+		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + around(), Remedy: outside}
+		if w.layer == backends.LayerMount { // the others are the weaker profile's, too
+			r.Remedy += ", or choose the weaker containment by name: --profile landlock"
+		}
+		return r
+	}
+	return nil
+}
+
+// outside is what to do about a call that is not let through.
+const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, start it with " + unconfined
+
+// around says what does not let a call through that the kernel has.
+func around() string {
+	text, _ := os.ReadFile("/proc/self/status")
+	if statusFields(text)["Seccomp"] == "2" {
+		return "a filter of system calls that sandboxmcp was started under refuses it"
+	}
+	return "a security module of this host refuses it"
+}
+
+// administrates reports whether this process has CAP_SYS_ADMIN.
+func administrates() bool {
+	text, _ := os.ReadFile("/proc/self/status")
+	caps, _ := strconv.ParseUint(statusFields(text)["CapEff"], 16, 64)
+	return caps>>unix.CAP_SYS_ADMIN&1 == 1
 }
 
 func number(file string) string {

@@ -33,7 +33,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	begun := time.Now()
 	one, err := s.launch(ctx, cmd, streams, w)
 	if err != nil {
-		return backends.Result{}, err
+		return backends.Result{}, s.backend.diagnose(s, err)
 	}
 	defer one.pipes.close()
 	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams.Interrupt)

@@ -234,8 +234,8 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 		return err
 	}
 	go s.hear()
-	if s.cgroup != nil && !s.cgroup.holds(s.pid) {
-		return errors.New("PID 1 is not in its cgroup")
+	if s.cgroup != nil {
+		return s.cgroup.check(s.pid)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -70,7 +71,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	p.do("unshare(user)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
 	mapUser(p, insideID, outer, outer)
 	spareWatches(p)
-	dropBounding(p)
+	dropBounding(p.do)
 	p.prctl("PR_CAP_AMBIENT_CLEAR_ALL", unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
 	const locked = 0xff // SECBIT_*: root is nobody special, no ambient capabilities; and their locks
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
@@ -145,13 +146,22 @@ func settle(p *plan, workspace, segments, tmp string, doors ...arg) {
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 }
 
-// dropBounding empties the bounding set, so that no program's file capabilities count. More than
-// the kernel knows is EINVAL, and the reading back sees whether something stayed.
-func dropBounding(p *plan) {
-	for c := range 64 {
-		p.try("prctl(PR_CAPBSET_DROP)", unix.SYS_PRCTL, val(unix.PR_CAPBSET_DROP), val(c), val(0), val(0), val(0))
+// dropBounding empties the bounding set, so that no program's file capabilities count. add is plan.do or plan.try.
+func dropBounding(add func(name string, nr uintptr, args ...arg)) {
+	for c := range capabilities() {
+		add("prctl(PR_CAPBSET_DROP)", unix.SYS_PRCTL, val(unix.PR_CAPBSET_DROP), val(c), val(0), val(0), val(0))
 	}
 }
+
+// capabilities is how many the kernel knows: of others prctl(2) answers EINVAL.
+var capabilities = sync.OnceValue(func() (n int) {
+	for ; n < 64; n++ {
+		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(n), 0, 0, 0); err != nil {
+			break
+		}
+	}
+	return n
+})
 
 // dropCapabilities empties the sets that count.
 func dropCapabilities(p *plan) {

@@ -24,7 +24,7 @@ func (b *Backend) weakSetup(s *sandbox) *plan {
 	s.cgroup.join(p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	if b.root {
-		dropBounding(p)
+		dropBounding(p.try) // which it may lack the right to
 		becomeUser(p, s.uid)
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	}
