@@ -11,6 +11,7 @@ type mounted struct {
 	device string // "major:minor" of the file system
 	root   string // the folder of it that is shown
 	point  string // where
+	kind   string // of file system
 }
 
 // mountTable is empty where there is no /proc, without which nothing can be mounted for a sandbox either.
@@ -18,8 +19,10 @@ func mountTable() (table []mounted) {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 4 {
-			table = append(table, mounted{f[2], plain.Replace(f[3]), plain.Replace(f[4])})
+		own, super, _ := strings.Cut(line, " - ")
+		kind, _, _ := strings.Cut(super, " ")
+		if f := strings.Fields(own); len(f) > 4 {
+			table = append(table, mounted{f[2], plain.Replace(f[3]), plain.Replace(f[4]), kind})
 		}
 	}
 	return table
@@ -66,4 +69,13 @@ func holding(table []mounted, name string) (at int, rest string) {
 		rest, _ = filepath.Rel(table[at].point, name)
 	}
 	return at, rest
+}
+
+// FileSystem is the kind of file system that a path without links lies on, such as ext4; "" where that is not known.
+func FileSystem(name string) string {
+	table := mountTable()
+	if at, _ := holding(table, name); at >= 0 {
+		return table[at].kind
+	}
+	return ""
 }

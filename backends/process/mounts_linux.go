@@ -108,6 +108,9 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 	return os.Open(proc + "ns/user")
 }
 
+// mapOwner begins the name of the step that a file system may not support.
+const mapOwner = "map the owner of "
+
 // bindOwned shows a host path under another owner. Only a mount that is nowhere yet can be given
 // such a map.
 func (r *root) bindOwned(o owned, at string) {
@@ -116,7 +119,7 @@ func (r *root) bindOwned(o owned, at string) {
 	attr := value(r.plan, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 	userns := uint64(unsafe.Offsetof(unix.MountAttr{}.Userns_fd))
 	r.poke(arg{launch.Address, attr.v + userns}, r.file(o.ids))
-	r.do("map the owner of "+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(unsafe.Sizeof(unix.MountAttr{})))
+	r.do(mapOwner+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(unsafe.Sizeof(unix.MountAttr{})))
 	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot+at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
 	r.do("close "+o.host, unix.SYS_CLOSE, tree)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
@@ -56,5 +58,33 @@ func TestEtc(t *testing.T) {
 	}
 	if got := out.String(); got != "its settings\nno\nsettings.json\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestNoOtherOwner has root show a folder for writing whose file system knows no mounts with other owners: the refusal
+// names both.
+func TestNoOtherOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root's sandboxes need it")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil {
+		t.Skip("can't mount a ramfs:", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	b := newBackend(t, Config{StateDir: t.TempDir()})
+	for _, spec := range []backends.Spec{
+		{ID: "work", Language: "shell", Workspace: backends.Mount{Host: dir, Write: true}},
+		{ID: "data", Language: "shell", Mounts: []backends.Mount{{Host: dir, Inside: "/data", Write: true}}},
+	} {
+		s, err := b.Start(t.Context(), spec)
+		if err == nil {
+			s.Close()
+			t.Skip("this kernel maps owners of ramfs")
+		}
+		var refusal *backends.Refusal
+		if !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, dir) || !strings.Contains(refusal.Reason, "ramfs") || !strings.Contains(refusal.Remedy, "the ordinary user who owns it") {
+			t.Errorf("%s: got %v, want a refusal that names the folder, its file system and what to do", spec.ID, err)
+		}
 	}
 }

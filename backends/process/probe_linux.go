@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,8 +88,8 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 	if err == nil || s.boxed || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {
 		return err
 	}
-	if withheld := withheld(err); withheld != nil {
-		return withheld
+	if refused := cmp.Or(withheld(err), unmapped(s, err)); refused != nil {
+		return refused
 	}
 	var namespace *namespaceError
 	if s.weak || !errors.As(err, &namespace) {
@@ -133,7 +134,7 @@ var walls = []struct{ step, layer string }{
 }
 
 // withheld returns a refusal if err is about a call that what surrounds this process does not let through, otherwise nil.
-func withheld(err error) error {
+func withheld(err error) *backends.Refusal {
 	var failed *stepError
 	if !errors.As(err, &failed) || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
 		return nil
@@ -147,6 +148,25 @@ func withheld(err error) error {
 			r.Remedy += ", or choose the weaker containment by name: --profile landlock"
 		}
 		return r
+	}
+	return nil
+}
+
+// unmapped returns a refusal if err is about a file system that can't show its files under another owner, otherwise nil.
+func unmapped(s *sandbox, err error) *backends.Refusal {
+	var failed *stepError
+	if !errors.As(err, &failed) {
+		return nil
+	}
+	for _, o := range s.owned {
+		if failed.step != mapOwner+o.host || failed.errno != unix.EINVAL && failed.errno != unix.EPERM {
+			continue
+		}
+		return &backends.Refusal{
+			Reason: fmt.Sprintf("%s can't be shown for writing to the unprivileged user that root's sandboxes run as: its file system, %s, has no mounts with other owners (%v)",
+				o.host, cmp.Or(backends.FileSystem(o.host), "of an unknown kind"), err),
+			Remedy: "start sandboxmcp as the ordinary user who owns it, or use a folder on ext4, xfs or btrfs",
+		}
 	}
 	return nil
 }
