@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
+
+// requested is request, or an error as soon as ctx ends: opening a named pipe, or reading one, takes until somebody writes.
+// What still reads then ends with the process.
+func (p *program) requested(ctx context.Context, c *cli.Context) (r pipeline.Request, err error) {
+	done := make(chan struct{})
+	var read pipeline.Request
+	var failed error
+	go func() {
+		read, failed = p.request(c)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return read, failed
+	case <-ctx.Done():
+		return r, context.Cause(ctx)
+	}
+}
 
 // request is what the command line asks for. Paths become absolute here.
 func (p *program) request(c *cli.Context) (pipeline.Request, error) {

@@ -132,7 +132,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 			p.say("warning: %v", err)
 		}
 	}()
-	request, err := p.request(c)
+	request, err := p.requested(ctx, c)
 	if err != nil {
 		return pipeline.Result{}, err
 	}
