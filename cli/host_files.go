@@ -1,20 +1,20 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/cli/setup"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 // hostFiles is what the configuration allows of files.
 func hostFiles(cfg config.Config) pipeline.HostFiles {
-	home, _ := os.UserHomeDir() // without one, what is private is known by its names alone
-	return pipeline.HostFiles{Enabled: cfg.Host.Enabled, Read: cfg.Host.Read, Write: cfg.Host.Write, MaxBytes: cfg.Host.MaxFileMB << 20, Home: home}
+	place := here() // without a home, what is private is known by its names alone
+	return pipeline.HostFiles{Enabled: cfg.Host.Enabled, Read: cfg.Host.Read, Write: cfg.Host.Write, MaxBytes: cfg.Host.MaxFileMB << 20, Home: place.Home, Obeyed: setup.Files(place)}
 }
 
 // hostFileCommands are those of sandboxmcp host that are about files.
@@ -36,7 +36,8 @@ Example: sandboxmcp host read ~/project/README.md`,
 		Usage:     "write a file: as a whole, or not at all",
 		UsageText: "sandboxmcp host write PATH [FILE|-] [--mode create|overwrite|append]",
 		Description: `What is written comes from FILE, or from standard input. The folder has to be there, below one of host.write;
-at a terminal you are asked about others. What this machine runs by itself, such as git hooks, is refused.
+at a terminal you are asked about others. Hidden files, and others that this machine may run or obey by itself, are
+refused below a folder that does not name them.
 
 Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
 		Flags:  append(hostFlags(), &cli.StringFlag{Name: "mode", Usage: "what to do about a file that is there: `MODE` is create, which refuses, overwrite or append", Value: "create"}),

@@ -9,7 +9,7 @@ const (
 	aboutFileRead = `Reads a file of the host below a folder that is allowed. Secrets are masked, links are not followed, ` +
 		`and files with credentials are refused.`
 	aboutFileWrite = `Writes a file of the host below a folder that is allowed for writing: as a whole or not at all. ` +
-		`What the host runs by itself, such as git hooks and shell profiles, is refused.`
+		`Hidden files (but .gitignore and its like), and others that the host may run or obey by itself, are refused.`
 	aboutFileList = `Lists a folder of the host that is allowed.`
 	aboutFileCopy = `Copies a file between the host and a session, an artifact of a run to the host, ` +
 		`or a file of the host to where later runs can take it as one of their files, below folders that are allowed.`

@@ -21,6 +21,7 @@ type HostFiles struct {
 	Read, Write []string // folders or files, absolute; what may be written may be read
 	MaxBytes    int64    // of one file that is read or written; 0 is DefaultFileBytes
 	Home        string   // whose credentials are kept from callers, "" if it is not known
+	Obeyed      []string // what programs take commands from, which is not written: see files.NewGuard
 }
 
 // DefaultFileBytes is the largest file that is read or written where the operator does not say.
@@ -64,7 +65,7 @@ func (r *run) mayReach(ctx context.Context, who HostCaller, name string, write b
 	if !cfg.Enabled {
 		return files.Access{}, errHostOff(r.p.term("--input", ""))
 	}
-	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home), Most: cfg.most()}
+	access := files.Access{Guard: files.NewGuard(r.p.cfg.Protected, cfg.Home, cfg.Obeyed), Most: cfg.most()}
 	for _, dir := range cfg.Read {
 		access.Roots = append(access.Roots, files.Root{Path: path.Clean(dir)})
 	}

@@ -84,6 +84,26 @@ func (c Client) ProjectFile(dir string) (string, error) {
 	return c.variant(filepath.Join(dir, filepath.FromSlash(c.Project))), nil
 }
 
+// Files returns what clients obey here, for whoever lets others write files: the folders, or files, of a user, by their
+// absolute paths, and the files of a project by their names.
+func Files(p Place) (all []string) {
+	if p.Home == "" {
+		return nil
+	}
+	all = append(all, filepath.Clean(p.xdg()))
+	for _, c := range Clients() {
+		file := c.user(p)
+		if dir := filepath.Dir(file); dir != filepath.Clean(p.Home) {
+			file = dir // it has hooks, commands and the like, too
+		}
+		all = append(all, file)
+		if c.Project != "" {
+			all = append(all, c.Project, c.Project+"c") // as variant knows
+		}
+	}
+	return all
+}
+
 // variant is the other name that a file may have, where that is the one that exists.
 func (c Client) variant(name string) string {
 	if other := name + "c"; c.kind == opencode && !exists(name) && exists(other) {

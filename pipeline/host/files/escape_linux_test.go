@@ -36,7 +36,7 @@ func newPlace(t *testing.T) *place {
 	p.put(p.root+"/sub/b.txt", "below\n")
 	p.put(p.outside+"/secret", outsideText)
 	p.put(base+"/own/keys/key", outsideText)
-	p.Access = Access{Roots: []Root{{Path: p.root, Write: true}}, Guard: NewGuard([]string{base + "/own"}, base+"/home"), Most: 1 << 20}
+	p.Access = Access{Roots: []Root{{Path: p.root, Write: true}}, Guard: NewGuard([]string{base + "/own"}, base+"/home", []string{p.root + "/obeyed", "of/a-Client.json"}), Most: 1 << 20}
 	return p
 }
 
@@ -204,18 +204,22 @@ func TestNamed(t *testing.T) {
 
 func TestTraps(t *testing.T) {
 	p := newPlace(t)
-	for _, dir := range []string{".git/hooks", ".vscode", ".husky", "hooks", "bare.git/objects", "bare.git/refs", ".venv/bin", "venv/bin", ".config/autostart", "src/config", "x/.GIT"} {
+	for _, dir := range []string{".git/hooks", ".vscode", ".husky", "hooks", "bare.git/objects", "bare.git/refs", ".venv/bin", "venv/bin", ".config/autostart", "src/config", "x/.GIT",
+		".opencode/plugin", ".kiro/settings", ".amazonq", ".qwen", ".roo", ".codeium/windsurf", ".mvn", ".yarn/plugins", ".nobody-knows-this", ".github", "of", "obeyed"} {
 		if err := os.MkdirAll(p.root+"/"+dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, name := range []string{".git/hooks/pre-commit", ".git/config", ".git/info", ".bashrc", ".profile", ".zshrc", ".envrc", ".vscode/tasks.json", ".husky/pre-commit",
-		"hooks/pre-push", "bare.git/config", ".venv/bin/activate", "venv/bin/python", ".config/autostart/x.desktop", "x/.GIT/config", "x/.Git", "GIT~1", ".git ", ".git::$INDEX_ALLOCATION", "x.pth", ".mcp.json"} {
+		"hooks/pre-push", "bare.git/config", ".venv/bin/activate", "venv/bin/python", ".config/autostart/x.desktop", "x/.GIT/config", "x/.Git", "GIT~1", ".git ", ".git::$INDEX_ALLOCATION", "x.pth", ".mcp.json",
+		".opencode/plugin/x.js", ".kiro/settings/mcp.json", ".amazonq/mcp.json", ".qwen/settings.json", ".roo/mcp.json", ".codeium/windsurf/mcp_config.json", "crush.json", "mcp.json",
+		"a.code-workspace", ".nvim.lua", ".ansible.cfg", ".bazelrc", ".mvn/extensions.xml", ".yarn/plugins/x.cjs", ".pnp.cjs", ".nobody-knows-this/x", ".x", "...", "sub/.x", "NVIM~1.LUA", ".github/x.yml",
+		"obeyed/settings.json", "of/a-client.json"} {
 		if _, err := p.Write(t.Context(), p.root+"/"+name, []byte("x"), Create); err == nil || !strings.Contains(err.Error(), "by itself") && !strings.Contains(err.Error(), "git repository") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, name := range []string{"hooks/useState.ts", "src/config/x.json", "src/gitconfig", "README.md", ".gitignore", ".github", ".env.example"} {
+	for _, name := range []string{"hooks/useState.ts", "src/config/x.json", "src/gitconfig", "README.md", ".gitignore", ".env.example", ".editorconfig", "sub/a.b", "mcp.go", "a~"} {
 		if _, err := p.Write(t.Context(), p.root+"/"+name, []byte("x"), Create); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -223,6 +227,14 @@ func TestTraps(t *testing.T) {
 	p.put(p.root+"/.git/config", "[core]")
 	if _, err := p.Read(t.Context(), p.root+"/.git/config"); err != nil {
 		t.Errorf("what is only run may be read: %v", err)
+	}
+	p.put(p.root+"/.nobody-knows-this/y", "y")
+	if _, err := p.Read(t.Context(), p.root+"/.nobody-knows-this/y"); err != nil {
+		t.Errorf("what is hidden may be read: %v", err)
+	}
+	shelf := Access{Roots: []Root{{Path: p.root + "/.config", Write: true}}, Most: 100}
+	if _, err := shelf.Write(t.Context(), p.root+"/.config/autostart/x.desktop", []byte("x"), Create); err == nil {
+		t.Error("a root that names a folder of many programs' files names none of these")
 	}
 	named := Access{Roots: []Root{{Path: p.root + "/.vscode", Write: true}}, Most: 100}
 	if _, err := named.Write(t.Context(), p.root+"/.vscode/tasks.json", []byte("x"), Create); err != nil {
@@ -356,7 +368,7 @@ func TestBindMount(t *testing.T) {
 			hosttest.Missing(t, "mount", err.Error())
 		}
 		a := p.Access
-		a.Guard = NewGuard([]string{own}, "")
+		a.Guard = NewGuard([]string{own}, "", nil)
 		got, err := a.Read(t.Context(), name)
 		if err == nil {
 			t.Errorf("%s by a bind mount of %s: read %q", name, from, got)

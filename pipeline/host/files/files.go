@@ -8,8 +8,8 @@
 //   - Only regular files are read and written, of file systems that keep files. Nothing else is so much as
 //     opened: a fifo can't hold us up, and no device notices.
 //   - Files of sandboxmcp's own are refused under every name: below a folder, by a bind mount, by a hard link.
-//   - Files with credentials, and for writing those that the host runs by itself, are refused unless a root
-//     names them: see Guard.
+//   - Files with credentials, and for writing hidden ones and others that the host may run or obey by itself, are
+//     refused unless a root names them: see Guard.
 //   - What is replaced is replaced as a whole, or not at all.
 //
 // What does not: a FUSE or network file system that hangs holds up whoever reads it. Whoever may rename a folder

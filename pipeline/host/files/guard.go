@@ -3,6 +3,7 @@ package files
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -13,11 +14,27 @@ type Guard struct {
 	ownIDs  []identity
 	ours    []string
 	private []string // places of credentials in the home folder
+	traps   []string // names of what the host obeys, and behind them its places
+	obeyed  []string
 }
 
-// NewGuard looks where sandboxmcp's own places are now, and those of credentials in a home folder; "" is no home.
-func NewGuard(own []string, home string) Guard {
+// NewGuard looks where sandboxmcp's own places are now, and those of credentials in a home folder; "" is no home. obeyed is what
+// programs of this machine take commands from, besides what is known here: absolute paths, and names of files in any folder.
+func NewGuard(own []string, home string, obeyed []string) Guard {
 	g := Guard{own: backends.Hide(own), ours: own, ownIDs: identities(own)}
+	for _, name := range obeyed {
+		if !filepath.IsAbs(name) {
+			g.traps = append(g.traps, strings.ToLower(name))
+			continue
+		}
+		g.obeyed = append(g.obeyed, name)
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil { // what is not there yet may not be made either
+			g.obeyed = append(g.obeyed, filepath.Join(dir, filepath.Base(name)))
+		}
+		if real, err := filepath.EvalSymlinks(name); err == nil {
+			g.obeyed = append(g.obeyed, real)
+		}
+	}
 	for _, name := range privateAtHome {
 		if home != "" {
 			g.private = append(g.private, filepath.Join(home, name))
@@ -70,11 +87,11 @@ func (g Guard) check(s spot, write bool) error {
 	if !write {
 		return nil
 	}
-	if what = s.named(trapNames); what == "" {
-		what = s.inside(trapPlaces)
+	if what = s.named(slices.Concat(trapNames, g.traps)); what == "" {
+		what = s.inside(slices.Concat(trapPlaces, g.obeyed))
 	}
 	if what != "" {
-		return deny(s.asked, "is not written by agents, as the host runs or obeys %s by itself: only a root for writing that names it, or what is in it, allows it", what)
+		return deny(s.asked, "is not written by agents, as the host may run or obey %s by itself: only a root for writing that names it, or what is in it, allows it", what)
 	}
 	return nil
 }

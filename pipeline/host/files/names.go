@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -19,8 +20,8 @@ var privateNames = []string{
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
 }
 
-// templates look like private names and are made to be read.
-var templates = []string{".env.example", ".env.sample", ".env.template", ".env.dist"}
+// harmless look like private names, or are hidden, and are made to be read and written.
+var harmless = []string{".env.example", ".env.sample", ".env.template", ".env.dist", ".gitignore", ".gitkeep", ".dockerignore", ".editorconfig"}
 
 // privateAtHome are private in a home folder, and ordinary files elsewhere.
 var privateAtHome = []string{".npmrc", ".yarnrc.yml", ".config/pip", ".pip", ".condarc", ".s3cfg", ".boto", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".config/gcloud", ".mozilla", ".password-store"}
@@ -29,33 +30,22 @@ var privateAtHome = []string{".npmrc", ".yarnrc.yml", ".config/pip", ".pip", ".c
 var privateOfSystem = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d",
 	"/etc/krb5.keytab", "/etc/kubernetes", "/etc/NetworkManager/system-connections", "/var/run/secrets", "/run/secrets"}
 
-// trapNames are what tools of the host run, or take commands from, without being told to, wherever it is: git, shells,
-// desktops, editors, language tools, and the agents' own clients. See privateNames for how they are written.
-var trapNames = []string{
-	".git", "git~1", ".gitconfig", ".config/git", ".githooks", ".husky", ".pre-commit-config.yaml", "lefthook.yml", "lefthook.yaml", ".hg", ".hgrc", ".bzr", ".svn",
-	".bashrc", ".bash_*", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc",
-	".config/fish", ".xprofile", ".xinitrc", ".xsession*", ".xserverrc", ".pam_environment", ".config/environment.d", ".config/autostart*", ".config/systemd", ".config/upstart",
-	".config/plasma-workspace", ".config/sway", ".config/i3", ".config/hypr", ".local/share/systemd", ".local/share/applications", ".local/share/dbus-1", ".local/share/flatpak",
-	".local/bin", ".local/lib", ".cargo/bin", ".cargo/config*", ".rustup",
-	".vscode", ".vscode-server", ".idea", ".zed", ".fleet", ".devcontainer", ".vim", ".vimrc", ".gvimrc", ".exrc", ".nvimrc", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs", ".dir-locals.el",
-	".config/code", ".config/zed", ".config/helix", ".tmux.conf", ".config/tmux", ".screenrc", ".gdbinit", ".lldbinit", ".config/kitty", ".config/alacritty", ".config/wezterm",
-	".envrc", ".direnvrc", ".config/direnv", "mise.toml", ".mise.toml", ".config/mise", ".tool-versions", ".asdfrc",
-	".venv", "venv/bin", "venv/lib*", "pyvenv.cfg", "sitecustomize.py", "usercustomize.py", "*.pth", ".pythonrc*", ".ipython", ".jupyter",
-	".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "node_modules/.bin", ".rprofile", ".renviron", ".irbrc", ".pryrc", ".psqlrc", ".sqliterc", ".my.cnf",
-	".curlrc", ".wgetrc", ".mailcap", ".forward", ".procmailrc", ".lesskey", ".lessfilter",
-	".mcp.json", ".claude", ".claude.json", ".cursor", ".codex", ".gemini", ".config/claude", ".config/opencode", "opencode.json", ".aider.conf.yml", ".config/goose", ".continue", ".windsurf",
-	".crontab", "crontab", "authorized_keys*",
-}
-
-// gitHooks are hooks of git in a folder of any other name than .git, such as that of a bare repository.
-var gitHooks = []string{"applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-commit",
-	"pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update", "proc-receive", "post-receive", "post-update", "reference-transaction",
-	"push-to-checkout", "pre-auto-gc", "post-rewrite", "sendemail-validate", "fsmonitor-watchman", "post-index-change"}
+// trapNames are what the host runs, or takes commands from, without being told to. What is hidden is that by its kind: programs
+// keep there what they obey, and there is no list of all programs. The others have names that say what they are. Of folders in
+// which many programs have theirs, each is one of its own: who names .config does not name .config/autostart. *~1 is how
+// FAT and NTFS call a file besides, which may be a hidden one. See privateNames for how they are written.
+var trapNames = strings.Fields(`.* .config/* .local/* .local/share/* .cargo/* *~[1-9]*
+	*mcp.json* *mcp[_-]config.json* *mcp[_-]settings.json* *mcp[_-]servers.json* crush.json* *.code-workspace
+	lefthook.y*ml mise.toml venv/bin venv/lib* pyvenv.cfg sitecustomize.py usercustomize.py *.pth crontab authorized_keys*
+	hooks/applypatch-msg hooks/pre-applypatch hooks/post-applypatch hooks/pre-commit hooks/pre-merge-commit hooks/prepare-commit-msg hooks/commit-msg
+	hooks/post-commit hooks/pre-rebase hooks/post-checkout hooks/post-merge hooks/pre-push hooks/pre-receive hooks/update hooks/proc-receive
+	hooks/post-receive hooks/post-update hooks/reference-transaction hooks/push-to-checkout hooks/pre-auto-gc hooks/post-rewrite
+	hooks/sendemail-validate hooks/fsmonitor-watchman hooks/post-index-change`)
 
 // trapPlaces are the machine's own: what is written there runs as root, or as everybody.
 var trapPlaces = []string{"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/boot", "/opt", "/var/spool/cron", "/var/spool/at", "/var/spool/anacron", "/var/lib/systemd", "/run", "/var/run", "/dev", "/snap"}
 
-// named returns the first of names in the spot's path, as far as the root's own path does not have it; "" if there is none.
+// named returns what in the spot's path is the first of names, as far as the root's own path does not have it; "" if there is nothing.
 func (s spot) named(names []string) string {
 	if what := inside(s.asked, s.root.Path, names); what != "" {
 		return what
@@ -78,15 +68,14 @@ func inside(name, known string, names []string) string {
 		words[i] = plain(words[i])
 	}
 	for end := from + 1; end <= len(words); end++ {
-		if slices.Contains(templates, words[end-1]) {
+		if slices.Contains(harmless, words[end-1]) {
 			continue
 		}
-		if end > 1 && words[end-2] == "hooks" && slices.Contains(gitHooks, words[end-1]) && slices.Contains(names, ".githooks") {
-			return "hooks/" + words[end-1]
-		}
 		for _, n := range names {
-			if depth := strings.Count(n, "/") + 1; depth <= end && matches(n, strings.Join(words[end-depth:end], "/")) {
-				return n
+			if depth := strings.Count(n, "/") + 1; depth <= end {
+				if what := strings.Join(words[end-depth:end], "/"); matches(n, what) {
+					return what
+				}
 			}
 		}
 	}
@@ -104,7 +93,7 @@ func plain(word string) string {
 	if at := strings.IndexByte(word, ':'); at > 0 {
 		word = word[:at]
 	}
-	return strings.TrimRight(word, ". ")
+	return cmp.Or(strings.TrimRight(word, ". "), word)
 }
 
 // inside returns which of these places the spot is in, unless the root is in it, too.
