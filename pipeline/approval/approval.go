@@ -46,7 +46,7 @@ type Recorder interface {
 // Config says how questions are asked.
 type Config struct {
 	Timeout time.Duration // how long a question waits; 0 is two minutes
-	Room    int           // questions that may wait at once; 0 is 100
+	Room    int           // questions that may wait at once, a quarter of them of one namespace or of one client; 0 is 100
 	Audit   Recorder      // without one nothing can be asked
 	Bus     *event.Bus    // may be nil
 	Now     func() time.Time

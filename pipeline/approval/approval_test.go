@@ -260,10 +260,10 @@ func TestRoom(t *testing.T) {
 	q := web
 	var last *Pending
 	for i := range 3 {
-		q.What = fmt.Sprint(i)
+		q.What, q.Namespace, q.Client = fmt.Sprint(i), fmt.Sprint(i), fmt.Sprint(i)
 		last = ask(t, b, q)
 	}
-	q.What = "one more"
+	q.What, q.Namespace, q.Client = "one more", "more", "more"
 	if _, err := b.Open(t.Context(), q); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v", err)
 	}
@@ -272,6 +272,29 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask(t, b, q)
+}
+
+// One agent can't fill the room of all, whatever namespaces it names, nor one namespace, whoever asks in it.
+func TestShare(t *testing.T) {
+	for name, of := range map[string]func(i int) (namespace, client string){
+		"of a namespace": func(i int) (string, string) { return "n", fmt.Sprint(i) },
+		"of an identity": func(i int) (string, string) { return fmt.Sprint(i), "agent" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := newBroker(t, Config{})
+			for i := range DefaultRoom {
+				q := web
+				q.What = fmt.Sprint(i)
+				q.Namespace, q.Client = of(i)
+				if _, err := b.Open(t.Context(), q); (err != nil) != (i >= DefaultRoom/share) || err != nil && !errors.Is(err, ErrFull) {
+					t.Fatalf("question %d: %v", i, err)
+				}
+			}
+			q := web
+			q.Namespace, q.Client = "other", "other"
+			ask(t, b, q)
+		})
+	}
 }
 
 // Nothing is asked, and nothing approved, that the log does not have.

@@ -106,7 +106,7 @@ func (b *Broker) reserve(q Question) (w *asked, first bool, err error) {
 	if w, ok := b.same[k]; ok {
 		return w, false, nil
 	}
-	if err := b.room(q.Run); err != nil {
+	if err := b.room(q); err != nil {
 		return nil, false, err
 	}
 	q.Asked = b.c.Now()
@@ -121,21 +121,37 @@ func (b *Broker) reserve(q Question) (w *asked, first bool, err error) {
 // can make up must not leave others without room, nor people with more than they can read.
 const maxOfRun = 8
 
-// room says whether one more question may wait, of this run. The caller holds the lock.
-func (b *Broker) room(run string) error {
+// share is the part of the room, as 1/share, that one namespace's questions may take, and one client's.
+const share = 4
+
+// room says whether one more question may wait. The caller holds the lock.
+func (b *Broker) room(q Question) error {
 	if len(b.same) >= b.c.Room {
 		return ErrFull
 	}
-	own := 0
+	var ofRun, ofNamespace, ofClient int
 	for _, w := range b.same {
-		if run != "" && w.q.Run == run {
-			own++
-		}
+		ofRun += count(q.Run != "" && w.q.Run == q.Run)
+		ofNamespace += count(w.q.Namespace == q.Namespace)
+		ofClient += count(w.q.Client == q.Client)
 	}
-	if own >= maxOfRun {
-		return fmt.Errorf("%w: %d of this run alone", ErrFull, own)
+	most := max(1, b.c.Room/share)
+	switch {
+	case ofRun >= maxOfRun:
+		return fmt.Errorf("%w: %d of this run alone", ErrFull, ofRun)
+	case ofNamespace >= most:
+		return fmt.Errorf("%w: %d of the namespace %q alone", ErrFull, ofNamespace, q.Namespace)
+	case ofClient >= most:
+		return fmt.Errorf("%w: %d of this client alone", ErrFull, ofClient)
 	}
 	return nil
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // publish records a new question, and from then on it can be answered.
