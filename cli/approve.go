@@ -20,7 +20,7 @@ import (
 )
 
 func serverFlag() cli.Flag {
-	return &cli.StringFlag{Name: "server", Usage: "talk to the server with this `PID`, if several run"}
+	return &cli.StringFlag{Name: "server", Usage: "talk to the server with this `PID`, if several run, or at this path of a socket"}
 }
 
 func (p *program) approvalsCommand() *cli.Command {
@@ -276,12 +276,20 @@ func (p *program) giveAs(ctx context.Context, c *cli.Context, client *control.Cl
 func settle(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) (control.Outcome, error) {
 	out, err := client.Answer(ctx, id, v)
 	switch {
+	case errors.Is(err, approval.ErrRoot):
+		return out, byRoot(client, "approve "+id)
 	case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
 		return out, fail(list, "question %s: %v", id, err)
 	case err != nil:
 		return out, fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
 	}
 	return out, nil
+}
+
+// byRoot says how root does what only root may. What root is shown there, no program of the server's user has changed on the way.
+func byRoot(client *control.Client, what string) error {
+	at := "--server " + shellWord(client.Socket())
+	return fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at), "the configuration leaves approvals to root")
 }
 
 // outcome is what an answer did, on one line.

@@ -61,6 +61,9 @@ func (p *program) egressGive(c *cli.Context) error {
 		grant, err := client.Give(ctx, control.Gift{
 			Kind: approval.Egress, What: domain, Namespace: ofServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
 		})
+		if errors.Is(err, approval.ErrRoot) {
+			return byRoot(client, "egress "+shellWord(domain))
+		}
 		if err != nil {
 			return fmt.Errorf("server %s: %w", client.Server().Name, err)
 		}

@@ -131,7 +131,7 @@ func TestEgressGive(t *testing.T) {
 		t.Errorf("got %v and %v", one.Grants(), other.Grants())
 	}
 	for _, g := range other.Grants() {
-		if a := g.Answer; g.Question.What != "*.a.example" || g.Question.Namespace != "team" || a.Reason != "asked by phone" || a.By != approval.CommandLine() || g.Question.For.Minutes() != 10 {
+		if a := g.Answer; g.Question.What != "*.a.example" || g.Question.Namespace != "team" || a.Reason != "asked by phone" || a.By.String() != "cli" || g.Question.For.Minutes() != 10 {
 			t.Errorf("got %+v", g)
 		}
 	}

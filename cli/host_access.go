@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -92,6 +93,8 @@ func (p *program) hostAllow(c *cli.Context) error {
 		g.Namespace = ofServer(c, client)
 		held, err := client.Give(ctx, g)
 		switch {
+		case errors.Is(err, approval.ErrRoot):
+			return fail("sandboxmcp host access request asks root for it", "the configuration leaves approvals to root")
 		case err != nil:
 			return err
 		case c.Bool("json"):

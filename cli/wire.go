@@ -167,7 +167,7 @@ func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 	}
 	if err == nil && (why.serve || why.ask) {
 		p.bus = event.NewBus()
-		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus, Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: p.desktop(cfg, why)})
+		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus, Root: why.serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: p.desktop(cfg, why)})
 	}
 	if err != nil || !why.serve && !why.shelf {
 		return err

@@ -22,7 +22,7 @@ func (s *Server) asker(call context.Context, c *call) func(context.Context, *app
 	turn := make(chan struct{}, 1) // one dialog after the other
 	return func(ctx context.Context, p *approval.Pending) {
 		c.progress.say(waitingText(p.Question))
-		if !canElicit(call) || server.IsModernRequest(call) {
+		if !s.canElicit(call) || server.IsModernRequest(call) {
 			return
 		}
 		// The client is known to the call's context; either one's end is the dialog's.

@@ -46,14 +46,14 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 	if err != nil {
 		return nil, err
 	}
-	if said := answered(ctx, c, p); said != nil {
+	if said := s.answered(ctx, c, p); said != nil {
 		return s.take(ctx, p, said)
 	}
 	if done := outcomeOf(p); done != nil {
 		return done, nil
 	}
 	switch {
-	case !canElicit(ctx):
+	case !s.canElicit(ctx):
 		return pending(p), nil
 	case server.IsModernRequest(ctx):
 		// The client asks its user and calls again with the answer and this id.
@@ -63,8 +63,8 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 }
 
 // answered is the answer that came with a call of the 2026-07-28 protocol, if it is one to p.
-func answered(ctx context.Context, c *call, p *approval.Pending) *mcp.ElicitationResult {
-	if !server.IsModernRequest(ctx) || !canElicit(ctx) || c.request.Params.RequestState != p.Question.ID {
+func (s *Server) answered(ctx context.Context, c *call, p *approval.Pending) *mcp.ElicitationResult {
+	if !server.IsModernRequest(ctx) || !s.canElicit(ctx) || c.request.Params.RequestState != p.Question.ID {
 		return nil
 	}
 	return server.ElicitationResponse(c.request.Params.InputResponses, question)
@@ -156,8 +156,11 @@ func pending(p *approval.Pending) *answer {
 	return &answer{facts: f, text: pendingText(q, f)}
 }
 
-// canElicit reports whether the client that calls shows dialogs with forms.
-func canElicit(ctx context.Context) bool {
+// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts.
+func (s *Server) canElicit(ctx context.Context) bool {
+	if s.cfg.Approvals.OnlyRoot() {
+		return false
+	}
 	var caps *mcp.ElicitationCapability
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
 		if info.ClientCapabilities != nil { // a modern client has what this call says, nothing else

@@ -196,6 +196,21 @@ func TestApprovals(t *testing.T) {
 			t.Errorf("got %s after %v", s, time.Since(start))
 		}
 	})
+	t.Run("only root", func(t *testing.T) {
+		r := newRig(t, func(c *Config) {
+			c.Approvals = approval.New(approval.Config{Audit: c.Log.(*audit.Log), Root: true})
+		})
+		defer r.cfg.Approvals.Close()
+		p := r.hello("2025-11-25", `{"elicitation":{}}`)
+		if s := state(t, p.call("tools/call", ask("r.example.com")), p); s != "pending" {
+			t.Errorf("got %s", s)
+		}
+		select {
+		case q := <-p.asks:
+			t.Errorf("a dialog of the client is shown, whose answer has no effect: %s", q.line)
+		default:
+		}
+	})
 	t.Run("stateless protocol", func(t *testing.T) {
 		p := r.connect()
 		meta := fmt.Sprintf(modern, `{"elicitation":{}}`)

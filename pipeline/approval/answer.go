@@ -13,6 +13,7 @@ var (
 	ErrAnswered = errors.New("it was answered already")
 	ErrOther    = errors.New("the answer is for another run or session: ask again")
 	ErrScope    = errors.New("it can't be approved for that")
+	ErrRoot     = errors.New("only root approves here")
 	ErrQuestion = errors.New("that is nothing that can be approved")
 )
 
@@ -25,16 +26,25 @@ const (
 
 // Channel is how an answer came. Only code can make one: whatever an agent sends, no decoder turns
 // it into a Channel, and an answer without one is refused.
-type Channel struct{ name string }
+type Channel struct {
+	name string
+	root bool
+}
 
 // Elicitation is a dialog that the user's client showed.
-func Elicitation() Channel { return Channel{"elicitation"} }
+func Elicitation() Channel { return Channel{name: "elicitation"} }
 
 // CommandLine is a person at a terminal.
-func CommandLine() Channel { return Channel{"cli"} }
+func CommandLine() Channel { return Channel{name: "cli"} }
+
+// Root is root at a terminal, as the kernel says.
+func Root() Channel { return Channel{"cli", true} }
 
 // nobody is how the broker itself denies.
-func nobody() Channel { return Channel{"nobody"} }
+func nobody() Channel { return Channel{name: "nobody"} }
+
+// person says whether a person answers that way.
+func (c Channel) person() bool { return c == Elicitation() || c == CommandLine() || c == Root() }
 
 // String returns the name that the audit log has.
 func (c Channel) String() string { return c.name }

@@ -10,7 +10,8 @@
 //   - Whoever waits with others for an answer that turns out to be for those asks again.
 //
 // What does not: a person at the same machine and a program that runs as the same user outside of
-// any sandbox look alike. Whoever lets an agent run commands on the host lets it run this one, too.
+// any sandbox look alike. Whoever lets an agent run commands on the host lets it run this one, too, unless
+// Config.Root leaves approvals to root.
 package approval
 
 import (
@@ -46,6 +47,7 @@ type Recorder interface {
 // Config says how questions are asked.
 type Config struct {
 	Timeout time.Duration // how long a question waits; 0 is two minutes
+	Root    bool          // only root approves; anybody may deny
 	Room    int           // questions that may wait at once, a quarter of them of one namespace or of one client; 0 is 100
 	Audit   Recorder      // without one nothing can be asked
 	Bus     *event.Bus    // may be nil
@@ -85,6 +87,9 @@ func New(c Config) *Broker {
 	return &Broker{c: c, open: map[string]*asked{}, same: map[key]*asked{}, given: map[bound]grant{}, denied: map[bound]grant{}}
 }
 
+// OnlyRoot says whether nobody but root approves.
+func (b *Broker) OnlyRoot() bool { return b.c.Root }
+
 // Pending returns the questions that wait for an answer, the oldest first.
 func (b *Broker) Pending() []Question {
 	b.mu.Lock()
@@ -101,7 +106,7 @@ func (b *Broker) Pending() []Question {
 
 // Answer answers a question. The first answer wins: a later one is ErrAnswered, and one to a question
 // that there is not, or whose time is up, ErrUnknown. An approval for a run or a session that the
-// question does not have is ErrScope. An error means that the answer has no effect, because it can't
+// question does not have is ErrScope, and one of another than root, where it has to be root, ErrRoot. An error means that the answer has no effect, because it can't
 // be recorded for instance, and that the question still waits if it did before.
 func (b *Broker) Answer(ctx context.Context, id string, a Answer) error {
 	if err := b.answer(ctx, strings.ToUpper(id), a); err != nil {
@@ -111,8 +116,8 @@ func (b *Broker) Answer(ctx context.Context, id string, a Answer) error {
 }
 
 func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
-	if a.By != Elicitation() && a.By != CommandLine() {
-		return errors.New("it came from nowhere that a person answers from")
+	if err := b.heeds(a); err != nil {
+		return err
 	}
 	b.mu.Lock()
 	w, past := b.open[id], slices.Contains(b.past, id)
@@ -139,6 +144,17 @@ func (b *Broker) answer(ctx context.Context, id string, a Answer) error {
 		return err
 	}
 	return b.decide(ctx, w, a)
+}
+
+// heeds says whether an answer may have an effect, by where it came from.
+func (b *Broker) heeds(a Answer) error {
+	switch {
+	case !a.By.person():
+		return errors.New("it came from nowhere that a person answers from")
+	case a.Allowed && b.c.Root && a.By != Root():
+		return ErrRoot
+	}
+	return nil
 }
 
 // decide records an answer, and then makes it one. The caller has claimed the question.

@@ -175,7 +175,7 @@ func TestBadQuestions(t *testing.T) {
 func TestChannels(t *testing.T) {
 	b, log := newBroker(t, Config{})
 	p := ask(t, b, web)
-	for name, a := range map[string]Answer{"zero": {Allowed: true}, "the broker's own": {Allowed: true, By: nobody()}, "made up": {Allowed: true, By: Channel{"agent"}}} {
+	for name, a := range map[string]Answer{"zero": {Allowed: true}, "the broker's own": {Allowed: true, By: nobody()}, "made up": {Allowed: true, By: Channel{name: "agent"}}} {
 		if err := b.Answer(t.Context(), p.Question.ID, a); err == nil {
 			t.Errorf("%s: no error", name)
 		}

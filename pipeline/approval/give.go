@@ -26,8 +26,8 @@ func (b *Broker) Give(ctx context.Context, q Question, a Answer) (Grant, error) 
 }
 
 func (b *Broker) give(ctx context.Context, q Question, a Answer) (Grant, error) {
-	if a.By != Elicitation() && a.By != CommandLine() {
-		return Grant{}, errors.New("it came from nowhere that a person answers from")
+	if err := b.heeds(a); err != nil {
+		return Grant{}, err
 	}
 	q, a, err := b.gift(q, a)
 	if err != nil {

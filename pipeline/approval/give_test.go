@@ -85,7 +85,7 @@ func TestGiveIsRefused(t *testing.T) {
 	}{
 		"nobody's":         {func(_ *Question, a *Answer) { a.By = Channel{} }, "nowhere that a person"},
 		"the broker's own": {func(_ *Question, a *Answer) { a.By = nobody() }, "nowhere that a person"},
-		"an agent's":       {func(_ *Question, a *Answer) { a.By = Channel{"agent"} }, "nowhere that a person"},
+		"an agent's":       {func(_ *Question, a *Answer) { a.By = Channel{name: "agent"} }, "nowhere that a person"},
 		"a no":             {func(_ *Question, a *Answer) { a.Allowed = false }, "a no to what nobody asks"},
 		"no kind":          {func(q *Question, _ *Answer) { q.Kind = "all" }, "no kind of question"},
 		"nothing":          {func(q *Question, _ *Answer) { q.What = " " }, "does not say what"},
@@ -294,4 +294,35 @@ func TestCloseWaitsForGifts(t *testing.T) {
 		}
 		closing.Wait()
 	})
+}
+
+// Where root has to approve, whoever else says yes has no effect, and whoever says no has.
+func TestRoot(t *testing.T) {
+	b, _ := newBroker(t, Config{Root: true})
+	p := ask(t, b, web)
+	id := p.Question.ID
+	for _, by := range []Channel{CommandLine(), Elicitation(), nobody(), {}} {
+		yes := Answer{Allowed: true, By: by}
+		if err := b.Answer(t.Context(), id, yes); err == nil || by.person() && !errors.Is(err, ErrRoot) {
+			t.Errorf("%v approves: %v", by, err)
+		}
+		if _, err := b.Give(t.Context(), web, yes); err == nil || by.person() && !errors.Is(err, ErrRoot) {
+			t.Errorf("%v gives: %v", by, err)
+		}
+	}
+	if len(b.Pending()) != 1 || len(b.Grants()) != 0 {
+		t.Fatalf("%d wait, %d hold", len(b.Pending()), len(b.Grants()))
+	}
+	if err := b.Answer(t.Context(), id, Answer{Allowed: true, By: Root()}); err != nil {
+		t.Fatal(err)
+	}
+	if a := wait(t, p); !a.Allowed || a.By.String() != "cli" {
+		t.Errorf("got %+v", a)
+	}
+	if err := b.Revoke(t.Context(), id, Answer{By: CommandLine()}); err != nil {
+		t.Error(err)
+	}
+	if err := b.Answer(t.Context(), ask(t, b, web).Question.ID, no); err != nil {
+		t.Errorf("a no of anybody: %v", err)
+	}
 }

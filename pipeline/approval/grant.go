@@ -138,7 +138,7 @@ func (b *Broker) grants(which func(bound, grant) bool) []Grant {
 // who does it. From then on nothing is granted by it, also if the error says that this could not be
 // recorded; what runs already goes on.
 func (b *Broker) Revoke(ctx context.Context, id string, by Answer) error {
-	if by.By != Elicitation() && by.By != CommandLine() {
+	if !by.By.person() {
 		return errors.New("revoke approval: it came from nowhere that a person answers from")
 	}
 	g, ok := b.takeBack(strings.ToUpper(id))

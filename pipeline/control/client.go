@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,14 +33,19 @@ const (
 // Client talks to one server. Its methods may be called concurrently.
 type Client struct {
 	server Server // as it told when we connected
+	socket string
 	silent []string
 	http   http.Client
 }
 
 // Dial connects to the server whose socket in dir has this name, or for "" to the only one that
-// runs. It returns ErrNone when none does, and a *Several when there is a choice to make. Sockets of
-// servers that are dead are removed.
+// runs. An absolute path is that of a socket, which may be another user's: root finds servers so. It
+// returns ErrNone when none does, and a *Several when there is a choice to make. Sockets of servers that
+// are dead are removed.
 func Dial(ctx context.Context, dir, name string) (*Client, error) {
+	if filepath.IsAbs(name) {
+		return at(ctx, name)
+	}
 	err := private(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNone
@@ -58,6 +64,23 @@ func Dial(ctx context.Context, dir, name string) (*Client, error) {
 		}
 	}
 	return c, err
+}
+
+// at connects to whoever listens at path.
+func at(ctx context.Context, path string) (*Client, error) {
+	c := newClient("", "")
+	c.socket = path
+	c.http.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
+	ctx, cancel := context.WithTimeout(ctx, greeting)
+	defer cancel()
+	if err := c.do(ctx, http.MethodGet, "/v1/server", nil, &c.server); err != nil {
+		return nil, fmt.Errorf("ask the server at %q: %w", path, err)
+	}
+	c.server.Name = path
+	return c, nil
 }
 
 // greeted is a server that took our connection. With an error it did not say who it is.
@@ -153,6 +176,7 @@ func choose(found []greeted, name string) (*Client, error) {
 func newClient(dir, name string) *Client {
 	return &Client{
 		server: Server{Name: name},
+		socket: filepath.Join(dir, name+ending),
 		http: http.Client{
 			Transport: &http.Transport{
 				DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir, name) },
@@ -191,6 +215,9 @@ func (c *Client) Answer(ctx context.Context, id string, v Verdict) (Outcome, err
 
 // Silent names the other servers that live and did not say who they are: the choice was made without them.
 func (c *Client) Silent() []string { return c.silent }
+
+// Socket is the path of the server's socket.
+func (c *Client) Socket() string { return c.socket }
 
 // Server is what the server said of itself when we connected.
 func (c *Client) Server() Server { return c.server }
@@ -237,7 +264,7 @@ func failed(status int, body []byte) error {
 	if json.Unmarshal(body, &m) != nil || m.Error == "" {
 		m.Error = fmt.Sprintf("the server says %d %s", status, http.StatusText(status))
 	}
-	for _, known := range []error{approval.ErrUnknown, approval.ErrAnswered} {
+	for _, known := range []error{approval.ErrUnknown, approval.ErrAnswered, approval.ErrRoot} {
 		if m.Error == known.Error() {
 			return known
 		}

@@ -41,7 +41,7 @@
 // {"error": text}, with a "hint" where there is something to do about it, and the status 400 for what can't be
 // understood or was not asked for, 404 where nobody waits for the answer and where there is no such session, 409 where
 // there is an answer and where an id may be several sessions', 410 where a session has ended, 422 for what policy forbids, and
-// 503 where there is too much under way.
+// 503 where there is too much under way. Where only root approves, a yes of others has 403.
 package control
 
 import (

@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 		fmt.Println(filepath.Base(l.socket.path), err)
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
+	case "guarded":
+		guarded(dir)
+		os.Exit(0)
 	case "connect":
 		var s Server
 		err := newClient(dir, os.Getenv("CONTROL_TEST_NAME")).do(context.Background(), http.MethodGet, "/v1/server", nil, &s)
@@ -151,7 +154,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	out, err := c.Answer(t.Context(), strings.ToLower(yes.Question.ID), Verdict{Allow: true, Reason: "fine"})
-	if a, _ := yes.Wait(t.Context()); err != nil || !a.Allowed || a.User != me.Username || a.By != approval.CommandLine() || a.Reason != "fine" {
+	if a, _ := yes.Wait(t.Context()); err != nil || !a.Allowed || a.User != me.Username || a.By.String() != "cli" || a.Reason != "fine" {
 		t.Errorf("got %+v, %v", a, err)
 	} else if !out.Allowed || !out.Until.Equal(a.Until) || out.Question.What != "a.example" {
 		t.Errorf("the client is told %+v", out)

@@ -37,12 +37,14 @@ func (l *Listener) give(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	a := approval.Answer{Allowed: true, By: approval.CommandLine(), User: userName(r.Context()), Reason: q.Reason}
+	a := approval.Answer{Allowed: true, By: channel(r.Context()), User: userName(r.Context()), Reason: q.Reason}
 	q.Reason = "" // nobody asked
 	held, err := l.c.Approvals.Give(r.Context(), q, a)
 	switch {
 	case errors.Is(err, approval.ErrQuestion), errors.Is(err, approval.ErrScope):
 		refuse(w, http.StatusBadRequest, err)
+	case errors.Is(err, approval.ErrRoot):
+		refuse(w, http.StatusForbidden, approval.ErrRoot)
 	case err != nil:
 		l.c.Log.Error("control: an approval was not given", "error", err)
 		refuse(w, http.StatusInternalServerError, err)

@@ -1,11 +1,20 @@
 package control
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -101,5 +110,73 @@ func TestGiftsWithoutSecrets(t *testing.T) {
 	g, err := c.Give(t.Context(), Gift{Kind: approval.Host, What: "run date", Namespace: "team", Reason: "for " + secret})
 	if err != nil || strings.Contains(g.Reason, secret) {
 		t.Errorf("got %+v, %v", g, err)
+	}
+}
+
+// guarded is a server whose approvals are root's. It says where it is, what is asked, and how far its own user gets.
+func guarded(dir string) {
+	ctx := context.Background()
+	fail := func(err error) {
+		if err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(0)
+		}
+	}
+	log, err := audit.Open(ctx, filepath.Join(dir, "audit.db"))
+	fail(err)
+	b := approval.New(approval.Config{Audit: log, Root: true})
+	p, err := b.Open(ctx, approval.Question{Kind: approval.Egress, What: "example.com", Namespace: "team"})
+	fail(err)
+	l, err := Listen(Config{Dir: dir, Server: Server{PID: os.Getpid()}, Approvals: b})
+	fail(err)
+	own, err := Dial(ctx, "", l.socket.path)
+	fail(err)
+	_, answered := own.Answer(ctx, p.Question.ID, Verdict{Allow: true})
+	_, given := own.Give(ctx, Gift{Kind: approval.Egress, What: "example.net", Namespace: "team"})
+	fmt.Println(own.Socket(), p.Question.ID, errors.Is(answered, approval.ErrRoot), errors.Is(given, approval.ErrRoot))
+	a, err := p.Wait(ctx)
+	fmt.Println(a.Allowed, a.User, err)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// Where approvals are root's, the server's own user is refused, and root approves by the socket's path.
+func TestOnlyRoot(t *testing.T) {
+	c := child(t, "guarded", t.TempDir())
+	if os.Geteuid() == 0 {
+		dir := filepath.Join(t.TempDir(), "run")
+		must(t, os.Mkdir(dir, 0o700))
+		letIn(t, filepath.Dir(dir))
+		must(t, os.Chown(dir, 65534, 65534))
+		c = child(t, "guarded", dir)
+		c.Path, c.Dir = forAll(t), "/"
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	in, err := c.StdinPipe()
+	must(t, err)
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	defer func() { in.Close(); c.Wait() }()
+	lines := bufio.NewReader(out)
+	line, _ := lines.ReadString('\n')
+	words := strings.Fields(line)
+	if len(words) != 4 || words[2] != "true" || words[3] != "true" {
+		t.Fatalf("got %q, want the server's user refused twice", line)
+	}
+	client, err := Dial(t.Context(), "", words[0])
+	must(t, err)
+	defer client.Close()
+	_, err = client.Answer(t.Context(), words[1], Verdict{Allow: true})
+	if os.Geteuid() != 0 {
+		if !errors.Is(err, approval.ErrRoot) {
+			t.Errorf("an ordinary user: %v", err)
+		}
+		_, err = client.Answer(t.Context(), words[1], Verdict{})
+		must(t, err)
+		return
+	}
+	must(t, err)
+	if line, _ = lines.ReadString('\n'); line != "true root <nil>\n" {
+		t.Errorf("who waits is told %q", line)
 	}
 }

@@ -169,7 +169,7 @@ func (l *Listener) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := strings.ToUpper(r.PathValue("id"))
-	a := approval.Answer{Allowed: v.Allow, By: approval.CommandLine(), User: userName(r.Context()), Reason: v.Reason, Scope: v.Scope}
+	a := approval.Answer{Allowed: v.Allow, By: channel(r.Context()), User: userName(r.Context()), Reason: v.Reason, Scope: v.Scope}
 	if v.Seconds > 0 {
 		a.Until = time.Now().Add(duration(v.Seconds))
 	}
@@ -181,6 +181,8 @@ func (l *Listener) answer(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, approval.ErrAnswered)
 	case errors.Is(err, approval.ErrScope):
 		refuse(w, http.StatusBadRequest, err)
+	case errors.Is(err, approval.ErrRoot):
+		refuse(w, http.StatusForbidden, approval.ErrRoot)
 	case err != nil:
 		l.c.Log.Error("control: an answer had no effect", "question", id, "error", err)
 		refuse(w, http.StatusInternalServerError, err)
@@ -301,6 +303,14 @@ func (k *known) Close() error {
 type peerKey struct{}
 
 // userName is the name of whoever sent a request, or the number if there is no name for it.
+// channel is how the user at the other end answers.
+func channel(ctx context.Context) approval.Channel {
+	if uid, ok := ctx.Value(peerKey{}).(int); ok && uid == 0 {
+		return approval.Root()
+	}
+	return approval.CommandLine()
+}
+
 func userName(ctx context.Context) string {
 	uid, ok := ctx.Value(peerKey{}).(int)
 	if !ok {

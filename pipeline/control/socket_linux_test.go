@@ -93,11 +93,7 @@ func TestOtherUser(t *testing.T) {
 	var said bytes.Buffer
 	l := serve(t, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&said, nil))})
 	name := strings.TrimSuffix(filepath.Base(l.socket.path), ending)
-	exe, err := os.ReadFile(os.Args[0])
-	must(t, err)
-	copied := filepath.Join(t.TempDir(), "control.test")
-	must(t, os.WriteFile(copied, exe, 0o755))
-	letIn(t, filepath.Dir(copied))
+	copied := forAll(t)
 	as := func(uid uint32) string {
 		c := child(t, "connect", dir)
 		c.Path, c.Dir = copied, "/"
@@ -127,6 +123,16 @@ func TestOtherUser(t *testing.T) {
 			t.Errorf("uid %d: welcome %v", uid, !want)
 		}
 	}
+}
+
+// forAll is a copy of this test that everybody can run.
+func forAll(t *testing.T) string {
+	exe, err := os.ReadFile(os.Args[0])
+	must(t, err)
+	copied := filepath.Join(t.TempDir(), "control.test")
+	must(t, os.WriteFile(copied, exe, 0o755))
+	letIn(t, filepath.Dir(copied))
+	return copied
 }
 
 // letIn lets everybody enter a temporary folder.
