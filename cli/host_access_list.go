@@ -91,7 +91,7 @@ func blocked(policy *host.Policy) (list []blockedOnHost) {
 		}
 		list = append(list, one)
 	}
-	for _, b := range host.Blocks() {
+	for _, b := range append(host.Kinds(), host.Blocks()...) {
 		list = append(list, blockedOnHost{Programs: b.Programs, Why: b.Why})
 	}
 	return list

@@ -69,7 +69,7 @@ func (p *Policy) means(one Pattern, prog Program) bool {
 	return err == nil && own.Entry == prog.Entry && own.Path == prog.Path
 }
 
-// block is the built-in list's refusal. What is not whole is the beginning of a pattern.
+// block is the refusal of the built-in list, and of what a file is. What is not whole is the beginning of a pattern.
 func (p *Policy) block(prog Program, args []string, whole bool) error {
 	const remedy = "nobody can allow this: do it in a sandbox, or have a person do it"
 	if name, why := listed(prog.Names); name != "" {
@@ -79,6 +79,13 @@ func (p *Policy) block(prog Program, args []string, whole bool) error {
 		if word, bad := l.refused(args, whole); bad {
 			return refuse("the forms that can be allowed are shown by sandboxmcp host access list", "%s with %q is blocked: %s", l.Programs[0], word, l.Why)
 		}
+		return nil
+	}
+	if !system(prog.Path) || safeForm(prog.Names, args, whole) {
+		return nil
+	}
+	if why := kind(prog.Path); why != "" {
+		return refuse("do it in a sandbox, or have a person do it, or write a program of their own for it, outside of the system's folders", "%s is blocked: %s", prog.Path, why)
 	}
 	return nil
 }

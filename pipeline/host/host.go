@@ -3,7 +3,8 @@
 // What holds:
 //   - A command is words. There is no shell, and what a shell would make of a line is refused, not guessed.
 //   - It runs if a pattern of the operator's configuration or an approval matches it word by word, and the blocked
-//     list does not name it, which wins over both.
+//     list does not name it, which wins over both. Programs of the system must not be able to start others, as their
+//     files tell, unless the list bounds their options.
 //   - The program is a file that only root and the server's own user can change, found in folders that no agent
 //     chooses, and looked at under each name that it has.
 //   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process.

@@ -72,6 +72,10 @@ func Limits() []Limit {
 		{Programs: []string{"unzip", "zipinfo"}, Why: "it writes files anywhere: it can be allowed to list", Forms: []string{". -l -v -t -q -1"}, every: func(i int, word string) bool { return i > 0 || strings.HasPrefix(word, "-") }},
 		{Programs: []string{"date", "gdate"}, Why: "-s and a plain number set the clock, and -f reads any file",
 			Forms: []string{". -u -R -I* -d* --utc --universal --date=* --iso-8601=* --rfc-3339=* --rfc-email"}, operand: func(_, word string) bool { return strings.HasPrefix(word, "+") }},
+		{Programs: []string{"diff"}, Why: "-l and --paginate start a program",
+			Forms: []string{". -u -U* -c -C* -q -r -s -i -w -b -B -y -a -N -W* -x* --brief --unified=* --context=* --recursive --report-identical-files --ignore-case --ignore-all-space " +
+				"--ignore-space-change --ignore-blank-lines --side-by-side --width=* --text --new-file --exclude=* --color=* --no-dereference --strip-trailing-cr"}},
+		{Programs: []string{"which"}, Why: "it is a script on some systems", Forms: []string{". -a"}},
 		{Programs: []string{"hostname"}, Why: "a word or -F sets the name", Forms: []string{". -f -s -d -i -I -A --fqdn --short --domain --ip-address --all-ip-addresses --all-fqdns"},
 			operand: noOperand},
 		{Programs: []string{"ss"}, Why: "-D and -F write and read any file, -K closes connections",

@@ -2,6 +2,7 @@ package host
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,17 @@ var safe = []Limit{
 	{Programs: []string{"whoami"}, operand: noOperand, Forms: []string{"."}},
 	{Programs: []string{"groups"}, operand: noOperand, Forms: []string{"."}},
 	{Programs: []string{"arch"}, operand: noOperand, Forms: []string{"."}},
+}
+
+// safeForm says whether the safe list has these words of a program, which bound it then whatever its file is.
+func safeForm(names, args []string, whole bool) bool {
+	return slices.ContainsFunc(safe, func(l Limit) bool {
+		if !slices.Contains(names, l.Programs[0]) {
+			return false
+		}
+		_, other := l.refused(args, whole)
+		return !other
+	})
 }
 
 // bound are those whose operands are paths, and those that look around them: they stay below the folders.
