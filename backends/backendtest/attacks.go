@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,16 @@ type report struct {
 // attack runs a program of attacks and fails for each that opens something.
 func (b *bench) attack(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) {
 	t.Helper()
-	for _, r := range b.runAttacks(t, program, target, mounts...) {
+	judge(t, b.runAttacks(t, program, target, mounts...))
+}
+
+// judge fails for each attack that opened something, but for those whose names begin with one of known.
+func judge(t *testing.T, reports []report, known ...string) {
+	t.Helper()
+	for _, r := range reports {
+		if slices.ContainsFunc(known, func(name string) bool { return strings.HasPrefix(r.Name, name) }) {
+			continue
+		}
 		t.Run(r.Name, func(t *testing.T) {
 			if r.State == "open" {
 				t.Errorf("open: %s", r.Detail)

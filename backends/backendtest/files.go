@@ -15,9 +15,12 @@ import (
 
 func testFiles(t *testing.T, b *bench) {
 	t.Run("of the host", func(t *testing.T) {
-		b.layer(t, backends.LayerMount)
 		target, check := filesTarget(t)
-		b.attack(t, "files.py", target)
+		var seen []string
+		if !b.promises(backends.LayerMount) { // names can be found out there, and users are no secret
+			seen = []string{"stat_", "password_file_of_the_host"}
+		}
+		judge(t, b.runAttacks(t, "files.py", target), seen...)
 		check(t)
 	})
 	t.Run("of our user", func(t *testing.T) {
