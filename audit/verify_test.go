@@ -75,9 +75,9 @@ func TestVerifyTampered(t *testing.T) {
 		{"an index that hides rows and does not look so", triggers("", "") + `; DROP INDEX audit_run; CREATE INDEX audit_run ON audit (run) WHERE run <> 'r5'; PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'CREATE INDEX audit_run ON audit (run)' WHERE name = 'audit_run'`, 0, "index audit_run"},
 		{"a view over the table", `ALTER TABLE audit RENAME TO hidden; CREATE VIEW audit AS SELECT * FROM hidden`, 0, "the index audit_kind was changed"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		check := func(t *testing.T, statements ...string) {
 			path := copyLog(t, original)
-			tamper(t, path, append(dropTriggers, test.sql)...)
+			tamper(t, path, append(dropTriggers, statements...)...)
 			report, err := openLog(t, path).Verify(t.Context(), VerifyOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +88,11 @@ func TestVerifyTampered(t *testing.T) {
 			if good := max(test.seq, 1) - 1; test.seq != 0 && (report.Rows != good || good > 0 && report.Head != rows[good-1].Hash) {
 				t.Errorf("called %d rows good, up to head %s; want %d", report.Rows, report.Head, good)
 			}
-		})
+		}
+		t.Run(test.name, func(t *testing.T) { check(t, test.sql) })
+		if test.seq != 0 && !strings.Contains(test.sql, "DROP TABLE") { // tables that look untouched are read in another way
+			t.Run(test.name+", triggers made again", func(t *testing.T) { check(t, test.sql, triggers("", "")) })
+		}
 	}
 }
 
