@@ -38,6 +38,10 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
 		}
 		sees(t, dir, "given", "given")
+		// Not by rights and rules alone.
+		if o := exec(t, b.start(t, spec), "bash", "-c", "grep ' /data/in ro,' /proc/self/mountinfo"); o.Stdout == "" {
+			t.Error("the mount itself is writable")
+		}
 	})
 	t.Run("writable", func(t *testing.T) {
 		dir := shared(t)
