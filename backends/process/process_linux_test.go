@@ -1,7 +1,11 @@
 package process
 
 import (
+	"bytes"
+	"regexp"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
@@ -34,6 +38,32 @@ func TestContract(t *testing.T) {
 				return b
 			}, o)
 		})
+	}
+}
+
+// TestLimitsOfEachProcess reads what each process may use, which is all that bounds it where there is no cgroup.
+func TestLimitsOfEachProcess(t *testing.T) {
+	b := newBackend(t, Config{})
+	s, err := b.Start(t.Context(), backends.Spec{ID: "limits", Language: "shell", Limits: backends.Limits{Processes: 7, Disk: 32 << 20, Wall: 50 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out bytes.Buffer
+	if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"cat", "/proc/self/limits"}}, backends.Streams{Stdout: &out}); err != nil {
+		t.Fatal(err)
+	}
+	for name, most := range map[string]uint64{
+		"processes": 100, // 7, and what the interpreter needs
+		"cpu time":  200, "file size": 33 << 20, "open files": 4096, "core file size": 1, "data size": 4 << 30,
+		"pending signals": 1024, "msgqueue size": 819200, "locked memory": 64 << 10, "realtime priority": 0,
+	} {
+		found := regexp.MustCompile(`(?m)^Max ` + name + ` +\S+ +(\d+) `).FindStringSubmatch(out.String())
+		if found == nil {
+			t.Errorf("no hard limit of %s in\n%s", name, out.String())
+		} else if n, err := strconv.ParseUint(found[1], 10, 64); err != nil || n > most {
+			t.Errorf("%s: %s, want at most %d", name, found[1], most)
+		}
 	}
 }
 
