@@ -95,6 +95,7 @@ func TestEveryEndHasItsRow(t *testing.T) {
 		{"exit", "exit 3", nil, event.ExecutionCompleted},
 		{"timeout", "exec sleep 1000", func(q *Request) { q.Limits.Wall = 100 * time.Millisecond }, event.ExecutionTimeout},
 		{"missing secret", "true", func(q *Request) { q.Secrets = []string{"NONE"} }, executionRefused},
+		{"another's secret", "true", func(q *Request) { q.Namespace, q.Secrets = "team", []string{"TOKEN"} }, executionRefused},
 		{"above a cap", "true", func(q *Request) { q.Limits.RAM = 1 << 50 }, executionRefused},
 		{"unknown backend", "true", func(q *Request) { q.Backend = "nope" }, executionRefused},
 		{"unknown profile", "true", func(q *Request) { q.Profile = "nope" }, executionRefused},
@@ -110,6 +111,7 @@ func TestEveryEndHasItsRow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, nil)
+			r.memory.Set("default", "TOKEN", []byte(secret))
 			res, err := r.shell(test.code, test.change)
 			kinds, text := r.rows()
 			if len(kinds) == 0 || kinds[len(kinds)-1] != test.last {
@@ -119,6 +121,9 @@ func TestEveryEndHasItsRow(t *testing.T) {
 				t.Errorf("the rows do not name the run %s:\n%s", res.ID, text)
 			}
 			if test.last != executionRefused {
+				if kinds[0] != event.ExecutionStarted {
+					t.Errorf("rows %v, want the first to be %s", kinds, event.ExecutionStarted)
+				}
 				if err != nil {
 					t.Errorf("got error %v for a program that ran", err)
 				}
