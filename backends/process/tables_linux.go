@@ -3,6 +3,8 @@ package process
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -40,24 +42,48 @@ func (p *plan) trySysctl(at, name, value string) {
 	p.try("close "+name, unix.SYS_CLOSE, fd)
 }
 
-// manySockets is how many sockets of any kind a sandbox may have at once: with all of them full of TCP's data, it holds
-// half of what puts the host's pool under pressure, or less.
-var manySockets = sync.OnceValue(func() int {
-	const least, most = 128, 1024
-	var pages int
+// mostSockets is how many of any kind a sandbox may have at once.
+const mostSockets = 1024
+
+// tcpPressure is with how many pages in the pool the kernel begins to keep the host's sockets small: the second number. Only the
+// host's own network namespace has it, and so it is 0 in a container.
+var tcpPressure = sync.OnceValue(func() (pages int) {
 	text, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_mem")
-	fmt.Sscan(string(text), &pages)
-	return min(max(least, pages*os.Getpagesize()/2/(2*socketBytes)), most)
+	fmt.Sscan(string(text), new(int), &pages)
+	return pages
 })
 
-// socketsUsed counts those of the sandbox's network namespace, also where nobody has them open any more. In the profile
-// "landlock" there are none.
-func (s *sandbox) socketsUsed() (n int) {
-	switch {
-	case s.boxed:
-		fmt.Sscanf(string(s.read("self/net/sockstat")), "sockets: used %d", &n)
-	case !s.weak:
-		fmt.Sscanf(string(s.read("1/net/sockstat")), "sockets: used %d", &n)
+// sockstat is how many sockets a network namespace has, also where nobody has them open any more, and how full the host's pool is.
+type sockstat struct {
+	used int
+	pool int // pages
+}
+
+func parseSockets(text []byte) (n sockstat) {
+	for line := range strings.Lines(string(text)) {
+		fmt.Sscanf(line, "sockets: used %d", &n.used)
+		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == "TCP:" {
+			n.pool, _ = strconv.Atoi(fields[len(fields)-1])
+		}
 	}
 	return n
+}
+
+// tooMany says whether a sandbox has to end for them: while the pool is at half of what is pressure, also one that could
+// hold an eighth of that.
+func (n sockstat) tooMany(pressure int) bool {
+	const least = 16
+	eighth := max(least, pressure*os.Getpagesize()/8/(2*socketBytes))
+	return n.used > mostSockets || pressure > 0 && n.pool > pressure/2 && n.used > eighth
+}
+
+// look counts the sandbox's sockets. In the profile "landlock" there are none.
+func (s *sandbox) look() sockstat {
+	switch {
+	case s.boxed:
+		return parseSockets(s.read("self/net/sockstat"))
+	case s.weak:
+		return sockstat{}
+	}
+	return parseSockets(s.read("1/net/sockstat"))
 }

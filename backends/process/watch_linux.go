@@ -126,7 +126,8 @@ func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Dur
 		}
 		limit := s.ram.Load()
 		saw := look(limit)
-		saw.sockets = s.socketsUsed()
+		open := s.look()
+		saw.sockets = open.used
 		if pause = min(2*pause, longest); saw != last {
 			pause = interval
 		}
@@ -140,7 +141,7 @@ func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Dur
 			w.exceed("ram")
 			return
 		}
-		if saw.sockets > manySockets() {
+		if open.tooMany(tcpPressure()) {
 			w.exceed("sockets")
 			return
 		}

@@ -1,0 +1,29 @@
+package process
+
+import "testing"
+
+// TestTooManySockets judges what the kernel counts, for hosts with much and with little memory.
+func TestTooManySockets(t *testing.T) {
+	const large, small = 300_000, 20_000 // pages of TCP's that are pressure: about 24 GB and 1.7 GB of RAM
+	for _, c := range []struct {
+		name     string
+		sockstat string
+		pressure int
+		want     bool
+	}{
+		{"few", "sockets: used 40\nTCP: inuse 8 orphan 0 tw 0 alloc 9 mem 12\nUDP: inuse 0 mem 0\n", large, false},
+		{"many", "sockets: used 1000\nTCP: inuse 999 orphan 0 tw 0 alloc 9 mem 12\n", large, false},
+		{"too many", "sockets: used 1025\nTCP: inuse 8 orphan 0 tw 0 alloc 9 mem 12\n", large, true},
+		{"many, and the pool is filling", "sockets: used 600\nTCP: inuse 99 orphan 0 tw 0 alloc 900 mem 150001\n", large, true},
+		{"few, and the pool is filling", "sockets: used 500\nTCP: inuse 99 orphan 0 tw 0 alloc 900 mem 150001\n", large, false},
+		{"a small host", "sockets: used 100\nTCP: inuse 99 orphan 0 tw 0 alloc 900 mem 9000\n", small, false},
+		{"a small host's pool is filling", "sockets: used 40\nTCP: inuse 9 orphan 0 tw 0 alloc 900 mem 10001\n", small, true},
+		{"the least, there", "sockets: used 16\nTCP: inuse 9 orphan 0 tw 0 alloc 900 mem 10001\n", small, false},
+		{"nothing is known of the pool", "sockets: used 900\nTCP: inuse 9 orphan 0 tw 0 alloc 900 mem 10001\n", 0, false},
+		{"nothing is known", "", large, false},
+	} {
+		if got := parseSockets([]byte(c.sockstat)).tooMany(c.pressure); got != c.want {
+			t.Errorf("%s: got %v", c.name, got)
+		}
+	}
+}
