@@ -20,6 +20,9 @@
 // proves one row to somebody who has only the public key, and [Log.Seal] moves old rows into files
 // that stay provable.
 //
+// The first row is signed as soon as it is written, so a log of which rows, receipts or keys say that it was signed, and which has
+// no checkpoint, is one from which they were taken ([Report.Bad]); rows that were signed late are remarks.
+//
 // What does not show: rows after the newest checkpoint (Report.Unsigned) that are cut off or
 // rewritten; a log and the file beside it that are both replaced by an older copy of both, and whatever
 // somebody does who has the key, unless a newer checkpoint is kept where they cannot write.

@@ -18,7 +18,7 @@ func (s *signer) try(l *Log) ([]byte, error) {
 	l.unsigned.Store(0)
 	note, err := s.checkpoint(l)
 	if err == nil || errors.Is(err, errNoRows) {
-		s.due, s.err = false, nil
+		s.due, s.none, s.err = false, false, nil
 		return note, err
 	}
 	why := explain(err, l.wait)
@@ -61,6 +61,8 @@ func (s *signer) patience(l *Log) time.Duration {
 		return 24 * time.Hour // there is nothing to do then, either
 	case s.err != nil:
 		return max(0, time.Until(s.failed.Add(pause)))
+	case s.none: // so that a log without a checkpoint is one from which they were removed
+		return 0
 	}
 	quiet := time.Duration(l.wrote.Load()) + idle - time.Since(l.opened)
 	return max(0, min(quiet, time.Until(s.since.Add(longest))))

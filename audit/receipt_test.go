@@ -9,7 +9,7 @@ import (
 )
 
 func TestReceipt(t *testing.T) {
-	l := openLog(t, logPath(t))
+	l := openSigned(t, logPath(t), signing(0))
 	receipt := []byte("{\"payload\": \"\x00\xff anything\"}\n")
 	got, err := l.Append(t.Context(),
 		Entry{Kind: "execution.started", Run: "r1"},
@@ -33,6 +33,9 @@ func TestReceipt(t *testing.T) {
 		if _, err := l.Receipt(t.Context(), run); !errors.Is(err, errNoReceipt) {
 			t.Errorf("run %q: got %v", run, err)
 		}
+	}
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	wantSound(t, l, 4)
 	for name, test := range map[string]struct {

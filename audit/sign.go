@@ -19,6 +19,7 @@ type signer struct {
 	tree   tree      // as far as it is known
 	nodes  []node    // of tree, which are not stored yet
 	primed bool      // the first checkpoint was prepared, or could not be
+	none   bool      // no checkpoint is in the log: the first one does not wait
 	due    bool      // rows were appended that are not signed yet
 	since  time.Time // when that began
 	err    error     // of the last try
@@ -111,6 +112,7 @@ func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte
 	if err != nil {
 		return nil, err
 	}
+	s.none = newest == nil
 	if signed.size > head { // signed since head was read, or cut off
 		if head, err = lastSeq(ctx, s.conn); err != nil {
 			return nil, err

@@ -33,8 +33,8 @@ func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 	return key, nil
 }
 
-// OpenSigned is Open for a log that is also signed: a checkpoint covers all rows after each
-// Signing.Every rows that were appended, after a second in which none was, after five seconds in any
+// OpenSigned is Open for a log that is also signed: a checkpoint covers all rows after the
+// first one of the log, after each Signing.Every rows that were appended, after a second in which none was, after five seconds in any
 // case, and at Close. Several processes may append to one log and sign it, also with different keys.
 //
 // Rows are never lost for want of a signature. If none can be made, Signing.Log is told, it is tried

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // rest checks what lies outside the rows.
@@ -22,13 +23,56 @@ func (v *verification) rest(ctx context.Context) (*Bad, error) {
 	if v.newest > v.head {
 		return v.cutOff(point{checkpoint{size: v.newest}, "a checkpoint in the log"}), nil
 	}
+	if bad, err := v.neverSigned(ctx); bad != nil || err != nil {
+		return bad, err
+	}
 	if bad, err := v.strayNodes(ctx); bad != nil || err != nil {
 		return bad, err
 	}
 	if bad := v.unsaid(); bad != nil {
 		return bad, nil
 	}
+	if err := v.late(ctx); err != nil {
+		return nil, err
+	}
 	return v.strayRows(ctx)
+}
+
+// neverSigned finds a log without a checkpoint whose rows were signed: the first rows are, as soon as they are written, so
+// checkpoints that are not there were taken away. That they were made is said by the caller, who has keys, by rows about
+// keys and segments, and by receipts.
+func (v *verification) neverSigned(ctx context.Context) (*Bad, error) {
+	if v.head == 0 || v.newest > 0 || v.proven.size > 0 {
+		return nil, nil
+	}
+	why := "keys are known that sign it"
+	if len(v.keys) == 0 {
+		err := v.l.db.QueryRowContext(ctx, `SELECT 'row ' || seq || ' says ' || kind FROM audit WHERE kind IN ('key.created', 'key.rotated', 'key.revoked', ?1)
+			UNION ALL SELECT 'row ' || seq || ' has a receipt' FROM receipts LIMIT 1`, sealedKind).Scan(&why)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return &Bad{0, fmt.Sprintf("no checkpoint is there, and %s: the checkpoints were removed, or the first one could not be made, or its process was killed (sandboxmcp audit checkpoint signs the rows as they are now)", why)}, nil
+}
+
+// maxLate is the longest time between two rows that one checkpoint signs where nobody was killed: 5 s, and a slow disk.
+const maxLate = time.Minute
+
+// late says where rows waited long for a checkpoint. Somebody who takes checkpoints away and waits for the next one
+// leaves that, and so does a process that is killed.
+func (v *verification) late(ctx context.Context) error {
+	var n, first, last int64
+	err := v.l.db.QueryRowContext(ctx, `SELECT count(*), coalesce(min(a.seq), 0), coalesce(min(b.seq), 0) FROM checkpoints c
+		JOIN audit b ON b.seq = c.size
+		JOIN audit a ON a.seq = 1 + coalesce((SELECT max(size) FROM checkpoints WHERE size < c.size), 0)
+		WHERE b.time - a.time > ?`, int64(maxLate)).Scan(&n, &first, &last)
+	if err == nil && n > 0 {
+		v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d were signed late, together, and so %d times in all: a process was killed, or checkpoints in between were removed", first, last, n))
+	}
+	return err
 }
 
 // strayRows finds receipts and checkpoints for rows that no log has.

@@ -23,6 +23,8 @@ sandboxmcp audit verify --proof FILE [--key KEY]... [--json]
 sandboxmcp audit verify --segment FILE [--key KEY]... [--json]`,
 		Description: `The whole log is checked: each row, each receipt beside it, the checkpoints and the sealed segments. With a
 checkpoint that was kept elsewhere, it shows, too, when rows were cut off the end, or an older copy was put back.
+Where keys or rows say that the log is signed and no checkpoint is there, it is not in order. Rows that were signed late,
+as after a process that was killed, are said.
 A proof and a segment are checked alone, without the log, on any machine that has the public key.
 
 The keys are those of this machine, or of --key. Without any, what is signed is not taken as good: anybody could

@@ -110,7 +110,11 @@ func (p *program) currentKey(c *cli.Context) (*signer.Keys, *signer.Key, error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	made := keys.Made()
 	key, err := keys.Current(c.Context)
+	if err == nil && !made {
+		err = signNow(c.Context, cfg, keys)
+	}
 	return keys, key, err
 }
 
@@ -150,6 +154,9 @@ func (p *program) keyRotate(c *cli.Context) error {
 		return err
 	}
 	key, statement, err := keys.Rotate(c.Context)
+	if err == nil {
+		err = signNow(c.Context, cfg, keys)
+	}
 	if err != nil {
 		return err
 	}

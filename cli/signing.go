@@ -30,6 +30,20 @@ func keysOf(cfg config.Config) (*signer.Keys, error) {
 	})
 }
 
+// signNow signs what is in the log: what a command has just written about a key must not wait for the next run.
+func signNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
+	log, err := openSigned(ctx, cfg, keys)
+	if err != nil {
+		return err
+	}
+	_, err = log.Checkpoint(ctx)
+	closed := log.Close()
+	if err != nil {
+		return err
+	}
+	return closed
+}
+
 // openSigned opens the log so that what it holds is signed from time to time. What goes wrong with that is an
 // error of its Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {

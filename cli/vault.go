@@ -93,7 +93,11 @@ func (p *program) vaultDelete(c *cli.Context) error {
 
 // changeVault calls f with a store whose changes are in the audit log before they are made.
 func changeVault(c *cli.Context, cfg config.Config, f func(context.Context, *vault.Sealed) error) error {
-	return withLog(c, func(ctx context.Context, log *audit.Log) error {
+	with := withLog
+	if keys, err := keysOf(cfg); err == nil && keys.Made() {
+		with = withSignedLog
+	}
+	return with(c, func(ctx context.Context, log *audit.Log) error {
 		return f(ctx, vault.NewSealed(cfg.StateDir, func(ctx context.Context, change vault.Change) error {
 			_, err := log.Append(ctx, rowOf(change))
 			return err

@@ -180,7 +180,7 @@ func runSQL(ts *testscript.TestScript, neg bool, args []string) {
 	db, err := sql.Open("sqlite", args[0])
 	ts.Check(err)
 	defer db.Close()
-	_, err = db.Exec(args[1])
+	_, err = db.Exec(strings.ReplaceAll(args[1], `\n`, "\n"))
 	ts.Check(err)
 }
 
