@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -22,6 +23,23 @@ type checkpoint struct {
 	origin string // which log it is of
 	size   int64
 	root   tlog.Hash
+	until  time.Time // rows from then on its signature does not cover: its key was replaced; zero is never
+}
+
+// Key is a public key that checkpoints are checked with.
+type Key struct {
+	ed25519.PublicKey
+	// Until is from when on it may sign nothing, as it was replaced or revoked: what it has signed must not cover rows
+	// that were written later. Zero is never.
+	Until time.Time
+}
+
+// covers is an error if a checkpoint covers a row of a time at which its key was no longer to sign.
+func (c checkpoint) covers(at time.Time) error {
+	if c.until.IsZero() || !at.After(c.until) {
+		return nil
+	}
+	return fmt.Errorf("it covers a row of %s, and its key does not count from %s on", at.UTC().Format(time.RFC3339), c.until.UTC().Format(time.RFC3339))
 }
 
 // originOf names a log by its first row. 16 digits of that row's hash tell logs apart.
@@ -67,21 +85,24 @@ type keyring struct {
 	origin string
 	some   bool
 	known  note.Verifiers
+	until  map[uint32]time.Time // of keys by their hash, if they have one
 }
 
-func newKeyring(origin string, keys []ed25519.PublicKey) keyring {
+func newKeyring(origin string, keys []Key) keyring {
 	var known []note.Verifier
 	var names []string
+	until := map[uint32]time.Time{}
 	for _, key := range keys {
-		name, err := note.NewEd25519VerifierKey(origin, key)
+		name, err := note.NewEd25519VerifierKey(origin, key.PublicKey)
 		if err != nil || slices.Contains(names, name) {
 			continue
 		}
 		if v, err := note.NewVerifier(name); err == nil {
 			names, known = append(names, name), append(known, v)
+			until[v.KeyHash()] = key.Until
 		}
 	}
-	return keyring{origin, len(keys) > 0, note.VerifierList(known...)}
+	return keyring{origin, len(keys) > 0, note.VerifierList(known...), until}
 }
 
 // open parses a note. Where keys are known, one of them must have signed it.
@@ -106,11 +127,16 @@ func (k keyring) open(msg []byte) (checkpoint, error) {
 	case k.some && len(n.Sigs) == 0:
 		return c, errNoKey
 	}
+	for i, s := range n.Sigs { // of several keys, the one that counts longest
+		if end := k.until[s.Hash]; i == 0 || end.IsZero() || !c.until.IsZero() && end.After(c.until) {
+			c.until = end
+		}
+	}
 	return c, nil
 }
 
 // openNote is for a note of an origin that only the note itself tells.
-func openNote(msg []byte, keys []ed25519.PublicKey) (checkpoint, error) {
+func openNote(msg []byte, keys []Key) (checkpoint, error) {
 	origin, _, _ := strings.Cut(string(msg), "\n")
 	return newKeyring(origin, keys).open(msg)
 }
@@ -129,7 +155,7 @@ func parseCheckpoint(text string) (c checkpoint, err error) {
 	if err != nil || root.String() != lines[2] {
 		return c, ErrNoNote
 	}
-	return checkpoint{lines[0], size, root}, nil
+	return checkpoint{origin: lines[0], size: size, root: root}, nil
 }
 
 // quoted is text from outside that goes into a sentence: the first 80 characters, and none that a

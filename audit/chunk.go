@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -28,6 +29,7 @@ type chunk struct {
 	prev     []byte // what the first row follows
 	hashes   [][hashSize]byte
 	leaves   []tlog.Hash
+	times    []time.Time
 	points   []point
 	sealings [][]byte // data of rows that say what was sealed
 	broken   bool     // the chain is, or rows cannot be read: to be walked row by row
@@ -89,6 +91,7 @@ func (c *chunk) readRows(ctx context.Context, conn *sql.Conn) error {
 			c.broken = true
 			return nil
 		}
+		c.times = append(c.times, time.Unix(0, nanos))
 		if want := receiptHash(data); want != nil {
 			wanted = append(wanted, receiptOf{seq, want})
 		}
@@ -216,7 +219,7 @@ func (c *chunk) readFile(f io.Reader) (*Bad, error) {
 		if c.prev == nil {
 			c.prev, _ = hex.DecodeString(r.Prev)
 		}
-		c.hashes, c.leaves = append(c.hashes, [hashSize]byte(hash)), append(c.leaves, leaf(hash))
+		c.hashes, c.leaves, c.times = append(c.hashes, [hashSize]byte(hash)), append(c.leaves, leaf(hash)), append(c.times, r.Time)
 		if r.Kind == sealedKind {
 			c.sealings = append(c.sealings, r.Data)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // grow adds the rows of a chunk to the tree, and compares that with checkpoints and stored nodes on the way.
@@ -23,13 +24,13 @@ func (v *verification) grow(ctx context.Context, c *chunk) (*Bad, error) {
 			return bad, err
 		}
 		for len(points) > 0 && points[0].size == v.tree.size {
-			if bad := v.compare(points[0], c.hashes[i][:]); bad != nil {
+			if bad := v.compare(points[0], c.hashes[i][:], c.times[i]); bad != nil {
 				return bad, nil
 			}
 			points = points[1:]
 		}
 		for len(v.kept) > 0 && v.kept[0].size <= v.tree.size {
-			if bad := v.compare(v.kept[0], c.hashes[i][:]); bad != nil {
+			if bad := v.compare(v.kept[0], c.hashes[i][:], c.times[i]); bad != nil {
 				return bad, nil
 			}
 			v.kept = v.kept[1:]
@@ -38,9 +39,13 @@ func (v *verification) grow(ctx context.Context, c *chunk) (*Bad, error) {
 	return nil, nil
 }
 
-// compare finds whether the tree is what a checkpoint says it was.
-func (v *verification) compare(p point, rowHash []byte) *Bad {
+// compare finds whether the tree is what a checkpoint says it was, the last row of which was written at a time.
+func (v *verification) compare(p point, rowHash []byte, at time.Time) *Bad {
 	if v.tree.size == p.size && v.tree.root() == p.root {
+		if err := p.covers(at); err != nil { // that of a newer key may cover it, too
+			v.doubt(p.size, p.name, err)
+			return nil
+		}
 		v.proven = mark{p.size, hex.EncodeToString(rowHash), p.root}
 		return nil
 	}
@@ -54,6 +59,12 @@ func (v *verification) compare(p point, rowHash []byte) *Bad {
 		why += ", or was changed itself, which the key would tell"
 	}
 	return &Bad{first, why}
+}
+
+// doubt notes a checkpoint that fits the rows, and does not count.
+func (v *verification) doubt(size int64, name string, why error) {
+	v.doubts++
+	v.doubtful = &Bad{size, fmt.Sprintf("is not vouched for: %s does not count: %v", name, why)}
 }
 
 func (v *verification) compareNode(ctx context.Context, n node) (*Bad, error) {
@@ -109,10 +120,14 @@ func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
 	}
 	v.tree, v.absent = t, v.absent+s.Last-s.First+1
 	v.chain = chain{next: s.Last + 1, head: s.head, prev: v.chain.head}
-	v.proven = mark{s.Last, s.head, p.root}
+	if err := p.covers(s.Newest); err != nil {
+		v.doubt(s.Last, "the checkpoint there", err)
+	} else {
+		v.proven = mark{s.Last, s.head, p.root}
+	}
 	for len(v.kept) > 0 && v.kept[0].size == s.Last {
 		head, _ := hex.DecodeString(s.head)
-		if bad := v.compare(v.kept[0], head); bad != nil {
+		if bad := v.compare(v.kept[0], head, c.segment.Newest); bad != nil {
 			return bad, nil
 		}
 		v.kept = v.kept[1:]

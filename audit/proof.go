@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -119,7 +118,7 @@ type Proven struct {
 
 // CheckProof checks, offline, what Log.Proof returned. An error says in words which step fails. With no
 // keys nothing is proven, so that is an error, too.
-func CheckProof(text []byte, keys []ed25519.PublicKey) (Proven, error) {
+func CheckProof(text []byte, keys []Key) (Proven, error) {
 	p, err := parseProof(text)
 	if err != nil {
 		return Proven{}, fmt.Errorf("the proof proves nothing: %w", err)
@@ -132,6 +131,9 @@ func CheckProof(text []byte, keys []ed25519.PublicKey) (Proven, error) {
 		return Proven{}, fmt.Errorf("the proof proves nothing: the checkpoint in it: %w", err)
 	}
 	proven, err := p.check(c)
+	if err == nil {
+		err = c.covers(p.row.Time)
+	}
 	if err != nil {
 		return Proven{}, fmt.Errorf("the proof proves nothing: %w", err)
 	}

@@ -58,6 +58,33 @@ func receiptHash(data []byte) []byte {
 
 var errNoReceipt = errors.New("the log has no receipt of it")
 
+// ErrNoReceipt is the error of Receipt and Ended for a run of which the log has no receipt.
+var ErrNoReceipt = errNoReceipt
+
+// Ended returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt does.
+func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
+	receipt, err := l.Receipt(ctx, run)
+	if err != nil {
+		return Row{}, nil, err
+	}
+	found, err := l.find(ctx, run)
+	if err == nil && !bytes.Equal(receiptHash(found.row.Data), sha256Of(receipt)) {
+		err = errors.New("another row than the one with its receipt is the last")
+	}
+	if hash := sum(found.row); err == nil && hex.EncodeToString(hash[:]) != found.row.Hash {
+		err = fmt.Errorf("row %d was edited", found.row.Seq)
+	}
+	if err != nil {
+		return Row{}, nil, fmt.Errorf("row of run %s in audit log %q: %w: see sandboxmcp audit verify", quoted(run), l.path, explain(err, l.wait))
+	}
+	return found.row, receipt, nil
+}
+
+func sha256Of(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
 // Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
 // checked against the row that it came with. Of rows that are sealed it is read from their segment.
 func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {

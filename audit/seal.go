@@ -108,7 +108,7 @@ type pack struct {
 // confirm reads back the file that is about to be the only place of its rows, and refuses it unless it
 // proves, by itself, the rows that were signed.
 func (p pack) confirm() error {
-	r, err := VerifySegment(p.temporary, []ed25519.PublicKey{p.key})
+	r, err := VerifySegment(p.temporary, []Key{{PublicKey: p.key}})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (l *Log) pack(ctx context.Context, first, last int64) (p pack, err error) {
 		return p, err
 	}
 	p.key = key.Public().(ed25519.PublicKey)
-	if p.note, err = (checkpoint{origin, last, p.tree.root()}).sign(key); err != nil {
+	if p.note, err = (checkpoint{origin: origin, size: last, root: p.tree.root()}).sign(key); err != nil {
 		return p, err
 	}
 	p.segment.First, p.segment.Last, p.segment.File = first, last, l.segmentPath(first, last)

@@ -172,7 +172,7 @@ func TestSealedProof(t *testing.T) {
 		if diff := cmp.Diff(want, p.Row); diff != "" {
 			t.Errorf("%s: want (-), got (+):\n%s", id, diff)
 		}
-		if err := referenceCheck(text, keys('a')[0]); err != nil {
+		if err := referenceCheck(text, keys('a')[0].PublicKey); err != nil {
 			t.Errorf("%s: x/mod says %v", id, err)
 		}
 	}

@@ -61,7 +61,7 @@ func (s *signer) checkpointOnce(ctx context.Context, l *Log) ([]byte, error) {
 	if err != nil || newest != nil {
 		return newest, err
 	}
-	c := checkpoint{s.origin, s.tree.size, s.tree.root()}
+	c := checkpoint{origin: s.origin, size: s.tree.size, root: s.tree.root()}
 	key, err := s.key(ctx)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) err
 // recognize checks a note against the keys that are taken as true, and once more against those that there are now.
 func (s *signer) recognize(ctx context.Context, note []byte) error {
 	if s.mine.origin != "" { // one without keys would accept any signature
-		if _, err := s.mine.open(note); err == nil {
+		if c, err := s.mine.open(note); err == nil && s.inTime(ctx, c) {
 			return nil
 		}
 	}
@@ -176,13 +176,26 @@ func (s *signer) recognize(ctx context.Context, note []byte) error {
 	if err != nil {
 		return err
 	}
-	keys := []ed25519.PublicKey{key.Public().(ed25519.PublicKey)}
+	keys := []Key{{PublicKey: key.Public().(ed25519.PublicKey)}}
 	if s.Known != nil {
 		keys = append(keys, s.Known()...)
 	}
 	s.mine = newKeyring(s.origin, keys)
-	_, err = s.mine.open(note)
+	c, err := s.mine.open(note)
+	if err == nil && !s.inTime(ctx, c) {
+		err = errNoKey
+	}
 	return err
+}
+
+// inTime says whether the key of a checkpoint counted when the last row that it covers was written.
+func (s *signer) inTime(ctx context.Context, c checkpoint) bool {
+	if c.until.IsZero() {
+		return true
+	}
+	var nanos int64
+	err := s.conn.QueryRowContext(ctx, "SELECT time FROM audit WHERE seq = ?", c.size).Scan(&nanos)
+	return err == nil && c.covers(time.Unix(0, nanos)) == nil
 }
 
 // feedFrom is feed for a tree that may end among rows that are sealed by now: these are vouched for by the

@@ -33,9 +33,9 @@ func always(key crypto.Signer) func(context.Context) (crypto.Signer, error) {
 	return func(context.Context) (crypto.Signer, error) { return key, nil }
 }
 
-func keys(seeds ...byte) (list []ed25519.PublicKey) {
+func keys(seeds ...byte) (list []Key) {
 	for _, s := range seeds {
-		list = append(list, seeded(s).Public().(ed25519.PublicKey))
+		list = append(list, Key{PublicKey: seeded(s).Public().(ed25519.PublicKey)})
 	}
 	return list
 }
@@ -116,7 +116,7 @@ func TestSigned(t *testing.T) {
 	if info, _ := os.Stat(path + "-checkpoint"); info.Mode() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	vkey, err := note.NewEd25519VerifierKey(r.Origin, keys('a')[0])
+	vkey, err := note.NewEd25519VerifierKey(r.Origin, keys('a')[0].PublicKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestSignedRotation(t *testing.T) {
 	path := logPath(t)
 	rows := int64(0)
 	for i, s := range []Signing{
-		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))}, {Key: always(seeded('c')), Known: func() []ed25519.PublicKey { return keys('a', 'b') }}, {Key: always(seeded('a'))},
+		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))}, {Key: always(seeded('c')), Known: func() []Key { return keys('a', 'b') }}, {Key: always(seeded('a'))},
 	} {
 		l := openLog(t, path)
 		if s.Key != nil {
@@ -403,8 +403,8 @@ func TestKeyReplaced(t *testing.T) {
 // Another process replaces the key, and then seals what this one has signed and what came since.
 func TestSealedWithAnotherKey(t *testing.T) {
 	path := logPath(t)
-	all := func() []ed25519.PublicKey { return keys('a', 'b') }
-	for _, known := range []func() []ed25519.PublicKey{nil, all} {
+	all := func() []Key { return keys('a', 'b') }
+	for _, known := range []func() []Key{nil, all} {
 		l := openSigned(t, path, Signing{Key: always(seeded('a')), Known: known, Every: 3})
 		fill(t, l, 7)
 		if _, err := l.Checkpoint(t.Context()); err != nil {

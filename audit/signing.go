@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,7 +17,7 @@ type Signing struct {
 	Key func(context.Context) (crypto.Signer, error)
 	// Known returns the public keys that there are, as other processes may replace Key, too. Without them (nil),
 	// the rows under their checkpoints are read again.
-	Known func() []ed25519.PublicKey
+	Known func() []Key
 	Every int          // rows between two checkpoints; 0 is 1000
 	Log   *slog.Logger // is told, once, why rows stay unsigned; nil is nobody
 }
@@ -71,6 +72,21 @@ func (l *Log) Origin(ctx context.Context) (string, error) {
 		return "", l.readError(err)
 	}
 	return origin, nil
+}
+
+// ErrUnsigned is the error of Newest for a log without a checkpoint.
+var ErrUnsigned = errors.New("no row of it is signed")
+
+// Newest returns the newest checkpoint, whatever rows came after it. Nobody has looked at who signed it.
+func (l *Log) Newest(ctx context.Context) ([]byte, error) {
+	_, note, err := newestCheckpoint(ctx, l.db)
+	if err == nil && note == nil {
+		err = ErrUnsigned
+	}
+	if err != nil {
+		return nil, l.readError(err)
+	}
+	return note, nil
 }
 
 // Checkpoint returns the newest checkpoint once it covers all rows that are in the log now: a C2SP

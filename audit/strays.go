@@ -23,6 +23,11 @@ func (v *verification) rest(ctx context.Context) (*Bad, error) {
 	if v.newest > v.head {
 		return v.cutOff(point{checkpoint{size: v.newest}, "a checkpoint in the log"}), nil
 	}
+	if v.doubtful != nil && v.doubtful.Seq > v.proven.size {
+		return v.doubtful, nil
+	} else if v.doubtful != nil {
+		v.remarks = append(v.remarks, fmt.Sprintf("checkpoints that do not count, as their key was replaced or revoked by then: %d; newer ones cover these rows", v.doubts))
+	}
 	if bad, err := v.neverSigned(ctx); bad != nil || err != nil {
 		return bad, err
 	}

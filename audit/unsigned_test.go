@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"crypto/ed25519"
 	"os"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ func unsign(t *testing.T, path string) {
 func TestAllCheckpointsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry Entry
-		keys  []ed25519.PublicKey
+		keys  []Key
 		bad   bool
 	}{
 		"keys are known":   {Entry{Kind: "k"}, keys('a'), true},
@@ -101,5 +100,68 @@ func TestSignedLate(t *testing.T) {
 	l.Close()
 	if !late() {
 		t.Error("nothing is said of rows that nobody signed for minutes")
+	}
+}
+
+// What a key signed after it was replaced does not count: where nothing newer covers the rows, the log is not in order.
+func TestReplacedKeySignsNothing(t *testing.T) {
+	path := logPath(t)
+	a, b := Signing{Key: always(seeded('a'))}, Signing{Key: always(seeded('b'))}
+	at := time.Now().Add(-time.Hour)
+	write := func(s Signing, n int) []byte {
+		l := openSigned(t, path, s)
+		l.now = func() time.Time { return at }
+		fill(t, l, n)
+		note, err := l.Checkpoint(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return note
+	}
+	write(a, 3)
+	until := at.Add(time.Minute)
+	both := append(keys('b'), Key{keys('a')[0].PublicKey, until})
+	look := func(want string) {
+		t.Helper()
+		r := verify(t, path, VerifyOptions{Keys: both})
+		if want == "" && r.Bad != nil || want != "" && (r.Bad == nil || !strings.Contains(r.Bad.Why, want)) {
+			t.Errorf("got %+v, want %q", r.Bad, want)
+		}
+	}
+	look("")
+	at = at.Add(30 * time.Minute)
+	late := write(a, 3) // by whoever has the old key
+	look("its key does not count from")
+	l := openLog(t, path)
+	text, err := l.Proof(t.Context(), "5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := CheckProof(text, keys('a')); err != nil {
+		t.Error(err)
+	}
+	if _, err := CheckProof(text, both); err == nil {
+		t.Error("a proof with a checkpoint of a key that was replaced is taken")
+	}
+	write(b, 1)
+	look("") // the newer key vouches for all of it
+	if r := verify(t, path, VerifyOptions{Keys: both, Checkpoints: [][]byte{late}}); !strings.Contains(strings.Join(r.Remarks, " "), "do not count") {
+		t.Errorf("nothing is said of it: %q", r.Remarks)
+	}
+	l = openSigned(t, path, b)
+	if _, err := l.Seal(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	segment := segmentFiles(t, path)[0]
+	if r, err := VerifySegment(segment, both); err != nil || r.Bad != nil {
+		t.Errorf("%+v, %v", r.Bad, err)
+	}
+	if r, err := VerifySegment(segment, []Key{{keys('b')[0].PublicKey, until}}); err != nil || r.Bad == nil {
+		t.Errorf("a segment of a key that was replaced is taken: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ import (
 // together in order here.
 type verification struct {
 	l    *Log
-	keys []ed25519.PublicKey
+	keys []Key
 	ring keyring
 
 	head     int64 // last row when it began
@@ -32,6 +31,8 @@ type verification struct {
 	tree     tree
 	proven   mark  // as far as a checkpoint vouches
 	absent   int64 // rows that a checkpoint vouches for, and that are not here
+	doubtful *Bad  // the last checkpoint that does not count, as its key was replaced or revoked
+	doubts   int   // how many do not
 	sealings [][]byte
 	remarks  []string
 }

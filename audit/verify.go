@@ -2,15 +2,14 @@ package audit
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"time"
 )
 
 // VerifyOptions are what a log is compared with, beside itself.
 type VerifyOptions struct {
-	Keys        []ed25519.PublicKey // one of them must have signed each checkpoint; with none, signatures are not checked
-	Checkpoints [][]byte            // notes that somebody has kept elsewhere
+	Keys        []Key    // one of them must have signed each checkpoint; with none, signatures are not checked
+	Checkpoints [][]byte // notes that somebody has kept elsewhere
 }
 
 // Report is what [Log.Verify] found.

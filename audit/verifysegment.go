@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,7 +16,7 @@ var ErrNoSegment = errors.New("it is not a sealed segment of an audit log")
 // with the file is in the report, whose Rows are those of the file; an error means that it could not
 // be read, is something else (ErrNoSegment), or is signed by none of the keys. The file may come from
 // anybody: it costs the memory of the hashes of 20,000 rows.
-func VerifySegment(path string, keys []ed25519.PublicKey) (Report, error) {
+func VerifySegment(path string, keys []Key) (Report, error) {
 	r, err := verifySegment(path, keys)
 	if err != nil {
 		return Report{}, fmt.Errorf("read audit segment %q: %w", path, err)
@@ -25,7 +24,7 @@ func VerifySegment(path string, keys []ed25519.PublicKey) (Report, error) {
 	return r, nil
 }
 
-func verifySegment(path string, keys []ed25519.PublicKey) (r Report, err error) {
+func verifySegment(path string, keys []Key) (r Report, err error) {
 	f, err := openFile(path)
 	if err != nil {
 		return r, err
@@ -45,7 +44,7 @@ func verifySegment(path string, keys []ed25519.PublicKey) (r Report, err error) 
 	return r, err
 }
 
-func readSegmentReport(f io.Reader, keys []ed25519.PublicKey) (r Report, err error) {
+func readSegmentReport(f io.Reader, keys []Key) (r Report, err error) {
 	var hashes [][]byte
 	var first, last Row
 	var s Segment
@@ -73,7 +72,7 @@ func readSegmentReport(f io.Reader, keys []ed25519.PublicKey) (r Report, err err
 }
 
 // prove leads from the rows of a segment to the checkpoint at its end.
-func (r *Report) prove(end endLine, first, last Row, hashes [][]byte, keys []ed25519.PublicKey) (*Bad, error) {
+func (r *Report) prove(end endLine, first, last Row, hashes [][]byte, keys []Key) (*Bad, error) {
 	c, err := openNote([]byte(end.Checkpoint), keys)
 	if errors.Is(err, errNoKey) {
 		return nil, fmt.Errorf("the checkpoint at its end: %w", err)
@@ -90,6 +89,9 @@ func (r *Report) prove(end endLine, first, last Row, hashes [][]byte, keys []ed2
 	}
 	if c.size != last.Seq || c.root != t.root() || first.Seq == 1 && c.origin != originOf(hashes[0]) {
 		return &Bad{first.Seq, fmt.Sprintf("was rewritten, or one of those after it up to row %d: the checkpoint was made over other rows", last.Seq)}, nil
+	}
+	if err := c.covers(last.Time); err != nil {
+		return &Bad{0, "the checkpoint at its end: " + err.Error()}, nil
 	}
 	r.Origin, r.Root = c.origin, c.root.String()
 	r.Checkpoint = &CheckedPoint{Size: c.size, Root: r.Root, Time: last.Time, Signed: len(keys) > 0}

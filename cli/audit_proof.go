@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -103,7 +102,7 @@ func (p *program) hand(c *cli.Context, text []byte) error {
 }
 
 // checkProof checks a proof without the log.
-func checkProof(file string, keys []ed25519.PublicKey) (*audit.Proven, error) {
+func checkProof(file string, keys []audit.Key) (*audit.Proven, error) {
 	text, err := readSmall(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the proof: %w", err)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -65,7 +64,7 @@ func (p *program) auditVerify(c *cli.Context) error {
 }
 
 // checkLog checks the log. What is wrong is an error; the report is nil where there is nothing to report.
-func checkLog(c *cli.Context, keys []ed25519.PublicKey) (found *audit.Report, err error) {
+func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error) {
 	o := audit.VerifyOptions{Keys: keys}
 	files := c.StringSlice("checkpoint")
 	for _, file := range files {
@@ -99,7 +98,7 @@ func wrongNote(file string, err error) error {
 }
 
 // checkSegment checks a sealed segment without the log.
-func checkSegment(file string, keys []ed25519.PublicKey) (*audit.Report, error) {
+func checkSegment(file string, keys []audit.Key) (*audit.Report, error) {
 	report, err := audit.VerifySegment(file, keys)
 	switch {
 	case errors.Is(err, audit.ErrNoSegment):
@@ -140,15 +139,12 @@ func given(c *cli.Context, names ...string) (set []string) {
 }
 
 // logKeys are the keys that may have signed the log: those of --key, or else those of this machine.
-func (p *program) logKeys(c *cli.Context) (keys []ed25519.PublicKey, err error) {
+func (p *program) logKeys(c *cli.Context) (keys []audit.Key, err error) {
 	trust, err := p.trusted(c)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range trust.Keys() {
-		keys = append(keys, k.Ed25519())
-	}
-	return keys, nil
+	return checkingKeys(trust), nil
 }
 
 // maxSmall is more than a checkpoint or a proof can be: a row has at most 1 MiB of data.

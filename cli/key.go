@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -16,14 +18,14 @@ import (
 func (p *program) keyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "key",
-		Usage:     "show, hand out or replace the key that receipts are signed with",
-		UsageText: "sandboxmcp key show [--json]\nsandboxmcp key export [--out FILE]\nsandboxmcp key rotate [--json]",
+		Usage:     "show, hand out, replace or revoke the key that receipts are signed with",
+		UsageText: "sandboxmcp key show [--json]\nsandboxmcp key export [--out FILE]\nsandboxmcp key rotate [--json]\nsandboxmcp key revoke ID --reason TEXT [--from TIME] [--json]",
 		Description: `The key is made when it is first needed, and kept in keys/signing.key in the state directory. Whoever has the
 public key can check receipts, on any machine and without a network.
 
 Example: sandboxmcp key export --out signer.pub`,
 		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp key --help", "say what to do: key show, key export or key rotate")
+			return usage("sandboxmcp key --help", "say what to do: key show, key export, key rotate or key revoke")
 		},
 		Subcommands: []*cli.Command{
 			{
@@ -46,12 +48,30 @@ Example: sandboxmcp key export --out signer.pub`,
 				Name:      "rotate",
 				Usage:     "replace the key by a new one, and destroy it",
 				UsageText: "sandboxmcp key rotate [--json]",
-				Description: `What the old key signed stays verifiable. A statement about the new key, signed by the old one, is left for
-those who know only that.
+				Description: `What the old key signed until now stays verifiable, and what it signs later does not count. A statement about the new
+key, signed by both, is left for those who know only the old one.
 
 Example: sandboxmcp key rotate`,
 				Flags:  []cli.Flag{jsonFlag()},
 				Action: p.keyRotate,
+			},
+			{
+				Name:      "revoke",
+				Usage:     "say that what a replaced key has signed does not count",
+				UsageText: "sandboxmcp key revoke ID --reason TEXT [--from TIME] [--json]",
+				Description: `ID is that of the key, or its beginning: key show lists them. What the key signed from TIME on does not count; what it is
+dated before counts only where the log has it, as whoever stole a key can date what they sign. The statement, signed by
+the key of today, goes with --key to others who check receipts. A key that signs today is replaced first.
+
+Examples:
+  sandboxmcp key rotate
+  sandboxmcp key revoke 34891b20 --from 2026-11-20 --reason "the disk was copied"`,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "reason", Usage: "`TEXT` that says why, for the log and for the statement"},
+					&cli.StringFlag{Name: "from", Usage: "`TIME` from which on it does not count: 2h, 3d, 2026-01-31, or RFC 3339", DefaultText: "its beginning"},
+					jsonFlag(),
+				},
+				Action: p.keyRevoke,
 			},
 		},
 	}
@@ -64,6 +84,18 @@ type shownKey struct {
 	Path    string    `json:"path"` // of the private key
 	PEM     string    `json:"pem"`
 	Note    string    `json:"note"` // as readers of checkpoints of the log take it
+
+	Before    []olderKey `json:"before,omitempty"`    // those that it came after, the newest first
+	Strangers []string   `json:"strangers,omitempty"` // files of the directory with keys that nothing introduces
+}
+
+// olderKey is a key that was replaced.
+type olderKey struct {
+	ID       string     `json:"id"`
+	Replaced time.Time  `json:"replaced"`
+	Revoked  *time.Time `json:"revoked,omitempty"` // from when on; 1970-01-01 is from its beginning on
+	Reason   string     `json:"reason,omitempty"`
+	words    string     // that say so
 }
 
 // keyShow shows the key, also as it signs checkpoints of the log.
@@ -84,6 +116,18 @@ func (p *program) keyShow(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	own, err := p.ownKeys(c)
+	if err != nil {
+		return err
+	}
+	for _, k := range own.Keys()[1:] {
+		old := olderKey{ID: k.ID(), Replaced: k.Replaced, Reason: k.Reason, words: k.Revocation()}
+		if !k.Revoked.IsZero() {
+			old.Revoked = &k.Revoked
+		}
+		shown.Before = append(shown.Before, old)
+	}
+	shown.Strangers = own.strangers
 	if c.Bool("json") {
 		return writeJSON(p.stdout, shown)
 	}
@@ -91,10 +135,27 @@ func (p *program) keyShow(c *cli.Context) error {
 	if err == nil {
 		_, err = fmt.Fprintf(p.stdout, "note     %s\n", visible(shown.Note))
 	}
+	for _, k := range shown.Before {
+		if err == nil {
+			_, err = fmt.Fprintf(p.stdout, "before   %s, replaced at %s%s\n", k.ID, k.Replaced.Format(time.RFC3339), k.revoked())
+		}
+	}
+	for _, file := range shown.Strangers {
+		if err == nil {
+			_, err = fmt.Fprintf(p.stdout, "unknown  %s: nothing introduces this key, so it counts only with --key\n", visible(file))
+		}
+	}
 	if err == nil {
 		_, err = fmt.Fprint(p.stdout, shown.PEM)
 	}
 	return err
+}
+
+func (k olderKey) revoked() string {
+	if k.Revoked == nil {
+		return ""
+	}
+	return ", " + visible(k.words)
 }
 
 // currentKey is the key to sign with, which is made if there is none yet.
@@ -169,5 +230,51 @@ func (p *program) keyRotate(c *cli.Context) error {
 	if statement != "" {
 		_, err = fmt.Fprintf(p.stdout, "who knows only the old key believes in it with %s\n", visible(statement))
 	}
+	return err
+}
+
+// keyRevoke revokes one of the keys that were replaced.
+func (p *program) keyRevoke(c *cli.Context) error {
+	if c.NArg() != 1 || c.String("reason") == "" {
+		return usage("sandboxmcp key revoke ID --reason TEXT", "key revoke needs the ID of one key, as key show lists them, and a --reason")
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	keys, err := keysOf(cfg)
+	if err != nil {
+		return err
+	}
+	var from time.Time // from its beginning on
+	if c.IsSet("from") {
+		if from, err = momentOf("from", c.String("from"), time.Now()); err != nil {
+			return err
+		}
+	}
+	own, err := p.ownKeys(c)
+	if err != nil {
+		return err
+	}
+	id := c.Args().First()
+	for _, k := range own.Keys() {
+		if len(id) >= 8 && strings.HasPrefix(k.ID(), id) {
+			id = k.ID()
+		}
+	}
+	statement, err := keys.Revoke(c.Context, id, from, c.String("reason"))
+	if errors.Is(err, signer.ErrCurrent) {
+		return fail("sandboxmcp key rotate", "%v", err)
+	}
+	if err == nil {
+		err = signNow(c.Context, cfg, keys)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return writeJSON(p.stdout, newKey{id, statement})
+	}
+	_, err = fmt.Fprintf(p.stdout, "the key %s is revoked\nwho knows it learns that from %s\n", id, visible(statement))
 	return err
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +23,14 @@ func keysOf(cfg config.Config) (*signer.Keys, error) {
 		data := map[string]any{"key": change.ID}
 		if change.Old != "" {
 			data["replaces"] = change.Old
+		}
+		if change.Kind == signer.Revoked {
+			data["from"], data["reason"] = change.From, change.Reason
+		}
+		if change.Kind == signer.Created && !change.Asked {
+			if _, err := log.Newest(ctx); !errors.Is(err, audit.ErrUnsigned) {
+				return errors.Join(lost(cfg, err), log.Close())
+			}
 		}
 		_, err = log.Append(ctx, audit.Entry{Kind: change.Kind, Namespace: "default", Data: data})
 		return errors.Join(err, log.Close())
@@ -60,12 +67,29 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, log *
 	return audit.OpenSigned(ctx, cfg.SQLitePath, audit.Signing{
 		Every: cfg.Audit.CheckpointRows, Log: log,
 		Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
-		Known: func() (known []ed25519.PublicKey) {
-			all, _ := keys.All() // what can't be read is not known
-			for _, k := range all {
-				known = append(known, k.Ed25519())
+		Known: func() []audit.Key {
+			trust, err := keys.Trust()
+			if err != nil { // what can't be read is not known
+				return nil
 			}
-			return known
+			return checkingKeys(trust)
 		},
 	})
+}
+
+// checkingKeys are trusted keys as the log checks with them.
+func checkingKeys(trust *signer.Trust) (all []audit.Key) {
+	for _, k := range trust.Keys() {
+		all = append(all, audit.Key{PublicKey: k.Ed25519(), Until: k.Until()})
+	}
+	return all
+}
+
+// lost is why no key is made in silence for a log that another one has signed.
+func lost(cfg config.Config, err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the log %q is signed, and the key that signed it is not in %q: put it back or, if it is lost, make another one with sandboxmcp key rotate",
+		cfg.SQLitePath, filepath.Join(cfg.StateDir, "keys"))
 }

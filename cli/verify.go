@@ -25,9 +25,12 @@ sandboxmcp verify --receipt RECEIPT [--key KEY] [DIR|FILE]`,
 		Description: `The exit code is 0 if all is as it was, 1 if something is not, which is then said, and 2 if the command was
 typed wrong.
 
-A receipt is checked with the public key that signed it: by default, with those of this machine's state
-directory; with --key, with those alone. KEY is the PEM file that "sandboxmcp key export" makes, a folder of
-such files, or the .next file that a key left when it was replaced, beside the key itself. Without DIR, the
+A receipt is checked with the public key that signed it: by default, with those of this machine, which are the one
+that signs today and those before it, each introduced by a statement that it and the one before it have signed. Another file
+in the keys directory is trusted only if it is named. With --key, those named count alone. KEY is the PEM file that
+"sandboxmcp key export" makes, a folder of such files, or, beside the key itself, the .next file that a key left when it
+was replaced, or the .revoked file about it. A key counts up to when it was replaced, or from when on it was revoked.
+Where a key of this machine signed, the receipt is compared with the row of its run in the log. Without DIR, the
 files beside a receipt.intoto.json are checked, too; FILE is looked for in the receipt by its hash, and where the
 receipt does not name all files, in the SHA256SUMS beside it.
 

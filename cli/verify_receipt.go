@@ -3,10 +3,8 @@ package cli
 import (
 	"cmp"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +21,12 @@ import (
 type proven struct {
 	signer.Receipt
 	Artifacts []provenFile `json:"artifacts"`
+	Logged    bool         `json:"logged"`                   // the log of this machine has it, in the row of the run's end
 	SignedBy  string       `json:"signed_by"`                // the key's id
 	AlsoBy    []string     `json:"also_signed_by,omitempty"` // said to be, and not known here
 	checked   string       // which files were compared, for people
+	log       string       // what the log has of it, for people
+	replaced  string       // when the key was, for people
 }
 
 type provenFile struct {
@@ -39,6 +40,10 @@ func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
 	if err != nil {
 		return err
 	}
+	own, err := p.ownKeys(c)
+	if err != nil { // then --key has named others
+		own.Trust = signer.NewTrust()
+	}
 	file := c.String("receipt")
 	text, err := p.readReceipt(file)
 	if err != nil {
@@ -49,11 +54,12 @@ func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
 	if len(problems) > 0 {
 		v.bad(problems...)
 		if problems[0].Kind == signer.BadKey {
-			v.hint = "--key FILE, with the public key that sandboxmcp key export prints where it was signed"
+			v.hint = keyHint(own)
 		}
 		return nil
 	}
 	v.Receipt = newProven(proof)
+	compareLog(c, own, text, proof, v)
 	v.good = "the receipt of run " + proof.Run + " is as it was signed"
 	beside := c.Args().First()
 	if beside == "" && filepath.Base(file) == signer.ReceiptName {
@@ -111,15 +117,38 @@ func (p *program) trusted(c *cli.Context) (*signer.Trust, error) {
 		}
 		return trust, nil
 	}
+	own, err := p.ownKeys(c)
+	return own.Trust, err
+}
+
+// own are the keys of this machine: those that are trusted, and files with others.
+type own struct {
+	*signer.Trust
+	strangers []string
+}
+
+func (p *program) ownKeys(c *cli.Context) (own, error) {
 	cfg, err := load(c)
 	if err != nil {
-		return nil, err
+		return own{}, err
 	}
-	own := filepath.Join(cfg.StateDir, "keys")
-	if _, err := os.Stat(own); errors.Is(err, fs.ErrNotExist) {
-		return signer.NewTrust(), nil
+	keys, err := keysOf(cfg)
+	if err != nil {
+		return own{}, err
 	}
-	return signer.ReadTrust(own)
+	o := own{}
+	if o.Trust, err = keys.Trust(); err == nil {
+		o.strangers, err = keys.Strangers(o.Trust)
+	}
+	return o, err
+}
+
+// keyHint says how a key comes to be trusted.
+func keyHint(o own) string {
+	if len(o.strangers) > 0 {
+		return fmt.Sprintf("--key FILE, with the public key of who signed it. Nothing introduces the key in %s: a key that was lost, or that somebody put there. Name it if it is yours", o.strangers[0])
+	}
+	return "--key FILE, with the public key that sandboxmcp key export prints where it was signed"
 }
 
 func (p *program) readReceipt(file string) ([]byte, error) {
@@ -133,6 +162,9 @@ func (p *program) readReceipt(file string) ([]byte, error) {
 
 func newProven(proof signer.Proof) *proven {
 	x := &proven{Receipt: proof.Receipt, Artifacts: []provenFile{}, SignedBy: proof.Key.ID(), AlsoBy: proof.Strangers}
+	if at := proof.Key.Replaced; !at.IsZero() {
+		x.replaced = ", which was replaced at " + at.Format(time.RFC3339)
+	}
 	for _, a := range proof.Artifacts {
 		f := provenFile{Name: a.Name, SHA256: a.SHA256}
 		if !utf8.ValidString(a.Name) {
@@ -160,7 +192,8 @@ func (x *proven) show(w io.Writer) error {
 	line("secrets", "%s", cmp.Or(strings.Join(x.Secrets, ", "), "none"))
 	line("network", "%s", x.contacts())
 	line("files", "%s; %s", x.files(), x.checked)
-	line("signed by", "%s", x.SignedBy)
+	line("signed by", "%s%s", x.SignedBy, x.replaced)
+	line("log", "%s", x.log)
 	if len(x.AlsoBy) > 0 {
 		line("", "and, as it says, by keys that are not known: %s", strings.Join(x.AlsoBy, ", "))
 	}

@@ -30,12 +30,16 @@ type Signature struct {
 }
 
 // sign makes an envelope of a payload.
-func sign(k *Key, payload []byte) (Envelope, error) {
-	sig, err := k.Sign(nil, dsse.PAE(PayloadType, payload), crypto.Hash(0))
-	if err != nil {
-		return Envelope{}, fmt.Errorf("sign the receipt: %w", err)
+func sign(payload []byte, by ...*Key) (Envelope, error) {
+	e := Envelope{PayloadType: PayloadType, Payload: payload}
+	for _, k := range by {
+		sig, err := k.Sign(nil, dsse.PAE(PayloadType, payload), crypto.Hash(0))
+		if err != nil {
+			return Envelope{}, fmt.Errorf("sign the receipt: %w", err)
+		}
+		e.Signatures = append(e.Signatures, Signature{k.ID(), sig})
 	}
-	return Envelope{PayloadType, payload, []Signature{{k.ID(), sig}}}, nil
+	return e, nil
 }
 
 // MarshalJSON returns the envelope's JSON, on one line and always the same.

@@ -14,3 +14,6 @@ func othersWrite(os.FileInfo) bool { return false }
 func syncFolder(string) error { return nil }
 
 func tryLock(*os.File) (bool, error) { return false, errors.ErrUnsupported }
+
+// unixModes says that permission bits mean something here.
+const unixModes = false

@@ -68,3 +68,6 @@ func tryLock(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// unixModes says that permission bits mean something here.
+const unixModes = true

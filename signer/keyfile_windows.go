@@ -35,3 +35,6 @@ func tryLock(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// unixModes says that permission bits mean something here.
+const unixModes = false

@@ -8,14 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 // Keys are the keys of a folder: the one that signs, and the public ones of all that ever did. Many
 // goroutines and processes may use one folder at once.
 //
 // In the folder are signing.key (PKCS #8 PEM, for its owner alone), ID.pub (PKIX PEM) of each key
-// there ever was, and ID.next of each that was replaced: a statement, signed by the old key, that
-// names the new one. Whoever can read signing.key can sign in its name; nothing here stops root.
+// there ever was, ID.next of each that was replaced: a statement, signed by the old key and the new
+// one, that names the new one; and ID.revoked of each that was revoked, signed by a later one. Whoever can read signing.key can sign in its name; nothing here stops root.
 type Keys struct {
 	dir    string
 	record func(context.Context, Change) error
@@ -27,15 +28,20 @@ type Keys struct {
 
 // Change is something that happens to the keys.
 type Change struct {
-	Kind string // Created or Rotated
-	ID   string // of the new key
-	Old  string // the id of the one that it replaces; "" for the first
+	Kind  string // Created, Rotated or Revoked
+	ID    string // of the new key, or of the one that is revoked
+	Old   string // the id of the one that it replaces; "" for the first
+	Asked bool   // somebody has asked for a new key, though none is there to be replaced
+
+	From   time.Time // of a revocation, and why
+	Reason string
 }
 
 // Kinds of changes.
 const (
 	Created = "key.created"
 	Rotated = "key.rotated"
+	Revoked = "key.revoked"
 )
 
 // OpenKeys returns the keys of a folder, which need not exist: it is made with the first key, when
@@ -60,6 +66,10 @@ func (k *Keys) check() error {
 		return fmt.Errorf("%q is no folder", k.dir)
 	case othersWrite(info):
 		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it", k.dir)
+	}
+	// In a folder of everybody's without the sticky bit, anybody can put another one in its place.
+	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 && unixModes {
+		return fmt.Errorf("anybody on this machine may write to %q, and so put other keys in place of %q: look at what is there, and chmod o-w it", filepath.Dir(k.dir), k.dir)
 	}
 	return nil
 }
@@ -161,3 +171,5 @@ func (k *Keys) Dir() string { return k.dir }
 func (k *Keys) private() string         { return filepath.Join(k.dir, "signing.key") }
 func (k *Keys) public(id string) string { return filepath.Join(k.dir, id+".pub") }
 func (k *Keys) next(id string) string   { return filepath.Join(k.dir, id+".next") }
+
+func (k *Keys) revoked(id string) string { return filepath.Join(k.dir, id+".revoked") }

@@ -163,14 +163,14 @@ func TestFalseRotation(t *testing.T) {
 	_, fresh := newKeys(t)
 	_, other := newKeys(t)
 	make := func(by *Key, about string, r rotation, kind string) []byte {
-		e, err := signStatement(by, statement{StatementType, []subject{newSubject("key", about)}, kind, r})
+		e, err := signStatement(statement{StatementType, []subject{newSubject("key", about)}, kind, r}, by)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, _ := json.Marshal(e)
 		return text
 	}
-	good := rotation{Old: old.ID(), New: fresh.ID(), PublicKey: string(fresh.PEM())}
+	good := rotation{Old: old.ID(), New: fresh.ID(), PublicKey: string(fresh.PEM()), At: time.Now()}
 	with := func(change func(*rotation)) rotation {
 		r := good
 		change(&r)

@@ -9,6 +9,7 @@ const (
 	BadKey         = "key"          // nobody who is known signed it
 	BadSignature   = "signature"    // somebody who is known is said to have signed it, and did not
 	BadStatement   = "statement"    // it is of another kind, or says what can't be
+	BadLog         = "log"          // the log has no such row, or another one
 	BadList        = "list"         // a line of SHA256SUMS can't be read
 	BadPath        = "path"         // a name leads out of the folder
 	Missing        = "missing"      // a file is not there

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"time"
 )
 
 // Proof is a receipt that a trusted key has signed.
@@ -18,7 +19,9 @@ type Proof struct {
 	Strangers []string  // ids of keys that nobody knows here, which are said to have signed it, too
 }
 
-// VerifyReceipt checks an envelope against keys, or says what is wrong with it. It looks at no files.
+// VerifyReceipt checks an envelope against keys, or says what is wrong with it. It looks at no files. A key counts
+// up to its Until, by the date in the receipt: whoever has the key chooses that, so of one that was revoked only the log can
+// tell what is older.
 func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 	s, problems := t.open(text)
 	if len(problems) > 0 {
@@ -27,6 +30,9 @@ func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 	p := Proof{Key: s.key, Strangers: s.strangers}
 	if err := s.about(ReceiptType, &p.Receipt); err != nil {
 		return Proof{}, problem(BadStatement, "%v", err)
+	}
+	if end, why := s.key.until(); !end.IsZero() && p.Finished.After(end) {
+		return Proof{}, problem(BadKey, "it is dated %s, and the key that signed it, %s, %s", p.Finished.Format(time.RFC3339), s.key.id, why)
 	}
 	if !isHash(p.CodeSHA256) {
 		return Proof{}, problem(BadStatement, "it does not say which code ran")

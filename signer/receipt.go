@@ -16,6 +16,8 @@ const (
 	StatementType = "https://in-toto.io/Statement/v1"
 	ReceiptType   = "https://github.com/sandboxmcp/sandboxmcp/receipt/v1"
 	RotationType  = "https://github.com/sandboxmcp/sandboxmcp/key-rotation/v1"
+
+	RevocationType = "https://github.com/sandboxmcp/sandboxmcp/key-revocation/v1"
 )
 
 // Receipt says what one run was, and in what it was contained. Hashes are SHA-256 in lower-case hex;
@@ -168,7 +170,7 @@ func (r Receipt) Sign(k *Key) (Envelope, error) {
 	if len(subjects) == 0 { // a statement must be about something
 		subjects = []subject{newSubject(codePrefix+r.CodeSHA256, r.CodeSHA256)}
 	}
-	return signStatement(k, statement{StatementType, subjects, ReceiptType, r})
+	return signStatement(statement{StatementType, subjects, ReceiptType, r}, k)
 }
 
 // What a receipt names of artifacts. A program chooses how many there are, and how long their names are: it
@@ -197,12 +199,12 @@ func (r *Receipt) normalize() {
 	r.Began, r.Finished = r.Began.UTC(), r.Finished.UTC()
 }
 
-func signStatement(k *Key, s statement) (Envelope, error) {
+func signStatement(s statement, by ...*Key) (Envelope, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
 		return Envelope{}, err
 	}
-	return sign(k, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return sign(bytes.TrimSuffix(b.Bytes(), []byte("\n")), by...)
 }

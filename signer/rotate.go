@@ -2,7 +2,6 @@ package signer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,13 +46,13 @@ func (k *Keys) rotate(ctx context.Context) (key *Key, statement string, err erro
 	}
 	old, err := k.load()
 	if errors.Is(err, errNoKey) { // nobody can say who comes after it
-		key, err = k.install(ctx, Change{Kind: Created, ID: fresh.ID()}, fresh)
+		key, err = k.install(ctx, Change{Kind: Created, ID: fresh.ID(), Asked: true}, fresh)
 		return key, "", err
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	told, err := old.succeed(fresh.PublicKey, time.Now())
+	told, err := old.succeed(fresh, time.Now())
 	if err != nil {
 		return nil, "", err
 	}
@@ -66,18 +65,15 @@ func (k *Keys) rotate(ctx context.Context) (key *Key, statement string, err erro
 	return key, statement, err
 }
 
-// succeed is the old key's statement about the new one.
-func (k *Key) succeed(fresh PublicKey, at time.Time) ([]byte, error) {
-	e, err := signStatement(k, statement{
+// succeed is the old key's statement about the new one. The new one signs it, too: anybody can make a key that calls another one
+// its successor.
+func (k *Key) succeed(fresh *Key, at time.Time) ([]byte, error) {
+	return marshalStatement(statement{
 		Type:          StatementType,
 		Subject:       []subject{newSubject("key:"+fresh.ID(), fresh.ID())},
 		PredicateType: RotationType,
 		Predicate:     rotation{Old: k.ID(), New: fresh.ID(), PublicKey: string(fresh.PEM()), At: at.UTC().Truncate(time.Second)},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(e)
+	}, k, fresh)
 }
 
 // errUnknownKey is what Find wraps for an id that no key of the folder has.

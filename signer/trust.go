@@ -23,10 +23,11 @@ func NewTrust(keys ...PublicKey) *Trust {
 }
 
 // ReadTrust trusts what is in the paths: the PEM file of a public key; all files *.pub and *.pem of a
-// folder; the key that a rotation statement (*.next) names, if a key of the other paths signed it.
+// folder; the key that a rotation statement (*.next) names, if a key of the other paths signed it, which
+// counts no longer from then on; and takes over revocations (*.revoked), in the paths and in folders.
 func ReadTrust(paths ...string) (*Trust, error) {
 	t := &Trust{}
-	var statements [][]byte
+	var statements, revocations [][]byte
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -34,7 +35,13 @@ func ReadTrust(paths ...string) (*Trust, error) {
 		}
 		switch {
 		case info.IsDir():
-			err = t.addFolder(path)
+			var next, revoked [][]byte
+			next, revoked, err = t.addFolder(path)
+			statements, revocations = append(statements, next...), append(revocations, revoked...)
+		case filepath.Ext(path) == ".revoked":
+			var text []byte
+			text, err = readAll(path, maxStatement)
+			revocations = append(revocations, text)
 		case filepath.Ext(path) == ".next":
 			var text []byte
 			text, err = readAll(path, maxStatement)
@@ -48,13 +55,23 @@ func ReadTrust(paths ...string) (*Trust, error) {
 			return nil, err
 		}
 	}
-	return t, t.Follow(statements...)
+	if err := t.Follow(statements...); err != nil {
+		return t, err
+	}
+	for _, text := range revocations {
+		if err := t.revoke(text); err != nil {
+			return t, fmt.Errorf("the revocation of a key: %w", err)
+		}
+	}
+	return t, nil
 }
 
-func (t *Trust) addFolder(dir string) error {
+// addFolder trusts the keys of a folder, and returns what they say about each other. A statement about a key that is not in
+// the folder was left by a rotation that was broken off.
+func (t *Trust) addFolder(dir string) (next, revoked [][]byte, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); ext != ".pub" && ext != ".pem" {
@@ -62,11 +79,26 @@ func (t *Trust) addFolder(dir string) error {
 		}
 		key, err := readPublic(filepath.Join(dir, e.Name()))
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		t.add(key)
 	}
-	return nil
+	for _, k := range t.keys {
+		text, err := readStatement(filepath.Join(dir, k.id+".next"))
+		if err != nil {
+			return nil, nil, err
+		}
+		if r, _, _, err := openRotation(text, t.Find); err == nil && t.index(r.New) >= 0 {
+			next = append(next, text)
+		}
+		if text, err = readStatement(filepath.Join(dir, k.id+".revoked")); err != nil {
+			return nil, nil, err
+		}
+		if text != nil {
+			revoked = append(revoked, text)
+		}
+	}
+	return next, revoked, nil
 }
 
 func (t *Trust) add(k PublicKey) {
@@ -80,30 +112,31 @@ func (t *Trust) Keys() []PublicKey { return slices.Clone(t.keys) }
 
 // Find returns the trusted key of an id.
 func (t *Trust) Find(id string) (PublicKey, bool) {
-	i := slices.IndexFunc(t.keys, func(k PublicKey) bool { return k.id == id })
-	if i < 0 {
-		return PublicKey{}, false
+	if i := t.index(id); i >= 0 {
+		return t.keys[i], true
 	}
-	return t.keys[i], true
+	return PublicKey{}, false
+}
+
+func (t *Trust) index(id string) int {
+	return slices.IndexFunc(t.keys, func(k PublicKey) bool { return k.id == id })
 }
 
 // maxStatement is more than a rotation statement needs, in bytes.
 const maxStatement = 64 << 10
 
 // Follow trusts the keys that rotation statements name, in any order, each signed by a key that is
-// trusted already. One that is not is an error. Whoever has stolen a key can make such statements,
+// trusted already, which counts no longer from then on. One that is not is an error, and so are two successors of one key. Whoever
+// has stolen a key can make such statements,
 // too: follow none of a key that was replaced for that reason.
 func (t *Trust) Follow(statements ...[]byte) error {
 	for rest := statements; len(rest) > 0; {
 		var later [][]byte
 		var why error
 		for _, text := range rest {
-			key, err := t.successor(text)
-			if err != nil {
+			if err := t.follow(text); err != nil {
 				later, why = append(later, text), err
-				continue
 			}
-			t.add(key)
 		}
 		if len(later) == len(rest) {
 			return fmt.Errorf("the statement about the next key: %w", why)
@@ -113,23 +146,57 @@ func (t *Trust) Follow(statements ...[]byte) error {
 	return nil
 }
 
-func (t *Trust) successor(text []byte) (PublicKey, error) {
-	s, problems := t.open(text)
-	if len(problems) > 0 {
-		return PublicKey{}, errors.New(problems[0].String())
+func (t *Trust) follow(text []byte) error {
+	r, old, _, err := openRotation(text, t.Find)
+	if err != nil {
+		return err
 	}
-	var r rotation
-	if err := s.about(RotationType, &r); err != nil {
-		return PublicKey{}, err
+	if old.id == "" {
+		return fmt.Errorf("key: it is signed by %s, which is not among the keys that are known (%s)", clip(r.Old), t.ids())
 	}
+	k := &t.keys[t.index(old.id)]
+	if k.next != "" && k.next != r.New {
+		return fmt.Errorf("key %s has named two successors, %s and %s: somebody else has it, too", k.id, k.next, r.New)
+	}
+	k.Replaced, k.next = r.At, r.New
 	key, err := parsePublicKey([]byte(r.PublicKey))
+	t.add(key)
+	return err
+}
+
+// openRotation reads a statement about a successor. old is the key that signed it, if find knows that, and zero if not; byBoth says
+// that the new key has signed it, too. Signatures by keys that are known and did not make them are an error.
+func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotation, old PublicKey, byBoth bool, err error) {
+	e, err := ParseEnvelope(text)
+	if err != nil {
+		return r, old, false, fmt.Errorf("it can't be read: %w", err)
+	}
+	s, err := parseStatement(e.Payload)
+	if err == nil && e.PayloadType != PayloadType {
+		err = errors.New("it holds something else")
+	}
+	if err == nil {
+		err = s.about(RotationType, &r)
+	}
+	if err != nil {
+		return r, old, false, err
+	}
+	fresh, err := parsePublicKey([]byte(r.PublicKey))
 	switch {
 	case err != nil:
-		return PublicKey{}, fmt.Errorf("the key in it: %w", err)
-	case len(s.subjects) != 1 || s.subjects[0].SHA256 != key.ID() || r.New != key.ID() || r.Old != s.key.ID():
-		return PublicKey{}, errors.New("it names other keys than it holds and is signed by")
+		return r, old, false, fmt.Errorf("the key in it: %w", err)
+	case len(s.subjects) != 1 || s.subjects[0].SHA256 != fresh.id || r.New != fresh.id || r.Old == r.New || r.At.IsZero():
+		return r, old, false, errors.New("it names other keys than it holds and is signed by")
 	}
-	return key, nil
+	if known, ok := find(r.Old); ok {
+		if by, _, problems := NewTrust(known).signer(e); len(problems) > 0 {
+			return r, old, false, errors.New(problems[0].String())
+		} else {
+			old = by
+		}
+	}
+	by, _, problems := NewTrust(fresh).signer(e)
+	return r, old, len(problems) == 0 && by.id == fresh.id, nil
 }
 
 // readAll reads a file that must not be larger than max bytes.

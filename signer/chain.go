@@ -1,0 +1,115 @@
+package signer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Trust are the keys of the folder that may have signed something: the one that signs today, whose private half is here, and
+// back from there each that was introduced by the one before it, and vouched for by the one after it, in one statement that both
+// have signed. Whatever else lies in the folder is nobody's: see Strangers. A folder that others can write to is an
+// error; one that is not there, or has no key to sign with, trusts none.
+func (k *Keys) Trust() (*Trust, error) {
+	if err := k.check(); errors.Is(err, fs.ErrNotExist) {
+		return NewTrust(), nil
+	} else if err != nil {
+		return nil, fmt.Errorf("the folder of keys: %w", err)
+	}
+	key, _, err := readPrivate(k.private())
+	if errors.Is(err, errNoKey) {
+		return NewTrust(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the key to sign with: %w", err)
+	}
+	if public, err := k.Find(key.ID()); err == nil {
+		key.Created = public.Created
+	}
+	return k.trust(key.PublicKey)
+}
+
+func (k *Keys) trust(today PublicKey) (*Trust, error) {
+	t := NewTrust(today)
+	links, err := k.links()
+	if err != nil {
+		return nil, err
+	}
+	for next := today; ; {
+		old, ok := k.before(next, links[next.id])
+		if _, known := t.Find(old.id); !ok || known {
+			break
+		}
+		t.add(old)
+		next = old
+	}
+	for _, old := range t.Keys()[1:] {
+		text, err := readStatement(k.revoked(old.id))
+		if err == nil && text != nil {
+			err = t.revoke(text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", k.revoked(old.id), err)
+		}
+	}
+	return t, nil
+}
+
+// links are the statements of the folder about successors, by the id of the successor that they name: who signed them is
+// yet to be seen.
+func (k *Keys) links() (map[string][][]byte, error) {
+	files, err := filepath.Glob(filepath.Join(k.dir, "*.next"))
+	if err != nil {
+		return nil, err
+	}
+	links := map[string][][]byte{}
+	for _, file := range files {
+		if !isHash(strings.TrimSuffix(filepath.Base(file), ".next")) {
+			continue
+		}
+		text, err := readStatement(file)
+		if err != nil {
+			return nil, err
+		}
+		if r, _, _, err := openRotation(text, func(string) (PublicKey, bool) { return PublicKey{}, false }); err == nil {
+			links[r.New] = append(links[r.New], text)
+		}
+	}
+	return links, nil
+}
+
+// before is the key that came before another one, as a statement says that both have signed.
+func (k *Keys) before(next PublicKey, statements [][]byte) (PublicKey, bool) {
+	for _, text := range statements {
+		r, old, byBoth, err := openRotation(text, func(id string) (PublicKey, bool) {
+			if id == next.id {
+				return next, true
+			}
+			p, err := k.Find(id)
+			return p, err == nil
+		})
+		if err == nil && byBoth && r.New == next.id {
+			old.Replaced = r.At
+			return old, true
+		}
+	}
+	return PublicKey{}, false
+}
+
+// Strangers are files of the folder that hold a public key which Trust has no reason to trust.
+func (k *Keys) Strangers(t *Trust) (files []string, err error) {
+	entries, err := os.ReadDir(k.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".pub")
+		if _, known := t.Find(id); ok && !known {
+			files = append(files, filepath.Join(k.dir, e.Name()))
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,159 @@
+package signer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// handover is how long after its rotation a key may still sign: another process that read it just before is done by then.
+const handover = 10 * time.Second
+
+// until is from when on a key's signatures do not count, and why; zero is never.
+func (p PublicKey) until() (end time.Time, why string) {
+	if !p.Replaced.IsZero() {
+		end, why = p.Replaced.Add(handover), "was replaced at "+p.Replaced.Format(time.RFC3339)
+	}
+	if !p.Revoked.IsZero() && (end.IsZero() || p.Revoked.Before(end)) {
+		end, why = p.Revoked, p.Revocation()
+	}
+	return end, why
+}
+
+// Revocation says, in words, from when on a key is revoked, and why; "" if it is not.
+func (p PublicKey) Revocation() string {
+	switch {
+	case p.Revoked.IsZero():
+		return ""
+	case p.Revoked.Unix() == 0:
+		return "is revoked: " + clip(p.Reason)
+	}
+	return fmt.Sprintf("is revoked from %s on: %s", p.Revoked.Format(time.RFC3339), clip(p.Reason))
+}
+
+// Until is from when on the key's signatures do not count: its revocation, or a moment after the statement about its
+// successor. Zero is never.
+func (p PublicKey) Until() time.Time {
+	end, _ := p.until()
+	return end
+}
+
+// revocation is the predicate of the statement that a key leaves about one before it, whose id is that statement's subject.
+type revocation struct {
+	Key    string    `json:"key"`  // id
+	From   time.Time `json:"from"` // what it signed from then on does not count
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"` // when this was said
+}
+
+// maxReason is how long the reason of a revocation may be, in bytes.
+const maxReason = 1000
+
+// Revoke says, signed by the key of today, that what an earlier key has signed from a time on does not count, and that
+// what it is dated before does only where the log has it. The zero time is all that it signed. The key of today is replaced first. It returns the file of the
+// statement, which takes the place of an earlier one about that key.
+func (k *Keys) Revoke(ctx context.Context, id string, from time.Time, reason string) (statement string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if statement, err = k.revoke(ctx, id, from, reason); err != nil {
+		return "", fmt.Errorf("revoke a key: %w", err)
+	}
+	return statement, nil
+}
+
+// ErrCurrent is the error for revoking the key that signs.
+var ErrCurrent = errors.New("it is the key that signs today: replace it first")
+
+func (k *Keys) revoke(ctx context.Context, id string, from time.Time, reason string) (file string, err error) {
+	switch now := time.Now(); {
+	case reason == "" || len(reason) > maxReason:
+		return "", fmt.Errorf("a reason of at most %d bytes is needed", maxReason)
+	case from.After(now):
+		return "", fmt.Errorf("%s is yet to come", from.Format(time.RFC3339))
+	}
+	unlock, err := k.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	key, err := k.load()
+	if err != nil {
+		return "", err
+	}
+	trust, err := k.trust(key.PublicKey)
+	if err != nil {
+		return "", err
+	}
+	old, ok := trust.Find(id)
+	switch {
+	case id == key.ID():
+		return "", ErrCurrent
+	case !ok:
+		return "", fmt.Errorf("%w: %s is none of those that this one came after", errUnknownKey, id)
+	}
+	if from = from.UTC().Truncate(time.Second); from.Unix() < 0 {
+		from = time.Unix(0, 0).UTC()
+	}
+	if !old.Revoked.IsZero() && old.Revoked.Before(from) {
+		return "", fmt.Errorf("it is revoked from %s on already: that is not taken back", old.Revoked.Format(time.RFC3339))
+	}
+	text, err := marshalStatement(statement{
+		Type: StatementType, Subject: []subject{newSubject("key:"+id, id)}, PredicateType: RevocationType,
+		Predicate: revocation{Key: id, From: from, Reason: readable(reason), At: time.Now().UTC().Truncate(time.Second)},
+	}, key)
+	if err != nil {
+		return "", err
+	}
+	if k.record != nil {
+		if err := k.record(ctx, Change{Kind: Revoked, ID: id, From: from, Reason: readable(reason)}); err != nil {
+			return "", err
+		}
+	}
+	file = k.revoked(id)
+	return file, makeFile(file, text, replaceOld)
+}
+
+func marshalStatement(s statement, by ...*Key) ([]byte, error) {
+	e, err := signStatement(s, by...)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(e)
+}
+
+// revoke takes over a revocation. A trusted key must have signed it that came after the other one.
+func (t *Trust) revoke(text []byte) error {
+	s, problems := t.open(text)
+	if len(problems) > 0 {
+		return errors.New(problems[0].String())
+	}
+	var r revocation
+	if err := s.about(RevocationType, &r); err != nil {
+		return err
+	}
+	i := t.index(r.Key)
+	switch by := s.key; {
+	case len(s.subjects) != 1 || s.subjects[0].SHA256 != r.Key || r.From.IsZero() || r.At.IsZero():
+		return errors.New("it does not say which key, and from when on")
+	case i < 0:
+		return fmt.Errorf("it is about key %s, which is not among those that are known (%s)", clip(r.Key), t.ids())
+	case t.keys[i].Replaced.IsZero() || r.At.Before(t.keys[i].Replaced) || by.id == r.Key || !by.Replaced.IsZero() && r.At.After(by.Until()):
+		return fmt.Errorf("key %s cannot revoke key %s, which did not come before it", by.id, r.Key)
+	}
+	if k := &t.keys[i]; k.Revoked.IsZero() || r.From.Before(k.Revoked) {
+		k.Revoked, k.Reason = r.From, r.Reason
+	}
+	return nil
+}
+
+// readStatement reads a statement about a key; one that is not there is nil.
+func readStatement(path string) ([]byte, error) {
+	text, err := readAll(path, maxStatement)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
+}
