@@ -141,6 +141,7 @@ func TestCheckHello(t *testing.T) {
 		{"long", long, ""},
 		{"unknown extension", extend(good, 0x7777, []byte("x")), ""},
 		{"another name", plainHello(t, "evil.test"), `asks for "evil.test" (SNI)`},
+		{"another name of its length", plainHello(t, "b.test"), `asks for "b.test" (SNI)`},
 		{"below", plainHello(t, "b.a.test"), "SNI"},
 		{"above", plainHello(t, "test"), "SNI"},
 		{"prefix", plainHello(t, "a.test.evil.test"), "SNI"},
