@@ -89,27 +89,25 @@ func (p *pool) take(spec backends.Spec) (*sandbox, string) {
 	if p.closed {
 		return nil, ""
 	}
-	var s *sandbox
-	if why == "" {
-		s, why = p.pick(r)
-	}
-	tally := p.tally.Of(spec.Language, spec.Limits.WithDefaults().RAM)
-	if s == nil {
-		tally.Miss(why)
+	if why != "" {
 		return nil, why
 	}
-	tally.Hits++
-	s.id, s.program = spec.ID, spec.Program
-	return s, ""
+	s, why := p.pick(r)
+	if s != nil {
+		s.id, s.program = spec.ID, spec.Program
+	}
+	return s, why
 }
 
-// missed says that what was taken was of no use after all.
-func (p *pool) missed(s *sandbox, why string) {
+// record counts whether the first program of a sandbox found something ready, as its result says it: why not, or "".
+func (p *pool) record(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	tally := p.tally.Of(s.recipe.language, s.limits.RAM)
-	tally.Hits--
-	tally.Miss(why)
+	if tally := p.tally.Of(language, ram); why == "" {
+		tally.Hits++
+	} else {
+		tally.Miss(why)
+	}
 }
 
 // pick takes the oldest of a shelf that is alive.

@@ -178,6 +178,7 @@ func TestReadyRace(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	seen := map[backends.Sandbox]bool{}
+	warm := int64(0) // by their results
 	for i := range 40 {
 		all.Go(func() {
 			own := announced("python", backends.Command{Args: []string{"python", "main.py", fmt.Sprint(i)}, Env: []string{fmt.Sprint("N=", i)}})
@@ -195,7 +196,12 @@ func TestReadyRace(t *testing.T) {
 			mu.Unlock()
 			s.Files().Put("main.py", 0o644, strings.NewReader("import sys, os; print(sys.argv[1], os.environ['N'], os.listdir())"))
 			var out bytes.Buffer
-			_, err = s.Exec(t.Context(), *own.Program, backends.Streams{Stdout: &out})
+			r, err := s.Exec(t.Context(), *own.Program, backends.Streams{Stdout: &out})
+			mu.Lock()
+			if r.Warm {
+				warm++
+			}
+			mu.Unlock()
 			if want := fmt.Sprintf("%d %d ['main.py']\n", i, i); err != nil || out.String() != want {
 				t.Errorf("%q, want %q, %v", out.String(), want, err)
 			}
@@ -203,8 +209,8 @@ func TestReadyRace(t *testing.T) {
 	}
 	all.Wait()
 	for _, p := range b.Pools() {
-		if p.Hits+p.Misses != 40 || p.Hits == 0 {
-			t.Errorf("%+v", p)
+		if p.Hits+p.Misses != 40 || p.Hits == 0 || p.Hits != warm {
+			t.Errorf("%+v, and %d results say that they found one", p, warm)
 		}
 	}
 }
@@ -430,6 +436,8 @@ func TestPoolForgets(t *testing.T) {
 		spec.Limits.RAM = int64(i+1) << 20
 		if s, why := b.pool.take(spec); s != nil || why == "" {
 			t.Fatalf("%v, %q", s, why)
+		} else {
+			b.pool.record("python", spec.Limits.RAM, why)
 		}
 	}
 	last, _ := recipeOf(announced("python", backends.Command{Args: []string{"python", fmt.Sprintf("main%d.py", asked-2)}}))
@@ -450,7 +458,8 @@ func TestPoolForgets(t *testing.T) {
 	}
 	for i := range asked {
 		spec := announced("python", backends.Command{Args: readyPython.Args, Env: []string{fmt.Sprintf("PYTHON%d=1", i)}})
-		b.pool.take(spec)
+		_, why := b.pool.take(spec)
+		b.pool.record("python", spec.Limits.RAM, why)
 	}
 	for _, p := range b.Pools() {
 		if len(p.Cold) > asked/2 {
