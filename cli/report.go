@@ -99,7 +99,7 @@ func (r report) notes() {
 		cut  int64
 	}{{"stdout", res.StdoutCut}, {"stderr", res.StderrCut}} {
 		if stream.cut > 0 {
-			r.say("the last %d bytes of %s were cut off; --output BYTES keeps more", stream.cut, stream.name)
+			r.say("the last %d bytes of %s were cut off", stream.cut, stream.name)
 		}
 	}
 	for _, a := range res.Artifacts {

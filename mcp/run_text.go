@@ -130,7 +130,7 @@ func (t *telling) stream(name, all string, most int, lost int64) (part, uri stri
 	part, _ = excerpt(all, most, where)
 	t.line("%s (%d bytes):\n%s", name, len(all), strings.TrimSuffix(part, "\n"))
 	if lost > 0 {
-		t.line("the last %d bytes of %s are gone: resource_limits.max_output_bytes keeps more", lost, name)
+		t.line("the last %d bytes of %s are gone", lost, name)
 	}
 	return part, uri
 }

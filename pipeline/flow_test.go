@@ -185,6 +185,9 @@ func TestHints(t *testing.T) {
 		{`echo "Error: ENOENT: no such file or directory, open 'helper'" >&2; exit 1`, "--input /src/helper.py"},
 		{`echo "socket.gaierror: [Errno -3] Temporary failure in name resolution" >&2; exit 1`, "no network"},
 		{`exec sleep 1000`, "--timeout"},
+		{`printf %2000000s`, "stdout had 2000000 bytes, of which 1048576 are kept: keep all with --output 2000000"},
+		{`printf %2000000s >&2; exit 1`, "stderr had 2000000 bytes, of which 1048576 are kept: keep all with --output 2000000"},
+		{`printf %70000000s`, "no run keeps more than 67108864: write it to a file in /workspace"},
 	} {
 		res, err := r.shell(test.code, func(q *Request) {
 			if test.want == "--timeout" {

@@ -30,6 +30,18 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 	if slices.Contains(hit, "disk") {
 		add("/workspace, /tmp and /dev/shm hold %d MB together: allow more with %s", e.limits.Disk>>20, p.term("--disk", " MB"))
 	}
+	for _, s := range []struct {
+		name      string
+		kept, cut int64
+	}{{"stdout", int64(len(res.Stdout)), res.StdoutCut}, {"stderr", int64(len(res.Stderr)), res.StderrCut}} {
+		switch most, all := p.cfg.Caps.Output, s.kept+s.cut; {
+		case s.cut == 0:
+		case all <= most:
+			add("%s had %d bytes, of which %d are kept: keep all with %s", s.name, all, s.kept, p.term("--output", fmt.Sprint(" ", all)))
+		default:
+			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.kept, most)
+		}
+	}
 	if res.Ended == backends.EndedOK {
 		return list
 	}
