@@ -25,7 +25,8 @@
 //
 // What does not show: rows after the newest checkpoint (Report.Unsigned) that are cut off or
 // rewritten; a log and the file beside it that are both replaced by an older copy of both, and whatever
-// somebody does who has the key, unless a newer checkpoint is kept where they cannot write.
+// somebody does who has the key, unless a newer checkpoint is kept where they cannot write: package witness takes
+// it there.
 //
 // golang.org/x/mod does the arithmetic of the tree and the format of signed notes, as for Go's own
 // checksum database; modernc.org/sqlite is SQLite without C.

@@ -19,6 +19,9 @@ func (s *signer) try(l *Log) ([]byte, error) {
 	note, err := s.checkpoint(l)
 	if err == nil || errors.Is(err, errNoRows) {
 		s.due, s.none, s.err = false, false, nil
+		if err == nil && s.Signed != nil {
+			s.Signed()
+		}
 		return note, err
 	}
 	why := explain(err, l.wait)

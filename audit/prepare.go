@@ -6,6 +6,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 )
 
@@ -24,7 +27,7 @@ func (e *NoteError) Unwrap() error { return e.Err }
 
 // prepare reads what there is to compare with. The order matters: rows come before the checkpoint
 // that covers them, so a checkpoint that is read first never covers more than is there.
-func (v *verification) prepare(ctx context.Context, notes [][]byte) (*Bad, error) {
+func (v *verification) prepare(ctx context.Context, o VerifyOptions) (*Bad, error) {
 	latest, err := readLatest(v.l.latestPath())
 	if err != nil {
 		return nil, err
@@ -47,7 +50,7 @@ func (v *verification) prepare(ctx context.Context, notes [][]byte) (*Bad, error
 	}
 	origin, _ := readOrigin(ctx, conn) // if there is none, the rows tell why
 	v.ring = newKeyring(origin, v.keys)
-	return v.keep(latest, notes)
+	return v.keep(latest, o)
 }
 
 // snapshot reads how long the log is at one moment.
@@ -72,8 +75,9 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 
 // keep parses the checkpoints that are not in the database. What somebody kept may be the wrong file, and
 // says nothing about the log then; the file beside the log is the log's own.
-func (v *verification) keep(latest []byte, notes [][]byte) (*Bad, error) {
-	for i, note := range notes {
+func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
+	v.remarks = append(v.remarks, v.l.writable()...)
+	for i, note := range o.Checkpoints {
 		c, err := v.ringFor(note).open(note)
 		switch {
 		case errors.Is(err, errOtherLog): // or the log was replaced: what else is wrong with it is worth more
@@ -81,7 +85,11 @@ func (v *verification) keep(latest []byte, notes [][]byte) (*Bad, error) {
 		case err != nil:
 			return nil, &NoteError{i, err}
 		default:
-			v.kept = append(v.kept, point{c, fmt.Sprintf("the kept checkpoint number %d", i+1)})
+			name := fmt.Sprintf("the kept checkpoint number %d", i+1)
+			if i < len(o.Names) && o.Names[i] != "" {
+				name = o.Names[i]
+			}
+			v.kept = append(v.kept, point{c, name})
 		}
 	}
 	switch {
@@ -97,6 +105,18 @@ func (v *verification) keep(latest []byte, notes [][]byte) (*Bad, error) {
 	}
 	slices.SortStableFunc(v.kept, func(a, b point) int { return cmp.Compare(a.size, b.size) })
 	return nil, nil
+}
+
+// writable says what of the log anybody may write to, where permission bits mean that. Whoever can, can put an older log in its place.
+func (l *Log) writable() (remarks []string) {
+	for _, path := range []string{filepath.Dir(l.path), l.path} {
+		info, err := os.Stat(path)
+		if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o002 == 0 || info.IsDir() && info.Mode()&os.ModeSticky != 0 {
+			continue
+		}
+		remarks = append(remarks, fmt.Sprintf("anybody on this machine may write to %s: chmod o-w it", path))
+	}
+	return remarks
 }
 
 // ringFor checks a note. An empty log, or one whose first row is gone, has no name that it could miss.

@@ -18,8 +18,10 @@ type Signing struct {
 	// Known returns the public keys that there are, as other processes may replace Key, too. Without them (nil),
 	// the rows under their checkpoints are read again.
 	Known func() []Key
-	Every int          // rows between two checkpoints; 0 is 1000
-	Log   *slog.Logger // is told, once, why rows stay unsigned; nil is nobody
+	// Signed is called after each checkpoint that was made, if it is not nil. It must return at once.
+	Signed func()
+	Every  int          // rows between two checkpoints; 0 is 1000
+	Log    *slog.Logger // is told, once, why rows stay unsigned; nil is nobody
 }
 
 // key is the key to sign with now.

@@ -3,6 +3,8 @@ package audit
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -163,5 +165,39 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 	}
 	if r, err := VerifySegment(segment, []Key{{keys('b')[0].PublicKey, until}}); err != nil || r.Bad == nil {
 		t.Errorf("a segment of a key that was replaced is taken: %v", err)
+	}
+}
+
+// Rows whose clock went back, and a log that anybody may write to, are said.
+func TestRemarks(t *testing.T) {
+	path := logPath(t)
+	l := openSigned(t, path, signing(0))
+	at := time.Now()
+	l.now = func() time.Time { return at }
+	for _, step := range []time.Duration{0, time.Second, -time.Second / 2, -time.Hour, time.Second} {
+		at = at.Add(step)
+		fill(t, l, 1)
+	}
+	l.Close()
+	remarks := func() string {
+		return strings.Join(verify(t, path, VerifyOptions{Keys: keys('a')}).Remarks, "\n")
+	}
+	if got := remarks(); !strings.Contains(got, "rows go back in time, 1 times: row 4 is of") || strings.Contains(got, "anybody") {
+		t.Errorf("got %q", got)
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for _, name := range []string{path, filepath.Dir(path)} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, info.Mode().Perm()|0o002); err != nil {
+			t.Fatal(err)
+		}
+		if got := remarks(); !strings.Contains(got, "anybody on this machine may write to "+name+":") {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }

@@ -29,10 +29,13 @@ type verification struct {
 
 	chain    chain
 	tree     tree
-	proven   mark  // as far as a checkpoint vouches
-	absent   int64 // rows that a checkpoint vouches for, and that are not here
-	doubtful *Bad  // the last checkpoint that does not count, as its key was replaced or revoked
-	doubts   int   // how many do not
+	proven   mark      // as far as a checkpoint vouches
+	absent   int64     // rows that a checkpoint vouches for, and that are not here
+	doubtful *Bad      // the last checkpoint that does not count, as its key was replaced or revoked
+	doubts   int       // how many do not
+	at       time.Time // of the last row
+	back     string    // where time goes back first
+	backs    int       // how often it does
 	sealings [][]byte
 	remarks  []string
 }
@@ -44,10 +47,10 @@ type mark struct {
 	root tlog.Hash
 }
 
-func (v *verification) run(ctx context.Context, notes [][]byte) (Report, error) {
+func (v *verification) run(ctx context.Context, o VerifyOptions) (Report, error) {
 	zero := hex.EncodeToString(make([]byte, hashSize))
 	v.chain, v.proven = chain{next: 1, head: zero}, mark{head: zero}
-	bad, err := v.prepare(ctx, notes)
+	bad, err := v.prepare(ctx, o)
 	if v.altered || unreadable(err) {
 		if row, walkErr := v.slowly(ctx); row != nil || walkErr != nil { // names a row, where one is bad
 			return v.report(ctx, row), walkErr
@@ -116,6 +119,7 @@ func (v *verification) join(ctx context.Context, c *chunk) (*Bad, error) {
 		}
 		return bad, err
 	}
+	v.clock(c)
 	if bad, err := v.grow(ctx, c); bad != nil || err != nil {
 		return bad, err
 	}
@@ -135,6 +139,21 @@ func (v *verification) join(ctx context.Context, c *chunk) (*Bad, error) {
 		v.retreat(c)
 	}
 	return c.bad, nil
+}
+
+// maxBack is how far the clock may go back from one row to the next without a remark: clocks are set right all the time.
+const maxBack = time.Second
+
+// clock notes rows that go back in time.
+func (v *verification) clock(c *chunk) {
+	for i, at := range c.times {
+		if v.at.Sub(at) > maxBack {
+			if v.backs++; v.backs == 1 {
+				v.back = fmt.Sprintf("row %d is of %s, and the one before it of %s", c.first+int64(i), at.UTC().Format(time.RFC3339), v.at.UTC().Format(time.RFC3339))
+			}
+		}
+		v.at = at
+	}
 }
 
 // retreat makes the row before the bad one the last that is good.
@@ -183,6 +202,9 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 		if v.l.db.QueryRowContext(ctx, "SELECT time FROM audit WHERE seq = ?", v.proven.size).Scan(&nanos) == nil {
 			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
 		}
+	}
+	if v.backs > 0 {
+		r.Remarks = append(r.Remarks, fmt.Sprintf("rows go back in time, %d times: %s: the clock was set back, or somebody dated rows", v.backs, v.back))
 	}
 	if r.Checkpoint == nil && v.chain.next > 1 {
 		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")

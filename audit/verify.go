@@ -10,6 +10,7 @@ import (
 type VerifyOptions struct {
 	Keys        []Key    // one of them must have signed each checkpoint; with none, signatures are not checked
 	Checkpoints [][]byte // notes that somebody has kept elsewhere
+	Names       []string // what they are called in reports, one each; none is by number
 }
 
 // Report is what [Log.Verify] found.
@@ -54,7 +55,7 @@ type Bad struct {
 func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	for {
 		v := verification{l: l, keys: o.Keys}
-		r, err := v.run(ctx, o.Checkpoints)
+		r, err := v.run(ctx, o)
 		var note *NoteError
 		if errors.As(err, &note) {
 			return Report{}, note

@@ -16,12 +16,24 @@ func (p *program) auditCheckpointCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "checkpoint",
 		Usage:     "print the signed state of the log, to be kept elsewhere",
-		UsageText: "sandboxmcp audit checkpoint [--out FILE]",
+		UsageText: "sandboxmcp audit checkpoint [--push] [--to PLACE]... [--out FILE]",
 		Description: `A checkpoint is a short text (C2SP tlog-checkpoint) that covers all rows up to now. Whoever keeps it where the
 owner of this machine can't change it can tell later that no row before was changed, removed or cut off.
 
-Example: sandboxmcp audit checkpoint --out monday.note`,
-		Flags: []cli.Flag{outFlag()},
+--push takes it to the places of the setting audit.push, or to those that --to names. PLACE is
+  /mnt/kept/log.note       a file, on a disk or share that is not this machine's
+  git:REMOTE#BRANCH        the file "checkpoint" in a branch, a commit each time; the branch is "checkpoints" if none is named
+  https://HOST/PREFIX#KEY  a witness (C2SP tlog-witness), with its key, as NAME+HASH+KEY; its signature is printed, too
+What a place has is looked at first, and a log that does not go on from there is not pushed. With audit.push, a server
+pushes in the background as runs end, and sandboxmcp run before it exits; audit verify compares the log with each.
+
+Examples:
+  sandboxmcp audit checkpoint --out monday.note
+  sandboxmcp audit checkpoint --push --to git:git@example.com:ops/kept.git`,
+		Flags: []cli.Flag{outFlag(),
+			&cli.BoolFlag{Name: "push", Usage: "take it to where it is witnessed"},
+			&cli.StringSliceFlag{Name: "to", Usage: "push it to `PLACE`, and to none of the setting (may be given more than once)"},
+		},
 		Action: func(c *cli.Context) error {
 			if err := noWords(c); err != nil {
 				return err
@@ -31,7 +43,8 @@ Example: sandboxmcp audit checkpoint --out monday.note`,
 				if err != nil {
 					return err
 				}
-				return p.hand(c, note)
+				signatures, err := p.pushNow(ctx, c, log)
+				return errors.Join(p.hand(c, append(note, signatures...)), err)
 			})
 		},
 	}

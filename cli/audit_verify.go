@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,6 +25,8 @@ sandboxmcp audit verify --segment FILE [--key KEY]... [--json]`,
 checkpoint that was kept elsewhere, it shows, too, when rows were cut off the end, or an older copy was put back.
 Where keys or rows say that the log is signed and no checkpoint is there, it is not in order. Rows that were signed late,
 as after a process that was killed, are said.
+Where the setting audit.push names places, the log must go on from what each has: a log that was put back, or rewritten,
+does not, and a place that can't be asked makes the exit code 1. A witness is asked by pushing to it.
 A proof and a segment are checked alone, without the log, on any machine that has the public key.
 
 The keys are those of this machine, or of --key. Without any, what is signed is not taken as good: anybody could
@@ -34,6 +37,7 @@ Example: sandboxmcp audit verify --checkpoint /mnt/kept/monday.note`,
 			&cli.StringSliceFlag{Name: "checkpoint", Usage: "compare the log with a checkpoint in `FILE` (may be given more than once)"},
 			&cli.StringFlag{Name: "proof", Usage: "check the proof in `FILE` instead of the log"},
 			&cli.StringFlag{Name: "segment", Usage: "check the sealed segment `FILE` instead of the log"},
+			&cli.BoolFlag{Name: "no-push", Usage: "do not compare it with what was pushed to the places of audit.push"},
 			keyFlag(), jsonFlag(),
 		},
 		Action: p.auditVerify,
@@ -72,19 +76,38 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 		if err != nil {
 			return nil, fmt.Errorf("read the checkpoint: %w", err)
 		}
-		o.Checkpoints = append(o.Checkpoints, note)
+		o.Checkpoints, o.Names = append(o.Checkpoints, note), append(o.Names, "")
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Bool("no-push") {
+		cfg.Audit.Push = nil
+	}
+	ctx, stop := untilSignal(c)
+	finish, err := comparePushed(ctx, cfg, &o)
+	stop()
+	if err != nil {
+		return nil, err
 	}
 	err = withLog(c, func(ctx context.Context, log *audit.Log) error {
 		report, err := log.Verify(ctx, o)
 		var note *audit.NoteError
 		switch {
 		case errors.As(err, &note):
+			if note.Index >= len(files) {
+				return wrongNote(strings.TrimPrefix(o.Names[note.Index], "the checkpoint that was pushed to "), note.Err)
+			}
 			return wrongNote(files[note.Index], note.Err)
 		case err != nil:
 			return err
 		}
 		found = &report
-		return judged(report, "the log")
+		if err := judged(report, "the log"); err != nil {
+			return err
+		}
+		return finish(log)
 	})
 	return found, err
 }

@@ -19,11 +19,11 @@ type openingLog struct {
 	err   error
 }
 
-func openSoon(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger) *openingLog {
+func openSoon(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) *openingLog {
 	l := &openingLog{ready: make(chan struct{})}
 	go func() {
 		defer close(l.ready)
-		l.log, l.err = openLogged(ctx, cfg, keys, log)
+		l.log, l.err = openLogged(ctx, cfg, keys, log, signed)
 	}()
 	return l
 }

@@ -131,6 +131,9 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 		if err := parts.Close(); err != nil {
 			p.say("warning: %v", err)
 		}
+		if err := pushLast(context.WithoutCancel(ctx), cfg, parts.places); err != nil {
+			p.say("warning: %v", err)
+		}
 	}()
 	request, err := p.requested(ctx, c)
 	if err != nil {

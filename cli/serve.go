@@ -64,10 +64,14 @@ func (p *program) serve(c *cli.Context) error {
 		if err := parts.Close(); err != nil {
 			log.Error("the audit log was not closed as it should", "error", err)
 		}
+		if err := pushLast(context.WithoutCancel(ctx), cfg, parts.places); err != nil {
+			log.Error(err.Error())
+		}
 	}()
 	if err := parts.tell(cfg, log); err != nil {
 		return err
 	}
+	defer parts.pushing(ctx, cfg, log)()
 	defer parts.sealing(ctx, cfg.Audit.SealAfterDays, log)()
 	defer resting(ctx)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.

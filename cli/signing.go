@@ -54,18 +54,18 @@ func signNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
 // openSigned opens the log so that what it holds is signed from time to time. What goes wrong with that is an
 // error of its Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {
-	return openLogged(ctx, cfg, keys, nil)
+	return openLogged(ctx, cfg, keys, nil, nil)
 }
 
-// openLogged is openSigned for a server, which tells its log at once what goes wrong.
-func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger) (*audit.Log, error) {
+// openLogged is openSigned for a server, which tells its log at once what goes wrong, and calls signed when a checkpoint was made.
+func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) (*audit.Log, error) {
 	if !keys.Made() { // which opens the log
 		if _, err := keys.Current(ctx); err != nil {
 			return nil, fmt.Errorf("open audit log %q: %w", cfg.SQLitePath, err)
 		}
 	}
 	return audit.OpenSigned(ctx, cfg.SQLitePath, audit.Signing{
-		Every: cfg.Audit.CheckpointRows, Log: log,
+		Every: cfg.Audit.CheckpointRows, Log: log, Signed: signed,
 		Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
 		Known: func() []audit.Key {
 			trust, err := keys.Trust()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/witness"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -66,6 +67,8 @@ type parts struct {
 	notifier  *notify.Notifier // of a server, if it shows questions on a desktop
 	bus       *event.Bus       // likewise
 	tellers   []teller         // of a server: who is told outside
+	places    []witness.Place  // where checkpoints of the log are taken
+	signed    chan struct{}    // that there is a new one
 }
 
 // purpose is what parts are wired for.
@@ -110,7 +113,16 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{log: openSoon(ctx, cfg, keys, why.log)}
+	p := &parts{signed: make(chan struct{}, 1)}
+	if p.places, err = places(cfg); err != nil {
+		return nil, err
+	}
+	p.log = openSoon(ctx, cfg, keys, why.log, func() {
+		select {
+		case p.signed <- struct{}{}:
+		default:
+		}
+	})
 	makeFolders(cfg)
 	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {

@@ -53,6 +53,7 @@ type Audit struct {
 	Capture        []string // what rows hold of a run beside hashes, free of secrets: "code", "output"
 	CheckpointRows int      // after which the log's state is signed; it is, too, when nothing more comes
 	SealAfterDays  int      // after which rows are moved into a sealed segment beside the log; 0 is never
+	Push           []string // places that checkpoints are taken to, as audit/witness reads them
 }
 
 // Redact is what becomes of text in which a secret is that is not in the vault.

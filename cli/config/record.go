@@ -16,6 +16,7 @@ func recordSettings() []setting {
 		choice("audit.capture", []string{"code", "output"}, func(c *Config) *[]string { return &c.Audit.Capture }),
 		count("audit.checkpoint_rows", "", 1, 1_000_000, func(c *Config) *int { return &c.Audit.CheckpointRows }),
 		count("audit.seal_after_days", "", 0, 100*365, func(c *Config) *int { return &c.Audit.SealAfterDays }),
+		list("audit.push", func(c *Config) *[]string { return &c.Audit.Push }),
 		word("redact.unknown", "", []string{"off", "warn", "mask"}, func(c *Config) *string { return &c.Redact.Unknown }),
 		address("events.webhook", collector, func(c *Config) *string { return &c.Events.Webhook }),
 		secretName("events.webhook_secret", func(c *Config) *string { return &c.Events.WebhookSecret }),

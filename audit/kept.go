@@ -1,0 +1,86 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Checkpointed is what a checkpoint says, once it is known to be signed.
+type Checkpointed struct {
+	Origin string
+	Size   int64 // rows
+}
+
+// Continues checks that the log goes on from a checkpoint that was kept elsewhere: one of keys has signed it (with none, anybody
+// may have), it is of this log, and the first rows are those that it covers. An error says in words what is not so.
+func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (Checkpointed, error) {
+	origin, err := readOrigin(ctx, l.db)
+	if err != nil {
+		return Checkpointed{}, l.readError(err)
+	}
+	c, err := newKeyring(origin, keys).open(note)
+	kept := Checkpointed{c.origin, c.size}
+	if err != nil {
+		return kept, err
+	}
+	head, err := lastSeq(ctx, l.db)
+	if err != nil {
+		return kept, l.readError(err)
+	}
+	if c.size > head {
+		return kept, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.size, head, ErrOlder)
+	}
+	n, err := l.nodesAt(ctx, c.size)
+	if err != nil {
+		return kept, l.readError(err)
+	}
+	t, err := n.tree(c.size)
+	if err != nil {
+		return kept, l.readError(err)
+	}
+	if t.root() != c.root {
+		return kept, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.size)
+	}
+	return kept, nil
+}
+
+// ErrOlder is the error for a log that has fewer rows than are known elsewhere.
+var ErrOlder = fmt.Errorf("rows were cut off, or an older copy was put in the log's place")
+
+// Consistency proves that the log with size rows goes on from what it was with old: what RFC 6962 calls a consistency proof. It is
+// nil for an old that is 0 or size.
+func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error) {
+	if old == 0 || old == size {
+		return nil, nil
+	}
+	n, err := l.nodesAt(ctx, old)
+	if err != nil {
+		return nil, l.readError(err)
+	}
+	p, err := tlog.ProveTree(size, old, n)
+	if err != nil {
+		return nil, l.readError(err)
+	}
+	return p, nil
+}
+
+// nodesAt reads the tree around a row, also if that is in a segment.
+func (l *Log) nodesAt(ctx context.Context, seq int64) (nodes, error) {
+	n := nodes{ctx: ctx, q: l.db}
+	segments, err := l.segments(ctx, l.db, seq)
+	if err == nil && len(segments) > 0 && segments[0].First <= seq && segments[0].Last != seq && segments[0].Here {
+		n.sealed, err = segments[0].hashes()
+	}
+	return n, err
+}
+
+// OpenCheckpoint reads a checkpoint of any log, whoever signed it.
+func OpenCheckpoint(note []byte) (Checkpointed, error) {
+	c, err := openNote(note, nil)
+	return Checkpointed{c.origin, c.size}, err
+}
+
+// ReadCheckpoint reads a file with a checkpoint; one that is not there, or empty, is nil. What is no file is an error, and not waited for.
+func ReadCheckpoint(path string) ([]byte, error) { return readLatest(path) }

@@ -1,0 +1,118 @@
+package witness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// git keeps a checkpoint as the file "checkpoint" of a branch, a commit each time. It is pushed without force, so what is there is
+// followed on and never replaced.
+type git struct{ remote, branch string }
+
+// defaultBranch is where checkpoints are where none is named.
+const defaultBranch = "checkpoints"
+
+func newGit(remote, branch string) (git, error) {
+	if branch == "" {
+		branch = defaultBranch
+	}
+	if remote == "" || strings.HasPrefix(remote, "-") || strings.HasPrefix(branch, "-") || strings.ContainsAny(branch, " ~^:?*[\\") {
+		return git{}, errors.New("git:REMOTE#BRANCH needs a remote as git takes it, and a branch")
+	}
+	return git{remote, "refs/heads/" + branch}, nil
+}
+
+// maxGit bounds what git may say, in bytes.
+const maxGit = 64 << 10
+
+// run runs git in a repository of its own, which no setting of ours leads away from; how it reaches the remote is the user's.
+func (g git) run(ctx context.Context, dir, in string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "user.name=sandboxmcp", "-c", "user.email=sandboxmcp@localhost",
+		"-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		if name != "GIT_DIR" && name != "GIT_WORK_TREE" && name != "GIT_INDEX_FILE" && name != "GIT_OBJECT_DIRECTORY" && name != "GIT_NAMESPACE" {
+			c.Env = append(c.Env, kv)
+		}
+	}
+	c.Env = append(c.Env, "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh", "LC_ALL=C")
+	c.Stdin, c.WaitDelay = strings.NewReader(in), time.Second
+	var out, why capped
+	c.Stdout, c.Stderr = &out, &why
+	if err := c.Run(); err != nil {
+		text := strings.TrimSpace(why.String())
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, text[strings.LastIndexByte(text, '\n')+1:])
+	}
+	return strings.TrimRight(out.String(), "\n"), nil
+}
+
+// capped keeps the first maxGit bytes.
+type capped struct{ bytes.Buffer }
+
+func (c *capped) Write(p []byte) (int, error) {
+	c.Buffer.Write(p[:min(len(p), maxGit-c.Len())])
+	return len(p), nil
+}
+
+// in calls f with an empty repository into which the branch was fetched, if the remote has it.
+func (g git) in(ctx context.Context, f func(dir string, there bool) error) error {
+	dir, err := os.MkdirTemp("", "sandboxmcp-push-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if _, err := g.run(ctx, dir, "", "init", "-q", "--bare"); err != nil {
+		return err
+	}
+	has, err := g.run(ctx, dir, "", "ls-remote", "--", g.remote, g.branch)
+	if err == nil && has != "" {
+		_, err = g.run(ctx, dir, "", "fetch", "-q", "--no-tags", "--depth=1", "--", g.remote, g.branch+":refs/heads/kept")
+	}
+	if err != nil {
+		return err
+	}
+	return f(dir, has != "")
+}
+
+func (g git) read(ctx context.Context) (note []byte, err error) {
+	err = g.in(ctx, func(dir string, there bool) error {
+		if !there {
+			return nil
+		}
+		text, err := g.run(ctx, dir, "", "cat-file", "blob", "refs/heads/kept:checkpoint")
+		note = []byte(text + "\n")
+		return err
+	})
+	return note, err
+}
+
+func (g git) write(ctx context.Context, note, old []byte, size int64) error {
+	return g.in(ctx, func(dir string, there bool) error {
+		if there != (old != nil) {
+			return errors.New("the branch was changed meanwhile")
+		}
+		blob, err := g.run(ctx, dir, string(note), "hash-object", "-w", "--stdin")
+		if err != nil {
+			return err
+		}
+		tree, err := g.run(ctx, dir, "100644 blob "+blob+"\tcheckpoint\n", "mktree")
+		if err != nil {
+			return err
+		}
+		args := []string{"commit-tree", tree, "-m", fmt.Sprintf("%d rows", size)}
+		if there {
+			args = append(args, "-p", "refs/heads/kept")
+		}
+		commit, err := g.run(ctx, dir, "", args...)
+		if err == nil {
+			_, err = g.run(ctx, dir, "", "push", "-q", "--", g.remote, commit+":"+g.branch)
+		}
+		return err
+	})
+}

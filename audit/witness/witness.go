@@ -1,0 +1,140 @@
+// Package witness takes checkpoints of an audit log to places that those who can change the log can't change: a file (on another
+// disk, or a share), a branch of a git remote, or a witness that speaks C2SP tlog-witness over HTTP. Each is asked first what it
+// has: a log that does not go on from there was rewritten, or is an older copy, and replaces nothing.
+package witness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+)
+
+// Patience is how long one place may take to answer.
+const Patience = 20 * time.Second
+
+// Log is what a place must know of the log. [audit.Log] has it.
+type Log interface {
+	// Newest is the newest checkpoint.
+	Newest(context.Context) ([]byte, error)
+	// Continues checks that the log goes on from a checkpoint.
+	Continues(ctx context.Context, note []byte, keys []audit.Key) (audit.Checkpointed, error)
+	Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error)
+}
+
+// Place is where checkpoints are taken. Its calls end with ctx, and after Patience.
+type Place struct {
+	Name string // as it was written, without what follows "#"
+	to   interface {
+		push(ctx context.Context, log Log, keys []audit.Key) (signatures []byte, err error)
+	}
+	kept store // nil for a witness, which tells what it has only to who pushes
+}
+
+// Parse reads where checkpoints are taken: the absolute path of a file; git:REMOTE, or git:REMOTE#BRANCH;
+// https://HOST/PREFIX#KEY of a witness, with its verifier key (NAME+HASH+KEY), and http for one on this machine or in a network
+// that is trusted not to stop the messages.
+func Parse(text string) (Place, error) {
+	where, rest, _ := strings.Cut(text, "#")
+	p := Place{Name: where}
+	switch remote, git := strings.CutPrefix(where, "git:"); {
+	case git:
+		g, err := newGit(remote, rest)
+		p.to, p.kept = &keeper{g}, g
+		return p, err
+	case strings.HasPrefix(where, "https://"), strings.HasPrefix(where, "http://"):
+		s, err := newServer(where, rest)
+		p.to = s
+		return p, err
+	case filepath.IsAbs(where):
+		f := file(text)
+		p.Name, p.to, p.kept = text, &keeper{f}, f
+		return p, nil
+	}
+	return p, fmt.Errorf("%q is no place for checkpoints: write /an/absolute/path, git:REMOTE#BRANCH, or https://HOST/PREFIX#KEY of a witness", where)
+}
+
+// Push takes the log's newest checkpoint to the place, if what is there does not cover it already, and returns what a witness
+// signed of it, as lines of a signed note.
+func (p Place) Push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	signatures, err := p.to.push(ctx, log, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, timely(ctx, err))
+	}
+	return signatures, nil
+}
+
+// Kept returns the checkpoint that the place has; ok is false for a witness, which can only be asked by a push. A place
+// that has none is an error: something was to be there.
+func (p Place) Kept(ctx context.Context) (note []byte, ok bool, err error) {
+	if p.kept == nil {
+		return nil, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	note, err = p.kept.read(ctx)
+	if err == nil && note == nil {
+		err = errors.New("no checkpoint is there: none was pushed yet, or it was removed (sandboxmcp audit checkpoint --push)")
+	}
+	if err != nil {
+		return nil, true, fmt.Errorf("%s: %w", p.Name, timely(ctx, err))
+	}
+	return note, true, nil
+}
+
+// timely says that a place took too long, which is why its last step failed.
+func timely(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("it did not answer within %v", Patience)
+	}
+	return err
+}
+
+// store is a place that keeps one checkpoint.
+type store interface {
+	read(context.Context) ([]byte, error) // nil if there is none
+	// write puts note in the place of old, or nothing.
+	write(ctx context.Context, note, old []byte, size int64) error
+}
+
+// keeper pushes to a store.
+type keeper struct{ store }
+
+func (k *keeper) push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
+	note, err := log.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old, err := k.read(ctx)
+	if err != nil || bytes.Equal(old, note) {
+		return nil, err
+	}
+	size, err := sizeOf(note)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		kept, err := log.Continues(ctx, old, keys)
+		if err != nil {
+			return nil, fmt.Errorf("the checkpoint there: %w", err)
+		}
+		if kept.Size >= size { // another process was first
+			return nil, nil
+		}
+	}
+	return nil, k.write(ctx, note, old, size)
+}
+
+func sizeOf(note []byte) (int64, error) {
+	c, err := audit.OpenCheckpoint(note)
+	return c.Size, err
+}
