@@ -36,6 +36,7 @@ var mayImport = []struct {
 	{"egress/web/reader", []string{"egress/web/engine", "egress/web/page"}},
 	{"egress/web", []string{"egress", "egress/web/engine", "egress/web/reader"}},
 	{"backends", nil},
+	{"backends/cgroup", nil},
 	{"backends/hosttest", nil}, // only tests import it
 	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
 	{"backends/docker/...", []string{"backends", "backends/docker/...", "backends/container/..."}},
@@ -43,13 +44,13 @@ var mayImport = []struct {
 	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}}, // only tests import it
 	{"backends/container/...", []string{"backends", "backends/container/..."}},
 	{"backends/process/launch", nil}, // what the child starts with before all else stays light
-	{"backends/process/...", []string{"backends", "backends/process/..."}},
+	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/..."}},
 	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
 	{"pipeline/host/launch", nil}, // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},
-	{"pipeline/host", []string{"pipeline/host/launch"}},
+	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/launch"}},
 	{"pipeline/approval/notify", []string{"audit/plain", "pipeline/approval"}},
 	{"pipeline/...", []string{"validate", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "audit/plain", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "egress/web", "backends", "backends/kernel", "signer", "audit"}},

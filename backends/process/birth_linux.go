@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	cg "github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
@@ -24,7 +24,7 @@ type birth struct {
 	pidfd    *os.File
 	users    *uids // who takes it back
 	control  *net.UnixConn
-	cgroup   *cgroup
+	cgroup   *cgroup.Group
 	nest     *nest         // from which it comes, if any
 	zygote   *pythonZygote // that the nest is, if so
 	foreign  bool          // a process that is not package launch's plays PID 1
@@ -160,16 +160,16 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 		return nil, err
 	}
 	child.weak = flags&unix.CLONE_NEWPID == 0
-	if cg.IsCgroup2UnifiedMode() {
+	if cgroup.Unified() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
 		// launcher left behind could not fork into what lies below that.
-		b.cgroups.find()
+		b.cgroups.Find()
 	}
 	var p *plan
 	made := make(chan error, 1)
 	go func() {
 		var err error
-		child.cgroup, err = b.cgroups.make()
+		child.cgroup, err = b.cgroups.Make()
 		if err == nil && !child.weak {
 			p = b.prepare(child.cgroup)
 			err = b.filters.prepare(filterKind{namespaces: true, affinity: child.cgroup != nil})
@@ -233,7 +233,7 @@ func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
 		return err
 	}
 	defer theirs.Close()
-	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.folder())
+	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.Folder())
 	var refused *forkError
 	if err != nil && !errors.As(err, &refused) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -345,7 +345,7 @@ func (b *birth) release() {
 		b.pidfd.Close()
 		b.pidfd = nil
 	}
-	b.cgroup.giveBack()
+	b.cgroup.GiveBack()
 	b.cgroup = nil
 	if b.users != nil {
 		b.users.giveBack(b.uid)

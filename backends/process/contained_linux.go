@@ -44,10 +44,10 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	}
 	add(backends.LayerCaps, none, "effective: "+status["CapEff"]+", bounding: "+status["CapBnd"])
 	add(backends.LayerNNP, status["NoNewPrivs"] == "1", "")
-	if s.cgroup != nil && s.cgroup.check(s.pid) == nil {
-		add(backends.LayerCgroup, true, s.cgroup.detail())
+	if s.cgroup != nil && s.cgroup.Check(s.pid) == nil {
+		add(backends.LayerCgroup, true, s.cgroup.Detail())
 	} else {
-		add(backends.LayerCgroup, false, s.backend.cgroups.why)
+		add(backends.LayerCgroup, false, s.backend.cgroups.Why)
 	}
 	add(backends.LayerRlimit, true, s.rlimitDetail())
 	return c
@@ -64,7 +64,7 @@ func (s *sandbox) promised() backends.Containment {
 			name == backends.LayerLandlock && s.backend.landlockABI == 0
 		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: !missing, Detail: s.detail(name, !missing)})
 	}
-	cgroup := backends.Layer{Name: backends.LayerCgroup, InForce: s.cgroup != nil, Detail: s.backend.cgroups.why}
+	cgroup := backends.Layer{Name: backends.LayerCgroup, InForce: s.cgroup != nil, Detail: s.backend.cgroups.Why}
 	return backends.Containment{Layers: append(c.Layers, cgroup, backends.Layer{Name: backends.LayerRlimit, InForce: true})}
 }
 

@@ -120,11 +120,11 @@ func limit(p *plan, s *sandbox, main bool) {
 	// Where a cgroup counts, let it be the one that refuses, because it tells.
 	tasks := s.tasks
 	switch {
-	case s.shared() && s.cgroup.keeps("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
+	case s.shared() && s.cgroup.Keeps("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
 		tasks = unix.RLIM_INFINITY - 1
 	case s.shared(): // without a user namespace, the kernel counts all that the user runs
 		tasks += threadsOf(s.hostUID())
-	case s.cgroup.keeps("pids"):
+	case s.cgroup.Keeps("pids"):
 		tasks += 8
 	}
 	for _, l := range []struct {
@@ -160,7 +160,7 @@ func limit(p *plan, s *sandbox, main bool) {
 // data is RLIMIT_DATA: four times the RAM limit, and at least 4 GiB. Where no cgroup bounds what is taken between two looks,
 // and the limit can't be raised later, it is that and 1 GiB, of which Node reserves about 150 MB at its start and Java 500.
 func (s *sandbox) data() uint64 {
-	if !s.cgroup.keeps("memory") && !s.keep {
+	if !s.cgroup.Keeps("memory") && !s.keep {
 		return uint64(s.limits.RAM) + 1<<30
 	}
 	return max(4*uint64(s.limits.RAM), 4<<30)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -138,7 +139,7 @@ func TestServerKilled(t *testing.T) {
 			if len(below) < 9 { // a launcher, and in each sandbox PID 1, bash and sleep
 				t.Fatalf("the server has only %d processes below it", len(below))
 			}
-			name := identity(cmd.Process.Pid)
+			name := cgroup.Identity(cmd.Process.Pid)
 			outlive(t, cmd, below)
 			b := newBackend(t, Config{})
 			s, err := b.Start(t.Context(), backends.Spec{ID: "next", Language: "shell"})
@@ -147,7 +148,7 @@ func TestServerKilled(t *testing.T) {
 			}
 			s.Close()
 			b.Close() // waits until it has swept up
-			for _, dir := range b.cgroups.base {
+			for _, dir := range b.cgroups.Bases() {
 				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), name+"*")); len(left) > 0 {
 					t.Errorf("the killed server's %s is still there", left)
 				}
@@ -188,7 +189,7 @@ func family(pid int) map[int]string {
 	for _, name := range s.below(pid) {
 		var n int
 		fmt.Sscan(name, &n)
-		all[n] = startTime(n)
+		all[n] = cgroup.StartTime(n)
 	}
 	return all
 }
@@ -220,7 +221,7 @@ func living(all map[int]string) map[int]string {
 	left := map[int]string{}
 	for pid, start := range all {
 		state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if startTime(pid) == start && !strings.Contains(string(state), ") Z ") {
+		if cgroup.StartTime(pid) == start && !strings.Contains(string(state), ") Z ") {
 			left[pid] = start
 		}
 	}
@@ -392,34 +393,5 @@ func TestOldLandlock(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
-	}
-}
-
-// TestSweepSparesTheLiving sweeps as a server in another PID namespace would, where the number in a
-// living server's folder is nobody's: only the lock tells.
-func TestSweepSparesTheLiving(t *testing.T) {
-	parent := t.TempDir()
-	const nobody = folderPrefix + "4194303.1" // above any pid_max that is likely
-	living, gone := parent+"/"+nobody, parent+"/"+folderPrefix+"4194302.1"
-	for _, dir := range []string{living, gone} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := lock(living)
-	if err != nil {
-		t.Fatal(err)
-	}
-	removeDead(parent)
-	if _, err := os.Stat(living); err != nil {
-		t.Errorf("a living server's folder was removed: %v", err)
-	}
-	if _, err := os.Stat(gone); err == nil {
-		t.Error("a dead server's folder is still there")
-	}
-	f.Close()
-	removeDead(parent)
-	if _, err := os.Stat(living); err == nil {
-		t.Error("the folder is still there although its server is gone")
 	}
 }

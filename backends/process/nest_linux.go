@@ -15,9 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	cg "github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
@@ -74,8 +74,8 @@ func shows(r runtimes.Runtime) string {
 
 // startNest has a launcher fork a PID 1, and that furnish the root.
 func (b *Backend) startNest(ctx context.Context, r runtimes.Runtime) (*nest, error) {
-	if cg.IsCgroup2UnifiedMode() {
-		b.cgroups.find() // see bear
+	if cgroup.Unified() {
+		b.cgroups.Find() // see bear
 	}
 	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
 	if !b.root {
@@ -144,7 +144,7 @@ const born = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 // hatchPlan is for what the sandboxes of a nest have in common.
 func (b *Backend) hatchPlan(child *birth) *plan {
 	p := newPlan()
-	child.cgroup.join(p)
+	join(child.cgroup, p)
 	if b.root && child.foreign { // or else it still has to be root
 		setUser(p, child.uid)
 	}
@@ -210,14 +210,14 @@ func (b *Backend) bearBy(ctx context.Context, f forker) (*birth, error) {
 }
 
 func (b *Backend) hatch(ctx context.Context, f forker, child *birth) (err error) {
-	if child.cgroup, err = b.cgroups.make(); err != nil {
+	if child.cgroup, err = b.cgroups.Make(); err != nil {
 		return err
 	}
 	var theirs *os.File
 	if child.control, theirs, err = socketPair(); err != nil {
 		return err
 	}
-	child.pidfd, child.pid, err = f.clone(born, theirs, child.cgroup.folder())
+	child.pidfd, child.pid, err = f.clone(born, theirs, child.cgroup.Folder())
 	theirs.Close()
 	if err != nil {
 		return err

@@ -20,8 +20,7 @@
 // of its stack, and has _ctypes mapped.
 //
 // Libraries: go-landlock knows each ABI's rights; go-seccomp-bpf assembles the filter from moby's
-// list of system calls (moby/profiles); opencontainers/cgroups writes limits for cgroup v1, v2
-// and systemd; x/sys has the kernel's numbers.
+// list of system calls (moby/profiles); x/sys has the kernel's numbers.
 package process
 
 import (

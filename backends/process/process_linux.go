@@ -13,6 +13,7 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
@@ -23,7 +24,7 @@ type Backend struct {
 	landlockABI int  // 0 where the kernel has no Landlock
 	uids        uids // of sandboxes, where root starts them
 	filters     filters
-	cgroups     cgroups
+	cgroups     cgroup.Groups
 	launchers   *launchers
 	nursery     nursery
 	nests       nests
@@ -50,8 +51,7 @@ func New(c Config) *Backend {
 		launchers: newLaunchers(),
 		endings:   newEndings(),
 	}
-	b.cgroups.want, b.cgroups.inside, b.cgroups.folder = c.Delegate, c.Inside, newFolder()
-	b.cgroups.viewed = sync.OnceValues(viewed)
+	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Folder = c.Delegate, c.Inside, cgroup.NewFolder()
 	b.launchers.closed, b.launchers.answers = c.Inside, c.startTimeout()
 	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
 	b.nests = nests{backend: b, warm: map[string][]*nest{}, coming: starts{}, failed: map[string]time.Time{}}
@@ -115,7 +115,7 @@ func (b *Backend) Close() error {
 	b.nests.close()
 	b.zygotes.close()
 	b.launchers.close()
-	b.cgroups.close()
+	b.cgroups.Close()
 	b.closeWork()
 	b.uids.close()
 	return nil

@@ -26,12 +26,12 @@ func newBackend(t testing.TB, c Config) *Backend {
 // namespaces those that its layers answer for.
 func TestContract(t *testing.T) {
 	probe := newBackend(t, Config{})
-	probe.cgroups.find()
+	probe.cgroups.Find()
 	for _, o := range []backendtest.Options{
 		{Profile: "hardened"},
 		{Profile: "landlock", Layers: withoutNamespaces},
 	} {
-		o.Cgroup = probe.cgroups.base != nil
+		o.Cgroup = probe.cgroups.Found()
 		t.Run(o.Profile, func(t *testing.T) {
 			backendtest.Run(t, func(t testing.TB) backends.Backend {
 				b := New(Config{StateDir: t.TempDir(), Ahead: 2})
@@ -70,8 +70,8 @@ func TestLimitsOfEachProcess(t *testing.T) {
 // TestContractWarm runs the same attacks on sandboxes that stood ready, and compares what programs see there.
 func TestContractWarm(t *testing.T) {
 	probe := newBackend(t, Config{})
-	probe.cgroups.find()
+	probe.cgroups.Find()
 	backendtest.Run(t, func(t testing.TB) backends.Backend {
 		return New(Config{StateDir: t.TempDir(), Pool: Pool{Max: 32, Memory: 1 << 30}})
-	}, backendtest.Options{Profile: "hardened", Cgroup: probe.cgroups.base != nil, Warm: true})
+	}, backendtest.Options{Profile: "hardened", Cgroup: probe.cgroups.Found(), Warm: true})
 }

@@ -260,14 +260,14 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 	r := backends.Result{Ended: e.reason, Limit: e.limit, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load())}
 	kills := int64(0)
 	if s.cgroup != nil {
-		kills = s.cgroup.oomKills()
+		kills = s.cgroup.OOMKills()
 		if !s.boxed { // where it counts us, too
-			r.PeakMemory = max(r.PeakMemory, s.cgroup.peak()) // v2 has told it since 5.19
+			r.PeakMemory = max(r.PeakMemory, s.cgroup.Peak()) // v2 has told it since 5.19
 		}
-		if s.cgroup.forksRefused() > 0 {
+		if s.cgroup.ForksRefused() > 0 {
 			r.Hit = append(r.Hit, "processes")
 		}
-		if cpu := s.cgroup.cpu(); cpu > 0 {
+		if cpu := s.cgroup.CPU(); cpu > 0 {
 			r.CPU = cpu
 		}
 	}

@@ -205,10 +205,10 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if err := s.satisfies(s.promised()); err != nil {
 		return err
 	}
-	if err := s.cgroup.limit(s.limits, int64(s.tasks)); err != nil {
+	if err := s.cgroup.Limit(boundsOf(s.limits, s.tasks)); err != nil {
 		return err
 	}
-	if !s.cgroup.keeps("cpu") {
+	if !s.cgroup.Keeps("cpu") {
 		s.cpus = pick(s.limits.CPU)
 	}
 	if err := s.backend.filters.prepare(s.filterKind()); err != nil {
@@ -235,7 +235,7 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	}
 	go s.hear()
 	if s.cgroup != nil {
-		return s.cgroup.check(s.pid)
+		return s.cgroup.Check(s.pid)
 	}
 	return nil
 }

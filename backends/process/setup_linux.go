@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
@@ -24,9 +25,9 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | un
 //
 // Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user has
 // all capabilities, but is not root.
-func (b *Backend) prepare(g *cgroup) *plan {
+func (b *Backend) prepare(g *cgroup.Group) *plan {
 	p := newPlan()
-	g.join(p)
+	join(g, p)
 	p.do("umask", unix.SYS_UMASK, val(0o022)) // whatever the caller's is, others must get at what we make
 	if b.root {
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)

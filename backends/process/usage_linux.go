@@ -37,11 +37,11 @@ func (s *sandbox) spending(memory bool) (u backends.Usage) {
 		u.CPU, u.Memory = saw.cpu, saw.ram
 		return u
 	}
-	u.CPU = s.cgroup.cpu()
+	u.CPU = s.cgroup.CPU()
 	if !memory {
 		return u
 	}
-	u.Memory = s.cgroup.anonymous()
+	u.Memory = s.cgroup.Anonymous()
 	if s.boxed {
 		u.Memory -= min(u.Memory, s.ourselves())
 	}
@@ -72,7 +72,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 			next.Processes = l.Processes
 		}
 	}
-	if err := s.cgroup.limit(next, int64(backends.Tasks(s.runtime.Name, next.Processes))); err != nil {
+	if err := s.cgroup.Limit(boundsOf(next, uint64(backends.Tasks(s.runtime.Name, next.Processes)))); err != nil {
 		return s.inForce, err
 	}
 	s.inForce = next

@@ -162,11 +162,11 @@ func (w *watcher) stop() { w.once.Do(func() { close(w.quit) }) }
 // in our sense: not the page cache of files, and not what lies on the sandbox's own disk.
 func (s *sandbox) lookAtCgroup(limit int64) sight {
 	waiting := s.unaccepted()
-	used := s.cgroup.usage() + waiting
+	used := s.cgroup.Usage() + waiting
 	if used <= limit {
 		return sight{ram: used}
 	}
-	ram := s.cgroup.anonymous() + waiting
+	ram := s.cgroup.Anonymous() + waiting
 	if !s.weak { // whose disk is the host's
 		ram -= s.diskUsed()
 	}

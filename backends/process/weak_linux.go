@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
 // weakSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user
@@ -21,7 +22,7 @@ import (
 // it kills them all when the server closes its socket or dies.
 func (b *Backend) weakSetup(s *sandbox) *plan {
 	p := newPlan()
-	s.cgroup.join(p)
+	join(s.cgroup, p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	if b.root {
 		dropBounding(p.try) // which it may lack the right to
@@ -38,7 +39,7 @@ func (s *sandbox) makeDir() error {
 	if err := s.backend.ownWork(); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
 	}
-	s.folder = filepath.Join(s.backend.workDir(), s.backend.cgroups.folder, s.id)
+	s.folder = filepath.Join(s.backend.workDir(), s.backend.cgroups.Folder, s.id)
 	s.dir, s.tmp = filepath.Join(s.folder, "workspace"), filepath.Join(s.folder, "tmp")
 	for _, dir := range []string{s.dir, s.tmp} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
@@ -93,11 +94,11 @@ func (b *Backend) ownWork() error {
 		return nil
 	}
 	b.removeDeadWork()
-	dir := filepath.Join(b.workDir(), b.cgroups.folder)
+	dir := filepath.Join(b.workDir(), b.cgroups.Folder)
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return err
 	}
-	f, err := lock(dir)
+	f, err := cgroup.Lock(dir)
 	b.workLock = f
 	return err
 }
@@ -125,9 +126,9 @@ func removeAll(dir string) error {
 
 // removeDeadWork removes the workspaces of servers that are no more.
 func (b *Backend) removeDeadWork() {
-	names, _ := filepath.Glob(filepath.Join(b.workDir(), folderPrefix+"*"))
+	names, _ := filepath.Glob(filepath.Join(b.workDir(), cgroup.Prefix+"*"))
 	for _, name := range names {
-		if dead(name) {
+		if cgroup.Dead(name) {
 			removeAll(name)
 		}
 	}

@@ -1,4 +1,4 @@
-package process
+package cgroup
 
 import (
 	"path/filepath"
@@ -10,13 +10,13 @@ import (
 )
 
 // number reads a file of the cgroup that holds one number; 0 when it can't.
-func (g *cgroup) number(controller, v1, v2 string) int64 {
+func (g *Group) number(controller, v1, v2 string) int64 {
 	n, _ := strconv.ParseInt(strings.TrimSpace(g.read(controller, v1, v2)), 10, 64)
 	return n
 }
 
 // field reads one line "key number" of a file of the cgroup.
-func (g *cgroup) field(controller, v1, v2, key string) int64 {
+func (g *Group) field(controller, v1, v2, key string) int64 {
 	return fieldOf(g.read(controller, v1, v2), key)
 }
 
@@ -32,9 +32,9 @@ func fieldOf(text, key string) int64 {
 
 // read reads a file of the cgroup by what it is called in v1 and in v2; "" when it can't. A cgroup that
 // may serve again keeps the file open.
-func (g *cgroup) read(controller, v1, v2 string) string {
+func (g *Group) read(controller, v1, v2 string) string {
 	name := filepath.Join(g.paths[controller], v1)
-	if g.v2() {
+	if g.V2() {
 		name = filepath.Join(g.paths[""], v2)
 	}
 	fd, kept, err := g.open(name)
@@ -72,7 +72,7 @@ func readAll(fd int) (string, error) {
 }
 
 // open opens a file for reading, or has it open already.
-func (g *cgroup) open(name string) (fd int, kept bool, err error) {
+func (g *Group) open(name string) (fd int, kept bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if fd, kept = g.kept[name]; kept {
@@ -81,7 +81,7 @@ func (g *cgroup) open(name string) (fd int, kept bool, err error) {
 	if fd, err = unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return -1, false, err
 	}
-	if g.spares == nil || g.v2() {
+	if g.spares == nil || g.V2() {
 		return fd, false, nil
 	}
 	if g.kept == nil {
@@ -91,43 +91,48 @@ func (g *cgroup) open(name string) (fd int, kept bool, err error) {
 	return fd, true, nil
 }
 
-// usage is all that is charged to the cgroup, in bytes.
-func (g *cgroup) usage() int64 {
+// Usage is all that is charged to the cgroup, in bytes.
+func (g *Group) Usage() int64 {
 	sum := g.number("memory", "memory.usage_in_bytes", "memory.current")
-	if !g.v2() {
+	if !g.V2() {
 		sum += g.sockets("")
 	}
 	return sum
 }
 
 // sockets is what waits in sockets of TCP and UDP; stat is v2's memory.stat.
-func (g *cgroup) sockets(stat string) int64 {
-	if g.v2() {
+func (g *Group) sockets(stat string) int64 {
+	if g.V2() {
 		return fieldOf(stat, "sock")
 	}
 	return g.number("memory", "memory.kmem.tcp.usage_in_bytes", "")
 }
 
-func (g *cgroup) peak() int64 { return g.number("memory", "memory.max_usage_in_bytes", "memory.peak") }
-func (g *cgroup) oomKills() int64 {
+// Peak is the most that was, in bytes.
+func (g *Group) Peak() int64 { return g.number("memory", "memory.max_usage_in_bytes", "memory.peak") }
+
+// OOMKills is how many processes the kernel has killed for its memory.
+func (g *Group) OOMKills() int64 {
 	return g.field("memory", "memory.oom_control", "memory.events", "oom_kill")
 }
-func (g *cgroup) forksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
 
-// anonymous is what the processes hold that is no file's: private memory, shared memory, memfds,
+// ForksRefused is how many tasks there were too many of.
+func (g *Group) ForksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
+
+// Anonymous is what the processes hold that is no file's: private memory, shared memory, memfds,
 // files on tmpfs, and what waits in sockets.
-func (g *cgroup) anonymous() int64 {
+func (g *Group) Anonymous() int64 {
 	private := "rss"
-	if g.v2() {
+	if g.V2() {
 		private = "anon"
 	}
 	stat := g.read("memory", "memory.stat", "memory.stat") // once: the kernel adds it up each time that it is read
 	return fieldOf(stat, private) + fieldOf(stat, "shmem") + g.sockets(stat)
 }
 
-// cpu is the time that all processes together have used, where the cgroup counts it.
-func (g *cgroup) cpu() time.Duration {
-	if g.v2() {
+// CPU is the time that all processes together have used, where the cgroup counts it.
+func (g *Group) CPU() time.Duration {
+	if g.V2() {
 		return time.Duration(g.field("cpu", "", "cpu.stat", "usage_usec")) * time.Microsecond
 	}
 	return time.Duration(g.number("cpuacct", "cpuacct.usage", "")) // nanoseconds

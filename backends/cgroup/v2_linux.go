@@ -1,11 +1,11 @@
-package process
+package cgroup
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +16,9 @@ import (
 
 // serverLeaf is for the server itself, where its own cgroup must hold no process.
 const serverLeaf = "sandboxmcp-server"
+
+// Unified says whether this machine has one tree of cgroups, version 2.
+func Unified() bool { return cg.IsCgroup2UnifiedMode() }
 
 // baseV2 tries our own cgroup and the one above it. A cgroup that holds processes can't hand
 // controllers down (the "no internal processes" rule of cgroups(7)); where the only process in
@@ -82,9 +85,8 @@ func gather(dir string) error {
 		if failed != nil {
 			return failed
 		}
-		family := append((&sandbox{weak: true}).below(os.Getpid()), strconv.Itoa(os.Getpid()))
 		for _, pid := range pids {
-			if _, gone := os.Stat("/proc/" + strconv.Itoa(pid)); gone == nil && !slices.Contains(family, strconv.Itoa(pid)) {
+			if _, gone := os.Stat("/proc/" + strconv.Itoa(pid)); gone == nil && !family(pid) {
 				os.Remove(leaf)
 				return unix.EBUSY
 			}
@@ -97,6 +99,19 @@ func gather(dir string) error {
 		}
 	}
 	return err
+}
+
+// family says whether a process is this one, or descends from it.
+func family(pid int) bool {
+	for pid > 1 && pid != os.Getpid() {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if err != nil || len(fields) < 2 {
+			return false
+		}
+		pid, _ = strconv.Atoi(fields[1])
+	}
+	return pid == os.Getpid()
 }
 
 // makeV2 makes a v2 folder below the server's own. The library's Apply would do that, too, but it
@@ -123,7 +138,7 @@ func makeV2(dir string) error {
 // not, and no process can move itself out of it.
 //
 // It costs more than 10 ms, so only who asked for a cgroup, or keeps one for long, gets one.
-func (c *cgroups) delegate() error {
+func (c *Groups) delegate() error {
 	if c.base != nil || !cg.IsCgroup2UnifiedMode() || os.Geteuid() == 0 || !systemd.IsRunningSystemd() {
 		return nil
 	}
@@ -138,6 +153,6 @@ func (c *cgroups) delegate() error {
 	if err != nil {
 		return fmt.Errorf("ask systemd for a scope: %w", err)
 	}
-	c.base, err = baseV2(c.folder)
+	c.base, err = baseV2(c.Folder)
 	return err
 }

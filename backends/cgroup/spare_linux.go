@@ -1,4 +1,4 @@
-package process
+package cgroup
 
 import (
 	"path/filepath"
@@ -13,14 +13,14 @@ import (
 // remove one in four trees. Only v1's can be had as good as new, because only its counters can be set back.
 type spares struct {
 	mu     sync.Mutex
-	list   []*cgroup
+	list   []*Group
 	closed bool
 }
 
 // keep takes a cgroup in which nobody lives any more, and says whether it did. One in which the kernel has refused
 // something, or made somebody wait, would tell so of the next sandbox.
-func (s *spares) keep(g *cgroup) bool {
-	if g.v2() || g.paths["cpuacct"] == "" || g.oomKills() > 0 || g.forksRefused() > 0 || g.throttled() > 0 {
+func (s *spares) keep(g *Group) bool {
+	if g.V2() || g.paths["cpuacct"] == "" || g.OOMKills() > 0 || g.ForksRefused() > 0 || g.throttled() > 0 {
 		return false
 	}
 	s.mu.Lock()
@@ -34,7 +34,7 @@ func (s *spares) keep(g *cgroup) bool {
 
 // take returns one that is as good as new, or nil. The oldest comes first: the kernel frees what a sandbox
 // took a little after its end.
-func (s *spares) take() *cgroup {
+func (s *spares) take() *Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := 0; i < len(s.list); {
@@ -47,7 +47,7 @@ func (s *spares) take() *cgroup {
 		if g.renew() {
 			return g
 		}
-		g.remove()
+		g.Remove()
 	}
 	return nil
 }
@@ -56,8 +56,8 @@ const mostCharged = 4 << 20 // bytes
 
 // renew sets the counters back. What is still charged to the cgroup would count as the next sandbox's: pages of files
 // that the last was the first to read, but also what each CPU has reserved, 256 KiB.
-func (g *cgroup) renew() bool {
-	return g.usage() <= mostCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
+func (g *Group) renew() bool {
+	return g.Usage() <= mostCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
 }
 
 func (s *spares) close() {
@@ -65,13 +65,13 @@ func (s *spares) close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, g := range s.list {
-		g.remove()
+		g.Remove()
 	}
 	s.list = nil
 }
 
 // write writes a file of a v1 cgroup.
-func (g *cgroup) write(controller, name, content string) error {
+func (g *Group) write(controller, name, content string) error {
 	fd, err := unix.Open(filepath.Join(g.paths[controller], name), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -82,12 +82,4 @@ func (g *cgroup) write(controller, name, content string) error {
 }
 
 // throttled is how often the cgroup has had its CPU time for a period before that was over.
-func (g *cgroup) throttled() int64 { return g.field("cpu", "cpu.stat", "cpu.stat", "nr_throttled") }
-
-// bounds are the limits that a cgroup has: bytes, bytes, cores and threads.
-type bounds struct {
-	memory  int64
-	sockets int64 // of TCP and UDP, in v1
-	cpu     float64
-	tasks   int64
-}
+func (g *Group) throttled() int64 { return g.field("cpu", "cpu.stat", "cpu.stat", "nr_throttled") }

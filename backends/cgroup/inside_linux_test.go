@@ -1,17 +1,15 @@
-package process
+package cgroup
 
 import (
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // TestContainersLimits reads limits from folders like those of the kernel.
 func TestContainersLimits(t *testing.T) {
-	asked := backends.Limits{RAM: 512 << 20, Disk: 256 << 20}
+	const asked = 768 << 20
 	const own = "872415232" // asked, and 64 MiB for the init
 	for _, c := range []struct {
 		name    string
@@ -24,14 +22,14 @@ func TestContainersLimits(t *testing.T) {
 		{"all, v2", true, map[string]string{"memory.max": own, "pids.max": "64", "cpu.max": "50000 100000"}, []string{"memory", "pids", "cpu"}, nil, true},
 		{"not handed down, v2", true, map[string]string{"memory.max": own, "pids.max": "64"}, []string{"memory", "pids"}, nil, true},
 		{"no quota, v2", true, map[string]string{"memory.max": own, "pids.max": "max", "cpu.max": "max 100000"}, []string{"memory"}, nil, true},
-		{"none, v2", true, map[string]string{"memory.max": "max", "pids.max": "max", "cpu.max": "max 100000"}, nil, errUnlimited, false},
+		{"none, v2", true, map[string]string{"memory.max": "max", "pids.max": "max", "cpu.max": "max 100000"}, nil, ErrUnlimited, false},
 		{"the engine's own, v2", true, map[string]string{"memory.max": "3221225472", "pids.max": "max", "cpu.max": "max 100000"}, []string{"memory"}, nil, false},
 		{"less than asked for, v2", true, map[string]string{"memory.max": "536870912"}, []string{"memory"}, nil, false},
 		{"all, v1", false, map[string]string{"memory.limit_in_bytes": own, "pids.max": "64", "cpu.cfs_quota_us": "50000"}, []string{"memory", "pids", "cpu"}, nil, true},
 		{"no quota, v1", false, map[string]string{"memory.limit_in_bytes": own, "pids.max": "max", "cpu.cfs_quota_us": "-1"}, []string{"memory"}, nil, true},
-		{"none, v1", false, map[string]string{"memory.limit_in_bytes": "9223372036854771712", "pids.max": "max", "cpu.cfs_quota_us": "-1"}, nil, errUnlimited, false},
+		{"none, v1", false, map[string]string{"memory.limit_in_bytes": "9223372036854771712", "pids.max": "max", "cpu.cfs_quota_us": "-1"}, nil, ErrUnlimited, false},
 		{"the engine's own, v1", false, map[string]string{"memory.limit_in_bytes": "3221225472", "pids.max": "1000", "cpu.cfs_quota_us": "-1"}, []string{"memory", "pids"}, nil, false},
-		{"nothing to be read", false, nil, nil, errUnlimited, false},
+		{"nothing to be read", false, nil, nil, ErrUnlimited, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -40,14 +38,14 @@ func TestContainersLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			g := &cgroup{seen: true, paths: map[string]string{"memory": dir, "pids": dir, "cpu": dir}}
+			g := &Group{seen: true, paths: map[string]string{"memory": dir, "pids": dir, "cpu": dir}}
 			if c.v2 {
 				g.paths = map[string]string{"": dir}
 			}
 			if err := g.readLimits(); err != c.err || !slices.Equal(g.limits, c.limits) {
 				t.Errorf("limits of %v, %v; want %v, %v", g.limits, err, c.limits, c.err)
 			}
-			if got := g.madeFor(asked); got != c.madeFor {
+			if got := g.MadeFor(asked); got != c.madeFor {
 				t.Errorf("made for the sandbox: %v", got)
 			}
 		})

@@ -1,0 +1,408 @@
+package cgroup
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	cg "github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/fs"
+	"github.com/opencontainers/cgroups/fs2"
+	"golang.org/x/sys/unix"
+)
+
+// controllers are those that are needed. In v1 each is a tree of its own.
+var controllers = []string{"memory", "pids", "cpu"}
+
+// Groups makes the cgroups of one owner in a server, all below one folder that carries the server's
+// identity, so that the next server can tell what a killed one left behind.
+type Groups struct {
+	Delegate bool   // the user's systemd is asked for a scope where there is no other way
+	Inside   bool   // of a container, whose engine has made one
+	Folder   string // what our folders are called; see NewFolder
+	Why      string // why there are none
+
+	once    sync.Once
+	viewing sync.Once
+	viewed  *Group            // that of the container
+	blind   error             // why there is none
+	base    map[string]string // by controller; "" is v2's single tree
+
+	locks []*os.File // of our folders, by which others see that we live
+
+	spares   spares
+	sweeping sync.WaitGroup // the removal of what killed servers left, which may take seconds
+}
+
+// setting keeps the library's managers from setting limits at the same time: those of cgroup v1
+// share variables without a lock (BlkioGroup.detectWeightFilenames).
+var setting sync.Mutex
+
+// Group holds one sandbox, or one command. The methods of a nil Group do nothing: limits are kept otherwise then.
+type Group struct {
+	paths   map[string]string
+	manager cg.Manager
+	opened  []*os.File
+	inForce Bounds  // as Limit has set them
+	spares  *spares // where it goes afterwards
+	mu      sync.Mutex
+	kept    map[string]int // files of it that are open, by path
+	seen    bool           // not ours: the container's, which is only looked at
+	limits  []string       // of seen: the controllers that limit something
+}
+
+// Find looks, once, for a place below our own cgroup where we may make others.
+func (c *Groups) Find() {
+	c.once.Do(func() {
+		var err error
+		if cg.IsCgroup2UnifiedMode() {
+			c.base, err = baseV2(c.Folder)
+		} else {
+			c.base, err = baseV1(c.Folder)
+		}
+		if c.Delegate && err != nil {
+			if failed := c.delegate(); failed != nil {
+				err = fmt.Errorf("%w; %w", err, failed)
+			} else if c.base != nil {
+				err = nil
+			}
+		}
+		if err == nil {
+			err = c.own()
+		}
+		if err != nil {
+			c.base, c.Why = nil, err.Error()
+			return
+		}
+		for _, dir := range c.base {
+			c.sweeping.Go(func() { removeDead(filepath.Dir(dir)) })
+		}
+	})
+}
+
+// Identity begins the name of a server's folders: its pid, and when it started, for pids come again.
+func Identity(pid int) string {
+	return fmt.Sprintf("%s%d.%s.", Prefix, pid, StartTime(pid))
+}
+
+// NewFolder names the folders of one owner in this process.
+func NewFolder() string { return Identity(os.Getpid()) + rand.Text()[:8] }
+
+// Prefix begins the names of all servers' folders.
+const Prefix = "sandboxmcp."
+
+// StartTime is field 22 of /proc/pid/stat: proc_pid_stat(5). "" when there is no such process.
+func StartTime(pid int) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := bytes.Cut(b, []byte(") "))
+	fields := strings.Fields(string(rest))
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+// Found says whether there is a place for cgroups, once Find has looked.
+func (c *Groups) Found() bool { return c.base != nil }
+
+// Bases are the folders of all that are made, by controller; "" is v2's single tree.
+func (c *Groups) Bases() map[string]string { return c.base }
+
+// removeDead removes the folders of servers that are no more. Nothing runs in them: a sandbox
+// does not outlive its server.
+func removeDead(dir string) {
+	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))
+	for _, name := range names {
+		if Dead(name) {
+			cg.RemovePath(name)
+		}
+	}
+}
+
+// Dead says whether the server that a folder belongs to is no more: no process of that number and
+// age is to be seen, and nobody holds the folder's lock. The number alone would not do: a server in
+// another PID namespace has it in that one only.
+func Dead(dir string) bool {
+	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), Prefix), ".")
+	n, err := strconv.Atoi(pid)
+	if err != nil || strings.HasPrefix(filepath.Base(dir), Identity(n)) {
+		return false
+	}
+	f, err := Lock(dir)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}
+
+// Lock locks a folder for as long as the file is open.
+func Lock(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+// own makes this server's folders and locks them.
+func (c *Groups) own() error {
+	for _, dir := range c.base {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		f, err := Lock(dir)
+		if err != nil {
+			return err
+		}
+		c.locks = append(c.locks, f)
+	}
+	return nil
+}
+
+func baseV1(folder string) (map[string]string, error) {
+	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := cg.GetCgroupMounts(false)
+	if err != nil {
+		return nil, err
+	}
+	base := map[string]string{}
+	for _, m := range mounts {
+		for _, name := range m.Subsystems {
+			rel, err := filepath.Rel(m.Root, own[name])
+			if err != nil {
+				continue
+			}
+			base[name] = filepath.Join(m.Mountpoint, rel, folder)
+		}
+	}
+	for _, name := range controllers {
+		if base[name] == "" {
+			return nil, fmt.Errorf("the cgroup v1 controller %q is not mounted", name)
+		}
+		if err := unix.Access(filepath.Dir(base[name]), unix.W_OK); err != nil {
+			return nil, fmt.Errorf("cgroup v1 %s: %w", filepath.Dir(base[name]), err)
+		}
+	}
+	used := map[string]string{}
+	for _, name := range append(slices.Clone(controllers), "cpuacct") {
+		if base[name] != "" {
+			used[name] = base[name]
+		}
+	}
+	return used, nil
+}
+
+// Make makes an empty cgroup, without limits yet, or returns nil where there can be none.
+func (c *Groups) Make() (*Group, error) {
+	if c.Inside {
+		g, err := c.View()
+		if err != nil {
+			c.Why = err.Error()
+			return nil, nil
+		}
+		return g, nil
+	}
+	c.Find()
+	if c.base == nil {
+		return nil, nil
+	}
+	if g := c.spares.take(); g != nil {
+		return g, nil
+	}
+	g := &Group{paths: map[string]string{}, spares: &c.spares}
+	name := rand.Text()
+	for controller, dir := range c.base {
+		g.paths[controller] = filepath.Join(dir, name)
+	}
+	config := &cg.Cgroup{Resources: &cg.Resources{SkipDevices: true}}
+	var err error
+	if dir := g.paths[""]; dir != "" {
+		if err = makeV2(dir); err == nil {
+			g.manager, err = fs2.NewManager(config, dir)
+		}
+	} else if g.manager, err = fs.NewManager(config, g.paths); err == nil {
+		err = g.manager.Apply(-1)
+	}
+	if err == nil {
+		err = g.openDoors()
+	}
+	if err != nil {
+		g.Remove()
+		return nil, fmt.Errorf("make cgroup: %w", err)
+	}
+	return g, nil
+}
+
+// Limit sets the cgroup's limits.
+func (g *Group) Limit(want Bounds) error {
+	if g == nil || g.seen || g.inForce == want {
+		return nil
+	}
+	g.inForce = Bounds{}
+	const period = 100_000 // microseconds
+	r := &cg.Resources{
+		Memory: want.Memory, PidsLimit: &want.Tasks, SkipDevices: true,
+		CpuPeriod: period, CpuQuota: max(1000, int64(want.CPU*period)),
+	}
+	if g.V2() || cg.PathExists(filepath.Join(g.paths["memory"], "memory.memsw.limit_in_bytes")) {
+		r.MemorySwap = want.Memory
+	}
+	setting.Lock()
+	defer setting.Unlock()
+	if err := g.manager.Set(r); err != nil {
+		return fmt.Errorf("set limits of the cgroup: %w", err)
+	}
+	if !g.V2() { // which counts what sockets hold apart, and only once it has a limit
+		err := g.write("memory", "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(want.Sockets, 10))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("set the cgroup's limit of sockets: %w", err)
+		}
+	}
+	g.inForce = want
+	return nil
+}
+
+// Doors are open files by which a process joins the cgroup: of v2 its folder, in which it can be born; of v1 each
+// folder's tasks, to which it writes "0". That moves the calling thread without the grace period (10 ms) that the
+// kernel waits for when another process, or a whole one, is moved (cgroup_procs_write_start).
+func (g *Group) Doors() []*os.File {
+	if g == nil || g.seen {
+		return nil
+	}
+	return g.opened
+}
+
+// openDoors opens what a process joins the cgroup by.
+func (g *Group) openDoors() error {
+	for _, path := range g.paths {
+		flags, name := os.O_WRONLY, filepath.Join(path, "tasks")
+		if g.V2() {
+			flags, name = unix.O_PATH|unix.O_DIRECTORY, path
+			os.WriteFile(filepath.Join(path, "memory.oom.group"), []byte("1"), 0)
+		}
+		f, err := os.OpenFile(name, flags, 0)
+		if err != nil {
+			return err
+		}
+		g.opened = append(g.opened, f)
+	}
+	return nil
+}
+
+// V2 says whether it is one of version 2.
+func (g *Group) V2() bool { return g != nil && g.paths[""] != "" }
+
+// Folder is the v2 folder that PID 1 is to be born in, if any.
+func (g *Group) Folder() *os.File {
+	if g == nil || g.seen || !g.V2() {
+		return nil
+	}
+	return g.opened[0]
+}
+
+// Detail says what the layer is, for Containment.
+func (g *Group) Detail() string {
+	limits := controllers
+	if g.seen {
+		limits = g.limits
+	}
+	if g.V2() {
+		return "v2: " + strings.Join(limits, " ")
+	}
+	return "v1: " + strings.Join(limits, " ")
+}
+
+// Keeps says whether a controller's limit is the cgroup's to keep.
+func (g *Group) Keeps(controller string) bool {
+	return g != nil && (!g.seen || slices.Contains(g.limits, controller))
+}
+
+// Check reads back from the kernel that process pid is in the cgroup.
+func (g *Group) Check(pid int) error {
+	if g.seen {
+		return nil // nothing in a container can be elsewhere
+	}
+	in, err := folders("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return fmt.Errorf("is PID 1 in its cgroup: %w", err)
+	}
+	for name, path := range g.paths {
+		if in[name] == "" || !strings.HasSuffix(path, in[name]) || filepath.Base(in[name]) != filepath.Base(path) {
+			return errors.New("PID 1 is not in its cgroup")
+		}
+	}
+	return nil
+}
+
+// folders reads the lines "7:cpu,cpuacct:/folder" of a /proc/pid/cgroup; v2's controller is "". It
+// is the library's ParseCgroupFile without the scanner, for each program's start waits for it.
+func folders(file string) (map[string]string, error) {
+	text, err := readOnce(file)
+	if err != nil {
+		return nil, err
+	}
+	in := map[string]string{}
+	for line := range strings.Lines(text) {
+		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, folder, _ := strings.Cut(rest, ":")
+		for name := range strings.SplitSeq(controllers, ",") {
+			in[name] = folder
+		}
+	}
+	return in, nil
+}
+
+// Remove deletes the cgroup, which holds no process any more.
+func (g *Group) Remove() {
+	if g == nil || g.seen {
+		return
+	}
+	for _, f := range g.opened {
+		f.Close()
+	}
+	g.opened = nil
+	g.mu.Lock()
+	for _, fd := range g.kept {
+		unix.Close(fd)
+	}
+	g.kept = nil
+	g.mu.Unlock()
+	for _, path := range g.paths {
+		cg.RemovePath(path)
+	}
+}
+
+// GiveBack keeps the cgroup for another, or removes it. It holds no process any more.
+func (g *Group) GiveBack() {
+	if g == nil || g.seen || g.spares.keep(g) {
+		return
+	}
+	g.Remove()
+}
+
+// Close removes the server's own folder.
+func (c *Groups) Close() {
+	c.spares.close()
+	c.sweeping.Wait()
+	for _, f := range c.locks {
+		f.Close()
+	}
+	for _, dir := range c.base {
+		os.Remove(dir)
+	}
+}

@@ -1,0 +1,140 @@
+package cgroup
+
+import (
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+func newGroups(t *testing.T) *Groups {
+	t.Helper()
+	c := &Groups{Folder: NewFolder()}
+	t.Cleanup(c.Close)
+	if c.Find(); !c.Found() {
+		hosttest.Missing(t, "cgroup", c.Why)
+	}
+	return c
+}
+
+// spared runs a script in a cgroup of these limits, gives that back, and returns how often it was refused something.
+func spared(t *testing.T, c *Groups, b Bounds, script string) int64 {
+	t.Helper()
+	g, err := c.Make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.V2() {
+		g.Remove()
+		t.Skip("only cgroup v1's are used again")
+	}
+	if err := g.Limit(b); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", "-c", "read -r go; "+script)
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range g.Doors() {
+		if err := os.WriteFile(f.Name(), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	_, _ = io.WriteString(in, "go\n")
+	_ = cmd.Wait() // it may have been killed
+	hosttest.Until(t, "nobody is in the cgroup", func() bool { return g.number("pids", "pids.current", "") == 0 })
+	refused := g.OOMKills() + g.ForksRefused() + g.throttled()
+	g.GiveBack()
+	return refused
+}
+
+// TestSpareIsAsGoodAsNew has the cgroup of a quiet program serve again, with nothing on its counters, and its new limits.
+func TestSpareIsAsGoodAsNew(t *testing.T) {
+	c := newGroups(t)
+	usual := Bounds{Memory: 512 << 20, Sockets: 512 << 20, CPU: 1, Tasks: 50}
+	for range 3 { // the first may be the first to read the shell's files, which are charged to it
+		spared(t, c, usual, "printf -v x '%*s' 20000000 x")
+	}
+	had := slices.Clone(c.spares.list)
+	if len(had) == 0 {
+		t.Fatal("no cgroup was kept")
+	}
+	hosttest.Until(t, "the kernel has freed what programs held in one", func() bool {
+		return slices.ContainsFunc(had, func(g *Group) bool { return g.number("pids", "pids.current", "") == 0 && g.Usage() <= mostCharged })
+	})
+	g, err := c.Make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.GiveBack()
+	if !slices.Contains(had, g) {
+		t.Fatal("a new cgroup was made")
+	}
+	if g.CPU() != 0 || g.Peak() > 8<<20 { // what is still charged goes on being freed
+		t.Errorf("got cpu %v, peak %d with %d in use, want none and about the same", g.CPU(), g.Peak(), g.Usage())
+	}
+	if err := g.Limit(Bounds{Memory: 64 << 20, CPU: 0.5, Tasks: 7}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{"memory": g.number("memory", "memory.limit_in_bytes", ""), "cpu": g.number("cpu", "cpu.cfs_quota_us", ""), "pids": g.number("pids", "pids.max", "")}
+	if want := map[string]int64{"memory": 64 << 20, "cpu": 50_000, "pids": 7}; !maps.Equal(got, want) {
+		t.Errorf("limits: got %v, want %v", got, want)
+	}
+}
+
+// TestSpoiltCgroups are not used again: what the kernel refused or held back in them would be told of the next program.
+func TestSpoiltCgroups(t *testing.T) {
+	for name, tt := range map[string]struct {
+		bounds Bounds
+		script string
+	}{
+		"memory refused":     {Bounds{Memory: 64 << 20, CPU: 1, Tasks: 50}, "head -c 100000000 /dev/zero | tail -c 100000000 | wc -c"},
+		"processes refused":  {Bounds{Memory: 512 << 20, CPU: 1, Tasks: 8}, "for i in {1..30}; do sleep 0.2 & done; wait"},
+		"CPU time held back": {Bounds{Memory: 512 << 20, CPU: 0.02, Tasks: 50}, "for i in {1..20000}; do :; done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newGroups(t)
+			if refused := spared(t, c, tt.bounds, tt.script); refused == 0 || len(c.spares.list) > 0 {
+				t.Errorf("it was refused something %d times, and %d are kept", refused, len(c.spares.list))
+			}
+		})
+	}
+}
+
+// TestSweepSparesTheLiving sweeps as a server in another PID namespace would, where the number in a
+// living server's folder is nobody's: only the lock tells.
+func TestSweepSparesTheLiving(t *testing.T) {
+	parent := t.TempDir()
+	const nobody = Prefix + "4194303.1" // above any pid_max that is likely
+	living, gone := parent+"/"+nobody, parent+"/"+Prefix+"4194302.1"
+	for _, dir := range []string{living, gone} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Lock(living)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removeDead(parent)
+	if _, err := os.Stat(living); err != nil {
+		t.Errorf("a living server's folder was removed: %v", err)
+	}
+	if _, err := os.Stat(gone); err == nil {
+		t.Error("a dead server's folder is still there")
+	}
+	f.Close()
+	removeDead(parent)
+	if _, err := os.Stat(living); err == nil {
+		t.Error("the folder is still there although its server is gone")
+	}
+}
