@@ -6,6 +6,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
 // hostOf is what the configuration allows on the host. What is not understood is an error, also while it is off: it
@@ -21,5 +22,5 @@ func hostOf(cfg config.Config) (pipeline.Host, error) {
 		return pipeline.Host{}, usage(hint, "host.environment: %v", err)
 	}
 	return pipeline.Host{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
-		Output: h.OutputBytes, Environment: h.Environment}, nil
+		Output: h.OutputBytes, Bounds: launch.Bounds{RAM: h.RAMMB << 20, Processes: h.Processes, CPU: float64(h.CPUCores)}, Environment: h.Environment}, nil
 }

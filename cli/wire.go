@@ -21,6 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
@@ -63,6 +64,7 @@ type parts struct {
 	log       *openingLog
 	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
 	shelf     *shelf.Shelf     // of a server
+	cage      *host.Cage       // of commands on the host
 	approvals *approval.Broker // of a server, or where people are asked
 	notifier  *notify.Notifier // of a server, if it shows questions on a desktop
 	bus       *event.Bus       // likewise
@@ -113,7 +115,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{signed: make(chan struct{}, 1)}
+	p := &parts{signed: make(chan struct{}, 1), cage: host.NewCage(why.delegate)}
 	if p.places, err = places(cfg); err != nil {
 		return nil, err
 	}
@@ -123,6 +125,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		default:
 		}
 	})
+	onHost.Cage = p.cage
 	makeFolders(cfg)
 	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {
@@ -284,6 +287,9 @@ func (p *parts) Close() error {
 	}
 	if p.pipeline != nil {
 		p.pipeline.Close()
+	}
+	if p.cage != nil {
+		p.cage.Close()
 	}
 	if p.packages != nil {
 		p.packages.Close()

@@ -1,16 +1,19 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -20,6 +23,8 @@ type Host struct {
 	Policy      *host.Policy  // nil allows nothing but what people approve
 	Timeout     time.Duration // the most that a command may take; 0 is DefaultHostTimeout
 	Output      int64         // bytes of its stdout, and as many of stderr, that are kept; 0 is DefaultHostOutput
+	Bounds      launch.Bounds // of a command and all that it starts; what is 0 is as in DefaultHostBounds
+	Cage        *host.Cage    // for cgroups; nil has none
 	Environment []string      // names of variables of the server that commands get; see host.CheckEnvironment
 }
 
@@ -28,6 +33,14 @@ const (
 	DefaultHostTimeout = time.Minute
 	DefaultHostOutput  = 1 << 20
 )
+
+// DefaultHostBounds are those of a command on the host where the operator does not say: 2 GiB, 256 threads, all cores.
+var DefaultHostBounds = launch.Bounds{RAM: 2 << 30, Processes: 256, CPU: float64(runtime.NumCPU())}
+
+func (h Host) bounds() launch.Bounds {
+	d, b := DefaultHostBounds, h.Bounds
+	return launch.Bounds{RAM: cmp.Or(b.RAM, d.RAM), Processes: cmp.Or(b.Processes, d.Processes), CPU: cmp.Or(b.CPU, d.CPU)}
+}
 
 // verbRun begins the What of questions about commands; the pattern stands behind it.
 const verbRun = "run "

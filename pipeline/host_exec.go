@@ -149,7 +149,7 @@ func (h *hostRun) run(ctx context.Context, r *run) error {
 	known := [2]io.WriteCloser{r.unknown.writer(streams[0]), r.unknown.writer(streams[1])}
 	clean := [2]io.WriteCloser{r.leases.Writer(known[0]), r.leases.Writer(known[1])}
 	end, err := host.Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: clean[0], Stderr: clean[1],
-		Env: h.policy.Environment(cfg.Environment, os.LookupEnv)}.Do(ctx)
+		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: cfg.bounds(), Cage: cfg.Cage}.Do(ctx)
 	for i := range streams {
 		clean[i].Close()
 		known[i].Close()
@@ -163,7 +163,17 @@ func (h *hostRun) run(ctx context.Context, r *run) error {
 		r.facts["left"] = end.Killed
 		r.warn(fmt.Sprintf("%d processes that the command had left were killed", end.Killed))
 	}
+	r.facts["bounds"] = end.Kept
+	if end.Forks > 0 && end.Limit == "" && ctx.Err() == nil {
+		r.warn(fmt.Sprintf("the command was refused %d more processes: host.processes says how many it may have", end.Forks))
+	}
 	switch {
+	case end.Limit != "":
+		r.res.Ended, r.res.ExitCode, r.res.Limit = backends.EndedLimit, 137, end.Limit
+		if end.Limit == "ram" {
+			r.res.Ended = backends.EndedOOM
+		}
+		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		r.res.Ended, r.res.ExitCode, r.res.Limit = backends.EndedTimeout, 124, "wall"
 		return nil

@@ -66,6 +66,25 @@ func TestHostExec(t *testing.T) {
 	}
 }
 
+// A command that takes more than it may says so, and the row says by what it was held.
+func TestHostBounds(t *testing.T) {
+	cage := host.NewCage(true)
+	defer cage.Close()
+	r, _ := newCommandRig(t, "shuf **")
+	r.cfg.Host.Cage, r.cfg.Host.Bounds.RAM = cage, 64<<20
+	res, err := r.HostExec(t.Context(), HostCommand{Command: "shuf -i 1-100000000"})
+	_, text := r.rows()
+	if strings.Contains(text, `"bounds":"rlimits`) { // shuf is told that there is no more, and says so
+		if err != nil || res.Ended == backends.EndedOK {
+			t.Errorf("got %+v, %v", res, err)
+		}
+		hosttest.Missing(t, "cgroup", "commands on the host have none here")
+	}
+	if err != nil || res.Ended != backends.EndedOOM || res.Limit != "ram" || res.ExitCode != 137 || !strings.Contains(text, `"bounds":"cgroup v`) {
+		t.Errorf("got %+v, %v, %s", res, err, text)
+	}
+}
+
 func TestHostExecRefused(t *testing.T) {
 	r, _ := newCommandRig(t, "echo *")
 	for command, want := range map[string]string{

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	cg "github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/fs"
@@ -115,12 +116,12 @@ func (c *Groups) Found() bool { return c.base != nil }
 // Bases are the folders of all that are made, by controller; "" is v2's single tree.
 func (c *Groups) Bases() map[string]string { return c.base }
 
-// removeDead removes the folders of servers that are no more. Nothing runs in them: a sandbox
-// does not outlive its server.
+// removeDead removes the folders of servers that are no more, and what may be left in them.
 func removeDead(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))
 	for _, name := range names {
 		if Dead(name) {
+			_, _ = killAll(name) // a command on the host that has killed who watched it
 			cg.RemovePath(name)
 		}
 	}
@@ -365,6 +366,51 @@ func folders(file string) (map[string]string, error) {
 		}
 	}
 	return in, nil
+}
+
+// Kill kills all that is in the cgroup, and what that has started meanwhile: forks are refused from now on. The error
+// says that something was still there after patience; a process that the kernel holds up can't be killed.
+func (g *Group) Kill(patience time.Duration) error {
+	if g == nil || g.seen {
+		return nil
+	}
+	g.mu.Lock()
+	g.inForce = Bounds{} // Limit has to set them anew
+	g.mu.Unlock()
+	pids := g.paths["pids"]
+	if g.V2() {
+		pids = g.paths[""]
+	}
+	_ = cg.WriteFile(pids, "pids.max", "0")
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		left, err := killAll(pids)
+		if err != nil || left == 0 {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d processes in the cgroup %s can't be killed", left, pids)
+		}
+	}
+}
+
+// killAll tells all processes below dir to end, and how many there were.
+func killAll(dir string) (int, error) {
+	all, err := cg.GetAllPids(dir)
+	for _, pid := range all {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return 0, nil
+	}
+	return len(all), err
+}
+
+// Home are the folders of v1 that a thread goes back to which was in the cgroup for a moment.
+func (c *Groups) Home() (dirs []string) {
+	for _, base := range c.base {
+		dirs = append(dirs, filepath.Dir(base))
+	}
+	return dirs
 }
 
 // Remove deletes the cgroup, which holds no process any more.

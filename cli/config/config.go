@@ -156,7 +156,7 @@ func defaults(cores int) Config {
 		Web:       Web{TimeoutSeconds: 60, MaxMB: 10},
 		Keep:      Keep{MaxMB: 1024, Hours: 24},
 		Pool:      Pool{Enabled: true, MemoryMB: 128, IdleSeconds: 300},
-		Host:      Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, MaxFileMB: 16},
+		Host:      Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
 		Images: Images{
 			Python: "docker.io/library/python:3.12-slim",
 			Node:   "docker.io/library/node:22-slim",

@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048}, Approvals: Approvals{120, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, min(2*cores, 64), 128, 300},
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
 		Containers: Containers{Pull: "missing", Ahead: 2},
-		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, MaxFileMB: 16},
+		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
 			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},
@@ -96,7 +96,7 @@ approvals: {timeout_seconds: 30, confirm: root, notify: false}
 validate: {reject_dangerous: high, rules_off: [python-eval]}
 keep: {max_mb: 13, hours: 14}
 pool: {enabled: off, max: 18, memory_mb: 19, idle_seconds: 20}
-host: {enabled: true, allowed: ["@safe", "docker restart *"], blocked: ["git push **"], timeout_seconds: 25, output_bytes: 2048, environment: [TZ], read: [/srv], write: [/srv/out], max_file_mb: 26}
+host: {enabled: true, allowed: ["@safe", "docker restart *"], blocked: ["git push **"], timeout_seconds: 25, output_bytes: 2048, ram_mb: 27, processes: 28, cpu_cores: 29, environment: [TZ], read: [/srv], write: [/srv/out], max_file_mb: 26}
 redact: {unknown: mask}
 events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied], otlp: "http://localhost:4318"}
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
@@ -129,7 +129,7 @@ func TestFile(t *testing.T) {
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine",
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
 		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", []string{"mojeek", "searxng"}, "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
-		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},
+		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, 27, 28, 29, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},
 		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, "10.0.0.2:53", 15, 16},
 		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
 		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,

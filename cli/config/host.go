@@ -7,6 +7,9 @@ type Host struct {
 	Blocked        []string // command patterns that nobody may allow, on top of the built-in list
 	TimeoutSeconds int      // the most that a command may take
 	OutputBytes    int64    // of a command's stdout, and as many of stderr, that are kept
+	RAMMB          int64    // MB, of a command and all that it starts
+	Processes      int      // and their threads
+	CPUCores       int      // for all of them; 0 is all
 	Environment    []string // names of variables that commands get
 	Read           []string // folders, absolute
 	Write          []string // folders that may be written, and read
@@ -20,6 +23,9 @@ func hostSettings() []setting {
 		list("host.blocked", func(c *Config) *[]string { return &c.Host.Blocked }),
 		count("host.timeout_seconds", "", 1, 3600, func(c *Config) *int { return &c.Host.TimeoutSeconds }),
 		count("host.output_bytes", "", 1024, 64<<20, func(c *Config) *int64 { return &c.Host.OutputBytes }),
+		count("host.ram_mb", "", 8, 16<<20, func(c *Config) *int64 { return &c.Host.RAMMB }),
+		count("host.processes", "", 1, 1<<22, func(c *Config) *int { return &c.Host.Processes }),
+		count("host.cpu_cores", "", 0, 4096, func(c *Config) *int { return &c.Host.CPUCores }),
 		list("host.environment", func(c *Config) *[]string { return &c.Host.Environment }),
 		folders("host.read", func(c *Config) *[]string { return &c.Host.Read }),
 		folders("host.write", func(c *Config) *[]string { return &c.Host.Write }),

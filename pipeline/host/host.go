@@ -7,7 +7,8 @@
 //     files tell, unless the list bounds their options.
 //   - The program is a file that only root and the server's own user can change, found in folders that no agent
 //     chooses, and looked at under each name that it has.
-//   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process.
+//   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process. It and
+//     all that it starts have so much memory, processes and CPU, kept by a cgroup where one can be had, else by looking.
 //
 // What does not: a command is the server's own user on this machine. Whoever allows one trusts it with that, and
 // with what it reads: a program that runs others by an option that nobody has thought of is as good as a shell. The

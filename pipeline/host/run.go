@@ -3,6 +3,8 @@ package host
 import (
 	"io"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
 // Run is one command that was decided to run.
@@ -14,6 +16,8 @@ type Run struct {
 	Stdin     io.Reader // nil is empty
 	Stdout    io.Writer
 	Stderr    io.Writer
+	Bounds    launch.Bounds // of it and all that it starts
+	Cage      *Cage         // where it is put; nil is none
 }
 
 // End is how a command ended.
@@ -22,5 +26,8 @@ type End struct {
 	Signal string // "SIGSEGV", if one ended it
 	Killed int    // processes that it had left, and that were killed
 	CPU    time.Duration
-	Memory int64 // bytes, of the largest of its processes
+	Memory int64  // bytes: the most that all held, or without a cgroup the largest of its processes
+	Limit  string // "ram" or "processes", if it was killed for that
+	Forks  int64  // how many it was refused
+	Kept   string // what kept the bounds
 }

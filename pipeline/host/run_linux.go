@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
@@ -36,24 +38,37 @@ func (r Run) Do(ctx context.Context) (End, error) {
 		return End{}, err
 	}
 	defer answers.Close()
+	g, home, kept := r.Cage.group(r.Bounds)
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args, cmd.Env = []string{launch.Name}, []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Stdout, r.Stderr
-	cmd.ExtraFiles = []*os.File{orders, answer}
+	cmd.ExtraFiles = slices.Concat([]*os.File{orders, answer}, g.Doors(), home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = order.Close
+	cmd.Cancel = func() error {
+		_ = g.Kill(0) // at once, however much there is; whoever watches it sees to the rest
+		return order.Close()
+	}
 	cmd.WaitDelay = stubborn
 	err = cmd.Start()
 	orders.Close()
 	answer.Close()
+	closeAll(home)
+	e := End{}
 	if err != nil {
-		return End{}, fmt.Errorf("start the process that commands are run by: %w", err)
+		err = fmt.Errorf("start the process that commands are run by: %w", err)
+	} else {
+		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Doors: len(g.Doors()), Home: len(home), V2: g.V2()}
+		all := whole(g)
+		e, err = r.await(ctx, task, cmd, order, answers, g)
+		all()
 	}
-	return r.await(ctx, cmd, order, answers)
+	e.emptied(g)
+	e.Kept = kept
+	return e, err
 }
 
-func (r Run) await(ctx context.Context, cmd *exec.Cmd, order, answers *os.File) (End, error) {
-	task, err := json.Marshal(launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory})
+func (r Run) await(ctx context.Context, t launch.Task, cmd *exec.Cmd, order, answers *os.File, g *cgroup.Group) (End, error) {
+	task, err := json.Marshal(t)
 	if err == nil {
 		_, err = order.Write(append(task, '\n'))
 	}
@@ -65,6 +80,9 @@ func (r Run) await(ctx context.Context, cmd *exec.Cmd, order, answers *os.File) 
 		}
 	}
 	order.Close()
+	if !last.Over {
+		_ = g.Kill(0) // or what is left would hold its output open
+	}
 	waited := cmd.Wait()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -82,7 +100,7 @@ func (r Run) await(ctx context.Context, cmd *exec.Cmd, order, answers *os.File) 
 }
 
 func end(r launch.Report) End {
-	e := End{Exit: r.Exit, Killed: r.Killed, CPU: time.Duration(r.CPU) * time.Microsecond, Memory: r.Memory}
+	e := End{Exit: r.Exit, Killed: r.Killed, Limit: r.Limit, CPU: time.Duration(r.CPU) * time.Microsecond, Memory: r.Memory}
 	if r.Signal != 0 {
 		e.Exit, e.Signal = 128+r.Signal, unix.SignalName(syscall.Signal(r.Signal))
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
 // sh runs a script by the shell, which no policy would allow, so that it can misbehave.
@@ -194,10 +195,18 @@ func TestForking(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
+	nobodyIn(t, dir)
+}
+
+// nobodyIn fails where a process is in a folder of ours.
+func nobodyIn(t *testing.T, dir string) {
+	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	must(t, err)
 	for _, e := range entries {
 		if at, err := os.Readlink("/proc/" + e.Name() + "/cwd"); err == nil && at == dir {
+			pid, _ := strconv.Atoi(e.Name())
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 			t.Errorf("process %s is left", e.Name())
 		}
 	}
@@ -215,4 +224,65 @@ func TestChangedProgram(t *testing.T) {
 	if _, err := (Run{Program: prog, Words: Words{"tool"}, Directory: "/"}).Do(t.Context()); err == nil {
 		t.Error("another program ran than was decided")
 	}
+}
+
+// cages are the ways in which bounds are kept.
+func cages(t *testing.T, f func(t *testing.T, c *Cage)) {
+	t.Run("watched", func(t *testing.T) { f(t, nil) })
+	t.Run("cgroup", func(t *testing.T) {
+		c := NewCage(true)
+		defer c.Close()
+		if c.groups.Find(); !c.groups.Found() {
+			hosttest.Missing(t, "cgroup", c.groups.Why)
+		}
+		f(t, c)
+	})
+}
+
+func TestBounds(t *testing.T) {
+	tests := []struct {
+		name, script string
+		want         func(End) bool
+	}{
+		{"within them", "echo x | cat >/dev/null; head -c 20000000 /dev/zero | tail -c 20000000 >/dev/null", func(e End) bool { return e.Exit == 0 && e.Limit == "" && e.Forks == 0 }},
+		{"memory of one", "head -c 400000000 /dev/zero | tail -c 400000000", func(e End) bool { return e.Limit == "ram" || e.Forks == 0 && e.Exit != 0 }}, // tail may be told that there is none
+		{"memory of many", "for i in 1 2 3 4 5 6; do (head -c 40000000 /dev/zero; sleep 300) | tail -c 40000000 & done; wait", func(e End) bool { return e.Limit == "ram" }},
+		{"processes", "i=0; while test $i -lt 100; do sleep 300 & i=$((i+1)); done; wait; exit 3", func(e End) bool { return e.Limit == "processes" || e.Forks > 0 && e.Exit != 3 }},
+		{"its watcher killed", "setsid sleep 300 & kill -9 $PPID; sleep 300", func(e End) bool { return true }},
+	}
+	cages(t, func(t *testing.T, c *Cage) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				if c == nil && tt.name == "its watcher killed" {
+					t.Skip("only a cgroup holds what is left then")
+				}
+				dir, err := filepath.EvalSymlinks(t.TempDir())
+				must(t, err)
+				end, _, errs, err := sh(t, t.Context(), tt.script, func(r *Run) {
+					r.Bounds, r.Cage, r.Directory = launch.Bounds{RAM: 128 << 20, Processes: 40, CPU: 1}, c, dir
+				})
+				if (err != nil) != (tt.name == "its watcher killed") || !tt.want(end) || strings.HasPrefix(end.Kept, "cgroup") != (c != nil) {
+					t.Errorf("got %+v, %q, %v", end, errs, err)
+				}
+				nobodyIn(t, dir)
+			})
+		}
+	})
+}
+
+// TestTimeIsUp has one that makes new processes as fast as it can when its time is up, and not more of them than it may.
+func TestTimeIsUp(t *testing.T) {
+	cages(t, func(t *testing.T, c *Cage) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		must(t, err)
+		_, _, _, err = sh(t, ctx, `f() { while :; do (:) & wait; done; }; f & f & f & sleep 0.05; echo ready; wait`, func(r *Run) {
+			r.Bounds, r.Cage, r.Directory, r.Stdout = launch.Bounds{RAM: 128 << 20, Processes: 40, CPU: 1}, c, dir, hang(cancel)
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+		nobodyIn(t, dir)
+	})
 }

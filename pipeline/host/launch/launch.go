@@ -5,9 +5,9 @@
 // descendants (PR_SET_CHILD_SUBREAPER): one that leaves its session and its parents is still ours. No descendant gains
 // rights by a set-user-id program (PR_SET_NO_NEW_PRIVS), so that none can be out of our reach.
 //
-// What it does not stop: a command that has a service start something (systemd, cron, a container engine), and one
-// that kills this process, which it can as the same user; it dies along, by a signal of the kernel's, but what it
-// has started need not.
+// What it does not stop: a command that has a service start something (systemd, cron, a container engine), and, where
+// it is in no cgroup, one that kills this process, which it can as the same user; it dies along, by a signal of the
+// kernel's, but what it has started need not.
 package launch
 
 // Name is what the process is called that a server starts from its own executable.
@@ -17,6 +17,7 @@ const Name = "sandboxmcp-host-command"
 const (
 	Order  = 3 // an Order as JSON on one line; when it ends, so does the command
 	Answer = 4 // Reports as JSON, one on each line
+	Door   = 5 // the first of those that Task.Doors and Task.Home count
 )
 
 // Task is what to run.
@@ -25,6 +26,18 @@ type Task struct {
 	Args      []string `json:"args"` // the name that the program is called by is the first
 	Env       []string `json:"env"`
 	Directory string   `json:"directory"` // a real path: it is refused if it turns out to be another's
+	Bounds
+	Doors int  `json:"doors,omitempty"` // how many descriptors from Door on the command enters its cgroup by: files that take "0", or a folder
+	Home  int  `json:"home,omitempty"`  // how many behind them this process gets out by
+	V2    bool `json:"v2,omitempty"`    // the door is a folder
+}
+
+// Bounds are of a command and all that it starts. Without a cgroup that keeps them they are kept here: by looking, and by
+// what the kernel has for each process. A 0 is no bound.
+type Bounds struct {
+	RAM       int64   `json:"ram,omitempty"` // bytes
+	Processes int     `json:"processes,omitempty"`
+	CPU       float64 `json:"cpu,omitempty"` // cores
 }
 
 // Report is told of once when the command has begun, by its PID, and once when all is over.
@@ -35,6 +48,7 @@ type Report struct {
 	Exit   int    `json:"exit,omitempty"`
 	Signal int    `json:"signal,omitempty"`
 	Killed int    `json:"killed,omitempty"` // processes that it had left
+	Limit  string `json:"limit,omitempty"`  // "ram" or "processes": it was killed for that
 	CPU    int64  `json:"cpu,omitempty"`    // microseconds
 	Memory int64  `json:"memory,omitempty"` // bytes, of the largest of its processes
 }

@@ -37,8 +37,7 @@ func serve(order, answer *os.File) int {
 		tell(Report{Failed: err.Error()})
 		return 0
 	}
-	pid, err := syscall.ForkExec(t.Path, t.Args, &syscall.ProcAttr{Env: t.Env, Files: []uintptr{0, 1, 2},
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}})
+	pid, err := fork(t)
 	if err != nil {
 		tell(Report{Failed: "start " + t.Path + ": " + err.Error()})
 		return 0
@@ -52,8 +51,38 @@ func serve(order, answer *os.File) int {
 		defer close(gone)
 		_, _ = io.Copy(io.Discard, lines)
 	}()
-	tell(wait(pid, gone))
+	tell(wait(pid, gone, t))
 	return 0
+}
+
+// fork starts the command, in its cgroup if it has one. In v1 its first process is born where this thread is, which goes
+// there for that moment; it is the thread that the command dies with, so another could not do it.
+func fork(t Task) (int, error) {
+	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if t.V2 {
+		sys.UseCgroupFD, sys.CgroupFD = true, Door
+	} else if err := move(Door, t.Doors); err != nil {
+		return 0, err
+	}
+	pid, err := syscall.ForkExec(t.Path, t.Args, &syscall.ProcAttr{Env: t.Env, Files: []uintptr{0, 1, 2}, Sys: sys})
+	if t.V2 {
+		return pid, err
+	}
+	if moved := move(Door+t.Doors, t.Home); moved != nil && err == nil {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		return 0, moved
+	}
+	return pid, err
+}
+
+// move moves this thread into v1's cgroups.
+func move(first, n int) error {
+	for fd := first; fd < first+n; fd++ {
+		if _, err := unix.Write(fd, []byte("0")); err != nil {
+			return os.NewSyscallError("enter a cgroup", err)
+		}
+	}
+	return nil
 }
 
 // prepare makes this process what the command's is to be born of.
@@ -70,6 +99,11 @@ func prepare(t Task) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return os.NewSyscallError("setrlimit(RLIMIT_CORE)", err)
 	}
+	if t.Doors == 0 {
+		if err := bound(t.Bounds); err != nil {
+			return err
+		}
+	}
 	unix.Umask(0o022)
 	if err := os.Chdir(t.Directory); err != nil {
 		return err
@@ -81,15 +115,23 @@ func prepare(t Task) error {
 }
 
 // wait returns when there is no descendant left. They are killed when the command has ended, or gone is closed.
-func wait(pid int, gone <-chan struct{}) Report {
+// So they are when they are more than they may be, which nothing here has to look at in a cgroup.
+func wait(pid int, gone <-chan struct{}, t Task) Report {
 	r := Report{Over: true}
+	exceeded := make(chan string, 1)
+	if t.Doors == 0 {
+		boundMemory(pid, t.Bounds)
+		go watch(t.Bounds, exceeded)
+	}
 	ended, over := make(chan struct{}), make(chan struct{})
 	swept := make(chan struct{})
+	limit := ""
 	go func() {
 		defer close(swept)
 		select {
 		case <-gone:
 		case <-ended:
+		case limit = <-exceeded:
 		}
 		sweep(over)
 	}()
@@ -106,6 +148,7 @@ func wait(pid int, gone <-chan struct{}) Report {
 				close(ended)
 			}
 			<-swept
+			r.Limit = limit
 			return r
 		case p == pid:
 			done = true

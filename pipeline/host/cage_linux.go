@@ -1,0 +1,96 @@
+package host
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
+)
+
+// Cage makes a cgroup for each command, where one can be had. Close it when no command runs any more.
+type Cage struct{ groups cgroup.Groups }
+
+// NewCage returns one. With delegate, the user's systemd is asked for a scope where there is no other way. Nothing is made
+// before the first command.
+func NewCage(delegate bool) *Cage {
+	return &Cage{cgroup.Groups{Delegate: delegate, Folder: cgroup.NewFolder()}}
+}
+
+// Close removes what is left of the cgroups.
+func (c *Cage) Close() { c.groups.Close() }
+
+// group returns a cgroup with these bounds and what enters and leaves it, or none, and what keeps the bounds.
+func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, kept string) {
+	const watched = "rlimits, and a watcher of all processes"
+	if c == nil {
+		return nil, nil, watched
+	}
+	g, err := c.groups.Make()
+	if err == nil {
+		err = g.Limit(cgroup.Bounds{Memory: b.RAM, Sockets: b.RAM, CPU: b.CPU, Tasks: int64(b.Processes)})
+	}
+	if err == nil && g != nil && !g.V2() {
+		for _, dir := range c.groups.Home() {
+			var f *os.File
+			if f, err = os.OpenFile(dir+"/tasks", os.O_WRONLY, 0); err != nil {
+				break
+			}
+			home = append(home, f)
+		}
+	}
+	if err != nil || g == nil {
+		closeAll(home)
+		g.Remove()
+		return nil, nil, watched
+	}
+	return g, home, "cgroup " + g.Detail()
+}
+
+// whole kills all of a cgroup when the kernel has killed one for its memory, which v1 leaves to others, until end is called.
+func whole(g *cgroup.Group) (end func()) {
+	if g == nil {
+		return func() {}
+	}
+	over := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for g.OOMKills() == 0 {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+		}
+		_ = g.Kill(0)
+	})
+	return func() {
+		close(over)
+		looking.Wait()
+	}
+}
+
+// emptied kills what is left in a cgroup, and says what became of its bounds.
+func (e *End) emptied(g *cgroup.Group) {
+	if g == nil {
+		return
+	}
+	e.Forks = g.ForksRefused() // Kill refuses some, too
+	if g.Kill(stubborn) != nil {
+		return // the next server removes it
+	}
+	if g.OOMKills() > 0 {
+		e.Limit = "ram"
+	}
+	e.Memory, e.CPU = max(e.Memory, g.Peak()), max(e.CPU, g.CPU().Round(time.Microsecond))
+	g.GiveBack()
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
