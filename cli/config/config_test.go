@@ -71,7 +71,7 @@ max_concurrent: 3
 max_queue: 0
 network: ask
 vault: [memory, environment]
-audit: {enabled: on, capture: [code, output], checkpoint_rows: 21, seal_after_days: 22}
+audit: {enabled: on, capture: [code, output], checkpoint_rows: 21, seal_after_days: 22, push: [/mnt/kept.note]}
 state_dir: ~/state
 sqlite_path: /var/lib/x.db
 profile: mine
@@ -124,7 +124,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{[]string{"code", "output"}, 21, 22, nil}, Redact: Redact{"mask"},
+		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{[]string{"code", "output"}, 21, 22, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
 		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}, "http://localhost:4318"},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine",
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
