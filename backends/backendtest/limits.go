@@ -56,6 +56,23 @@ func testLimits(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
 		}
 	})
+	t.Run("room", func(t *testing.T) { // in limits that another one bounds, as programs expect it
+		b.parallel(t)
+		const code = "import resource as r, os\n" +
+			"print(r.getrlimit(r.RLIMIT_CPU)[1])\n" +
+			"r.setrlimit(r.RLIMIT_CPU, (1_000_000, 1_000_000))\n" +
+			"print(*r.getrlimit(r.RLIMIT_FSIZE))\n" +
+			"with open('sparse', 'wb') as f: print(f.truncate(1 << 40))\n" +
+			"os.remove('sparse')\n"
+		want := "-1\n-1 -1\n1099511627776\n"
+		if !b.promises(backends.LayerMount) { // no file system of its own bounds what it writes
+			want = "-1\n"
+		}
+		o := b.python(t, code)
+		if !strings.HasPrefix(o.Stdout, want) {
+			t.Errorf("got %q, want %q; %s %s", o.Stdout, want, o.Ended, o.Stderr)
+		}
+	})
 	t.Run("cpu", func(t *testing.T) {
 		b.parallel(t)
 		if !b.o.Cgroup {

@@ -111,12 +111,20 @@ func (p *plan) report(status arg, fds ...arg) {
 
 // limit sets the limits of each process. Those of the whole tree are the cgroup's or the watcher's.
 func limit(p *plan, s *sandbox, main bool) {
+	const unlimited = unix.RLIM_INFINITY
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
 	if main { // what it may use is for whoever keeps it to say
-		seconds = unix.RLIM_INFINITY - 1
+		seconds = unlimited
 	}
-	// A file system that is full must say so (ENOSPC) before this limit does (EFBIG).
-	file := uint64(s.limits.Disk) + 1<<20
+	// Where the sandbox has a file system of its own, that bounds what it writes, and files with holes are no harm. In a
+	// folder of the host this is only against an accident.
+	file, most := uint64(s.limits.Disk)+1<<20, uint64(unlimited)
+	switch {
+	case s.weak:
+		most = file
+	case !s.writesHost():
+		file = unlimited
+	}
 	// Where a cgroup counts, let it be the one that refuses, because it tells.
 	tasks := s.tasks
 	switch {
@@ -132,8 +140,8 @@ func limit(p *plan, s *sandbox, main bool) {
 		id         int
 		soft, hard uint64
 	}{
-		{"CPU", unix.RLIMIT_CPU, seconds, seconds + 1},
-		{"FSIZE", unix.RLIMIT_FSIZE, file, file},
+		{"CPU", unix.RLIMIT_CPU, seconds, unlimited}, // a program may have more: wall time and cores bound it
+		{"FSIZE", unix.RLIMIT_FSIZE, file, most},
 		// Open files are counted for the whole host (fs.file-max), and each process has as many as that.
 		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 1<<17/s.tasks))},
 		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
@@ -155,6 +163,11 @@ func limit(p *plan, s *sandbox, main bool) {
 	if s.cpus != nil {
 		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
 	}
+}
+
+// writesHost says whether a folder of the host is shown for writing.
+func (s *sandbox) writesHost() bool {
+	return s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
 }
 
 // data is RLIMIT_DATA: four times the RAM limit, and at least 4 GiB. Where no cgroup bounds what is taken between two looks,
