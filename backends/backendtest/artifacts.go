@@ -190,12 +190,12 @@ func testRaces(t *testing.T, b *bench) {
 func testSwapped(t *testing.T, b *bench) {
 	b.parallel(t)
 	s := b.session(t, "shell")
-	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo folder gone d/file; do echo mine >$f; done").ok(t)
+	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo folder gone other d/file; do echo mine >$f; done").ok(t)
 	files := listed(t, s)
-	if len(files) != 5 {
+	if len(files) != 6 {
 		t.Fatalf("listed %v", files)
 	}
-	exec(t, s, "bash", "-c", "rm link fifo folder gone; ln -s /etc/passwd link; mkfifo fifo; mkdir folder; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").ok(t)
+	exec(t, s, "bash", "-c", "rm link fifo folder gone; mv other it; echo mine >other; ln -s /etc/passwd link; mkfifo fifo; mkdir folder; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").ok(t)
 	for name, f := range files {
 		if text, err := content(t, f); err == nil && text != "mine\n" {
 			t.Errorf("%s: %.80q, want an error", name, text)
