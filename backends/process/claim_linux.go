@@ -19,11 +19,6 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 	k, why := s.parked, s.cold
 	s.parked, s.cold = nil, ""
 	s.mu.Unlock()
-	defer func() {
-		if k != nil || why != "" {
-			s.backend.pool.record(s.runtime.Name, s.limits.RAM, why)
-		}
-	}()
 	if k == nil || k.pid == 0 {
 		return nil, k != nil, why
 	}
@@ -44,6 +39,7 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 	}
 	if why != "" {
 		s.unpark(k)
+		s.backend.pool.missed(s, why)
 		return nil, false, why
 	}
 	k.process.Close()

@@ -99,7 +99,8 @@ func (p *pool) take(spec backends.Spec) (*sandbox, string) {
 	return s, why
 }
 
-// record counts whether the first program of a sandbox found something ready, as its result says it: why not, or "".
+// record counts a sandbox that has started for a program: whether that stood ready, or was forked at once, as its result
+// will say; why not, or "".
 func (p *pool) record(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,6 +109,15 @@ func (p *pool) record(language string, ram int64, why string) {
 	} else {
 		tally.Miss(why)
 	}
+}
+
+// missed says that what was recorded as ready was of no use after all.
+func (p *pool) missed(s *sandbox, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tally := p.tally.Of(s.runtime.Name, s.limits.RAM)
+	tally.Hits--
+	tally.Miss(why)
 }
 
 // pick takes the oldest of a shelf that is alive.

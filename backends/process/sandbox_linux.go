@@ -92,6 +92,11 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 			return nil, err
 		}
 	}
+	if s.parked != nil {
+		b.pool.record(s.runtime.Name, s.limits.RAM, "")
+	} else if s.cold != "" {
+		b.pool.record(s.runtime.Name, s.limits.RAM, s.cold)
+	}
 	b.mu.Lock()
 	finished := b.finished
 	b.running[s] = struct{}{}
