@@ -12,8 +12,6 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	netbpf "golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
-
-	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // forbidden are calls that moby's list lets a container without capabilities make, and a sandbox
@@ -102,7 +100,7 @@ type filters struct {
 }
 
 func (s *sandbox) filterKind() filterKind {
-	shared := s.weak || s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
+	shared := s.weak || s.writesHost()
 	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil, shared: shared, asked: s.asks(), boxed: s.boxed}
 }
 
