@@ -42,8 +42,9 @@ func (p *plan) trySysctl(at, name, value string) {
 	p.try("close "+name, unix.SYS_CLOSE, fd)
 }
 
-// mostSockets is how many of any kind a sandbox may have at once.
-const mostSockets = 1024
+// mostSockets is how many of any kind a sandbox may have at once: those count, too, that a program has closed and a gateway has
+// not, so that one that opens and closes thousands gets by.
+const mostSockets = 4096
 
 // tcpPressure is with how many pages in the pool the kernel begins to keep the host's sockets small: the second number. Only the
 // host's own network namespace has it, and so it is 0 in a container.

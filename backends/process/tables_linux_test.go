@@ -12,8 +12,8 @@ func TestTooManySockets(t *testing.T) {
 		want     bool
 	}{
 		{"few", "sockets: used 40\nTCP: inuse 8 orphan 0 tw 0 alloc 9 mem 12\nUDP: inuse 0 mem 0\n", large, false},
-		{"many", "sockets: used 1000\nTCP: inuse 999 orphan 0 tw 0 alloc 9 mem 12\n", large, false},
-		{"too many", "sockets: used 1025\nTCP: inuse 8 orphan 0 tw 0 alloc 9 mem 12\n", large, true},
+		{"many", "sockets: used 4000\nTCP: inuse 3999 orphan 0 tw 0 alloc 9 mem 12\n", large, false},
+		{"too many", "sockets: used 4097\nTCP: inuse 8 orphan 0 tw 0 alloc 9 mem 12\n", large, true},
 		{"many, and the pool is filling", "sockets: used 600\nTCP: inuse 99 orphan 0 tw 0 alloc 900 mem 150001\n", large, true},
 		{"few, and the pool is filling", "sockets: used 500\nTCP: inuse 99 orphan 0 tw 0 alloc 900 mem 150001\n", large, false},
 		{"a small host", "sockets: used 100\nTCP: inuse 99 orphan 0 tw 0 alloc 900 mem 9000\n", small, false},

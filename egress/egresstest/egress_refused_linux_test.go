@@ -70,7 +70,7 @@ func (w *world) refuses(t *testing.T, who string, all bool, flags ...string) {
 	w.take()
 	r := w.run(who, "attacks.py", flags...)
 	if r.Ended != "ok" {
-		t.Fatalf("ended %s, %+v, stderr %s, stdout %.300s", r.Ended, r.Refused, r.Stderr, r.Stdout)
+		t.Fatalf("ended %s %s, %+v, stderr %s, stdout %.300s", r.Ended, r.Limit, r.Refused, r.Stderr, r.Stdout)
 	}
 	events := w.settled()
 	tried := attempts(t, r.Stdout)

@@ -10,7 +10,8 @@ import (
 // result is what sandboxmcp run --json prints, as far as it counts here.
 type result struct {
 	Ended   string
-	Code    int `json:"exit_code"`
+	Limit   string
+	Code    int    `json:"exit_code"`
 	Stdout  string
 	Stderr  string
 	Egress  []decision

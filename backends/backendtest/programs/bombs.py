@@ -1,4 +1,4 @@
-"""bombs.py KIND BOUND: takes more and more of something, up to BOUND, and reports what it has."""
+"""bombs.py KIND BOUND: takes more and more of something, up to BOUND, and reports what it has. KIND_and_stay waits then to be ended."""
 import ctypes
 import errno
 import json
@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-kind, bound = sys.argv[1], int(sys.argv[2])
+kind, stay, bound = sys.argv[1].removesuffix("_and_stay"), sys.argv[1].endswith("_and_stay"), int(sys.argv[2])
 STEP = 4 << 20
 block = os.urandom(STEP)  # not zeroes, and not the same page twice
 made = 0
@@ -303,9 +303,9 @@ def descriptors():
 
 def connections():
     """Sockets that are no descriptors: what nobody has accepted, of clients that are gone."""
-    server = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    servers = [socket.create_server(("127.0.0.1", 0), backlog=4096) for _ in range(4)]
     while made < bound:
-        with socket.create_connection(server.getsockname()) as client:
+        with socket.create_connection(servers[made % 4].getsockname()) as client:
             client.send(b"x")
         globals()["made"] += 1
     time.sleep(30)  # whoever looks comes too late by now
@@ -391,4 +391,6 @@ except OSError as e:
     say(errno.errorcode.get(e.errno, str(e.errno)))
     if kind in ("anonymous", "children", "shared", "memfd", "sysv", "stack"):
         raise
+if stay:
+    time.sleep(60)
 os._exit(0)
