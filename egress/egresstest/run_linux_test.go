@@ -11,7 +11,7 @@ import (
 type result struct {
 	Ended   string
 	Limit   string
-	Code    int    `json:"exit_code"`
+	Code    int `json:"exit_code"`
 	Stdout  string
 	Stderr  string
 	Egress  []decision
