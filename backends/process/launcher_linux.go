@@ -272,6 +272,9 @@ func send(b *birth, p *plan, whom byte) error {
 func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
 	n, oobn, flags, _, err := conn.ReadMsgUnix(buf, oob)
+	if errors.Is(err, unix.ECONNRESET) { // it ended with a message of ours unread: what it said before comes after that error
+		n, oobn, flags, _, err = conn.ReadMsgUnix(buf, oob)
+	}
 	if err != nil {
 		return 0, nil, err
 	}

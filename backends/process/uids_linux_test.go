@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -41,6 +42,10 @@ func TestOwnUser(t *testing.T) {
 				stock(t, b, w.spec)
 			}
 			started, err := b.Start(t.Context(), w.spec)
+			if _, old := errors.AsType[*backends.Refusal](err); old {
+				t.Logf("%s: %v", w.name, err) // an older Landlock, or a file system without mounts of other owners
+				continue
+			}
 			if err != nil {
 				t.Fatalf("%s: %v", w.name, err)
 			}
