@@ -46,6 +46,9 @@ func (p *plan) trySysctl(at, name, value string) {
 // not, so that one that opens and closes thousands gets by.
 const mostSockets = 4096
 
+// mostUncounted is that where no cgroup counts what sockets hold.
+const mostUncounted = 1024
+
 // tcpPressure is with how many pages in the pool the kernel begins to keep the host's sockets small: the second number. Only the
 // host's own network namespace has it, and so it is 0 in a container.
 var tcpPressure = sync.OnceValue(func() (pages int) {

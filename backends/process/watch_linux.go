@@ -141,7 +141,7 @@ func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Dur
 			w.exceed("ram")
 			return
 		}
-		if open.tooMany(tcpPressure()) {
+		if open.tooMany(tcpPressure()) || open.used > mostUncounted && !s.cgroup.Keeps("memory") {
 			w.exceed("sockets")
 			return
 		}
