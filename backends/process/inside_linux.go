@@ -29,8 +29,8 @@ const mostFiles = 256 << 10
 
 // lookInside sees the container's cgroup without ourselves: the container's PID 1 and the launcher
 // are in it, too.
-func (s *sandbox) lookInside(int64) sight {
-	return sight{ram: s.cgroup.Anonymous() + s.unaccepted() - s.diskUsed() - s.ourselves()}
+func (s *sandbox) lookInside(_ int64, open sockstat) sight {
+	return sight{ram: s.cgroup.Anonymous() + open.unaccepted() - s.diskUsed() - s.ourselves()}
 }
 
 // ourselves is what PID 1 and the launchers hold, in bytes.

@@ -60,6 +60,7 @@ var tcpPressure = sync.OnceValue(func() (pages int) {
 // sockstat is how many sockets a network namespace has, also where nobody has them open any more, and how full the host's pool is.
 type sockstat struct {
 	used int
+	tcp  int // of these, of TCP
 	pool int // pages
 }
 
@@ -67,6 +68,7 @@ func parseSockets(text []byte) (n sockstat) {
 	for line := range strings.Lines(string(text)) {
 		fmt.Sscanf(line, "sockets: used %d", &n.used)
 		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == "TCP:" {
+			fmt.Sscanf(line, "TCP: inuse %d", &n.tcp)
 			n.pool, _ = strconv.Atoi(fields[len(fields)-1])
 		}
 	}
@@ -74,11 +76,15 @@ func parseSockets(text []byte) (n sockstat) {
 }
 
 // tooMany says whether a sandbox has to end for them: while the pool is at half of what is pressure, also one that could
-// hold an eighth of that.
-func (n sockstat) tooMany(pressure int) bool {
+// hold an eighth of that. counted says that a cgroup counts what they hold.
+func (n sockstat) tooMany(pressure int, counted bool) bool {
+	most := mostSockets
+	if !counted {
+		most = mostUncounted
+	}
 	const least = 16
 	eighth := max(least, pressure*os.Getpagesize()/8/(2*socketBytes))
-	return n.used > mostSockets || pressure > 0 && n.pool > pressure/2 && n.used > eighth
+	return n.used > most || pressure > 0 && n.pool > pressure/2 && n.used > eighth
 }
 
 // look counts the sandbox's sockets. In the profile "landlock" there are none.

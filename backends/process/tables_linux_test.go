@@ -22,8 +22,13 @@ func TestTooManySockets(t *testing.T) {
 		{"nothing is known of the pool", "sockets: used 900\nTCP: inuse 9 orphan 0 tw 0 alloc 900 mem 10001\n", 0, false},
 		{"nothing is known", "", large, false},
 	} {
-		if got := parseSockets([]byte(c.sockstat)).tooMany(c.pressure); got != c.want {
+		if got := parseSockets([]byte(c.sockstat)).tooMany(c.pressure, true); got != c.want {
 			t.Errorf("%s: got %v", c.name, got)
+		}
+	}
+	for used, want := range map[string]bool{"1024": false, "1025": true} {
+		if got := parseSockets([]byte("sockets: used "+used+"\n")).tooMany(large, false); got != want {
+			t.Errorf("%s, and no cgroup counts what they hold: got %v", used, got)
 		}
 	}
 }

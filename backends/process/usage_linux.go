@@ -33,7 +33,7 @@ func (s *sandbox) Spent(memory bool) func() backends.Usage {
 // spending looks up CPU, and memory if asked to.
 func (s *sandbox) spending(memory bool) (u backends.Usage) {
 	if s.cgroup == nil {
-		saw := s.lookAtTree(0)
+		saw := s.lookAtTree(0, sockstat{})
 		u.CPU, u.Memory = saw.cpu, saw.ram
 		return u
 	}

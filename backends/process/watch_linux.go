@@ -109,7 +109,7 @@ type sight struct {
 }
 
 // run looks until the command ends, less and less often, up to longest, while nothing changes.
-func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Duration) {
+func (w *watcher) run(look func(limit int64, open sockstat) sight, s *sandbox, longest time.Duration) {
 	pause := interval
 	tick := time.NewTimer(pause)
 	defer tick.Stop()
@@ -125,8 +125,8 @@ func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Dur
 		case <-tick.C:
 		}
 		limit := s.ram.Load()
-		saw := look(limit)
 		open := s.look()
+		saw := look(limit, open)
 		saw.sockets = open.used
 		if pause = min(2*pause, longest); saw != last {
 			pause = interval
@@ -141,7 +141,7 @@ func (w *watcher) run(look func(limit int64) sight, s *sandbox, longest time.Dur
 			w.exceed("ram")
 			return
 		}
-		if open.tooMany(tcpPressure()) || open.used > mostUncounted && !s.cgroup.Keeps("memory") {
+		if open.tooMany(tcpPressure(), s.cgroup.Keeps("memory")) {
 			w.exceed("sockets")
 			return
 		}
@@ -160,8 +160,8 @@ func (w *watcher) stop() { w.once.Do(func() { close(w.quit) }) }
 
 // lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
 // in our sense: not the page cache of files, and not what lies on the sandbox's own disk.
-func (s *sandbox) lookAtCgroup(limit int64) sight {
-	waiting := s.unaccepted()
+func (s *sandbox) lookAtCgroup(limit int64, open sockstat) sight {
+	waiting := open.unaccepted()
 	used := s.cgroup.Usage() + waiting
 	if used <= limit {
 		return sight{ram: used}
@@ -175,7 +175,7 @@ func (s *sandbox) lookAtCgroup(limit int64) sight {
 
 // lookAtTree adds up what all processes of the sandbox hold. The cheap sum counts pages that are
 // shared between processes more than once; only when it is past the limit is the exact one taken.
-func (s *sandbox) lookAtTree(limit int64) sight {
+func (s *sandbox) lookAtTree(limit int64, _ sockstat) sight {
 	pids := s.pids()
 	var saw sight
 	var tables int64 // the page tables, which a process can make large with little else
@@ -208,15 +208,9 @@ func (s *sandbox) lookAtTree(limit int64) sight {
 // unaccepted is what connections may hold that nobody has accepted: the kernel charges it to nobody (inet_csk_accept), and
 // neither end need be open. It tells of them only how many TCP sockets there are: few are passed over, each of the others
 // is taken to hold what it may, by tcp_rmem.
-func (s *sandbox) unaccepted() int64 {
+func (n sockstat) unaccepted() int64 {
 	const few = 256
-	if s.weak { // without sockets; the list is the host's
-		return 0
-	}
-	_, text, _ := strings.Cut(string(s.read("1/net/sockstat")), "\nTCP: inuse ")
-	count, _, _ := strings.Cut(text, " ")
-	n, _ := strconv.ParseInt(count, 10, 64)
-	return max(0, n-few) * socketBytes
+	return max(0, int64(n.tcp)-few) * socketBytes
 }
 
 // thread returns a thread of a process that has memory, and its status, where the first has ended: a process lives on
