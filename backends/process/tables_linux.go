@@ -46,7 +46,7 @@ func (p *plan) trySysctl(at, name, value string) {
 // not, so that one that opens and closes thousands gets by.
 const mostSockets = 4096
 
-// mostUncounted is that where no cgroup counts what sockets hold.
+// mostUncounted is how many other than TCP's where no cgroup counts what they hold. TCP's have the pool, and lookAtTree.
 const mostUncounted = 1024
 
 // tcpPressure is with how many pages in the pool the kernel begins to keep the host's sockets small: the second number. Only the
@@ -78,13 +78,9 @@ func parseSockets(text []byte) (n sockstat) {
 // tooMany says whether a sandbox has to end for them: while the pool is at half of what is pressure, also one that could
 // hold an eighth of that. counted says that a cgroup counts what they hold.
 func (n sockstat) tooMany(pressure int, counted bool) bool {
-	most := mostSockets
-	if !counted {
-		most = mostUncounted
-	}
 	const least = 16
 	eighth := max(least, pressure*os.Getpagesize()/8/(2*socketBytes))
-	return n.used > most || pressure > 0 && n.pool > pressure/2 && n.used > eighth
+	return n.used > mostSockets || !counted && n.used-n.tcp > mostUncounted || pressure > 0 && n.pool > pressure/2 && n.used > eighth
 }
 
 // look counts the sandbox's sockets. In the profile "landlock" there are none.

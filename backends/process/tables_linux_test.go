@@ -26,7 +26,7 @@ func TestTooManySockets(t *testing.T) {
 			t.Errorf("%s: got %v", c.name, got)
 		}
 	}
-	for used, want := range map[string]bool{"1024": false, "1025": true} {
+	for used, want := range map[string]bool{"1024": false, "1025": true, "4000\nTCP: inuse 2976": false, "4000\nTCP: inuse 2975": true} {
 		if got := parseSockets([]byte("sockets: used "+used+"\n")).tooMany(large, false); got != want {
 			t.Errorf("%s, and no cgroup counts what they hold: got %v", used, got)
 		}

@@ -175,9 +175,10 @@ func (s *sandbox) lookAtCgroup(limit int64, open sockstat) sight {
 
 // lookAtTree adds up what all processes of the sandbox hold. The cheap sum counts pages that are
 // shared between processes more than once; only when it is past the limit is the exact one taken.
-func (s *sandbox) lookAtTree(limit int64, _ sockstat) sight {
+func (s *sandbox) lookAtTree(limit int64, open sockstat) sight {
 	pids := s.pids()
-	var saw sight
+	waiting := open.unaccepted()
+	saw := sight{ram: waiting}
 	var tables int64 // the page tables, which a process can make large with little else
 	for i, pid := range pids {
 		status := statusFields(s.read(pid + "/status"))
@@ -201,7 +202,7 @@ func (s *sandbox) lookAtTree(limit int64, _ sockstat) sight {
 		private += kib(rollup["Pss_Anon"])
 		shared += kib(rollup["Pss_Shmem"])
 	}
-	saw.ram = private + tables + max(shared, files)
+	saw.ram = private + tables + max(shared, files) + waiting
 	return saw
 }
 
