@@ -95,8 +95,12 @@ func (s *Shelf) prune() {
 		}
 	}
 	s.mu.Lock()
-	s.used += used
+	meanwhile := s.used
+	s.used = used
 	s.mu.Unlock()
+	if meanwhile > 0 {
+		s.grew(meanwhile)
+	}
 }
 
 func (s *Shelf) stopped() bool {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,6 +106,23 @@ func TestPruneTheNew(t *testing.T) {
 	list := s.List(Filter{})
 	if len(list) > 3 || len(list) == 0 || list[0].ID != ids[11] {
 		t.Errorf("%d runs are left, want the newest 3 at most", len(list))
+	}
+}
+
+// What is put there while the shelf is looked at has it looked at again.
+func TestPutWhilePruned(t *testing.T) {
+	s := openShelf(t, Config{MaxBytes: 3 * large("").size()})
+	for range 3 {
+		aged(t, s, time.Minute)
+	}
+	var once sync.Once
+	s.now = func() time.Time {
+		once.Do(func() { s.grew(large("").size()) })
+		return time.Now()
+	}
+	s.prune()
+	if len(s.full) != 1 {
+		t.Error("a fourth run stays")
 	}
 }
 
