@@ -23,10 +23,19 @@ var reader string
 func (t *visit) read(ctx context.Context) (Page, error) {
 	var dom struct {
 		URL, Title, HTML, Text string
-		Cut                    bool
+		Cut, Loading           bool
 	}
 	expression := fmt.Sprintf("(%s)(%d)", strings.TrimSpace(reader), t.MaxHTML)
-	err := t.insist(ctx, func(ctx context.Context) error { return t.ask(ctx, expression, &dom) })
+	err := t.insist(ctx, func(ctx context.Context) error {
+		for {
+			err := t.ask(ctx, expression, &dom)
+			// One that has gone on to another page since shows nothing of that yet.
+			if err != nil || !dom.Loading || t.WaitFor != "" || time.Until(t.until) < look {
+				return err
+			}
+			time.Sleep(look)
+		}
+	})
 	if err != nil {
 		return Page{}, err
 	}

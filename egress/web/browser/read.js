@@ -28,5 +28,5 @@ most => {
   }
   const shown = [document.body, ...roots.flatMap(tree => [...tree.children])];
   const text = shown.map(element => element instanceof HTMLElement && words(element) || '').filter(part => part).join('\n');
-  return {url: location.href, title: document.title, html: cut(html), text: cut(text), cut: html.length > most || text.length > most};
+  return {url: location.href, title: document.title, html: cut(html), text: cut(text), cut: html.length > most || text.length > most, loading: document.readyState === 'loading'};
 }
