@@ -74,7 +74,7 @@ func (p *program) setup(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	server, err := thisServer(c)
+	server, err := thisServer(c, client, path)
 	if err != nil {
 		return err
 	}
@@ -148,25 +148,58 @@ func thisProgram() (string, error) {
 	return program, nil
 }
 
-// thisServer is how clients start this program, with what was said of its files: they start it in any folder.
-func thisServer(c *cli.Context) (s setup.Server, err error) {
+// setupFlags are the flags that setup hands on: those of the program, and those of serve after it.
+var setupFlags = [2][]string{{"config", "db"}, {"namespace"}}
+
+// thisServer is how clients start this program, with what was said of its files: they start it in any folder. A flag that was not
+// typed is as the entry has it that setup has written there before: to write it anew takes no namespace away.
+func thisServer(c *cli.Context, client setup.Client, path string) (s setup.Server, err error) {
 	s.Name = c.String("name")
 	if s.Command, err = thisProgram(); err != nil {
 		return s, err
 	}
-	for _, flag := range []string{"config", "db"} {
-		if file := c.String(flag); file != "" {
-			if file, err = filepath.Abs(file); err != nil {
-				return s, err
+	there, _, _ := client.Entry(path, s.Name) // what can't be read is said when it is written
+	before := writtenFlags(there.Args)
+	for i, flags := range setupFlags {
+		if i > 0 {
+			s.Args = append(s.Args, "serve")
+		}
+		for _, flag := range flags {
+			value := c.String(flag)
+			if !c.IsSet(flag) {
+				value = before[flag]
+			} else if i == 0 && value != "" {
+				if value, err = filepath.Abs(value); err != nil {
+					return s, err
+				}
 			}
-			s.Args = append(s.Args, "--"+flag, file)
+			if value != "" {
+				s.Args = append(s.Args, "--"+flag, value)
+			}
 		}
 	}
-	s.Args = append(s.Args, "serve")
-	if namespace := c.String("namespace"); namespace != "" {
-		s.Args = append(s.Args, "--namespace", namespace)
-	}
 	return s, nil
+}
+
+// writtenFlags are the flags of a server's arguments, nil if they are none that setup has written.
+func writtenFlags(args []string) map[string]string {
+	found := map[string]string{}
+	for i, flags := range setupFlags {
+		if i > 0 {
+			if len(args) == 0 || args[0] != "serve" {
+				return nil
+			}
+			args = args[1:]
+		}
+		for len(args) > 1 && strings.HasPrefix(args[0], "--") && slices.Contains(flags, args[0][2:]) {
+			found[args[0][2:]] = args[1]
+			args = args[2:]
+		}
+	}
+	if len(args) > 0 {
+		return nil
+	}
+	return found
 }
 
 // setupDo does what was planned, or with --dry-run shows what the file would be.
@@ -181,6 +214,9 @@ func (p *program) setupDo(c *cli.Context, client setup.Client, change setup.Chan
 		}
 	}
 	o := setupOutcome{Client: client.Name, Path: change.Path, Changed: change.Changes(), DryRun: dry, Server: server.Name}
+	if !c.Bool("remove") {
+		o.Note = client.Note
+	}
 	if change.Kept() {
 		o.Backup = change.Backup()
 	}
@@ -190,7 +226,11 @@ func (p *program) setupDo(c *cli.Context, client setup.Client, change setup.Chan
 	if c.Bool("json") {
 		return writeJSON(p.stdout, o)
 	}
-	_, err = fmt.Fprintln(p.stdout, o.text(c.Bool("remove"), change.Remove, client))
+	text := o.text(c.Bool("remove"), change.Remove, client)
+	if client.Note != "" && !c.Bool("remove") && !dry {
+		text += "\n" + client.Note
+	}
+	_, err = fmt.Fprintln(p.stdout, text)
 	return err
 }
 
@@ -201,6 +241,7 @@ type setupOutcome struct {
 	Path    string `json:"path"`
 	Changed bool   `json:"changed"`          // or would be
 	Backup  string `json:"backup,omitempty"` // where what was before is kept
+	Note    string `json:"note,omitempty"`   // of what else the client takes until it starts the server
 	DryRun  bool   `json:"dry_run,omitempty"`
 	Would   string `json:"would_be,omitempty"` // the whole file, as it would be
 }

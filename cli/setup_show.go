@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,8 +18,10 @@ type setupShown struct {
 	Title      string            `json:"title"`
 	Path       string            `json:"path,omitempty"` // the file, on this machine
 	Installed  bool              `json:"installed"`
-	Configured bool              `json:"configured"` // the file has a server of that name
-	Current    bool              `json:"current"`    // and it starts this very program, like this
+	Configured bool              `json:"configured"`      // the file has a server of that name
+	Current    bool              `json:"current"`         // and it starts this very program, like this
+	Flags      []string          `json:"flags,omitempty"` // that it starts it with
+	Note       string            `json:"note,omitempty"`  // of what else the client takes until it starts it
 	Problem    string            `json:"problem,omitempty"`
 	Paths      map[string]string `json:"paths,omitempty"` // of the user's file, by system
 	Snippet    string            `json:"snippet,omitempty"`
@@ -49,6 +52,9 @@ func (p *program) setupShow(c *cli.Context, client setup.Client, path string, ch
 		b.WriteString("\nit is there already\n")
 	default:
 		fmt.Fprintf(&b, "\nput it there with: sandboxmcp setup %s --write\n", strings.Join(setupWords(c), " "))
+	}
+	if o.Note != "" {
+		fmt.Fprintf(&b, "\n%s\n", o.Note)
 	}
 	_, err := fmt.Fprint(p.stdout, b.String())
 	return err
@@ -88,8 +94,11 @@ func (p *program) setupList(c *cli.Context) error {
 	yes := map[bool]string{true: "yes", false: "no"}
 	for _, o := range all {
 		configured := yes[o.Configured]
-		if o.Configured && !o.Current {
+		switch {
+		case o.Configured && !o.Current:
 			configured = "differently"
+		case o.Configured && len(o.Flags) > 0:
+			configured += ", " + strings.Join(o.Flags, " ")
 		}
 		if o.Problem != "" {
 			configured = "?"
@@ -107,7 +116,7 @@ func (p *program) lookAt(c *cli.Context, client setup.Client) setupShown {
 		return asShown(client, "", setup.Server{}, setup.Change{}, errors.New("it has no configuration of projects"))
 	}
 	path, err := clientFile(c, client)
-	server, err2 := thisServer(c)
+	server, err2 := thisServer(c, client, path)
 	if err = cmp.Or(err, err2); err != nil {
 		return asShown(client, "", server, setup.Change{}, err)
 	}
@@ -117,12 +126,19 @@ func (p *program) lookAt(c *cli.Context, client setup.Client) setupShown {
 
 // asShown is what is known of a client's file, or with an error the problem with it.
 func asShown(client setup.Client, path string, server setup.Server, change setup.Change, err error) setupShown {
-	o := setupShown{Client: client.Name, Title: client.Title, Path: path, Installed: client.Installed(here())}
+	o := setupShown{Client: client.Name, Title: client.Title, Path: path, Installed: client.Installed(here()), Note: client.Note}
 	if err != nil {
 		o.Problem = err.Error()
 		return o
 	}
 	o.Configured, _ = client.Has(path, server.Name)
-	o.Current = o.Configured && !change.Changes()
+	if o.Current = o.Configured && !change.Changes(); o.Current {
+		for i, word := range server.Args[slices.Index(server.Args, "serve")+1:] {
+			if i%2 == 1 {
+				word = shellWord(word)
+			}
+			o.Flags = append(o.Flags, word)
+		}
+	}
 	return o
 }

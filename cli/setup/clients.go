@@ -2,6 +2,7 @@ package setup
 
 import (
 	"errors"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,12 +13,22 @@ import (
 type Client struct {
 	Name, Title string
 	Project     string // of its file in a project's folder, with slashes; "" has none
-	toml        bool
+	Note        string // of what else it takes until it starts the server; "" is nothing
+	form        form
 	container   []string // where its servers are
 	kind        kind
 	user        func(p Place) string
 	traces      []string // folders below the home folder that show that it is installed, beside that of its file
 }
+
+// form is how a file is written.
+type form int
+
+const (
+	inJSON form = iota // with comments, maybe
+	inTOML
+	inYAML
+)
 
 // kind is how an entry is written.
 type kind int
@@ -27,6 +38,8 @@ const (
 	typed                // with "type": "stdio"
 	opencode             // "type": "local", and one list
 	withEnv              // plain, with an environment
+	listing              // typed, with the tools that may be used
+	patient              // plain, with a time limit for a tool
 )
 
 // Place is a machine, as its paths go.
@@ -37,6 +50,21 @@ type Place struct {
 }
 
 // Clients returns all that are known.
+//
+// The last five, and what is said of trust, are as documentation and sources had it in 2026:
+//
+//   - Gemini CLI 0.56 (source, August): security.folderTrust.enabled is true unless set, and in a folder that is not trusted it
+//     connects to no server at all, also of the user's settings. Without a terminal it ends with an error there.
+//   - Windsurf (documentation, October): one file for the user. Since June it is called Devin Desktop, and the file is the same.
+//   - Cline 4.1, and its command-line program 3.0 (source, August): one file for both, moved by CLINE_MCP_SETTINGS_PATH,
+//     CLINE_DATA_DIR and CLINE_DIR, in that order. A tool has a minute unless "timeout" gives seconds. Cline 3 had its file in
+//     VS Code's folder, from where 4 takes what is not in the new one.
+//   - GitHub Copilot CLI 1.0 (documentation and issues, October): COPILOT_HOME is its folder; XDG_CONFIG_HOME counted until 0.0.421.
+//     "tools" is what may be used. Of a project it reads .mcp.json, too, where Claude Code has its servers, but no server of a
+//     folder that is not trusted, and none for copilot -p.
+//   - Goose 1 (documentation and source, October): YAML; etcetera's places, which are XDG's on macOS, too. A relative
+//     GOOSE_PATH_ROOT or XDG_CONFIG_HOME is not obeyed.
+//   - LM Studio 0.4 (documentation; lmstudio.js for the folder): as Cursor has it.
 func Clients() []Client {
 	return []Client{
 		{Name: "claude-desktop", Title: "Claude Desktop", container: []string{"mcpServers"},
@@ -47,14 +75,28 @@ func Clients() []Client {
 			user: func(p Place) string { return p.join(p.Home, ".cursor", "mcp.json") }},
 		{Name: "vscode", Title: "VS Code", container: []string{"servers"}, kind: typed, Project: ".vscode/mcp.json",
 			user: func(p Place) string { return p.join(p.config(), "Code", "User", "mcp.json") }},
-		{Name: "codex", Title: "Codex", toml: true, Project: ".codex/config.toml",
+		{Name: "codex", Title: "Codex", form: inTOML, Project: ".codex/config.toml",
 			user: func(p Place) string { return p.join(p.or("CODEX_HOME", p.join(p.Home, ".codex")), "config.toml") }},
 		{Name: "gemini", Title: "Gemini CLI", container: []string{"mcpServers"}, Project: ".gemini/settings.json",
+			Note: "Gemini CLI starts no servers in a folder that it does not trust, these of the user included: it asks when it is started there, " +
+				"and /permissions changes the answer; without a terminal, --skip-trust or GEMINI_TRUST_WORKSPACE=true trusts it",
 			user: func(p Place) string { return p.join(p.Home, ".gemini", "settings.json") }},
 		{Name: "opencode", Title: "opencode", container: []string{"mcp"}, kind: opencode, Project: "opencode.json",
 			user: func(p Place) string { return p.join(p.xdg(), "opencode", "opencode.json") }},
 		{Name: "zed", Title: "Zed", container: []string{"context_servers"}, kind: withEnv, Project: ".zed/settings.json",
 			user: Place.zed},
+		{Name: "windsurf", Title: "Windsurf", container: []string{"mcpServers"},
+			user: func(p Place) string { return p.join(p.Home, ".codeium", "windsurf", "mcp_config.json") }},
+		{Name: "cline", Title: "Cline", container: []string{"mcpServers"}, kind: patient,
+			user: Place.cline, traces: []string{".cline"}},
+		{Name: "copilot", Title: "GitHub Copilot CLI", container: []string{"mcpServers"}, kind: listing, Project: ".github/mcp.json",
+			Note: "Copilot CLI starts a project's servers only in a folder that it trusts, and for copilot -p only with GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP=true",
+			user: func(p Place) string {
+				return p.join(p.or("COPILOT_HOME", p.join(p.Home, ".copilot")), "mcp-config.json")
+			}},
+		{Name: "goose", Title: "Goose", form: inYAML, user: Place.goose},
+		{Name: "lmstudio", Title: "LM Studio", container: []string{"mcpServers"},
+			user: func(p Place) string { return p.join(p.lmstudio(), "mcp.json") }},
 	}
 }
 
@@ -97,6 +139,9 @@ func Files(p Place) (all []string) {
 			file = dir // it has hooks, commands and the like, too
 		}
 		all = append(all, file)
+		for _, t := range c.traces {
+			all = append(all, filepath.Join(p.Home, t))
+		}
 		if c.Project != "" {
 			all = append(all, c.Project, c.Project+"c") // as variant knows
 		}
@@ -164,6 +209,37 @@ func (p Place) zed() string {
 		return p.join(p.Home, ".config", "zed", "settings.json")
 	}
 	return p.join(p.xdg(), "zed", "settings.json")
+}
+
+func (p Place) cline() string {
+	dir := p.or("CLINE_DATA_DIR", p.join(p.or("CLINE_DIR", p.join(p.Home, ".cline")), "data"))
+	return p.or("CLINE_MCP_SETTINGS_PATH", p.join(dir, "settings", "cline_mcp_settings.json"))
+}
+
+func (p Place) goose() string {
+	if root := p.or("GOOSE_PATH_ROOT", ""); filepath.IsAbs(root) {
+		return p.join(root, "config", "config.yaml")
+	}
+	if p.OS == "windows" {
+		return p.join(p.config(), "Block", "goose", "config", "config.yaml")
+	}
+	if dir := p.xdg(); filepath.IsAbs(dir) {
+		return p.join(dir, "goose", "config.yaml")
+	}
+	return p.join(p.Home, ".config", "goose", "config.yaml")
+}
+
+// lmstudio is LM Studio's folder, as its findLMStudioHome looks for it.
+func (p Place) lmstudio() string {
+	if p.Home != "~" {
+		if name, err := os.ReadFile(filepath.Join(p.Home, ".lmstudio-home-pointer")); err == nil && filepath.IsAbs(strings.TrimSpace(string(name))) {
+			return filepath.Clean(strings.TrimSpace(string(name)))
+		}
+		if old := filepath.Join(p.Home, ".cache", "lm-studio"); exists(old) {
+			return old
+		}
+	}
+	return p.join(p.Home, ".lmstudio")
 }
 
 // or is what a variable says, or else another folder.

@@ -8,7 +8,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// pair is a member of an object. Its value is a string, a list of strings, a bool or pairs.
+// pair is a member of an object. Its value is a string, a list of strings, a bool, a number or pairs.
 type pair struct {
 	name  string
 	value any
@@ -22,6 +22,10 @@ func (c Client) entry(data []byte, s Server) pairs {
 	switch c.kind {
 	case typed:
 		return append(pairs{{"type", "stdio"}}, start...)
+	case listing:
+		return append(append(pairs{{"type", "stdio"}}, start...), pair{"tools", []string{"*"}})
+	case patient:
+		return append(start, pair{"timeout", toolSeconds})
 	case withEnv:
 		return append(start, pair{"env", pairs{}})
 	case opencode:
@@ -58,8 +62,11 @@ func nested(data []byte) bool {
 
 // Snippet is what a client's file needs to have at least.
 func (c Client) Snippet(s Server) string {
-	if c.toml {
+	switch c.form {
+	case inTOML:
 		return string(tomlEntry(s, "\n"))
+	case inYAML:
+		return extensions + ":\n" + string(yamlEntry(s, "  ", "  ", "\n"))
 	}
 	whole := any(pairs{{s.Name, c.entry(nil, s)}})
 	for i := len(c.container) - 1; i >= 0; i-- {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -135,6 +136,7 @@ func updated(data []byte, container []string, entry pairs, name string) ([]byte,
 		}
 	}
 	for _, p := range entry {
+		theirs := slices.Contains([]string{"env", "enabled", "timeout", "tools"}, p.name)
 		root, err := parse(data)
 		if err != nil {
 			return nil, err
@@ -147,9 +149,9 @@ func updated(data []byte, container []string, entry pairs, name string) ([]byte,
 		switch {
 		case err != nil:
 			return nil, err
-		case m != nil && (same(m.Value, p.value) || p.name == "env" || p.name == "enabled"):
+		case m != nil && (same(m.Value, p.value) || theirs):
 			continue // what people set there is theirs
-		case m == nil && (p.name == "env" || p.name == "enabled" || p.name == "type"):
+		case m == nil && (theirs || p.name == "type"):
 			continue // the entry is one that goes without
 		case m == nil:
 			data, err = checkedJSON(data, inserted(data, root, at, p))

@@ -4,7 +4,7 @@
 // can't be read with certainty is refused and not touched; a file is replaced in one step, and what it was before the
 // entry came is kept beside it. Taking the entry out gives back those bytes if nothing else has changed.
 //
-// tailscale/hujson finds the places in JSON with comments, go-toml those in TOML.
+// tailscale/hujson finds the places in JSON with comments, go-toml those in TOML, yaml.v3 those in YAML.
 package setup
 
 import (
@@ -36,12 +36,18 @@ func (c Change) Changes() bool { return c.Remove || !bytes.Equal(c.Before, c.Aft
 
 // Has says whether the client's file at path has an entry of this name, whatever is in it.
 func (c Client) Has(path, name string) (bool, error) {
+	_, there, err := c.Entry(path, name)
+	return there, err
+}
+
+// Entry returns how the client's file at path starts the server of this name, and whether it has one.
+func (c Client) Entry(path, name string) (Server, bool, error) {
 	f, err := open(path)
 	if err != nil || !f.there {
-		return false, err
+		return Server{}, false, err
 	}
-	_, there, err := c.find(f.data, name)
-	return there, f.in(err)
+	s, there, err := c.find(f.data, name)
+	return s, there, f.in(err)
 }
 
 // Add plans what is done to the file at path so that the client starts s.
@@ -115,8 +121,11 @@ func (c Client) original(f file, s Server) (before []byte, same bool, err error)
 var errForm = errors.New("that is no form that can be edited safely")
 
 func (c Client) added(data []byte, s Server) ([]byte, error) {
-	if c.toml {
+	switch c.form {
+	case inTOML:
 		return tomlAdded(data, s)
+	case inYAML:
+		return yamlAdded(data, s)
 	}
 	text, bom := bytes.CutPrefix(data, bom)
 	out, err := jsonAdded(text, c.place(text), c.entry(text, s), s.Name)
@@ -125,8 +134,11 @@ func (c Client) added(data []byte, s Server) ([]byte, error) {
 
 // find returns the command of the entry, as far as it has one.
 func (c Client) find(data []byte, name string) (Server, bool, error) {
-	if c.toml {
+	switch c.form {
+	case inTOML:
 		return tomlFind(data, name)
+	case inYAML:
+		return yamlFind(data, name)
 	}
 	text, _ := bytes.CutPrefix(data, bom)
 	return jsonFind(text, c.place(text), name)
@@ -134,8 +146,11 @@ func (c Client) find(data []byte, name string) (Server, bool, error) {
 
 // removed goes without what was kept; what is kept says which empty containers are ours.
 func (c Client) removed(data []byte, name string, kept []byte) ([]byte, error) {
-	if c.toml {
+	switch c.form {
+	case inTOML:
 		return tomlRemoved(data, name)
+	case inYAML:
+		return yamlRemoved(data, name, kept)
 	}
 	text, bom := bytes.CutPrefix(data, bom)
 	out, err := jsonRemoved(text, c.place(text), name, kept)

@@ -23,8 +23,11 @@ func value(t testing.TB, c Client, data []byte) map[string]any {
 	t.Helper()
 	data = bytes.TrimPrefix(data, bom)
 	var v map[string]any
-	if c.toml {
+	if c.form != inJSON {
 		_, rest, err := servers(data)
+		if c.form == inYAML {
+			rest, err = yamlMeaning(data)
+		}
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, data)
 		}
@@ -44,8 +47,8 @@ func value(t testing.TB, c Client, data []byte) map[string]any {
 
 // entryOf returns our entry, and takes it out of v.
 func entryOf(c Client, data []byte, v map[string]any) any {
-	path := []string{tables}
-	if !c.toml {
+	path := map[form][]string{inTOML: {tables}, inYAML: {extensions}}[c.form]
+	if path == nil {
 		path = c.place(bytes.TrimPrefix(data, bom))
 	}
 	for _, name := range path {
@@ -105,9 +108,31 @@ var tomlFiles = map[string]string{
 	"blank lines":    "a = 1\n\n\n",
 }
 
+var yamlFiles = map[string]string{
+	"empty":             "",
+	"comments":          "# mine\n",
+	"no newline":        "GOOSE_MODE: \"auto\" # why",
+	"keys":              "GOOSE_MODEL: x\n\n# the rest\nproviders:\n  anthropic:\n    enabled: true\n",
+	"other servers":     "a: 1\nextensions:\n  developer: # builtin\n    bundled: true\n    timeout: 300\n  # off\n  memory:\n    enabled: false\n\n# after\nz: [1, 2]\n",
+	"last":              "a: 1\nextensions:\n    x:\n        cmd: y\n        args:\n        - a # first\n        - b\n",
+	"no newline at end": "extensions:\n  x:\n    cmd: y",
+	"empty servers":     "extensions: {}\nz: 1\n",
+	"empty, no newline": "extensions: {}",
+	"no servers":        "extensions:\nz: 1\n",
+	"none, a comment":   "extensions: # mine\n",
+	"CRLF":              "a: 1\r\nextensions:\r\n  x:\r\n    cmd: y\r\nz: 1\r\n",
+	"BOM":               "\ufeffa: 1\n",
+	"marks":             "---\na: 1\nextensions:\n  x: {cmd: y}\n...\n",
+	"texts":             "extensions:\n  x:\n    description: |+\n      # no comment\n\n      extensions:\n    cmd: >-\n      y\n  z: &z\n    cmd: 'it''s'\nb: *z\n",
+	"deep comments":     "extensions:\n  x:\n    cmd: y\n    # of x\n  # of nobody\n# of the file\n",
+}
+
 func filesOf(c Client) map[string]string {
-	if c.toml {
+	switch c.form {
+	case inTOML:
 		return tomlFiles
+	case inYAML:
+		return yamlFiles
 	}
 	all := map[string]string{}
 	for name, text := range files {
@@ -120,7 +145,7 @@ func filesOf(c Client) map[string]string {
 func TestThereAndBack(t *testing.T) {
 	for _, c := range Clients() {
 		for name, text := range filesOf(c) {
-			if name != "comments" && !slices.Contains([]string{"zed", "opencode", "codex"}, c.Name) {
+			if name != "comments" && !slices.Contains([]string{"zed", "opencode", "codex", "cline", "copilot", "goose"}, c.Name) {
 				continue
 			}
 			t.Run(c.Name+"/"+name, func(t *testing.T) {
@@ -132,6 +157,9 @@ func TestThereAndBack(t *testing.T) {
 				after := read(t, path)
 				v := value(t, c, after)
 				e, _ := entryOf(c, after, v).(map[string]any)
+				if c.form == inYAML {
+					e["command"] = e["cmd"]
+				}
 				if got := append(texts(e["command"]), texts(e["args"])...); !reflect.DeepEqual(got, append([]string{ours.Command}, ours.Args...)) {
 					t.Errorf("it starts %q:\n%.2000s", got, after)
 				}
@@ -192,9 +220,13 @@ func TestRemoveWithoutWhatWasKept(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := value(t, c, out)
-				if c.toml {
+				if c.form == inTOML {
 					want = others(want, ours.Name)
 					got = others(got, ours.Name)
+				}
+				if c.form == inYAML {
+					want = otherExtensions(want, ours.Name)
+					got = otherExtensions(got, ours.Name)
 				}
 				if !reflect.DeepEqual(got, want) {
 					t.Errorf("%.500s\nbecame\n%.500s", after, out)
@@ -223,6 +255,9 @@ func TestOwnSettingsStay(t *testing.T) {
 	for client, text := range map[string]string{
 		"cursor":   `{"mcpServers": {"sandboxmcp": {"args": ["serve"], "command": "/old", "env": {"A": "1"}, "disabled": true}}}`,
 		"opencode": `{"mcp": {"sandboxmcp": {"type": "local", "command": ["/old"], "enabled": false, "timeout": 5}}}`,
+		"cline":    `{"mcpServers": {"sandboxmcp": {"command": "/old", "timeout": 5, "disabled": true}}}`,
+		"copilot":  `{"mcpServers": {"sandboxmcp": {"command": "/old", "args": ["serve"], "tools": ["execute_code"]}}}`,
+		"goose":    "extensions:\n  sandboxmcp:\n    cmd: /old # mine\n    args:\n    - serve\n    timeout: 5\n    envs:\n      \"A\": \"1\"\n\n  x:\n    enabled: false\n",
 		"codex":    "[mcp_servers.sandboxmcp]\ncommand = \"/old\" # mine\nstartup_timeout_sec = 5\n[mcp_servers.sandboxmcp.env]\nA = \"1\"\n[x]\n",
 	} {
 		c, _ := Find(client)
@@ -230,7 +265,7 @@ func TestOwnSettingsStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, stays := range []string{`"disabled": true`, `"A": "1"`, `"enabled": false`, `"timeout": 5`, "startup_timeout_sec = 5", "# mine", `A = "1"`} {
+		for _, stays := range []string{`"disabled": true`, `"A": "1"`, `"enabled": false`, `"timeout": 5`, "timeout: 5", `["execute_code"]`, "enabled: false\n", "startup_timeout_sec = 5", "# mine", `A = "1"`} {
 			if strings.Contains(text, stays) && !strings.Contains(string(out), stays) {
 				t.Errorf("%s: %s is gone:\n%s", client, stays, out)
 			}
@@ -263,6 +298,18 @@ func TestRefused(t *testing.T) {
 		{"codex", "mcp_servers = {x = {command = \"y\"}}\n", "safely"},
 		{"codex", "[[mcp_servers]]\n", "no table"},
 		{"codex", "mcp_servers.sandboxmcp = {command = \"y\"}\n", "safely"},
+		{"goose", "a: [1\nb: 2\n", "not valid YAML"},
+		{"goose", "a: 1\na: 2\n", "already defined"},
+		{"goose", "a: 1\rb: 2\n", "line ends"},
+		{"goose", "[]", "should be a mapping"},
+		{"goose", "{a: 1}", "in braces"},
+		{"goose", "extensions: {x: {cmd: y}}\n", "in braces"},
+		{"goose", "extensions: 1\n", "no mapping"},
+		{"goose", "a: 1\n---\nb: 2\n", "more than one document"},
+		{"goose", "x: &x {a: {}}\nextensions: *x\n", "alias"},
+		{"goose", "extensions:\n  sandboxmcp: {cmd: y}\n", "safely"},
+		{"goose", "extensions:\n  sandboxmcp:\n    type: streamable_http\n    uri: https://example.com\n", "behind a URL"},
+		{"goose", "a: &a [x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "excessive"},
 		{"codex", "[mcp_servers.sandboxmcp]\nurl = \"https://example.com\"\n", "behind a URL"},
 	} {
 		c, _ := Find(tt.client)
@@ -352,6 +399,42 @@ func TestPlaces(t *testing.T) {
 			}
 		}
 	})
+	t.Run("folders of their own", func(t *testing.T) {
+		home := filepath.Join(dir, "moved")
+		env := map[string]string{}
+		p := Place{OS: "linux", Home: home, Env: func(name string) string { return env[name] }}
+		where := func(client, want string) {
+			t.Helper()
+			c, _ := Find(client)
+			if got, err := c.UserFile(p); err != nil || got != filepath.Join(home, want) {
+				t.Errorf("%s with %v: got %s, %v, want %s", client, env, got, err, want)
+			}
+		}
+		for _, step := range []struct{ client, name, value, want string }{
+			{"cline", "CLINE_DIR", "a", "a/data/settings/cline_mcp_settings.json"},
+			{"cline", "CLINE_DATA_DIR", "b", "b/settings/cline_mcp_settings.json"},
+			{"cline", "CLINE_MCP_SETTINGS_PATH", "c/x.json", "c/x.json"},
+			{"copilot", "COPILOT_HOME", "d", "d/mcp-config.json"},
+			{"goose", "XDG_CONFIG_HOME", "e", "e/goose/config.yaml"},
+			{"goose", "GOOSE_PATH_ROOT", "f", "f/config/config.yaml"},
+		} {
+			env[step.name] = filepath.Join(home, step.value)
+			where(step.client, step.want)
+		}
+		env["GOOSE_PATH_ROOT"], env["XDG_CONFIG_HOME"] = "relative", "relative"
+		where("goose", ".config/goose/config.yaml")
+		where("lmstudio", ".lmstudio/mcp.json")
+		os.MkdirAll(filepath.Join(home, ".cache", "lm-studio"), 0o755)
+		where("lmstudio", ".cache/lm-studio/mcp.json")
+		os.WriteFile(filepath.Join(home, ".lmstudio-home-pointer"), []byte(filepath.Join(home, "big disk")+"\n"), 0o600)
+		where("lmstudio", "big disk/mcp.json")
+		// Others may not write into any of these.
+		for _, moved := range []string{".cline", "c", "d", "big disk"} {
+			if files := Files(p); !slices.Contains(files, filepath.Join(home, moved)) {
+				t.Errorf("%s is not among %v", moved, files)
+			}
+		}
+	})
 	t.Run("opencode's second name", func(t *testing.T) {
 		c, _ := Find("opencode")
 		p := Place{OS: "linux", Home: filepath.Join(dir, "h")}
@@ -381,6 +464,11 @@ func TestShown(t *testing.T) {
 		"codex":          {"~/.codex/config.toml", "~/.codex/config.toml", `~\.codex\config.toml`},
 		"gemini":         {"~/.gemini/settings.json", "~/.gemini/settings.json", `~\.gemini\settings.json`},
 		"opencode":       {"~/.config/opencode/opencode.json", "~/.config/opencode/opencode.json", `~\.config\opencode\opencode.json`},
+		"windsurf":       {"~/.codeium/windsurf/mcp_config.json", "~/.codeium/windsurf/mcp_config.json", `~\.codeium\windsurf\mcp_config.json`},
+		"cline":          {"~/.cline/data/settings/cline_mcp_settings.json", "~/.cline/data/settings/cline_mcp_settings.json", `~\.cline\data\settings\cline_mcp_settings.json`},
+		"copilot":        {"~/.copilot/mcp-config.json", "~/.copilot/mcp-config.json", `~\.copilot\mcp-config.json`},
+		"goose":          {"~/.config/goose/config.yaml", "~/.config/goose/config.yaml", `%APPDATA%\Block\goose\config\config.yaml`},
+		"lmstudio":       {"~/.lmstudio/mcp.json", "~/.lmstudio/mcp.json", `~\.lmstudio\mcp.json`},
 		"zed":            {"~/.config/zed/settings.json", "~/.config/zed/settings.json", `%APPDATA%\Zed\settings.json`},
 	} {
 		c, _ := Find(client)
@@ -417,6 +505,17 @@ func FuzzTOML(f *testing.F) {
 	})
 }
 
+// FuzzYAML wants the same of YAML.
+func FuzzYAML(f *testing.F) {
+	for _, text := range yamlFiles {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, _ := Find("goose")
+		checkRound(t, c, text)
+	})
+}
+
 func checkRound(t *testing.T, c Client, text string) {
 	if _, there, err := c.find([]byte(text), ours.Name); err != nil || there {
 		return
@@ -435,7 +534,11 @@ func checkRound(t *testing.T, c Client, text string) {
 	if err != nil {
 		t.Fatalf("%q, taken out of: %v", after, err)
 	}
-	if c.toml {
+	if c.form != inJSON {
+		others := others
+		if c.form == inYAML {
+			others = otherExtensions
+		}
 		if got, want := others(value(t, c, out), ""), others(value(t, c, []byte(text)), ""); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("%q became %q", text, out)
 		}

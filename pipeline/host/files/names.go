@@ -16,6 +16,7 @@ var privateNames = []string{
 	".m2/settings*.xml", ".gradle/gradle.properties", ".local/share/keyrings", ".local/share/kwalletd",
 	".mozilla", ".thunderbird", ".config/google-chrome*", ".config/chromium", ".config/bravesoftware", ".config/microsoft-edge*", ".config/vivaldi", ".config/opera*", "snap/firefox", "snap/chromium",
 	".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".config/github-copilot", ".gemini/oauth_creds.json", ".config/anthropic",
+	".cline/data", ".config/goose/secrets.yaml", ".copilot/config.json",
 	".env", ".env.*", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history", ".mysql_history",
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
 }

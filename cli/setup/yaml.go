@@ -1,0 +1,314 @@
+package setup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// extensions is where Goose has its servers.
+const extensions = "extensions"
+
+// yamlRoot reads a file of one document, whose value is a mapping; nil is a file that has no value at all.
+func yamlRoot(text []byte) (*yaml.Node, error) {
+	if bytes.ContainsAny(bytes.ReplaceAll(text, []byte("\r\n"), nil), "\r\u0085\u2028\u2029") { // which end lines in YAML 1.1
+		return nil, fmt.Errorf("it has line ends of other kinds than those of Unix and Windows: %w", errForm)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("it is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("it has more than one document: %w", errForm)
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return nil, nil
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d, where the whole file should be a mapping: %w", root.Line, errForm)
+	}
+	return root, nil
+}
+
+// yamlMeaning is a file as programs read it. A key that is there twice is an error.
+func yamlMeaning(text []byte) (all map[string]any, err error) {
+	if _, err := yamlRoot(text); err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("it is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if all == nil {
+		all = map[string]any{}
+	}
+	if v := all[extensions]; v != nil {
+		if _, ok := v.(map[string]any); !ok {
+			return nil, fmt.Errorf("%s is no mapping: %w", extensions, errForm)
+		}
+	}
+	return all, nil
+}
+
+// yamlAt finds a key of a mapping, and returns its place in Content; -1 is that it is not there.
+func yamlAt(mapping *yaml.Node, name string) int {
+	for i := 0; mapping != nil && i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// yamlBlock are the lines of a member of a mapping in block style, from that of its key on: up to the next key, or end if it is
+// the last one, without the blank lines and comments before that which do not belong to it by how far they are indented.
+func yamlBlock(lines [][]byte, mapping *yaml.Node, at, end int) (from, to int) {
+	key := mapping.Content[at]
+	from, to = key.Line-1, end
+	if at+2 < len(mapping.Content) {
+		to = mapping.Content[at+2].Line - 1
+	}
+	for to > from+1 {
+		line := lines[to-1]
+		text := bytes.TrimLeft(line, " ")
+		if rest := bytes.TrimSpace(text); len(rest) > 0 && (rest[0] != '#' || len(line)-len(text) >= key.Column) {
+			break
+		}
+		to--
+	}
+	return from, to
+}
+
+// yamlEnd is the number of lines of a document: what follows its end mark is not in it.
+func yamlEnd(lines [][]byte) int {
+	for i, line := range lines {
+		if word := bytes.TrimRight(line, " \t\r\n"); bytes.Equal(word, []byte("...")) {
+			return i
+		}
+	}
+	return len(lines)
+}
+
+// yamlEntry is what Goose has of a server, over lines that are indented by a level each. What it shows for a server is the
+// description; the timeout is its own default, in seconds.
+func yamlEntry(s Server, indent, unit, newline string) []byte {
+	in := indent + unit
+	return []byte(strings.Join([]string{
+		indent + yamlKey(s.Name) + ":",
+		in + "enabled: true",
+		in + "type: stdio",
+		in + "name: " + string(compact(s.Name)),
+		in + "description: runs code in a sandbox, and leaves a receipt",
+		in + "cmd: " + string(compact(s.Command)),
+		in + "args: " + string(compact(s.Args)),
+		in + "env_keys: []",
+		in + "envs: {}",
+		in + "timeout: " + strconv.Itoa(toolSeconds), "",
+	}, newline))
+}
+
+// yamlKey writes a name that YAML can't take for a number, a date, a truth value or null without quotes.
+func yamlKey(name string) string {
+	var v any
+	if key := tomlKey(name); key == name && yaml.Unmarshal([]byte(name), &v) == nil && v == any(name) {
+		return name
+	}
+	return string(compact(name))
+}
+
+func yamlFind(data []byte, name string) (s Server, there bool, err error) {
+	all, err := yamlMeaning(bytes.TrimPrefix(data, bom))
+	if err != nil {
+		return s, false, err
+	}
+	servers, _ := all[extensions].(map[string]any)
+	v, there := servers[name]
+	e, _ := v.(map[string]any)
+	s = Server{Name: name, Args: texts(e["args"])}
+	s.Command, _ = e["cmd"].(string)
+	return s, there, nil
+}
+
+func yamlAdded(data []byte, s Server) ([]byte, error) {
+	text, had := bytes.CutPrefix(data, bom)
+	if _, err := yamlMeaning(text); err != nil {
+		return nil, err
+	}
+	root, err := yamlRoot(text)
+	if err != nil {
+		return nil, err
+	}
+	newline := styleOf(text, nil).newline
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	end := yamlEnd(lines)
+	at := yamlAt(root, extensions)
+	if root != nil && root.Style&yaml.FlowStyle != 0 {
+		return nil, fmt.Errorf("line %d, where the whole file is in braces: %w", root.Line, errForm)
+	}
+	var out []byte
+	switch {
+	case root == nil || at < 0:
+		if root == nil && bytes.Contains(text, []byte("\n...")) {
+			return nil, fmt.Errorf("it has an end and no value: %w", errForm)
+		}
+		from := len(bytes.Join(lines[:end], nil))
+		out = splice(text, from, from, append([]byte(extensions+":"+newline), yamlEntry(s, "  ", "  ", newline)...))
+		out = yamlBroken(out, from, newline)
+	default:
+		out, err = yamlInto(lines, root, at, end, s, newline)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return restore(out, had), yamlChecked(text, out, s)
+}
+
+// yamlBroken makes sure that what begins at an offset begins a line.
+func yamlBroken(out []byte, from int, newline string) []byte {
+	if from > 0 && out[from-1] != '\n' {
+		return splice(out, from, from, []byte(newline))
+	}
+	return out
+}
+
+// yamlInto puts an entry into the mapping of servers, or brings the one that is there up to date.
+func yamlInto(lines [][]byte, root *yaml.Node, at, end int, s Server, newline string) ([]byte, error) {
+	text := bytes.Join(lines, nil)
+	key, servers := root.Content[at], root.Content[at+1]
+	from, to := yamlBlock(lines, root, at, end)
+	head := len(bytes.Join(lines[:from], nil))
+	tail := head + len(bytes.Join(lines[from:to], nil))
+	if len(servers.Content) == 0 && servers.Kind != yaml.AliasNode { // null, or {}
+		if to != from+1 || servers.Anchor != "" || key.Column != 1 {
+			return nil, fmt.Errorf("line %d, %s: %w", key.Line, extensions, errForm)
+		}
+		if i := bytes.LastIndex(text[head:tail], []byte("{")); servers.Kind == yaml.MappingNode && i >= 0 {
+			if j := bytes.IndexByte(text[head+i:tail], '}'); j > 0 {
+				text, tail = splice(text, head+i, head+i+j+1, nil), tail-j-1
+			}
+		}
+		return yamlBroken(splice(text, tail, tail, yamlEntry(s, "  ", "  ", newline)), tail, newline), nil
+	}
+	if servers.Kind != yaml.MappingNode || servers.Style&yaml.FlowStyle != 0 {
+		return nil, fmt.Errorf("line %d, where %s is in braces or an alias: %w", key.Line, extensions, errForm)
+	}
+	i := yamlAt(servers, s.Name)
+	if i < 0 {
+		indent := strings.Repeat(" ", servers.Content[0].Column-1)
+		return yamlBroken(splice(text, tail, tail, yamlEntry(s, indent, "  ", newline)), tail, newline), nil
+	}
+	entry := servers.Content[i+1]
+	if entry.Kind != yaml.MappingNode || entry.Style&yaml.FlowStyle != 0 || len(entry.Content) == 0 {
+		return nil, fmt.Errorf("line %d, %s.%s: %w", servers.Content[i].Line, extensions, s.Name, errForm)
+	}
+	for _, remote := range []string{"uri", "url"} {
+		if yamlAt(entry, remote) >= 0 {
+			return nil, fmt.Errorf("the server %q there is one behind a URL: %w", s.Name, errForm)
+		}
+	}
+	_, last := yamlBlock(lines, servers, i, to)
+	var had struct {
+		Cmd  string
+		Args []string
+	}
+	_ = entry.Decode(&had) // what is of another type is not the same
+	indent := strings.Repeat(" ", entry.Content[0].Column-1)
+	for _, want := range []struct {
+		name, value string
+		same        bool
+	}{{"args", string(compact(s.Args)), reflect.DeepEqual(had.Args, s.Args)}, {"cmd", string(compact(s.Command)), had.Cmd == s.Command}} {
+		if want.same {
+			continue
+		}
+		line := []byte(indent + want.name + ": " + want.value + newline)
+		n := yamlAt(entry, want.name)
+		if n < 0 {
+			lines[last-1] = append(yamlBroken(bytes.Clone(lines[last-1]), len(lines[last-1]), newline), line...)
+			continue
+		}
+		if note := entry.Content[n+1].LineComment; note != "" {
+			line = append(bytes.TrimRight(line, "\r\n"), " "+note+newline...)
+		}
+		a, b := yamlBlock(lines, entry, n, last)
+		for j := a; j < b; j++ {
+			lines[j] = nil
+		}
+		lines[a] = line
+	}
+	return bytes.Join(lines, nil), nil
+}
+
+// yamlChecked makes sure that an edit did what it should, and nothing else.
+func yamlChecked(before, after []byte, s Server) error {
+	was, err := yamlMeaning(before)
+	if err != nil {
+		return err
+	}
+	is, err := yamlMeaning(after)
+	if err != nil {
+		return fmt.Errorf("%s can't get another entry at its end: %w", extensions, errForm)
+	}
+	servers, _ := is[extensions].(map[string]any)
+	e, _ := servers[s.Name].(map[string]any)
+	if e["cmd"] != s.Command || !reflect.DeepEqual(append([]string{}, texts(e["args"])...), append([]string{}, s.Args...)) ||
+		!reflect.DeepEqual(otherExtensions(was, s.Name), otherExtensions(is, s.Name)) {
+		return fmt.Errorf("%s.%s: %w", extensions, s.Name, errForm)
+	}
+	return nil
+}
+
+// otherExtensions is a file's content without the server of a name.
+func otherExtensions(all map[string]any, name string) map[string]any {
+	servers, _ := all[extensions].(map[string]any)
+	if delete(servers, name); len(servers) == 0 {
+		delete(all, extensions)
+	}
+	return all
+}
+
+// yamlRemoved takes out the lines of a server, and those of the mapping of servers if nothing else is in it and kept, which was
+// before, does not have it.
+func yamlRemoved(data []byte, name string, kept []byte) ([]byte, error) {
+	text, had := bytes.CutPrefix(data, bom)
+	was, err := yamlMeaning(text)
+	if err != nil {
+		return nil, err
+	}
+	root, err := yamlRoot(text)
+	if err != nil {
+		return nil, err
+	}
+	at := yamlAt(root, extensions)
+	if at < 0 {
+		return nil, errAbsent
+	}
+	servers := root.Content[at+1]
+	i := yamlAt(servers, name)
+	if i < 0 || servers.Kind != yaml.MappingNode || servers.Style&yaml.FlowStyle != 0 || root.Style&yaml.FlowStyle != 0 {
+		return nil, fmt.Errorf("%s.%s: %w", extensions, name, errForm)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	head, end := yamlBlock(lines, root, at, yamlEnd(lines))
+	from, to := yamlBlock(lines, servers, i, end)
+	if from == head+1 && to == end && len(servers.Content) == 2 { // nothing else is in it, comments included
+		old, err := yamlMeaning(bytes.TrimPrefix(kept, bom))
+		if _, there := old[extensions]; err == nil && kept != nil && !there {
+			from = head
+		}
+	}
+	out := append(bytes.Join(lines[:from], nil), bytes.Join(lines[to:], nil)...)
+	is, err := yamlMeaning(out)
+	if err != nil || !reflect.DeepEqual(otherExtensions(was, name), otherExtensions(is, name)) {
+		return nil, errors.Join(err, fmt.Errorf("%s.%s: %w", extensions, name, errForm))
+	}
+	return restore(out, had), nil
+}
