@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -35,7 +36,9 @@ Exit codes:
 of sandboxmcp run, beside those of the script itself:
   124  the script's time was up
   125  sandboxmcp refused to run it, or could not
-  128  and more: a signal ended it, 137 being SIGKILL, as for its memory`
+  128  and more: a signal ended it, 137 being SIGKILL, as for its memory
+
+With --json, what went wrong is on standard output, too: {"refused":{"reason":"...","remedy":"..."},"exit_code":1}`
 
 // Main runs one command line, args[0] being the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -45,11 +48,57 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
 	app := p.app()
+	path, asked := asksJSON(app, args)
+	if !asked {
+		typed, err := parse(app, args)
+		if err == nil {
+			err = app.Run(typed)
+		}
+		return p.exit(err)
+	}
+	out := &tracked{Writer: stdout}
+	p.stdout, app.Writer = out, out
 	typed, err := parse(app, args)
 	if err == nil {
 		err = app.Run(typed)
 	}
-	return p.exit(err)
+	code := p.exit(err)
+	if err != nil && !out.written {
+		p.refused(path, asFailure(err))
+	}
+	return code
+}
+
+// tracked knows whether something was written.
+type tracked struct {
+	io.Writer
+	written bool
+}
+
+func (t *tracked) Write(b []byte) (int, error) {
+	t.written = t.written || len(b) > 0
+	return t.Writer.Write(b)
+}
+
+// refused prints what went wrong for a program that reads JSON. It is of the form of what run prints, which has more.
+func (p *program) refused(path []string, f *failure) {
+	if f.text == "" {
+		return // it is another program's failure, or was said
+	}
+	why := pipeline.Error{Reason: f.text, Remedy: f.hint, Denied: true}
+	if slices.Equal(path, []string{"run"}) {
+		_ = writeJSON(p.stdout, pipeline.Result{Ended: backends.EndedRefused, Refused: &why}) // stderr has said it
+		return
+	}
+	var o struct {
+		Refused struct {
+			Reason string `json:"reason"`
+			Remedy string `json:"remedy,omitempty"`
+		} `json:"refused"`
+		ExitCode int `json:"exit_code"`
+	}
+	o.Refused.Reason, o.Refused.Remedy, o.ExitCode = why.Reason, why.Remedy, f.code
+	_ = writeJSON(p.stdout, o)
 }
 
 // program is one invocation.

@@ -39,6 +39,19 @@ func parse(app *cli.App, args []string) ([]string, error) {
 	return sorted, nil
 }
 
+// asksJSON returns the command that a line is of, and whether it is to answer in JSON, as far as the line can be read.
+func asksJSON(app *cli.App, args []string) (path []string, yes bool) {
+	l := line{flags: app.Flags, commands: app.Commands}
+	for rest := args[1:]; len(rest) > 0; {
+		n, err := l.take(rest)
+		if err != nil {
+			n = 1 // what follows may still say it
+		}
+		rest = rest[n:]
+	}
+	return l.path, !l.help && (slices.Contains(l.local, "--json") || slices.Contains(l.local, "--json=true"))
+}
+
 // line is a command line, sorted as far as it was read.
 type line struct {
 	flags    []cli.Flag // global ones

@@ -79,12 +79,8 @@ func (p *program) run(c *cli.Context) error {
 	screen := &filter{w: stdout, open: c.Bool("raw") || !isTerminal(p.stdout)}
 	beside := &filter{w: stderr, open: c.Bool("raw") || !isTerminal(p.stderr)}
 	res, err := p.execute(ctx, c, screen, beside)
-	_, _ = screen.Close(), beside.Close() // what goes wrong here shows below, too
-	if c.Bool("json") {
-		if err != nil && res.Refused == nil { // it did not get as far as the pipeline
-			f := asFailure(err)
-			res = pipeline.Result{Ended: backends.EndedRefused, Refused: &pipeline.Error{Reason: f.text, Remedy: f.hint, Denied: true}}
-		}
+	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
+	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
 		writeJSON(stdout, res) // what goes wrong here shows below
 	}
 	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), saved: c.String("artifacts")}

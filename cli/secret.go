@@ -26,7 +26,7 @@ func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
 	}
 	switch {
 	case sources > 1:
-		return nil, usage("sandboxmcp vault add "+key, "say once where the value is: as VALUE, with --from-file or with --stdin")
+		return nil, usage(command(c, key), "say once where the value is: as VALUE, with --from-file or with --stdin")
 	case typed:
 		p.say("warning: the value is in the history of this shell now, and others on this machine could see it; " +
 			"without VALUE, it is asked for")
@@ -42,6 +42,15 @@ func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
 		return readValue(f, file)
 	}
 	return p.askValue(c, key)
+}
+
+// command is the line that was typed, about the same secret.
+func command(c *cli.Context, key string) string {
+	line := c.Command.HelpName + " " + key
+	if c.IsSet("namespace") {
+		line += " --namespace " + c.String("namespace")
+	}
+	return line
 }
 
 // readValue reads a whole value, without one line end after it: editors and echo(1) put one there.
@@ -67,7 +76,7 @@ const longestLine = 4095
 func (p *program) askValue(c *cli.Context, key string) ([]byte, error) {
 	in, ok := p.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil, usage("sandboxmcp vault add "+key+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
+		return nil, usage(command(c, key)+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
 	}
 	terminal := int(in.Fd())
 	before, err := term.GetState(terminal)

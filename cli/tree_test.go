@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
 	"io"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,6 +69,46 @@ func TestTree(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestErrorsAreJSON types what is wrong, and what can't be done, after each command that answers in JSON: a program that reads
+// the answer gets one value that says why, and people get the same beside it.
+func TestErrorsAreJSON(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"} {
+		t.Setenv(name, dir)
+	}
+	missing := filepath.Join(dir, "none.yaml")
+	failed := 0
+	tree(func(path string, c *cli.Command) {
+		if find(c.Flags, "json") == nil {
+			return
+		}
+		for _, more := range [][]string{{"--json", "--no-such-flag"}, {"--no-such-flag", "--json"}, {"--json", "--config", missing}, {"--json", "--config=" + missing, "one", "two", "three", "four"}} {
+			var out, errs strings.Builder
+			line := append(strings.Fields("sandboxmcp "+path), more...)
+			code := Main(line, strings.NewReader(""), &out, &errs)
+			var got struct {
+				Refused struct{ Reason, Remedy string }
+				Problem string // of a verdict, which says it by its own word
+			}
+			if code == 0 && json.Valid([]byte(out.String())) { // it needs no configuration
+				continue
+			}
+			d := json.NewDecoder(strings.NewReader(out.String()))
+			if err := d.Decode(&got); err != nil || d.More() {
+				t.Errorf("%q: exit %d, stdout %q, stderr %q: no value of JSON: %v", line, code, out.String(), errs.String(), err)
+				continue
+			}
+			failed++
+			if got.Problem == "" && got.Refused.Reason == "" || !strings.Contains(errs.String(), got.Refused.Reason) {
+				t.Errorf("%q: exit %d, %+v, and to people %q", line, code, got, errs.String())
+			}
+		}
+	})
+	if failed < 100 {
+		t.Errorf("only %d lines failed", failed)
+	}
 }
 
 // ownerOfLine is the command that a line of a usage is of: c, or one below it.

@@ -68,7 +68,7 @@ func (p *program) vaultAdd(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrExists):
-		return fail("--replace takes its place", "%v", err)
+		return fail(strings.Replace(command(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
 	case err != nil:
 		return err
 	}

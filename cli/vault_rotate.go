@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -63,7 +64,7 @@ func (p *program) vaultRotate(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrNotFound):
-		return fail("sandboxmcp vault add "+key, "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+		return fail(strings.Replace(command(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
 	case err != nil:
 		return err
 	}
