@@ -114,6 +114,10 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	if cfg.Network == "ask" {
 		terminal = openConsole()
 		defer terminal.Close()
+		if terminal == nil && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0 {
+			return pipeline.Result{}, fail("--allow DOMAIN names what it may reach, and --no-network is nothing; or start it where a person sees a terminal",
+				"network: ask wants a person asked about what it connects to, and there is no terminal to ask at")
+		}
 	}
 	why := purpose{backend: c.String("backend"), delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: terminal != nil}
 	if !c.Bool("quiet") && !c.Bool("json") {
