@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -18,8 +19,9 @@ func (p *program) doctorCommand() *cli.Command {
 		Name:      "doctor",
 		Usage:     "say what this machine can contain programs with, and what is missing",
 		UsageText: "sandboxmcp doctor [--backend NAME] [--json]",
-		Description: `Prints a line for each layer of containment, each interpreter, each container engine and its images. The
-exit code is 1 if the default profile can't run here.
+		Description: `Prints a line for each layer of containment, each interpreter, each container engine and its images, as soon as
+it is known: what has not answered within 20 seconds, or the backend within 30, is told as that. The exit code is 1 if the
+default profile can't run here.
 
 Example: sandboxmcp doctor`,
 		Flags: []cli.Flag{
@@ -41,7 +43,7 @@ type diagnosis struct {
 
 // finding is one thing that was looked at.
 type finding struct {
-	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state"
+	Kind   string `json:"kind"` // "layer", "runtime", "engine", "image", "browser", "state", or a "backend" that does not answer
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Needed bool   `json:"needed"` // the default profile can't run without it
@@ -57,16 +59,16 @@ func (p *program) doctor(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Context, time.Minute)
-	defer cancel()
-	d, err := examine(ctx, cfg)
+	w := p.stdout
+	if c.Bool("json") {
+		w = io.Discard // it comes as a whole
+	}
+	d, err := examine(c.Context, cfg, w)
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
 		err = writeJSON(p.stdout, d)
-	} else {
-		err = p.printDiagnosis(d)
 	}
 	if err == nil && !d.Usable {
 		return silent(exitFailed)
@@ -74,33 +76,104 @@ func (p *program) doctor(c *cli.Context) error {
 	return err
 }
 
-func examine(ctx context.Context, cfg config.Config) (diagnosis, error) {
-	d := diagnosis{Backend: cfg.Backend, Profile: cfg.Profile, Usable: true}
-	engines := make(chan []surveyed, 1)
-	go func() { engines <- survey(ctx, cfg, engineNames()) }()
-	err := d.probe(ctx, cfg)
-	for _, s := range <-engines {
-		d.Found = append(d.Found, s.findings()...)
-	}
-	d.add(browserFinding(ctx, cfg))
-	d.add(stateFinding(ctx, cfg))
-	return d, err
+// How long doctor waits for what it asks, all of which it asks at once. An engine's service may have to start first, and a browser
+// reads a lot of files; on a slow machine that is no sign that they do not work.
+const (
+	probePatience  = 30 * time.Second
+	doctorPatience = 20 * time.Second
+)
+
+// look is one thing that doctor looks at.
+type look struct {
+	kind, name string
+	patience   time.Duration
+	find       func(ctx context.Context) (diagnosis, error)
 }
 
-// probePatience is how long a backend may take to find out what it offers.
-const probePatience = 30 * time.Second
+// examine looks at all there is, at once, and writes what is known as soon as it is. The diagnosis has it in an order of its own.
+func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, error) {
+	one := func(f finding) (d diagnosis, err error) {
+		d.Usable = true
+		d.add(f)
+		return d, nil
+	}
+	looks := []look{{"backend", cfg.Backend, probePatience, func(ctx context.Context) (diagnosis, error) { return probed(ctx, cfg) }}}
+	for _, name := range engineNames() {
+		looks = append(looks, look{"engine", name, doctorPatience, func(ctx context.Context) (diagnosis, error) {
+			return diagnosis{Usable: true, Found: surveyOne(ctx, cfg, name).findings()}, nil
+		}})
+	}
+	looks = append(looks, look{"browser", "chromium", doctorPatience, func(ctx context.Context) (diagnosis, error) { return one(browserFinding(ctx, cfg)) }},
+		look{"state", "audit", doctorPatience, func(ctx context.Context) (diagnosis, error) { return one(stateFinding(ctx, cfg)) }})
 
-// probe has the backend try what a run of the default profile is made of.
-func (d *diagnosis) probe(ctx context.Context, cfg config.Config) error {
-	ctx, cancel := context.WithTimeout(ctx, probePatience)
-	defer cancel()
+	type answer struct {
+		i   int
+		d   diagnosis
+		err error
+	}
+	answers := make(chan answer, len(looks))
+	for i, l := range looks {
+		go func() {
+			d, err := l.within(ctx)
+			answers <- answer{i, d, err}
+		}()
+	}
+	d, found := diagnosis{Backend: cfg.Backend, Profile: cfg.Profile, Usable: true}, make([][]finding, len(looks))
+	for range looks {
+		a := <-answers
+		if a.err != nil {
+			return d, a.err
+		}
+		found[a.i] = a.d.Found
+		if !a.d.Usable && d.Usable {
+			d.unusable(a.d.Why)
+			fmt.Fprintf(w, "unusable: %s\n\n", visible(d.Why)) // an error of stdout shows below
+		}
+		for _, f := range a.d.Found {
+			if err := f.print(w); err != nil {
+				return d, err
+			}
+		}
+	}
+	d.Found = slices.Concat(found...)
+	return d, d.verdict(w)
+}
+
+// within looks, and says so if that takes too long: not all that is asked ends when it is told to.
+func (l look) within(ctx context.Context) (diagnosis, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.patience)
+	type answer struct {
+		d   diagnosis
+		err error
+	}
+	found := make(chan answer, 1)
+	go func() {
+		defer cancel()
+		d, err := l.find(ctx)
+		found <- answer{d, err}
+	}()
+	late := time.NewTimer(l.patience + time.Second) // of which the second is for what heeds the end of ctx, and says more
+	defer late.Stop()
+	select {
+	case a := <-found:
+		return a.d, a.err
+	case <-late.C:
+		d := diagnosis{Usable: true}
+		d.add(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.patience)})
+		return d, nil
+	}
+}
+
+// probed is what the backend offers that programs are meant to run in, which it tries with what a run of the default profile is made of.
+func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
+	d.Usable = true
 	profile, required := cfg.Profiles[cfg.Profile], requires(cfg, cfg.Profile)
 	backend := backendOf(cfg.Backend, cfg, purpose{delegate: slices.Contains(required, backends.LayerCgroup)})
 	defer backend.Close()
 	promised := backend.Promises(profile.Layers)
 	if promised == nil {
 		d.unusable(fmt.Sprintf("the backend %s does not have the profile %s", cfg.Backend, profile.Layers))
-		return nil
+		return d, nil
 	}
 	if required == nil {
 		required = promised
@@ -109,10 +182,10 @@ func (d *diagnosis) probe(ctx context.Context, cfg config.Config) error {
 	if err != nil && cfg.Backend != "process" { // its engine does not answer: a finding says more
 		reason, _ := because(err)
 		d.unusable(cfg.Backend + ": " + reason)
-		return nil
+		return d, nil
 	}
 	if err != nil {
-		return err
+		return d, err
 	}
 	if !probe.Usable {
 		d.unusable(probe.Why)
@@ -123,7 +196,7 @@ func (d *diagnosis) probe(ctx context.Context, cfg config.Config) error {
 	for _, r := range probe.Runtimes {
 		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
 	}
-	return nil
+	return d, nil
 }
 
 // stateFinding opens the audit log, as every run does.
@@ -177,30 +250,29 @@ func runtimeDetail(r backends.Runtime) string {
 	return detail
 }
 
-func (p *program) printDiagnosis(d diagnosis) error {
-	if !d.Usable {
-		fmt.Fprintf(p.stdout, "unusable: %s\n\n", visible(d.Why)) // an error of stdout shows below
+func (f finding) print(w io.Writer) error {
+	state := "yes"
+	switch {
+	case !f.OK && f.Needed:
+		state = "MISSING"
+	case !f.OK:
+		state = "no"
 	}
-	for _, f := range d.Found {
-		state := "yes"
-		switch {
-		case !f.OK && f.Needed:
-			state = "MISSING"
-		case !f.OK:
-			state = "no"
-		}
-		if _, err := fmt.Fprintf(p.stdout, "%-8s %-9s %-8s %s\n", f.Kind, visible(f.Name), state, visible(f.Detail)); err != nil {
-			return err
-		}
-		if f.Remedy != "" {
-			fmt.Fprintf(p.stdout, "%27s %s\n", "try:", visible(f.Remedy))
-		}
+	line := fmt.Sprintf("%-8s %-9s %-8s %s\n", f.Kind, visible(f.Name), state, visible(f.Detail))
+	if f.Remedy != "" {
+		line += fmt.Sprintf("%27s %s\n", "try:", visible(f.Remedy))
 	}
+	_, err := io.WriteString(w, line)
+	return err
+}
+
+// verdict says in the end whether the default profile can run.
+func (d diagnosis) verdict(w io.Writer) error {
 	verdict := fmt.Sprintf("the profile %s can run%s", d.Profile, in(d.Backend))
 	if !d.Usable {
 		verdict = fmt.Sprintf("the profile %s can't run%s: %s", d.Profile, in(d.Backend), visible(d.Why))
 	}
-	_, err := fmt.Fprintln(p.stdout, "\n"+verdict)
+	_, err := fmt.Fprintln(w, "\n"+verdict)
 	return err
 }
 

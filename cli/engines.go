@@ -41,13 +41,17 @@ func survey(ctx context.Context, cfg config.Config, names []string) []surveyed {
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, enginePatience)
 			defer cancel()
-			engine := engineOf(name, cfg)
-			defer engine.Close()
-			all[i] = ask(ctx, engine, cfg)
+			all[i] = surveyOne(ctx, cfg, name)
 		})
 	}
 	asked.Wait()
 	return all
+}
+
+func surveyOne(ctx context.Context, cfg config.Config, name string) surveyed {
+	engine := engineOf(name, cfg)
+	defer engine.Close()
+	return ask(ctx, engine, cfg)
 }
 
 func ask(ctx context.Context, engine container.Engine, cfg config.Config) surveyed {
