@@ -247,6 +247,9 @@ type Usage struct {
 	Memory    int64         // bytes of RAM, without the workspace's files
 	Disk      int64         // bytes in /workspace, /tmp and /dev/shm together
 	Processes int           // processes, without the sandbox's own PID 1
+	// Lost counts what was sent since the sandbox started to where there is no way: packets of IPv4 to addresses outside
+	// and, without a gateway, look-ups (and whatever UDP comes to a port of its own loopback that nobody has). 0 also where nobody counts.
+	Lost int64
 }
 
 // How a run ended. A run ends in exactly one of these ways.
@@ -272,6 +275,7 @@ type Result struct {
 	Wall       time.Duration
 	CPU        time.Duration // user and system, of the whole tree where a cgroup counts it
 	PeakMemory int64         // bytes; see Containment's "cgroup" or "rlimit" layer for how it was measured
+	Lost       int64         // see [Usage]: of all that ran in the sandbox
 	Warm       bool          // what runs it stood ready
 	Cold       string        // why not: "PYTHONPATH is set"; "" where nothing is kept ready
 }

@@ -408,3 +408,23 @@ func TestTasks(t *testing.T) {
 		t.Errorf("a tool without tasks is called as usual: got %s", m.line)
 	}
 }
+
+// TestNoWayOut has programs reach for the network where there is none. What the sandbox counted is said, in whatever way they end.
+func TestNoWayOut(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	session := fmt.Sprint(p.tool("create_session", `{"language":"shell"}`).facts["session_id"])
+	const none = "the sandbox has no network, and the program tried to reach "
+	for _, test := range []struct{ name, arguments, want string }{
+		{"it went well", `{"language":"shell","code":"getent hosts example.com || true"}`, none + "it: let it with allowed_domains"},
+		{"its time was up", `{"language":"shell","timeout":3,"code":"(: < /dev/tcp/203.0.113.1/80) 2>/dev/null; sleep 1000"}`, none},
+		{"in a session", `{"session_id":"` + session + `","code":"getent hosts example.com; true"}`, none + "it: create another session, with allowed_domains"},
+		{"pip in a session", `{"session_id":"` + session + `","code":"getent hosts example.com\nfalse && pip install rich"}`, `install_package with packages ["rich"] and language python, with session_id ` + session},
+		{"nothing", `{"language":"shell","code":"echo fine"}`, ""},
+		{"nothing more in a session", `{"session_id":"` + session + `","code":"echo fine"}`, ""},
+	} {
+		got := p.tool("execute_code", test.arguments).text
+		if contains(t, got, test.want); test.want == "" && strings.Contains(got, "hint:") {
+			t.Errorf("%s: got a hint: %s", test.name, got)
+		}
+	}
+}

@@ -23,6 +23,7 @@ func Terms() map[string]string {
 		"sandboxmcp host access list": "list_host_access",
 		`add "PATTERN" to host.allowed in the configuration, or type this at a terminal, where you are asked`: "ask a person for it: request_host_access with kind command and pattern PATTERN",
 		"install": ": install it with install_package",
+		"sandboxmcp install PACKAGES --language LANGUAGE": "install_package with packages [PACKAGES] and language LANGUAGE",
 		// What an agent can do about it is to ask.
 		"have it added to egress.allow in the configuration": "ask a person for it with request_egress, or do without it",
 	}

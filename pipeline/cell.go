@@ -188,13 +188,13 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 	return res, nil
 }
 
-// measureCell looks up what the cell has used while its artifacts are collected and its receipt is
-// signed, which take about as long.
+// measureCell looks up what the cell has used while its artifacts are collected, which takes about as long.
 func (r *run) measureCell(box backends.Sandbox, before backends.Usage) {
 	now := box.Spent(true)
 	r.measure = func() {
 		after := now()
 		r.res.CPUMS, r.res.PeakMemory = milliseconds(max(0, after.CPU-before.CPU)), after.Memory
+		r.lost = after.Lost - before.Lost
 	}
 }
 

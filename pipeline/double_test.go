@@ -39,6 +39,7 @@ type double struct {
 	pools   []backends.Pool
 	warm    bool // what results say
 	cold    string
+	lost    int64
 }
 
 func (d *double) Name() string                                                     { return "double" }
@@ -91,7 +92,7 @@ func (b *box) Exec(ctx context.Context, c backends.Command, s backends.Streams) 
 	b.running.Add(1)
 	defer b.running.Add(-1)
 	b.command = c
-	out := backends.Result{Ended: backends.EndedOK, Contained: b.contained(), Warm: b.warm, Cold: b.cold}
+	out := backends.Result{Ended: backends.EndedOK, Contained: b.contained(), Warm: b.warm, Cold: b.cold, Lost: b.lost}
 	args := slices.Clone(c.Args)
 	for i, a := range args {
 		if code, ok := b.mounted[a]; ok {

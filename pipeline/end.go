@@ -24,6 +24,10 @@ const patience = 10 * time.Second
 func (r *run) redact(e ended) ended {
 	r.res.Stdout, r.res.StdoutCut = e.stdout.kept()
 	r.res.Stderr, r.res.StderrCut = e.stderr.kept()
+	if r.measure != nil {
+		r.measure()
+	}
+	e.lost = r.lost
 	r.res.Hints = r.p.hints(r.res, e)
 	r.scrub()
 	return e

@@ -15,6 +15,7 @@ import (
 type ended struct {
 	started
 	stdout, stderr *stream
+	lost           int64 // see backends.Usage
 }
 
 func (r *run) exec(ctx context.Context, s started) (ended, error) {
@@ -22,7 +23,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	if ctx.Err() != nil {
 		return ended{}, context.Cause(ctx)
 	}
-	e := ended{s, newStream(s.limits.Output, s.Stdout), newStream(s.limits.Output, s.Stderr)}
+	e := ended{started: s, stdout: newStream(s.limits.Output, s.Stdout), stderr: newStream(s.limits.Output, s.Stderr)}
 	r.outputs = [2]*stream{e.stdout, e.stderr}
 	out1, out2 := r.unknown.writer(e.stdout), r.unknown.writer(e.stderr)
 	stdout, stderr := s.leases.Writer(out1), s.leases.Writer(out2)
@@ -42,6 +43,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 		return ended{}, broke(StageBackend, err)
 	}
 	r.res.addOutcome(out)
+	r.lost = out.Lost
 	if gone := lacking(s.requires, out.Contained.InForce()); gone != nil {
 		return ended{}, &Error{Stage: StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
 			"backend %q ran the program without %s, which was required: this is a bug of sandboxmcp, and the result is withheld",

@@ -204,6 +204,53 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// TestHintsOfNoNetwork: that a program has tried to get out is known from the sandbox, and its words only say to where.
+func TestHintsOfNoNetwork(t *testing.T) {
+	const none = "the sandbox has no network, and the program tried to reach "
+	for _, test := range []struct {
+		name, code string
+		lost       int64
+		want       []string // a hint each
+	}{
+		{"it went well, and failed within", `echo "curl: (6) Could not resolve host: example.com" >&2; true`, 2, []string{none + "example.com: let it with --allow example.com, "}},
+		{"it printed the error itself", `echo "host='api.example.com', port=443"`, 2, []string{none + "api.example.com: "}},
+		{"it said nothing", `exit 4`, 1, []string{none + "it: let it with --allow DOMAIN, "}},
+		{"its time was up", `exec sleep 1000`, 1, []string{"--timeout", none + "it: "}},
+		{"words alone, and it failed", `echo "getaddrinfo ENOTFOUND example.com" >&2; exit 1`, 0, []string{none + "example.com: "}},
+		{"words alone, and it went well", `echo "Could not resolve host: example.com" >&2`, 0, nil},
+		{"pip", `echo "WARNING: Retrying: /simple/requests/" >&2; exit 1
+# pip install x
+pip install requests 'numpy>=2' -r more.txt`, 4, []string{"pip can't install in the sandbox, but this does: sandboxmcp install 'numpy>=2' requests --language python"}},
+		{"pip of a distribution", `echo "error: externally-managed-environment" >&2; exit 1; python3 -m pip install --quiet "pandas[excel]" && x`, 0, []string{"sandboxmcp install 'pandas[excel]' --language python"}},
+		{"pip from Python", `exit 1; x='subprocess.run([sys.executable, "-m", "pip", "install", "rich"], check=True)'`, 3, []string{"sandboxmcp install rich --language python"}},
+		{"pip is not there", `echo "bash: line 1: pip: command not found" >&2; exit 127; pip install rich`, 0, []string{"sandboxmcp install rich --language python"}},
+		{"pip of nothing known", `echo "error: externally-managed-environment" >&2; exit 1; pip install -r requirements.txt`, 0, []string{"sandboxmcp install PACKAGE --language python"}},
+		{"npm, silent until its time was up", `exec sleep 1000; npm i left-pad@1.3.0 @scope/thing`, 2, []string{"--timeout", "npm can't install in the sandbox, but this does: sandboxmcp install @scope/thing left-pad@1.3.0 --language node"}},
+		{"npm in words", `echo "npm error request to https://packages.example/left-pad failed, reason: getaddrinfo EAI_AGAIN packages.example" >&2; exit 1`, 2, []string{"sandboxmcp install left-pad --language node"}},
+		{"apt", `echo "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (2: No such file or directory)" >&2; exit 100; apt-get install -y jq`, 0, []string{"system packages (jq) can't be installed in the sandbox"}},
+		{"sudo", `echo "run.sh: line 1: sudo: command not found" >&2; exit 127; sudo apt install jq`, 0, []string{"system packages (jq) can't be installed in the sandbox"}},
+		{"talk of pip", `echo "first: pip install requests"`, 0, nil},
+		{"talk of apt in what failed", `exit 3; apt install jq`, 0, nil},
+	} {
+		r := newRig(t, nil)
+		r.backend.lost = test.lost
+		res, err := r.shell(test.code, func(q *Request) {
+			if strings.Contains(test.code, "sleep 1000") {
+				q.Limits.Wall = 100 * time.Millisecond
+			}
+		})
+		if err != nil || len(res.Hints) != len(test.want) {
+			t.Errorf("%s: %v, hints %q, want %q", test.name, err, res.Hints, test.want)
+			continue
+		}
+		for i, want := range test.want {
+			if !strings.Contains(res.Hints[i], want) {
+				t.Errorf("%s: hint %q, want %q in it", test.name, res.Hints[i], want)
+			}
+		}
+	}
+}
+
 // filepathWalkContains returns an error if text is in a file or in the name of one below dir.
 func filepathWalkContains(dir, text string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -42,16 +42,14 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 			add("%s had %d bytes, of which %d are kept, and no run keeps more than %d: write it to a file in /workspace", s.name, all, s.kept, most)
 		}
 	}
+	list = append(list, p.ways(res, e)...)
 	if res.Ended == backends.EndedOK {
 		return list
 	}
 	for _, w := range e.code.Warnings {
 		add("%s, line %d: %s", e.code.Name, w.Line, w.Text)
 	}
-	said := res.Stderr
-	if res.Error != nil {
-		said += "\n" + res.Error.Traceback
-	}
+	said := complaints(res)
 	if module, ok := validate.MissingModule(said); ok {
 		add("%s", e.missing(module)+p.cfg.Terms[termInstall])
 	} else if file := missingFile(said); file != "" && e.Beside != nil {
@@ -62,19 +60,45 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 	if e.Workspace.Host != "" && !e.Workspace.Write && strings.Contains(said, "Read-only file system") {
 		add("the workspace is read-only: --workspace %s:rw lets the program change it", e.Workspace.Host)
 	}
-	return append(list, p.ways(said, res, e)...)
+	return list
 }
 
-// ways say how a program gets to where it could not.
-func (p *Pipeline) ways(said string, res Result, e ended) (list []string) {
+// complaints are where a program says why it failed.
+func complaints(res Result) string {
+	if res.Error != nil {
+		return res.Stderr + "\n" + res.Error.Traceback
+	}
+	return res.Stderr
+}
+
+// ways say how a program gets to where it could not. That it has tried the sandbox has counted, so this is said of one
+// that went well, too; from words alone it is believed where the program failed.
+func (p *Pipeline) ways(res Result, e ended) (list []string) {
+	said, failed := complaints(res), res.Ended != backends.EndedOK
 	refused := slices.ContainsFunc(res.Egress, func(d Decision) bool { return !d.Allowed }) // whose reasons say it
+	tried := e.lost > 0
+	if tried {
+		said = res.Stdout + "\n" + said // a program may print its errors itself
+	}
+	if list = p.installs(said, res, e, tried || refused); list != nil {
+		return list
+	}
+	tried = tried || failed && noNetwork(said)
 	switch {
 	case refused:
-	case noNetwork(said) && e.outlet == nil:
-		list = append(list, "the sandbox has no network: let it reach a name with "+p.term("--allow", " "+wanted(said))+", or bring in what it needs with "+p.term("--input", " or --mount"))
-	case noNetwork(said):
+	case tried && e.outlet == nil:
+		name := wanted(said)
+		let := "let it with " + p.term("--allow", " "+name)
+		if e.claim != nil { // whose way out is made with it
+			let = "create another session, with " + p.term("--allow", " "+name)
+		}
+		if name == unknownName {
+			name = "it"
+		}
+		list = append(list, "the sandbox has no network, and the program tried to reach "+name+": "+let+", or bring in what it needs with "+p.term("--input", " or --mount"))
+	case tried:
 		list = append(list, "names that are allowed can be reached, but no addresses")
-	case e.outlet != nil && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
+	case failed && e.outlet != nil && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
 		list = append(list, "if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in "+p.term("--allow", " example.com:5432"))
 	}
 	return list
@@ -142,15 +166,18 @@ func noNetwork(stderr string) bool {
 // lookups are how curl, git, Node, Python's requests and wget name what they could not find.
 var lookups = regexp.MustCompile(`(?:Could not resolve host: |getaddrinfo E[A-Z_]+ |host='|unable to resolve host address ['"‘])([A-Za-z0-9_.-]+)`)
 
+// unknownName stands for a name that nobody knows.
+const unknownName = "DOMAIN"
+
 // wanted returns the name that a program has looked for last, or what stands for one.
 func wanted(stderr string) string {
 	found := lookups.FindAllStringSubmatch(stderr[max(0, len(stderr)-4096):], -1)
 	if len(found) == 0 {
-		return "DOMAIN"
+		return unknownName
 	}
 	name := strings.TrimRight(found[len(found)-1][1], ".")
 	if _, err := egress.NewPolicy([]string{name}, nil); err != nil {
-		return "DOMAIN"
+		return unknownName
 	}
 	return name
 }

@@ -36,9 +36,6 @@ func (r *run) noteOutcome(ctx context.Context, inputs map[string]string) error {
 			return err
 		}
 	}
-	if r.measure != nil {
-		r.measure()
-	}
 	r.noteRun(endKind(r.res.Ended), r.outcome(inputs))
 	r.entries[len(r.entries)-1].Receipt = r.res.Receipt
 	return nil

@@ -31,6 +31,7 @@ type run struct {
 	outputs  [2]*stream            // stdout and stderr, once the program runs
 	before   func() backends.Usage // of its session's sandbox, if it has one
 	measure  func()                // waits for what is still being measured of it, for the result; nil if nothing is
+	lost     int64                 // see backends.Usage: of this run
 }
 
 func (p *Pipeline) begin(q *Request) *run {

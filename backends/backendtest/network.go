@@ -23,6 +23,54 @@ func testNetwork(t *testing.T, b *bench) {
 		b.layer(t, backends.LayerNet)
 		b.program(t, b.spec("python"), "loopback.py").ok(t)
 	})
+	t.Run("what found no way", func(t *testing.T) {
+		b.layer(t, backends.LayerNet)
+		b.lost(t)
+	})
+}
+
+// lost is about what programs send to where there is no way, which backends count whatever the programs say of it.
+func (b *bench) lost(t *testing.T) {
+	const (
+		quiet   = "import socket\nl = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(l.getsockname())\n"
+		lookUp  = quiet + "try: socket.getaddrinfo('name.test', 80)\nexcept OSError: pass\n"
+		address = quiet + "try: socket.create_connection(('203.0.113.1', 80), 60)\nexcept OSError: pass\n"
+	)
+	for _, test := range []struct {
+		name, code string
+		ways, lost bool
+	}{
+		{"nothing", quiet, false, false}, {"a look-up", lookUp, false, true}, {"an address", address, false, true},
+		{"an address beside a gateway", address, true, true}, {"nothing beside a gateway", quiet, true, false},
+	} {
+		spec := b.spec("python")
+		if test.ways {
+			spec.Gateway = []int{80}
+		}
+		if o := b.run(t, spec, test.code).ok(t); (o.Lost > 0) != test.lost {
+			t.Errorf("%s: %d were lost", test.name, o.Lost)
+		}
+	}
+	o := b.timedOut(t, "python", func(spec backends.Spec) outcome {
+		return b.run(t, spec, address+"print('ready', flush=True)\nwhile True: pass")
+	})
+	if o.Lost == 0 {
+		t.Error("an address before time was up: 0 were lost")
+	}
+	if b.o.Warm {
+		return // there are no sessions
+	}
+	s := b.session(t, "python")
+	before := s.Usage().Lost
+	for _, test := range []struct {
+		code string
+		lost bool
+	}{{quiet, false}, {lookUp, true}} {
+		exec(t, s, "python", "-c", test.code).ok(t)
+		if now := s.Usage().Lost; (now > before) != test.lost {
+			t.Errorf("%d were lost in all, and %d before", now, before)
+		}
+	}
 }
 
 // networkTarget opens listeners of all kinds on the host. The counter says how often anything

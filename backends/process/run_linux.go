@@ -201,6 +201,7 @@ type end struct {
 	alone  bool // no other process was alive then
 	cpu    time.Duration
 	rss    int64
+	lost   int64 // see lost
 }
 
 // await waits for the program's end, or brings it about. failed is set when its execve did not
@@ -218,7 +219,7 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, i
 		waiting = false
 		select {
 		case m := <-life.exit:
-			return ended(m), life.failed
+			return s.ended(m), life.failed
 		case <-interrupt:
 			s.signal(s.group(int(pid)), unix.SIGINT)
 			waiting = true
@@ -236,9 +237,10 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, i
 	}
 	select { // it may have ended by itself at the same moment
 	case m := <-life.exit:
-		return ended(m), life.failed
+		return s.ended(m), life.failed
 	default:
 	}
+	e.lost = s.lost()
 	if !s.keep {
 		s.kill()
 		return e, nil
@@ -248,8 +250,9 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, i
 	return e, nil
 }
 
-func ended(m launch.Message) end {
+func (s *sandbox) ended(m launch.Message) end {
 	return end{
+		lost:   s.lost(),
 		status: unix.WaitStatus(m.Wait), known: true, alone: m.Alone == 1,
 		cpu: time.Duration(m.CPU) * time.Microsecond, rss: m.MaxRSS << 10,
 	}
@@ -257,7 +260,7 @@ func ended(m launch.Message) end {
 
 // outcome puts the end into the contract's words.
 func (s *sandbox) outcome(e end, w *watcher) backends.Result {
-	r := backends.Result{Ended: e.reason, Limit: e.limit, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load())}
+	r := backends.Result{Ended: e.reason, Limit: e.limit, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load()), Lost: e.lost}
 	kills := int64(0)
 	if s.cgroup != nil {
 		kills = s.cgroup.OOMKills()

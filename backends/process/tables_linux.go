@@ -83,13 +83,42 @@ func (n sockstat) tooMany(pressure int, counted bool) bool {
 	return n.used > mostSockets || !counted && n.used-n.tcp > mostUncounted || pressure > 0 && n.pool > pressure/2 && n.used > eighth
 }
 
-// look counts the sandbox's sockets. In the profile "landlock" there are none.
-func (s *sandbox) look() sockstat {
+// look counts the sandbox's sockets.
+func (s *sandbox) look() sockstat { return parseSockets(s.network("sockstat")) }
+
+// network reads what the kernel tells of the sandbox's network namespace. In the profile "landlock" there are no sockets.
+func (s *sandbox) network(name string) []byte {
 	switch {
 	case s.boxed:
-		return parseSockets(s.read("self/net/sockstat"))
+		return s.read("self/net/" + name)
 	case s.weak:
-		return sockstat{}
+		return nil
 	}
-	return parseSockets(s.read("1/net/sockstat"))
+	return s.read("1/net/" + name)
+}
+
+// lost is as in [backends.Usage].
+func (s *sandbox) lost() int64 {
+	counts := parseCounts(s.network("snmp"))
+	n := counts["Ip: OutNoRoutes"]
+	if len(s.gates) == 0 { // or else the gateway answers look-ups
+		n += counts["Udp: NoPorts"]
+	}
+	return n
+}
+
+// parseCounts reads pairs of lines, of names and of numbers: proc_pid_net(5), snmp.
+func parseCounts(text []byte) map[string]int64 {
+	counts := map[string]int64{}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		for i := 1; i < len(fields) && i < len(names); i++ {
+			if n, err := strconv.ParseInt(fields[i], 10, 64); err == nil && fields[0] == names[0] {
+				counts[fields[0]+" "+names[i]] = n
+			}
+		}
+		names = fields
+	}
+	return counts
 }

@@ -32,6 +32,7 @@ func (s *sandbox) Spent(memory bool) func() backends.Usage {
 
 // spending looks up CPU, and memory if asked to.
 func (s *sandbox) spending(memory bool) (u backends.Usage) {
+	u.Lost = s.lost()
 	if s.cgroup == nil {
 		saw := s.lookAtTree(0, sockstat{})
 		u.CPU, u.Memory = saw.cpu, saw.ram

@@ -34,7 +34,7 @@ func checkResult(ctx context.Context, r backends.Result) string {
 		return "limits that there are not"
 	case len(r.Signal) > 32 || engine.Plain(r.Signal) != r.Signal:
 		return "a signal that there is not"
-	case r.Wall < 0 || r.CPU < 0 || r.PeakMemory < 0:
+	case r.Wall < 0 || r.CPU < 0 || r.PeakMemory < 0 || r.Lost < 0:
 		return "less than nothing was used"
 	}
 	return ""

@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// An installer is a package manager that a program may call, and that can't do its work in a sandbox.
+type installer struct {
+	name, language string         // no language: it is the system's
+	command        *regexp.Regexp // how it is called to install, and with what
+	failed         *regexp.Regexp // words of its own that it could not; a group is the package
+}
+
+var installers = sync.OnceValue(func() []installer {
+	return []installer{
+		{"pip", "python", regexp.MustCompile(`\b(?:pip3?|conda)["'\s,]+install\b([^\n;&|]*)`), regexp.MustCompile(
+			`externally-managed-environment|pip3?: (?:command )?not found|No module named pip\b|No matching distribution found for (\S+)|: /simple/([\w.-]+)/`)},
+		{"npm", "node", regexp.MustCompile(`\b(?:npm["'\s,]+(?:install|i|add)|(?:yarn|pnpm)["'\s,]+add)\b([^\n;&|]*)`), regexp.MustCompile(
+			`npm: (?:command )?not found|request to https?://[^/\s]+/(\S+) failed, reason`)},
+		{"", "", regexp.MustCompile(`\b(?:apt-get|apt|yum|dnf|apk)\s+(?:-\S+\s+)*(?:install|add|update)\b([^\n;&|]*)`), regexp.MustCompile(
+			`E: (?:Could not open lock file|Unable to acquire|Could not get lock|List directory \S+ is missing)|(?:apt-get|apt|yum|dnf|apk): (?:command )?not found|E: Unable to locate package (\S+)`)},
+	}
+})
+
+// termInstaller is what people type to install packages. PACKAGES stands for their names; a term that has [PACKAGES] gets
+// them as JSON.
+const termInstaller = "sandboxmcp install PACKAGES --language LANGUAGE"
+
+// installs say how packages are installed, if the program has tried to: by the words of a package manager, or because its
+// code calls one and it has tried to get out, or to call what is not there.
+func (p *Pipeline) installs(said string, res Result, e ended, tried bool) (list []string) {
+	said = res.Stdout + "\n" + said
+	tried = tried || strings.Contains(said, "not found")
+	code := withoutComments().ReplaceAllString(string(e.code.Source), "")
+	for _, i := range installers() {
+		calls, failures := i.command.FindAllStringSubmatch(code, -1), i.failed.FindAllStringSubmatch(said, -1)
+		if failures == nil && (calls == nil || !tried) {
+			continue
+		}
+		names := packagesIn(calls)
+		if names == nil {
+			names = packagesIn(failures)
+		}
+		list = append(list, p.install(i, names, res.Session))
+	}
+	return list
+}
+
+// install says it of one package manager.
+func (p *Pipeline) install(i installer, names []string, session string) string {
+	most := min(len(names), 20)
+	names = names[:most:most]
+	term := p.term(termInstaller, "")
+	if i.language == "" {
+		tool, _, _ := strings.Cut(term, " PACKAGES")
+		tool, _, _ = strings.Cut(tool, " with")
+		what := "system packages"
+		if names != nil {
+			what += " (" + strings.Join(names, ", ") + ")"
+		}
+		return what + " can't be installed in the sandbox, which has what the host or the image has: ask a person to add them there; packages of Python and Node come with " + tool
+	}
+	if names == nil {
+		names = []string{"PACKAGE"}
+	}
+	asJSON, _ := json.Marshal(names) // of strings
+	typed := make([]string, len(names))
+	for n, name := range names {
+		if typed[n] = name; strings.ContainsAny(name, "<>!~[]*") {
+			typed[n] = "'" + name + "'"
+		}
+	}
+	term = strings.NewReplacer("[PACKAGES]", string(asJSON), "PACKAGES", strings.Join(typed, " "), "LANGUAGE", i.language).Replace(term)
+	if session != "" {
+		term += `, with session_id ` + session + ` for this session only`
+	}
+	return i.name + " can't install in the sandbox, but this does: " + term
+}
+
+// packagesIn reads names of packages, sorted, from what an installer is called with or complains of.
+func packagesIn(found [][]string) (names []string) {
+	for _, groups := range found {
+		words := strings.FieldsFunc(strings.Join(groups[1:], " "), func(r rune) bool { return strings.ContainsRune(" \t\r\"'`,", r) })
+		for n, word := range words {
+			if strings.ContainsAny(word[:1], "])}#") {
+				break
+			}
+			if packageName().MatchString(word) && (n == 0 || !takesValue().MatchString(words[n-1])) && !slices.Contains(names, word) {
+				names = append(names, word)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+var (
+	withoutComments = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)(?:^|\s)(?:#|//).*$`) })
+	packageName     = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:@[\w.-]+/)?[A-Za-z][\w.-]{0,100}(?:\[[\w-]+\])?(?:[@=<>!~]+[\w.*-]+)?$`)
+	})
+	// takesValue is an option whose value looks like a package.
+	takesValue = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:-[rcteif]|-n|--requirement|--constraint|--target|--editable|--index-url|--extra-index-url|--find-links|--prefix|--registry|--name|--channel)$`)
+	})
+)
