@@ -8,11 +8,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
 // auditFilter is what the flags of choosing choose. It warns of rows that are not here.
 func (p *program) auditFilter(c *cli.Context, now time.Time) (audit.Filter, error) {
 	f := audit.Filter{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Sealed: !c.Bool("live"), Missing: p.warnMissing}
+	if err := event.CheckRows(f.Kinds); err != nil {
+		return f, usage("--kind execution.refused", "--kind: %v", err)
+	}
 	for _, bound := range []struct {
 		flag string
 		to   *time.Time

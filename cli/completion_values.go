@@ -30,8 +30,10 @@ func valueOf(path, name, usage string) *complete.Source {
 	case "profile":
 		s.Words = []string{config.Hardened, "landlock"}
 	case "kind":
-		if path == "events" || strings.HasPrefix(path, "audit") {
+		if path == "events" {
 			s.Words = event.Names()
+		} else if strings.HasPrefix(path, "audit") {
+			s.Words = event.Rows()
 		} else if strings.HasPrefix(path, "host access") {
 			s.Words = []string{"command", "read", "write"}
 		}

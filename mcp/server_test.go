@@ -9,6 +9,9 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 func TestServerTools(t *testing.T) {
@@ -36,6 +39,8 @@ func TestServerTools(t *testing.T) {
 		{"terminate_session", `{"session_id":"01K00000000000000000000000"}`, true, []string{"session"}},
 		{"bridge_data", `{"session_id":"01K00000000000000000000000","key":"x"}`, true, []string{`"value"`}},
 		{"audit_execution", `{"kinds":["execution.completed"]}`, false, []string{"1 row\n", "execution.completed default", `"exit_code":3`}},
+		{"audit_execution", `{"kinds":["execution.refuse"]}`, true, []string{`argument "kinds": there is no kind of row "execution.refuse": did you mean "execution.refused"?`, "execution.completed"}},
+		{"audit_execution", `{"kinds":["execution.refused","nonsense"]}`, true, []string{`there is no kind of row "nonsense"`, "there are: execution.started"}},
 		{"audit_execution", `{"limit":1}`, false, []string{"1 row\n"}},
 		{"audit_execution", `{"after":0,"limit":1}`, false, []string{"1 execution.started"[1:], `"after": 1`}},
 		{"audit_execution", `{"since":"1h","until":"2200-01-01"}`, false, []string{"execution.timeout"}},
@@ -60,6 +65,22 @@ func TestServerTools(t *testing.T) {
 		fits(t, test.tool+" "+test.arguments, schemas[test.tool], r.Structured)
 	}
 	contains(t, p.tool("audit_execution", `{"kinds":["execution.refused"],"limit":100}`).text, "host_exec", "/etc/passwd")
+	for _, kind := range append(rowKinds(t, p), vault.Added, vault.Rotated, vault.Deleted, vault.Rekeyed, signer.Created, signer.Rotated, signer.Revoked) {
+		if err := event.CheckRows([]string{kind}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// rowKinds are the kinds of the last rows of the audit log.
+func rowKinds(t *testing.T, p *peer) (kinds []string) {
+	for _, row := range strings.Split(p.tool("audit_execution", `{"limit":500}`).text, "\n")[1:] {
+		kinds = append(kinds, strings.Fields(row)[2])
+	}
+	if len(kinds) < 20 {
+		t.Fatalf("%d rows", len(kinds))
+	}
+	return kinds
 }
 
 func TestPinnedNamespace(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
 const aboutAudit = `Reads the audit log: every run, refusal, session, approval and package, in the order in which they happened. ` +
@@ -93,6 +94,9 @@ func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 
 func (s *Server) filter(c *call) (audit.Filter, error) {
 	f := audit.Filter{Run: strings.ToUpper(c.text("request_id")), Kinds: c.texts("kinds"), After: int64(c.number("after"))}
+	if err := event.CheckRows(f.Kinds); err != nil {
+		return f, bad("kinds", "%v", err)
+	}
 	if s.cfg.Namespace != "" || c.has("namespace") {
 		var err error
 		if f.Namespace, err = s.namespace(c.args, ""); err != nil {

@@ -16,7 +16,7 @@ func Check(kinds []string) error {
 		if Known(kind) {
 			continue
 		}
-		if near := nearest(kind); near != "" {
+		if near := nearest(kind, names[:]); near != "" {
 			return fmt.Errorf("there is no event %.40q (did you mean %q?)", kind, near)
 		}
 		return fmt.Errorf("there is no event %.40q; there are: %s", kind, strings.Join(names[:], " "))
@@ -24,9 +24,38 @@ func Check(kinds []string) error {
 	return nil
 }
 
+// rows are the kinds of rows that the audit log has and that are no events.
+var rows = [...]string{
+	"execution.refused", "execution.captured", "session.bridged", "limits.changed", "egress.revoked",
+	"approval.requested", "approval.approved", "approval.denied", "approval.revoked",
+	"vault.added", "vault.rotated", "vault.deleted", "vault.rekeyed", "key.created", "key.rotated", "key.revoked", "audit.sealed",
+}
+
+// Rows returns the kinds of rows that the audit log has: events, but for those that are only for watching, and more.
+func Rows() []string {
+	kinds := slices.DeleteFunc(Names(), func(name string) bool { return name == QueueBackpressure })
+	return append(kinds, rows[:]...)
+}
+
+// CheckRows is Check for kinds of rows. Its error lists them all.
+func CheckRows(kinds []string) error {
+	all := Rows()
+	for _, kind := range kinds {
+		if slices.Contains(all, kind) {
+			continue
+		}
+		meant := ""
+		if near := nearest(kind, all); near != "" {
+			meant = fmt.Sprintf(": did you mean %q?", near)
+		}
+		return fmt.Errorf("there is no kind of row %.40q%s; there are: %s", kind, meant, strings.Join(all, " "))
+	}
+	return nil
+}
+
 // nearest is the name that differs from word in at most a third of its letters, or begins or ends
 // with it, or "".
-func nearest(word string) string {
+func nearest(word string, names []string) string {
 	word = strings.ToLower(word)
 	best, fewest := "", len(word)/3+1
 	if len(word) < 3 || len(word) > 40 {

@@ -165,6 +165,12 @@ func TestEventsAreBounded(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	if err := CheckRows(Rows()); err != nil {
+		t.Error(err)
+	}
+	if err := CheckRows([]string{QueueBackpressure}); err == nil || !strings.Contains(err.Error(), "execution.refused") {
+		t.Errorf("an event that is no row: %v", err)
+	}
 	if err := Check(Names()); err != nil {
 		t.Error(err)
 	}
