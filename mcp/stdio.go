@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -242,7 +243,12 @@ func (c *conn) handle(ctx context.Context, m *message, number int64) (answer []b
 		}
 	}()
 	ctx, notes := withNotes(ctx)
-	return m.encode(c.s.mcp.HandleMessage(ctx, m.numbered(number)), notes)
+	said := c.s.mcp.HandleMessage(ctx, m.numbered(number))
+	if e, ok := said.(mcp.JSONRPCError); ok {
+		e.Error.Message = cmp.Or(c.s.noTool(m), e.Error.Message)
+		said = e
+	}
+	return m.encode(said, notes)
 }
 
 // send hands a line to the one that writes. It waits as long as the client does not read.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -183,5 +184,30 @@ func fits(t testing.TB, name string, schema *jsonschema.Schema, raw json.RawMess
 	}
 	if err != nil {
 		t.Errorf("%s: the output does not fit its schema: %v\n%.1000s", name, err, raw)
+	}
+}
+
+func TestUnknownTools(t *testing.T) {
+	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	for name, want := range map[string]string{
+		"run_code": `did you mean "execute_code"?`, "Python": `did you mean "execute_code"?`, "bash": `did you mean "execute_code"?`,
+		"execute_python": `did you mean "execute_code"?`, "exec_code": `did you mean "execute_code"?`, "execute-code": `did you mean "execute_code"?`,
+		"sandboxmcp__execute_code": `did you mean "execute_code"?`, "pip_install": `did you mean "install_package"?`,
+		"read_file": `did you mean "get_artifacts" or "host_file_read"?`, "get_artifact": `did you mean "get_artifacts"?`,
+		"web_fetch": `did you mean "fetch_webpage"?`, "zzz": "there are: execute_code, install_package, ", strings.Repeat("x", 10000): "there are: execute_code",
+	} {
+		m := p.call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{}}`, name))
+		if m.Error == nil || m.Error.Code != -32602 {
+			t.Errorf("%.40s: got %.500s", name, m.line)
+		} else if contains(t, m.Error.Message, "there is no tool ", want); len(m.Error.Message) > 700 {
+			t.Errorf("%.40s: %d bytes", name, len(m.Error.Message))
+		}
+	}
+	for other, ours := range otherTools() {
+		for _, name := range ours {
+			if !slices.ContainsFunc((&Server{}).tools(), func(t tool) bool { return t.name == name }) {
+				t.Errorf("%s stands for %s, which there is not", other, name)
+			}
+		}
 	}
 }

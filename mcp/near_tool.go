@@ -1,0 +1,79 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// otherTools are names of other systems' tools that do the same thing, by ours.
+var otherTools = sync.OnceValue(func() map[string][]string {
+	return spelledOut(map[string][]string{
+		"run run_code exec_code run_python run_python_code run_javascript execute exec execute_python execute_python_code execute_javascript code code_interpreter code_execution " +
+			"python python3 python_repl ipython jupyter notebook node javascript typescript bash bash_code_execution shell sh terminal command " +
+			"run_command execute_command run_shell_command run_terminal_cmd shell_exec execute_shell eval": {"execute_code"},
+		"install pip pip_install npm npm_install add_package install_packages install_dependencies":                       {"install_package"},
+		"lint check check_code validate analyze_code":                                                                     {"validate_code"},
+		"start_session new_session open_session create_sandbox sandbox_create start_sandbox":                              {"create_session"},
+		"stop_session close_session end_session delete_session kill_session stop_sandbox delete_sandbox kill cancel stop": {"terminate_session"},
+		"set_variable put transfer_data share_data":                                                                       {"bridge_data"},
+		"list_languages languages runtimes get_runtimes list_packages list_environments":                                  {"list_runtimes"},
+		"set_limits resource_limits":        {"set_resource_limits"},
+		"stats status health server_status": {"sandbox_stats"},
+		"list_sessions get_session session_info get_status job_status task_status poll list_variables":         {"inspect_state"},
+		"read_file view_file open_file get_file cat read":                                                      {"get_artifacts", "host_file_read"},
+		"download download_file get_output get_result list_artifacts":                                          {"get_artifacts"},
+		"write_file create_file save_file upload_file upload edit_file write":                                  {"execute_code", "host_file_write"},
+		"list_files ls list_directory list_dir":                                                                {"inspect_state", "host_file_list"},
+		"copy_file":                                                                                            {"host_file_copy"},
+		"allow_domain request_network request_access network_access":                                           {"request_egress"},
+		"audit audit_log logs history":                                                                         {"audit_execution"},
+		"search google google_web_search websearch internet_search":                                            {"web_search"},
+		"fetch web_fetch webfetch fetch_url fetch_page http_get curl browse open_url read_url get_page":        {"fetch_webpage"},
+		"browser screenshot browser_navigate navigate playwright puppeteer browser_open render_page open_page": {"browser_fetch"},
+	})
+})
+
+// spelledOut takes keys of several words apart.
+func spelledOut(lists map[string][]string) map[string][]string {
+	all := map[string][]string{}
+	for words, ours := range lists {
+		for _, word := range strings.Fields(words) {
+			all[word] = ours
+		}
+	}
+	return all
+}
+
+// noTool says of a call which tool there is not and which one was probably meant; "" if there is it.
+func (s *Server) noTool(m *message) string {
+	var p struct{ Name string }
+	if m.method != string(mcp.MethodToolsCall) || json.Unmarshal(m.Params, &p) != nil || p.Name == "" {
+		return ""
+	}
+	var names []string
+	for _, t := range s.tools() {
+		names = append(names, t.name)
+	}
+	if slices.Contains(names, p.Name) {
+		return ""
+	}
+	plain := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(strings.ToLower(clip(p.Name, 64)))
+	meant := otherTools()[plain]
+	if meant == nil {
+		if i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(plain, name) }); i >= 0 { // behind a client's own prefix
+			meant = names[i : i+1]
+		} else if near := nearest(plain, names); near != "" {
+			meant = []string{near}
+		}
+	}
+	text := fmt.Sprintf("there is no tool %q", clip(p.Name, 80))
+	if meant == nil {
+		return text + ": there are: " + strings.Join(names, ", ")
+	}
+	return fmt.Sprintf(`%s: did you mean "%s"?`, text, strings.Join(meant, `" or "`))
+}
