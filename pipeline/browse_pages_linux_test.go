@@ -284,7 +284,7 @@ func TestBrowseHostile(t *testing.T) {
 			}
 		},
 		"/hang": func(t *testing.T, got Browsed, err error) {
-			if err == nil || !strings.Contains(err.Error(), "had not begun to answer within 4s") {
+			if err == nil || !strings.Contains(err.Error(), "timed out after 4 s: the server had not begun to answer") {
 				t.Errorf("%v %+v", err, got)
 			}
 		},

@@ -128,6 +128,9 @@ func (b *browsing) read(ctx context.Context, box backends.Sandbox) (got browser.
 // browserEnv: there is no message bus, and what looks for one should not wait.
 var browserEnv = []string{"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:", "HOME=/tmp"}
 
+// noPage is what to do about a page of a host that may be reached, and is not.
+const noPage = "check the address, or try again later"
+
 // explain says why there is no page, in the words of whoever knows best.
 func (b *browsing) explain(err error, out backends.Result) error {
 	var load *browser.LoadError
@@ -137,7 +140,8 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
 		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.bounds.limits.RAM>>20), err: err}
 	case errors.Is(err, browser.ErrNoAnswer):
-		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("the server had not begun to answer within %s", b.Timeout), err: err}
+		return &Error{Stage: StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", plain(b.Timeout.Seconds())), err: err,
+			Remedy: "give it more with " + b.p.term("--timeout", " SECONDS") + ", or try again later"}
 	case errors.Is(err, browser.ErrDownload):
 		return &Error{Stage: StageBackend, Reason: err.Error(), Remedy: "fetch_webpage reads documents", err: err}
 	case errors.As(err, &load) && strings.Contains(load.Code, "CERT_AUTHORITY_INVALID"):
@@ -149,9 +153,9 @@ func (b *browsing) explain(err error, out backends.Result) error {
 	for _, d := range slices.Backward(b.res.Egress) {
 		switch {
 		case !d.Allowed:
-			return &Error{Stage: StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), err: err}
+			return &Error{Stage: StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), err: err, Remedy: otherPage}
 		case d.Failed:
-			return &Error{Stage: StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), err: err}
+			return &Error{Stage: StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), err: err, Remedy: noPage}
 		}
 	}
 	return err
@@ -173,7 +177,11 @@ func (b *browsing) unreached(got browser.Page) error {
 	if why == nil || got.Status != 403 && got.Status != 502 {
 		return nil
 	}
-	return &Error{Stage: StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason}
+	remedy := noPage
+	if !why.Allowed {
+		remedy = otherPage
+	}
+	return &Error{Stage: StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason, Remedy: remedy}
 }
 
 // take keeps of the page what may be told.

@@ -89,7 +89,8 @@ func (r *run) effect(ctx context.Context, e errand) error {
 	defer r.time(&r.res.Timings.Exec)()
 	if e.Wall > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, e.Wall, fmt.Errorf("%s took more than %s", e.Tool, e.Wall))
+		ctx, cancel = context.WithTimeoutCause(ctx, e.Wall, &Error{Stage: e.Stage, Reason: fmt.Sprintf("%s timed out after %s s", e.Tool, plain(e.Wall.Seconds())),
+			Remedy: "give it more with " + r.p.term("--timeout", " SECONDS") + ", where it takes that, or try again later"})
 		defer cancel()
 	}
 	began := time.Now()

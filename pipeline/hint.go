@@ -19,7 +19,7 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	hit := append(slices.Clone(res.Hit), res.Limit)
 	if slices.Contains(hit, "wall") {
-		add("the program had %s seconds: give it more with %s", plain(e.limits.Wall.Seconds()), p.term("--timeout", " SECONDS"))
+		add("the time limit was %s s: give it more with %s", plain(e.limits.Wall.Seconds()), p.term("--timeout", " SECONDS"))
 	}
 	if slices.Contains(hit, "ram") {
 		add("the program had %d MB of memory for all of its processes: give it more with %s", e.limits.RAM>>20, p.term("--ram", " MB"))

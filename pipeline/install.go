@@ -66,7 +66,7 @@ func (r *run) install(ctx context.Context, q Install) error {
 	if err := r.recordStart(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+patience, fmt.Errorf("the installation took more than %s", o.Limits.Wall))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Limits.Wall+patience, fmt.Errorf("the installation timed out after %s s", plain(o.Limits.Wall.Seconds())))
 	defer cancel()
 	receipt, err := r.p.cfg.Packages.Install(ctx, o)
 	if err != nil && ctx.Err() != nil {

@@ -207,7 +207,7 @@ func TestFetchTime(t *testing.T) {
 		<-q.Context().Done()
 	})
 	f, err := r.Fetch(t.Context(), Fetch{URL: r.base, Timeout: 300 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), "fetch_webpage took more than 300ms") {
+	if err == nil || !strings.Contains(err.Error(), "fetch_webpage timed out after 0.3 s") {
 		t.Errorf("%v", err)
 	}
 	if kinds, text := r.rows(f.ID); kinds[len(kinds)-1] != "execution.failed" {
