@@ -22,6 +22,9 @@ func (t *telling) egress() {
 			continue
 		}
 		told++
+		if t.all.Refused != nil && t.all.Refused.Stage == pipeline.StageEgress { // which names it
+			continue
+		}
 		if d.Failed {
 			t.line("%s can't be reached%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
 			continue

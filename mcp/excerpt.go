@@ -80,6 +80,17 @@ func readable(s string) string {
 	return b.String()
 }
 
+// noText reports whether more than a tenth of s, or of the beginning of a long one, is no text.
+func noText(s string) bool {
+	all, bad := 0, 0
+	for _, r := range s[:min(len(s), 4<<10)] {
+		if all++; acts(r) && r != '\x1b' && r != '\b' {
+			bad++
+		}
+	}
+	return bad*10 > all
+}
+
 func acts(r rune) bool {
 	if r == '\n' || r == '\t' || r == '\r' {
 		return false

@@ -2,7 +2,9 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -31,7 +33,76 @@ func (s *Server) receipt(ctx context.Context, c *call, id string) (*answer, erro
 		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: fmt.Sprintf("run %s has no receipt: %s", clip(id, 64), why),
 			Remedy: "audit_execution with its request_id tells what is known of it"}
 	}
-	return s.fetch(ctx, c, shelf.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
+	a, err := s.fetch(ctx, c, shelf.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
+	bytes := c.number("offset") > 0 || c.has("max_bytes") && c.number("max_bytes") != defaultInline // are counted
+	if encoding := c.text("encoding"); err != nil || encoding == "raw" || encoding == "base64" || bytes {
+		return a, err
+	}
+	text, err := s.cfg.Log.Receipt(ctx, last.Run)
+	if err != nil {
+		return nil, err
+	}
+	a.text, err = receiptText(text)
+	return a, err
+}
+
+// receiptText is a receipt in words. That it was signed is what the log says: whoever has the key checks it.
+func receiptText(envelope []byte) (string, error) {
+	e, err := signer.ParseEnvelope(envelope)
+	if err != nil {
+		return "", err
+	}
+	type subject struct {
+		Name   string
+		Digest struct{ SHA256 string }
+	}
+	var said struct {
+		Subject   []subject
+		Predicate signer.Receipt
+	}
+	if err := json.Unmarshal(e.Payload, &said); err != nil {
+		return "", fmt.Errorf("read the receipt: %w", err)
+	}
+	r := said.Predicate
+	var text strings.Builder
+	line := func(name, format string, a ...any) {
+		if value := readable(fmt.Sprintf(format, a...)); value != "" {
+			fmt.Fprintf(&text, "%s: %s\n", name, value)
+		}
+	}
+	end := endOf(pipeline.Result{Ended: r.Ended, ExitCode: r.ExitCode, Signal: r.Signal, Limit: r.Limit, WallMS: float64(r.Finished.Sub(r.Began).Microseconds()) / 1000})
+	fmt.Fprintf(&text, "receipt of run %s in namespace %s\n", r.Run, r.Namespace)
+	line("session", "%s", r.Session)
+	line("ran", "%s, %s, SHA-256 %s", r.Language, r.Name, r.CodeSHA256)
+	line("when", "%s to %s", stamp(r.Began), stamp(r.Finished))
+	line("ended", "%s", end)
+	line("contained by", "%s (%s, %s)", strings.Join(r.Layers, " "), r.Backend, r.Profile)
+	line("layers missing", "%s", strings.Join(r.MissingLayers, " "))
+	line("secrets lent", "%s", strings.Join(r.Secrets, " "))
+	line("packages", "%s", strings.Join(r.Packages, " "))
+	for i, c := range r.Egress {
+		if i == maxListed {
+			line("egress", "and %s", count(len(r.Egress)-i+r.EgressUnlisted, "more host"))
+			break
+		}
+		line("egress", "%s, %s", hostOf(pipeline.Decision{Name: c.Name, Port: c.Port}), map[bool]string{true: "allowed", false: "refused"}[c.Allowed])
+	}
+	line("stdout", "%d bytes, SHA-256 %s", r.StdoutBytes, r.StdoutSHA256)
+	line("stderr", "%d bytes, SHA-256 %s", r.StderrBytes, r.StderrSHA256)
+	said.Subject = slices.DeleteFunc(said.Subject, func(s subject) bool { return s.Name == "code:"+r.CodeSHA256 }) // where there are no files
+	for i, one := range said.Subject {
+		if i == maxListed {
+			line("artifacts", "and %s", count(len(said.Subject)-i+r.ArtifactsUnlisted, "more file"))
+			break
+		}
+		line("artifact", "%s, SHA-256 %s", one.Name, one.Digest.SHA256)
+	}
+	line("artifacts withheld", "%s", strings.Join(r.ArtifactsWithheld, ", "))
+	for _, one := range e.Signatures {
+		line("signed by key", "%s", one.KeyID)
+	}
+	text.WriteString(`"encoding": "raw" returns the signed JSON, which sandboxmcp verify --receipt checks`)
+	return text.String(), nil
 }
 
 // unsigned says why there is no receipt of a run whose last row is of that kind.

@@ -14,7 +14,7 @@ import (
 // TestReceipt: who has run something gets its receipt, whole or in parts, and nobody gets one of another namespace.
 func TestReceipt(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
-	run := p.tool("execute_code", `{"code":"print(6 * 7)","namespace":"mine"}`)
+	run := p.tool("execute_code", `{"code":"print(6 * 7)\nopen('left.txt', 'w').write('x')","namespace":"mine"}`)
 	id, sum := run.facts["request_id"].(string), run.facts["receipt_sha256"].(string)
 	var text strings.Builder
 	for offset := 0; ; {
@@ -33,6 +33,12 @@ func TestReceipt(t *testing.T) {
 	e, err := signer.ParseEnvelope([]byte(text.String()))
 	if err != nil || !strings.Contains(string(e.Payload), id) {
 		t.Errorf("%v in %s", err, &text)
+	}
+	words := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"namespace":"mine","name":"receipt.intoto.json"}`, id)).text
+	contains(t, words, "receipt of run "+id+" in namespace mine\nran: python, script.py, SHA-256 ", "\nended: exit code 0 after ", "\ncontained by: user mount ",
+		"\nstdout: 3 bytes, SHA-256 ", "\nartifact: left.txt, SHA-256 ", "\nsigned by key: "+e.Signatures[0].KeyID, `"encoding": "raw"`)
+	if raw := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"namespace":"mine","name":"receipt.intoto.json","encoding":"raw"}`, id)); !strings.Contains(raw.text, text.String()) {
+		t.Errorf("got %s", raw.text)
 	}
 	if other := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"namespace":"other","name":"receipt.intoto.json"}`, id)); !other.IsError {
 		t.Errorf("another namespace got %s", other.text)

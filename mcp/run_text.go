@@ -15,8 +15,9 @@ import (
 
 // How much of a run is told. What models read is paid for by the word.
 const (
-	maxStreams   = 24 << 10 // bytes of stdout and stderr together
-	maxStderr    = 8 << 10  // of these, where stdout needs the room
+	maxStreams   = 8 << 10 // bytes of stdout and stderr together
+	maxStderr    = 3 << 10 // of these, where stdout needs the room
+	maxBinary    = 256     // bytes of what is no text: nobody reads more
 	maxValue     = 4 << 10
 	maxTraceback = 6 << 10
 	maxListed    = 20 // artifacts, hosts, packages
@@ -86,52 +87,64 @@ func (t *telling) refused(err error) {
 // ending says first what matters most.
 func (t *telling) ending() {
 	res := t.res
-	how := fmt.Sprintf("exit code %d", res.ExitCode)
-	switch res.Ended {
-	case backends.EndedSignal:
-		how += ", killed by " + res.Signal
-	case backends.EndedTimeout:
-		how += ", ended because its time was up"
-	case backends.EndedOOM:
-		how += ", killed because it was out of memory"
-	case backends.EndedLimit:
-		how += ", ended by its limit of " + res.Limit
-	case backends.EndedCancelled:
-		how += ", ended because the call was cancelled"
-	}
-	t.line("%s, after %.2f s", how, res.WallMS/1000)
+	t.line("%s", endOf(res))
 	if res.StateLost != "" {
 		t.line("state lost: %s", res.StateLost)
 	}
 }
 
+// endOf says how a program ended, and when.
+func endOf(res pipeline.Result) string {
+	how := fmt.Sprintf("exit code %d", res.ExitCode)
+	switch res.Ended {
+	case backends.EndedSignal:
+		how += ", killed by " + res.Signal
+	case backends.EndedTimeout:
+		how += ", timed out"
+	case backends.EndedOOM:
+		how += ", killed because it was out of memory"
+	case backends.EndedLimit:
+		how += ", ended by its limit of " + res.Limit
+	case backends.EndedCancelled:
+		how += ", cancelled"
+	}
+	return fmt.Sprintf("%s after %.2f s", how, res.WallMS/1000)
+}
+
 func (t *telling) streams() {
 	res := t.res
-	forStderr := min(len(res.Stderr), max(maxStderr, maxStreams-len(res.Stdout)))
-	t.f.Stdout, t.f.StdoutURI = t.stream("stdout", res.Stdout, maxStreams-forStderr, res.StdoutCut)
-	t.f.Stderr, t.f.StderrURI = t.stream("stderr", res.Stderr, forStderr, res.StderrCut)
+	forStdout, forStderr := shares(res)
+	t.f.Stdout, t.f.StdoutURI = t.stream("stdout", res.Stdout, forStdout)
+	t.f.Stderr, t.f.StderrURI = t.stream("stderr", res.Stderr, forStderr)
 	if res.Stdout == "" && res.Stderr == "" && res.Value == nil && res.Error == nil && len(res.Displays) == 0 {
 		t.line("it wrote nothing")
 	}
 }
 
+// shares are how many bytes of stdout and of stderr are told.
+func shares(res pipeline.Result) (stdout, stderr int) {
+	stderr = min(len(res.Stderr), max(maxStderr, maxStreams-len(res.Stdout)))
+	return maxStreams - stderr, stderr
+}
+
 // stream tells what was written, and where the whole of it is if it is too long for that. Sizes stand
-// in front, so that no output can pretend to be what comes behind it.
-func (t *telling) stream(name, all string, most int, lost int64) (part, uri string) {
+// in front, so that no output can pretend to be what comes behind it. That some was lost, a hint says.
+func (t *telling) stream(name, all string, most int) (part, uri string) {
 	if all == "" {
 		return "", ""
+	}
+	note := ""
+	if noText(all) {
+		most, note = min(most, maxBinary), ", which are no text"
 	}
 	where := ""
 	if len(all) > most && t.kept() {
 		uri = runURI(t.res.ID, name)
-		where = "; get_artifacts with this request_id and name \"" + name + "\" reads them, or the resource " + uri
+		where = "; get_artifacts with this request_id and name \"" + name + "\" reads them"
 		t.link(uri, name, "the whole "+name, "text/plain", int64(len(all)))
 	}
 	part, _ = excerpt(all, most, where)
-	t.line("%s (%d bytes):\n%s", name, len(all), strings.TrimSuffix(part, "\n"))
-	if lost > 0 {
-		t.line("the last %d bytes of %s are gone", lost, name)
-	}
+	t.line("%s (%d bytes%s):\n%s", name, len(all), note, strings.TrimSuffix(part, "\n"))
 	return part, uri
 }
 
@@ -240,10 +253,7 @@ func (t *telling) artifacts() {
 		case a.Withheld != "":
 			t.line("- %s, %s, withheld: %s", f.Name, size(a.Size), a.Withheld)
 		default:
-			t.line("- %s, %s, %s", f.Name, size(a.Size), a.MIME)
-			if kept {
-				t.link(f.URI, f.Name, "left by run "+res.ID, a.MIME, a.Size)
-			}
+			t.line("- %s, %s, %s", f.Name, size(a.Size), kindOfFile(a.MIME))
 		}
 	}
 	if res.ArtifactsDropped > 0 {
@@ -266,10 +276,18 @@ func (t *telling) rest() {
 			t.f.Missing = append(t.f.Missing, l.Name)
 		}
 	}
-	if len(t.f.Layers) > 0 {
-		t.line("contained by %s (%s, %s)", count(len(t.f.Layers), "layer"), t.res.Backend, t.res.Profile)
+	if t.f.Missing != nil {
+		t.line("%s", without(t.f.Missing, t.res.Backend, t.res.Profile))
 	}
 	if t.res.ID != "" {
 		t.line("request_id: %s", t.res.ID)
 	}
 }
+
+// without names layers that did not hold. Where all did, nobody has to read that after each run.
+func without(missing []string, backend, profile string) string {
+	return fmt.Sprintf("contained without %s (%s, %s)", strings.Join(missing, ", "), backend, profile)
+}
+
+// kindOfFile is a MIME type without what is the same for all text here.
+func kindOfFile(mime string) string { return strings.TrimSuffix(mime, "; charset=utf-8") }

@@ -32,7 +32,7 @@ func TestServerTools(t *testing.T) {
 		{"set_resource_limits", `{"namespace":"small","timeout_seconds":80000}`, true, []string{"cap", "at most timeout_seconds "}},
 		{"create_session", `{"resource_limits":{"timeout_seconds":80000}}`, true, []string{"cap", "at most resource_limits.timeout_seconds "}},
 		{"set_resource_limits", `{"session_id":"01K00000000000000000000000","max_ram_mb":64}`, true, []string{"session"}},
-		{"execute_code", `{"namespace":"small","language":"shell","code":"sleep 1000"}`, false, []string{"its time was up, after "}},
+		{"execute_code", `{"namespace":"small","language":"shell","code":"sleep 1000"}`, false, []string{"timed out after "}},
 		{"inspect_state", `{}`, false, []string{"0 sessions", "0 background runs", "a run in namespace default has: 512 MB"}},
 		{"inspect_state", `{"namespace":"small"}`, false, []string{"64 MB of memory"}},
 		{"inspect_state", `{"session_id":"01K00000000000000000000000"}`, true, []string{"create_session"}},

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ import (
 )
 
 const aboutArtifacts = `Fetches what runs left. Without name it lists the files and output of a run, or of all runs of a session; with name it returns ` +
-	`that file, or stdout or stderr: text and images inline, in parts if they are long, anything else as a resource. Of each run there is also a signed receipt, "receipt.intoto.json".`
+	`that file, or stdout or stderr: text and images inline, in parts if they are long. Of each run there is also a signed receipt, "receipt.intoto.json".`
 
 func artifactsIn() form {
 	return form{
@@ -25,7 +26,8 @@ func artifactsIn() form {
 		sessionField("The session whose runs left it. One of request_id and session_id is needed."),
 		text("name", `The file's name as it is listed, or "stdout", "stderr" or "receipt.intoto.json". Default: all are listed.`).upTo(4096),
 		integer("offset", "Bytes to leave out at its beginning.", 0, 1<<40).or(0),
-		integer("max_bytes", "The most bytes to return inline; next_offset tells where to read on.", 1, 1<<20).or(defaultInline),
+		integer("max_bytes", "The most bytes to return inline.", 1, 1<<20).or(defaultInline),
+		choice("encoding", "How it is returned: a receipt as text is in words, and raw as the JSON that was signed.", "text", "raw", "base64").or("text"),
 		namespaceField(),
 	}
 }
@@ -161,8 +163,13 @@ func listed(runs []shelf.Record) *answer {
 		}
 		told++
 		text = append(text, fmt.Sprintf("run %s (%s): %s, %s of output", r.ID, r.Ended, count(len(r.Artifacts), "file"), size(left.Stdout+left.Stderr)))
-		if len(runs) == 1 {
-			text = append(text, fmt.Sprintf("- stdout, %d bytes\n- stderr, %d bytes", left.Stdout, left.Stderr))
+		for _, one := range []struct {
+			name string
+			size int64
+		}{{"stdout", left.Stdout}, {"stderr", left.Stderr}} {
+			if len(runs) == 1 && one.size > 0 {
+				text = append(text, fmt.Sprintf("- %s, %s", one.name, size(one.size)))
+			}
 		}
 		for j, a := range left.Artifacts {
 			switch {
@@ -172,7 +179,7 @@ func listed(runs []shelf.Record) *answer {
 			case a.Withheld != "":
 				text = append(text, fmt.Sprintf("- %s, %s, withheld: %s", a.Name, size(a.Size), a.Withheld))
 			default:
-				text = append(text, fmt.Sprintf("- %s, %s, %s", a.Name, size(a.Size), a.MIME))
+				text = append(text, fmt.Sprintf("- %s, %s, %s", a.Name, size(a.Size), kindOfFile(a.MIME)))
 			}
 		}
 	}
@@ -219,34 +226,54 @@ func (s *Server) fetch(ctx context.Context, c *call, r shelf.Record, name, store
 		f.URI = fileURI(r.ID, file)
 	}
 	a := &answer{facts: f}
-	head := fmt.Sprintf("%s of run %s, %s, %s", readable(name), r.ID, p.MIME, size(p.Size))
-	switch data := wholeRunes(p.Data); {
-	case utf8.Valid(data) && !strings.HasPrefix(p.MIME, "image/"):
+	a.text = fmt.Sprintf("%s of run %s, %s, %s", readable(name), r.ID, kindOfFile(p.MIME), size(p.Size))
+	part := func(n int) { // is told
+		if f.Next = offset + int64(n); int64(n) != p.Size {
+			a.text += fmt.Sprintf("; bytes %d to %d", offset, f.Next)
+		}
+	}
+	whole, data := false, wholeRunes(p.Data)
+	switch {
+	case c.text("encoding") == "base64":
+		f.Base64 = base64.StdEncoding.EncodeToString(p.Data)
+		part(len(p.Data))
+		a.text += ", as base64:\n" + f.Base64
+	case utf8.Valid(data) && !binary(p.MIME) && !noText(string(data)):
 		f.Part = string(data)
-		a.text = fmt.Sprintf("%s; bytes %d to %d:\n%s", head, offset, offset+int64(len(data)), readable(f.Part))
-		f.Next = offset + int64(len(data))
+		part(len(data))
+		a.text += ":\n" + readable(f.Part)
 	case strings.HasPrefix(p.MIME, "image/") && offset == 0 && p.Size <= maxImage/4*3:
-		if whole, err := s.cfg.Shelf.Read(r.ID, stored, 0, p.Size); err == nil {
-			p = whole
+		if all, err := s.cfg.Shelf.Read(r.ID, stored, 0, p.Size); err == nil {
+			p = all
 		}
 		a.extra = append(a.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(p.Data), p.MIME))
-		a.text, f.Next = head+", shown as an image", p.Size
+		a.text += ", shown as an image"
+		f.Next, whole = p.Size, true
 	default:
 		f.Base64 = base64.StdEncoding.EncodeToString(p.Data)
-		f.Next = offset + int64(len(p.Data))
-		a.text = fmt.Sprintf("%s: it is not text; bytes %d to %d are in structuredContent.base64, and all of it is the resource %s", head, offset, f.Next, f.URI)
+		if f.Next = offset + int64(len(p.Data)); f.Next >= p.Size {
+			f.Next = 0
+		}
+		a.text += ": it is not text\nwhat to do: "
+		if file, ok := strings.CutPrefix(stored, "files/"); ok {
+			a.text += fmt.Sprintf(`have code read it: execute_code with "files": {%q: {"request_id": %q, "artifact": %q}}; or `, path.Base(file), r.ID, file)
+		}
+		a.text += `call again with "encoding": "base64"`
 	}
-	if f.Next >= p.Size {
-		f.Next = 0
-	} else {
+	switch {
+	case f.Base64 != "" && c.text("encoding") != "base64": // what follows is no text, either
+	case f.Next >= p.Size:
+		whole, f.Next = whole || offset == 0, 0
+	default:
 		a.text += fmt.Sprintf("\n[%d bytes follow: call again with \"offset\": %d]", p.Size-f.Next, f.Next)
 	}
-	if stored == signer.ReceiptName {
+	switch {
+	case stored == signer.ReceiptName:
 		f.URI = "" // it is in the log, and not among what is kept for a while
-		return a, nil
+	case !whole:
+		l := mcp.NewResourceLink(f.URI, readable(name), "left by run "+r.ID, p.MIME)
+		l.Size = &p.Size
+		a.extra = append(a.extra, l)
 	}
-	l := mcp.NewResourceLink(f.URI, readable(name), "left by run "+r.ID, p.MIME)
-	l.Size = &p.Size
-	a.extra = append(a.extra, l)
 	return a, nil
 }

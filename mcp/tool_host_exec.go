@@ -42,21 +42,14 @@ func (s *Server) hostExec(ctx context.Context, c *call) (*answer, error) {
 // ranOnHost tells how a command ended, and what it wrote.
 func ranOnHost(res pipeline.HostResult) *answer {
 	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: res.Pattern}
-	how := fmt.Sprintf("exit code %d", res.ExitCode)
-	switch res.Ended {
-	case backends.EndedSignal:
-		how += ", killed by " + res.Signal
-	case backends.EndedTimeout:
-		how += ", ended because its time was up"
-	}
-	text := fmt.Sprintf("%s, after %.2f s, allowed by %s", how, res.WallMS/1000, readable(res.Pattern))
-	forStderr := min(len(res.Stderr), max(maxStderr, maxStreams-len(res.Stdout)))
+	text := fmt.Sprintf("%s, allowed by %s", endOf(res.Result), readable(res.Pattern))
+	forStdout, forStderr := shares(res.Result)
 	for _, one := range []struct {
 		name, all string
 		most      int
 		cut       int64
 		to        *string
-	}{{"stdout", res.Stdout, maxStreams - forStderr, res.StdoutCut, &f.Stdout}, {"stderr", res.Stderr, forStderr, res.StderrCut, &f.Stderr}} {
+	}{{"stdout", res.Stdout, forStdout, res.StdoutCut, &f.Stdout}, {"stderr", res.Stderr, forStderr, res.StderrCut, &f.Stderr}} {
 		if one.all == "" {
 			continue
 		}
@@ -69,10 +62,13 @@ func ranOnHost(res pipeline.HostResult) *answer {
 	if res.Stdout == "" && res.Stderr == "" {
 		text += "\nit wrote nothing"
 	}
+	if res.Ended == backends.EndedTimeout {
+		text += "\nhint: give it more with timeout, if the operator's host.timeout_seconds has more"
+	}
 	for _, w := range res.Warnings {
 		text += "\nwarning: " + readable(w)
 	}
-	return &answer{text: text, facts: f}
+	return &answer{text: text + "\nrequest_id: " + res.ID, facts: f}
 }
 
 func (s *Server) requestHostAccess(ctx context.Context, c *call) (*answer, error) {

@@ -141,7 +141,7 @@ func (s *Server) inspectJob(namespace, id string) (*answer, error) {
 	}
 	f := &stateFacts{Namespace: namespace, Jobs: []jobFacts{jobOf(j)}}
 	if j.Result == nil {
-		text := fmt.Sprintf("running for %s", time.Since(j.Began).Round(100*time.Millisecond))
+		text := fmt.Sprintf("running for %.1f s; inspect_state tells more later, and terminate_session ends it", time.Since(j.Began).Seconds())
 		for _, q := range s.waitingFor(id) {
 			text += "\n" + waitingText(q)
 		}
@@ -209,7 +209,10 @@ func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*ans
 			text = append(text, fmt.Sprintf("- %s, %s", readable(one.Name), size(one.Size)))
 		}
 	}
-	text = append(text, more(len(state.Files)), "environment: "+strings.Join(state.Env, " "), state.Note)
+	text = append(text, more(len(state.Files)), state.Note)
+	if len(state.Env) > 0 {
+		text = append(text, "environment: "+strings.Join(state.Env, " "))
+	}
 	text = strings.FieldsFunc(strings.Join(text, "\n"), func(r rune) bool { return r == '\n' })
 	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
 }

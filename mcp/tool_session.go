@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -77,7 +79,7 @@ type limitList struct {
 }
 
 func (l limitList) String() string {
-	return fmt.Sprintf("%d MB of memory, %s cores, %s s, %d processes, %s of output, %d MB of disk",
+	return fmt.Sprintf("%d MB of memory, %s CPU, %s s a run, %d processes, %s of output, %d MB of disk",
 		l.RAM, decimal(l.CPU), decimal(l.Wall), l.Processes, size(l.Output), l.Disk)
 }
 
@@ -123,8 +125,11 @@ func (s *Server) createSession(ctx context.Context, c *call) (*answer, error) {
 		return nil, inOwnTerms(err, sessionNames)
 	}
 	f := &sessionFacts{sessionInfo: infoOf(info)}
-	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s, contained by %s (%s, %s)\n%s\nit ends after %s s without a call, and after %s s in any case",
-		info.ID, info.Language, info.Namespace, count(len(info.Layers), "layer"), info.Backend, info.Profile, f.Limits, decimal(info.Idle), decimal(info.Lifetime))
+	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s: %s\nit ends after %s s without a call, and after %s s in any case",
+		info.ID, info.Language, info.Namespace, f.Limits, decimal(info.Idle), decimal(info.Lifetime))
+	if missing := slices.DeleteFunc(slices.Clone(backends.ContainmentLayers), func(l string) bool { return slices.Contains(info.Layers, l) }); len(missing) > 0 {
+		text += "\n" + without(missing, info.Backend, info.Profile)
+	}
 	if packages := c.texts("packages"); len(packages) > 0 {
 		res, err := s.cfg.Pipeline.Install(ctx, pipeline.Install{
 			Namespace: namespace, Session: info.ID, Language: info.Language, Packages: packages, Progress: c.progress.say})
@@ -142,10 +147,14 @@ func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Res
 	if _, closing := s.cfg.Pipeline.CloseSession(context.WithoutCancel(ctx), info.Namespace, info.ID); closing != nil {
 		s.log.Warn("a session whose packages could not be installed can't be ended", "session", info.ID, "error", closing)
 	}
-	a := s.ran(res, err)
 	r := refusal{Reason: "the packages could not be installed, so there is no session", Denied: true,
 		Remedy: "correct the packages, or create the session without them"}
-	return &answer{text: r.String() + "\n" + a.text, facts: &sessionFacts{said: said{Refused: &r}}, failed: true}
+	if err != nil {
+		why := explain(err)
+		r.Reason, r.Remedy = r.Reason+": "+why.Reason, cmp.Or(why.Remedy, r.Remedy)
+		return &answer{text: r.String(), facts: &sessionFacts{said: said{Refused: &r}}, failed: true}
+	}
+	return &answer{text: r.String() + "\n" + s.ran(res, nil).text, facts: &sessionFacts{said: said{Refused: &r}}, failed: true}
 }
 
 type endedFacts struct {
@@ -164,7 +173,7 @@ func (s *Server) terminateSession(ctx context.Context, c *call) (*answer, error)
 	if _, ok := s.cfg.Pipeline.Job(namespace, id); ok {
 		text := "the run in the background is done already: " + id
 		if s.cfg.Pipeline.CancelJob(namespace, id) {
-			text = "the run in the background is being ended: " + id + "\ninspect_state with this request_id tells when it is over"
+			text = "the run in the background is being ended: " + id + "\nwhat to do: inspect_state with this request_id tells when it is over"
 		}
 		return &answer{text: text, facts: &endedFacts{RequestID: id}}, nil
 	}

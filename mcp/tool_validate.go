@@ -90,11 +90,11 @@ func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
 	for _, n := range r.Notes {
 		text = append(text, "note: "+n)
 	}
-	if r.Diff != "" {
-		text = append(text, "what auto_fix changed; the whole code is in structuredContent.fixed:", r.Diff)
-	}
-	if r.Fixed != "" && len(r.Fixed) <= maxStreams/2 {
+	switch {
+	case r.Fixed != "" && len(r.Fixed) <= maxStreams/2:
 		text = append(text, "the code with its imports:", r.Fixed)
+	case r.Diff != "":
+		text = append(text, "what auto_fix changed:", r.Diff)
 	}
 	return &answer{text: strings.TrimRight(strings.Join(text, "\n"), "\n"), facts: f}, nil
 }
