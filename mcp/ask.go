@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -21,8 +22,9 @@ func (s *Server) asker(call context.Context, c *call) func(context.Context, *app
 	}
 	turn := make(chan struct{}, 1) // one dialog after the other
 	return func(ctx context.Context, p *approval.Pending) {
-		c.progress.say(waitingText(p.Question))
+		defer c.progress.hold(s.waitingText(p.Question))()
 		if !s.canElicit(call) || server.IsModernRequest(call) {
+			<-ctx.Done()
 			return
 		}
 		// The client is known to the call's context; either one's end is the dialog's.
@@ -41,7 +43,7 @@ func (s *Server) asker(call context.Context, c *call) func(context.Context, *app
 
 // askUser asks in a dialog, and answers p if there is an answer.
 func (s *Server) askUser(ctx context.Context, p *approval.Pending) {
-	if outcomeOf(p) != nil {
+	if s.outcomeOf(p) != nil {
 		return
 	}
 	said, err := s.mcp.RequestElicitation(ctx, mcp.ElicitationRequest{Params: dialog(p.Question)})
@@ -69,6 +71,6 @@ func (s *Server) waitingFor(run string) []approval.Question {
 	return slices.DeleteFunc(s.cfg.Approvals.Pending(), func(q approval.Question) bool { return q.Run != run })
 }
 
-func waitingText(q approval.Question) string {
-	return fmt.Sprintf("waiting for a person: %s (%s)", oneLine(q.What), approvingCommand(q))
+func (s *Server) waitingText(q approval.Question) string {
+	return fmt.Sprintf("waiting for a person: %s (%s)", oneLine(q.What), strings.Join(s.commands(q), ", or "))
 }

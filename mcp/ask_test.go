@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -172,7 +173,7 @@ func TestAskOnTheCommandLine(t *testing.T) {
 			if len(all) != 1 {
 				t.Fatalf("%d questions wait", len(all))
 			}
-			contains(t, note.line, "notifications/progress", "waiting for a person: a.example.com:5432 (sandboxmcp egress approve "+all[0].ID+")")
+			contains(t, note.line, "notifications/progress", "waiting for a person: a.example.com:5432 (sandboxmcp egress approve "+all[0].ID+", or sandboxmcp egress a.example.com:5432 --for 1h --namespace n)")
 			if err := r.cfg.Approvals.Answer(t.Context(), all[0].ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: approval.ScopeRun}); err != nil {
 				t.Fatal(err)
 			}
@@ -185,6 +186,84 @@ func TestAskOnTheCommandLine(t *testing.T) {
 			default:
 			}
 		})
+	}
+}
+
+// TestWithoutDialogs has a call wait for the command line where the client is told how it goes on, and says what can be
+// typed there. A call that is given up takes nothing along: the next one has the answer.
+func TestWithoutDialogs(t *testing.T) {
+	r := newRig(t, nil)
+	p := r.hello("2025-11-25", `{}`)
+	ask := func(domain, meta string) (string, chan reply) {
+		return p.start("tools/call", fmt.Sprintf(`{"name":"request_egress","arguments":{"domain":%q,"namespace":"n"}%s}`, domain, meta))
+	}
+	const told = `,"_meta":{"progressToken":"t"}`
+	allow := func() {
+		t.Helper()
+		for _, q := range r.cfg.Approvals.Pending() {
+			if err := r.cfg.Approvals.Answer(t.Context(), q.ID, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	commands := func(sep string) string {
+		q := r.cfg.Approvals.Pending()[0]
+		return fmt.Sprintf("sandboxmcp egress approve %s%ssandboxmcp egress %s --for 1h --namespace n", q.ID, sep, shellWord(q.What))
+	}
+	text := func(answer chan reply) string { return p.read1(p.wait(answer)).text }
+
+	_, answer := ask("*.example.com", "")
+	contains(t, text(answer), "pending: nobody has answered", "one of these", "\n  "+commands("\n  "), "'*.example.com'")
+	allow()
+
+	_, answer = ask("a.example.org", told)
+	note := p.wait(p.notes)
+	contains(t, note.line, "waiting for a person: a.example.org ("+commands(", or ")+")")
+	allow()
+	contains(t, text(answer), "approved: a.example.org")
+
+	id, _ := ask("b.example.org", told)
+	p.wait(p.notes)
+	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
+	p.call("ping", `{}`)
+	allow()
+	_, answer = ask("b.example.org", "")
+	contains(t, text(answer), "approved: b.example.org")
+
+	r.s.maxAwait = time.Millisecond
+	_, answer = ask("c.example.org", told)
+	contains(t, text(answer), "pending: ", commands("\n  "))
+}
+
+// TestSilence says what a person can type after the question is over, which an answer to it can't be any more.
+func TestSilence(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Approvals = approval.New(approval.Config{Audit: c.Log.(*audit.Log), Timeout: time.Millisecond})
+	})
+	defer r.cfg.Approvals.Close()
+	p := r.hello("2025-11-25", `{}`)
+	m := p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com"},"_meta":{"progressToken":"t"}}`)
+	contains(t, p.read1(m).text, "denied: a.example.com may not be reached: nobody answered within 1ms", "\n  sandboxmcp egress a.example.com --for 1h")
+}
+
+// What a person types is one word to a shell, and not offered where it can't be typed, or gives more than is asked for.
+func TestCommands(t *testing.T) {
+	s := &Server{cfg: Config{Namespace: "own"}}
+	for _, test := range []struct {
+		q    approval.Question
+		want string
+	}{
+		{approval.Question{Kind: approval.Egress, What: "a.example.com", Namespace: "own"}, "sandboxmcp egress a.example.com --for 1h"},
+		{approval.Question{Kind: approval.Host, What: "run git log '*'", Namespace: "own"}, `sandboxmcp host access allow 'git log '\''*'\''' --for 1h`},
+		{approval.Question{Kind: approval.Host, What: "read /srv", Namespace: "n"}, "sandboxmcp host access allow /srv --kind read --for 1h --namespace n"},
+		{approval.Question{Kind: approval.Host, What: "run a\x1b[2J", Namespace: "n"}, "sandboxmcp approve I"},
+		{approval.Question{Kind: approval.Egress, What: "a.example.com", Namespace: "n", Session: "s"}, "sandboxmcp egress approve I"},
+		{approval.Question{Kind: approval.Package, What: "python: a", Namespace: "n"}, "sandboxmcp approve I"},
+	} {
+		test.q.ID, test.q.For = "I", time.Hour
+		if all := s.commands(test.q); all[len(all)-1] != test.want {
+			t.Errorf("%+v: got %q", test.q, all)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
 // egress tells what a run was refused, and how to ask for it. What it was allowed is in the facts.
@@ -39,6 +40,10 @@ func (t *telling) egress() {
 	}
 	if len(ask) > 0 && t.all.Refused == nil { // else it is the refusal that says what to do
 		t.line("what to do: request_egress asks a person for %s; once approved, name it in allowed_domains of the next call; or do without", strings.Join(ask, ", "))
+		if t.s.cfg.Approvals != nil {
+			typed := t.s.commands(approval.Question{Kind: approval.Egress, What: ask[0], Namespace: t.res.Namespace, For: approval.DefaultFor})
+			t.line("  or a person types: %s", typed[len(typed)-1])
+		}
 	}
 }
 

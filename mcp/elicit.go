@@ -31,8 +31,8 @@ type approvalFacts struct {
 const question = "approval"
 
 // approve asks a person: in a dialog of the client if it has them, and on the command line in any
-// case. Whoever answers first decides. A client without dialogs gets the question's id and the
-// command at once, and may call again to learn the answer.
+// case. Whoever answers first decides. Without dialogs a call that tells how it goes on waits a while for the
+// command line; after that, or at once, it returns what a person can type, and another call learns the answer.
 func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*answer, error) {
 	if s.cfg.Approvals == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Denied: true,
@@ -49,17 +49,38 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 	if said := s.answered(ctx, c, p); said != nil {
 		return s.take(ctx, p, said)
 	}
-	if done := outcomeOf(p); done != nil {
+	if done := s.outcomeOf(p); done != nil {
 		return done, nil
 	}
 	switch {
 	case !s.canElicit(ctx):
-		return pending(p), nil
+		return s.await(ctx, c, p)
 	case server.IsModernRequest(ctx):
 		// The client asks its user and calls again with the answer and this id.
 		return &answer{ask: server.NewInputRequestBuilder(p.Question.ID).Elicit(question, dialog(p.Question)).ToolResult()}, nil
 	}
 	return s.dialogue(ctx, p)
+}
+
+// maxAwait is how long a call waits for the command line. Most clients give up after 60 s, whatever is told them
+// meanwhile, and then the model has not even learned what a person can type.
+const maxAwait = 50 * time.Second
+
+// await waits for the command line, if the client wants to know how the call goes on.
+func (s *Server) await(ctx context.Context, c *call, p *approval.Pending) (*answer, error) {
+	if c.progress == nil {
+		return s.pending(p), nil
+	}
+	defer c.progress.hold(s.waitingText(p.Question))()
+	waiting, cancel := context.WithTimeout(ctx, s.maxAwait)
+	defer cancel()
+	if _, err := p.Wait(waiting); err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if done := s.outcomeOf(p); done != nil {
+		return done, nil
+	}
+	return s.pending(p), nil
 }
 
 // answered is the answer that came with a call of the 2026-07-28 protocol, if it is one to p.
@@ -87,7 +108,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	go func() {
 		_, err := p.Wait(ctx)
 		if err == nil || errors.Is(err, approval.ErrOther) {
-			decided <- outcomeOf(p)
+			decided <- s.outcomeOf(p)
 		}
 	}()
 	select {
@@ -98,7 +119,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	case r := <-replied:
 		if r.err != nil {
 			s.log.Info("a client that says it has dialogs could not be asked", "error", r.err)
-			return pending(p), nil
+			return s.pending(p), nil
 		}
 		return s.take(ctx, p, r.said)
 	}
@@ -109,26 +130,26 @@ func (s *Server) take(ctx context.Context, p *approval.Pending, said *mcp.Elicit
 	a, ok := decision(p.Question, said)
 	a.User = s.cfg.User
 	if !ok { // dismissed, or accepted without a word: that is no answer
-		return pending(p), nil
+		return s.pending(p), nil
 	}
 	err := s.cfg.Approvals.Answer(ctx, p.Question.ID, a)
 	if err != nil && !errors.Is(err, approval.ErrAnswered) && !errors.Is(err, approval.ErrUnknown) {
 		return nil, err
 	}
-	if done := outcomeOf(p); done != nil { // also when somebody else was faster
+	if done := s.outcomeOf(p); done != nil { // also when somebody else was faster
 		return done, nil
 	}
-	return pending(p), nil
+	return s.pending(p), nil
 }
 
 // outcomeOf tells the answer, or is nil if there is none yet.
-func outcomeOf(p *approval.Pending) *answer {
+func (s *Server) outcomeOf(p *approval.Pending) *answer {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	a, err := p.Wait(now)
 	switch {
 	case err == nil:
-		return told(p, a)
+		return s.told(p, a)
 	case !errors.Is(err, approval.ErrOther):
 		return nil
 	}
@@ -140,20 +161,20 @@ func outcomeOf(p *approval.Pending) *answer {
 	}
 }
 
-func told(p *approval.Pending, a approval.Answer) *answer {
+func (s *Server) told(p *approval.Pending, a approval.Answer) *answer {
 	f := &approvalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace, Reason: readable(a.Reason)}
 	if !a.Allowed {
-		return &answer{text: deniedText(p.Question, f.Reason), facts: f}
+		return &answer{text: deniedText(p.Question, a, s.commands(p.Question)[1:]), facts: f}
 	}
 	f.State, f.Until, f.Scope = "approved", a.Until.UTC().Format(time.RFC3339), a.Scope
 	return &answer{text: approvedText(p.Question, f), facts: f}
 }
 
-func pending(p *approval.Pending) *answer {
+func (s *Server) pending(p *approval.Pending) *answer {
 	q := p.Question
 	f := &approvalFacts{State: "pending", ID: q.ID, What: q.What, Namespace: q.Namespace,
 		Until: q.Expires.UTC().Format(time.RFC3339), Command: approvingCommand(q)}
-	return &answer{facts: f, text: pendingText(q, f)}
+	return &answer{facts: f, text: pendingText(q, f, s.commands(q))}
 }
 
 // canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts.

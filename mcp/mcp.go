@@ -53,6 +53,7 @@ type Server struct {
 	tasks tasks
 
 	lastCalls, lastWrite time.Duration // at the end of a client
+	maxAwait             time.Duration // for a person, in one call
 }
 
 // instructions are given to the model by most clients, so they are short.
@@ -64,7 +65,7 @@ const instructions = `Runs code in sandboxes that the kernel enforces. execute_c
 
 // New returns a server that works as cfg says.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, lastCalls: lastCalls, lastWrite: lastWrite}
+	s := &Server{cfg: cfg, log: cfg.Logger, lastCalls: lastCalls, lastWrite: lastWrite, maxAwait: maxAwait}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type progress struct {
 
 	mu   sync.Mutex
 	line string
+	held []string      // what it waits for, which is said again instead of that it lives
 	news chan struct{} // has room for one
 
 	end  chan struct{}
@@ -78,6 +80,23 @@ func (p *progress) say(line string) {
 	}
 }
 
+// hold says what the call waits for, again and again, until what it returns is called.
+func (p *progress) hold(line string) (release func()) {
+	if p == nil {
+		return func() {}
+	}
+	p.mu.Lock()
+	p.held = append(p.held, line)
+	p.mu.Unlock()
+	p.say(line)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		i := slices.Index(p.held, line)
+		p.held = slices.Delete(p.held, i, i+1)
+	}
+}
+
 func (p *progress) run() {
 	defer close(p.done)
 	quiet := time.NewTimer(p.alive)
@@ -98,10 +117,20 @@ func (p *progress) run() {
 			case <-p.end:
 			}
 		case <-quiet.C:
-			p.send(p.seconds(), fmt.Sprintf("running for %.0f s", p.seconds()))
+			p.send(p.seconds(), p.sign())
 		}
 		quiet.Reset(p.alive)
 	}
+}
+
+// sign is what a call that has said nothing for a while says.
+func (p *progress) sign() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.held); n > 0 {
+		return readable(clip(p.held[n-1], maxShown))
+	}
+	return fmt.Sprintf("running for %.0f s", p.seconds())
 }
 
 func (p *progress) tell() {

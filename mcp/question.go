@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -44,6 +45,35 @@ func phrasesOf(kind string) phrases {
 	}
 }
 
+// commands are what a person can type to have q allowed: an answer to it, or the same given without being asked,
+// which holds also if the question is over by then.
+func (s *Server) commands(q approval.Question) []string {
+	all := []string{approvingCommand(q)}
+	more := " --for " + duration(q.For)
+	if own := cmp.Or(s.cfg.Namespace, "default"); cmp.Or(q.Namespace, own) != own {
+		more += " --namespace " + shellWord(q.Namespace)
+	}
+	switch verb, what, _ := strings.Cut(q.What, " "); {
+	case q.CodeSHA256 != "" || q.Session != "": // it asks for less than is given that way
+	case q.What != oneLine(q.What): // nobody can type it
+	case q.Kind == approval.Egress:
+		all = append(all, "sandboxmcp egress "+shellWord(q.What)+more)
+	case q.Kind == approval.Host && verb == "run":
+		all = append(all, "sandboxmcp host access allow "+shellWord(what)+more)
+	case q.Kind == approval.Host:
+		all = append(all, "sandboxmcp host access allow "+shellWord(what)+" --kind "+verb+more)
+	}
+	return all
+}
+
+// shellWord is s as a shell takes it for one word.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // approvingCommand is what a person types to approve a question.
 func approvingCommand(q approval.Question) string { return phrasesOf(q.Kind).command + " " + q.ID }
 
@@ -78,17 +108,28 @@ func approvedText(q approval.Question, f *approvalFacts) string {
 	return text + "\nwhat to do: " + phrasesOf(q.Kind).next
 }
 
-func deniedText(q approval.Question, reason string) string {
+func deniedText(q approval.Question, a approval.Answer, unasked []string) string {
 	text := "denied: " + fmt.Sprintf(phrasesOf(q.Kind).no, q.What)
-	if reason != "" {
-		text += ": " + reason
+	if a.Reason != "" {
+		text += ": " + readable(a.Reason)
 	}
-	return text + "\nwhat to do: do without it; asking again at once gets the same answer"
+	switch {
+	case !a.Silence():
+		return text + "\nwhat to do: do without it; asking again at once gets the same answer"
+	case len(unasked) == 0:
+		return text + "\nwhat to do: do without it, or call again when a person is there to answer"
+	}
+	return text + "\nwhat to do: do without it, or call again when a person is there to answer; or have one type, at any time\n  " + unasked[0]
 }
 
-func pendingText(q approval.Question, f *approvalFacts) string {
+func pendingText(q approval.Question, f *approvalFacts, commands []string) string {
+	one := ""
+	if len(commands) > 1 {
+		one = " one of these"
+	}
 	return strings.Join([]string{
 		fmt.Sprintf("pending: nobody has answered yet %s; after %s that means no", fmt.Sprintf(phrasesOf(q.Kind).open, q.What), f.Until),
-		"what to do: have a person type", "  " + f.Command, "and call this tool with the same arguments again to learn the answer",
+		fmt.Sprintf("what to do: have a person type%s, and call this tool with the same arguments again to learn the answer:", one),
+		"  " + strings.Join(commands, "\n  "),
 	}, "\n")
 }

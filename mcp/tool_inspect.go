@@ -143,7 +143,7 @@ func (s *Server) inspectJob(namespace, id string) (*answer, error) {
 	if j.Result == nil {
 		text := fmt.Sprintf("running for %.1f s; inspect_state tells more later, and terminate_session ends it", time.Since(j.Began).Seconds())
 		for _, q := range s.waitingFor(id) {
-			text += "\n" + waitingText(q)
+			text += "\n" + s.waitingText(q)
 		}
 		if f.Jobs[0].Stdout == "" && f.Jobs[0].Stderr == "" {
 			text += "\nit has written nothing yet"

@@ -151,7 +151,7 @@ func defaults(cores int) Config {
 		Artifacts: Artifacts{MaxCount: 1000, MaxMB: 512, Withhold: true},
 		Sessions:  Sessions{PerNamespace: 64, Total: 1024, IdleSeconds: 30 * 60, LifetimeSeconds: 24 * 60 * 60},
 		Packages:  Packages{MaxMB: 2048},
-		Approvals: Approvals{TimeoutSeconds: 120, Confirm: "user", Notify: true},
+		Approvals: Approvals{TimeoutSeconds: 600, Confirm: "user", Notify: true},
 		Validate:  Validate{Reject: "never"},
 		Web:       Web{TimeoutSeconds: 60, MaxMB: 10},
 		Keep:      Keep{MaxMB: 1024, Hours: 24},

@@ -62,6 +62,9 @@ type Answer struct {
 	Until   time.Time `json:"until,omitzero"`  // the end of an approval; Answer makes it no later than what was asked for
 }
 
+// Silence reports whether a denial is one because nobody answered.
+func (a Answer) Silence() bool { return !a.Allowed && a.By == nobody() }
+
 // bounded is an answer as it will hold. People may say less than what was asked for, not more.
 func bounded(a Answer, q Question, now time.Time) (Answer, error) {
 	a.User, a.Reason = clip(a.User), clip(a.Reason)

@@ -30,7 +30,7 @@ import (
 
 // What a zero Config means.
 const (
-	DefaultTimeout = 2 * time.Minute
+	DefaultTimeout = 10 * time.Minute // time for an agent to tell a person what to type, and for that
 	DefaultRoom    = 100
 )
 
@@ -46,7 +46,7 @@ type Recorder interface {
 
 // Config says how questions are asked.
 type Config struct {
-	Timeout time.Duration // how long a question waits; 0 is two minutes
+	Timeout time.Duration // how long a question waits; 0 is ten minutes
 	Root    bool          // only root approves; anybody may deny
 	Room    int           // questions that may wait at once, a quarter of them of one namespace or of one client; 0 is 100
 	Audit   Recorder      // without one nothing can be asked

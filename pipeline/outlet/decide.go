@@ -91,6 +91,8 @@ func (o *Outlet) ask(ctx context.Context, t Turn, d egress.Decision) egress.Deci
 	case a.Allowed:
 		d.Allowed, d.Ask = true, ""
 		d.Reason = fmt.Sprintf("approved by %s until %s", by(a), a.Until.UTC().Format(time.RFC3339))
+	case a.Silence(): // somebody may answer yet
+		d.Reason = fmt.Sprintf("whether %s may be reached: %s", d.Name, a.Reason)
 	default:
 		d.Ask, d.Reason = "", fmt.Sprintf("%s was denied by %s", d.Name, by(a))
 		if a.Reason != "" {
