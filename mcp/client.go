@@ -6,33 +6,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 )
 
-// clientSession is what is known of one client, and the way to ask it. It is a SessionWithLogging,
-// SessionWithClientInfo, SessionWithProtocolVersion and SessionWithElicitation of the library's.
+// clientSession is what is known of one client, which the library's session in one process keeps, and the way to ask it.
 type clientSession struct {
-	id            string
+	*server.InProcessSession
 	send          func([]byte)
 	notifications chan mcp.JSONRPCNotification
-	initialized   atomic.Bool
 	released      chan struct{} // closed when nobody waits for the client any more
 	release       func()
 
-	mu           sync.Mutex
-	level        mcp.LoggingLevel
-	info         mcp.Implementation
-	capabilities mcp.ClientCapabilities
-	version      string
-	asked        int64
-	waiting      map[string]chan<- *message // by the ids of our requests
+	mu      sync.Mutex
+	asked   int64
+	waiting map[string]chan<- *message // by the ids of our requests
 }
 
 func newClientSession(send func([]byte)) *clientSession {
 	s := &clientSession{
-		id: "stdio-" + rand.Text(), send: send, level: mcp.LoggingLevelWarning,
+		InProcessSession: server.NewInProcessSession("stdio-"+rand.Text(), nil), send: send,
 		// Who sends a notification does not wait: those that find it full are lost.
 		notifications: make(chan mcp.JSONRPCNotification, 1024),
 		waiting:       map[string]chan<- *message{},
@@ -42,35 +36,16 @@ func newClientSession(send func([]byte)) *clientSession {
 	return s
 }
 
-func (s *clientSession) SessionID() string                                   { return s.id }
+// guest is the session of one request that says itself who sends it: nothing of that stays.
+func (s *clientSession) guest() *clientSession {
+	return &clientSession{InProcessSession: server.NewInProcessSession(s.SessionID(), nil), notifications: s.notifications}
+}
+
 func (s *clientSession) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.notifications }
-func (s *clientSession) Initialize()                                         { s.initialized.Store(true) }
-func (s *clientSession) Initialized() bool                                   { return s.initialized.Load() }
 
-func (s *clientSession) SetLogLevel(l mcp.LoggingLevel) { set(s, &s.level, l) }
-func (s *clientSession) GetLogLevel() mcp.LoggingLevel  { return get(s, &s.level) }
-
-func (s *clientSession) SetClientInfo(i mcp.Implementation) { set(s, &s.info, i) }
-func (s *clientSession) GetClientInfo() mcp.Implementation  { return get(s, &s.info) }
-
-func (s *clientSession) SetClientCapabilities(c mcp.ClientCapabilities) { set(s, &s.capabilities, c) }
-func (s *clientSession) GetClientCapabilities() mcp.ClientCapabilities {
-	return get(s, &s.capabilities)
-}
-
-func (s *clientSession) SetProtocolVersion(v string) { set(s, &s.version, v) }
-func (s *clientSession) ProtocolVersion() string     { return get(s, &s.version) }
-
-func set[T any](s *clientSession, to *T, v T) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*to = v
-}
-
-func get[T any](s *clientSession, from *T) T {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return *from
+func (s *clientSession) Initialize() {
+	s.InProcessSession.Initialize()
+	s.SetLogLevel(mcp.LoggingLevelWarning)
 }
 
 // RequestElicitation asks the client's user, in the way of the protocols before 2026-07-28.

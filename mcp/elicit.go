@@ -179,7 +179,7 @@ func (s *Server) pending(p *approval.Pending) *answer {
 
 // canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts.
 func (s *Server) canElicit(ctx context.Context) bool {
-	if s.cfg.Approvals.OnlyRoot() {
+	if s.cfg.Approvals.OnlyRoot() || notesFrom(ctx).task {
 		return false
 	}
 	var caps *mcp.ElicitationCapability

@@ -360,54 +360,6 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-func TestTasks(t *testing.T) {
-	p := newRig(t, nil).hello("2025-11-25", `{}`)
-	begin := func(code string) string {
-		m := p.call("tools/call", fmt.Sprintf(`{"name":"execute_code","task":{},"arguments":{"language":"shell","code":%q}}`, code))
-		var got struct {
-			Task struct {
-				TaskID, Status string
-				TTL            int64
-			}
-		}
-		if err := json.Unmarshal(m.Result, &got); err != nil || got.Task.Status != "working" || got.Task.TTL != defaultTask.Milliseconds() {
-			t.Fatalf("%v: %s", err, m.line)
-		}
-		return got.Task.TaskID
-	}
-	code, alive, wake := sleeper(t)
-	id := begin(code + "; echo as a task")
-	hosttest.Until(t, "it runs", alive)
-	contains(t, p.call("tasks/get", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"working"`)
-	wake()
-	m := p.call("tasks/result", fmt.Sprintf(`{"taskId":%q}`, id))
-	contains(t, p.read1(m).text, "exit code 0", "as a task")
-	contains(t, m.line, id)
-	contains(t, p.call("tasks/get", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"completed"`)
-	contains(t, p.call("tasks/list", `{}`).line, id)
-
-	code, alive, _ = sleeper(t)
-	id = begin(code)
-	hosttest.Until(t, "it runs", alive)
-	contains(t, p.call("tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, id)).line, `"status":"cancelled"`)
-	if r := p.read1(p.call("tasks/result", fmt.Sprintf(`{"taskId":%q}`, id))); !r.IsError || !strings.Contains(r.text, "cancelled") {
-		t.Errorf("got %q", r.text)
-	}
-	hosttest.Until(t, "it is gone", func() bool { return !alive() })
-
-	m = p.call("tools/call", `{"name":"execute_code","task":{},"arguments":{"cod":1}}`)
-	var got struct{ Task struct{ TaskID string } }
-	if err := json.Unmarshal(m.Result, &got); err != nil {
-		t.Fatal(err)
-	}
-	if r := p.read1(p.call("tasks/result", fmt.Sprintf(`{"taskId":%q}`, got.Task.TaskID))); !r.IsError {
-		t.Errorf("got %q", r.text)
-	}
-	if m := p.call("tools/call", `{"name":"sandbox_stats","task":{},"arguments":{}}`); m.Error != nil {
-		t.Errorf("a tool without tasks is called as usual: got %s", m.line)
-	}
-}
-
 // TestNoWayOut has programs reach for the network where there is none. What the sandbox counted is said, in whatever way they end.
 func TestNoWayOut(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)

@@ -47,10 +47,11 @@ type Log interface {
 
 // Server answers clients. Serve may be called several times, also at once.
 type Server struct {
-	cfg   Config
-	log   *slog.Logger
-	mcp   *server.MCPServer
-	tasks tasks
+	cfg        Config
+	log        *slog.Logger
+	mcp        *server.MCPServer
+	background []string // tools that may run as a task
+	runs       runs
 
 	lastCalls, lastWrite time.Duration // at the end of a client
 	maxAwait             time.Duration // for a person, in one call
@@ -63,6 +64,10 @@ const instructions = `Runs code in sandboxes that the kernel enforces. execute_c
 	`Files come in with "files" and what a program leaves in its working directory comes out with get_artifacts. ` +
 	`A refusal says why and what to do instead: follow it, don't retry the same call.`
 
+// listsLast is how long clients of the 2026-07-28 protocol may keep what does not change while a server runs: its tools,
+// instructions, and what a run has left.
+const listsLast = 5 * time.Minute
+
 // New returns a server that works as cfg says.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, log: cfg.Logger, lastCalls: lastCalls, lastWrite: lastWrite, maxAwait: maxAwait}
@@ -70,7 +75,9 @@ func New(cfg Config) *Server {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	hooks := &server.Hooks{}
-	hooks.AddBeforeCallTool(boundTask)
+	hooks.AddBeforeCallTool(func(_ context.Context, _ any, r *mcp.CallToolRequest) { r.Params.Task = nil }) // see task.go
+	hooks.AddAfterListResources(s.listRuns)
+	s.greet(hooks)
 	hooks.AddOnError(func(_ context.Context, _ any, method mcp.MCPMethod, _ any, err error) {
 		s.log.Info("a request failed", "method", method, "error", err)
 	})
@@ -82,12 +89,15 @@ func New(cfg Config) *Server {
 		server.WithResourceRecovery(),
 		server.WithToolCapabilities(false),
 		server.WithResourceCapabilities(false, false),
-		server.WithTaskCapabilities(true, true, true),
-		server.WithTaskHooks(s.tasks.hooks(cfg.Pipeline.CancelJob)),
+		server.WithCacheHints(listsLast.Milliseconds(), mcp.CacheScopePrivate),
+		server.WithMethodCacheHints(mcp.MethodResourcesList, 0, mcp.CacheScopePrivate), // the next run is in it
 		server.WithHooks(hooks),
 	)
 	for _, t := range s.tools() {
 		s.mcp.AddTool(t.listed(), s.handler(t))
+		if t.hints&backgrounds != 0 {
+			s.background = append(s.background, t.name)
+		}
 	}
 	s.addResources()
 	return s

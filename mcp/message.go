@@ -19,8 +19,11 @@ type message struct {
 	Result  json.RawMessage `json:"result"`
 	Error   json.RawMessage `json:"error"`
 
-	method string
-	size   int
+	method     string
+	size       int
+	modern     bool  // of the protocol 2026-07-28, or a later one
+	knowsTasks bool  // its sender declares the extension
+	task       *task // that it is to become, or may
 }
 
 // parse reads one line. What is no sound message is answered with the fault.
@@ -77,19 +80,6 @@ func (m *message) unsound() *fault {
 	return nil
 }
 
-// early reports whether a request may come before initialize: pings may, and so may those of the
-// 2026-07-28 protocol, which has no handshake and says its version in each request.
-func (m *message) early() bool {
-	switch m.method {
-	case string(mcp.MethodInitialize), string(mcp.MethodPing), string(mcp.MethodServerDiscover):
-		return true
-	}
-	var p struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
-	return json.Unmarshal(m.Params, &p) == nil && p.Meta[mcp.MetaKeyProtocolVersion] != nil
-}
-
 // numbered is the message as the library gets it: under an id that is ours, since it knows ids as
 // float64 only, and those of clients need not fit.
 func (m *message) numbered(n int64) json.RawMessage {
@@ -110,24 +100,12 @@ func (m *message) numbered(n int64) json.RawMessage {
 func (m *message) encode(answer mcp.JSONRPCMessage, n *notes) []byte {
 	switch a := answer.(type) {
 	case mcp.JSONRPCResponse:
-		if r, ok := a.Result.(mcp.TaskResultResult); ok && r.Content == nil {
-			// The library has nothing to say of a task that was cancelled, but clients want content.
-			none := failure(errCancelled).result()
-			r.Content, r.StructuredContent, r.IsError = none.Content, none.StructuredContent, true
-			a.Result = r
+		if n.fault != nil {
+			return m.refuse(n.fault.code, n.fault.text).encode()
 		}
-		b, err := json.Marshal(struct {
-			Version string          `json:"jsonrpc"`
-			ID      json.RawMessage `json:"id"`
-			Result  any             `json:"result"`
-		}{mcp.JSONRPC_VERSION, m.ID, a.Result})
-		if err == nil {
-			return b
-		}
-		return m.refuse(mcp.INTERNAL_ERROR, "the result can't be encoded: "+err.Error()).encode()
+		return m.encoded(a.Result)
 	case mcp.JSONRPCError:
-		f := m.refuse(a.Error.Code, a.Error.Message)
-		f.data = a.Error.Data
+		f := m.refuse(a.Error.Code, a.Error.Message).with(a.Error.Data)
 		switch {
 		case n.code != 0:
 			f.code = n.code
@@ -137,6 +115,19 @@ func (m *message) encode(answer mcp.JSONRPCMessage, n *notes) []byte {
 		return f.encode()
 	}
 	return m.refuse(mcp.INTERNAL_ERROR, "there is no answer: this is a bug of sandboxmcp").encode()
+}
+
+// encoded writes a result under the client's own id.
+func (m *message) encoded(result any) []byte {
+	b, err := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Result  any             `json:"result"`
+	}{mcp.JSONRPC_VERSION, m.ID, result})
+	if err != nil {
+		return m.refuse(mcp.INTERNAL_ERROR, "the result can't be encoded: "+err.Error()).encode()
+	}
+	return b
 }
 
 func (m *message) refuse(code int, text string) *fault {
@@ -152,6 +143,11 @@ type fault struct {
 	code int
 	text string
 	data any
+}
+
+func (f *fault) with(data any) *fault {
+	f.data = data
+	return f
 }
 
 func (f *fault) encode() []byte {

@@ -39,11 +39,14 @@ type progress struct {
 
 // startProgress starts telling the client, until stop. It returns nil if the client did not ask.
 func startProgress(ctx context.Context, s *server.MCPServer, r mcp.CallToolRequest) *progress {
-	if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil || r.Params.Task != nil {
+	if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
 		return nil
 	}
-	token := r.Params.Meta.ProgressToken
+	token, n := r.Params.Meta.ProgressToken, notesFrom(ctx)
 	return newProgress(keepAlive, func(seconds float64, message string) {
+		if n.quiet.Load() {
+			return
+		}
 		// A client that does not read loses these first: that is no error.
 		_ = s.SendNotificationToClient(ctx, "notifications/progress",
 			map[string]any{"progressToken": token, "progress": seconds, "message": message})

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
@@ -21,7 +22,7 @@ const (
 	// maxPart is what one read of a resource returns where the client does not say, in bytes. Larger
 	// ones must be read in parts: the whole of them would not fit a model anyway.
 	maxPart = 1 << 20
-	// codeNoResource is the protocol's for resources that there are not.
+	// codeNoResource is for resources that there are not, in protocols before 2026-07-28.
 	codeNoResource = -32002
 )
 
@@ -51,7 +52,9 @@ func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceReque
 	contents, err := s.read(request.Params.URI)
 	switch {
 	case errors.Is(err, shelf.ErrUnknown):
-		notesFrom(ctx).code = codeNoResource
+		if notesFrom(ctx).code = codeNoResource; server.IsModernRequest(ctx) {
+			notesFrom(ctx).code = mcp.INVALID_PARAMS
+		}
 	case err != nil:
 		notesFrom(ctx).code = mcp.INVALID_PARAMS
 	}

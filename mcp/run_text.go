@@ -28,6 +28,7 @@ const (
 
 // ran tells what became of a run.
 func (s *Server) ran(res pipeline.Result, err error) *answer {
+	s.runs.note(res.ID)
 	all := &runFacts{outcome: outcome{
 		RequestID: res.ID, State: "done", Namespace: res.Namespace, SessionID: res.Session, Language: res.Language,
 		Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Signal: res.Signal, Limit: res.Limit, LimitsHit: res.Hit,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -53,9 +54,12 @@ type conn struct {
 	turns   turns
 	workers workers
 
+	tasks     tasks
+	stateless bool // a request has named its version; for the loop that reads
+
 	mu    sync.Mutex
 	under map[string]*underway // requests under way, by their ids as they were written
-	held  int                  // bytes of all of them
+	held  int                  // bytes of all of them, and of tasks under way
 	last  int64                // the number that the library knows the newest request by
 }
 
@@ -177,8 +181,12 @@ func (c *conn) notified(m *message) {
 }
 
 func (c *conn) request(ctx context.Context, m *message) {
-	if !c.session.Initialized() && !m.early() {
-		c.refuse(ctx, m.refuse(mcp.INVALID_REQUEST, "the connection is not initialized: send initialize first"))
+	bad := c.admit(m)
+	if bad == nil {
+		bad = c.s.asTask(m)
+	}
+	if bad != nil {
+		c.refuse(ctx, bad)
 		return
 	}
 	ctx, u, bad := c.enter(ctx, m)
@@ -187,20 +195,41 @@ func (c *conn) request(ctx context.Context, m *message) {
 		return
 	}
 	ctx, leave := c.turns.take(ctx, m)
-	finish := func(answer []byte) {
-		defer c.calls.Done()
-		defer u.cancel(nil)
-		leave()
+	if m.modern {
+		ctx = c.s.mcp.WithContext(ctx, c.session.guest())
+	}
+	ctx = withNotes(ctx)
+	answer := func(b []byte) {
 		if !c.leave(m, u) {
-			c.send(answer)
+			c.send(b)
 		}
 	}
-	if m.method == string(mcp.MethodInitialize) { // what comes behind it must find it done
-		answer := c.handle(ctx, m, u.number)
-		go finish(answer)
-		return
+	ended := func() { // what the request has set is there for those that waited for it, and for the next one
+		leave()
+		u.cancel(nil)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.held -= m.size
 	}
-	c.workers.do(func() { finish(c.handle(ctx, m, u.number)) })
+	work := func(do func()) {
+		c.workers.do(func() {
+			defer c.calls.Done()
+			do()
+		})
+	}
+	switch {
+	case m.method == string(mcp.MethodInitialize): // what comes behind it must find it done
+		b := c.handle(ctx, m, u.number)
+		work(func() { answer(b); ended() })
+	case m.task != nil:
+		work(func() { c.runTask(ctx, m, u, answer, ended) })
+	default:
+		work(func() {
+			b := c.handle(ctx, m, u.number)
+			ended()
+			answer(b)
+		})
+	}
 }
 
 // enter notes a request as being under way, with a context that a notification may cancel, unless
@@ -213,7 +242,7 @@ func (c *conn) enter(ctx context.Context, m *message) (context.Context, *underwa
 		return ctx, nil, m.refuse(mcp.INVALID_REQUEST, fmt.Sprintf("a request with the id %s is under way already", clip(string(m.ID), 100)))
 	case len(c.under) >= maxCalls:
 		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: %d requests are under way, try again when some have ended", len(c.under)))
-	case len(c.under) > 0 && c.held+m.size > maxHeld:
+	case c.held > 0 && c.held+m.size > maxHeld:
 		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held>>20))
 	}
 	c.last++
@@ -225,12 +254,11 @@ func (c *conn) enter(ctx context.Context, m *message) (context.Context, *underwa
 	return ctx, u, nil
 }
 
-// leave notes that a request has ended, and reports whether the client wants no answer.
+// leave notes that a request is answered, and reports whether the client wants no answer.
 func (c *conn) leave(m *message, u *underway) (mute bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.under, string(m.ID))
-	c.held -= m.size
 	return u.mute
 }
 
@@ -242,13 +270,15 @@ func (c *conn) handle(ctx context.Context, m *message, number int64) (answer []b
 			answer = m.refuse(mcp.INTERNAL_ERROR, "internal error: this is a bug of sandboxmcp").encode()
 		}
 	}()
-	ctx, notes := withNotes(ctx)
+	if m.ofTasks() {
+		return c.aboutTask(ctx, m)
+	}
 	said := c.s.mcp.HandleMessage(ctx, m.numbered(number))
 	if e, ok := said.(mcp.JSONRPCError); ok {
 		e.Error.Message = cmp.Or(c.s.noTool(m), e.Error.Message)
 		said = e
 	}
-	return m.encode(said, notes)
+	return m.encode(said, notesFrom(ctx))
 }
 
 // send hands a line to the one that writes. It waits as long as the client does not read.
@@ -302,18 +332,19 @@ func encodeNotification(n mcp.JSONRPCNotification) []byte {
 	return b
 }
 
-// notes are what a handler says about its answer past the library, which knows one code for all
-// errors of handlers.
+// notes are what a handler and its transport say to each other past the library, which knows one code
+// for all errors of handlers, and no errors of hooks.
 type notes struct {
-	code int    // of the JSON-RPC error; 0 leaves it as it is
-	task string // the id of the task that the request has become
+	code  int         // of the JSON-RPC error; 0 leaves it as it is
+	fault *fault      // instead of a result
+	task  bool        // the call is, or may become, a task: its client's user can't be asked meanwhile
+	quiet atomic.Bool // nothing more may be sent about the request
 }
 
 type notesKey struct{}
 
-func withNotes(ctx context.Context) (context.Context, *notes) {
-	n := &notes{}
-	return context.WithValue(ctx, notesKey{}, n), n
+func withNotes(ctx context.Context) context.Context {
+	return context.WithValue(ctx, notesKey{}, &notes{})
 }
 
 // notesFrom returns the request's notes, or some that nobody reads.

@@ -161,23 +161,6 @@ func TestProtocolVersions(t *testing.T) {
 	}
 }
 
-const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s,` +
-	`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
-
-func TestStatelessProtocol(t *testing.T) {
-	p := newRig(t, nil).connect()
-	meta := fmt.Sprintf(modern, "{}")
-	m := p.call("server/discover", `{`+meta+`}`)
-	contains(t, string(m.Result), `"2026-07-28"`, `"sandboxmcp"`)
-	m = p.call("tools/call", `{"name":"sandbox_stats","arguments":{},`+meta+`}`)
-	contains(t, string(m.Result), `"resultType":"complete"`, "slots taken")
-	if m := p.call("initialize", `{`+meta+`}`); m.Error == nil || m.Error.Code != -32601 {
-		t.Errorf("initialize: got %s", m.line)
-	}
-	m = p.call("subscriptions/listen", `{"notifications":{},`+meta+`}`)
-	contains(t, m.line, `subscriptionId":`+string(m.ID))
-}
-
 func TestDuplicateID(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	code, alive, wake := sleeper(t)

@@ -134,9 +134,6 @@ func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
 		return nil, err
 	}
 	q.Client = s.clientName(ctx)
-	if c.request.Params.Task != nil {
-		return s.runAsTask(ctx, q)
-	}
 	if c.flag("background") {
 		return s.runBehind(q), nil
 	}
@@ -246,6 +243,7 @@ func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Se
 // runBehind starts a run in the background.
 func (s *Server) runBehind(q pipeline.Request) *answer {
 	id, _ := s.cfg.Pipeline.Begin(q)
+	s.runs.note(id)
 	return &answer{
 		text: "running in the background as " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
 			"terminate_session with it as session_id ends it",

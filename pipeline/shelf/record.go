@@ -108,6 +108,23 @@ func (s *Shelf) Get(id string) (Record, error) {
 	return r, nil
 }
 
+// Head returns a run without result and output, or ErrUnknown.
+func (s *Shelf) Head(id string) (Record, error) {
+	id, err := parse(id)
+	if err != nil {
+		return Record{}, err
+	}
+	if r, ok := s.recall(id); ok {
+		r.Result, r.Stdout, r.Stderr = nil, "", ""
+		return r, nil
+	}
+	h, err := s.head(id)
+	if err != nil {
+		return Record{}, fmt.Errorf("run %s: %w", id, err)
+	}
+	return h.record(), nil
+}
+
 // List returns the runs that f chooses, the newest first, as the times in their ids have it. They
 // come without results and output; those that can't be read are passed over.
 func (s *Shelf) List(f Filter) []Record {

@@ -1,0 +1,89 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// There are two eras of the protocol. Up to 2025-11-25 a connection begins with initialize, which says version and
+// capabilities for all that follows. Since 2026-07-28 each request says them itself, in _meta, and a server must not take
+// them from requests before it: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning. A connection may
+// carry requests of both.
+
+// admit notes the era of a request, and says why it is not served, if it is not.
+func (c *conn) admit(m *message) *fault {
+	var p struct {
+		Meta struct {
+			Version      json.RawMessage `json:"io.modelcontextprotocol/protocolVersion"`
+			Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+	}
+	if bytes.Contains(m.Params, []byte(`"io.modelcontextprotocol/`)) { // large ones are not read for nothing
+		_ = json.Unmarshal(m.Params, &p) // what is wrong with the rest is said by who reads it
+	}
+	var version string
+	switch {
+	case p.Meta.Version == nil:
+	case json.Unmarshal(p.Meta.Version, &version) != nil:
+		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("%q in _meta must be a string", mcp.MetaKeyProtocolVersion))
+	case !mcp.IsValidProtocolVersion(version):
+		e := mcp.UnsupportedProtocolVersionError{Version: clip(version, 100), Supported: mcp.ValidProtocolVersions}.JSONRPCError().Error
+		return m.refuse(e.Code, e.Message).with(e.Data)
+	case mcp.IsModernProtocol(version):
+		c.stateless, m.modern = true, true
+		return m.declare(p.Meta.Capabilities)
+	}
+	discover := m.method == string(mcp.MethodServerDiscover)
+	switch {
+	case m.method == string(mcp.MethodInitialize), m.method == string(mcp.MethodPing), c.session.Initialized() && !discover:
+		return nil
+	case !c.stateless && !discover:
+		return m.refuse(mcp.INVALID_REQUEST, "the connection is not initialized: send initialize first")
+	}
+	return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("the request does not say its protocol version: put %q and %q into its _meta, or send initialize first",
+		mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities))
+}
+
+// declare notes which extensions the sender of a request knows.
+func (m *message) declare(capabilities json.RawMessage) *fault {
+	var c struct {
+		Extensions map[string]json.RawMessage `json:"extensions"`
+	}
+	if len(capabilities) == 0 || capabilities[0] != '{' || json.Unmarshal(capabilities, &c) != nil {
+		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("_meta needs %q, an object: {} declares none", mcp.MetaKeyClientCapabilities))
+	}
+	m.knowsTasks = bytes.HasPrefix(c.Extensions[tasksExtension], []byte("{"))
+	return nil
+}
+
+//go:embed icon.png
+var icon []byte
+
+// identity is what initialize and server/discover say of the server. Other results of the newer era have name and version only.
+func (s *Server) identity() mcp.Implementation {
+	return mcp.Implementation{
+		Name: "sandboxmcp", Title: "sandboxmcp", Version: s.cfg.Version,
+		Description: "Runs code in sandboxes that the kernel enforces, and leaves a signed receipt for every run.",
+		Icons: []mcp.Icon{{ // in itself: a server on stdio has no address to fetch one from
+			Src: "data:image/png;base64," + base64.StdEncoding.EncodeToString(icon), MIMEType: "image/png", Sizes: []string{"48x48"},
+		}},
+	}
+}
+
+// greet has initialize and server/discover say what there is in their era, and no more.
+func (s *Server) greet(hooks *server.Hooks) {
+	hooks.AddAfterInitialize(func(_ context.Context, _ any, _ *mcp.InitializeRequest, r *mcp.InitializeResult) {
+		r.ServerInfo, r.Capabilities.Tasks = s.identity(), mcp.NewTasksCapability()
+	})
+	hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
+		r.Capabilities.Extensions = map[string]any{tasksExtension: struct{}{}}
+		r.EnsureResultMeta().SetServerInfo(s.identity())
+	})
+}
