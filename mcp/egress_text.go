@@ -30,7 +30,8 @@ func (t *telling) egress() {
 			t.line("%s can't be reached%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
 			continue
 		}
-		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
+		why, _, _ := strings.Cut(oneLine(d.Reason), ": to use "+oneLine(d.Name)+", ask for the domain ")
+		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), strings.TrimSuffix(why, ": ask for the domain "+oneLine(d.Ask)))
 		if domain := oneLine(d.Ask); domain != "" && !slices.Contains(ask, domain) {
 			ask = append(ask, domain)
 		}

@@ -101,7 +101,7 @@ func endOf(res pipeline.Result) string {
 	case backends.EndedSignal:
 		how += ", killed by " + res.Signal
 	case backends.EndedTimeout:
-		how += ", timed out"
+		return fmt.Sprintf("%s, timed out after %.2f s", how, res.WallMS/1000)
 	case backends.EndedOOM:
 		how += ", killed because it was out of memory"
 	case backends.EndedLimit:
@@ -109,7 +109,7 @@ func endOf(res pipeline.Result) string {
 	case backends.EndedCancelled:
 		how += ", cancelled"
 	}
-	return fmt.Sprintf("%s after %.2f s", how, res.WallMS/1000)
+	return fmt.Sprintf("%s, after %.2f s", how, res.WallMS/1000)
 }
 
 func (t *telling) streams() {

@@ -33,7 +33,7 @@ func Terms() map[string]string {
 func forTools(text string) string { return flagNames.Replace(text) }
 
 var flagNames = strings.NewReplacer("--env NAME=VALUE", `"env": {"NAME": "VALUE"}`, "--secret", "secrets", "--env", "env",
-	"--input", "files", "--disk", "limits.disk_mb in the operator's configuration")
+	"--input", "files", "--disk", "limits.disk_mb in the operator's configuration", ", or raise caps.", ", or have a person raise caps.")
 
 // inOwnTerms names arguments in a remedy as another tool than execute_code calls them.
 func inOwnTerms(err error, names *strings.Replacer) error {

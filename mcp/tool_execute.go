@@ -245,7 +245,7 @@ func (s *Server) runBehind(q pipeline.Request) *answer {
 	id, _ := s.cfg.Pipeline.Begin(q)
 	s.runs.note(id)
 	return &answer{
-		text: "running in the background as " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
+		text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
 			"terminate_session with it as session_id ends it",
 		facts: &runFacts{outcome: outcome{RequestID: id, State: "running", Namespace: q.Namespace, SessionID: q.Session, Language: q.Language}},
 	}

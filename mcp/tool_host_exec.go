@@ -63,7 +63,7 @@ func ranOnHost(res pipeline.HostResult) *answer {
 		text += "\nit wrote nothing"
 	}
 	if res.Ended == backends.EndedTimeout {
-		text += "\nhint: give it more with timeout, if the operator's host.timeout_seconds has more"
+		text += "\nhint: give it more with timeout; host.timeout_seconds in the operator's configuration is the most"
 	}
 	for _, w := range res.Warnings {
 		text += "\nwarning: " + readable(w)

@@ -36,7 +36,11 @@ func (s *Server) hostFileRead(ctx context.Context, c *call) (*answer, error) {
 	if !got.Text {
 		f.Content = base64.StdEncoding.EncodeToString(got.Content)
 	}
-	text := fmt.Sprintf("%s, %s; bytes from %d on:\n%s", readable(got.Path), size(got.Total), q.Offset, readable(f.Content))
+	from := ""
+	if q.Offset > 0 {
+		from = fmt.Sprintf("; bytes from %d on", q.Offset)
+	}
+	text := fmt.Sprintf("%s, %s%s:\n%s", readable(got.Path), size(got.Total), from, readable(f.Content))
 	switch {
 	case got.Total == 0:
 		text = readable(got.Path) + " is empty"
