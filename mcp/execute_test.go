@@ -259,6 +259,12 @@ func TestKeepAlive(t *testing.T) {
 		for i := range 3 {
 			contains(t, <-said, fmt.Sprintf("running for %d s", 60*(i+1)))
 		}
+		release := p.hold("waiting")
+		for range 3 { // at once, and then as often
+			contains(t, <-said, "waiting")
+		}
+		release()
+		contains(t, <-said, "running for ")
 		p.say("last words")
 		p.stop()
 		var last string
