@@ -6,8 +6,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,6 +63,9 @@ func byName(raw json.RawMessage) json.RawMessage {
 // inputs reads files: text, data URLs, and the objects that callers of other tools know.
 func inputs(files args) ([]pipeline.Input, error) {
 	var all []pipeline.Input
+	if err := fileNames(slices.Sorted(maps.Keys(files))); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if f, ok := keptFile(files.raw(name)); ok {
 			all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: f.RequestID, Artifact: cmp.Or(f.Artifact, f.Name, f.Path, f.Filename, name)})
@@ -72,6 +78,44 @@ func inputs(files args) ([]pipeline.Input, error) {
 		all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Content: content})
 	}
 	return all, nil
+}
+
+// fileNames refuses names that no file in the working directory can have, and those that are in each other's way.
+func fileNames(names []string) error {
+	const maxPath, maxName = 1000, 255 // bytes; the second is the kernel's (NAME_MAX)
+	taken := map[string]string{}       // the names as they were sent, by what they are without needless parts
+	for _, name := range names {
+		clean, shown := path.Clean(strings.TrimPrefix(name, "/workspace/")), clip(name, 80)
+		wrong := ""
+		switch {
+		case strings.ContainsRune(name, 0):
+			wrong = "has a NUL byte in it, which no name can have"
+		case len(clean) > maxPath:
+			wrong = fmt.Sprintf("has %d bytes, and %d is the most", len(clean), maxPath)
+		case slices.ContainsFunc(strings.Split(clean, "/"), func(part string) bool { return len(part) > maxName }):
+			wrong = fmt.Sprintf("has a part of more than %d bytes", maxName)
+		case name == "" || !filepath.IsLocal(clean) || clean == ".":
+			wrong = "is no name for a file in the working directory: send a relative one, without ..,"
+			if base := path.Base(clean); filepath.IsLocal(base) && base != "." && base != "/" {
+				return bad("files", "%q %s such as %q", shown, wrong, base)
+			}
+			return bad("files", `%q %s such as "data.csv"`, shown, wrong)
+		case taken[clean] != "":
+			wrong = fmt.Sprintf("and %q are the same file: leave one out", clip(taken[clean], 80))
+		}
+		if wrong != "" {
+			return bad("files", "%q %s", shown, wrong)
+		}
+		taken[clean] = name
+	}
+	for clean, name := range taken {
+		for dir := path.Dir(clean); dir != "."; dir = path.Dir(dir) {
+			if other := taken[dir]; other != "" {
+				return bad("files", "%q can't be a file and the folder of %q: rename one", clip(other, 80), clip(name, 80))
+			}
+		}
+	}
+	return nil
 }
 
 // keptFile is what a run has left, or host_file_copy has kept, and not the content itself.

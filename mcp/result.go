@@ -79,6 +79,7 @@ func explain(err error) refusal {
 	var stopped *pipeline.Error
 	var arguments badArguments
 	var refused *backends.Refusal
+	var withheld *shelf.Withheld
 	switch {
 	case errors.As(err, &arguments):
 		return refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true}
@@ -89,6 +90,8 @@ func explain(err error) refusal {
 	case errors.Is(err, session.ErrUnknown):
 		return refusal{Reason: err.Error(), Denied: true,
 			Remedy: "inspect_state without arguments lists the sessions, create_session starts one"}
+	case errors.As(err, &withheld):
+		return refusal{Reason: withheld.Error(), Remedy: pipeline.WithheldRemedy, Denied: true}
 	case errors.Is(err, shelf.ErrUnknown):
 		return refusal{Reason: err.Error(), Denied: true,
 			Remedy: "get_artifacts with the request_id of a run lists what it left; runs are kept for a while only"}

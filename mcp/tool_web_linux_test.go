@@ -110,3 +110,19 @@ func TestWebTools(t *testing.T) {
 	}
 	contains(t, p.tool("audit_execution", `{"limit":100}`).text, "fetch_webpage", "web_search", "egress.approved")
 }
+
+// TestWebOfThisMachine: no entry in a list lets web tools read what is on this machine, or by an address.
+func TestWebOfThisMachine(t *testing.T) {
+	r, _ := newWebRig(t, func(http.ResponseWriter, *http.Request) {})
+	p := r.hello("2025-11-25", `{}`)
+	for _, tool := range []string{"fetch_webpage", "browser_fetch"} {
+		for _, at := range []string{"http://localhost:8000/", "http://x.localhost", "http://127.0.0.1:5000", "http://[::1]/", "http://10.1.2.3/x", "http://0.0.0.0:8080", "http://8.8.8.8"} {
+			got := p.tool(tool, fmt.Sprintf(`{"url":%q}`, at))
+			if !got.IsError || strings.Contains(got.text, "web.allow") {
+				t.Errorf("%s %s: %s", tool, at, got.text)
+			}
+			contains(t, got.text, "this machine", "private networks", "execute_code", "127.0.0.1")
+		}
+	}
+	contains(t, p.tool("fetch_webpage", `{"url":"https://other.example"}`).text, "web.allow")
+}

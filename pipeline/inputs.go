@@ -5,15 +5,22 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
+
+// WithheldRemedy is what can be done about an artifact that is withheld.
+const WithheldRemedy = "have the program write what is needed without the secret, or print it: secrets are masked in output; " +
+	"a person can have such files handed out with artifacts.withhold: false in the configuration"
 
 // A placer puts files into a workspace and remembers what it put there.
 type placer struct {
@@ -54,7 +61,11 @@ func (p *placer) input(ctx context.Context, in Input) error {
 	if in.Run != "" {
 		content, err := p.left(in.Run, in.Artifact, p.room)
 		if err != nil {
-			return refuse(StageValidate, fmt.Sprintf("input %q: %v", in.Name, err), "get_artifacts lists what runs have left; it is kept for a while only")
+			remedy := "get_artifacts lists what runs have left; it is kept for a while only"
+			if errors.As(err, new(*shelf.Withheld)) {
+				remedy = WithheldRemedy
+			}
+			return refuse(StageValidate, fmt.Sprintf("input %q: %v", in.Name, err), remedy)
 		}
 		return p.put(in.Name, 0o644, bytes.NewReader(content))
 	}
@@ -133,7 +144,7 @@ func (p *placer) file(root *os.Root, name, to string) error {
 func (p *placer) put(name string, mode uint32, r io.Reader) error {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || clean == "." {
-		return refuse(StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), "")
+		return refuse(StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), inputName)
 	}
 	h := sha256.New()
 	counted := &io.LimitedReader{R: io.TeeReader(r, h), N: p.room + 1}
@@ -144,12 +155,20 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 	if p.room = counted.N - 1; p.room < 0 {
 		return refuse(StageValidate, "the inputs are larger than the workspace may be", "raise --disk")
 	}
+	for _, errno := range []error{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.ELOOP} {
+		if errors.Is(err, errno) {
+			return refuse(StageValidate, fmt.Sprintf("%q can't be put into the workspace: %v, perhaps because another file or folder of this name is there", name, errno), inputName)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("put %q into the workspace: %w", name, err)
 	}
 	p.sums[clean] = hex.EncodeToString(h.Sum(nil))
 	return nil
 }
+
+// inputName is how an input is named.
+const inputName = `give --input another name in the workspace: a relative one, such as "data/a.csv", with at most 255 bytes between slashes`
 
 // same takes a second file of one name if it says the same, as when the program lies in a folder
 // that is an input.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -137,7 +138,11 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	}
 	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, want)
 	if err != nil && ctx.Err() == nil {
-		e := refuse(StageVault, err.Error(), "")
+		remedy := ""
+		if names := r.p.SecretNames(ctx, q.Namespace); names != nil && errors.Is(err, vault.ErrNotFound) {
+			remedy = "name one that there is: " + strings.Join(names, ", ")
+		}
+		e := refuse(StageVault, err.Error(), remedy)
 		e.err = err
 		return armed{}, e
 	}
@@ -156,4 +161,14 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 		}
 	}
 	return a, nil
+}
+
+// SecretNames returns the names of a namespace's secrets, at most 50; nil where there are none or they can't be listed.
+func (p *Pipeline) SecretNames(ctx context.Context, namespace string) []string {
+	const most = 50
+	names, err := p.cfg.Vault.Names(ctx, orDefault(namespace))
+	if err != nil {
+		return nil
+	}
+	return names[:min(len(names), most)]
 }

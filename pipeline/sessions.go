@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -327,7 +329,31 @@ func (r *run) take(ctx context.Context, b Bridge) (json.RawMessage, error) {
 	defer cancel()
 	value, err := claim.Kernel().Get(ctx, b.Key)
 	if err != nil {
+		if e := lacksVariable(ctx, s, claim.Kernel(), b); e != nil {
+			return nil, e
+		}
 		return nil, refuse(StageBackend, s.Redact(fmt.Sprintf("get %q: %v", b.Key, err)), "give a value that can be written as JSON")
 	}
 	return json.RawMessage(s.Redact(string(value))), nil
+}
+
+// lacksVariable says which variables a session has, if not the one that is wanted; nil where that is not why.
+func lacksVariable(ctx context.Context, s *session.Session, k *kernel.Kernel, b Bridge) error {
+	all, err := k.Variables(ctx)
+	if err != nil || slices.ContainsFunc(all, func(v kernel.Variable) bool { return v.Name == b.Key }) {
+		return nil
+	}
+	const most = 30
+	var names []string
+	for _, v := range all[:min(len(all), most)] {
+		names = append(names, clip(v.Name, 100))
+	}
+	remedy := "it has none yet: set it there first, with execute_code"
+	if names != nil {
+		remedy = "give the name of one that it has as from_key: " + strings.Join(names, ", ")
+	}
+	if len(all) > most {
+		remedy += fmt.Sprintf(" or one of %d more, which inspect_state lists", len(all)-most)
+	}
+	return refuse(StageBackend, s.Redact(fmt.Sprintf("session %s has no variable %q", b.From, clip(b.Key, 200))), s.Redact(remedy))
 }

@@ -189,11 +189,24 @@ func (r *run) read(ctx context.Context, q Fetch) (k kept, err error) {
 // otherPage is what can be done about a page that policy forbids.
 const otherPage = "read another page, or have the host added to web.allow in the configuration"
 
+// pageRemedy is what can be done about a page of this host that policy forbids; "" where it is no matter of the host. Neither an address nor a name of this
+// machine can be allowed.
+func pageRemedy(host string) string {
+	if host == "" {
+		return "correct the address, or read another page"
+	}
+	if _, err := egress.NewPolicy([]string{host}, nil); err == nil {
+		return otherPage
+	}
+	return "web tools read public sites by their names: no list lets them reach addresses, this machine or private networks. " +
+		"A server that a program starts is reached by that program, in the same execute_code or session, at 127.0.0.1; files come in with files, and out with get_artifacts"
+}
+
 // webError is a refusal of package web as one of ours.
 func webError(err error) error {
 	var no *web.Refused
 	if errors.As(err, &no) {
-		e := refuse(StageEgress, no.Reason, cmp.Or(no.Remedy, otherPage))
+		e := refuse(StageEgress, no.Reason, cmp.Or(no.Remedy, pageRemedy(no.Host)))
 		e.err = err
 		return e
 	}

@@ -14,6 +14,15 @@ type lister interface {
 // All lends every secret of a namespace that the stores know of, for redaction only: what comes from outside of any
 // sandbox may hold one that nobody lent. It fails if one of them can't be read. Whoever gets a lease closes it.
 func (v *Vault) All(ctx context.Context, namespace string) (*Lease, error) {
+	keys, err := v.Names(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return v.Lease(ctx, namespace, keys)
+}
+
+// Names returns the names of the secrets of a namespace that the stores know of, sorted. No value is read.
+func (v *Vault) Names(ctx context.Context, namespace string) ([]string, error) {
 	if err := checkNamespace(namespace); err != nil {
 		return nil, err
 	}
@@ -26,7 +35,7 @@ func (v *Vault) All(ctx context.Context, namespace string) (*Lease, error) {
 		keys = append(keys, names...)
 	}
 	slices.Sort(keys)
-	return v.Lease(ctx, namespace, slices.Compact(keys))
+	return slices.Compact(keys), nil
 }
 
 func (v *Vault) listers() (all []lister) {

@@ -14,11 +14,17 @@ import (
 type Refused struct {
 	Reason string
 	Remedy string // what to write instead, where it is the address that is wrong; "" where no other spelling helps
+	Host   string // that the policy does not allow, "" where it is something else
 }
 
 func (r *Refused) Error() string { return r.Reason }
 
 func refused(format string, a ...any) error { return &Refused{Reason: fmt.Sprintf(format, a...)} }
+
+// notAllowed is for a host that the policy does not allow.
+func notAllowed(host, reason string) error {
+	return &Refused{Reason: host + " may not be reached: " + reason, Host: host}
+}
 
 // Parse reads the address of a page. It has a scheme of the web, a host, no user name, and no fragment, which no
 // server is told.
@@ -37,7 +43,7 @@ func Parse(text string) (*url.URL, error) {
 	u.Scheme = strings.ToLower(u.Scheme)
 	switch {
 	case bare(u):
-		return nil, &Refused{"the address has no scheme: write https:// before it", "https://" + brief(text)}
+		return nil, &Refused{Reason: "the address has no scheme: write https:// before it", Remedy: "https://" + brief(text)}
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, refused("%q addresses are not read: only http and https are", brief(u.Scheme))
 	case u.User != nil:

@@ -22,8 +22,7 @@ type Part struct {
 
 // Read returns a part of a run's "stdout", its "stderr", or of "files/" and an artifact's name: up to
 // length bytes from offset on, at most 16 MiB, which is also what a length of 0 means. Past the end
-// there are none. A withheld artifact is an error that says why it is withheld, and what is not
-// there is ErrUnknown.
+// there are none. A withheld artifact is a *Withheld, and what is not there is ErrUnknown.
 func (s *Shelf) Read(id, name string, offset, length int64) (Part, error) {
 	id, err := parse(id)
 	if err != nil {
@@ -97,6 +96,11 @@ func (r Record) read(name string, offset, length int64) (Part, error) {
 	return Part{Data: []byte(text[from:to]), Size: int64(len(text)), MIME: textMIME(text)}, nil
 }
 
+// Withheld is the error for an artifact that is not handed out.
+type Withheld struct{ Name, Why string }
+
+func (w *Withheld) Error() string { return fmt.Sprintf("%.200q is withheld: %s", w.Name, w.Why) }
+
 var errUnsaved = errors.New("it was not saved when the run ended")
 
 // artifact returns the artifact that name, with "files/" in front, stands for.
@@ -104,7 +108,7 @@ func artifact(list []Artifact, name string) (Artifact, error) {
 	if want, ok := strings.CutPrefix(name, filesName+"/"); ok {
 		for _, a := range list {
 			if a.Name == want && a.Withheld != "" {
-				return a, fmt.Errorf("it is withheld: %s", a.Withheld)
+				return a, &Withheld{a.Name, a.Withheld}
 			}
 			if a.Name == want {
 				return a, nil
