@@ -183,7 +183,7 @@ var DefaultLimits = Limits{
 	RAM:       512 << 20,
 	Wall:      60 * time.Second,
 	CPU:       1,
-	Processes: 10,
+	Processes: 256, // pools of threads of numpy, npm and pytest have as many as there are cores, and a few of them
 	Disk:      512 << 20,
 }
 

@@ -90,9 +90,17 @@ func testLimits(t *testing.T, b *bench) {
 	t.Run("defaults", func(t *testing.T) {
 		b.parallel(t)
 		// The zero value is the default, never "no limit".
-		o, made := b.drop(t, backends.Limits{}, "processes", 200)
-		if made.Made >= 200 {
+		o, made := b.drop(t, backends.Limits{}, "processes", 400)
+		if made.Made >= 400 {
 			t.Errorf("made %d processes with the default limit, %+v", made.Made, o.Result)
+		}
+		// It is one that pools of threads for many cores fit in, with the files that they have open.
+		spec := b.spec("python")
+		spec.Limits = backends.Limits{}
+		o = b.run(t, spec, "import threading, resource\nstop = threading.Event()\nall = [threading.Thread(target=stop.wait) for _ in range(200)]\n"+
+			"for one in all: one.start()\nstop.set()\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 1024)\n")
+		if o.Ended != backends.EndedOK || o.Stdout != "True\n" {
+			t.Errorf("200 threads: %+v %q %s", o.Ended, o.Stdout, o.Stderr)
 		}
 	})
 }

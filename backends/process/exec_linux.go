@@ -142,8 +142,9 @@ func limit(p *plan, s *sandbox, main bool) {
 	}{
 		{"CPU", unix.RLIMIT_CPU, seconds, unlimited}, // a program may have more: wall time and cores bound it
 		{"FSIZE", unix.RLIMIT_FSIZE, file, most},
-		// Open files are counted for the whole host (fs.file-max), and each process has as many as that.
-		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 1<<17/s.tasks))},
+		// Open files are counted for the whole host (fs.file-max), and each process has as many as that: the usual 1,024 with the
+		// default number of processes in any language.
+		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 288<<10/s.tasks))},
 		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
 		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory, and
 		// lent secrets in it, to a program of the host's root: core(5).

@@ -137,7 +137,7 @@ func defaults(cores int) Config {
 		Audit:         Audit{CheckpointRows: 1000},
 		Redact:        Redact{Unknown: "warn"},
 		Limits: Limits{
-			RAMMB: 512, TimeoutSeconds: 60, CPUCores: 1, Processes: 10, OutputBytes: 1 << 20, DiskMB: 512,
+			RAMMB: 512, TimeoutSeconds: 60, CPUCores: 1, Processes: 256, OutputBytes: 1 << 20, DiskMB: 512,
 		},
 		Caps: Limits{
 			RAMMB:          8192,

@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Backend: "process", MaxConcurrent: cores, MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: Audit{CheckpointRows: 1000}, Redact: Redact{"warn"},
 		StateDir: "/home/x/.local/state/sandboxmcp", SQLitePath: "/home/x/.local/state/sandboxmcp/sandboxmcp.db", Profile: "hardened",
-		Limits:    Limits{512, 60, 1, 10, 1 << 20, 512},
+		Limits:    Limits{512, 60, 1, 256, 1 << 20, 512},
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
 		Egress:    Egress{Resolver: "system", IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{1000, 512, true},
