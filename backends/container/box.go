@@ -183,6 +183,14 @@ func (x *box) greet(ctx context.Context, streams io.ReadWriteCloser) error {
 	return nil
 }
 
+// kill ends PID 1, where we can see it: then nobody asks the engine any more how that came, which would hold up the removal.
+func (x *box) kill() {
+	if x.peer != nil {
+		x.forget()
+		x.peer.kill()
+	}
+}
+
 // dead waits until PID 1 is dead, and with it all that ran in the container; but not for long.
 func (x *box) dead(within time.Duration) bool {
 	if x.peer != nil {
@@ -202,6 +210,9 @@ func (x *box) remove() error {
 		defer x.done()
 		if x.line != nil {
 			x.line.Close()
+		}
+		if x.forget != nil { // questions would hold up the removal
+			x.forget()
 		}
 		x.err = x.folder.remove()
 		x.peer.close()

@@ -183,7 +183,7 @@ func (s *sandbox) Close() error {
 		if err := s.Sandbox.Close(); err != nil && !errors.Is(err, call.ErrLost) {
 			s.err = err
 		}
-		s.box.peer.kill()
+		s.box.kill()
 		b := s.box.backend
 		const graceful = 3 * time.Second
 		if s.spent() || s.box.dead(graceful) {

@@ -32,6 +32,7 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 	}
 	id, err := e.create(ctx, s)
 	if err != nil {
+		e.doubt()
 		return "", fmt.Errorf("make a container: %w", noGPU(err, c.GPUs))
 	}
 	if err := e.finish(ctx, id, c, s); err != nil {

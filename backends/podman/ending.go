@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,29 +29,23 @@ type ending struct {
 	running sync.WaitGroup
 }
 
-func (e *Engine) attend(ctx context.Context, id string, pid int) *ending {
+func (e *Engine) attend(ctx context.Context, id string, pid int, first *os.File) *ending {
 	ctx, cancel := context.WithCancel(ctx)
 	end := &ending{news: make(chan struct{}), code: make(chan int, 1), between: 2 * time.Millisecond}
 	said := sync.OnceFunc(func() { close(end.news) })
-	interval := time.Second // between looks of the service itself
 	kills := oomKills(pid)
-	died, stop := watch(pid)
+	died, stop := watch(first)
 	end.cancel = func() { cancel(); stop() }
-	if died == nil {
-		interval = 40 * time.Millisecond
-	} else {
-		end.running.Go(func() {
-			if <-died {
-				end.oom = kills() > 0
-				said()
-			}
-		})
-	}
 	end.running.Go(func() {
 		defer said()
 		defer close(end.code)
+		// A service that is asked before looks again and again, and can't end meanwhile.
+		if died != nil && <-died {
+			end.oom = kills() > 0
+			said()
+		}
 		for ctx.Err() == nil {
-			code, err := e.askExit(ctx, id, interval)
+			code, err := e.askExit(ctx, id)
 			if err == nil {
 				end.code <- code
 				return
@@ -95,10 +90,10 @@ func (end *ending) stop() {
 }
 
 // askExit asks Podman for the exit code of one that was started, and returns when it has ended.
-func (e *Engine) askExit(ctx context.Context, id string, interval time.Duration) (int, error) {
+func (e *Engine) askExit(ctx context.Context, id string) (int, error) {
 	res, err := e.send(ctx, request{
 		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/wait", again: true,
-		query: url.Values{"condition": {"exited"}, "interval": {interval.String()}},
+		query: url.Values{"condition": {"exited"}, "interval": {"40ms"}},
 	})
 	if err != nil {
 		return 0, err

@@ -17,6 +17,7 @@ type place struct {
 	machine  bool   // a virtual machine that Podman made, whose ssh key need not be known
 	named    bool   // somebody said so: if it does not answer, nothing else is tried
 	source   string // who named it, for people
+	command  string // of a service of our own
 }
 
 // environ is an environment by names.

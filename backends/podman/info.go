@@ -54,20 +54,26 @@ func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 
 // learn asks a service what it is.
 func (e *Engine) learn(ctx context.Context, l *line) (facts, error) {
-	res, err := l.send(ctx, request{method: http.MethodGet, path: "/info"})
-	if err != nil {
-		return facts{}, err
-	}
-	var h hostInfo
-	if err := decode(res, &h); err != nil {
-		return facts{}, err
+	mark := e.mark(l.place)
+	h, here := e.recall(mark)
+	if !here {
+		res, err := l.send(ctx, request{method: http.MethodGet, path: "/info"})
+		if err != nil {
+			return facts{}, err
+		}
+		if err := decode(res, &h); err != nil {
+			return facts{}, err
+		}
+		if here = l.place.path() != "" && h.isHere(); here {
+			e.remember(mark, h)
+		}
 	}
 	f := facts{Info: container.Info{
 		Version:  h.Version.Version,
 		Address:  l.place.shown(),
 		Rootless: h.Host.Security.Rootless,
 		UserNS:   h.Host.Security.Rootless,
-		Local:    l.place.path() != "" && h.isHere(),
+		Local:    here,
 		SELinux:  h.Host.Security.SELinuxEnabled,
 		CgroupV2: h.Host.CgroupVersion == "v2",
 		Runtime:  h.Host.OCIRuntime.Name,

@@ -2,6 +2,7 @@ package podman
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type life struct {
 	started chan struct{} // closed then; nil if others made it
 	removed chan struct{} // likewise, by us
 	once    sync.Once
+	first   *os.File // its first process, once that was seen; nil where it can't be
 }
 
 func (l *lives) begin(id string) {
@@ -53,6 +55,38 @@ func (l *lives) end(id string) {
 	if one := l.byID[id]; one != nil {
 		close(one.removed)
 		delete(l.byID, id)
+		one.first.Close() // of nil, too
+	}
+}
+
+// hold has the first process of one held, until it is removed.
+func (l *lives) hold(one *life, pid int) *os.File {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one.first == nil {
+		one.first = hold(pid)
+	}
+	return one.first
+}
+
+// kill kills the first process of one that is held, and says whether it has ended.
+func (l *lives) kill(id string) bool {
+	var first *os.File
+	l.mu.Lock()
+	if one := l.byID[id]; one != nil {
+		first = one.first
+	}
+	l.mu.Unlock()
+	return first != nil && killed(first)
+}
+
+// waits says whether one of ours was not started yet.
+func (l *life) waits() bool {
+	select {
+	case <-l.started:
+		return false
+	default:
+		return l.started != nil
 	}
 }
 

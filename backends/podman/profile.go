@@ -20,21 +20,26 @@ func (e *Engine) profile(text string) (string, error) {
 	if there, err := os.ReadFile(name); err == nil && string(there) == text {
 		return name, nil
 	}
-	f, err := os.CreateTemp(folder, "seccomp-*.part")
+	return name, replace(folder, filepath.Base(name), []byte(text), 0o644)
+}
+
+// replace puts a file in the place of another, whole.
+func replace(folder, name string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(folder, name+"-*.part")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.Remove(f.Name()) // unless it has got its name
-	_, err = f.WriteString(text)
-	for _, e := range []error{f.Chmod(0o644), f.Close()} {
+	_, err = f.Write(data)
+	for _, e := range []error{f.Chmod(mode), f.Close()} {
 		if err == nil {
 			err = e
 		}
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), name)
+		err = os.Rename(f.Name(), filepath.Join(folder, name))
 	}
-	return name, err
+	return err
 }
 
 // folder is where files can be. If nobody named one, it is ours alone, and goes when the engine is closed: in the folder

@@ -19,6 +19,9 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	remove := request{method: http.MethodDelete, path: "/containers/" + url.PathEscape(id), again: true, query: url.Values{
 		"force": {"true"}, "volumes": {"true"}, "v": {"true"}, "timeout": {"0"}, "ignore": {"true"},
 	}}
+	if e.lives.kill(id) {
+		e.notice(ctx, id)
+	}
 	var err error
 	for wait := 10 * time.Millisecond; wait < 6*time.Second; wait *= 2 {
 		err = e.call(ctx, remove, nil)
@@ -39,6 +42,18 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		err = errors.New("it is still there")
 	}
 	return fmt.Errorf("remove a container: %w", err)
+}
+
+// notice waits until Podman has noticed that one is dead, but not for long: before that, it would have its runtime
+// kill it, and look why that failed.
+func (e *Engine) notice(ctx context.Context, id string) {
+	for begun := time.Now(); time.Since(begun) < time.Second/4; engine.Pause(ctx, 2*time.Millisecond) {
+		var is inspected
+		err := e.call(ctx, inspect(id), &is)
+		if _, ended := is.State.ended(); err != nil || ended {
+			return
+		}
+	}
 }
 
 func failedFor(err error) *failure {

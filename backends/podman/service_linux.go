@@ -25,6 +25,7 @@ type service struct {
 	socket  int // O_PATH: nothing of it is left in the file system
 	ended   chan struct{}
 	words   engine.Tail // what it said on its standard error
+	command string      // that it was started with
 }
 
 // serve starts one.
@@ -47,7 +48,7 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	}
 	cmd := exec.Command(program, append(args, "system", "service", "--time=0", "unix://"+socket)...)
 	cmd.Env = e.env.without("CONTAINER_HOST", "CONTAINER_CONNECTION", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
-	s := &service{socket: -1, ended: make(chan struct{})}
+	s := &service{socket: -1, ended: make(chan struct{}), command: fmt.Sprintf("%q %q", program, args)}
 	cmd.Stderr = &s.words
 	cmd.WaitDelay = time.Second // what it started may hold its standard error
 	// Before 5.0, a file "oom" is left in the folder in which the service was started: here none can be.
@@ -97,13 +98,13 @@ func (s *service) ready(ctx context.Context, socket string) error {
 			return &backends.Refusal{Reason: "podman system service ended at once: " + s.words.String()}
 		case <-ctx.Done():
 			return fmt.Errorf("wait for podman system service: %w", ctx.Err())
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(2 * time.Millisecond):
 		}
 	}
 }
 
 func (s *service) place() place {
-	return place{url: fmt.Sprintf("unix:///proc/self/fd/%d", s.socket), named: true, source: ownService}
+	return place{url: fmt.Sprintf("unix:///proc/self/fd/%d", s.socket), named: true, source: ownService, command: s.command}
 }
 
 func (s *service) alive() bool {

@@ -22,6 +22,7 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 		}
 	}
 	if err != nil {
+		e.doubt()
 		return fmt.Errorf("start a container: %w", err)
 	}
 	e.lives.start(id)

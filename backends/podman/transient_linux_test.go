@@ -2,15 +2,21 @@ package podman
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
@@ -119,4 +125,96 @@ func TestHangUps(t *testing.T) {
 		t.Errorf("a removal: %v", err)
 	}
 	gone(t, e, c)
+}
+
+// TestQuiet has Podman asked for nothing that holds it up: not when a container ends that can be watched, and not to kill
+// what is dead.
+func TestQuiet(t *testing.T) {
+	real := served(t)
+	id := withImage(t, real)
+	e, asked := behind(t, real)
+	c := create(t, e, plain(id, "sleep"))
+	asked.next(0, "^POST .*/wait$")
+	exits := waitFor(t, e, c)
+	start(t, e, c)
+	watched(t, e, c)
+	if _, err := e.Info(t.Context()); err != nil || asked.count() > 0 {
+		t.Errorf("it is asked to wait for a container that runs: %v, %q", err, asked.seen)
+	}
+	asked.next(0, "^(DELETE|GET) .*/containers/"+c)
+	if err := e.Remove(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	<-exits
+	looked, removed := "GET "+inspectPath+c+"/json", "DELETE "+inspectPath+c
+	if first, last := slices.Index(asked.seen, looked), slices.Index(asked.seen, removed); first < 0 || first > last {
+		t.Errorf("it is asked to remove what it takes for alive: %q", asked.seen)
+	}
+}
+
+const inspectPath = "/v" + api + "/libpod/containers/"
+
+// TestKnown asks a service what it is once, and again when that may have changed.
+func TestKnown(t *testing.T) {
+	behindIt, asked := behind(t, served(t))
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "containers.conf")
+	socket := strings.TrimPrefix(behindIt.config.Host, "unix://")
+	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "CONTAINERS_CONF=" + conf}
+	var first container.Info
+	for _, test := range []struct {
+		name   string
+		before func() error
+		asked  int
+	}{
+		{"the first", nil, 1},
+		{"the second", nil, 0},
+		{"another configuration", func() error { return os.WriteFile(conf, []byte("[engine]\n"), 0o600) }, 1},
+		{"the same again", nil, 0},
+		{"another socket", func() error { return os.Chtimes(socket, time.Time{}, time.Unix(1, 0)) }, 1},
+		{"another variable", func() error { environ = append(environ, "XDG_CONFIG_HOME="+dir); return nil }, 1},
+		{"what it said can't be read", func() error { return os.WriteFile(filepath.Join(dir, knownName), []byte("{"), 0o600) }, 1},
+		{"what it said long ago", func() error { return aged(filepath.Join(dir, knownName)) }, 1},
+		{"a container could not be made", func() error {
+			e := New(Config{Host: behindIt.config.Host, Environ: environ, Folder: dir})
+			defer e.Close()
+			if _, err := e.Create(t.Context(), plain("nowhere", "sleep")); err == nil {
+				return errors.New("it could")
+			}
+			return nil
+		}, 1},
+	} {
+		if test.before != nil {
+			if err := test.before(); err != nil {
+				t.Fatalf("%s: %v", test.name, err)
+			}
+		}
+		asked.next(0, "^GET .*/info$")
+		e := New(Config{Host: behindIt.config.Host, Environ: environ, Folder: dir})
+		got, err := e.Info(t.Context())
+		e.Close()
+		if first == (container.Info{}) {
+			first = got
+		}
+		if err != nil || got != first || !got.Local || asked.count() != test.asked {
+			t.Errorf("%s: got %+v, %v, want %+v; asked %d times, want %d", test.name, got, err, first, asked.count(), test.asked)
+		}
+	}
+}
+
+// aged has an answer be from the day before yesterday.
+func aged(name string) error {
+	var k known
+	data, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(data, &k)
+	}
+	if err != nil {
+		return err
+	}
+	k.At = k.At.Add(-48 * time.Hour)
+	if data, err = json.Marshal(k); err != nil {
+		return err
+	}
+	return os.WriteFile(name, data, 0o600)
 }

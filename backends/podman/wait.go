@@ -19,9 +19,17 @@ const patience = 30 * time.Second
 // -1 if nobody knows it.
 func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 	life := e.lives.of(id)
+	if life.waits() { // there is nothing to ask yet, and the answer would hold up the start
+		life.wait(ctx)
+	}
 	answered := time.Now()
 	var end *ending
-	defer func() { end.stop() }()
+	defer func() {
+		end.stop()
+		if life.started == nil { // it is nobody else's
+			life.first.Close()
+		}
+	}()
 	for {
 		var is inspected
 		err := e.call(ctx, inspect(id), &is)
@@ -43,7 +51,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 			continue
 		case is.State.begun():
 			if end == nil {
-				end = e.attend(ctx, id, is.State.PID)
+				end = e.attend(ctx, id, is.State.PID, e.lives.hold(life, is.State.PID))
 			}
 			end.wait(ctx)
 		default:

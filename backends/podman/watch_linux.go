@@ -4,41 +4,75 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// watch says when a container's first process has ended: true then, and false when stop was called. It returns nil if there is no such
+// hold returns a container's first process, whose number then can't become another's. It is nil if there is no such
 // process here, as for an engine that is elsewhere.
-func watch(pid int) (died <-chan bool, stop func()) {
+func hold(pid int) *os.File {
 	if pid <= 1 {
-		return nil, func() {}
+		return nil
 	}
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil, func() {}
+		return nil
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	if !isFirst(pid) {
 		f.Close()
+		return nil
+	}
+	return f
+}
+
+// watch says when a process that is held has ended: true then, and false when stop was called. It returns nil for nil.
+func watch(held *os.File) (died <-chan bool, stop func()) {
+	if held == nil {
 		return nil, func() {}
 	}
-	raw, err := f.SyscallConn()
+	raw, err := held.SyscallConn()
 	if err != nil {
-		f.Close()
 		return nil, func() {}
 	}
+	held.SetReadDeadline(time.Time{})
 	said := make(chan bool, 1)
 	go func() {
 		ended := false
 		raw.Read(func(fd uintptr) bool {
-			n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-			ended = n > 0
+			ended = hasEnded(fd, 0)
 			return ended
 		})
 		said <- ended
 	}()
-	return said, func() { f.Close() }
+	return said, func() { held.SetReadDeadline(time.Unix(1, 0)) }
+}
+
+// killed ends a process that is held, and says whether it has ended soon after. One that we may not end may be about to.
+func killed(held *os.File) (ended bool) {
+	raw, err := held.SyscallConn()
+	if err != nil {
+		return false
+	}
+	raw.Control(func(fd uintptr) {
+		soon := time.Second / 4
+		if unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) == unix.EPERM {
+			soon /= 5
+		}
+		ended = hasEnded(fd, soon)
+	})
+	return ended
+}
+
+// hasEnded waits until a process has ended, but no longer than within.
+func hasEnded(pidfd uintptr, within time.Duration) bool {
+	for until := time.Now().Add(within); ; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(max(0, time.Until(until)).Milliseconds()))
+		if err != unix.EINTR {
+			return n > 0
+		}
+	}
 }
 
 // isFirst says whether a process is the first one of a namespace below ours: a number that comes from
