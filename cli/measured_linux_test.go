@@ -38,7 +38,7 @@ func serveMeasured() int {
 			}
 		}
 	}()
-	return Main([]string{"sandboxmcp", "serve"}, os.Stdin, os.Stdout, os.Stderr)
+	return Main([]string{"sandboxmcp", "serve", "--structured"}, os.Stdin, os.Stdout, os.Stderr)
 }
 
 // measured is a running serveMeasured, of which clients can ask several things at once.

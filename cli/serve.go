@@ -20,10 +20,17 @@ func (p *program) serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "answer an agent over the Model Context Protocol, on standard input and output",
-		UsageText: "sandboxmcp serve [--namespace NAMESPACE] [--backend NAME]",
+		UsageText: "sandboxmcp serve [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--structured]",
 		Description: `Agents start it themselves: it is what their configuration names as the command of a server, such as
 
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
+
+Answers are text and images. Many clients hand structuredContent to their model instead of these, so a client gets it, and
+outputSchema, only if it is known to hand on both. --structured gives it to every client, as programs want it; so do
+structured: true in the configuration and SANDBOXMCP_STRUCTURED=on.
+
+A tool that the configuration has off (web.enabled, host.enabled) is listed in a few words, which say who can turn it on;
+with --tools on it is not listed. The configuration is read once, when the server starts.
 
 It ends when standard input does, and takes all sessions along. What it has to say goes to standard
 error. While it runs, sandboxmcp approvals lists what it asks a person, and sandboxmcp session, queue, inspect,
@@ -36,8 +43,26 @@ Example: sandboxmcp serve --namespace my-agent`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman or docker", DefaultText: configured},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
+			toolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
+			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: configured},
 		},
 		Action: p.serve,
+	}
+}
+
+func toolsFlag(usage, value string) cli.Flag {
+	return &cli.StringFlag{Name: "tools", Usage: usage, Value: value}
+}
+
+// whichTools reports whether only tools that are on are meant.
+func whichTools(c *cli.Context) (on bool, err error) {
+	switch which := c.String("tools"); which {
+	case "on":
+		return true, nil
+	case "", "all":
+		return false, nil
+	default:
+		return false, usage("--tools on", "--tools %s is not known: use all or on", visible(which))
 	}
 }
 
@@ -46,7 +71,11 @@ func (p *program) serve(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}
-	cfg, err := load(c, "backend")
+	on, err := whichTools(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := load(c, "backend", "structured")
 	if err != nil {
 		return err
 	}
@@ -82,7 +111,7 @@ func (p *program) serve(c *cli.Context) error {
 	}
 	server := mcp.New(mcp.Config{
 		Pipeline: parts.pipeline, Log: parts.log, Shelf: parts.shelf, Approvals: parts.approvals, User: whoami(), Backends: parts.names(),
-		Namespace: c.String("namespace"), Version: version().Version, Logger: log,
+		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version().Version, Logger: log,
 	})
 	err = server.Serve(ctx, p.stdin, p.stdout)
 	var stopped interruption

@@ -36,7 +36,9 @@ func newBencher(b *testing.B) *bencher {
 		b.Fatal(err)
 	}
 	ended := make(chan int)
-	go func() { ended <- Main([]string{"sandboxmcp", "serve"}, fromClient, toClient, os.Stderr) }()
+	go func() {
+		ended <- Main([]string{"sandboxmcp", "serve", "--structured"}, fromClient, toClient, os.Stderr)
+	}()
 	x := &bencher{B: b, to: to, lines: bufio.NewReaderSize(from, 1<<20)}
 	b.Cleanup(func() {
 		to.Close()

@@ -23,6 +23,7 @@ func (p *program) setupCommand() *cli.Command {
 		&cli.BoolFlag{Name: "dry-run", Usage: "with --write or --remove: only show what the file would be"},
 		&cli.StringFlag{Name: "project", Usage: "the file of the project in the folder `DIR`, and not the user's"},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the client works in"},
+		toolsFlag("which tools the client lists, as `WHICH`: all or on (those that the configuration has on)", ""),
 		&cli.StringFlag{Name: "name", Usage: "call the server `NAME` there", Value: "sandboxmcp"},
 		jsonFlag(),
 	}
@@ -72,6 +73,9 @@ func (p *program) setup(c *cli.Context) error {
 	}
 	path, err := clientFile(c, client)
 	if err != nil {
+		return err
+	}
+	if _, err := whichTools(c); err != nil {
 		return err
 	}
 	server, err := thisServer(c, client, path)
@@ -149,7 +153,7 @@ func thisProgram() (string, error) {
 }
 
 // setupFlags are the flags that setup hands on: those of the program, and those of serve after it.
-var setupFlags = [2][]string{{"config", "db"}, {"namespace"}}
+var setupFlags = [2][]string{{"config", "db"}, {"namespace", "tools"}}
 
 // thisServer is how clients start this program, with what was said of its files: they start it in any folder. A flag that was not
 // typed is as the entry has it that setup has written there before: to write it anew takes no namespace away.

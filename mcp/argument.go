@@ -116,11 +116,17 @@ func (f form) unknown(name, where string) string {
 	if meant := f.meant(name); meant != "" {
 		return fmt.Sprintf("there is no argument %q: did you mean %q?", where+name, where+meant)
 	}
-	var names []string
+	return fmt.Sprintf("there is no argument %q: choose from %s", where+name, strings.Join(f.names(), ", "))
+}
+
+// names are the arguments that are offered.
+func (f form) names() (all []string) {
 	for _, one := range f {
-		names = append(names, one.name)
+		if !one.quiet {
+			all = append(all, one.name)
+		}
 	}
-	return fmt.Sprintf("there is no argument %q: choose from %s", where+name, strings.Join(names, ", "))
+	return all
 }
 
 // accept returns the value of one argument, as args have it. Problems inside of lists and objects

@@ -63,7 +63,7 @@ func wrong(schema map[string]any) []string {
 // TestBadArguments tries each tool with what is wrong in each of its arguments: the answer names the
 // argument, says what to do, and fits the tool's schema.
 func TestBadArguments(t *testing.T) {
-	p := newRig(t, nil).hello("2025-11-25", `{}`)
+	p := newFullRig(t, nil).hello("2025-11-25", `{}`)
 	schemas := outputs(t, p)
 	for name, raw := range listTools(t, p) {
 		var one struct {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -65,7 +66,7 @@ func TestBrowserFetch(t *testing.T) {
 	p := r.hello("2025-11-25", `{}`)
 	got := p.tool("browser_fetch", fmt.Sprintf(`{"url":"http://%s/","screenshot":true,"wait_for":"#a"}`, host))
 	contains(t, got.text, "untrusted text of web.test", "title: A page", "made by a script", "answered with HTTP 200", "not loaded from evil.test", "request_id: ")
-	if got.IsError || got.facts["title"] != "A page" || got.facts["ended"] != "ok" || len(got.Content) != 2 || got.Content[1].Type != "image" || got.Content[1].MIMEType != "image/png" {
+	if got.IsError || !strings.Contains(got.facts["title"].(string), "\nA page\n>>>") || strings.Contains(unfenced(t, got.Structured), "made by") || got.facts["ended"] != "ok" || len(got.Content) != 2 || got.Content[1].Type != "image" || got.Content[1].MIMEType != "image/png" {
 		t.Fatalf("%v %v %d", got.IsError, got.facts, len(got.Content))
 	}
 	data, err := base64.StdEncoding.DecodeString(got.Content[1].Data)

@@ -195,10 +195,6 @@ func (s *Server) canElicit(ctx context.Context) bool {
 
 // clientName is what the client calls itself: for people to look at, nothing more.
 func (s *Server) clientName(ctx context.Context) string {
-	c, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo)
-	if !ok {
-		return ""
-	}
-	i := c.GetClientInfo()
+	i := client(ctx)
 	return clip(readable(strings.TrimSpace(i.Name+" "+i.Version)), 200)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
@@ -55,7 +56,7 @@ func wire(ctx context.Context, dir string) (cfg Config, end func(), err error) {
 		kept.Close()
 		log.Close()
 	}
-	return Config{Pipeline: p, Log: log, Shelf: kept, Approvals: broker, Version: "test"}, end, os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
+	return Config{Pipeline: p, Log: log, Shelf: kept, Approvals: broker, Version: "test", Structured: true}, end, os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
 }
 
 // rig is a server, with clients on pipes.
@@ -76,6 +77,21 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 		change(&cfg)
 	}
 	return &rig{t: t, cfg: cfg, s: New(cfg)}
+}
+
+// newFullRig is a server that has all tools on.
+func newFullRig(t testing.TB, change func(*Config)) *rig {
+	t.Helper()
+	return newRig(t, func(cfg *Config) {
+		p := pipeline.New(pipeline.Config{Audit: cfg.Log.(*audit.Log), Approvals: cfg.Approvals, Terms: Terms(),
+			Web:  pipeline.Web{Client: web.NewClient(web.Config{})},
+			Host: pipeline.Host{Enabled: true}, Files: pipeline.HostFiles{Enabled: true}})
+		t.Cleanup(p.Close)
+		cfg.Pipeline = p
+		if change != nil {
+			change(cfg)
+		}
+	})
 }
 
 // peer is a client that writes and reads raw lines.
@@ -141,7 +157,11 @@ func (r *rig) hello(version, capabilities string) *peer {
 }
 
 func (p *peer) initialize(version, capabilities string) reply {
-	got := p.call("initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"test","version":"1"}}`, version, capabilities))
+	return p.initializeAs("test", version, capabilities)
+}
+
+func (p *peer) initializeAs(name, version, capabilities string) reply {
+	got := p.call("initialize", fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":%q,"version":"1"}}`, version, capabilities, name))
 	p.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return got
 }
@@ -233,10 +253,13 @@ func (p *peer) read1(m reply) result {
 	if err := json.Unmarshal(m.Result, &r); err != nil || len(r.Content) == 0 {
 		p.t.Fatalf("no result: %v, %.500s", err, m.Result)
 	}
+	r.text = r.Content[0].Text
+	if r.Structured == nil {
+		return r
+	}
 	if err := json.Unmarshal(r.Structured, &r.facts); err != nil {
 		p.t.Fatalf("no structured content: %v", err)
 	}
-	r.text = r.Content[0].Text
 	if r.facts["text"] != r.text {
 		p.t.Errorf("the text is not in structuredContent: %q, %q", r.facts["text"], r.text)
 	}

@@ -1,9 +1,9 @@
 // Package mcp serves the pipeline to agents over the Model Context Protocol: 23 tools, and what
 // runs left behind as resources.
 //
-// A tool builds a request, hands it to the pipeline, and tells what became of it twice: as text for
-// the model, and as structured content with the same facts. A program that fails is a result; an
-// error is ours, and says what to do about it.
+// A tool builds a request, hands it to the pipeline, and tells what became of it as text and images for the model, and
+// to programs that want it as structured content with the same facts, too. A program that fails is a result; an error
+// is ours, and says what to do about it.
 package mcp
 
 import (
@@ -35,8 +35,12 @@ type Config struct {
 	Backends []string
 	// Namespace is the only one that callers may use. "" lets them name one, "default" if they don't.
 	Namespace string
-	Version   string       // of the program, as clients show it
-	Logger    *slog.Logger // must not write to stdout; nil logs nothing
+	// Structured gives every client structuredContent and outputSchema, beside the text. Else those get it of which is
+	// known that it takes nothing away from their model.
+	Structured bool
+	ToolsOn    bool         // tools that policy has off are not listed; whoever calls one is refused, as always
+	Version    string       // of the program, as clients show it
+	Logger     *slog.Logger // must not write to stdout; nil logs nothing
 }
 
 // Log is the audit log, as far as it is read here.
@@ -78,6 +82,7 @@ func New(cfg Config) *Server {
 	hooks.AddBeforeCallTool(func(_ context.Context, _ any, r *mcp.CallToolRequest) { r.Params.Task = nil }) // see task.go
 	hooks.AddAfterListResources(s.listRuns)
 	s.greet(hooks)
+	hooks.AddAfterListTools(s.tailor)
 	hooks.AddOnError(func(_ context.Context, _ any, method mcp.MCPMethod, _ any, err error) {
 		s.log.Info("a request failed", "method", method, "error", err)
 	})
@@ -94,7 +99,7 @@ func New(cfg Config) *Server {
 		server.WithHooks(hooks),
 	)
 	for _, t := range s.tools() {
-		s.mcp.AddTool(t.listed(), s.handler(t))
+		s.mcp.AddTool(s.listed(t), s.handler(t))
 		if t.hints&backgrounds != 0 {
 			s.background = append(s.background, t.name)
 		}
@@ -122,18 +127,18 @@ func (s *Server) Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) e
 // handler makes a handler of the library's out of a tool's.
 func (s *Server) handler(t tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		given, err := t.in.check(rawArguments(request))
+		given, err := s.offered(t.in).check(rawArguments(request))
 		if err != nil {
-			return failure(err).result(), nil
+			return s.result(ctx, failure(err)), nil
 		}
 		c := &call{args: given, request: request, progress: startProgress(ctx, s.mcp, request)}
 		defer c.progress.stop()
 		awaitTurn(ctx)
 		a, err := t.run(ctx, c)
 		if err != nil {
-			return failure(err).result(), nil
+			a = failure(err)
 		}
-		return a.result(), nil
+		return s.result(ctx, a), nil
 	}
 }
 

@@ -21,10 +21,7 @@ var otherNames = map[string][]string{
 
 // meant is the field that a caller most likely had in mind, or "".
 func (f form) meant(name string) string {
-	var names []string
-	for _, one := range f {
-		names = append(names, one.name)
-	}
+	names := f.names()
 	low := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, other := range otherNames[low] {
 		if slices.Contains(names, other) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -14,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
 
-// said is in all structured content. Clients exist that show the model nothing else when there is
-// structured content, so the text is in it too.
+// said is in all structured content. Clients exist that hand on nothing else when there is some (see seenClients), so
+// the text is in it too.
 type said struct {
 	Text    string   `json:"text" about:"The whole answer as text, as it is in content."`
 	Refused *refusal `json:"refused,omitempty" about:"Why nothing was done, if nothing was."`
@@ -55,16 +56,45 @@ type answer struct {
 	ask    *mcp.CallToolResult
 }
 
-// result is the answer as the protocol has it.
+// result is the answer as the protocol has it: text, images and links, without what a reader does not see.
 func (a *answer) result() *mcp.CallToolResult {
 	if a.ask != nil {
 		return a.ask
 	}
-	a.facts.say(a.text)
-	return &mcp.CallToolResult{
-		Content:           append([]mcp.Content{mcp.NewTextContent(a.text)}, a.extra...),
-		StructuredContent: a.facts,
-		IsError:           a.failed,
+	a.text = readable(a.text)
+	return &mcp.CallToolResult{Content: append([]mcp.Content{mcp.NewTextContent(a.text)}, a.extra...), IsError: a.failed}
+}
+
+// result is the answer as the client that asks has it.
+func (s *Server) result(ctx context.Context, a *answer) *mcp.CallToolResult {
+	r := a.result()
+	if a.ask == nil && s.structured(ctx) {
+		makeReadable(reflect.ValueOf(a.facts))
+		a.facts.say(a.text)
+		r.StructuredContent = a.facts
+	}
+	return r
+}
+
+// makeReadable does with all texts of a value what readable does with one.
+func makeReadable(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			makeReadable(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			makeReadable(v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			makeReadable(v.Index(i))
+		}
+	case reflect.String:
+		if is := readable(v.String()); is != v.String() {
+			v.SetString(is)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type field struct {
 	each              *field  // entry of an array, or of an object with any names
 	any               bool    // any JSON is understood, although the schema says string
 	loose             bool    // a number is understood, where the schema says string
+	quiet             bool    // it is understood, and offered to nobody
 	like              string  // an example of the names of an object with any names
 
 	reshape func(json.RawMessage) json.RawMessage // understands other forms of an object; may be nil
@@ -116,6 +117,9 @@ func b2i(b bool) int {
 func (f form) schema() members {
 	all, must := members{}, []string{}
 	for _, one := range f {
+		if one.quiet {
+			continue
+		}
 		all = append(all, member{one.name, one.schema()})
 		if one.must {
 			must = append(must, one.name)

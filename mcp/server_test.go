@@ -91,13 +91,19 @@ func TestPinnedNamespace(t *testing.T) {
 	pinned := &rig{t: t, cfg: r.cfg, s: New(r.cfg)}
 	p := pinned.hello("2025-11-25", `{}`)
 	for name, raw := range listTools(t, p) {
-		if !strings.Contains(string(raw), `"namespace":{"type":"string","description":"Namespace`) {
-			continue
+		var one struct {
+			InputSchema struct{ Properties map[string]any }
+		}
+		if err := json.Unmarshal(raw, &one); err != nil || one.InputSchema.Properties == nil || one.InputSchema.Properties["namespace"] != nil {
+			t.Errorf("%s: %v, %s", name, err, raw)
 		}
 		arguments := strings.Replace(fine[name], "{", `{"namespace":"theirs",`, 1)
 		if r := p.tool(name, strings.Replace(arguments, ",}", "}", 1)); !r.IsError || !strings.Contains(r.text, `"namespace"`) {
 			t.Errorf("%s: got %v, %q", name, r.IsError, r.text)
 		}
+	}
+	if r := p.tool("execute_code", `{"code":"1","nosuch":1}`); strings.Contains(r.text, "namespace") {
+		t.Errorf("it is offered: %q", r.text)
 	}
 	if r := p.tool("audit_execution", `{"namespace":"theirs"}`); !r.IsError {
 		t.Errorf("got %q", r.text)

@@ -12,8 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-const aboutAudit = `Reads the audit log: every run, refusal, session, approval and package, in the order in which they happened. ` +
-	`Each row holds the hash of the one before, so changes show.`
+const aboutAudit = `Reads the audit log: every run, refusal, session, approval and package, in the order in which they happened.`
 
 func auditIn() form {
 	return form{
@@ -45,10 +44,11 @@ type auditRow struct {
 	Hash      string `json:"hash" about:"The row's hash."`
 }
 
-// maxRowText is how much of a row's facts the text has, and maxPage what all of a page have.
+// How much is told of rows, in bytes: of each, of all if they are few, and of all in structured content.
 const (
-	maxRowText = 600
-	maxPage    = 256 << 10
+	maxRowText  = 600
+	maxRowsText = 6000
+	maxPage     = 256 << 10
 )
 
 func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
@@ -67,7 +67,7 @@ func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 		filter.Limit = limit
 	}
 	f, bytes := &auditFacts{}, 0
-	var text, missing []string
+	var missing []string
 	filter.Sealed, filter.Missing = true, func(s audit.Segment) { // where the file was is the operator's business
 		missing = append(missing, fmt.Sprintf("rows %d to %d are in a sealed segment that is not here", s.First, s.Last))
 	}
@@ -82,10 +82,12 @@ func (s *Server) auditExecution(ctx context.Context, c *call) (*answer, error) {
 		one := auditRow{row.Seq, row.Time.Format(time.RFC3339Nano), row.Kind, row.Run, row.Namespace, string(row.Data), row.Prev, row.Hash}
 		bytes += len(one.Data)
 		f.Rows = append(f.Rows, one)
-		text = append(text, strings.TrimRight(fmt.Sprintf("%d %s %s %s %s %s", one.Seq, one.Time, one.Kind, one.Namespace, one.Run,
-			readable(clip(compact(row.Data), maxRowText))), " "))
 	}
-	text = append(append([]string{count(len(f.Rows), "row")}, missing...), text...)
+	text := append([]string{count(len(f.Rows), "row")}, missing...)
+	for _, one := range f.Rows {
+		text = append(text, strings.TrimRight(fmt.Sprintf("%d %s %s %s %s %s", one.Seq, one.Time, one.Kind, one.Namespace, one.Run,
+			readable(clip(compact(json.RawMessage(one.Data)), max(maxRowText, maxRowsText/len(f.Rows))))), " "))
+	}
 	if f.Next > 0 {
 		text = append(text, fmt.Sprintf("there may be more: call again with \"after\": %d", f.Next))
 	}

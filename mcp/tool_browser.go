@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -54,7 +55,7 @@ func (s *Server) browserFetch(ctx context.Context, c *call) (*answer, error) {
 // browsed tells a page: what is known of it in our words, and what is of strangers within a fence.
 func browsed(b pipeline.Browsed) *answer {
 	f := &browserFacts{
-		RequestID: b.ID, URL: b.URL, Status: b.Status, Title: b.Title, Content: b.Stdout, Total: int64(b.Total),
+		RequestID: b.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, b.Stdout), Total: int64(b.Total),
 		Ended: b.Ended, Late: b.Late, Notes: b.Notes, Layers: b.LayersInForce(), PeakMemory: b.PeakMemory, TotalMS: float64(b.Timings.Total) / 1000,
 	}
 	f.Egress, f.EgressMore = egressFacts(b.Egress)
@@ -68,7 +69,7 @@ func browsed(b pipeline.Browsed) *answer {
 	if b.Late != "" {
 		fmt.Fprintf(&t, "not complete: %s; this is what was there\n", oneLine(b.Late))
 	}
-	fmt.Fprintf(&t, "%s answered with HTTP %d, %s of text", b.URL, b.Status, size(int64(b.Total)))
+	fmt.Fprintf(&t, "%s answered with HTTP %d, %s of text", cmp.Or(f.URL, b.Host), b.Status, size(int64(b.Total)))
 	if len(b.Stdout) < b.Total {
 		fmt.Fprintf(&t, ", of which this is the first %s: max_bytes asks for more", size(int64(len(b.Stdout))))
 	}

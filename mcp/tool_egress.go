@@ -12,7 +12,7 @@ import (
 
 const aboutEgress = `Asks a person whether code may reach a host that policy refuses. The answer is approved, denied or pending; ` +
 	`an approval covers exactly this host or pattern, for this namespace (or session, if the person says so) and this long. ` +
-	`Name the host in allowed_domains of the next call afterwards; sessions that run already can reach it, too, if they have a way out on its port: 80 and 443, and those that were allowed when they were created.`
+	`Name the host in allowed_domains of the next call afterwards.`
 
 func egressIn() form {
 	return form{

@@ -16,7 +16,7 @@ import (
 const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
 	`Without session_id each call starts clean; with one, variables, imports and files of earlier calls are there, ` +
 	`and the value of the last expression is returned as in a notebook. The working directory is /workspace; files left there are artifacts. ` +
-	`It reaches only the hosts that the operator's configuration allows, or those of allowed_domains, if policy or a person agrees; addresses are never reachable.`
+	`It reaches only hosts that the operator's configuration or a person allows, and no addresses.`
 
 func executeIn() form {
 	return form{
@@ -150,7 +150,7 @@ func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
 
 // warn sends the client's log a line, if it wants it.
 func (s *Server) warn(ctx context.Context, text string) {
-	n := mcp.NewLoggingMessageNotification(mcp.LoggingLevelWarning, "sandboxmcp", forTools(text))
+	n := mcp.NewLoggingMessageNotification(mcp.LoggingLevelWarning, "sandboxmcp", readable(forTools(text)))
 	// One that can't be sent, since the client does not read, is in the result, too.
 	_ = s.mcp.SendLogMessageToClient(ctx, n)
 }

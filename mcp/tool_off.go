@@ -3,17 +3,55 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 // policyOff is why a group of tools is refused, and how an operator changes that.
-type policyOff struct{ reason, remedy string }
+type policyOff struct{ reason, setting, instead string }
 
 var (
-	webOff  = policyOff{"web tools are off", "a person has to set web.enabled: true in the configuration; a program can reach hosts with allowed_domains of execute_code"}
-	hostOff = policyOff{"host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with files of execute_code"}
+	webOff  = policyOff{"web tools are off", "web.enabled: true", "a program can reach hosts with allowed_domains of execute_code"}
+	hostOff = policyOff{"host access is off", "host.enabled: true", "files come into a sandbox with files of execute_code"}
 )
+
+// whyOff says why a tool refuses every call, or is nil. It holds as long as the server does: the configuration is read
+// at its start.
+func (s *Server) whyOff(name string) *policyOff {
+	p := s.cfg.Pipeline
+	switch {
+	case strings.HasPrefix(name, "host_file_"):
+		if p == nil || !p.HostFilesEnabled() {
+			return &hostOff
+		}
+	case name == "host_exec", strings.HasSuffix(name, "_host_access"):
+		if p == nil || !p.HostEnabled() {
+			return &hostOff
+		}
+	case name == "web_search", name == "fetch_webpage", name == "browser_fetch":
+		if p == nil || !p.WebOn() {
+			return &webOff
+		}
+	}
+	return nil
+}
+
+// listed is the entry of a tool that is off: models read it in each conversation, so it is short.
+func (w policyOff) listed(t tool) mcp.Tool {
+	few := members{}
+	for i, f := range t.in {
+		if !f.quiet && (f.must || i == 0) { // Gemini refuses tools that have no argument
+			few = append(few, member{f.name, members{{"type", f.kind}}})
+		}
+	}
+	return mcp.Tool{
+		Name: t.name, Title: t.title, Description: "Off until a person sets " + w.setting + " in the configuration. " + t.title + ".",
+		RawInputSchema: raw(members{{"type", "object"}, {"properties", few}}), Annotations: t.annotations(),
+	}
+}
 
 // off is a tool that policy forbids. What it was asked for is in the audit log.
 func (s *Server) off(why policyOff, what string) func(context.Context, *call) (*answer, error) {
@@ -23,6 +61,7 @@ func (s *Server) off(why policyOff, what string) func(context.Context, *call) (*
 			return nil, err
 		}
 		name := c.request.Params.Name
-		return nil, s.cfg.Pipeline.Deny(ctx, pipeline.Wish{Tool: name, Namespace: namespace, What: cmp.Or(c.text(what), name)}, why.reason, why.remedy)
+		return nil, s.cfg.Pipeline.Deny(ctx, pipeline.Wish{Tool: name, Namespace: namespace, What: cmp.Or(c.text(what), name)},
+			why.reason, "a person has to set "+why.setting+" in the configuration; "+why.instead)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const aboutInstall = `Installs Python or Node packages with the network for this step only: into a session, or for all later runs of the namespace. ` +
-	`Install scripts do not run unless the operator allows it. Returns the exact versions and hashes.`
+	`Install scripts do not run unless the operator allows it. Returns exact versions; audit_execution has their hashes.`
 
 func installIn() form {
 	return form{

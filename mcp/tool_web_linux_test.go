@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -107,6 +108,17 @@ func TestWebTools(t *testing.T) {
 		}
 		contains(t, got.text, test.want...)
 		fits(t, test.tool+" "+test.arguments, schemas[test.tool], got.Structured)
+		all, err := json.Marshal(got.Content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, form := range [][]byte{all, got.Structured} {
+			for _, theirs := range []string{"Ignore", "ignore", "The page", "a line of text"} {
+				if strings.Contains(unfenced(t, form), theirs) {
+					t.Errorf("%s %s: %q stands outside of a fence: %s", test.tool, test.arguments, theirs, form)
+				}
+			}
+		}
 	}
 	contains(t, p.tool("audit_execution", `{"limit":100}`).text, "fetch_webpage", "web_search", "egress.approved")
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -55,25 +56,46 @@ func (s *Server) tools() []tool {
 	}
 }
 
-// listed is the tool's entry in tools/list.
+// listed is the tool's entry in tools/list, with what clients are left to see by tailor.
+func (s *Server) listed(t tool) mcp.Tool {
+	t.in = s.offered(t.in)
+	if why := s.whyOff(t.name); why != nil {
+		return why.listed(t)
+	}
+	return t.listed()
+}
+
+// offered are the arguments that this server offers. That which names a namespace is understood where there is only one, too.
+func (s *Server) offered(f form) form {
+	if s.cfg.Namespace == "" {
+		return f
+	}
+	f = slices.Clone(f)
+	for i := range f {
+		f[i].quiet = f[i].quiet || f[i].name == "namespace"
+	}
+	return f
+}
+
 func (t tool) listed() mcp.Tool {
-	on := func(h hints) *bool { b := t.hints&h != 0; return &b }
 	out := mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.about,
-		RawInputSchema: raw(t.in), RawOutputSchema: raw(t.out),
-		Annotations: mcp.ToolAnnotation{
-			Title: t.title, ReadOnlyHint: on(reads), DestructiveHint: on(destroys),
-			IdempotentHint: on(repeats), OpenWorldHint: on(reachesOut),
-		},
+		RawInputSchema: raw(t.in.schema()), RawOutputSchema: raw(t.out.schema()), Annotations: t.annotations(),
 	}
+	out.Annotations.Title = t.title
 	if t.hints&backgrounds != 0 {
 		out.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskSupportOptional}
 	}
 	return out
 }
 
-func raw(f form) json.RawMessage {
-	b, err := json.Marshal(f.schema())
+func (t tool) annotations() mcp.ToolAnnotation {
+	on := func(h hints) *bool { b := t.hints&h != 0; return &b }
+	return mcp.ToolAnnotation{ReadOnlyHint: on(reads), DestructiveHint: on(destroys), IdempotentHint: on(repeats), OpenWorldHint: on(reachesOut)}
+}
+
+func raw(schema members) json.RawMessage {
+	b, err := json.Marshal(schema)
 	if err != nil {
 		panic("mcp: a schema can't be written as JSON: " + err.Error()) // our bug, found by any test
 	}

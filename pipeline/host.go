@@ -84,6 +84,9 @@ func (h Host) policy() *host.Policy {
 // HostEnabled says whether the operator lets anybody reach the host at all.
 func (p *Pipeline) HostEnabled() bool { return p.cfg.Host.Enabled }
 
+// HostFilesEnabled says likewise whether anybody may reach files of the host.
+func (p *Pipeline) HostFilesEnabled() bool { return p.cfg.Files.Enabled }
+
 // HostAccess lists what a namespace, or a session of it, may do on the host now.
 func (p *Pipeline) HostAccess(namespace, session string) []HostAccess {
 	all := p.cfg.Host.Access()

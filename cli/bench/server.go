@@ -24,7 +24,7 @@ type server struct {
 // serve starts a server, which is ended by close.
 func (b *bench) serve(ctx context.Context, name string, more ...string) (*server, error) {
 	s := &server{said: &said{}}
-	s.cmd = exec.Command(b.Program, b.global("serve")...)
+	s.cmd = exec.Command(b.Program, b.global("serve", "--structured")...)
 	s.cmd.Args[0] = "sandboxmcp"
 	s.cmd.Env = append(b.environ(name), more...)
 	s.cmd.Stderr = s.said

@@ -21,6 +21,7 @@ type Config struct {
 	SQLitePath    string   // absolute; the state database
 	File          string   // absolute; the file that was read, "" where there was none
 	Profile       string   // a key of Profiles
+	Structured    bool     // a server gives every client structuredContent
 
 	Audit     Audit
 	Redact    Redact

@@ -38,6 +38,7 @@ func settings() []setting {
 		path("state_dir", "", func(c *Config) *string { return &c.StateDir }),
 		path("sqlite_path", "SQLITE_PATH", func(c *Config) *string { return &c.SQLitePath }),
 		profile(),
+		yesNo("structured", "STRUCTURED", func(c *Config) *bool { return &c.Structured }),
 	}
 	env := map[string]string{"limits.timeout_seconds": "TIMEOUT", "caps.ram_mb": "MAX_RAM_MB"}
 	for i, l := range new(Limits).all() {

@@ -56,7 +56,7 @@ func TestStdio(t *testing.T) {
 		b.told.add("", "vault add", string(out))
 	}
 	var log bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), self, "serve") // which ends with its input, too
+	cmd := exec.CommandContext(t.Context(), self, "serve", "--structured") // which ends with its input, too
 	cmd.Env, cmd.Stderr = env, &log
 	a := &agent{bench: b}
 	if a.in, err = cmd.StdinPipe(); err != nil {

@@ -52,7 +52,7 @@ func hear(t *testing.T) {
 
 func startServer(t *testing.T, home string) *agent {
 	t.Helper()
-	a := &agent{t: t, cmd: command(t.Context(), t, home, "serve")}
+	a := &agent{t: t, cmd: command(t.Context(), t, home, "serve", "--structured")}
 	a.cmd.Stderr = os.Stderr
 	var err error
 	if a.in, err = a.cmd.StdinPipe(); err != nil {

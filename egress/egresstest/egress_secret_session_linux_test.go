@@ -24,7 +24,7 @@ type server struct {
 
 func (w *world) serve(t *testing.T, flags ...string) *server {
 	t.Helper()
-	s := &server{T: t, cmd: w.onHost("", append([]string{w.program}, append(flags, "serve")...)...)}
+	s := &server{T: t, cmd: w.onHost("", append([]string{w.program}, append(flags, "serve", "--structured")...)...)}
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
