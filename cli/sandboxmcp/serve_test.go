@@ -175,3 +175,53 @@ func TestServerEnds(t *testing.T) {
 		t.Errorf("the log is not whole: %v, %+v", err, report.Bad)
 	}
 }
+
+// TestTypedAsTold types what an agent is told that a person can type: each way allows just that.
+func TestTypedAsTold(t *testing.T) {
+	need(t, "bash")
+	home := t.TempDir()
+	config := filepath.Join(home, "config", "sandboxmcp", "config.yaml")
+	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, []byte("host: {enabled: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := startServer(t, home)
+	ask := func(tool string, arguments map[string]any) string {
+		t.Helper()
+		content, _ := a.ask("tools/call", map[string]any{"name": tool, "arguments": arguments})["content"].([]any)
+		first, _ := content[0].(map[string]any)
+		return fmt.Sprint(first["text"])
+	}
+	for way := range 2 {
+		for _, one := range []struct {
+			tool      string
+			arguments map[string]any
+		}{
+			{"request_egress", map[string]any{"domain": fmt.Sprintf("*.n%d.example.com", way)}},
+			{"request_egress", map[string]any{"domain": fmt.Sprintf("n%d.example.com:5432", way), "namespace": "team", "duration_seconds": 600}},
+			{"request_host_access", map[string]any{"kind": "command", "pattern": fmt.Sprintf("uname * n%d", way)}},
+			{"request_host_access", map[string]any{"kind": "read", "pattern": []string{"/usr/share", "/usr/lib"}[way]}},
+		} {
+			told := ask(one.tool, one.arguments)
+			var commands []string
+			for line := range strings.Lines(told) {
+				if line, ok := strings.CutPrefix(line, "  sandboxmcp "); ok {
+					commands = append(commands, "sandboxmcp "+strings.TrimSpace(line))
+				}
+			}
+			if len(commands) != 2 {
+				t.Fatalf("%v: got %s", one, told)
+			}
+			typed := command(t.Context(), t, home)
+			typed.Path, typed.Args = "/bin/sh", []string{"sh", "-c", commands[way]}
+			if out, err := typed.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", commands[way], err, out)
+			}
+			if got := ask(one.tool, one.arguments); !strings.HasPrefix(got, "approved: ") {
+				t.Errorf("after %s: %s", commands[way], got)
+			}
+		}
+	}
+}
