@@ -148,6 +148,11 @@ func TestAnswers(t *testing.T) {
 		return strings.Contains(a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, job)).text, "begun")
 	})
 	a.ask("background running", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, job))
+	noise := first(runOf, run("binary background", `{"code":"head -c 4000 /dev/zero; echo begun; sleep 1000","language":"shell","background":true}`))
+	hosttest.Until(t, "it has written", func() bool {
+		return strings.Contains(a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, noise)).text, "begun")
+	})
+	a.ask("binary background running", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, noise))
 	a.ask("overview", "inspect_state", `{}`)
 	a.ask("background ended", "terminate_session", fmt.Sprintf(`{"session_id":%q}`, job))
 	hosttest.Until(t, "it is over", func() bool {

@@ -128,8 +128,17 @@ func jobOf(j pipeline.Job) jobFacts {
 		f.Ended = j.Result.Ended
 		return f
 	}
-	f.Stdout, f.Stderr = readable(j.Stdout), readable(j.Stderr)
+	f.Stdout, f.Stderr = tailShown(j.Stdout), tailShown(j.Stderr)
 	return f
+}
+
+// tailShown is the last of what a run has written, and not much of what is no text.
+func tailShown(s string) string {
+	if !noText(s) {
+		return readable(s)
+	}
+	part, _ := excerpt(s, maxBinary, "")
+	return part
 }
 
 func (s *Server) inspectJob(namespace, id string) (*answer, error) {
