@@ -17,6 +17,13 @@ type Decision struct {
 	Ask     string // the narrowest pattern that would allow it, "" if none would
 }
 
+// Why is Reason without what to ask for: where nobody can be asked for a domain, or another sentence says so.
+func (d Decision) Why() string {
+	why, _ := strings.CutSuffix(d.Reason, "ask for the domain "+d.Ask)
+	why, _ = strings.CutSuffix(why, ": to use "+d.Name+", ")
+	return strings.TrimSuffix(why, ": ")
+}
+
 // Decide answers for any name and port: it has no error, and never panics. What is not understood
 // is not allowed.
 func (p Policy) Decide(name string, port int) Decision {

@@ -437,3 +437,24 @@ func BenchmarkDecide(b *testing.B) {
 		p.Decide("a.b.c.example.org", 443)
 	}
 }
+
+// What a decision says to ask for can be left out: who reads web pages can't be asked for a domain.
+func TestWhy(t *testing.T) {
+	p, err := NewPolicy([]string{"example.com"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		d    Decision
+		want string
+	}{
+		{p.Decide("other.test", 443), "other.test is not among the allowed domains"},
+		{p.Decide("example.com", 22), "example.com is allowed on ports 80 and 443, not on port 22"},
+		{Policy{}.Decide("a.test", 443), "no network is allowed here"},
+		{Decision{Name: "a.test", Reason: "it is at 10.0.0.1"}, "it is at 10.0.0.1"},
+	} {
+		if got := test.d.Why(); got != test.want {
+			t.Errorf("%+v: got %q", test.d, got)
+		}
+	}
+}

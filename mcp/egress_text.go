@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
@@ -30,8 +31,7 @@ func (t *telling) egress() {
 			t.line("%s can't be reached%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
 			continue
 		}
-		why, _, _ := strings.Cut(oneLine(d.Reason), ": to use "+oneLine(d.Name)+", ask for the domain ")
-		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), strings.TrimSuffix(why, ": ask for the domain "+oneLine(d.Ask)))
+		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), oneLine(egress.Decision{Name: d.Name, Ask: d.Ask, Reason: d.Reason}.Why()))
 		if domain := oneLine(d.Ask); domain != "" && !slices.Contains(ask, domain) {
 			ask = append(ask, domain)
 		}

@@ -112,7 +112,7 @@ func (b *browsing) mayGo() error {
 	}
 	b.res.Egress = append(b.res.Egress, Decision{Name: b.clean(d.Name), Port: d.Port, Reason: b.clean(d.Reason)})
 	b.note(egressKind(false), facts{"name": d.Name, "port": d.Port, "reason": d.Reason})
-	return refuse(StageEgress, "the page may not be read: "+d.Reason, pageRemedy(at.Hostname()))
+	return refuse(StageEgress, "the page may not be read: "+d.Why(), pageRemedy(at.Hostname()))
 }
 
 // contained decides what is to hold the browser.

@@ -62,7 +62,7 @@ func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) err
 		if _, err := t.note(ctx, d); err != nil {
 			return err
 		}
-		return notAllowed(at.Hostname(), d.Reason)
+		return notAllowed(at.Hostname(), d.Why())
 	}
 	at.Host = d.Name
 	if n != 443 && at.Scheme == "https" || n != 80 && at.Scheme == "http" {
@@ -88,7 +88,7 @@ func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy, open *lines) fu
 			return nil, err
 		}
 		if !d.Allowed {
-			return nil, notAllowed(host, d.Reason)
+			return nil, notAllowed(host, d.Why())
 		}
 		conn, err := dialer.Dial(ctx, d.Name, d.Port)
 		if err != nil {
