@@ -161,6 +161,25 @@ func (p Policy) Empty() bool {
 	return len(p.allow.exact)+len(p.allow.below) == 0
 }
 
+// Allowed returns the allowed patterns, sorted. Some of what they mean may be denied.
+func (p Policy) Allowed() (patterns []string) {
+	for prefix, m := range map[string]map[string]ports{"": p.allow.exact, "*.": p.allow.below} {
+		for name, ps := range m {
+			web := !slices.ContainsFunc(webPorts[:], func(port int) bool { return !slices.Contains(ps, port) })
+			if web {
+				patterns = append(patterns, prefix+name)
+			}
+			for _, port := range ps {
+				if !web || !slices.Contains(webPorts[:], port) {
+					patterns = append(patterns, fmt.Sprintf("%s%s:%d", prefix, name, port))
+				}
+			}
+		}
+	}
+	slices.Sort(patterns)
+	return patterns
+}
+
 // Ports returns the ports that allowed patterns name, ascending.
 func (p Policy) Ports() []int {
 	var all []int

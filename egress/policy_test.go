@@ -458,3 +458,14 @@ func TestWhy(t *testing.T) {
 		}
 	}
 }
+
+func TestAllowed(t *testing.T) {
+	p, err := NewPolicy([]string{"b.example", "*.a.example", "a.example:5432", "a.example:80", "b.example:22", "c.example:443", "c.example:80"}, []string{"x.a.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"*.a.example", "a.example:5432", "a.example:80", "b.example", "b.example:22", "c.example"}
+	if got := p.Allowed(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -61,13 +61,6 @@ type Server struct {
 	maxAwait             time.Duration // for a person, in one call
 }
 
-// instructions are given to the model by most clients, so they are short.
-const instructions = `Runs code in sandboxes that the kernel enforces. execute_code runs Python, Node, TypeScript, shell or R once; ` +
-	`with a session_id from create_session, variables, imports and files stay from call to call. ` +
-	`Programs reach only the hosts that policy allows or allowed_domains names; where one is refused, request_egress asks a person. ` +
-	`Files come in with "files" and what a program leaves in its working directory comes out with get_artifacts. ` +
-	`A refusal says why and what to do instead: follow it, don't retry the same call.`
-
 // listsLast is how long clients of the 2026-07-28 protocol may keep what does not change while a server runs: its tools,
 // instructions, and what a run has left.
 const listsLast = 5 * time.Minute
@@ -83,12 +76,17 @@ func New(cfg Config) *Server {
 	hooks.AddAfterListResources(s.listRuns)
 	s.greet(hooks)
 	hooks.AddAfterListTools(s.tailor)
+	hooks.AddAfterInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest, r *mcp.InitializeResult) {
+		r.Instructions = s.instructions(ctx)
+	})
+	hooks.AddAfterDiscover(func(ctx context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
+		r.Instructions = s.instructions(ctx)
+	})
 	hooks.AddOnError(func(_ context.Context, _ any, method mcp.MCPMethod, _ any, err error) {
 		s.log.Info("a request failed", "method", method, "error", err)
 	})
 	s.mcp = server.NewMCPServer("sandboxmcp", cfg.Version,
 		server.WithTitle("sandboxmcp"),
-		server.WithInstructions(instructions),
 		server.WithLogging(),
 		server.WithRecovery(),
 		server.WithResourceRecovery(),

@@ -1,13 +1,18 @@
 package mcp
 
 import (
+	"archive/zip"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -107,4 +112,64 @@ func TestPackagesAreApproved(t *testing.T) {
 			t.Errorf("a person was asked: %s", got.text)
 		}
 	})
+}
+
+// TestInstalledAreListed: what install_package brought is told to its namespace, and to no other.
+func TestInstalledAreListed(t *testing.T) {
+	if err := exec.Command("python3", "-m", "pip", "--version").Run(); err != nil {
+		hosttest.Missing(t, "pip", err.Error())
+	}
+	wheels := t.TempDir()
+	wheel(t, wheels, "greeting")
+	t.Setenv("PIP_NO_INDEX", "1")
+	t.Setenv("PIP_FIND_LINKS", wheels)
+	r := newPermitting(t)
+	p := r.hello("2025-11-25", `{}`)
+	list := func(namespace string) string {
+		return p.tool("list_runtimes", fmt.Sprintf(`{"namespace":%q}`, namespace)).text
+	}
+	if got := list("n"); strings.Contains(got, "greeting") {
+		t.Errorf("before: %s", got)
+	}
+	ask := `{"packages":["greeting"],"namespace":"n"}`
+	id := regexp.MustCompile(`sandboxmcp approve (\S+)`).FindStringSubmatch(p.tool("install_package", ask).text)
+	if id == nil {
+		t.Fatal("nobody is asked")
+	}
+	if err := r.cfg.Approvals.Answer(t.Context(), id[1], approval.Answer{Allowed: true, By: approval.CommandLine(), User: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, p.tool("install_package", ask).text, "installed 1 package")
+	contains(t, list("n"), "; installed with install_package: greeting 1.0")
+	if got := list("other"); strings.Contains(got, "greeting") {
+		t.Errorf("another namespace: %s", got)
+	}
+}
+
+// wheel makes a package that can be installed.
+func wheel(t *testing.T, dir, name string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, name+"-1.0-py3-none-any.whl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z := zip.NewWriter(f)
+	info := name + "-1.0.dist-info/"
+	for path, text := range map[string]string{
+		name + ".py": "version = '1.0'\n", info + "METADATA": "Metadata-Version: 2.1\nName: " + name + "\nVersion: 1.0\n",
+		info + "WHEEL":  "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		info + "RECORD": name + ".py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
+	} {
+		w, err := z.Create(path)
+		if err == nil {
+			_, err = w.Write([]byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

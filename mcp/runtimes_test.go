@@ -21,6 +21,11 @@ type engine struct {
 func (e engine) Name() string             { return e.name }
 func (e engine) Promises(string) []string { return backends.EngineLayers }
 
+// Start implements [backends.Backend].
+func (engine) Start(context.Context, backends.Spec) (backends.Sandbox, error) {
+	return nil, errors.New("nothing is started here")
+}
+
 // Pools implements [backends.Backend].
 func (engine) Pools() []backends.Pool { return nil }
 func (e engine) Probe(ctx context.Context, s backends.Spec) (backends.Probe, error) {

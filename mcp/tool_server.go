@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	aboutRuntimes = `Lists the languages that can be run here with their versions, and the layers of containment that the host gives: ` +
-		`those of one backend, or those of the default one and the languages of all others.`
+	aboutRuntimes = `Lists the languages that can be run here with their versions and packages, the hosts that programs reach, the names of secrets, ` +
+		`and the layers of containment that the host gives: of one backend, or of the default one with the languages of all others.`
 	aboutLimits = `Sets limits: with session_id those of a session, else what later runs of a namespace get that ask for nothing else. ` +
 		`Never above the operator's caps. Returns what is now in force.`
 	aboutStats = `Shows the server's figures: runs, queue, sessions, times, and how many runs found a sandbox ready.`
 )
 
-func runtimesIn() form { return form{backendField()} }
+func runtimesIn() form { return form{backendField(), namespaceField()} }
 
 func limitsIn() form {
 	return append(form{sessionField("The session whose limits are set. Default: the namespace's."), namespaceField()}, limitFields()...)
@@ -64,6 +64,10 @@ type layerFacts struct {
 }
 
 func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
+	namespace, err := s.namespace(c.args, "")
+	if err != nil {
+		return nil, err
+	}
 	var others chan []backendFacts
 	if !c.has("backend") && len(s.cfg.Backends) > 1 {
 		others = make(chan []backendFacts, 1)
@@ -79,7 +83,8 @@ func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
 		p.Backend, p.Why = s.cfg.Backends[0], explain(err).Reason
 	}
 	f := &runtimesFacts{Backend: p.Backend, Usable: p.Usable, Why: p.Why, Runtimes: runtimesOf(p)}
-	text := runtimeLines(backendFacts{p.Backend, p.Usable, p.Why, f.Runtimes})
+	text := runtimeLines(backendFacts{p.Backend, p.Usable, p.Why, f.Runtimes}, s.inventory(ctx, p, namespace))
+	text = append(text, s.reaches(), s.lends(ctx, namespace))
 	var held []string
 	for _, l := range p.Layers {
 		f.Layers = append(f.Layers, layerFacts{l.Name, l.InForce, l.Detail, l.Remedy})
@@ -94,7 +99,7 @@ func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
 		f.Others = <-others
 	}
 	for _, o := range f.Others {
-		text = append(text, runtimeLines(o)...)
+		text = append(text, runtimeLines(o, nil)...)
 	}
 	return &answer{text: strings.Join(text, "\n"), facts: f}, nil
 }
@@ -140,7 +145,8 @@ func runtimesOf(p backends.Probe) (all []runtimeFacts) {
 	return all
 }
 
-func runtimeLines(b backendFacts) []string {
+// runtimeLines lists a backend's languages, each with what is known of its packages.
+func runtimeLines(b backendFacts, packages map[string]string) []string {
 	text := []string{fmt.Sprintf("backend %s can run code:", b.Backend)}
 	if !b.Usable {
 		text[0] = fmt.Sprintf("backend %s can't run code: %s", b.Backend, b.Why)
@@ -149,6 +155,9 @@ func runtimeLines(b backendFacts) []string {
 		line := fmt.Sprintf("- %s %s", r.Language, r.Version)
 		if !r.Available {
 			line = fmt.Sprintf("- %s is missing: %s", r.Language, r.Why)
+		}
+		if known := packages[r.Language]; known != "" {
+			line += "\n  " + known
 		}
 		text = append(text, line)
 	}

@@ -36,6 +36,7 @@ type Pipeline struct {
 
 	analysers analysers
 	pages     pages
+	installed installedLists
 }
 
 // Config is what a pipeline is made of.

@@ -1,0 +1,124 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// Installed is a package that programs of a language can use, or a program that shells can call.
+type Installed struct {
+	Name, Version string
+	Own           bool // the namespace's: it was installed by Install
+}
+
+var (
+	//go:embed installed/list.py
+	listPython string
+	//go:embed installed/list.js
+	listNode string
+	//go:embed installed/list.R
+	listR string
+	//go:embed installed/list.sh
+	listShell string
+)
+
+// listers are programs that list what is installed, by language, with the command that runs them.
+var listers = map[string]struct{ source, name, command string }{
+	"python": {listPython, "list.py", "python"}, "node": {listNode, "list.js", "node"},
+	"r": {listR, "list.R", "r"}, "shell": {listShell, "list.sh", "bash"},
+}
+
+// rememberInstalled is how long a list is good for: what a person installs on the host meanwhile is told later.
+const rememberInstalled = 10 * time.Minute
+
+// installedLists remembers lists. They are as many as there are backends, languages and layers of packages.
+type installedLists struct {
+	mu  sync.Mutex
+	all map[string]installedList
+}
+
+type installedList struct {
+	list []Installed
+	when time.Time
+}
+
+const maxInstalledLists = 200
+
+// Installed lists what is installed for a language as programs of a namespace see it, by asking within a sandbox of the backend,
+// "" for the default one. It takes as long as the interpreter's start, and nothing for a while afterwards. Of a language that
+// nobody knows how to ask about it lists nothing.
+func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language string) ([]Installed, error) {
+	lister, ok := listers[language]
+	if !ok {
+		return nil, nil
+	}
+	c := checked{Request: Request{Namespace: orDefault(namespace)}, code: validate.Checked{Language: language}}
+	if err := p.contain(&c, backend, "", nil); err != nil {
+		return nil, err
+	}
+	view, err := p.packagesOf(ctx, c, "")
+	if err != nil {
+		return nil, err
+	}
+	defer view.Release()
+	key := strings.Join([]string{c.backend.Name(), c.profile, language, view.Layer}, " ")
+	if list, ok := p.installed.get(key); ok {
+		return list, nil
+	}
+	box, err := c.backend.Start(ctx, backends.Spec{ID: NewID(), Language: language, Profile: c.base, Require: c.requires, Mounts: view.Mounts})
+	if err != nil {
+		return nil, err
+	}
+	defer box.Close()
+	if err := box.Files().Put(lister.name, 0o644, strings.NewReader(lister.source)); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	res, err := box.Exec(ctx, backends.Command{Args: []string{lister.command, lister.name}, Env: view.Env}, backends.Streams{Stdout: &out})
+	if err == nil && res.Ended != backends.EndedOK {
+		err = fmt.Errorf("list packages of %s: it ended with %s %d", language, res.Ended, res.ExitCode)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Installed
+	for line := range strings.Lines(out.String()) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		version, folder, _ := strings.Cut(rest, "\t")
+		own := slices.ContainsFunc(view.Mounts, func(m backends.Mount) bool {
+			return folder == m.Inside || strings.HasPrefix(folder, path.Clean(m.Inside)+"/")
+		})
+		list = append(list, Installed{clip(name, 100), clip(version, 40), own})
+	}
+	p.installed.put(key, list)
+	return list, nil
+}
+
+func (l *installedLists) get(key string) ([]Installed, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, ok := l.all[key]
+	return found.list, ok && time.Since(found.when) < rememberInstalled
+}
+
+func (l *installedLists) put(key string, list []Installed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil || len(l.all) >= maxInstalledLists {
+		l.all = map[string]installedList{}
+	}
+	l.all[key] = installedList{list, time.Now()}
+}
+
+// Reachable are the patterns of names that programs reach without asking, sorted.
+func (p *Pipeline) Reachable() []string { return p.cfg.Egress.Policy.Allowed() }
