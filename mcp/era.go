@@ -40,15 +40,29 @@ func (c *conn) admit(m *message) *fault {
 		c.stateless, m.modern = true, true
 		return m.declare(p.Meta.Capabilities)
 	}
+	if m.method == string(mcp.MethodInitialize) {
+		return m.greeting()
+	}
 	discover := m.method == string(mcp.MethodServerDiscover)
 	switch {
-	case m.method == string(mcp.MethodInitialize), m.method == string(mcp.MethodPing), c.session.Initialized() && !discover:
+	case m.method == string(mcp.MethodPing), c.session.Initialized() && !discover:
 		return nil
 	case !c.stateless && !discover:
 		return m.refuse(mcp.INVALID_REQUEST, "the connection is not initialized: send initialize first")
 	}
 	return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("the request does not say its protocol version: put %q and %q into its _meta, or send initialize first",
 		mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities))
+}
+
+// greeting says what initialize lacks: the library takes what has nothing in it for a very old client.
+func (m *message) greeting() *fault {
+	var p struct {
+		Version *string `json:"protocolVersion"`
+	}
+	if err := json.Unmarshal(m.Params, &p); err != nil || p.Version == nil {
+		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("initialize needs \"protocolVersion\", a string such as %q", mcp.LATEST_LEGACY_PROTOCOL_VERSION))
+	}
+	return nil
 }
 
 // declare notes which extensions the sender of a request knows.

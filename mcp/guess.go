@@ -44,9 +44,9 @@ func leadingID(text []byte) json.RawMessage {
 		case json.Delim:
 			return nil
 		case json.Number, string:
-			if key == "id" {
+			if rest := bytes.TrimLeft(text[d.InputOffset():], " \t"); key == "id" {
 				id, err := json.Marshal(value)
-				if err != nil {
+				if err != nil || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' { // 7 of 7x is none
 					return nil
 				}
 				return id

@@ -105,7 +105,7 @@ func (m *message) encode(answer mcp.JSONRPCMessage, n *notes) []byte {
 		}
 		return m.encoded(a.Result)
 	case mcp.JSONRPCError:
-		f := m.refuse(a.Error.Code, a.Error.Message).with(a.Error.Data)
+		f := m.refuse(a.Error.Code, clip(a.Error.Message, 2000)).with(a.Error.Data)
 		switch {
 		case n.code != 0:
 			f.code = n.code

@@ -21,11 +21,12 @@ func TestMalformedLines(t *testing.T) {
 	deep := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
 	big := strings.Repeat("x", 40<<20)
 	ping := `{"jsonrpc":"2.0","id":%s,"method":"ping"}`
-	for _, test := range []struct {
+	type row struct {
 		name, line string
 		code       int    // 0 is a result, -1 no answer
 		id         string // as it comes back
-	}{
+	}
+	tests := []row{
 		{"no JSON", `hello`, -32700, "null"},
 		{"half", `{"jsonrpc":"2.0","id":7,"method":"ping"`, -32700, "7"},
 		{"two on a line", fmt.Sprintf(ping, "1") + fmt.Sprintf(ping, "2"), -32700, "1"},
@@ -89,7 +90,58 @@ func TestMalformedLines(t *testing.T) {
 		{"answer to nothing", `{"jsonrpc":"2.0","id":77,"result":{}}`, -1, ""},
 		{"error to nothing", `{"jsonrpc":"2.0","id":77,"error":{"code":1,"message":"x"}}`, -1, ""},
 		{"answer without id", `{"jsonrpc":"2.0","result":{}}`, -1, ""},
+		{"cancelled, an object", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}`, -1, ""},
+		{"cancelled, a list", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}`, -32602, "null"},
+		{"version in capitals", `{"JSONRPC":"1.0","id":1,"method":"ping"}`, -32600, "1"},
+		{"NUL in an id", fmt.Sprintf(ping, `"\u0000"`), 0, `"\u0000"`},
+		{"a comment", `{"jsonrpc":"2.0","id":1,"method":"ping"} // ping`, -32700, "1"},
+		{"NaN", `{"jsonrpc":"2.0","id":NaN,"method":"ping"}`, -32700, "null"},
+		{"an id that goes on", `{"jsonrpc":"2.0","id":7`, -32700, "null"},
+		{"hexadecimal", `{"jsonrpc":"2.0","id":0x10,"method":"ping"}`, -32700, "null"},
+	}
+	long := strings.Repeat("x", 1<<20)
+	for _, of := range []struct {
+		method string
+		code   int
+		params []string
+	}{
+		{`ping\u0000`, -32601, []string{`{}`}},
+		{`\uff50ing`, -32601, []string{`{}`}},
+		{"PING", -32601, []string{`{}`}},
+		{long, -32601, []string{`{}`}},
+		{"initialize", -32602, []string{`{}`, `{"protocolVersion":7}`, `{"protocolVersion":null}`, `{"protocolVersion":"2025-11-25","capabilities":7}`, `{"protocolVersion":"2025-11-25","clientInfo":[]}`}},
+		{"tools/list", -32602, []string{`{"cursor":7}`, `{"cursor":{}}`, `{"_meta":[]}`}},
+		{"tools/call", -32602, []string{`{}`, `{"name":null}`, `{"name":""}`, `{"name":["ping"]}`, `{"name":"` + long + `"}`, `{"name":"execute_code\u0000"}`,
+			`{"name":"execute_code","task":7}`, `{"name":"execute_code","task":{"ttl":-1}}`, `{"name":"sandbox_stats","arguments":{"x":-1e999}}`}},
+		{"resources/list", -32602, []string{`{"cursor":7}`, `{"cursor":[]}`, `{"cursor":"%%"}`, `{"cursor":"bm9uZQ=="}`}},
+		{"resources/templates/list", -32602, []string{`{"cursor":7}`, `{"cursor":"%%"}`}},
+		{"resources/read", -32602, []string{`{"uri":7}`, `{"uri":["x"]}`, `{"uri":{}}`, `{"uri":"sandbox://runs/01K00000000000000000000000/stdout?offset=NaN"}`,
+			`{"uri":"sandbox://runs/01K00000000000000000000000/stdout?length=0"}`, `{"uri":"sandbox://runs/01K00000000000000000000000/stdout?length=99999999999999999999"}`}},
+		{"resources/read", -32002, []string{`{}`, `{"uri":null}`, `{"uri":""}`, `{"uri":"` + long + `"}`, `{"uri":"sandbox://runs/../../etc/passwd"}`, `{"uri":"\u0000"}`, `{"uri":"http://127.0.0.1/"}`}},
+		{"resources/subscribe", -32601, []string{`{"uri":"x"}`, `{}`}},
+		{"resources/unsubscribe", -32601, []string{`{"uri":"x"}`}},
+		{"prompts/list", -32601, []string{`{}`, `{"cursor":7}`}},
+		{"prompts/get", -32601, []string{`{"name":"x"}`, `{}`}},
+		{"completion/complete", -32601, []string{`{"ref":7}`, `{}`}},
+		{"logging/setLevel", -32602, []string{`{}`, `{"level":7}`, `{"level":null}`, `{"level":""}`, `{"level":["info"]}`}},
+		{"tasks/get", -32602, []string{`{}`, `{"taskId":7}`, `{"taskId":null}`, `{"taskId":"` + long + `"}`}},
+		{"tasks/result", -32602, []string{`{}`, `{"taskId":{}}`}},
+		{"tasks/cancel", -32602, []string{`{}`, `{"taskId":[]}`}},
+		{"tasks/list", -32602, []string{`{"cursor":7}`, `{"cursor":"x"}`}},
+		{"tasks/update", -32601, []string{`{"taskId":"x"}`}},
+		{"server/discover", -32602, []string{`{}`}},
+		{"subscriptions/listen", -32601, []string{`{}`, `{"notifications":7}`}},
+		{"sampling/createMessage", -32601, []string{`{}`}},
+		{"roots/list", -32601, []string{`{}`}},
 	} {
+		for _, params := range of.params {
+			tests = append(tests, row{fmt.Sprintf("%.40s %.60s", of.method, params), fmt.Sprintf(`{"jsonrpc":"2.0","id":16,"method":"%s","params":%s}`, of.method, params), of.code, "16"})
+		}
+	}
+	if len(tests) < 126 {
+		t.Errorf("%d malformed calls", len(tests))
+	}
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			p.write(test.line)
 			if test.code != -1 {
@@ -97,6 +149,9 @@ func TestMalformedLines(t *testing.T) {
 				code := 0
 				if got.Error != nil {
 					code = got.Error.Code
+				}
+				if got.Error != nil && (len(got.Error.Message) < 10 || len(got.Error.Message) > 4000) {
+					t.Errorf("the error has %d bytes: %.300s", len(got.Error.Message), got.Error.Message)
 				}
 				if code != test.code || string(got.ID) != test.id {
 					t.Errorf("got code %d, id %.100s in %.300s; want %d, %.100s", code, got.ID, got.line, test.code, test.id)
