@@ -29,6 +29,10 @@ var update = flag.Bool("update", false, "write testdata")
 
 // wire puts a real pipeline together, with its state in dir.
 func wire(ctx context.Context, dir string) (cfg Config, end func(), err error) {
+	return wireTo(ctx, dir, process.New(process.Config{StateDir: filepath.Join(dir, "state")}))
+}
+
+func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Config, end func(), err error) {
 	log, err := audit.Open(ctx, filepath.Join(dir, "audit.db"))
 	if err != nil {
 		return cfg, nil, err
@@ -37,7 +41,6 @@ func wire(ctx context.Context, dir string) (cfg Config, end func(), err error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
 	memory := vault.NewMemory()
 	memory.Set("default", "TEST_SECRET", []byte("correct-horse-battery-staple"))
 	broker := approval.New(approval.Config{Audit: log})
