@@ -237,6 +237,8 @@ type Streams struct {
 	// Interrupt, if not nil, sends SIGINT to the program and what is in its process group, once
 	// for each value. It must not be closed.
 	Interrupt <-chan struct{}
+	// Terminate is the same with SIGTERM.
+	Terminate <-chan struct{}
 	// Begun, if not nil, is told what holds the program just before it begins.
 	Begun func(Containment)
 }

@@ -27,6 +27,12 @@ var errNoReader = errors.New("nobody reads the output any more")
 // interruptible returns a context that ends with the first signal that asks us to. A second one
 // ends the process at once; the kernel ends the sandbox with it.
 func interruptible(parent context.Context) (context.Context, context.CancelCauseFunc) {
+	return interruptibleAfter(parent, func(syscall.Signal) bool { return false })
+}
+
+// interruptibleAfter is interruptible, but for two signals at most that send takes, as it says: they are for a program that may
+// end by itself then, or is killed.
+func interruptibleAfter(parent context.Context, send func(syscall.Signal) bool) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -39,6 +45,9 @@ func interruptible(parent context.Context) (context.Context, context.CancelCause
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		first := <-signals
+		for n := 0; n < 2 && send(first.(syscall.Signal)); n++ {
+			first = <-signals
+		}
 		cancel(interruption{first.(syscall.Signal)})
 		second := <-signals
 		os.Exit(exitSignalled + int(second.(syscall.Signal)))

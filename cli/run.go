@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -27,6 +28,8 @@ leaves in its working directory, /workspace, are its artifacts.
 What it writes goes through as it is to a file or a pipe. On a terminal, its colours and progress bars
 work, and other escape sequences are shown instead of obeyed; --raw lets them through, too.
 
+Ctrl-C and SIGTERM are sent on to the script, which may save its work: it has --grace seconds, or until the next one.
+
 The exit code is the script's; 124 when its time was up, 137 when it was killed for its memory, 125
 when sandboxmcp refused or could not run it, for the reason that it then gives.
 
@@ -48,6 +51,7 @@ func runFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension)"},
 		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured},
+		&cli.Float64Flag{Name: "grace", Usage: "`SECONDS` that it has to end by itself after Ctrl-C or SIGTERM, which it is sent; 0 kills it", Value: 10},
 		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: configured},
 		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: configured},
 		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: configured},
@@ -73,12 +77,13 @@ func runFlags() []cli.Flag {
 }
 
 func (p *program) run(c *cli.Context) error {
-	ctx, cancel := interruptible(c.Context)
+	stop := &pipeline.Stop{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
+	ctx, cancel := interruptibleAfter(c.Context, stop.Signal)
 	defer cancel(nil)
 	stdout, stderr := &pipe{w: p.stdout, broken: cancel}, &pipe{w: p.stderr, broken: cancel}
 	screen := &filter{w: stdout, open: c.Bool("raw") || !isTerminal(p.stdout)}
 	beside := &filter{w: stderr, open: c.Bool("raw") || !isTerminal(p.stderr)}
-	res, err := p.execute(ctx, c, screen, beside)
+	res, err := p.execute(ctx, c, stop, screen, beside)
 	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
 		writeJSON(stdout, res) // what goes wrong here shows below
@@ -105,7 +110,10 @@ func required(c *cli.Context, cfg config.Config) []string {
 
 // execute runs what the command line asks for. Its output goes to stdout and stderr while it
 // runs, unless it is to be in the result only.
-func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io.Writer) (pipeline.Result, error) {
+func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, stdout, stderr io.Writer) (pipeline.Result, error) {
+	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
+		return pipeline.Result{}, usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
+	}
 	cfg, err := load(c)
 	if err != nil {
 		return pipeline.Result{}, err
@@ -142,6 +150,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stdout, stderr io
 	if len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
 		return pipeline.Result{}, usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
 	}
+	request.Stop = stop
 	if !c.Bool("json") {
 		request.Stdout, request.Stderr = stdout, stderr
 	}

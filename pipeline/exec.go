@@ -33,7 +33,17 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	if s.claim != nil {
 		out, err = r.cell(ctx, s, stdout, stderr)
 	} else {
-		out, err = s.box.Exec(ctx, s.command, backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr})
+		running, kill := context.WithCancel(ctx)
+		streams := backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr}
+		s.Stop.attend(&streams, kill)
+		out, err = s.box.Exec(running, s.command, streams)
+		kill()
+		if sent := s.Stop.leave(); sent != 0 && err == nil {
+			r.res.Interrupted = signalName(sent)
+			if out.Ended == backends.EndedSignal && out.Signal == r.res.Interrupted { // it is one that we sent
+				out.Ended = backends.EndedCancelled
+			}
+		}
 	}
 	r.leave(s.routed)
 	err = errors.Join(err, stdout.Close(), stderr.Close(), out1.Close(), out2.Close())

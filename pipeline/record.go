@@ -198,6 +198,9 @@ func (r *run) outcome(inputs map[string]string) facts {
 		"queue_us":  res.Timings.Queue,
 		"artifacts": len(res.Artifacts),
 	}
+	if res.Interrupted != "" {
+		f["interrupted"] = res.Interrupted
+	}
 	if res.Warm { // what such programs share with each other is for who reads the log to know
 		f["warm"] = true
 	}

@@ -43,6 +43,10 @@ type Request struct {
 	// user, answers through the broker, and returns when its context ends. May be nil.
 	Ask func(context.Context, *approval.Pending)
 
+	// Stop, if not nil, is by what the caller ends the program, other than by the end of the context, which ends the run and
+	// keeps nothing that the program left. It has no effect in a session.
+	Stop *Stop
+
 	Limits  backends.Limits // zero fields are the operator's defaults
 	Output  int64           // bytes of each of stdout and stderr that are kept; 0 is the default
 	Backend string          // "" is the default one

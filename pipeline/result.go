@@ -19,12 +19,15 @@ type Result struct {
 	Backend   string `json:"backend"`
 	Profile   string `json:"profile"`
 
-	Ended    string   `json:"ended"` // one of the Ended constants of backends
-	ExitCode int      `json:"exit_code"`
-	Signal   string   `json:"signal,omitempty"`
-	Limit    string   `json:"limit,omitempty"` // the limit that ended it
-	Hit      []string `json:"hit,omitempty"`   // limits that it ran into
-	Refused  *Error   `json:"refused,omitempty"`
+	Ended    string `json:"ended"` // one of the Ended constants of backends
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"`
+	// Interrupted is the signal by which the caller asked the program to end, SIGINT or SIGTERM: see Stop.
+	Interrupted string `json:"interrupted,omitempty"`
+
+	Limit   string   `json:"limit,omitempty"` // the limit that ended it
+	Hit     []string `json:"hit,omitempty"`   // limits that it ran into
+	Refused *Error   `json:"refused,omitempty"`
 
 	Stdout    string `json:"stdout"`
 	Stderr    string `json:"stderr"`

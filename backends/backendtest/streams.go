@@ -38,6 +38,19 @@ func testStreams(t *testing.T, b *bench) {
 			t.Errorf("stdout %q", o.Stdout)
 		}
 	})
+	t.Run("signals", func(t *testing.T) {
+		b.parallel(t)
+		// A program hears each of them when it has said that it listens, and ends in its own way.
+		s := b.start(t, b.spec("shell"))
+		interrupt, terminate := make(chan struct{}, 1), make(chan struct{}, 1)
+		out := &heard{tell: map[string]chan<- struct{}{"ready\n": interrupt, "ready\nINT\n": terminate}}
+		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c",
+			"trap 'echo INT' INT; trap 'echo TERM; exit 9' TERM; echo ready; while :; do read -t 0.05 x <> <(:); done"}},
+			backends.Streams{Stdout: out, Interrupt: interrupt, Terminate: terminate})
+		if err != nil || r.ExitCode != 9 || out.text != "ready\nINT\nTERM\n" {
+			t.Errorf("got %q, %+v, %v", out.text, r, err)
+		}
+	})
 	t.Run("stdin", func(t *testing.T) { testStdin(t, b) })
 	t.Run("flood", func(t *testing.T) { testFlood(t, b) })
 	t.Run("nowhere to write", func(t *testing.T) {
@@ -201,4 +214,18 @@ func (w *hashWriter) Write(p []byte) (int, error) {
 	w.tail += string(p[max(0, len(p)-64):])
 	w.tail = w.tail[max(0, len(w.tail)-64):]
 	return len(p), nil
+}
+
+// heard collects what a program writes, and sends to a channel when that is as it waits for.
+type heard struct {
+	text string
+	tell map[string]chan<- struct{}
+}
+
+func (h *heard) Write(b []byte) (int, error) {
+	h.text += string(b)
+	if c := h.tell[h.text]; c != nil {
+		c <- struct{}{}
+	}
+	return len(b), nil
 }

@@ -36,7 +36,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		return backends.Result{}, s.backend.diagnose(s, err)
 	}
 	defer one.pipes.close()
-	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams.Interrupt)
+	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams)
 	switch {
 	case !s.keep && end.alone && !s.shared():
 		s.spent.Store(true)
@@ -206,7 +206,7 @@ type end struct {
 
 // await waits for the program's end, or brings it about. failed is set when its execve did not
 // succeed: its process had said before that it was ready.
-func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, interrupt <-chan struct{}) (e end, failed *launch.Message) {
+func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, streams backends.Streams) (e end, failed *launch.Message) {
 	var up <-chan time.Time
 	if !main {
 		wall := time.NewTimer(s.limits.Wall)
@@ -220,8 +220,11 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, i
 		select {
 		case m := <-life.exit:
 			return s.ended(m), life.failed
-		case <-interrupt:
+		case <-streams.Interrupt:
 			s.signal(s.group(int(pid)), unix.SIGINT)
+			waiting = true
+		case <-streams.Terminate:
+			s.signal(s.group(int(pid)), unix.SIGTERM)
 			waiting = true
 		case <-up:
 			e = end{reason: backends.EndedTimeout, limit: "wall"}

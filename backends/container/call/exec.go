@@ -31,6 +31,7 @@ type running struct {
 // What one byte on a command's stream asks for.
 const (
 	sayInterrupt = 'i'
+	sayTerminate = 't'
 	sayCancel    = 'c'
 )
 
@@ -218,6 +219,8 @@ func (r *running) watch(ctx context.Context, within time.Duration) {
 			return
 		case <-r.streams.Interrupt:
 			r.say(sayInterrupt)
+		case <-r.streams.Terminate:
+			r.say(sayTerminate)
 		case <-cancelled:
 			cancelled = nil
 			r.say(sayCancel)

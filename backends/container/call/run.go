@@ -14,15 +14,15 @@ import (
 func (s *served) exec(ctx context.Context, control *yamux.Stream, c command) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	interrupt := make(chan struct{}, 64) // a program that many did not stop will not care for more
+	interrupt, terminate := make(chan struct{}, 64), make(chan struct{}, 64) // a program that many did not stop will not care for more
 	s.work.Go(func() {
 		defer cancel()
-		obey(control, interrupt, cancel)
+		obey(control, interrupt, terminate, cancel)
 	})
 	var end said
 	streams, parts, err := s.streams(ctx, c)
 	if err == nil {
-		streams.Interrupt = interrupt
+		streams.Interrupt, streams.Terminate = interrupt, terminate
 		var told error
 		streams.Begun = func(held backends.Containment) { told = write(control, said{Begun: &held}, mostFromInit) }
 		var r backends.Result
@@ -42,7 +42,8 @@ func (s *served) exec(ctx context.Context, control *yamux.Stream, c command) {
 }
 
 // obey does what the server says of a command, until it says no more.
-func obey(control *yamux.Stream, interrupt chan<- struct{}, cancel func()) {
+func obey(control *yamux.Stream, interrupt, terminate chan<- struct{}, cancel func()) {
+	signals := map[byte]chan<- struct{}{sayInterrupt: interrupt, sayTerminate: terminate}
 	for b := make([]byte, 1); ; {
 		if _, err := control.Read(b); err != nil {
 			return
@@ -50,9 +51,9 @@ func obey(control *yamux.Stream, interrupt chan<- struct{}, cancel func()) {
 		switch b[0] {
 		case sayCancel:
 			cancel()
-		case sayInterrupt:
+		case sayInterrupt, sayTerminate:
 			select {
-			case interrupt <- struct{}{}:
+			case signals[b[0]] <- struct{}{}:
 			default:
 			}
 		}

@@ -1,0 +1,76 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Stop lets whoever started a run end its program, and have what that left. It is for one run; its methods may be called at any
+// time, from any goroutine.
+type Stop struct {
+	Grace time.Duration // how long the program has after the first signal before it is killed; 0 kills it instead
+
+	mu         sync.Mutex
+	interrupts chan struct{} // of the program that runs, nil if none does
+	terminates chan struct{}
+	kill       context.CancelFunc
+	timer      *time.Timer
+	sent       syscall.Signal
+}
+
+// Signal sends SIGINT or SIGTERM to the program and what is in its process group. A second one kills it. It returns false if no
+// program runs: then it is the run's context that ends it.
+func (s *Stop) Signal(sig syscall.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := map[syscall.Signal]chan struct{}{syscall.SIGINT: s.interrupts, syscall.SIGTERM: s.terminates}[sig]
+	if to == nil {
+		return false
+	}
+	if s.sent != 0 || s.Grace <= 0 {
+		s.kill()
+	} else {
+		to <- struct{}{} // which has room for it
+		s.timer = time.AfterFunc(s.Grace, s.kill)
+	}
+	if s.sent == 0 {
+		s.sent = sig
+	}
+	return true
+}
+
+// attend has the signals sent to the program of these streams as soon as it begins, and kill called when its time is up.
+func (s *Stop) attend(streams *backends.Streams, kill context.CancelFunc) {
+	if s == nil {
+		return
+	}
+	interrupts, terminates := make(chan struct{}, 1), make(chan struct{}, 1)
+	streams.Interrupt, streams.Terminate = interrupts, terminates
+	streams.Begun = func(backends.Containment) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.interrupts, s.terminates, s.kill = interrupts, terminates, kill
+	}
+}
+
+func signalName(sig syscall.Signal) string {
+	return map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM"}[sig]
+}
+
+// leave is for when the program has ended. It returns the first signal that was sent to it, 0 if none was.
+func (s *Stop) leave() syscall.Signal {
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interrupts, s.terminates = nil, nil
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	return s.sent
+}
