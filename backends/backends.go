@@ -114,7 +114,7 @@ type File struct {
 // folders, allows no network, and has the default limits.
 type Spec struct {
 	ID       string   // of the run or session, a ULID: names what must have a name on the host
-	Language string   // one of Languages: the runtime that must be visible inside
+	Language string   // one of Languages: the runtime that must be visible inside; or AnyProgram
 	Profile  string   // "hardened" (also "") or "landlock"
 	Require  []string // layers without which the sandbox must not start
 	Limits   Limits
@@ -330,6 +330,24 @@ const (
 var ContainmentLayers = []string{
 	LayerUser, LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerTime,
 	LayerLandlock, LayerSeccomp, LayerCaps, LayerNNP,
+}
+
+// NoProgram is the error of Exec for a program that the sandbox does not show, or can't execute. Nothing ran.
+type NoProgram struct {
+	Name   string // Args[0] of the command
+	Path   string // the folders in which it was looked for, with colons between; "" for a name with a slash
+	Found  bool   // it is there, and can't be executed
+	Reason string // the kernel's
+}
+
+func (e *NoProgram) Error() string {
+	switch {
+	case e.Found:
+		return e.Name + " can't be executed in the sandbox: " + e.Reason
+	case e.Path != "":
+		return "there is no program " + e.Name + " in the sandbox, whose PATH is " + e.Path
+	}
+	return "there is no program " + e.Name + " in the sandbox"
 }
 
 // Refusal is the error for a sandbox that may not start, because a layer would be missing.

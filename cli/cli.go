@@ -23,6 +23,8 @@ const (
 	exitUsage     = 2   // a command other than run was typed wrong
 	exitTimeout   = 124 // as timeout(1) says it
 	exitOurs      = 125 // run: we refused, or could not run it
+	exitUnable    = 126 // run: the command can't be executed, as shells say it
+	exitAbsent    = 127 // run: there is no such command in the sandbox
 	exitSignalled = 128 // plus the signal, which is SIGKILL for all limits but the time
 )
 
@@ -36,6 +38,8 @@ Exit codes:
 of sandboxmcp run, beside those of the script itself:
   124  the script's time was up
   125  sandboxmcp refused to run it, or could not
+  126  the command can't be executed in the sandbox
+  127  there is no such command in the sandbox
   128  and more: a signal ended it, 137 being SIGKILL, as for its memory
 
 With --json, what went wrong is on standard output, too: {"refused":{"reason":"...","remedy":"..."},"exit_code":1}`
@@ -184,7 +188,13 @@ func asFailure(err error) *failure {
 	}
 	var stopped *pipeline.Error
 	if errors.As(err, &stopped) {
-		return &failure{code: exitOurs, text: stopped.Reason, hint: ownWords(stopped.Remedy)}
+		f := &failure{code: exitOurs, text: stopped.Reason, hint: ownWords(stopped.Remedy)}
+		if no, ok := errors.AsType[*backends.NoProgram](err); ok && no.Found {
+			f.code = exitUnable
+		} else if ok {
+			f.code = exitAbsent
+		}
+		return f
 	}
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) {

@@ -74,10 +74,10 @@ func (l *line) take(rest []string) (int, error) {
 		l.words = append(l.words, rest...)
 		return len(rest), nil
 	case word == "--":
-		l.words = append(l.words, rest[1:]...)
-		if l.running() && len(l.words) == len(rest)-1 {
-			return 0, usage("sandboxmcp run FILE -- "+strings.Join(rest[1:], " "), "the script's file must come before --")
+		if l.running() && len(l.words) == 0 { // the words are a command, which run knows by this
+			l.words = append(l.words, word)
 		}
+		l.words = append(l.words, rest[1:]...)
 		return len(rest), nil
 	case word == "--version" && len(l.path) == 0:
 		word = "version"

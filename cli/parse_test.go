@@ -19,6 +19,9 @@ func TestParse(t *testing.T) {
 		{"run x.py --", "run -- x.py"},
 		{"run -", "run -- -"},
 		{"run audit", "run -- audit"},
+		{"run -- pytest -q --json", "run -- -- pytest -q --json"},
+		{"run --json -- -", "run --json -- -- -"},
+		{"run -c x -- -c y", "run -c=x -- -- -c y"},
 		{"run x.py --db d --quiet", "--db=d run --quiet -- x.py"},
 		{"--config c run x.py", "--config=c run -- x.py"},
 		{"audit verify --json", "audit verify --json"},
@@ -54,7 +57,6 @@ func TestParse(t *testing.T) {
 		{"run x.py -v", "there is no flag -v"},
 		{"run --env", "needs a value"},
 		{"run --env -- x", "needs a value"},
-		{"run -- x.py", "must come before --"},
 	} {
 		typed := append([]string{"sandboxmcp"}, strings.Fields(test.typed)...)
 		got, err := parse((&program{stdout: io.Discard, stderr: io.Discard}).app(), typed)

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -40,13 +42,15 @@ func (p *program) requested(ctx context.Context, c *cli.Context) (r pipeline.Req
 
 // request is what the command line asks for. Paths become absolute here.
 func (p *program) request(c *cli.Context) (pipeline.Request, error) {
-	if c.NArg() == 0 {
-		return pipeline.Request{}, usage("sandboxmcp run script.py", "run needs a FILE, or - for standard input")
+	what, err := whatToRun(c)
+	if err != nil {
+		return pipeline.Request{}, err
 	}
 	r := pipeline.Request{
 		Namespace: c.String("namespace"),
 		Language:  c.String("language"),
-		Args:      c.Args().Tail(),
+		Args:      what.args,
+		Command:   what.command,
 		Env:       c.StringSlice("env"),
 		Secrets:   c.StringSlice("secret"),
 		Typed:     true,
@@ -70,11 +74,10 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 			return r, usage("--gpus all", "--gpus: %s", why)
 		}
 	}
-	file := c.Args().First()
 	for _, step := range []func() error{
 		func() error { return limits(c, &r.Limits) },
-		func() error { return p.script(&r, file) },
-		func() error { return shown(c, &r, file) },
+		func() error { return p.script(&r, what) },
+		func() error { return shown(c, &r, what.file) },
 		func() error { return output(c, &r) },
 	} {
 		if err := step(); err != nil {
@@ -82,6 +85,32 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 		}
 	}
 	return r, nil
+}
+
+// what the command line wants to be run is one of these.
+type what struct {
+	file    string // "-" for standard input
+	code    string // as it was typed; "" for none
+	command []string
+	args    []string // of a file or of code
+}
+
+func whatToRun(c *cli.Context) (w what, err error) {
+	words := c.Args().Slice()
+	after := len(words) > 0 && words[0] == "--" // see parse
+	switch {
+	case c.IsSet("c") && len(words) > 0 && !after:
+		return w, usage("put the code's own arguments after --", "give one of %s and -c CODE", visible(words[0]))
+	case c.IsSet("c"):
+		w.code, w.args = c.String("c"), words[min(1, len(words)):]
+	case len(words) == 0, after && len(words) == 1:
+		return w, usage("sandboxmcp run script.py, or sandboxmcp run -- pytest -q", "run needs a FILE, - for standard input, -c CODE, or -- and a COMMAND")
+	case after:
+		w.command = words[1:]
+	default:
+		w.file, w.args = words[0], words[1:]
+	}
+	return w, nil
 }
 
 func limits(c *cli.Context, l *backends.Limits) error {
@@ -122,15 +151,27 @@ func seconds(s float64) time.Duration {
 
 // script reads the code. The rest of the request's standard input is the program's, unless the
 // code came from there.
-func (p *program) script(r *pipeline.Request, file string) error {
-	if file == "-" {
+func (p *program) script(r *pipeline.Request, w what) error {
+	file := w.file
+	switch {
+	case w.command != nil:
+		r.Stdin, r.Beside = p.stdin, besideCommand(w.command[0])
+		return nil
+	case file == "": // code may be empty: it is refused as an empty file is
+		r.Code, r.Language, r.Stdin = []byte(w.code), cmp.Or(r.Language, validate.Python), p.stdin
+		return nil
+	case file == "-":
 		code, err := readCode(p.stdin, "standard input")
 		r.Code = code
 		return err
 	}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usage("check the spelling; the path starts at the current folder", "there is no file %s", visible(file))
+		hint := "check the spelling; the path starts at the current folder"
+		if path, err := exec.LookPath(file); err == nil && filepath.Base(path) == file {
+			hint = "to run a program: sandboxmcp run -- " + file
+		}
+		return usage(hint, "there is no file %s", visible(file))
 	}
 	if err != nil {
 		return err
@@ -150,6 +191,23 @@ func readCode(from io.Reader, name string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return code, nil
+}
+
+// besideCommand looks for a command's program where the host has it, and for other files in the current folder.
+func besideCommand(program string) func(name string) (string, bool) {
+	here := beside("-")
+	return func(name string) (string, bool) {
+		if name != program {
+			return here(name)
+		}
+		if strings.Contains(name, "/") {
+			return name, exists(name)
+		}
+		if path, err := exec.LookPath(name); err == nil {
+			return path, true
+		}
+		return name, exists(name)
+	}
 }
 
 // beside looks for a file or a module next to the script, as its interpreter would.
@@ -210,7 +268,7 @@ func shown(c *cli.Context, r *pipeline.Request, file string) error {
 // within returns where in the folder dir the file lies, "" if it does not.
 func within(dir, file string) string {
 	abs, err := existing("", file)
-	if err != nil || file == "-" {
+	if err != nil || file == "-" || file == "" {
 		return ""
 	}
 	rel, err := filepath.Rel(dir, abs)

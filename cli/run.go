@@ -17,9 +17,14 @@ import (
 func (p *program) runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
-		Usage:     "run a script in a sandbox",
-		UsageText: "sandboxmcp run [flags] FILE [flags] [-- args...]",
-		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh, .bash or .R file, or - for standard input.
+		Usage:     "run a script or a program in a sandbox",
+		UsageText: "sandboxmcp run [flags] FILE [flags] [-- args...]\nsandboxmcp run [flags] -- COMMAND [args...]\nsandboxmcp run [flags] -c CODE [-- args...]",
+		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh, .bash or .R file, one whose first line names its interpreter
+(#!/usr/bin/env python3, #!/bin/sh), or - for standard input.
+
+COMMAND is a program that the sandbox shows: it looks on its own PATH, or in /workspace for a name with a
+slash. The sandbox has all interpreters of this machine for it; with --language only that one, and in a
+container that one's image.
 
 The script sees nothing of this machine but its interpreters and itself (with --backend podman or docker,
 those of an image), and no network but the names that --allow or the configuration lists. What it
@@ -30,13 +35,15 @@ work, and other escape sequences are shown instead of obeyed; --raw lets them th
 
 Ctrl-C and SIGTERM are sent on to the script, which may save its work: it has --grace seconds, or until the next one.
 
-The exit code is the script's; 124 when its time was up, 137 when it was killed for its memory, 125
+The exit code is the script's; 127 when there is no such COMMAND in the sandbox, 126 when it can't be executed; 124 when its time was up, 137 when it was killed for its memory, 125
 when sandboxmcp refused or could not run it, for the reason that it then gives.
 
 Examples:
   sandboxmcp run script.py
   sandboxmcp run train.py --input data.csv --artifacts out --ram 2048 -- --epochs 3
-  echo 'print(6 * 7)' | sandboxmcp run - --language python`,
+  echo 'print(6 * 7)' | sandboxmcp run - --language python
+  sandboxmcp run -c 'print(42)'
+  sandboxmcp run --workspace . -- pytest -q`,
 		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
 			return ours(p.run(c))
@@ -49,7 +56,8 @@ const configured = "see sandboxmcp config"
 
 func runFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension)"},
+		&cli.StringFlag{Name: "c", Usage: "run `CODE` instead of a file, in Python unless --language says otherwise"},
+		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell or r (default: by its extension, or its first line)"},
 		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: configured},
 		&cli.Float64Flag{Name: "grace", Usage: "`SECONDS` that it has to end by itself after Ctrl-C or SIGTERM, which it is sent; 0 kills it", Value: 10},
 		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: configured},

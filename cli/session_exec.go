@@ -89,7 +89,7 @@ func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err e
 		code, err = readCode(p.stdin, "standard input")
 	default:
 		var r pipeline.Request
-		err = p.script(&r, words[0])
+		err = p.script(&r, what{file: words[0]})
 		code, cell.Name = r.Code, r.Name
 	}
 	if err != nil {

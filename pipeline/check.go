@@ -21,6 +21,7 @@ import (
 type checked struct {
 	Request
 	code     validate.Checked
+	shows    string           // the language whose interpreter the sandbox shows
 	session  *session.Session // that runs it, or nil
 	limits   Bounds
 	backend  backends.Backend
@@ -49,9 +50,8 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	if c.limits, err = r.p.limit(q.Namespace, Bounds{q.Limits, q.Output}); err != nil {
 		return c, err
 	}
-	c.code, err = validate.Check(ctx, validate.Code{Language: q.Language, Name: q.Name, Source: q.Code})
-	if err != nil {
-		return c, invalid(err)
+	if c.code, c.shows, err = checkCode(ctx, q); err != nil {
+		return c, err
 	}
 	if err := r.p.review(ctx, c); err != nil {
 		return c, err
@@ -59,6 +59,28 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = c.code.Language, c.code.Name, c.profile, c.backend.Name()
 	r.know(c)
 	return c, nil
+}
+
+// checkCode is what validate finds, and the language whose interpreter the sandbox is to show. A command has nothing that
+// could be parsed.
+func checkCode(ctx context.Context, q Request) (code validate.Checked, shows string, err error) {
+	if q.Command == nil {
+		if code, err = validate.Check(ctx, validate.Code{Language: q.Language, Name: q.Name, Source: q.Code}); err != nil {
+			return code, "", invalid(err)
+		}
+		if code.Language == validate.Command {
+			return code, backends.AnyProgram, nil
+		}
+		return code, code.Language, nil
+	}
+	code = validate.Checked{Language: validate.Command, Name: q.Name}
+	if q.Language == "" {
+		return code, backends.AnyProgram, nil
+	}
+	if shows, err = validate.Language(q.Language); err != nil {
+		return code, "", refuse(StageValidate, err.Error(), "")
+	}
+	return code, shows, nil
 }
 
 func checkRequest(q Request) error {
@@ -69,7 +91,10 @@ func checkRequest(q Request) error {
 		return refuse(StageValidate, fmt.Sprintf("%q is not a namespace", q.Namespace),
 			"use up to 64 letters, digits, dots, dashes and underscores")
 	}
-	for _, a := range q.Args {
+	if q.Command != nil && (len(q.Command) == 0 || q.Command[0] == "" || q.Session != "") {
+		return refuse(StageValidate, "a command begins with the name of a program, and has a sandbox of its own", "")
+	}
+	for _, a := range slices.Concat(q.Args, q.Command) {
 		if strings.Contains(a, "\x00") {
 			return refuse(StageValidate, "an argument holds a NUL byte, which no program can be given", "")
 		}

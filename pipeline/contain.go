@@ -83,7 +83,7 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	}
 	spec := backends.Spec{
 		ID:        q.ID,
-		Language:  q.code.Language,
+		Language:  q.shows,
 		Profile:   q.base,
 		Require:   q.requires,
 		Limits:    q.limits.Limits,
@@ -124,6 +124,8 @@ const outside = "/script/"
 func (q routed) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
 	transformed := !bytes.Equal(q.code.Source, q.Code)
 	switch {
+	case q.Command != nil:
+		return "", func() {}, nil
 	case q.Workspace.Host == "":
 		return q.code.Name, func() {}, nil
 	case q.Within != "" && !transformed:
@@ -147,11 +149,16 @@ func (q routed) bring(spec *backends.Spec, temp string) (file string, remove fun
 
 // argv is the command line of the program: its interpreter, its file, and its arguments.
 func (q routed) argv(file string) []string {
+	if q.Command != nil {
+		return q.Command
+	}
 	if strings.HasPrefix(file, "-") {
 		file = "./" + file // or else the interpreter takes it for an option
 	}
 	interpreter := []string{q.code.Language}
 	switch {
+	case q.code.Interpreter != nil:
+		interpreter = q.code.Interpreter
 	case q.code.Language == "shell":
 		interpreter = []string{"bash"}
 	case q.code.Language == "node" && !bytes.Equal(q.code.Source, q.Code):

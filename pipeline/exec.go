@@ -50,7 +50,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	e.stdout.Close()
 	e.stderr.Close()
 	if err != nil {
-		return ended{}, broke(StageBackend, err)
+		return ended{}, s.noProgram(broke(StageBackend, err))
 	}
 	r.res.addOutcome(out)
 	r.lost = out.Lost

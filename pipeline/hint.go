@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -115,6 +117,38 @@ func (p *Pipeline) term(flag, value string) string {
 	return flag + value
 }
 
+// noProgram says what to do about a program that the sandbox does not show or can't execute, if that is what is wrong.
+func (s started) noProgram(e *Error) *Error {
+	var no *backends.NoProgram
+	if !errors.As(e.err, &no) {
+		return e
+	}
+	e.Denied = true
+	on, here, shown := "", false, false
+	if s.Beside != nil {
+		on, here = s.Beside(no.Name)
+	}
+	if s.Workspace.Host != "" && strings.Contains(no.Name, "/") {
+		_, err := os.Stat(filepath.Join(s.Workspace.Host, no.Name))
+		shown = err == nil
+	}
+	switch {
+	case s.code.Interpreter != nil:
+		e.Remedy = "the script's first line names it: install it on this host, below /usr, or change that line"
+	case shown:
+		e.Remedy = "it is in the workspace: it may lack its mode for executing (chmod +x), or its first line names an interpreter that the sandbox does not show"
+	case here && on == no.Name && !strings.Contains(on, "/"):
+		e.Remedy = "to run the file of that name: sandboxmcp run " + on
+	case here:
+		e.Remedy = on + " is on the host, and the sandbox does not show it: show its folder with --workspace or --mount, or install it below /usr"
+	case s.backend.Name() != "process":
+		e.Remedy = "it has to be in the image: choose one with --language python, node, shell or r, or name your own under images in the configuration"
+	default:
+		e.Remedy = "check the spelling: the sandbox shows /usr, the interpreters of this host, and the folders that --workspace and --mount name"
+	}
+	return e
+}
+
 // missing says what to do about a module that could not be imported.
 func (e ended) missing(module string) string {
 	if e.Beside != nil && e.Workspace.Host == "" {
@@ -122,11 +156,18 @@ func (e ended) missing(module string) string {
 			return e.bring(path)
 		}
 	}
-	return fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, e.code.Language)
+	language := e.shows
+	if language == backends.AnyProgram {
+		language = "interpreters"
+	}
+	return fmt.Sprintf("module %s is not installed for the %s on this host, whose packages are shown in the sandbox", module, language)
 }
 
 // bring says how something of the host gets into the sandbox.
 func (e ended) bring(path string) string {
+	if e.Command != nil {
+		return path + " is on the host, and nothing of this folder is shown to the sandbox: add --workspace ."
+	}
 	return fmt.Sprintf("%s is on the host, and only the script is shown to the sandbox: add --input %s, or --workspace %s for the whole folder",
 		filepath.Base(path), path, filepath.Dir(path))
 }
@@ -144,8 +185,12 @@ func missingFile(stderr string) string {
 			}
 		}
 		if !ok {
-			if name, ok = strings.CutSuffix(line, ": No such file or directory"); ok {
+			if name, ok = strings.CutSuffix(line, " No such file or directory"); ok {
+				name = strings.TrimSuffix(strings.TrimSuffix(name, " [Errno 2]"), ":")
 				name = name[strings.LastIndex(name, ": ")+1:]
+				if _, quoted, ok := strings.Cut(name, "can't open file "); ok { // as Python says of its script
+					name = quoted
+				}
 			}
 		}
 		if ok {

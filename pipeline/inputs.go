@@ -43,7 +43,8 @@ func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
 		}
 		return p.sums, nil
 	}
-	if err := p.put(s.code.Name, 0o644, bytes.NewReader(s.code.Source)); err != nil {
+	if s.Command != nil {
+	} else if err := p.put(s.code.Name, 0o644, bytes.NewReader(s.code.Source)); err != nil {
 		return nil, err
 	}
 	for _, in := range s.Inputs {

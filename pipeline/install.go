@@ -169,13 +169,13 @@ func (r *run) addReceipt(x packages.Receipt) {
 // packagesOf is what a run, or the new session id, is shown of installed packages.
 func (p *Pipeline) packagesOf(ctx context.Context, c checked, id string) (packages.View, error) {
 	// Without a root of its own, a sandbox can't be shown a folder at another place.
-	if p.cfg.Packages == nil || c.base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, c.code.Language) {
+	if p.cfg.Packages == nil || c.base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, c.shows) {
 		return packages.View{Release: func() {}}, nil
 	}
 	if id != "" {
-		return p.cfg.Packages.OpenSession(ctx, c.backend, c.Namespace, id, c.code.Language)
+		return p.cfg.Packages.OpenSession(ctx, c.backend, c.Namespace, id, c.shows)
 	}
-	return p.cfg.Packages.View(ctx, c.backend, c.Namespace, "", c.code.Language)
+	return p.cfg.Packages.View(ctx, c.backend, c.Namespace, "", c.shows)
 }
 
 func (p *Pipeline) dropPackages(session string) {

@@ -71,7 +71,7 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 	for _, l := range r.leases {
 		x.Secrets = append(x.Secrets, l.Names()...)
 	}
-	if len(inputs) > 1 { // the script is among them
+	if len(inputs) > r.own { // a script is among them
 		x.InputsSHA256 = hashNames(inputs)
 	}
 	for i, d := range res.Egress {

@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/signer"
+	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
 // executionRefused is a kind of row. Listeners are told execution.failed.
@@ -35,6 +36,9 @@ type facts map[string]any
 func (q *Request) facts(code string) facts {
 	f := facts{"code_sha256": code, "code_bytes": len(q.Code), "name": q.Name, "language": q.Language}
 	f.add("session", q.Session, len(q.Session))
+	if q.Command != nil {
+		f["language"], f["command"] = validate.Command, q.Command
+	}
 	f.add("args", len(q.Args), len(q.Args))
 	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
 	f.add("env", envNames(q.Env), len(q.Env))
@@ -213,9 +217,9 @@ func (r *run) outcome(inputs map[string]string) facts {
 	f.add("unknown_tokens", r.unknown.all(), len(r.unknown.all()))
 	f.add("artifact_list", r.listArtifacts(), len(res.Artifacts))
 	f.add("artifacts_sha256", hashSums(res.Artifacts), len(res.Artifacts))
-	// The script is among them, and named elsewhere.
-	f.add("inputs", len(inputs)-1, len(inputs)-1)
-	f.add("inputs_sha256", hashNames(inputs), len(inputs)-1)
+	// A script is among them, and named elsewhere.
+	f.add("inputs", len(inputs)-r.own, len(inputs)-r.own)
+	f.add("inputs_sha256", hashNames(inputs), len(inputs)-r.own)
 	maps.Copy(f, r.times())
 	return f
 }

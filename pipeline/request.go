@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// Request asks for one run. Its zero value, with code and a name, is a run with the default
+// Request asks for one run. Its zero value, with code and a name, or with a command, is a run with the default
 // limits, no secrets, no network and nothing of the host.
 type Request struct {
 	ID        string // a ULID; "" makes one
@@ -18,9 +18,13 @@ type Request struct {
 	Language string // "python", "node", "shell"; "" goes by Name
 	Name     string // of the file that holds the code; "" makes one up
 	Code     []byte
-	Args     []string  // after the file's name
-	Env      []string  // KEY=VALUE
-	Stdin    io.Reader // nil is an empty input
+	// Command is a program to run instead of code, and its arguments. It is looked for in the sandbox: in /workspace, its
+	// working folder, where its name has a slash, else on the PATH. Language then says whose interpreter and image are shown;
+	// "" shows all interpreters of this host.
+	Command []string
+	Args    []string  // after the file's name
+	Env     []string  // KEY=VALUE
+	Stdin   io.Reader // nil is an empty input
 
 	// Inputs are copied into the workspace before the program starts.
 	Inputs []Input

@@ -30,6 +30,9 @@ func (p *Pipeline) review(ctx context.Context, c checked) error {
 	if c.session != nil && code.Language == "" {
 		code.Language = c.session.Info().Language
 	}
+	if c.Command != nil {
+		code.Language, code.Name = validate.Shell, ""
+	}
 	report, err := p.analyze(ctx, code, validate.Options{Cell: c.session != nil})
 	if err != nil {
 		return broke(StageValidate, fmt.Errorf("the code can't be reviewed, which policy demands: %w", err))

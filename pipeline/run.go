@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +14,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/signer"
+	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -24,6 +27,7 @@ type run struct {
 	began time.Time
 	res   Result
 	code  string // SHA-256 of its code in hex
+	own   int    // files that come with its code: the script, none of a command
 	facts facts  // what every row about the run says
 	veil
 	entries  []audit.Entry         // not yet in the log
@@ -40,9 +44,14 @@ func (p *Pipeline) begin(q *Request) *run {
 		q.ID = NewID()
 	}
 	q.Namespace = orDefault(q.Namespace)
-	r := &run{p: p, began: time.Now(), code: hash(q.Code), veil: p.veil(nil)}
+	language, own := q.Language, 1
+	if len(q.Command) > 0 { // which is its own code, as one would type it
+		q.Code, q.Name, language = []byte(host.Words(q.Command).String()), path.Base(q.Command[0]), validate.Command
+		own = 0
+	}
+	r := &run{p: p, began: time.Now(), code: hash(q.Code), own: own, veil: p.veil(nil)}
 	r.facts = q.facts(r.code)
-	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: q.Name, Artifacts: []Artifact{},
+	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: language, Name: q.Name, Artifacts: []Artifact{},
 		Egress: []Decision{}, Layers: []Layer{}}
 	return r
 }

@@ -115,6 +115,7 @@ func (r *run) checkSession(q NewSession) (checked, error) {
 	if c.code.Language, err = validate.Language(q.Language); err != nil {
 		return c, refuse(StageValidate, err.Error(), "")
 	}
+	c.shows = c.code.Language
 	if err := r.p.sessions.Check(q.Idle, q.Lifetime); err != nil {
 		return c, refuse(StageValidate, err.Error(), "ask for less, or raise sessions in the configuration")
 	}

@@ -24,6 +24,8 @@ const (
 	Node   = "node"
 	Shell  = "shell"
 	R      = "r"
+	// Command is what Check calls a script whose first line names an interpreter of no language here: "#!/usr/bin/perl".
+	Command = "command"
 )
 
 // Code is a script as it was sent.
@@ -35,7 +37,10 @@ type Code struct {
 
 // Checked is a script as it is to be run.
 type Checked struct {
-	Language string // Python, Node, Shell or R
+	Language string // Python, Node, Shell, R or Command
+	// Interpreter is what the first line of a script names whose language that line says, with its options: "sh", "-e".
+	// A language's own is called by the language, or "bash". It is nil for other scripts.
+	Interpreter []string
 	// Name is a bare file name whose extension makes the interpreter read Source as it is meant:
 	// script.ts becomes script.mjs, say. It is never empty.
 	Name string
@@ -58,13 +63,13 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 	if err != nil {
 		return Checked{}, err
 	}
-	out := Checked{Language: kind.language, Name: kind.file(c.Name), Source: c.Source}
+	out := Checked{Language: kind.language, Interpreter: kind.interpreter, Name: kind.file(c.Name), Source: c.Source}
 	warnings, bad := plainText(kind, c.Source)
 	if bad != nil {
 		return Checked{}, &Error{Name: c.Name, Problems: []Problem{*bad}}
 	}
 	out.Warnings = warnings
-	if kind.language == Python || kind.language == R {
+	if kind.language != Node && kind.language != Shell {
 		return out, nil
 	}
 	err = out.checkSyntax(ctx, kind)
@@ -82,15 +87,17 @@ type kind struct {
 	language   string
 	extensions []string // the first one is given to names that have none of them
 	typescript bool
+
+	interpreter []string // see Checked
 }
 
 func kinds() []kind {
 	return []kind{
-		{Python, []string{".py"}, false},
-		{Node, []string{".js", ".mjs", ".cjs"}, false},
-		{Node, []string{".ts", ".mts", ".cts"}, true},
-		{Shell, []string{".sh", ".bash"}, false},
-		{R, []string{".R", ".r"}, false},
+		{language: Python, extensions: []string{".py"}},
+		{language: Node, extensions: []string{".js", ".mjs", ".cjs"}},
+		{language: Node, extensions: []string{".ts", ".mts", ".cts"}, typescript: true},
+		{language: Shell, extensions: []string{".sh", ".bash"}},
+		{language: R, extensions: []string{".R", ".r"}},
 	}
 }
 
@@ -125,6 +132,9 @@ func byLanguage(language string) (k kind, ok bool) {
 func identify(c Code) (kind, error) {
 	byName, named := byExtension(c.Name)
 	if c.Language == "" {
+		if k, ok := byShebang(c.Source); !named && ok {
+			return k, nil
+		}
 		if !named {
 			return kind{}, &Error{Name: c.Name, Problems: []Problem{{Text: unknownExtension(c.Name)}}}
 		}
@@ -146,9 +156,9 @@ func identify(c Code) (kind, error) {
 func unknownExtension(name string) string {
 	const known = ".py .js .mjs .cjs .ts .mts .cts .sh .bash .R"
 	if ext := path.Ext(base(name)); ext != "" {
-		return fmt.Sprintf("no language is known for %.40q: say --language %s (known: %s)", ext, Languages, known)
+		return fmt.Sprintf("no language is known for %.40q: say --language %s (known: %s), or begin it with a line such as #!/usr/bin/env perl", ext, Languages, known)
 	}
-	return "the name has no extension to tell the language by: say --language " + Languages
+	return "the name has no extension, and the script no first line such as #!/usr/bin/env python3, to tell the language by: say --language " + Languages
 }
 
 // base returns the last part of a path of any system.
@@ -163,7 +173,7 @@ func (k kind) file(name string) string {
 		name = "script"
 	}
 	if k.language != Node { // the others take any name
-		if path.Ext(name) == "" {
+		if path.Ext(name) == "" && len(k.extensions) > 0 {
 			name += k.extensions[0]
 		}
 		return name

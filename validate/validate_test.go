@@ -3,6 +3,7 @@ package validate
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +33,38 @@ func TestByExtension(t *testing.T) {
 		got := k.language
 		if got != want || ok != (want != "") {
 			t.Errorf("byExtension(%q) = %q, %v; want %q", name, got, ok, want)
+		}
+	}
+}
+
+func TestShebang(t *testing.T) {
+	for first, want := range map[string]struct {
+		language    string
+		interpreter []string
+	}{
+		"#!/usr/bin/env python3":                  {Python, []string{"python"}},
+		"#! /opt/x/bin/python -u\r":               {Python, []string{"python", "-u"}},
+		"#!/usr/bin/env -S node --no-warnings -r": {Node, []string{"node", "--no-warnings", "-r"}},
+		"#!/bin/bash\t-e -u":                      {Shell, []string{"bash", "-e -u"}}, // the kernel splits once
+		"#!/bin/sh":                               {Shell, []string{"sh"}},
+		"#!/usr/bin/env Rscript":                  {R, []string{"r"}},
+		"#!/usr/bin/python3.9":                    {Command, []string{"/usr/bin/python3.9"}},
+		"#!/usr/bin/env ruby":                     {Command, []string{"ruby"}},
+		"#!/usr/bin/perl -w":                      {Command, []string{"/usr/bin/perl", "-w"}},
+		"#!/usr/bin/env -S 'a b' c":               {Command, []string{"/usr/bin/env", "-S 'a b' c"}},
+		"#!/usr/bin/env A=1":                      {Command, []string{"/usr/bin/env", "A=1"}},
+		"#!/usr/bin/env":                          {Command, []string{"/usr/bin/env"}},
+		"#!":                                      {},
+		" #!/bin/sh":                              {},
+		"\ufeff#!/bin/sh":                         {},
+		"#!" + strings.Repeat(" ", 300) + "sh":    {}, // past what the kernel reads
+	} {
+		got, err := Check(t.Context(), Code{Name: "tool", Source: []byte(first + "\n0\n")})
+		if got.Language != want.language || !slices.Equal(got.Interpreter, want.interpreter) || (err == nil) != (want.language != "") {
+			t.Errorf("%q: got %q %q %v, want %q %q", first, got.Language, got.Interpreter, err, want.language, want.interpreter)
+		}
+		if got, err := Check(t.Context(), Code{Name: "tool.sh", Source: []byte(first + "\n0\n")}); err != nil || got.Language != Shell || got.Interpreter != nil {
+			t.Errorf("%q in a .sh file: got %q %q %v", first, got.Language, got.Interpreter, err)
 		}
 	}
 }

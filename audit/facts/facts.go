@@ -14,6 +14,7 @@ type Facts struct {
 	Name      string `json:"name"` // of a script, of a host or of a secret
 	Names     Names  `json:"names"`
 	Language  string `json:"language"`
+	Command   Names  `json:"command"` // that ran instead of a script
 	Session   string `json:"session"`
 	Code      string `json:"code_sha256"`
 	CodeBytes int64  `json:"code_bytes"`

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -178,8 +179,15 @@ func testCommands(t *testing.T, b *bench) {
 		"empty name":        {Args: []string{""}},
 		"argument too long": {Args: []string{"echo", strings.Repeat("x", 3<<20)}},
 	} {
-		if o, err := try(t, s, cmd, nil); err == nil && (o.ExitCode == 0 || o.Ended == backends.EndedOK) {
+		o, err := try(t, s, cmd, nil)
+		if err == nil && (o.ExitCode == 0 || o.Ended == backends.EndedOK) {
 			t.Errorf("%s: ended %s, exit code %d, stdout %q", name, o.Ended, o.ExitCode, o.Stdout)
+		}
+		// A program that can't be had is told from what else may go wrong.
+		found, want := map[string]bool{"no such program": false, "no such path": false, "a folder": true, "not executable": true}[name]
+		no, is := errors.AsType[*backends.NoProgram](err)
+		if is != want || is && (no.Found != found || no.Name != cmd.Args[0]) {
+			t.Errorf("%s: %T %v, a missing program: %v, and found: %v", name, err, err, want, found)
 		}
 	}
 	if o := exec(t, s, "echo", "alive"); o.Stdout != "alive\n" {

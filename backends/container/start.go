@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -33,7 +34,26 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	return nil, err
 }
 
+// languageFor is the language whose image is likely to have a program.
+func languageFor(c *backends.Command) string {
+	if c == nil || len(c.Args) == 0 {
+		return "shell"
+	}
+	switch path.Base(c.Args[0]) {
+	case "python", "python3", "pip", "pip3", "pytest":
+		return "python"
+	case "node", "npm", "npx", "corepack", "yarn":
+		return "node"
+	case "R", "Rscript":
+		return "r"
+	}
+	return "shell"
+}
+
 func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+	if spec.Language == backends.AnyProgram {
+		spec.Language = languageFor(spec.Program)
+	}
 	p, err := b.plan(ctx, spec)
 	if err != nil {
 		return nil, err

@@ -54,8 +54,8 @@ func (s *sandbox) claim(k *parked, r recipe, cmd backends.Command, begin func())
 		return why
 	}
 	args := slices.Clone(cmd.Args)
-	s.resolve(args)
 	env := s.environ(cmd.Env)
+	s.resolve(args, env)
 	var t *tracee
 	if !k.dressed {
 		runtime.LockOSThread()

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,11 +56,21 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 		first = 4
 	}
 	p.do("close_range", unix.SYS_CLOSE_RANGE, val(first), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
-	args := slices.Clone(cmd.Args)
-	path := s.resolve(args)
-	p.do("execve "+path, unix.SYS_EXECVE, p.str(path), p.strs(args), p.strs(s.environ(cmd.Env)))
+	args, env := slices.Clone(cmd.Args), s.environ(cmd.Env)
+	paths := s.resolve(args, env)
+	argv, envp := p.strs(args), p.strs(env)
+	for i, path := range paths {
+		add := p.try // as execvp(3): what is not there, or may not be executed, is looked for further on
+		if i == len(paths)-1 {
+			add = p.do
+		}
+		add(execve+path, unix.SYS_EXECVE, p.str(path), argv, envp)
+	}
 	return p
 }
+
+// execve begins the name of a step that executes a program.
+const execve = "execve "
 
 // firstAside is the lowest number for descriptors that must be out of the way of 0 to 3, and lastAside the highest
 // number that a program's table has room for at its start.
@@ -190,25 +201,60 @@ func (s *sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
 	return r
 }
 
-// resolve replaces args[0], where it is a runtime's name, and returns the program to execute.
-func (s *sandbox) resolve(args []string) string {
+// resolve replaces args[0], where it is a runtime's name, and returns the places inside where the program may be.
+func (s *sandbox) resolve(args, env []string) []string {
 	name := args[0]
-	if name == s.runtime.Name || name == "bash" && s.runtime.Name == "shell" {
-		args[0] = s.runtime.Argv0
-		if filepath.IsAbs(args[0]) {
-			return args[0]
+	for _, r := range append(slices.Clone(s.joined), s.runtime) {
+		own := name == r.Name && (s.joined == nil || name == "python" || name == "node") // "r" is another program
+		if own || name == "bash" && r.Name == "shell" {
+			args[0] = r.Argv0
+			if filepath.IsAbs(args[0]) {
+				return []string{args[0]}
+			}
+			return []string{r.Path}
 		}
-		return s.runtime.Path
 	}
 	if strings.Contains(name, "/") {
-		return name
+		return []string{s.inside(name)}
 	}
-	for dir := range strings.SplitSeq(s.path(), ":") {
-		if at := filepath.Join(dir, name); unix.Access(at, unix.X_OK) == nil {
-			return at
+	var places []string
+	for dir := range strings.SplitSeq(searchPath(env), ":") {
+		if dir != "" { // or else it is the working folder
+			dir = s.inside(dir)
+		}
+		places = append(places, filepath.Join(dir, name))
+	}
+	return places
+}
+
+// searchPath is the PATH of an environment.
+func searchPath(env []string) (path string) {
+	for _, kv := range env {
+		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = p
 		}
 	}
-	return name
+	return path
+}
+
+// notExecuted makes an error of a program that says what is wrong with it, if its execve has failed.
+func (s *sandbox) notExecuted(cmd backends.Command, err error) error {
+	var failed *stepError
+	if !errors.As(err, &failed) || !strings.HasPrefix(failed.step, execve) {
+		return err
+	}
+	no := &backends.NoProgram{Name: cmd.Args[0], Reason: failed.errno.Error()}
+	switch failed.errno {
+	case unix.ENOENT, unix.ENOTDIR, unix.ENAMETOOLONG, unix.ELOOP:
+	case unix.EACCES, unix.ENOEXEC, unix.EISDIR:
+		no.Found = strings.Contains(no.Name, "/") // or else a folder of PATH may be closed
+	default:
+		return err
+	}
+	if !strings.Contains(no.Name, "/") {
+		no.Path = searchPath(s.environ(cmd.Env))
+	}
+	return no
 }
 
 func (s *sandbox) path() string {

@@ -139,4 +139,17 @@ func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtim
 	return r, nil
 }
 
+// every joins the interpreters of all languages that can be shown, for a command, which may start any of them. weak is
+// the profile "landlock", where a sandbox of root's can't pass what is closed to others.
+func (b *Backend) every(ctx context.Context, weak bool) (all runtimes.Runtime, each []runtimes.Runtime) {
+	for _, language := range backends.Languages {
+		r, err := b.runtime(ctx, language)
+		if err != nil || b.root && weak && closed(r.Path) != "" {
+			continue
+		}
+		each = append(each, r)
+	}
+	return runtimes.Join(backends.AnyProgram, each), each
+}
+
 var _ backends.Backend = (*Backend)(nil)

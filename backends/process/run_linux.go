@@ -48,7 +48,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	}
 	one.pipes.drain(s.keep && !cmd.Main)
 	if failed != nil {
-		return backends.Result{}, one.plan.explain(*failed)
+		return backends.Result{}, s.notExecuted(cmd, one.plan.explain(*failed))
 	}
 	r := s.outcome(end, w)
 	r.Contained, r.Wall = one.contained, time.Since(begun)

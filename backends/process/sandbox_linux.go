@@ -47,6 +47,8 @@ type sandbox struct {
 	tasks   uint64            // threads that may live at once
 	cpus    *unix.CPUSet      // CPUs to keep to, where no cgroup counts
 
+	joined []runtimes.Runtime // what runtime joins, of AnyProgram
+
 	*birth
 	files *files
 	proc  *os.File // /proc as PID 1 sees it
@@ -155,12 +157,14 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 		return nil, err
 	}
 	var missing *runtimes.Missing
-	if s.runtime, err = b.runtime(ctx, spec.Language); errors.As(err, &missing) {
+	if spec.Language == backends.AnyProgram {
+		s.runtime, s.joined = b.every(ctx, s.weak)
+	} else if s.runtime, err = b.runtime(ctx, spec.Language); errors.As(err, &missing) {
 		return nil, &backends.Refusal{Reason: "no " + missing.Language + ": " + missing.Reason, Remedy: missing.Remedy}
 	} else if err != nil {
 		return nil, &backends.Refusal{Reason: err.Error()}
 	}
-	if b.root && s.weak {
+	if b.root && s.weak && s.runtime.Path != "" {
 		if dir := closed(s.runtime.Path); dir != "" {
 			return nil, &backends.Refusal{
 				Reason: fmt.Sprintf("%s lies below %s, which is closed to the unprivileged user that it would run as", s.runtime.Path, dir),

@@ -250,7 +250,7 @@ func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script st
 	one := &nest{birth: child, looked: time.Now(), answers: answering}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
 	args := []string{"python", script}
-	program := s.resolve(args)
+	program := s.resolve(args, nil)[0]
 	stand, p := b.zygotePlans(one, r, code, [3]*os.File{in, theirs, theirs})
 	p.do("execve "+program, unix.SYS_EXECVE, p.str(program), p.strs(args), p.strs(s.environ([]string{"PYTHONPATH=" + zygoteDir})))
 	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)

@@ -13,8 +13,9 @@ import (
 // failure is an error that travels. Its kind stays what somebody decides by.
 type failure struct {
 	Text    string
-	Kind    string            `json:",omitempty"` // of kinds
-	Refusal *backends.Refusal `json:",omitempty"`
+	Kind    string              `json:",omitempty"` // of kinds
+	Refusal *backends.Refusal   `json:",omitempty"`
+	Program *backends.NoProgram `json:",omitempty"`
 }
 
 var kinds = []struct {
@@ -35,7 +36,7 @@ func failureOf(err error) *failure {
 		return nil
 	}
 	f := &failure{Text: engine.Plain(err.Error())}
-	if errors.As(err, &f.Refusal) {
+	if errors.As(err, &f.Refusal) || errors.As(err, &f.Program) {
 		return f
 	}
 	for _, k := range kinds {
@@ -54,6 +55,9 @@ func (f *failure) err() error {
 	}
 	if r := f.Refusal; r != nil {
 		return &backends.Refusal{Layer: engine.Plain(r.Layer), Reason: engine.Plain(r.Reason), Remedy: engine.Plain(r.Remedy)}
+	}
+	if p := f.Program; p != nil {
+		return &backends.NoProgram{Name: engine.Plain(p.Name), Path: engine.Plain(p.Path), Found: p.Found, Reason: engine.Plain(p.Reason)}
 	}
 	e := &remote{text: engine.Plain(f.Text)}
 	for _, k := range kinds {

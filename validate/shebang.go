@@ -1,0 +1,58 @@
+package validate
+
+import (
+	"bytes"
+	"path"
+	"strings"
+)
+
+// longestShebang is how much of a file Linux reads for its first line, in bytes: BINPRM_BUF_SIZE.
+const longestShebang = 256
+
+// shebang returns what the first line of a script has the kernel execute: a program, and at most one argument, which is
+// the rest of the line. For env(1) it is the program that env would look for, with the arguments that "env -S" splits.
+func shebang(source []byte) []string {
+	line, _, _ := bytes.Cut(source[:min(len(source), longestShebang)], []byte("\n"))
+	line, ok := bytes.CutPrefix(line, []byte("#!"))
+	if !ok {
+		return nil
+	}
+	program, rest, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(string(line), "\t", " ")), " ")
+	rest = strings.TrimSpace(rest)
+	switch {
+	case program == "":
+		return nil
+	case rest == "":
+		return []string{program}
+	case path.Base(program) == "env":
+		words := []string{rest}
+		if split, ok := strings.CutPrefix(rest, "-S"); ok {
+			words = strings.Fields(split)
+		}
+		if len(words) > 0 && !strings.HasPrefix(words[0], "-") && !strings.Contains(words[0], "=") && !strings.ContainsAny(rest, `'"\`) {
+			return words
+		}
+	}
+	return []string{program, rest}
+}
+
+// byShebang says what a script's first line makes it. What begins one of our languages is that one's interpreter, wherever
+// it lies on the machine that the line was written on.
+func byShebang(source []byte) (kind, bool) {
+	words := shebang(source)
+	if words == nil {
+		return kind{}, false
+	}
+	name := path.Base(words[0])
+	k := kind{language: Command}
+	switch name {
+	case "python", "python3", "node", "nodejs", "bash", "sh", "Rscript":
+		k, _ = byLanguage(name)
+		words[0] = map[string]string{Shell: name}[k.language]
+		if words[0] == "" {
+			words[0] = k.language
+		}
+	}
+	k.interpreter = words
+	return k, true
+}
