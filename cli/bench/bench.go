@@ -101,7 +101,7 @@ func (b *bench) prepare(ctx context.Context) {
 	b.bareAndBubblewrap(ctx, found)
 	b.ours(ctx, found, script)
 	b.gvisor(ctx, found)
-	for _, name := range []string{"docker", "podman"} {
+	for _, name := range engineNames() {
 		b.containers(ctx, name, found)
 	}
 }

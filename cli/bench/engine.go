@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,10 +17,12 @@ type engine struct {
 	label      string // of all containers that we make
 }
 
+func engineNames() []string { return []string{"docker", "podman"} }
+
 // enginePatience is how long an engine may take to answer a question: one that hangs must not hold up the others.
 const enginePatience = 10 * time.Second
 
-// containers measures containers of an engine: one for each run, and a process in one that runs already.
+// containers measures containers of an engine: one for each run, of its own and of ours, and a process in one that runs already.
 func (b *bench) containers(ctx context.Context, name string, found []*program) {
 	path, err := installed(name)
 	if err != nil {
@@ -45,8 +48,26 @@ func (b *bench) containers(ctx context.Context, name string, found []*program) {
 			continue
 		}
 		b.ways = append(b.ways, e.ways(ctx, p, image, strings.Fields(runtimes))...)
+		b.ways = append(b.ways, b.inContainer(e, p, image))
 	}
 }
+
+// inContainer is our own run in a container of the same image.
+func (b *bench) inContainer(e *engine, p *program, image string) *way {
+	config, script := filepath.Join(b.dir, e.name+"-"+p.language+".yaml"), filepath.Join(b.dir, "main"+p.suffix)
+	settings, err := json.Marshal(map[string]any{ // which is YAML, too
+		"backend": e.name, "images": map[string]string{p.language: image}, "containers": map[string]string{"pull": "never"},
+	})
+	if err == nil {
+		err = os.WriteFile(config, settings, 0o600)
+	}
+	w := &way{language: p.language, name: within(e.name), what: FromBash + " --backend " + e.name + " main" + p.suffix, seldom: true, broken: err}
+	w.once = runs(b.environ("run"), b.Program, "--config", config, "run", script)
+	return w
+}
+
+// within is the name of our own way in an engine's containers.
+func within(engine string) string { return FromBash + ", " + engine }
 
 func (e *engine) ways(ctx context.Context, p *program, image string, runtimes []string) []*way {
 	create := []string{e.path, "run", "--rm", "--network", "none", "--pull", "never", "--label", e.label}

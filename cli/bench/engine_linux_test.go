@@ -51,6 +51,10 @@ func TestContainers(t *testing.T) {
 	environ, asked := fakeEngine(t, "docker")
 	b := newBench(t, environ, map[string]string{"shell": "here", "python": "elsewhere"})
 	all := programs()
+	b.Program = filepath.Join(t.TempDir(), "sandboxmcp")
+	if err := os.WriteFile(b.Program, []byte("#!/bin/bash\ngrep -q '\"backend\":\"docker\".*\"shell\":\"here\"' \"$2\" && [ \"$1 $3\" = '--config run' ] && echo 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	b.containers(t.Context(), "docker", []*program{&all[0], &all[2]})
 	var names []string
 	for _, w := range b.ways {
@@ -59,7 +63,7 @@ func TestContainers(t *testing.T) {
 			t.Errorf("%s %s: %s", w.language, w.name, w.why())
 		}
 	}
-	if got, want := strings.Join(names, "; "), "docker run; docker run, runsc; docker exec"; got != want {
+	if got, want := strings.Join(names, "; "), "docker run; docker run, runsc; docker exec; sandboxmcp run, docker"; got != want {
 		t.Errorf("ways: got %s, want %s", got, want)
 	}
 	b.close()

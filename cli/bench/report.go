@@ -1,6 +1,9 @@
 package bench
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Report is what was measured. As JSON it is an object with these members, in which 0 and "" of those that may be
 // absent are left out. Ratios are of the figures as they stand here, to three decimals.
@@ -33,9 +36,10 @@ type Latency struct {
 	Way      string `json:"way"`  // "bare", "bubblewrap", "execute_code", ...
 	What     string `json:"what"` // that was run
 	Spread
-	Added float64 `json:"added_ms,omitempty"` // p50 less the p50 of bare
-	Ratio float64 `json:"ratio,omitempty"`    // p50 by the p50 of bare
-	Error string  `json:"error,omitempty"`    // with which it broke; what was measured before stands
+	Added float64 `json:"added_ms,omitempty"`        // p50 less the p50 of bare
+	Ratio float64 `json:"ratio,omitempty"`           // p50 by the p50 of bare
+	Alone float64 `json:"ratio_to_engine,omitempty"` // p50 by the p50 of the engine's own run, of ours in its containers
+	Error string  `json:"error,omitempty"`           // with which it broke; what was measured before stands
 }
 
 // Load is how many runs end within a second when as many run at once as there are cores.
@@ -88,6 +92,15 @@ func (r *Report) compare() {
 		l := &r.Latency[i]
 		if l.Runs > 0 && bare[l.Language] > 0 {
 			l.Ratio, l.Added = ratio(l.P50, bare[l.Language]), round(l.P50-bare[l.Language])
+		}
+	}
+	for _, engine := range engineNames() {
+		for i := range r.Latency {
+			l := &r.Latency[i]
+			of := slices.IndexFunc(r.Latency, func(o Latency) bool { return o.Language == l.Language && o.Way == engine+" run" })
+			if of >= 0 && l.Way == within(engine) {
+				l.Alone = ratio(l.P50, r.Latency[of].P50)
+			}
 		}
 	}
 	rate := map[string]float64{}

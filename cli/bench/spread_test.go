@@ -83,6 +83,9 @@ func TestCompare(t *testing.T) {
 			{Language: "python", Way: Warm, Spread: Spread{Runs: 2, P50: 2}},
 			{Language: "python", Way: "docker run", Error: "broken"},
 			{Language: "node", Way: Warm, Spread: Spread{Runs: 2, P50: 2}}, // with nothing to compare
+			{Language: "python", Way: "podman run", Spread: Spread{Runs: 2, P50: 80}},
+			{Language: "python", Way: "sandboxmcp run, podman", Spread: Spread{Runs: 2, P50: 96}},
+			{Language: "python", Way: "sandboxmcp run, docker", Spread: Spread{Runs: 2, P50: 96}},
 		},
 		Load: []Load{
 			{Language: "shell", Way: Bare, Spread: Spread{P50: 2, P99: 5}, PerSecond: 400},
@@ -90,9 +93,9 @@ func TestCompare(t *testing.T) {
 		},
 	}
 	r.compare()
-	for i, want := range []struct{ added, ratio float64 }{{4, 1.5}, {0, 1}, {-6, 0.25}, {}, {}} {
-		if got := r.Latency[i]; got.Added != want.added || got.Ratio != want.ratio {
-			t.Errorf("%s %s: added %v, ratio %v; want %v, %v", got.Language, got.Way, got.Added, got.Ratio, want.added, want.ratio)
+	for i, want := range []struct{ added, ratio, alone float64 }{{4, 1.5, 0}, {0, 1, 0}, {-6, 0.25, 0}, {}, {}, {72, 10, 0}, {88, 12, 1.2}, {88, 12, 0}} {
+		if got := r.Latency[i]; got.Added != want.added || got.Ratio != want.ratio || got.Alone != want.alone {
+			t.Errorf("%s %s: added %v, ratio %v, to the engine's %v; want %+v", got.Language, got.Way, got.Added, got.Ratio, got.Alone, want)
 		}
 	}
 	for i, want := range []struct{ tail, ratio float64 }{{2.5, 1}, {3, 1.25}} {

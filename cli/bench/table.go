@@ -76,6 +76,11 @@ func (t *table) latencies(language string, its []Latency) {
 		}
 		t.broken(l.Way, l.Error)
 	}
+	for _, l := range its {
+		if l.Alone > 0 {
+			t.line("  %s takes %.2f times as long as the engine's own run", l.Way, l.Alone)
+		}
+	}
 }
 
 func (t *table) loads(language string, its []Load) {
