@@ -29,8 +29,8 @@ func (p *program) benchCommand() *cli.Command {
 		Usage:     "measure what isolation costs on this machine, beside what else is installed",
 		UsageText: "sandboxmcp bench [--quick] [--json] [--svg FILE] [--language NAME ...] [--runs N]",
 		Description: `Runs a small program bare, under bubblewrap, runsc, Docker and Podman where they are installed and have an
-image (none is fetched), and in sandboxes of its own, all in turn: read the ratios to the bare command,
-not the milliseconds. The server that is measured has the default settings and a state folder of its
+image (none is fetched), and in sandboxes of its own, also in containers of these engines, all in turn: read
+the ratios to the bare command, and to the engine's own run, not the milliseconds. The server that is measured has the default settings and a state folder of its
 own, so that nothing is left in yours. It takes two to three minutes, --quick about half of one; the
 machine should have nothing else to do.
 
