@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A job is a program to run, and what must become of it.
@@ -14,8 +16,9 @@ type job struct {
 	code     string
 	with     map[string]any // more arguments; MARK in text stands for a word that only this run knows
 	ended    []string
-	stdout   string // MARK likewise; "*" is anything
-	cold     bool   // it can't be warm
+	stdout   string                               // MARK likewise; "*" is anything
+	cold     bool                                 // it can't be warm
+	calls    func(s *measured, mark string) error // these instead
 }
 
 // loan is the secret that jobs can have.
@@ -84,6 +87,12 @@ func jobOf(i int) job {
 // do runs the job, and says what is wrong with what became of it.
 func (j job) do(s *measured, i int) error {
 	mark := fmt.Sprintf("word-%d", i)
+	if j.calls != nil {
+		if err := j.calls(s, mark); err != nil {
+			return fmt.Errorf("%s: %w", j.name, err)
+		}
+		return nil
+	}
 	arguments := marked(j.with, mark).(map[string]any)
 	arguments["language"], arguments["code"] = j.language, strings.ReplaceAll(j.code, "MARK", mark)
 	got, err := s.call("execute_code", arguments)
@@ -128,4 +137,88 @@ func marked(v any, mark string) any {
 		return strings.ReplaceAll(v, "MARK", mark)
 	}
 	return v
+}
+
+func inSession(s *measured, mark string) error {
+	made, err := s.call("create_session", map[string]any{"language": "shell"})
+	if err != nil {
+		return err
+	}
+	for _, code := range []string{"word=" + mark, "echo $word"} {
+		got, err := s.call("execute_code", map[string]any{"session_id": made.SessionID, "code": code})
+		if err != nil || code == "echo $word" && got.Stdout != mark+"\n" {
+			return fmt.Errorf("%q, %v", got.Stdout, err)
+		}
+	}
+	_, err = s.call("terminate_session", map[string]any{"session_id": made.SessionID})
+	return err
+}
+
+// asTask makes a call of the protocol 2026-07-28 that becomes a task, and fetches its result.
+func asTask(s *measured, mark string) error {
+	meta := map[string]any{
+		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
+	}
+	arguments := map[string]any{"language": "shell", "code": "sleep 0.7; echo " + mark}
+	result, err := s.request("tools/call", map[string]any{"name": "execute_code", "arguments": arguments, "_meta": meta})
+	for deadline := time.Now().Add(time.Minute); err == nil; time.Sleep(10 * time.Millisecond) {
+		var task struct {
+			TaskID, Status string
+			Result         json.RawMessage
+		}
+		switch err := json.Unmarshal(result, &task); {
+		case err != nil || task.Status != "working" && !strings.Contains(string(task.Result), mark) || time.Now().After(deadline):
+			return fmt.Errorf("%v: %s", err, result)
+		case task.Status != "working":
+			return nil
+		}
+		result, err = s.request("tasks/get", map[string]any{"taskId": task.TaskID, "_meta": meta})
+	}
+	return err
+}
+
+func lists(s *measured, _ string) error {
+	for _, method := range []string{"ping", "tools/list", "resources/list", "resources/templates/list"} {
+		if result, err := s.request(method, map[string]any{}); err != nil || result == nil {
+			return fmt.Errorf("%s: %s, %w", method, result, err)
+		}
+	}
+	for _, tool := range []string{"inspect_state", "audit_execution", "list_runtimes"} {
+		if _, err := s.call(tool, nil); err != nil {
+			return fmt.Errorf("%s: %w", tool, err)
+		}
+	}
+	return nil
+}
+
+// malformed sends what is no message, which is answered under no id, and requests that are wrong.
+func malformed(s *measured, mark string) error {
+	if err := s.write([]byte("no JSON\n[]\n{\"id\":{}}\n\xff\n" + strings.Repeat("[", 20000) + "\n")); err != nil {
+		return err
+	}
+	for method, params := range map[string]map[string]any{
+		"no/such": {}, "tasks/get": {"taskId": mark}, "resources/read": {"uri": "sandbox://runs/" + mark},
+		"tools/call": {"name": mark}, "logging/setLevel": {"level": mark}, "prompts/get": {"name": mark},
+	} {
+		if result, err := s.request(method, params); err != nil || result != nil {
+			return fmt.Errorf("%s: %s, %w", method, result, err)
+		}
+	}
+	if got, err := s.call("execute_code", map[string]any{"cod": mark}); err == nil {
+		return fmt.Errorf("got %+v", got)
+	}
+	return nil
+}
+
+// cancelled starts a program and does not want its result any more.
+func cancelled(s *measured, mark string) error {
+	line := `{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"sleep 1000"}}}` + "\n"
+	if err := s.write(fmt.Appendf(nil, line, mark)); err != nil {
+		return err
+	}
+	if _, err := s.call("sandbox_stats", nil); err != nil { // so that it may have begun
+		return err
+	}
+	return s.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%q}}`+"\n", mark))
 }

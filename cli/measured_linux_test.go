@@ -135,7 +135,7 @@ func (s *measured) read(out io.Reader) {
 	for {
 		line, err := r.ReadBytes('\n')
 		var m struct {
-			ID     int
+			ID     any // of a malformed message, null
 			Result json.RawMessage
 			Error  any
 		}
@@ -152,8 +152,9 @@ func (s *measured) read(out io.Reader) {
 			s.mu.Unlock()
 			return
 		}
-		if w := s.waits[m.ID]; w != nil {
-			delete(s.waits, m.ID)
+		id, _ := m.ID.(float64)
+		if w := s.waits[int(id)]; w != nil {
+			delete(s.waits, int(id))
 			w <- m.Result
 		}
 		s.mu.Unlock()
@@ -194,6 +195,7 @@ func (s *measured) request(method string, params any) (json.RawMessage, error) {
 // answered is what the tests look at of an answer.
 type answered struct {
 	Text, Ended, Stdout string
+	SessionID           string `json:"session_id"`
 	Warm                bool
 	Cold                string
 	Pools               []pooled
