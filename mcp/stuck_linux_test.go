@@ -15,16 +15,9 @@ import (
 )
 
 // TestStuckStart stops all processes that a program could be started by, as a kernel that does not answer does: a call is
-// answered with the step that is not, one that is cancelled leaves its slot, and the server ends.
+// answered with the step that is not, and the server ends.
 func TestStuckStart(t *testing.T) {
-	dir := t.TempDir()
-	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state"), StartTimeout: 2 * time.Second, KillTimeout: 100 * time.Millisecond})
-	cfg, end, err := wireTo(context.Background(), dir, backend)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t: t, cfg: cfg, s: New(cfg)}
-	r.s.lastCalls = time.Millisecond
+	r, end := stuckRig(t, 2*time.Second)
 	p := r.hello("2025-11-25", `{}`)
 	call := func() chan reply {
 		_, answer := p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"true","timeout":5}}`)
@@ -33,27 +26,61 @@ func TestStuckStart(t *testing.T) {
 	if m := p.wait(call()); !strings.Contains(m.line, "exit code 0") {
 		hosttest.Missing(t, "sandbox", m.line)
 	}
-	idle := func() bool { s := cfg.Pipeline.Stats(); return s.Running == 0 && s.Waiting == 0 }
-
-	stopped := stop()
+	var stopped []int
 	defer func() { signal(stopped, syscall.SIGCONT) }()
-	m := p.wait(call())
+	var m reply
+	hosttest.Until(t, "a start is stuck", func() bool { // not one by a process that began meanwhile
+		stopped = append(stopped, stop()...)
+		m = p.wait(call())
+		return !strings.Contains(m.line, "exit code 0")
+	})
 	if !strings.Contains(m.line, "within 2s") || !strings.Contains(m.line, "what to do") {
 		t.Errorf("got %s", m.line)
 	}
-	hosttest.Until(t, "its slot is free", idle)
-
-	stopped = append(stopped, stop()...)
-	id, answer := p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"true","timeout":5}}`)
-	hosttest.Until(t, "it has a slot", func() bool { return !idle() || len(answer) > 0 })
-	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
-	hosttest.Until(t, "the slot of one that was cancelled is free", idle)
-
+	hosttest.Until(t, "its slot is free", r.idle)
 	stopped = append(stopped, stop()...)
 	call()
-	hosttest.Until(t, "another has a slot", func() bool { return !idle() })
+	hosttest.Until(t, "another has a slot", func() bool { return !r.idle() })
 	p.close() // and what it is made of
 	end()
+}
+
+// TestStuckStartCancelled cancels a call whose start would wait for hours: it leaves its slot all the same.
+func TestStuckStartCancelled(t *testing.T) {
+	r, end := stuckRig(t, 10*time.Hour)
+	p := r.hello("2025-11-25", `{}`)
+	if m := p.call("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"true"}}`); !strings.Contains(m.line, "exit code 0") {
+		hosttest.Missing(t, "sandbox", m.line)
+	}
+	stopped := stop()
+	id, answer := p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"true","timeout":5}}`)
+	hosttest.Until(t, "it has a slot", func() bool { return !r.idle() || len(answer) > 0 })
+	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
+	hosttest.Until(t, "its slot is free", r.idle)
+	if len(answer) > 0 {
+		t.Errorf("got %s", (<-answer).line)
+	}
+	signal(stopped, syscall.SIGCONT)
+	p.close()
+	end()
+}
+
+func stuckRig(t *testing.T, start time.Duration) (r *rig, end func()) {
+	dir := t.TempDir()
+	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state"), StartTimeout: start, KillTimeout: 100 * time.Millisecond})
+	cfg, end, err := wireTo(context.Background(), dir, backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = &rig{t: t, cfg: cfg, s: New(cfg)}
+	r.s.lastCalls = time.Millisecond
+	return r, end
+}
+
+// idle reports whether no call has a slot, or waits for one.
+func (r *rig) idle() bool {
+	s := r.cfg.Pipeline.Stats()
+	return s.Running == 0 && s.Waiting == 0
 }
 
 // stop stops all processes that this one has started, and those that they have.
