@@ -229,6 +229,7 @@ pip install requests 'numpy>=2' -r more.txt`, 4, []string{"pip can't install in 
 		{"npm in words", `echo "npm error request to https://packages.example/left-pad failed, reason: getaddrinfo EAI_AGAIN packages.example" >&2; exit 1`, 2, []string{"sandboxmcp install left-pad --language node"}},
 		{"apt", `echo "E: Could not open lock file /var/lib/dpkg/lock-frontend - open (2: No such file or directory)" >&2; exit 100; apt-get install -y jq`, 0, []string{"system packages (jq) can't be installed in the sandbox"}},
 		{"sudo", `echo "run.sh: line 1: sudo: command not found" >&2; exit 127; sudo apt install jq`, 0, []string{"system packages (jq) can't be installed in the sandbox"}},
+		{"pip of what is here", `echo "x: not found"; exit 0; pip install ./x.whl`, 0, nil},
 		{"talk of pip", `echo "first: pip install requests"`, 0, nil},
 		{"talk of apt in what failed", `exit 3; apt install jq`, 0, nil},
 	} {

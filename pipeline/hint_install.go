@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // An installer is a package manager that a program may call, and that can't do its work in a sandbox.
@@ -34,7 +36,7 @@ const termInstaller = "sandboxmcp install PACKAGES --language LANGUAGE"
 // code calls one and it has tried to get out, or to call what is not there.
 func (p *Pipeline) installs(said string, res Result, e ended, tried bool) (list []string) {
 	said = res.Stdout + "\n" + said
-	tried = tried || strings.Contains(said, "not found")
+	tried = tried || res.Ended != backends.EndedOK && strings.Contains(said, "not found")
 	code := withoutComments().ReplaceAllString(string(e.code.Source), "")
 	for _, i := range installers() {
 		calls, failures := i.command.FindAllStringSubmatch(code, -1), i.failed.FindAllStringSubmatch(said, -1)
