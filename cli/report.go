@@ -21,6 +21,7 @@ type report struct {
 	*program
 	result pipeline.Result
 	quiet  bool
+	kept   bool   // the output is in the result alone
 	saved  string // the folder with the artifacts
 }
 
@@ -44,6 +45,7 @@ func (r report) interrupted(cause, output error) (code int, why string) {
 
 // end says what the script's own output does not, and returns its exit code as an error.
 func (r report) end() error {
+	r.cuts()
 	if !r.quiet {
 		r.notes()
 	}
@@ -98,14 +100,6 @@ func (r report) notes() {
 	case backends.EndedSignal:
 		r.say("the script was killed by %s", res.Signal)
 	}
-	for _, stream := range []struct {
-		name string
-		cut  int64
-	}{{"stdout", res.StdoutCut}, {"stderr", res.StderrCut}} {
-		if stream.cut > 0 {
-			r.say("the last %d bytes of %s were cut off", stream.cut, stream.name)
-		}
-	}
 	for _, a := range res.Artifacts {
 		if a.Withheld != "" {
 			r.say("artifact %s is withheld: %s", visible(a.Name), visible(a.Withheld))
@@ -117,6 +111,18 @@ func (r report) notes() {
 	r.unreached()
 	for _, h := range res.Hints {
 		r.say("hint: %s", visible(h))
+	}
+}
+
+// cuts says what of the output is in no result, also to who wants to hear nothing else.
+func (r report) cuts() {
+	for _, stream := range []struct {
+		name string
+		cut  int64
+	}{{"stdout", r.result.StdoutCut}, {"stderr", r.result.StderrCut}} {
+		if stream.cut > 0 && r.kept {
+			r.say("the last %d bytes of %s were cut off: --output BYTES keeps more", stream.cut, stream.name)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ The script sees nothing of this machine but its interpreters and itself (with --
 those of an image), and no network but the names that --allow or the configuration lists. What it
 leaves in its working directory, /workspace, are its artifacts.
 
-What it writes goes through as it is to a file or a pipe. On a terminal, its colours and progress bars
+What it writes goes through as it is to a file or a pipe, all of it, and no faster than it is read there. On a terminal, its colours and progress bars
 work, and other escape sequences are shown instead of obeyed; --raw lets them through, too.
 
 Ctrl-C and SIGTERM are sent on to the script, which may save its work: it has --grace seconds, or until the next one.
@@ -64,7 +64,7 @@ func runFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: configured},
 		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: configured},
 		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: configured},
-		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept", DefaultText: configured},
+		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept for --json and the record", DefaultText: configured},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`"},
 		&cli.StringSliceFlag{Name: "secret", Usage: "lend the secret `NAME` to it, as an environment variable"},
 		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, and nothing else"},
@@ -96,7 +96,7 @@ func (p *program) run(c *cli.Context) error {
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
 		writeJSON(stdout, res) // what goes wrong here shows below
 	}
-	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), saved: c.String("artifacts")}
+	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), kept: c.Bool("json"), saved: c.String("artifacts")}
 	r.warnings()
 	if code, why := r.interrupted(context.Cause(ctx), stdout.failed()); code != 0 {
 		return &failure{code: code, text: why}
@@ -160,7 +160,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	}
 	request.Stop = stop
 	if !c.Bool("json") {
-		request.Stdout, request.Stderr = stdout, stderr
+		request.Stdout, request.Stderr, request.Whole = stdout, stderr, true
 	}
 	if terminal != nil {
 		terminal.attend(&request, parts.approvals)

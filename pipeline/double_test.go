@@ -106,6 +106,9 @@ func (b *box) Exec(ctx context.Context, c backends.Command, s backends.Streams) 
 	cmd.Dir, cmd.Env = b.dir, append([]string{"PATH=" + os.Getenv("PATH")}, c.Env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Stdin, s.Stdout, s.Stderr
 	cmd.WaitDelay = time.Second
+	if s.Begun != nil {
+		s.Begun(b.contained())
+	}
 	start := time.Now()
 	err := cmd.Run()
 	out.Wall = time.Since(start)

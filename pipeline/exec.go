@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	if ctx.Err() != nil {
 		return ended{}, context.Cause(ctx)
 	}
-	e := ended{started: s, stdout: newStream(s.limits.Output, s.Stdout), stderr: newStream(s.limits.Output, s.Stderr)}
+	e := ended{started: s, stdout: newStream(s.limits.Output, s.Stdout, s.Whole), stderr: newStream(s.limits.Output, s.Stderr, s.Whole)}
 	r.outputs = [2]*stream{e.stdout, e.stderr}
 	out1, out2 := r.unknown.writer(e.stdout), r.unknown.writer(e.stderr)
 	stdout, stderr := s.leases.Writer(out1), s.leases.Writer(out2)
@@ -34,10 +35,12 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 		out, err = r.cell(ctx, s, stdout, stderr)
 	} else {
 		running, kill := context.WithCancel(ctx)
-		streams := backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr}
+		begun, stop := e.loosen(running)
+		streams := backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun}
 		s.Stop.attend(&streams, kill)
 		out, err = s.box.Exec(running, s.command, streams)
 		kill()
+		stop()
 		if sent := s.Stop.leave(); sent != 0 && err == nil {
 			r.res.Interrupted = signalName(sent)
 			if out.Ended == backends.EndedSignal && out.Signal == r.res.Interrupted { // it is one that we sent
@@ -60,6 +63,15 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 			s.backend.Name(), strings.Join(gone, ", "))}
 	}
 	return e, nil
+}
+
+// loosen has slow readers of the whole output hold nothing up once the program has been ended: when ctx ends, or a little
+// after its time is up, which is counted from when begun is called.
+func (e ended) loosen(ctx context.Context) (begun func(backends.Containment), stop func()) {
+	loose := func() { e.stdout.loosen(); e.stderr.loosen() }
+	quit := context.AfterFunc(ctx, loose)
+	up := time.AfterFunc(math.MaxInt64, loose)
+	return func(backends.Containment) { up.Reset(e.limits.Wall + time.Second) }, func() { quit(); up.Stop() }
 }
 
 // lacking returns the required layers that did not hold. Backends promise that there are none;

@@ -37,7 +37,7 @@ func (p *Pipeline) hints(res Result, e ended) []string {
 		kept, cut int64
 	}{{"stdout", int64(len(res.Stdout)), res.StdoutCut}, {"stderr", int64(len(res.Stderr)), res.StderrCut}} {
 		switch most, all := p.cfg.Caps.Output, s.kept+s.cut; {
-		case s.cut == 0:
+		case s.cut == 0, e.Whole: // then nothing is missing for the caller
 		case all <= most:
 			add("%s had %d bytes, of which %d are kept: keep all with %s", s.name, all, s.kept, p.term("--output", fmt.Sprint(" ", all)))
 		default:

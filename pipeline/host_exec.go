@@ -145,7 +145,7 @@ func (h *hostRun) run(ctx context.Context, r *run) error {
 	}
 	cfg := h.p.cfg.Host
 	keep := cmp.Or(cfg.Output, DefaultHostOutput)
-	streams := [2]*stream{newStream(keep, nil), newStream(keep, nil)}
+	streams := [2]*stream{newStream(keep, nil, false), newStream(keep, nil, false)}
 	known := [2]io.WriteCloser{r.unknown.writer(streams[0]), r.unknown.writer(streams[1])}
 	clean := [2]io.WriteCloser{r.leases.Writer(known[0]), r.leases.Writer(known[1])}
 	end, err := host.Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: clean[0], Stderr: clean[1],

@@ -3,12 +3,19 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -184,6 +191,106 @@ func TestOutputThatIsNotText(t *testing.T) {
 	}
 }
 
+// Who is to have all of the output gets it, at the reader's own pace, and no more than a window of it is ever in memory.
+func TestWholeOutput(t *testing.T) {
+	const most, chunk, all = 1000, 32 << 10, 64 << 20
+	want := sha256.New()
+	reader, writer := io.Pipe()
+	s := newStream(most, writer, true)
+	go func() {
+		b := make([]byte, chunk)
+		for i := range all / chunk {
+			copy(b, strconv.Itoa(i))
+			want.Write(b)
+			s.Write(b)
+		}
+		s.Close()
+		<-s.shown
+		writer.Close()
+	}()
+	got, b := sha256.New(), make([]byte, chunk)
+	for n := int64(0); ; {
+		m, err := reader.Read(b)
+		got.Write(b[:m])
+		s.mu.Lock()
+		held := cap(s.whole.text)
+		s.mu.Unlock()
+		if n += int64(m); held > 2*maxWindow {
+			t.Fatalf("%d bytes are held after %d", held, n)
+		}
+		if n == all {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v after %d of %d bytes", err, n, int64(all))
+		}
+	}
+	<-s.shown
+	sum, n, ok := s.handed()
+	if kept, cut := s.kept(); len(kept) != most || cut != all-most {
+		t.Errorf("kept %d bytes and cut %d", len(kept), cut)
+	}
+	if hex := fmt.Sprintf("%x", want.Sum(nil)); !ok || n != all || sum != hex || fmt.Sprintf("%x", got.Sum(nil)) != hex {
+		t.Errorf("%d bytes were handed out as %s, want %s", n, sum, hex)
+	}
+}
+
+// A reader that has failed, or that somebody has given up on, holds nothing up any more.
+func TestWholeOutputLetsGo(t *testing.T) {
+	big := make([]byte, 2*maxWindow)
+	for name, let := range map[string]func(*stream, *io.PipeReader){
+		"failed":   func(_ *stream, r *io.PipeReader) { r.Close() },
+		"given up": func(s *stream, _ *io.PipeReader) { s.loosen() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reader, writer := io.Pipe()
+				defer reader.Close()
+				s := newStream(1, writer, true)
+				done := false
+				go func() {
+					for range 3 {
+						s.Write(big)
+					}
+					done = true
+					s.Close()
+				}()
+				synctest.Wait()
+				if done {
+					t.Fatal("a reader that does not read holds nothing up")
+				}
+				let(s, reader)
+				synctest.Wait()
+				if !done {
+					t.Fatal("it still holds the program up")
+				}
+			})
+		})
+	}
+}
+
+// A reader of the whole output that does not read holds up the program until its time is up, and not its record.
+func TestWholeOutputEndsWithTime(t *testing.T) {
+	r := newRig(t, nil)
+	reader, writer := io.Pipe()
+	defer reader.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan Result)
+	go func() {
+		res, _ := r.Do(ctx, Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Stdout: writer, Whole: true, Limits: backends.Limits{Wall: time.Second}})
+		done <- res
+	}()
+	hosttest.Until(t, "the row of the end is there", func() bool {
+		kinds, _ := r.rows()
+		return slices.Contains(kinds, "execution.timeout")
+	})
+	cancel()
+	if res := <-done; res.Ended != backends.EndedTimeout {
+		t.Errorf("it ended %q", res.Ended)
+	}
+}
+
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("héllo wörld €uro \U0001F600"), int64(7), uint8(3))
 	f.Add([]byte("héllo wörld €uro \U0001F600"), int64(2), uint8(200))
@@ -192,7 +299,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, most int64, step uint8) {
 		most = max(most%64, 1)
 		var live lockedBuffer
-		s := newStream(most, &live)
+		s := newStream(most, &live, false)
 		for rest := text; len(rest) > 0; {
 			n := min(len(rest), int(step)+1)
 			if wrote, err := s.Write(rest[:n]); wrote != n || err != nil {

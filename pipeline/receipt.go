@@ -52,7 +52,7 @@ func (r *run) saveReceipt(dir string) {
 	}
 }
 
-// receipt says what the run was. It is about what is handed out: output as it was redacted and cut.
+// receipt says what the run was. It is about what is handed out: output as it was redacted, and cut unless its caller got all.
 func (r *run) receipt(inputs map[string]string) signer.Receipt {
 	res := &r.res
 	x := signer.Receipt{
@@ -64,6 +64,12 @@ func (r *run) receipt(inputs map[string]string) signer.Receipt {
 		StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)),
 		StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)),
 		StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: asSigned(res.Artifacts), Version: r.p.cfg.Version,
+	}
+	if sum, n, ok := r.outputs[0].handed(); ok {
+		x.StdoutSHA256, x.StdoutBytes, x.StdoutCut = sum, n, 0
+	}
+	if sum, n, ok := r.outputs[1].handed(); ok {
+		x.StderrSHA256, x.StderrBytes, x.StderrCut = sum, n, 0
 	}
 	if shown := res.shown(); shown != nil {
 		x.ValueSHA256 = hash(shown)

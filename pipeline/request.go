@@ -68,6 +68,9 @@ type Request struct {
 	// or fails holds up neither the program nor its record: Do waits for it at the very end only,
 	// and only until its context ends.
 	Stdout, Stderr io.Writer
+	// Whole has Stdout and Stderr get all of the output: only what the result keeps is cut. A writer that blocks then holds
+	// up the program, as the reader of a pipe does, until the program's time is up.
+	Whole bool
 
 	// Beside says whether the host has, next to the code's file, a file or module of this name, and
 	// its path there. It is asked only to give a hint after a program missed it. May be nil.

@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	hashing "hash"
 	"io"
 	"sync"
 	"unicode/utf8"
@@ -10,7 +13,8 @@ import (
 // the redactor, so that a secret is gone before it can be cut in half and so pass unseen.
 //
 // The caller's live writer follows at its own pace in a goroutine of its own: a writer that blocks
-// must not hold up the program, whose time limit goes on.
+// must not hold up the program, whose time limit goes on. One that is to have the whole output, more than
+// may be kept, holds it up until loosen is called: there is no other place for what comes.
 type stream struct {
 	mu     sync.Mutex
 	more   sync.Cond
@@ -20,10 +24,26 @@ type stream struct {
 	cut    int64
 	closed bool
 	shown  chan struct{} // closed when the live writer has it all, or failed
+	whole  *window       // what the live writer is still to get, where it is to have all; else nil
 }
 
-func newStream(max int64, live io.Writer) *stream {
+// window is a part of an output on its way to its reader.
+type window struct {
+	text  []byte
+	sum   hashing.Hash // SHA-256 of all that has come
+	came  int64        // bytes
+	loose bool         // nobody writes for long any more, so it may grow
+	gone  bool         // the reader has failed
+}
+
+// maxWindow is how much waits for a reader, in bytes, before the program does: four times a pipe.
+const maxWindow = 256 << 10
+
+func newStream(max int64, live io.Writer, whole bool) *stream {
 	s := &stream{max: max, shown: make(chan struct{})}
+	if whole && live != nil {
+		s.whole = &window{sum: sha256.New()}
+	}
 	s.more.L = &s.mu
 	if live == nil {
 		close(s.shown)
@@ -36,10 +56,21 @@ func newStream(max int64, live io.Writer) *stream {
 	return s
 }
 
-// Write never fails and never waits for the live writer.
+// Write never fails, and waits for no live writer but one that is to have all.
 func (s *stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w := s.whole; w != nil {
+		for len(w.text) >= maxWindow && !w.loose && !w.gone {
+			s.more.Wait()
+		}
+		w.sum.Write(b)
+		w.came += int64(len(b))
+		if !w.gone {
+			w.text = append(w.text, b...)
+		}
+	}
+	defer s.more.Broadcast()
 	n := len(b)
 	if s.cut > 0 {
 		s.cut += int64(n)
@@ -59,7 +90,6 @@ func (s *stream) Write(b []byte) (int, error) {
 	if s.cut == 0 && int64(s.safe) > s.max-utf8.UTFMax {
 		s.safe -= halfRune(s.text)
 	}
-	s.more.Signal()
 	return n, nil
 }
 
@@ -68,7 +98,18 @@ func (s *stream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed, s.safe = true, len(s.text)
-	s.more.Signal()
+	s.more.Broadcast()
+}
+
+// loosen has Write wait for nobody from now on: the program has ended, or is being ended, and what it leaves in its pipes
+// is at most a mebibyte.
+func (s *stream) loosen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.whole != nil {
+		s.whole.loose = true
+		s.more.Broadcast()
+	}
 }
 
 // follow writes what is safe until the stream is closed or the writer fails.
@@ -79,9 +120,20 @@ func (s *stream) follow(w io.Writer) {
 			return
 		}
 		if _, err := w.Write(part); err != nil {
+			s.fail()
 			return
 		}
 		done += len(part)
+	}
+}
+
+// fail gives up what still waits for the live writer.
+func (s *stream) fail() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.whole != nil {
+		s.whole.gone, s.whole.text = true, nil
+		s.more.Broadcast()
 	}
 }
 
@@ -89,6 +141,15 @@ func (s *stream) follow(w io.Writer) {
 func (s *stream) next(after int) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w := s.whole; w != nil {
+		for len(w.text) == 0 && !s.closed {
+			s.more.Wait()
+		}
+		part := w.text
+		w.text = nil
+		s.more.Broadcast()
+		return part, len(part) > 0
+	}
 	for s.safe <= after && !s.closed {
 		s.more.Wait()
 	}
@@ -100,6 +161,14 @@ func (s *stream) kept() (string, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return string(s.text), s.cut
+}
+
+// handed is the SHA-256 of the whole output, and its length, where the live writer was to have all. Call it after Close.
+func (s *stream) handed() (sum string, bytes int64, ok bool) {
+	if s == nil || s.whole == nil {
+		return "", 0, false
+	}
+	return hex.EncodeToString(s.whole.sum.Sum(nil)), s.whole.came, true
 }
 
 // halfRune returns the length of the incomplete character at the end of b.

@@ -48,8 +48,8 @@ type Receipt struct {
 	Began    time.Time `json:"began"` // both in UTC
 	Finished time.Time `json:"finished"`
 
-	// These are of what was handed out: redacted and cut. StdoutCut and StderrCut are the bytes that were cut
-	// off behind it, which no hash covers.
+	// These are of what was handed out: redacted, and cut, unless all of it went out while it came. StdoutCut and
+	// StderrCut are the bytes that were cut off behind it, which no hash covers.
 	StdoutSHA256 string `json:"stdout_sha256"`
 	StdoutBytes  int64  `json:"stdout_bytes"`
 	StdoutCut    int64  `json:"stdout_cut,omitempty"`
