@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -67,7 +68,7 @@ func runFlags() []cli.Flag {
 		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept for --json and the record", DefaultText: configured},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`"},
 		&cli.StringSliceFlag{Name: "secret", Usage: "lend the secret `NAME` to it, as an environment variable"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, and nothing else"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, or to a port of this machine, localhost:3000, and nothing else"},
 		&cli.BoolFlag{Name: "no-network", Usage: "let it connect to nothing, whatever the configuration allows"},
 		&cli.StringSliceFlag{Name: "mount", Usage: "show a file or folder of the host: `HOST:PATH[:ro|rw]`, read-only unless it says rw"},
 		&cli.StringSliceFlag{Name: "input", Usage: "copy the file or folder `PATH` into the workspace"},
@@ -136,6 +137,7 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		}
 	}
 	why := purpose{backend: c.String("backend"), delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: terminal != nil}
+	why.local, _ = egress.CutLocal(c.StringSlice("allow"))
 	if !c.Bool("quiet") && !c.Bool("json") {
 		why.progress = func(line string) { p.say("%s", line) }
 	}

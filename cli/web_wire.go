@@ -27,6 +27,7 @@ func webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
 	if err != nil {
 		return w, usage(hint, "web.allow: %v", err)
 	}
+	w.Policy = w.Policy.WithLocal(cfg.Egress.Local)
 	if w.Engines, err = web.NewEngines(cfg.Web.Engines, cfg.Web.SearXNG, w.Policy, cfg.Egress.Deny); err != nil {
 		return w, usage(hint, "web: %v", err)
 	}

@@ -85,6 +85,8 @@ type purpose struct {
 	install bool
 	// ask says that there is a person who can be asked about a single run.
 	ask bool
+	// local are ports of this machine that the person at the command line opens to a single run.
+	local []int
 	// shelf is for what is about what runs of servers have left.
 	shelf bool
 	// progress is told what is done about images of containers; may be nil.
@@ -103,6 +105,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
+	out.Dialer.Local = append(out.Dialer.Local, why.local...)
 	web, err := webOf(cfg, out)
 	if err != nil {
 		return nil, err
@@ -235,6 +238,7 @@ func egressOf(cfg config.Config) (pipeline.Egress, error) {
 	if e.Policy, err = egress.NewPolicy(cfg.Egress.Allow, cfg.Egress.Deny); err != nil {
 		return e, usage(hint, "egress: %v", err)
 	}
+	e.Policy, e.Dialer.Local = e.Policy.WithLocal(cfg.Egress.Local), slices.Clone(cfg.Egress.Local)
 	if slices.Contains(e.Policy.Ports(), backends.DNSPort) {
 		return e, usage(hint, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,9 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 	d := Decision{Name: name, Port: port}
 	var gone bool
 	switch {
+	case !known && port > 0 && strings.HasPrefix(client.LocalAddr().String(), "127.0.0.1:") && g.config.Decide(ctx, Local, port).Allowed:
+		name = Local
+		d, gone = g.ask(ctx, client, name, port)
 	case !known:
 		d.Name = "127.0.0.0/8" // one record for all of them: a program can try millions
 		d.Reason = "an address that no name stands for: connect to names"
@@ -121,6 +125,10 @@ func (c *connection) pass(ctx context.Context) {
 	defer c.end()
 	defer context.AfterFunc(ctx, c.end)()
 	c.limit(c.g.config.Idle)
+	if c.name == Local {
+		c.passLocal(ctx)
+		return
+	}
 	opens := c.g.config.Relay.Opens(c.name, c.port)
 	o := c.start(ctx, opens)
 	s, why, err := o.look()

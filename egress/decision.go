@@ -27,6 +27,9 @@ func (d Decision) Why() string {
 // Decide answers for any name and port: it has no error, and never panics. What is not understood
 // is not allowed.
 func (p Policy) Decide(name string, port int) Decision {
+	if d, known := p.decideLocal(name, port); known {
+		return d
+	}
 	host, err := canonical(name)
 	if err != nil {
 		return Decision{Name: quote(name), Port: port, Reason: quote(name) + ": " + err.Error()}

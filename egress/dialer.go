@@ -25,6 +25,7 @@ const (
 type Dialer struct {
 	Resolver Resolver       // nil is this machine's
 	Networks []netip.Prefix // that names may resolve to besides the internet, see ParseNetwork
+	Local    []int          // ports of this machine's loopback that Dial connects to as Local; only people open them
 	Timeout  time.Duration  // of Dial: finding the address and connecting; 0 is 15 seconds
 
 	lookups lookups
@@ -82,12 +83,15 @@ func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, err
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("%d is no TCP port: ports are 1 to 65535", port)
 	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, dialTimeout))
+	defer cancel()
+	if isLocal(name) {
+		return d.dialLocal(ctx, port)
+	}
 	host, err := canonical(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", quote(name), err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, dialTimeout))
-	defer cancel()
 	addrs, err := d.resolve(ctx, host)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func canonical(name string) (string, error) {
 var (
 	errAddress = errors.New("addresses can't be allowed, whatever their spelling: use the host's name")
 	errNoHost  = errors.New("a bare host name is wanted, not a URL or a user name")
-	errLocal   = errors.New("localhost is the sandbox itself: its own servers need no permission, and the machine's can't be reached")
+	errLocal   = errors.New("localhost is the sandbox itself: its own servers need no permission, and a port of the machine is opened by its operator alone, in egress.local of the configuration, or for one run with sandboxmcp run --allow localhost:3000")
 )
 
 // toASCII lower-cases name, and lets IDNA see it only when it has something for IDNA to do, since

@@ -21,6 +21,7 @@ import (
 // route to them, and a name is what people can judge.
 type Policy struct {
 	allow, deny rules
+	local       ports // of the machine itself: see WithLocal
 }
 
 // rules finds the pattern for a name without a walk over all patterns: one look-up for the name
@@ -158,7 +159,7 @@ func (p Policy) Denied(name string, port int) (pattern string, denied bool) {
 
 // Empty says that the policy allows nothing at all.
 func (p Policy) Empty() bool {
-	return len(p.allow.exact)+len(p.allow.below) == 0
+	return len(p.allow.exact)+len(p.allow.below)+len(p.local) == 0
 }
 
 // Allowed returns the allowed patterns, sorted. Some of what they mean may be denied.
@@ -176,13 +177,16 @@ func (p Policy) Allowed() (patterns []string) {
 			}
 		}
 	}
+	for _, port := range p.local {
+		patterns = append(patterns, fmt.Sprintf("%s:%d", Local, port))
+	}
 	slices.Sort(patterns)
 	return patterns
 }
 
-// Ports returns the ports that allowed patterns name, ascending.
+// Ports returns the ports that allowed patterns name, and those of the machine itself, ascending.
 func (p Policy) Ports() []int {
-	var all []int
+	all := slices.Clone([]int(p.local))
 	for _, m := range []map[string]ports{p.allow.exact, p.allow.below} {
 		for _, ps := range m {
 			all = append(all, ps...)

@@ -79,13 +79,21 @@ func (r *run) way(a armed) (way, error) {
 	if a.Allow == nil {
 		return w, nil
 	}
-	within, err := egress.NewPolicy(a.Allow, e.Deny)
+	local, names := egress.CutLocal(a.Allow)
+	for _, port := range local { // whatever may be asked of people later: this is not
+		if e.Dialer == nil || !slices.Contains(e.Dialer.Local, port) {
+			return w, refuse(StageEgress, fmt.Sprintf("localhost:%d is a port of this machine, which nobody but its operator opens", port),
+				r.p.term("have it added to egress.local in the configuration", ""))
+		}
+	}
+	within, err := egress.NewPolicy(names, e.Deny)
 	if err != nil && slices.ContainsFunc(a.Allow, func(name string) bool { return r.clean(name) != name }) {
 		return w, refuse(StageEgress, "a domain that was named has a secret in it", "name hosts like example.com") // which the error may have cut
 	}
 	if err != nil {
 		return w, refuse(StageEgress, err.Error(), "name hosts like example.com, *.example.com or example.com:5432")
 	}
+	within = within.WithLocal(local)
 	w.within = &within
 	if a.Typed {
 		w.policy = within
@@ -94,7 +102,7 @@ func (r *run) way(a armed) (way, error) {
 		return w, nil
 	}
 	var missing []string
-	for _, name := range a.Allow {
+	for _, name := range names {
 		if e.Policy.Covers(name) || w.granted.Covers(name) {
 			continue
 		}

@@ -185,6 +185,9 @@ func TestWhatMayBeNamed(t *testing.T) {
 		"wider":                 {[]string{"*.test.example"}, false, "may not be reached"},
 		"typed by a person":     {[]string{"evil.test"}, true, ""},
 		"nothing":               {[]string{}, false, ""},
+		"a port of the machine": {[]string{"localhost:3000"}, false, "nobody but its operator opens"},
+		"the same, typed":       {[]string{"localhost:3000"}, true, "nobody but its operator opens"},
+		"the machine":           {[]string{"localhost"}, true, "localhost is the sandbox itself"},
 		"no pattern":            {[]string{"10.0.0.1"}, true, "addresses can't be allowed"},
 		"not even for a person": {[]string{"*"}, true, "would allow every name"},
 	} {
@@ -200,6 +203,53 @@ func TestWhatMayBeNamed(t *testing.T) {
 	}
 	if _, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Profile: "landlock"}); err != nil {
 		t.Errorf("landlock, nothing asked for: %v", err)
+	}
+}
+
+// TestLocal: a port of this machine that the operator has opened is one of the sandbox's localhost, for who names nothing and for who
+// names it; each connection is recorded. People who are asked about names are not asked about others, and nobody asks for one.
+func TestLocal(t *testing.T) {
+	s := httptest.NewServer(hello)
+	t.Cleanup(s.Close)
+	secret := httptest.NewServer(hello)
+	t.Cleanup(secret.Close)
+	at, other := s.Listener.Addr().(*net.TCPAddr).Port, secret.Listener.Addr().(*net.TCPAddr).Port
+	var broker *approval.Broker
+	p, log, _, _ := newTown(t, []string{"*.ok.test"}, func(c *Config) {
+		broker = approval.New(approval.Config{Audit: c.Audit})
+		c.Approvals, c.Egress.Ask = broker, true
+		c.Egress.Policy, c.Egress.Dialer.Local = c.Egress.Policy.WithLocal([]int{at}), []int{at}
+	})
+	t.Cleanup(func() { broker.Close() })
+	urls := []string{fmt.Sprintf("http://localhost:%d", at), fmt.Sprintf("http://127.0.0.1:%d", at), fmt.Sprintf("http://localhost:%d", other), fmt.Sprintf("http://127.0.0.1:%d", other)}
+	for _, allow := range [][]string{nil, {fmt.Sprintf("localhost:%d", at)}} {
+		res, err := p.Do(t.Context(), python(fetch(urls...), func(q *Request) { q.Allow = allow }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(res.Stdout, "hello from") != 2 || strings.Count(res.Stdout, "URLError") != 2 {
+			t.Errorf("%v: %s%s", allow, res.Stdout, res.Stderr)
+		}
+		if !slices.ContainsFunc(res.Egress, func(d Decision) bool { return d.Name == "localhost" && d.Port == at && d.Allowed && d.Count == 2 }) {
+			t.Errorf("%v: %+v", allow, res.Egress)
+		}
+		told := 0
+		for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+			if err == nil && row.Run == res.ID && row.Kind == event.EgressApproved && strings.Contains(string(row.Data), "a person has opened port") {
+				told++
+			}
+		}
+		if told == 0 {
+			t.Errorf("%v: no row of it", allow)
+		}
+	}
+	for _, allow := range []string{fmt.Sprintf("localhost:%d", other), "localhost", fmt.Sprintf("a.localhost:%d", at), fmt.Sprintf("127.0.0.1:%d", at)} {
+		if _, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Allow: []string{allow}}); err == nil {
+			t.Errorf("an agent has opened %s", allow)
+		}
+		if err := p.AskFor(allow); err == nil {
+			t.Errorf("%s may be asked for", allow)
+		}
 	}
 }
 

@@ -39,8 +39,8 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 		streams := backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun}
 		s.Stop.attend(&streams, kill)
 		out, err = s.box.Exec(running, s.command, streams)
-		kill()
 		stop()
+		kill()
 		if sent := s.Stop.leave(); sent != 0 && err == nil {
 			r.res.Interrupted = signalName(sent)
 			if out.Ended == backends.EndedSignal && out.Signal == r.res.Interrupted { // it is one that we sent

@@ -75,6 +75,7 @@ type Egress struct {
 	Allow       []string // what runs may reach that name nothing, and callers may name
 	Deny        []string // what nobody may reach, whoever allows it
 	Networks    []string // private networks and addresses that names may lead to
+	Local       []int    // ports of this machine's loopback that runs and the web tools may reach, as localhost
 	Resolver    string   // ADDRESS or ADDRESS:PORT of the DNS server that is asked, or System
 	IdleSeconds int      // after which a connection on which nothing moves is ended
 	Connections int      // of one sandbox at once

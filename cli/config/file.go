@@ -224,8 +224,12 @@ func scalars(n *yaml.Node) (value, error) {
 	}
 	list := value{list: true}
 	for _, item := range n.Content {
-		if item.Kind != yaml.ScalarNode || item.Tag != "!!str" || item.Style&yaml.TaggedStyle != 0 {
-			return value{}, fmt.Errorf("the list in line %d holds %s where text is wanted", item.Line, shape(item))
+		no := fmt.Errorf("the list in line %d holds %s where text is wanted", item.Line, shape(item))
+		switch {
+		case item.Kind == yaml.ScalarNode && item.Tag == "!!int" && item.Style&yaml.TaggedStyle == 0:
+			list.numbers = no
+		case item.Kind != yaml.ScalarNode || item.Tag != "!!str" || item.Style&yaml.TaggedStyle != 0:
+			return value{}, no
 		}
 		list.words = append(list.words, item.Value)
 	}

@@ -12,11 +12,12 @@ import (
 
 // value is what one source says about one setting.
 type value struct {
-	words []string // one, unless it was a list
-	list  bool
-	tag   string // YAML's idea of the type, such as "!!int"; "" for sources that have only text
-	home  string // for ~/ in paths, "" when unknown
-	dir   string // what relative paths are relative to; "" forbids them
+	words   []string // one, unless it was a list
+	list    bool
+	numbers error  // of a list that is read as text, if numbers are in it: what to say of them
+	tag     string // YAML's idea of the type, such as "!!int"; "" for sources that have only text
+	home    string // for ~/ in paths, "" when unknown
+	dir     string // what relative paths are relative to; "" forbids them
 }
 
 // setting is one key that every configuration has.
@@ -53,6 +54,7 @@ func settings() []setting {
 		list("egress.allow", func(c *Config) *[]string { return &c.Egress.Allow }),
 		list("egress.deny", func(c *Config) *[]string { return &c.Egress.Deny }),
 		list("egress.networks", func(c *Config) *[]string { return &c.Egress.Networks }),
+		portList("egress.local", func(c *Config) *[]int { return &c.Egress.Local }),
 		resolver("egress.resolver", func(c *Config) *string { return &c.Egress.Resolver }),
 		count("egress.idle_seconds", "", 1, 24*60*60, func(c *Config) *int { return &c.Egress.IdleSeconds }),
 		count("egress.connections", "", 1, 100_000, func(c *Config) *int { return &c.Egress.Connections }),
@@ -143,6 +145,33 @@ func list(key string, of func(*Config) *[]string) setting {
 const System = "system"
 
 // resolver is a DNS server, by its address: what asks for names can't depend on one.
+// portList is a list of TCP ports.
+func portList(key string, of func(*Config) *[]int) setting {
+	return setting{key, "", func(c *Config, v value) error {
+		v.numbers = nil // they are what is wanted
+		if v.tag == "!!int" {
+			v.tag = ""
+		}
+		var words []string
+		var err error
+		if len(v.words) > 0 {
+			if words, err = v.names(); err != nil {
+				return err
+			}
+		}
+		var all []int
+		for _, w := range words {
+			port, err := strconv.Atoi(w)
+			if err != nil || port < 1 || port > 65535 {
+				return fmt.Errorf("%q is no port: write numbers from 1 to 65535", w)
+			}
+			all = append(all, port)
+		}
+		*of(c) = all
+		return nil
+	}, func(c *Config) string { return strings.ReplaceAll(fmt.Sprint(*of(c)), " ", ", ") }}
+}
+
 func resolver(key string, of func(*Config) *string) setting {
 	return setting{key, "", func(c *Config, v value) error {
 		text, err := v.text()

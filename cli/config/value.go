@@ -55,6 +55,9 @@ func (v value) truth() (bool, error) {
 
 // names is a list; sources that have only text separate with commas.
 func (v value) names() ([]string, error) {
+	if v.numbers != nil {
+		return nil, v.numbers
+	}
 	words := v.words
 	if !v.list && v.tag == "" {
 		words = strings.Split(words[0], ",")

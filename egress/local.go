@@ -1,0 +1,79 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Local is the name of the machine itself, of which a program may reach the ports that a person has opened, and no others: see
+// Policy.WithLocal and Dialer.Local. No pattern names it. Inside a sandbox it is the sandbox, on all other ports.
+const Local = "localhost"
+
+func isLocal(name string) bool { return strings.EqualFold(strings.TrimSuffix(name, "."), Local) }
+
+// WithLocal returns p with these ports of the machine's loopback allowed, too, unless all names are denied.
+func (p Policy) WithLocal(ports []int) Policy {
+	p.local = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.local, ports))))
+	return p
+}
+
+// decideLocal is Decide for the machine itself: false leaves it to that, which knows no such name.
+func (p Policy) decideLocal(name string, port int) (Decision, bool) {
+	if !isLocal(name) || !slices.Contains(p.local, port) {
+		return Decision{}, false
+	}
+	d := Decision{Name: Local, Port: port}
+	if denied, _ := p.deny.find(Local, port); denied != "" {
+		d.Reason = "the policy denies " + denied
+		return d, true
+	}
+	d.Allowed, d.Reason = true, fmt.Sprintf("a person has opened port %d of this machine", port)
+	return d, true
+}
+
+// CutLocal returns the ports that patterns name of the machine itself, as localhost:3000, and the other patterns. One without a
+// port stays among these, where it is an error.
+func CutLocal(patterns []string) (local []int, others []string) {
+	for _, text := range patterns {
+		name, digits, _ := strings.Cut(text, ":")
+		port, err := strconv.Atoi(digits)
+		if isLocal(name) && err == nil && port > 0 && port < 1<<16 && digits == strconv.Itoa(port) {
+			local = append(local, port)
+			continue
+		}
+		others = append(others, text)
+	}
+	return local, others
+}
+
+// dialLocal connects to a port of the machine that a person has opened, where a server listens on either loopback address.
+func (d *Dialer) dialLocal(ctx context.Context, port int) (conn net.Conn, err error) {
+	if !slices.Contains(d.Local, port) {
+		return nil, fmt.Errorf("port %d of this machine is not open to it: a person can open it with --allow %s:%d, or egress.local in the configuration", port, Local, port)
+	}
+	for _, a := range []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()} {
+		var dialer net.Dialer
+		dialer.SetMultipathTCP(false)
+		var failed error
+		if conn, failed = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(a, uint16(port)).String()); failed == nil {
+			return conn, nil
+		}
+		if err == nil {
+			err = failed
+		}
+	}
+	return nil, fmt.Errorf("nothing answers on port %d of this machine: %w", port, err)
+}
+
+// passLocal passes on what a program says to the machine itself. Who opened a port opened all that is behind it, so what is said
+// need not fit a name.
+func (c *connection) passLocal(ctx context.Context) {
+	if server, err := c.dial(ctx, c.counts); err == nil {
+		c.splice(c.tapped(server, nil), &tap{Conn: c.client, c: c})
+	}
+}
