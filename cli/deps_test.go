@@ -45,15 +45,15 @@ var mayImport = []struct {
 	{"backends/container/...", []string{"backends", "backends/container/..."}},
 	{"backends/process/launch", nil}, // what the child starts with before all else stays light
 	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/process/..."}},
-	{"backends/kernel/...", []string{"backends", "backends/kernel/..."}},
+	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
 	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
 	{"pipeline/host/launch", nil}, // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},
 	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/launch"}},
 	{"pipeline/approval/notify", []string{"audit/plain", "pipeline/approval"}},
-	{"pipeline/...", []string{"validate", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "audit/plain", "pipeline/..."}},
-	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "egress", "egress/web", "backends", "backends/kernel", "signer", "audit"}},
+	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "audit/plain", "pipeline/..."}},
+	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "signer", "audit"}},
 	{"cli/bench", []string{"backends/process/runtimes"}},
 	{"cli/complete", nil},
 	{"cli/config", nil},

@@ -25,6 +25,11 @@ func BenchmarkDo(b *testing.B) {
 			stages(b, wired(b), pipeline.Request{Language: language, Code: code})
 		})
 	}
+	for name, code := range map[string]string{"value": "1+1", "plain": "print(1)"} {
+		b.Run("shown/"+name, func(b *testing.B) {
+			stages(b, wired(b), pipeline.Request{Language: "python", Code: []byte(code), Show: true})
+		})
+	}
 }
 
 // wired are the parts of a server that keeps its state in folders of the benchmark.

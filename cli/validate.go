@@ -104,7 +104,7 @@ func (p *program) validate(c *cli.Context) error {
 		return err
 	}
 	defer parts.Close()
-	report, err := parts.pipeline.Analyze(ctx, code, !c.Bool("no-auto-fix"))
+	report, err := parts.pipeline.Analyze(ctx, code, validate.Options{Fix: !c.Bool("no-auto-fix")})
 	if err != nil {
 		return err
 	}

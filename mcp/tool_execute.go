@@ -14,8 +14,9 @@ import (
 )
 
 const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
-	`Without session_id each call starts clean; with one, variables, imports and files of earlier calls are there, ` +
-	`and the value of the last expression is returned as in a notebook. The working directory is /workspace; files left there are artifacts. ` +
+	`Without session_id each call starts clean; with one, variables, imports and files of earlier calls are there. ` +
+	`The value of the last expression is returned as in a notebook, in Python also without a session; so are figures, and small PNG and JPEG files that it saves. ` +
+	`The working directory is /workspace; files left there are artifacts. ` +
 	`It reaches only hosts that the operator's configuration or a person allows, and no addresses.`
 
 func executeIn() form {
@@ -65,7 +66,7 @@ type outcome struct {
 	StderrURI    string           `json:"stderr_uri,omitempty" about:"The resource with the whole standard error, where it is not all shown."`
 	StdoutLost   int64            `json:"stdout_lost,omitempty" about:"Bytes of standard output beyond max_output_bytes, which are gone."`
 	StderrLost   int64            `json:"stderr_lost,omitempty" about:"Bytes of standard error beyond max_output_bytes, which are gone."`
-	Value        *shown           `json:"value,omitempty" about:"The value of the last expression, in a session."`
+	Value        *shown           `json:"value,omitempty" about:"The value of the last expression, in a session or in Python."`
 	Displays     []shown          `json:"displays,omitempty" about:"What the code displayed: images, tables."`
 	ProgramError *programError    `json:"program_error,omitempty" about:"The error that ended the code, in a session."`
 	StateLost    string           `json:"state_lost,omitempty" about:"Why the session's variables are gone."`
@@ -158,7 +159,7 @@ func (s *Server) warn(ctx context.Context, text string) {
 // request makes the pipeline's request out of the arguments.
 func (s *Server) request(c *call) (pipeline.Request, error) {
 	q := pipeline.Request{
-		Language: c.text("language"), Code: source(c.text("code")), Session: c.text("session_id"), Backend: c.text("backend"),
+		Language: c.text("language"), Code: source(c.text("code")), Show: true, Session: c.text("session_id"), Backend: c.text("backend"),
 		Args: c.texts("args"), Secrets: c.texts("secrets"), Allow: domains(c.args),
 	}
 	var err error

@@ -1,11 +1,13 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/validate"
+	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
 const aboutValidate = `Checks code without running it: syntax with line, column and a caret, missing imports, and patterns that deserve a thought, ` +
@@ -55,12 +57,13 @@ type danger struct {
 }
 
 func (s *Server) validateCode(ctx context.Context, c *call) (*answer, error) {
-	language := c.text("language")
-	if language == "" {
-		language = "python"
+	language := cmp.Or(c.text("language"), "python")
+	inner, named := notebook.Unfence(string(source(c.text("code"))))
+	if _, err := validate.Language(named); err == nil { // as for execute_code
+		language = named
 	}
-	code := validate.Code{Language: language, Source: source(c.text("code"))}
-	r, err := s.cfg.Pipeline.Analyze(ctx, code, c.flag("auto_fix"))
+	code := validate.Code{Language: language, Source: []byte(inner)}
+	r, err := s.cfg.Pipeline.Analyze(ctx, code, validate.Options{Fix: c.flag("auto_fix"), Notebook: true})
 	if err != nil {
 		return nil, err
 	}

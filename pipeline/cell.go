@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/signer"
-	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
 // checkCell is what validate does for code that a session is to run.
@@ -39,9 +37,8 @@ func (r *run) checkCell(ctx context.Context, c checked) (checked, error) {
 	if c.limits, err = r.p.limitCell(*q, info); err != nil {
 		return c, err
 	}
-	c.code, err = validate.Check(ctx, validate.Code{Language: cmp.Or(q.Language, info.Language), Name: q.Name, Source: q.Code})
-	if err != nil {
-		return c, invalid(err)
+	if err = r.check(ctx, &c, info.Language); err != nil {
+		return c, err
 	}
 	if c.code.Language != info.Language {
 		return c, refuse(StageValidate, fmt.Sprintf("the session runs %s, and this is %s", info.Language, c.code.Language),
@@ -137,7 +134,7 @@ func (r *run) enterSession(ctx context.Context, s started) (started, error) {
 	return s, nil
 }
 
-// maxShown bounds what a cell's displays may take together in a result, in bytes, and perShown is
+// maxShown bounds what a program's displays may take together in a result, in bytes, and perShown is
 // what each takes if it is empty.
 const (
 	maxShown = 32 << 20
@@ -146,25 +143,12 @@ const (
 
 // cell runs the code in its session.
 func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (backends.Result, error) {
-	shown := 0
 	s.claim.Note(s.Env)
 	before := r.before()
 	out, err := s.claim.Run(ctx, kernel.Cell{
 		Code: string(s.code.Source), Env: s.cellEnv(), Timeout: s.limits.Wall,
 		Stdout: stdout, Stderr: stderr,
-		Display: func(b kernel.Bundle) {
-			if shown > maxShown {
-				return
-			}
-			shown += perShown
-			for form, data := range b {
-				shown += len(form) + len(data)
-			}
-			if shown > maxShown {
-				b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxShown>>20)}
-			}
-			r.res.Displays = append(r.res.Displays, b)
-		},
+		Display: r.display(),
 	})
 	over := s.claim.Over()
 	if err != nil && over != nil {
@@ -186,6 +170,24 @@ func (r *run) cell(ctx context.Context, s started, stdout, stderr io.Writer) (ba
 	res.Wall = out.Wall
 	r.measureCell(s.box, before)
 	return res, nil
+}
+
+// display returns what takes a program's displays into the result, up to a bound.
+func (r *run) display() func(kernel.Bundle) {
+	shown := 0
+	return func(b kernel.Bundle) {
+		if shown > maxShown {
+			return
+		}
+		shown += perShown
+		for form, data := range b {
+			shown += len(form) + len(data)
+		}
+		if shown > maxShown {
+			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", maxShown>>20)}
+		}
+		r.res.Displays = append(r.res.Displays, b)
+	}
 }
 
 // measureCell looks up what the cell has used while its artifacts are collected, which takes about as long.

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
+	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
 // checked is a request that may be run: its code parses, and nothing in it is above a cap.
@@ -22,6 +23,7 @@ type checked struct {
 	Request
 	code     validate.Checked
 	shows    string           // the language whose interpreter the sandbox shows
+	plain    []byte           // Code without its fence, if it had one
 	session  *session.Session // that runs it, or nil
 	limits   Bounds
 	backend  backends.Backend
@@ -50,7 +52,7 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	if c.limits, err = r.p.limit(q.Namespace, Bounds{q.Limits, q.Output}); err != nil {
 		return c, err
 	}
-	if c.code, c.shows, err = checkCode(ctx, q); err != nil {
+	if err = r.check(ctx, &c, ""); err != nil {
 		return c, err
 	}
 	if err := r.p.review(ctx, c); err != nil {
@@ -61,26 +63,45 @@ func (r *run) validate(ctx context.Context, q Request) (checked, error) {
 	return c, nil
 }
 
-// checkCode is what validate finds, and the language whose interpreter the sandbox is to show. A command has nothing that
-// could be parsed.
-func checkCode(ctx context.Context, q Request) (code validate.Checked, shows string, err error) {
-	if q.Command == nil {
-		if code, err = validate.Check(ctx, validate.Code{Language: q.Language, Name: q.Name, Source: q.Code}); err != nil {
-			return code, "", invalid(err)
+// check says whether a program, or a session's code in that one's language, can be run at all, and which language's interpreter the
+// sandbox is to show. A command has nothing that could be parsed.
+func (r *run) check(ctx context.Context, c *checked, language string) (err error) {
+	if c.Command != nil {
+		c.code, c.plain, c.shows = validate.Checked{Language: validate.Command, Name: c.Name}, c.Code, backends.AnyProgram
+		if c.Language == "" {
+			return nil
 		}
-		if code.Language == validate.Command {
-			return code, backends.AnyProgram, nil
+		if c.shows, err = validate.Language(c.Language); err != nil {
+			return refuse(StageValidate, err.Error(), "")
 		}
-		return code, code.Language, nil
+		return nil
 	}
-	code = validate.Checked{Language: validate.Command, Name: q.Name}
-	if q.Language == "" {
-		return code, backends.AnyProgram, nil
+	code := c.source(language)
+	c.plain = code.Source
+	if c.code, err = validate.Check(ctx, code); err != nil {
+		return invalid(err)
 	}
-	if shows, err = validate.Language(q.Language); err != nil {
-		return code, "", refuse(StageValidate, err.Error(), "")
+	if c.shows = c.code.Language; c.shows == validate.Command {
+		c.shows = backends.AnyProgram
 	}
-	return code, shows, nil
+	if asked, err := validate.Language(cmp.Or(c.Language, language)); err == nil && asked != c.code.Language {
+		r.warn("the code was taken for " + c.code.Language + ", as the fence around it says")
+	}
+	return nil
+}
+
+// source is the code without the fence that an agent may have put around it. language is what it is if nothing else says so.
+func (q Request) source(language string) validate.Code {
+	code := validate.Code{Language: cmp.Or(q.Language, language), Name: q.Name, Source: q.Code}
+	if !q.Show {
+		return code
+	}
+	inner, named := notebook.Unfence(string(q.Code))
+	if _, err := validate.Language(named); err == nil {
+		code.Language = named
+	}
+	code.Source = []byte(inner)
+	return code
 }
 
 func checkRequest(q Request) error {

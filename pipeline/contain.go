@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
 // started is a run whose sandbox stands, with all files in it, and whose start is in the log.
@@ -19,6 +21,7 @@ type started struct {
 	box     backends.Sandbox
 	command backends.Command
 	inputs  map[string]string // SHA-256 by name, of the files that we put into the workspace
+	kept    string            // the file in which its driver leaves what it shows; "" if it has none
 	tree    *tree             // the host workspace before the program, if there is a writable one
 	view    packages.View     // the namespace's packages, as they are shown
 }
@@ -78,6 +81,9 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	if q.claim != nil {
 		return r.enterSession(ctx, s)
 	}
+	if q.Show && q.code.Language == validate.Python && q.Workspace.Host == "" && kernel.Shows(q.code.Source) {
+		s.kept = "." + q.ID
+	}
 	if s.view, err = r.p.packagesOf(ctx, q.checked, ""); err != nil {
 		return s, err
 	}
@@ -122,7 +128,7 @@ const outside = "/script/"
 // In a host's, the file is there already; what is not shall not be left there either, so it comes
 // by a mount, whose source is on the host only until the sandbox stands.
 func (q routed) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
-	transformed := !bytes.Equal(q.code.Source, q.Code)
+	transformed := !bytes.Equal(q.code.Source, q.plain)
 	switch {
 	case q.Command != nil:
 		return "", func() {}, nil
@@ -161,7 +167,7 @@ func (q routed) argv(file string) []string {
 		interpreter = q.code.Interpreter
 	case q.code.Language == "shell":
 		interpreter = []string{"bash"}
-	case q.code.Language == "node" && !bytes.Equal(q.code.Source, q.Code):
+	case q.code.Language == "node" && !bytes.Equal(q.code.Source, q.plain):
 		interpreter = []string{"node", "--enable-source-maps"} // errors name the lines as written
 	}
 	return slices.Concat(interpreter, []string{file}, q.Args)
@@ -172,6 +178,9 @@ func (q routed) env(file string, packages []string) []string {
 	var env []string
 	if strings.HasPrefix(file, outside) {
 		env = []string{"PYTHONPATH=/workspace"} // python looks beside the file, which is elsewhere
+	}
+	if q.Show && q.code.Language == validate.R {
+		env = append(env, "R_DEFAULT_DEVICE=png") // or plots are a PDF, which models can't see
 	}
 	return slices.Concat(joinPaths(env, packages), q.Env, q.leases.Env(q.Secrets))
 }

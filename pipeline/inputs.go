@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
 
@@ -44,7 +45,7 @@ func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
 		return p.sums, nil
 	}
 	if s.Command != nil {
-	} else if err := p.put(s.code.Name, 0o644, bytes.NewReader(s.code.Source)); err != nil {
+	} else if err := p.program(s); err != nil {
 		return nil, err
 	}
 	for _, in := range s.Inputs {
@@ -56,6 +57,22 @@ func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
 		r.warn(fmt.Sprintf("%d things among the inputs were not copied: links to elsewhere or to folders, what is no file, and files of sandboxmcp's own", p.over))
 	}
 	return p.sums, nil
+}
+
+// program puts the program where it belongs, or its driver, which moves it there.
+func (p *placer) program(s started) error {
+	if s.kept == "" {
+		return p.put(s.code.Name, 0o644, bytes.NewReader(s.code.Source))
+	}
+	if err := p.put(s.kept, 0o644, bytes.NewReader(s.code.Source)); err != nil {
+		return err
+	}
+	p.sums[s.code.Name] = p.sums[s.kept]
+	delete(p.sums, s.kept)
+	if err := p.files.Put(s.code.Name, 0o644, bytes.NewReader(kernel.Script(s.kept))); err != nil {
+		return fmt.Errorf("put %q into the workspace: %w", s.code.Name, err)
+	}
+	return nil
 }
 
 func (p *placer) input(ctx context.Context, in Input) error {

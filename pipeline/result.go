@@ -35,8 +35,8 @@ type Result struct {
 	StderrCut int64  `json:"stderr_cut"`
 
 	Session   string          `json:"session,omitempty"`
-	Value     kernel.Bundle   `json:"value,omitempty"`      // of a session's last expression
-	Displays  []kernel.Bundle `json:"displays,omitempty"`   // what a session's code showed: images, tables
+	Value     kernel.Bundle   `json:"value,omitempty"`      // of the last expression; see Request.Show
+	Displays  []kernel.Bundle `json:"displays,omitempty"`   // what the code showed: images, tables
 	Error     *kernel.Error   `json:"error,omitempty"`      // that ended a session's code
 	StateLost string          `json:"state_lost,omitempty"` // why a session's variables are gone
 	Packages  []Package       `json:"packages,omitempty"`   // what was installed

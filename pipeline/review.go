@@ -26,14 +26,14 @@ func (p *Pipeline) review(ctx context.Context, c checked) error {
 	if p.cfg.Review.Reject == "" {
 		return nil
 	}
-	code := validate.Code{Language: c.Language, Name: c.Name, Source: c.Code}
-	if c.session != nil && code.Language == "" {
-		code.Language = c.session.Info().Language
-	}
-	if c.Command != nil {
+	code := validate.Code{Language: c.code.Language, Name: c.code.Name, Source: c.plain}
+	switch {
+	case c.Command != nil:
 		code.Language, code.Name = validate.Shell, ""
+	case code.Language == validate.Command: // of a first line that names another interpreter
+		code.Language, code.Name = c.Language, c.Name
 	}
-	report, err := p.analyze(ctx, code, validate.Options{Cell: c.session != nil})
+	report, err := p.analyze(ctx, code, validate.Options{Cell: c.session != nil, Notebook: c.Show || c.session != nil})
 	if err != nil {
 		return broke(StageValidate, fmt.Errorf("the code can't be reviewed, which policy demands: %w", err))
 	}
@@ -51,9 +51,10 @@ func (p *Pipeline) review(ctx context.Context, c checked) error {
 }
 
 // Analyze says what is wrong with code, what it lacks and what in it looks dangerous, without
-// running it. Python is parsed by the interpreter that would run it, in a sandbox.
-func (p *Pipeline) Analyze(ctx context.Context, code validate.Code, fix bool) (validate.Report, error) {
-	report, err := p.analyze(ctx, code, validate.Options{Fix: fix})
+// running it. Python is parsed by the interpreter that would run it, in a sandbox. Off and Python of the options are the
+// pipeline's.
+func (p *Pipeline) Analyze(ctx context.Context, code validate.Code, o validate.Options) (validate.Report, error) {
+	report, err := p.analyze(ctx, code, o)
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -15,7 +16,7 @@ func (r *run) sign(ctx context.Context, e ended) ended {
 	defer r.time(&r.res.Timings.Sign)()
 	ctx, cancel := outlast(ctx)
 	defer cancel()
-	src := e.left()
+	src := r.left(e)
 	if e.claim != nil {
 		src = e.fresh()
 	}
@@ -52,9 +53,20 @@ func (r *run) scan(e ended) func(io.Reader) (bool, error) {
 	return func(in io.Reader) (bool, error) { return r.unknown.look(in, known) }
 }
 
+// shown takes what the program has shown into the result. What can't be read was not shown.
+func (r *run) shown(file backends.File) error {
+	f, err := file.Open()
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	r.res.Value = kernel.Shown(f, 2*maxShown, r.display())
+	return nil
+}
+
 // left lists the files that may be artifacts: all of a workspace of our own, what changed in a
 // host's, nothing of one that was read-only.
-func (e ended) left() signer.Source {
+func (r *run) left(e ended) signer.Source {
 	switch {
 	case e.tree != nil:
 		return e.tree.changed
@@ -63,6 +75,13 @@ func (e ended) left() signer.Source {
 	}
 	return func(ctx context.Context, f func(signer.File) error) (int, error) {
 		return e.box.Files().Each(ctx, func(file backends.File) error {
+			switch {
+			case e.kept == "":
+			case file.Name == e.kept:
+				return r.shown(file)
+			case file.Name == e.code.Name && file.Size == int64(len(kernel.Script(e.kept))):
+				return nil // it ended before its driver had moved the program there
+			}
 			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
 		})
 	}

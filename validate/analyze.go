@@ -17,6 +17,8 @@ type Options struct {
 	Python Interpreter
 	// Cell is for code of a session, where a Python cell may await outside of functions.
 	Cell bool
+	// Notebook is for code in which lines of Python may begin with ! or %, as in notebooks.
+	Notebook bool
 	// Known are names that are there before the code runs, such as the variables of a session.
 	Known []string
 }

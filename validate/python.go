@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
 // Interpreter asks a Python that runs PythonAnalyser, contained: its parser is as large as it is
@@ -36,12 +38,13 @@ var (
 // seconds and in 1 GB of addresses at most, so that no source ends the program. Requests are answered
 // one after the other. It needs its standard library, and nothing else of the file system.
 func PythonAnalyser() string {
-	return strings.Join([]string{pythonNames, pythonValues, pythonDangers, pythonMissingNames, pythonServe}, "\n\n")
+	return strings.Join([]string{pythonNames, pythonValues, pythonDangers, pythonMissingNames, notebook.Translation(), pythonServe}, "\n\n")
 }
 
 type pythonRequest struct {
 	Source []byte   `json:"source"`
 	Cell   bool     `json:"cell"`
+	Lines  bool     `json:"notebook"`
 	Known  []string `json:"known"`
 }
 
@@ -85,7 +88,7 @@ func (r *Report) python(ctx context.Context, source []byte, o Options) (findings
 		r.Notes = append(r.Notes, "the syntax is checked by the interpreter: there is none here to ask before")
 		return findings{Unread: "there is no Python interpreter to ask"}, nil
 	}
-	request, err := json.Marshal(pythonRequest{source, o.Cell, o.Known})
+	request, err := json.Marshal(pythonRequest{source, o.Cell, o.Notebook, o.Known})
 	if err != nil {
 		return findings{}, fmt.Errorf("ask the python analyser: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
 // language is how one interpreter becomes a kernel.
@@ -62,7 +64,9 @@ func languageNamed(name string) (language, bool) {
 // pythonDriver is the driver in one piece, in the order in which its parts need each other.
 func pythonDriver() string {
 	var b strings.Builder
-	for _, part := range []string{"begin", "frames", "signals", "modules", "show", "errors", "streams", "cells", "values", "serve"} {
+	b.WriteString("NOTEBOOK = " + pythonText(notebook.Python()) + "\f")
+	for _, part := range []string{"begin", "private", "json", "frames", "signals", "modules", "settle", "show", "errors", "streams", "units",
+		"cells", "plain", "values", "serve"} {
 		b.WriteString(pythonFile(part))
 		b.WriteByte('\f') // see python/boot.py
 	}

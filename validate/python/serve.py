@@ -26,6 +26,7 @@ def analyse(request):
         try:
             # compile finds what the parser alone does not, such as a return outside of functions.
             text = decoded(source)
+            text = notebook(text, flags) if request.get('notebook') else text
             compile(text, '<script>', 'exec', flags, True)
             tree = compile(text, '<script>', 'exec', flags | ast.PyCF_ONLY_AST, True)
         except SyntaxError as e:
@@ -52,6 +53,21 @@ def analyse(request):
     except (RecursionError, MemoryError):
         out['unread'] = 'nested'
     return out
+
+
+def notebook(text, flags):
+    """Returns code that is no Python as what the drivers of sessions and runs make of it. Commands are those of a shell."""
+    try:
+        compile(text, '<script>', 'exec', flags, True)
+    except SyntaxError:
+        if isinstance(text, str):
+            return translate(text, command) or text
+    return text
+
+
+def command(what, said, body=''):
+    shell = {'!': said, '!!': said, '%sx': said, '%system': said, '%%bash': body, '%%sh': body, '%%script': body}.get(what)
+    return 'None' if shell is None else '__import__("os").system(%r)' % shell
 
 
 def look(tree, request, out, lines):

@@ -53,30 +53,19 @@ def name_of(frame):
 
 def execute(code, name):
     """Runs a cell and returns the value of its last expression."""
-    flags = state.future | TOP_AWAIT
+    code, last = units(code, name, state.future | TOP_AWAIT)
     space = main.__dict__
-    tree = compile(code, name, 'exec', flags | AST_ONLY, True)
-    last = None
-    if tree.body and type(tree.body[-1]) is _ast.Expr and not silenced(code, tree.body[-1]):
-        last = _ast.Expression(tree.body.pop().value)
-    # All is compiled before any of it runs: an error in the last line must not come after the others' work.
-    units = []
-    if tree.body:
-        units.append(compile(tree, name, 'exec', flags, True))
-        flags |= units[0].co_flags & FUTURES
-    if last is not None:
-        units.append(compile(last, name, 'eval', flags, True))
-    state.future = flags & FUTURES
-    del tree, code
-    if any(unit.co_flags & COROUTINE for unit in units):
-        value = finish(together(units, space))
+    if code:
+        state.future |= code[0].co_flags & FUTURES
+    if any(unit.co_flags & COROUTINE for unit in code):
+        value = finish(together(code, space))
     else:
         value = None
         settrace(state.trace)
         setprofile(state.profile)
-        for unit in units:
+        for unit in code:
             value = eval(unit, space)
-    if last is not None and type(value) is Coroutine:
+    if last and type(value) is Coroutine:
         value = finish(value)
     return value
 
@@ -91,16 +80,6 @@ async def together(units, space):
         if unit.co_flags & COROUTINE:
             value = await value
     return value
-
-
-def silenced(code, last):
-    """Says whether the last expression ends in a semicolon, which is how people say that they don't
-    want its value."""
-    if ';' not in code:
-        return False
-    lines = code.replace('\r\n', '\n').replace('\r', '\n').split('\n')
-    rest = lines[last.end_lineno - 1].encode()[last.end_col_offset:]
-    return rest.lstrip(b' \t\f\\').startswith(b';')
 
 
 async def nothing():

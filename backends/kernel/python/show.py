@@ -1,3 +1,6 @@
+TEXT_MAX = 256 << 10   # characters of a text/plain
+BINARY_MAX = 16 << 20  # bytes of any other type
+BUNDLE_MAX = 48 << 20  # bytes of all of them together
 RICH = (
     ('text/html', '_repr_html_'), ('text/markdown', '_repr_markdown_'), ('text/latex', '_repr_latex_'),
     ('image/svg+xml', '_repr_svg_'), ('image/png', '_repr_png_'), ('image/jpeg', '_repr_jpeg_'),
@@ -6,6 +9,18 @@ RICH = (
 PLAIN = frozenset((int, float, complex, str, bytes, bool, list, tuple, dict, set, frozenset, range, bytearray))
 LIST_MAX = TEXT_MAX // 2
 mro = type.__dict__['__mro__'].__get__
+
+
+def bring(name):
+    """Imports a module of the standard library for the driver, whatever lies in the workspace."""
+    if name in modules:
+        return modules[name]
+    path, sys.path = sys.path, stdlib[:]
+    try:
+        __import__(name)
+        return modules[name]
+    finally:
+        sys.path = path
 
 
 def method(value, name):

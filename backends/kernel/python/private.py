@@ -1,0 +1,29 @@
+def high(fd):
+    """Moves a private descriptor out of the way of code that closes or counts descriptors."""
+    for number in (1000, 500, 250, 100):
+        try:
+            return posix.dup2(fd, number + fd, inheritable=False)
+        except OSError:
+            pass
+    return posix.dup(fd)
+
+
+channel, marks = high(3), (high(1), high(2))
+posix.close(3)
+
+
+class state:
+    """What changes from cell to cell."""
+    settled = False     # site has run
+    cell = 0            # the running cell's id, 0 when none runs
+    armed = False       # SIGINT may raise KeyboardInterrupt
+    sending = False     # a frame is half written: SIGINT has to wait
+    pending = False     # it did
+    task = None         # of the cell, when it awaits
+    interrupted = False  # the task was cancelled by SIGINT
+    loop = None
+    future = 0          # flags of the __future__ imports so far
+    sources = {}        # text of each cell, by its name in tracebacks
+    trace = profile = None
+    shown = []          # figures that the cell has shown, which it need not at its end
+    mine = frozenset()  # names in __main__ that no cell made

@@ -1,0 +1,116 @@
+package kernel
+
+import (
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
+)
+
+// Script returns the Python driver of a program that runs once. It belongs into the place of the program's file, and the
+// program into a file of the name kept beside it, which the driver moves to where it belongs. What the program shows is in
+// that file when it has ended: see Shown.
+func Script(kept string) []byte {
+	return []byte(scriptDriver() + ", 'KEPT': " + pythonText(kept) + "})\n")
+}
+
+// scriptDriver is the driver up to what differs between programs. What few of them need is text, and compiled when it is.
+var scriptDriver = sync.OnceValue(func() string {
+	return "exec(compile(" + pythonText(pythonFile("units"), pythonFile("script")) + ", '<driver>', 'exec'), {'__builtins__': dict(vars(__builtins__))" +
+		", 'MODULES': " + pythonText(pythonFile("modules")) +
+		", 'LATE': " + pythonText(pythonFile("late"), pythonFile("json"), pythonFile("plain"), pythonFile("show")) +
+		", 'NOTEBOOK': " + pythonText(notebook.Python())
+})
+
+// pythonText is a literal that Python reads as what texts are together.
+func pythonText(texts ...string) string { return strconv.QuoteToASCII(strings.Join(texts, "\n")) }
+
+// What makes a statement one without a value, in what outline leaves of it; and words of code that may show something, or
+// that is not plain Python.
+var (
+	statement  = lazy(`^(?:import|from|return|raise|pass|del|assert|if|for|while|def|class|with|else|elif|try|except|finally|async|global|break|continue)\b|^@|^print\(\)$`)
+	assignment = lazy(`(?:^|[^=!<>:])=(?:[^=]|$)`)
+	showy      = lazy(`plot|pylab|seaborn|figure|show|display|(?m:^[ \t]*[!%])|=[ \t]*[!%]`)
+)
+
+func lazy(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
+// Shows says whether Python code may have something to show: the value of its last expression, figures, lines of a
+// notebook. Where it says no, Script would only take time.
+func Shows(code []byte) bool {
+	last, sure := outline(code)
+	valueless := strings.TrimLeft(last, " \t") != last || statement().MatchString(last) ||
+		assignment().MatchString(last) && !strings.Contains(last, "lambda")
+	return !sure || !valueless || strings.Contains(last, ";") || showy().Match(code)
+}
+
+// outline returns the last statement of Python code, without what stands in brackets, strings and comments. It is not sure
+// of code that ends in the middle of one.
+func outline(code []byte) (last string, sure bool) {
+	var b strings.Builder
+	depth, quote := 0, ""
+	rest := strings.ReplaceAll(string(code), "\r\n", "\n") + "\n"
+	for i := 0; i < len(rest); i++ {
+		switch c := rest[i]; {
+		case c == '\\':
+			i++
+		case quote != "":
+			if strings.HasPrefix(rest[i:], quote) {
+				i += len(quote) - 1
+				quote = ""
+			} else if c == '\n' && len(quote) == 1 {
+				return "", false
+			}
+		case c == '"' || c == '\'':
+			if quote = rest[i : i+1]; strings.HasPrefix(rest[i:], strings.Repeat(quote, 3)) {
+				quote = rest[i : i+3]
+			}
+			if depth == 0 {
+				b.WriteByte(c)
+			}
+			i += len(quote) - 1
+		case c == '#':
+			i += strings.IndexByte(rest[i:], '\n') - 1
+		case strings.IndexByte("([{", c) >= 0:
+			if depth++; depth == 1 {
+				b.WriteByte(c)
+			}
+		case strings.IndexByte(")]}", c) >= 0:
+			if depth--; depth == 0 {
+				b.WriteByte(c)
+			}
+		case depth != 0:
+		case c != '\n':
+			b.WriteByte(c)
+		default:
+			if strings.TrimSpace(b.String()) != "" {
+				last = strings.TrimRight(b.String(), " \t\f")
+			}
+			b.Reset()
+		}
+	}
+	return last, depth == 0 && quote == ""
+}
+
+// Shown reads what a program has shown, at most so many bytes. What is no frame of the driver's ends it.
+func Shown(r io.Reader, most int64, display func(Bundle)) (value Bundle) {
+	r = io.LimitReader(r, most)
+	for {
+		a, err := readFrame(r, jsonCodec{}, func() error { return nil })
+		switch {
+		case err != nil:
+			return value
+		case a.Op == "display" && len(a.Data) > 0:
+			a.Data.trim()
+			display(a.Data)
+		case a.Op == "done":
+			a.Value.trim()
+			value = a.Value
+		}
+	}
+}
