@@ -164,7 +164,7 @@ func (t *telling) link(uri, name, about, mime string, size int64) {
 	t.extra = append(t.extra, l)
 }
 
-// values tells a session's value, displays and error. Images go to the content, and not into the text.
+// values tells the value, displays and error. Images go to the content, and not into the text.
 func (t *telling) values() {
 	room := maxImages
 	if e := t.res.Error; e != nil {
@@ -218,17 +218,6 @@ func (t *telling) bundle(what string, b map[string]string, room *int) shown {
 	return v
 }
 
-func (t *telling) image(mime, data string, room *int) string {
-	data = strings.Join(strings.Fields(data), "")
-	bytes := size(int64(len(data)) / 4 * 3)
-	if len(data) > min(maxImage, *room) {
-		return fmt.Sprintf("[%s of %s, too large to show: save it to a file and fetch that with get_artifacts]", mime, bytes)
-	}
-	*room -= len(data)
-	t.extra = append(t.extra, mcp.NewImageContent(data, mime))
-	return fmt.Sprintf("[%s of %s]", mime, bytes)
-}
-
 func (t *telling) packages() {
 	for _, p := range t.res.Packages {
 		t.f.Packages = append(t.f.Packages, packageFacts(p))
@@ -256,6 +245,9 @@ func (t *telling) artifacts() {
 		default:
 			t.line("- %s, %s, %s", f.Name, size(a.Size), kindOfFile(a.MIME))
 		}
+	}
+	if kept {
+		t.saved()
 	}
 	if res.ArtifactsDropped > 0 {
 		t.line("%s left out: %s", count(res.ArtifactsDropped, "artifact"), res.ArtifactsWhy)
