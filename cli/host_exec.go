@@ -69,6 +69,9 @@ func (p *program) hostExec(c *cli.Context) error {
 	case backends.EndedTimeout:
 		return &failure{code: exitTimeout, text: "the command's time was up", hint: "--timeout, up to host.timeout_seconds in the configuration"}
 	case backends.EndedOK:
+		if res.StdoutCut+res.StderrCut > 0 && !c.Bool("json") { // the result has the numbers
+			return silent(exitOurs)
+		}
 		return nil
 	}
 	return silent(res.ExitCode)

@@ -172,8 +172,12 @@ func (p *program) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 	if !quiet {
 		p.cellNotes(res)
 	}
+	missing := p.cellCuts(res)
 	switch res.Ended {
 	case backends.EndedOK:
+		if missing && !quiet { // the result has the numbers
+			return silent(exitOurs)
+		}
 		return nil
 	case backends.EndedCancelled:
 		return silent(exitSignalled + 2)
@@ -185,6 +189,20 @@ func (p *program) cellEnd(res pipeline.Result, s *pane, quiet bool) error {
 	return silent(max(1, res.ExitCode))
 }
 
+// cellCuts says what of a cell's output is missing, if anything is.
+func (p *program) cellCuts(res pipeline.Result) (missing bool) {
+	for _, n := range []struct {
+		name string
+		cut  int64
+	}{{"stdout", res.StdoutCut}, {"stderr", res.StderrCut}} {
+		if n.cut > 0 {
+			p.say("the last %d bytes of %s were cut off; sandboxmcp limits --session ID --output BYTES keeps more", n.cut, n.name)
+			missing = true
+		}
+	}
+	return missing
+}
+
 func (p *program) cellNotes(res pipeline.Result) {
 	report{program: p, result: res}.warnings()
 	switch res.Ended {
@@ -192,14 +210,6 @@ func (p *program) cellNotes(res pipeline.Result) {
 		p.say("the code was ended after %.1f s: %s", res.WallMS/1000, ending(&res))
 	case backends.EndedCancelled:
 		p.say("interrupted")
-	}
-	for _, n := range []struct {
-		name string
-		cut  int64
-	}{{"stdout", res.StdoutCut}, {"stderr", res.StderrCut}} {
-		if n.cut > 0 {
-			p.say("the last %d bytes of %s were cut off; sandboxmcp limits --session ID --output BYTES keeps more", n.cut, n.name)
-		}
 	}
 	if res.StateLost != "" {
 		p.say("%s", res.StateLost)
