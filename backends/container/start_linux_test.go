@@ -321,7 +321,7 @@ func TestLimit(t *testing.T) {
 	if got, err := s.Limit(backends.Limits{}); err != nil || got.CPU != 2 {
 		t.Errorf("asked: got %+v, %v", got, err)
 	}
-	want := []string{"update 1600 47 2", "update 1600 47 64", "update 576 47 2", "update 1600 47 2"}
+	want := []string{"update 1600 293 2", "update 1600 293 64", "update 576 293 2", "update 1600 293 2"}
 	if !slices.Equal(updates, want) {
 		t.Errorf("got %q, want %q", updates, want)
 	}

@@ -137,7 +137,7 @@ def socket_buffers():
             for s in pair:
                 s.close()
         keep.clear()
-    time.sleep(3)
+    time.sleep(60)
 
 
 def tcp_buffers():
@@ -154,7 +154,7 @@ def tcp_buffers():
                 n += a.send(block[:1 << 16], socket.MSG_DONTWAIT)
         except BlockingIOError:
             take(n)
-    time.sleep(3)
+    time.sleep(60)
 
 
 def udp_buffers():
@@ -165,7 +165,7 @@ def udp_buffers():
         keep.append(b)
         for _ in range(2):
             take(a.sendto(block[:60000], b.getsockname()))
-    time.sleep(3)
+    time.sleep(60)
 
 
 def tcp_unaccepted():
@@ -184,7 +184,7 @@ def tcp_unaccepted():
             pass
         a.close()
         take(n)
-    time.sleep(3)
+    time.sleep(60)
 
 
 def sysv():
