@@ -62,7 +62,7 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 	if !ok {
 		return nil, nil
 	}
-	c := checked{Request: Request{Namespace: orDefault(namespace)}, code: validate.Checked{Language: language}}
+	c := checked{Request: Request{Namespace: orDefault(namespace)}, code: validate.Checked{Language: language}, shows: language}
 	if err := p.contain(&c, backend, "", nil); err != nil {
 		return nil, err
 	}
