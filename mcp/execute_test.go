@@ -175,7 +175,7 @@ func TestArtifacts(t *testing.T) {
 	run := p.tool("execute_code", `{"code":"mkdir -p 'a b'; echo hello > 'a b/c?.txt'; printf '\\000\\001\\377' > raw.bin; base64 -d > dot.png; ln -s /etc/passwd link","language":"shell","stdin":"`+png+`"}`)
 	id, _ := run.facts["request_id"].(string)
 	contains(t, run.text, "artifacts (get_artifacts", "- a b/c?.txt, 6 bytes", "- dot.png", "- raw.bin, 3 bytes")
-	if len(run.Content) != 1 || strings.Count(run.text, "dot.png") != 1 {
+	if len(run.Content) != 2 || run.Content[1].Type != "image" || strings.Count(run.text, "dot.png") != 1 {
 		t.Errorf("artifacts are named more than once: %s, %+v", run.text, run.Content)
 	}
 	link := func(name string) string { return fileURI(id, name) }

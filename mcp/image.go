@@ -59,9 +59,9 @@ func sound(mime string, data []byte) (err error) {
 	return nil
 }
 
-// saved shows the small images that a run has left. Those that it has shown already are there.
-func (t *telling) saved() {
-	room, names := maxImages, []string{}
+// saved shows the small images that a run has left, and returns their names. Those that it has shown already are there.
+func (t *telling) saved() (names []string) {
+	room := maxImages
 	there := map[string]bool{}
 	for _, c := range t.extra {
 		if i, ok := c.(mcp.ImageContent); ok {
@@ -83,9 +83,7 @@ func (t *telling) saved() {
 		}
 		there[data] = true
 		t.image(a.MIME, data, &room)
-		names = append(names, readable(a.Name))
+		names = append(names, a.Name)
 	}
-	if len(names) > 0 {
-		t.line("shown as images: %s", strings.Join(names, ", "))
-	}
+	return names
 }

@@ -227,6 +227,10 @@ func (t *telling) packages() {
 func (t *telling) artifacts() {
 	res := t.res
 	kept := len(res.Artifacts) > 0 && t.kept()
+	var shown []string
+	if kept {
+		shown = t.saved()
+	}
 	if len(res.Artifacts) > 0 {
 		t.line("artifacts%s:", map[bool]string{true: " (get_artifacts with this request_id fetches them)"}[kept])
 	}
@@ -242,12 +246,11 @@ func (t *telling) artifacts() {
 		case i > maxListed:
 		case a.Withheld != "":
 			t.line("- %s, %s, withheld: %s", f.Name, size(a.Size), a.Withheld)
+		case slices.Contains(shown, a.Name):
+			t.line("- %s, %s, %s, shown", f.Name, size(a.Size), a.MIME)
 		default:
 			t.line("- %s, %s, %s", f.Name, size(a.Size), kindOfFile(a.MIME))
 		}
-	}
-	if kept {
-		t.saved()
 	}
 	if res.ArtifactsDropped > 0 {
 		t.line("%s left out: %s", count(res.ArtifactsDropped, "artifact"), res.ArtifactsWhy)

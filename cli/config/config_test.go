@@ -102,6 +102,7 @@ events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhoo
 egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], local: [3000, 8080], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
 images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", shell: "registry.example.com:443/a/b:c", r: r-base}
 web: {enabled: true, allow: [docs.example.com], searxng: "https://searx.example.com", engines: [mojeek, searxng], browser: /opt/chrome, timeout_seconds: 23, max_mb: 24}
+structured: true
 containers:
   pull: never
   podman: ssh://me@host:22/run/podman.sock
@@ -115,7 +116,6 @@ profiles:
     require: [landlock, cgroup]
     layers: landlock
   all-but-names: {}
-structured: true
 `
 
 func TestFile(t *testing.T) {

@@ -194,10 +194,7 @@ func TestKilledServer(t *testing.T) {
 		for _, programs := range []int{2, 3} { // those of the sessions, and a run's
 			v := s.serve(t)
 			for range 2 {
-				session := between(v.call("create_session", map[string]any{"language": "python"}), `session_id\":\"`, `\"`)
-				if session == "" {
-					session = between(v.call("create_session", map[string]any{"language": "python"}), `"session_id":"`, `"`)
-				}
+				session := between(v.call("create_session", map[string]any{"language": "python"}), "session_id: ", `\n`)
 				if said := v.call("execute_code", map[string]any{"session_id": session, "code": code}); session == "" || strings.Contains(said, `"isError":true`) {
 					t.Fatalf("session %q: %s", session, said)
 				}
