@@ -25,17 +25,17 @@ func executeIn() form {
 		languageField(`Language of the code. Default: the session's, or python.`),
 		sessionField("A session from create_session to run in. Default: a sandbox of its own that is gone afterwards."),
 		backendField(),
-		number("timeout", "Seconds after which it is ended; the same as resource_limits.timeout_seconds. Default: what the operator or set_resource_limits has set.", 0.001, 86400),
-		domainsField("Hosts that the code may reach, and no others, if policy or a person agrees. Default: what the operator's configuration allows, or the session may reach. [] means no network."),
-		list("secrets", "Names of secrets from the operator's vault. Each becomes an environment variable, and is taken out of all output.",
+		number("timeout", "Seconds after which it is ended, as resource_limits.timeout_seconds.", 0.001, 86400),
+		domainsField("Hosts that the code may reach, and no others, if policy or a person agrees. Default: what the operator allows, or the session may reach. [] is no network."),
+		list("secrets", "Names of the operator's secrets. Each becomes an environment variable, and is taken out of all output.",
 			text("", "A secret's name.").upTo(200)).upTo(100),
-		named("env", "Environment variables.", text("", "The variable's value.").orNumber()).such("DEBUG").upTo(1000),
+		named("env", "Environment variables.", text("", "Its value.").orNumber()).such("DEBUG").upTo(1000),
 		list("args", "Arguments of the program.", text("", "One argument.").orNumber()).upTo(10000),
 		text("stdin", "Text for its standard input. Default: empty."),
 		filesField(),
 		limitsField(),
 		namespaceField(),
-		toggle("background", "Returns at once with a request_id; inspect_state tells how it goes, and terminate_session with that id as session_id ends it."),
+		toggle("background", "Returns at once with a request_id; inspect_state tells how it goes, terminate_session with it as session_id ends it."),
 	}
 }
 

@@ -71,7 +71,7 @@ func fileListIn() form {
 func fileCopyIn() form {
 	return form{
 		text("source", "A path: absolute on the host, or relative to the working directory of session_id or among the artifacts of request_id.").required().atLeast(1).upTo(4096),
-		text("destination", "A path: absolute on the host, or relative to the working directory of session_id; without one, the name under which the copy is kept for files of execute_code.").required().atLeast(1).upTo(4096),
+		text("destination", "Likewise; without a session_id, a relative one is the name under which the copy is kept for files of execute_code.").required().atLeast(1).upTo(4096),
 		sessionField("The session that the relative path belongs to."),
 		text("request_id", "The run whose artifact is the source.").upTo(64),
 		toggle("overwrite", "Replaces a file that is there."),

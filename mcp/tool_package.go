@@ -18,7 +18,7 @@ func installIn() form {
 			text("", "One package, with a version if that matters.").atLeast(1).upTo(300)).required().atLeast(1).upTo(100),
 		choice("language", "Whose packages they are. Default: the session's language, or python.", "python", "node").spelling(languageField("").spelled),
 		sessionField("The session to install into. Default: all later runs of the namespace."),
-		choice("backend", "Whose interpreter they are for: what contains the runs that need them. Default: the session's, or the operator's choice.", "process", "podman", "docker"),
+		choice("backend", "What contains the runs that need them. Default: the session's, or the operator's choice.", "process", "podman", "docker"),
 		namespaceField(),
 	}
 }

@@ -24,7 +24,7 @@ func createIn() form {
 		backendField(),
 		namespaceField(),
 		list("packages", `Packages to install first, such as "numpy==2.1.0" or "left-pad@1.3.0".`, text("", "One package, with a version if that matters.").upTo(300)).upTo(100),
-		domainsField("Hosts that its code may reach, and no others, if policy or a person agrees. Default: what the operator's configuration allows. [] means no network."),
+		domainsField("Hosts that its code may reach, and no others, if policy or a person agrees. Default: what the operator allows. [] is no network."),
 		number("idle_seconds", "Seconds without a call after which it ends. Default: the operator's.", 1, 604800),
 		number("lifetime_seconds", "Seconds after which it ends in any case. Default: the operator's.", 1, 604800),
 		limitsField(),

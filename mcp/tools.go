@@ -105,7 +105,7 @@ func raw(schema members) json.RawMessage {
 // Fields that several tools have.
 
 func namespaceField() field {
-	return text("namespace", `Namespace that the call belongs to: its sessions, packages, secrets, limits and rows of the audit log. Default: "default".`).upTo(64)
+	return text("namespace", `Whose sessions, packages, secrets, limits and log it is for. Default: "default".`).upTo(64)
 }
 
 func sessionField(about string) field { return text("session_id", about).upTo(64) }
@@ -129,15 +129,15 @@ func domainsField(about string) field {
 
 func limitFields() form {
 	return form{
-		integer("max_ram_mb", "MB of memory for all of its processes together.", 1, 1<<20),
+		integer("max_ram_mb", "MB of memory, for all processes together.", 1, 1<<20),
 		number("max_cpu_cores", "Cores that it may use.", 0.01, 1024),
-		number("timeout_seconds", "Seconds that a run, or a session's cell, may take.", 0.001, 86400),
-		integer("max_processes", "Processes and threads, on top of what the interpreter needs.", 1, 1<<16),
-		integer("max_output_bytes", "Bytes of stdout that are kept, and as many of stderr.", 1, 1<<30),
+		number("timeout_seconds", "Seconds for a run, or a session's call.", 0.001, 86400),
+		integer("max_processes", "Processes and threads, beside the interpreter's.", 1, 1<<16),
+		integer("max_output_bytes", "Bytes that are kept of stdout, and of stderr.", 1, 1<<30),
 	}
 }
 
 func limitsField() field {
-	return object("resource_limits", "Limits, at most the operator's caps. Default for each: what the operator or set_resource_limits has set.",
+	return object("resource_limits", "Limits, at most the operator's caps. Default: what the operator or set_resource_limits has set.",
 		limitFields()...)
 }
