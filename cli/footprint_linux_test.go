@@ -64,6 +64,10 @@ func (s *measured) footprint(t *testing.T) footprint {
 		f["threads"] += int64(len(tasks))
 		f["resident"] += inRAM(proc)
 		for _, link := range links(proc + "/fd") {
+			if strings.HasPrefix(link, "/sys/fs/cgroup/") {
+				f["files of cgroups"]++
+				continue
+			}
 			f["descriptors"]++
 			if kind, _, ok := strings.Cut(link, ":["); ok && slices.Contains(kinds, kind) {
 				namespaces[link] = true // held open, perhaps without a process

@@ -20,6 +20,7 @@ var slack = footprint{
 	"threads":  24,       // Go's threads stay, and how many were needed at once is chance
 	// As many nests stay as once worked at the same time, one for each CPU and root at most; and connections to the log.
 	"processes": nests, "namespaces mnt": nests, "namespaces pid": nests, "namespaces user": nests, "mounts": 24 * nests, "descriptors": 40 + 4*nests,
+	"files of cgroups": 8 * 48, // a cgroup that waits to be used again keeps those files open that were once read, of which there are eight
 }
 
 const nests = 8

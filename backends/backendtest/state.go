@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -89,12 +90,32 @@ func mounts(t testing.TB) []string {
 	})
 }
 
-// cgroupFolders lists the host's cgroups that bear our name, without those that carry the number of
+// numbered finds the number of the process that a cgroup belongs to.
+var numbered = regexp.MustCompile(`sandboxmcp[^/]*?\.(\d+)\.`)
+
+// strangers are cgroups that carried other processes' numbers when the first test began: somebody who was killed left them, and
+// another process may have got the number since.
+var strangers = sync.OnceValue(func() []string {
+	var found []string
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if m := numbered.FindStringSubmatch(path); m != nil && m[1] != itoa(os.Getpid()) {
+			found = append(found, path)
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	return found
+})
+
+// cgroupFolders lists the host's cgroups that bear our name, without those of strangers, and those that carry the number of
 // another living process: another test run on the same host.
 func cgroupFolders() []string {
 	var found []string
-	numbered := regexp.MustCompile(`\.(\d+)\.`)
+	known := strangers()
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if slices.Contains(known, path) {
+			return filepath.SkipDir
+		}
 		if m := numbered.FindStringSubmatch(path); m != nil && m[1] != itoa(os.Getpid()) {
 			if _, err := os.Stat("/proc/" + m[1]); err == nil {
 				return filepath.SkipDir

@@ -80,7 +80,8 @@ func (s *scene) things(t testing.TB, files bool) []string {
 	})
 }
 
-// gone waits until nothing is left but what was there, and no process that has marker in its command line.
+// gone waits until nothing is left but what was there, and no process that has marker in its command line. Where files count,
+// starts remove what they find: a creation that the engine had under way for a killed one may end behind the next one's look.
 func (s *scene) gone(t testing.TB, marker string, files bool) {
 	t.Helper()
 	var left []string
@@ -94,6 +95,12 @@ func (s *scene) gone(t testing.TB, marker string, files bool) {
 		for _, thing := range s.things(t, files) {
 			if !slices.Contains(s.before, thing) {
 				left = append(left, thing)
+			}
+		}
+		if len(left) > 0 && files {
+			if out, err := s.command(t.Context(), "run", "--language", "shell", "-c", ":").CombinedOutput(); err != nil {
+				t.Errorf("the next run: %v: %s", err, out)
+				return true
 			}
 		}
 		return len(left) == 0
