@@ -278,7 +278,7 @@ func TestWholeOutputEndsWithTime(t *testing.T) {
 	defer cancel()
 	done := make(chan Result)
 	go func() {
-		res, _ := r.Do(ctx, Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Stdout: writer, Whole: true, Limits: backends.Limits{Wall: time.Second}})
+		res, _ := r.Do(ctx, Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Stdout: writer, Whole: true, Stop: &Stop{}, Limits: backends.Limits{Wall: time.Second}})
 		done <- res
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {

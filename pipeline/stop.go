@@ -50,7 +50,9 @@ func (s *Stop) attend(streams *backends.Streams, kill context.CancelFunc) {
 	}
 	interrupts, terminates := make(chan struct{}, 1), make(chan struct{}, 1)
 	streams.Interrupt, streams.Terminate = interrupts, terminates
-	streams.Begun = func(backends.Containment) {
+	begun := streams.Begun
+	streams.Begun = func(c backends.Containment) {
+		begun(c)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.interrupts, s.terminates, s.kill = interrupts, terminates, kill
