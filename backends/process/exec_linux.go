@@ -183,11 +183,11 @@ func (s *sandbox) writesHost() bool {
 }
 
 // data is RLIMIT_DATA: four times the RAM limit, and at least 4 GiB. Where no cgroup bounds what is taken between two looks,
-// and the limit can't be raised later, it is that and 1 GiB, of which Node reserves about 150 MB at its start and Java 500, and
-// for each thread that there may be the 8 MiB of its stack.
+// and the limit can't be raised later, it is that and 1 GiB, of which Node reserves about 150 MB at its start and Java 500, or
+// the stacks of as many threads as there may be, 8 MiB each, where those are more.
 func (s *sandbox) data() uint64 {
 	if !s.cgroup.Keeps("memory") && !s.keep {
-		return uint64(s.limits.RAM) + 1<<30 + s.tasks<<23
+		return uint64(s.limits.RAM) + max(1<<30, s.tasks<<23)
 	}
 	return max(4*uint64(s.limits.RAM), 4<<30)
 }
