@@ -32,7 +32,7 @@ func TestExecute(t *testing.T) {
 		ended           string
 		want            []string
 	}{
-		{"python", `{"code":"print(6*7)","language":"python"}`, "ok", []string{"exit code 0", "stdout (3 bytes):\n42\nrequest_id: "}},
+		{"python", `{"code":"print(6*7)","language":"python"}`, "ok", []string{"exit code 0", "stdout (3 bytes):\n42\n", "\nrequest_id: "}},
 		{"default language", `{"code":"print(6*7)"}`, "ok", []string{"42"}},
 		{"alias", `{"code":"console.log(6*7)","language":"javascript"}`, "ok", []string{"42"}},
 		{"typescript", `{"code":"const x: number = 42; console.log(x)","language":"typescript"}`, "ok", []string{"42"}},
