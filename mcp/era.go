@@ -93,10 +93,12 @@ func (s *Server) identity() mcp.Implementation {
 
 // greet has initialize and server/discover say what there is in their era, and no more.
 func (s *Server) greet(hooks *server.Hooks) {
-	hooks.AddAfterInitialize(func(_ context.Context, _ any, _ *mcp.InitializeRequest, r *mcp.InitializeResult) {
+	hooks.AddAfterInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest, r *mcp.InitializeResult) {
+		r.Instructions = s.instructions(ctx)
 		r.ServerInfo, r.Capabilities.Tasks = s.identity(), mcp.NewTasksCapability()
 	})
-	hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
+	hooks.AddAfterDiscover(func(ctx context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
+		r.Instructions = s.instructions(ctx)
 		r.Capabilities.Extensions = map[string]any{tasksExtension: struct{}{}}
 		r.EnsureResultMeta().SetServerInfo(s.identity())
 	})

@@ -68,19 +68,19 @@ func packageText(language string, list []pipeline.Installed) string {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b pipeline.Installed) int { return rank(a) - rank(b) })
 	var theirs, own []string
-	of := 0 // note
+	known := 0 // of theirs
 	for _, i := range list {
-		if !i.Own && rank(i) < len(notable[language]) {
-			of++
-		}
 		one := strings.TrimSpace(readable(i.Name + " " + i.Version))
 		if i.Own {
 			own = append(own, one)
-		} else {
-			theirs = append(theirs, one)
+			continue
+		}
+		theirs = append(theirs, one)
+		if rank(i) < len(notable[language]) {
+			known++
 		}
 	}
-	text := "packages: " + someOf(theirs, min(mostPackages, max(of, leastPackages)))
+	text := "packages: " + someOf(theirs, min(mostPackages, max(known, leastPackages)))
 	if language == "shell" {
 		text = "programs: " + someOf(theirs, mostPackages)
 	}

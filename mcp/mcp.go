@@ -76,12 +76,6 @@ func New(cfg Config) *Server {
 	hooks.AddAfterListResources(s.listRuns)
 	s.greet(hooks)
 	hooks.AddAfterListTools(s.tailor)
-	hooks.AddAfterInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest, r *mcp.InitializeResult) {
-		r.Instructions = s.instructions(ctx)
-	})
-	hooks.AddAfterDiscover(func(ctx context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
-		r.Instructions = s.instructions(ctx)
-	})
 	hooks.AddOnError(func(_ context.Context, _ any, method mcp.MCPMethod, _ any, err error) {
 		s.log.Info("a request failed", "method", method, "error", err)
 	})
