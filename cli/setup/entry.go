@@ -123,3 +123,13 @@ func compact(v any) []byte {
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
+
+// otherServers is a file's content but for the server of a name below key, and for key where nothing else is there.
+func otherServers(all map[string]any, key, name string) map[string]any {
+	if servers, ok := all[key].(map[string]any); ok || all[key] == nil {
+		if delete(servers, name); len(servers) == 0 {
+			delete(all, key)
+		}
+	}
+	return all
+}

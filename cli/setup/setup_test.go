@@ -220,13 +220,9 @@ func TestRemoveWithoutWhatWasKept(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := value(t, c, out)
-				if c.form == inTOML {
-					want = others(want, ours.Name)
-					got = others(got, ours.Name)
-				}
-				if c.form == inYAML {
-					want = otherExtensions(want, ours.Name)
-					got = otherExtensions(got, ours.Name)
+				if key := serversIn[c.form]; key != "" {
+					want = otherServers(want, key, ours.Name)
+					got = otherServers(got, key, ours.Name)
 				}
 				if !reflect.DeepEqual(got, want) {
 					t.Errorf("%.500s\nbecame\n%.500s", after, out)
@@ -496,22 +492,23 @@ func FuzzJSON(f *testing.F) {
 
 // FuzzTOML wants the same of TOML.
 func FuzzTOML(f *testing.F) {
-	for _, text := range tomlFiles {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		c, _ := Find("codex")
-		checkRound(t, c, text)
-	})
+	fuzzRound(f, "codex", tomlFiles)
 }
 
 // FuzzYAML wants the same of YAML.
 func FuzzYAML(f *testing.F) {
-	for _, text := range yamlFiles {
+	fuzzRound(f, "goose", yamlFiles)
+}
+
+// serversIn is where files of a form that is not JSON have the servers.
+var serversIn = map[form]string{inTOML: tables, inYAML: extensions}
+
+func fuzzRound(f *testing.F, client string, texts map[string]string) {
+	for _, text := range texts {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, _ := Find("goose")
+		c, _ := Find(client)
 		checkRound(t, c, text)
 	})
 }
@@ -534,12 +531,8 @@ func checkRound(t *testing.T, c Client, text string) {
 	if err != nil {
 		t.Fatalf("%q, taken out of: %v", after, err)
 	}
-	if c.form != inJSON {
-		others := others
-		if c.form == inYAML {
-			others = otherExtensions
-		}
-		if got, want := others(value(t, c, out), ""), others(value(t, c, []byte(text)), ""); fmt.Sprint(got) != fmt.Sprint(want) {
+	if key := serversIn[c.form]; key != "" {
+		if got, want := otherServers(value(t, c, out), key, ""), otherServers(value(t, c, []byte(text)), key, ""); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("%q became %q", text, out)
 		}
 		return

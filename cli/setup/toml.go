@@ -212,21 +212,10 @@ func checkedTOML(before, after []byte, s Server) error {
 		return fmt.Errorf("%s can't get another table at the end: %w", tables, errForm)
 	}
 	e, _ := now[s.Name].(map[string]any)
-	if e["command"] != s.Command || !slices.Equal(texts(e["args"]), s.Args) || !reflect.DeepEqual(others(was, s.Name), others(is, s.Name)) {
+	if e["command"] != s.Command || !slices.Equal(texts(e["args"]), s.Args) || !reflect.DeepEqual(otherServers(was, tables, s.Name), otherServers(is, tables, s.Name)) {
 		return fmt.Errorf("%s.%s: %w", tables, s.Name, errForm)
 	}
 	return nil
-}
-
-// others is a file's content without the server of a name.
-func others(all map[string]any, name string) map[string]any {
-	if servers, ok := all[tables].(map[string]any); ok {
-		delete(servers, name)
-		if len(servers) == 0 {
-			delete(all, tables)
-		}
-	}
-	return all
 }
 
 // tomlRemoved takes out the tables of a server, and the comments in them. What is before the next table stays.
@@ -260,7 +249,7 @@ func tomlRemoved(data []byte, name string) ([]byte, error) {
 		out = splice(out, from, to, nil)
 	}
 	_, is, err := servers(out)
-	if err != nil || !reflect.DeepEqual(others(was, name), others(is, name)) {
+	if err != nil || !reflect.DeepEqual(otherServers(was, tables, name), otherServers(is, tables, name)) {
 		return nil, errors.Join(err, fmt.Errorf("%s.%s: %w", tables, name, errForm))
 	}
 	return restore(out, had), nil

@@ -260,19 +260,10 @@ func yamlChecked(before, after []byte, s Server) error {
 	servers, _ := is[extensions].(map[string]any)
 	e, _ := servers[s.Name].(map[string]any)
 	if e["cmd"] != s.Command || !reflect.DeepEqual(append([]string{}, texts(e["args"])...), append([]string{}, s.Args...)) ||
-		!reflect.DeepEqual(otherExtensions(was, s.Name), otherExtensions(is, s.Name)) {
+		!reflect.DeepEqual(otherServers(was, extensions, s.Name), otherServers(is, extensions, s.Name)) {
 		return fmt.Errorf("%s.%s: %w", extensions, s.Name, errForm)
 	}
 	return nil
-}
-
-// otherExtensions is a file's content without the server of a name.
-func otherExtensions(all map[string]any, name string) map[string]any {
-	servers, _ := all[extensions].(map[string]any)
-	if delete(servers, name); len(servers) == 0 {
-		delete(all, extensions)
-	}
-	return all
 }
 
 // yamlRemoved takes out the lines of a server, and those of the mapping of servers if nothing else is in it and kept, which was
@@ -307,7 +298,7 @@ func yamlRemoved(data []byte, name string, kept []byte) ([]byte, error) {
 	}
 	out := append(bytes.Join(lines[:from], nil), bytes.Join(lines[to:], nil)...)
 	is, err := yamlMeaning(out)
-	if err != nil || !reflect.DeepEqual(otherExtensions(was, name), otherExtensions(is, name)) {
+	if err != nil || !reflect.DeepEqual(otherServers(was, extensions, name), otherServers(is, extensions, name)) {
 		return nil, errors.Join(err, fmt.Errorf("%s.%s: %w", extensions, name, errForm))
 	}
 	return restore(out, had), nil
