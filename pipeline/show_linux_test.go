@@ -52,7 +52,7 @@ func TestRunShows(t *testing.T) {
 				{"secret", "import os\ndisplay({'text/html': os.environ['WORD']}, raw=True)\nos.environ['WORD'] + '!'", "'***REDACTED***!'", 1, "ok", ""},
 				{"exit", "import sys\ndisplay(1)\nsys.exit(3)", "", 1, "exit", ""},
 				{"timeout", "display(1)\nwhile True: pass", "", 1, "timeout", ""},
-				{"no time", "5", "", 0, "timeout", ""},
+				{"no time", "while True: pass\n5", "", 0, "timeout", ""},
 				{"killed", "import os\ndisplay(1)\nos.kill(os.getpid(), 11)", "", 1, "signal", ""},
 				{"no disk", "f = open('f', 'wb')\ntry:\n    while True: f.write(bytes(1 << 20))\nexcept OSError: pass\n5", "", 0, "ok", "f"},
 				{"files", "open('a.txt', 'w').write('x')\n5", "5", 0, "ok", "a.txt"},
