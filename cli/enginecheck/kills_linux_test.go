@@ -267,10 +267,10 @@ func TestEngineRestarts(t *testing.T) {
 		if !has(t, kind) {
 			t.SkipNow()
 		}
-		url := engineURLs()[kind](t)
+		s := newScene(t, kind, "")
 		b := newBench(t, kind, newTown(t))
 		res, err := interfered(t, b, func() {
-			enginetest.Restart(t, url)
+			enginetest.Restart(t, s.url)
 			os.WriteFile(b.host+"/data/go", nil, 0o644)
 		})
 		if err == nil && (res.Ended != "ok" || res.Stdout != "begun\nend\n") || err != nil && !strings.Contains(err.Error(), "container") && !strings.Contains(err.Error(), kind) {
@@ -278,7 +278,6 @@ func TestEngineRestarts(t *testing.T) {
 		}
 		t.Logf("%s: %s, %v", kind, res.Ended, err)
 		works(t, b)
-		s := &scene{kind: kind, url: url, dir: t.TempDir()}
 		b.backend.Close()
 		s.gone(t, "", true)
 	})

@@ -36,7 +36,7 @@ func (w *world) run(who, script string, flags ...string) result {
 		w.Fatal(err)
 	}
 	code := w.copyOf(file)
-	args := append([]string{w.program, "run", "--json", "--processes", "100", "--ram", "1500", "--timeout", "50", code}, flags...)
+	args := append([]string{w.program, "run", "--json", "--processes", "100", "--ram", "1500", "--timeout", "300", code}, flags...)
 	out, errs, err := w.say(w.onHost(who, args...))
 	if err != nil && out == "" {
 		w.Fatalf("%s: %v: %s", script, err, errs)
