@@ -102,10 +102,13 @@ func (p *program) auditReportCommand() *cli.Command {
 		Name:      "report",
 		Usage:     "make one page about what ran, what was refused, and who allowed what",
 		UsageText: "sandboxmcp audit report [flags]",
-		Description: `The page is HTML, can be read in any browser and printed, and needs nothing else: it loads nothing and runs nothing.
+		Description: `The page is HTML, can be read in any browser and printed on A4 or Letter, and needs nothing else: it loads nothing
+and runs nothing. Its cover says for what period and machine it is, under which policies the runs were, whose keys sign, and whether
+the log is as it was written; then come the figures, the newest 1,000 runs one by one, and lines to sign on.
 
-Example: sandboxmcp audit report --since 30d --out report.html`,
+Example: sandboxmcp audit report --since 30d --organisation 'Example Ltd' --out report.html`,
 		Flags: append(choosing(), keyFlag(), outFlag(),
+			&cli.StringFlag{Name: "organisation", Usage: "write `NAME` on the cover, as whose report it is"},
 			&cli.BoolFlag{Name: "no-verify", Usage: "do not check the whole log first, and say so on the page"}),
 		Action: p.auditReport,
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -31,7 +32,9 @@ func (p *program) auditReport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	about := auditreport.About{Version: version().Version, Made: now, Scope: scope(filter), Log: auditreport.Log{Path: cfg.SQLitePath}}
+	machine, _ := os.Hostname()
+	about := auditreport.About{Version: version().Version, Made: now, Organisation: c.String("organisation"), Machine: machine,
+		Since: filter.Since, Until: filter.Until, Scope: scope(filter), Log: auditreport.Log{Path: cfg.SQLitePath}}
 	for _, k := range trust.Keys() {
 		about.Log.Keys = append(about.Log.Keys, k.ID())
 	}

@@ -138,6 +138,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	p.pipeline = pipeline.New(pipeline.Config{
 		Backends:  p.backends,
 		Audit:     p.log,
+		User:      whoami(),
 		Vault:     stores(cfg),
 		Bus:       p.bus,
 		Queue:     pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),

@@ -17,6 +17,7 @@ type Wish struct {
 func (p *Pipeline) Deny(ctx context.Context, w Wish, reason, remedy string) error {
 	r := p.begin(&Request{Namespace: w.Namespace, Name: w.Tool, Code: []byte{}})
 	r.facts = facts{"tool": w.Tool, "what": long(w.What)}
+	r.asker("")
 	_, err := r.stop(ctx, refuse(StageValidate, reason, remedy))
 	return err
 }

@@ -61,6 +61,7 @@ func (r *run) knowAll(ctx context.Context) (*vault.Lease, error) {
 func (r *run) errand(ctx context.Context, e errand) error {
 	r.facts = facts{"tool": e.Tool, "what": long(e.What)}
 	r.facts.add("session", e.Session, len(e.Session))
+	r.asker("")
 	maps.Copy(r.facts, e.Facts)
 	if err := e.Check(ctx, r); err != nil {
 		return broke(e.Stage, err)

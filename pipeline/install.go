@@ -128,6 +128,7 @@ func (r *run) checkInstall(q Install) (o packages.Order, err error) {
 	r.res.Language, r.res.Backend, r.res.Profile = q.Language, o.Backend.Name(), c.profile
 	r.facts = facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": c.profile, "require": o.Require}
 	r.facts.add("session", q.Session, len(q.Session))
+	r.asker(q.Client)
 	return o, nil
 }
 

@@ -60,6 +60,7 @@ type Config struct {
 	Keys      *signer.Keys // sign a receipt of each run; nil signs none
 	Policy    []byte       // what the operator decided, which receipts name by its SHA-256
 	Version   string       // of the program, as receipts name it
+	User      string       // of the operating system, for whom all is done; "" is unknown
 	Unknown   string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
 	Capture   Capture
 	Artifacts ArtifactPolicy

@@ -49,6 +49,12 @@ func (q *Request) facts(code string) facts {
 	return f
 }
 
+// asker adds for whom it is done: an agent's program, by what it calls itself, and the user of the operating system.
+func (r *run) asker(client string) {
+	r.facts.add("client", client, len(client))
+	r.facts.add("user", r.p.cfg.User, len(r.p.cfg.User))
+}
+
 // know adds what was decided about a request that is sound.
 func (r *run) know(c checked) {
 	r.facts["language"], r.facts["name"] = c.code.Language, c.code.Name
@@ -200,7 +206,7 @@ func (r *run) outcome(inputs map[string]string) facts {
 		"layers":  res.LayersInForce(),
 		"wall_ms": res.WallMS, "cpu_ms": res.CPUMS, "peak_memory": res.PeakMemory,
 		"queue_us":  res.Timings.Queue,
-		"artifacts": len(res.Artifacts),
+		"artifacts": len(res.Artifacts), "policy_sha256": r.p.policy,
 	}
 	if res.Interrupted != "" {
 		f["interrupted"] = res.Interrupted

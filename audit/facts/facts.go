@@ -15,6 +15,8 @@ type Facts struct {
 	Names     Names  `json:"names"`
 	Language  string `json:"language"`
 	Command   Names  `json:"command"` // that ran instead of a script
+	Tool      string `json:"tool"`    // that was used instead of a sandbox: what it was for is in What
+	Policy    string `json:"policy_sha256"`
 	Session   string `json:"session"`
 	Code      string `json:"code_sha256"`
 	CodeBytes int64  `json:"code_bytes"`

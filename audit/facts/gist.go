@@ -53,7 +53,7 @@ func (f Facts) Gist(r audit.Row) string {
 }
 
 func (f Facts) run() []string {
-	words := []string{cmp.Or(strings.Join(f.Command, " "), f.Name, f.Language)}
+	words := []string{cmp.Or(strings.Join(f.Command, " "), f.Name, strings.TrimSpace(f.Tool+" "+f.What), f.Language)}
 	switch {
 	case f.Reason != "":
 		if words[0] != "" {

@@ -13,6 +13,7 @@ type layers struct {
 	missing tally[gap]
 	ran     int64 // runs that say which layers held
 	without int64 // runs without some layer
+	list    newest[ran]
 	refused tally[string]
 }
 
@@ -36,6 +37,9 @@ func (s *layers) add(r audit.Row, f facts.Facts) {
 	}
 	if len(f.Missing) > 0 {
 		s.without++
+		if ends(r.Kind) {
+			s.list.add(ranBy(r, f), maxListed)
+		}
 	}
 }
 

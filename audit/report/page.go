@@ -23,10 +23,13 @@ var pageStyle string
 
 // About is what a report says about itself and about the log.
 type About struct {
-	Version string    // of sandboxmcp
-	Made    time.Time // when
-	Scope   []string  // in words, what was chosen of the log; none is all of it
-	Log     Log
+	Version      string    // of sandboxmcp
+	Made         time.Time // when
+	Organisation string    // whose report it is; "" leaves a line to fill in
+	Machine      string    // on which it was made
+	Since, Until time.Time // that were chosen; zero is the log's own first and last row
+	Scope        []string  // in words, what was chosen of the log; none is all of it
+	Log          Log
 }
 
 // Log is the state of the log, as whoever has opened it found it.
@@ -82,7 +85,10 @@ func (s *Summary) view(a About) map[string]any {
 		"Wall": s.runs.wall, "CPU": s.runs.cpu,
 		"How": s.runs.how.top(listed, often), "Languages": s.runs.language.top(listed, often), "Namespaces": s.runs.space.top(listed, often),
 		"Backends": s.runs.backend.top(listed, often), "Refusals": s.runs.refusals.top(listed, often),
-		"Longest": s.runs.longest, "Hungry": s.runs.hungry,
+		"Longest": s.runs.listed(s.runs.longest), "Hungry": s.runs.listed(s.runs.hungry),
+		"Runs": s.runs.list.All(), "OlderRuns": s.runs.list.Left, "Policies": s.runs.policies.top(listed, often),
+		"Denials": s.runs.listed(s.runs.denied.All()), "OlderDenials": s.runs.denied.Left,
+		"Weak": s.runs.listed(s.layers.list.All()), "OlderWeak": s.layers.list.Left,
 		"Told": s.layers.ran, "Without": s.layers.without, "LayerRefused": s.layers.refused.top(listed, often),
 		"Held":    s.layers.held.top(listed, func(c count) int64 { return c.N + c.Denied }),
 		"Missing": s.layers.missing.top(listed, often),
@@ -107,14 +113,14 @@ type card struct {
 
 func (s *Summary) cards(a About) []card {
 	c := []card{
-		{grouped(s.runs.ended.sum()), "runs", "ran", false},
-		{grouped(s.runs.ended[refused]), "refused", "refused", false},
-		{grouped(s.layers.without), "runs without some layer", "layers", s.layers.without > 0},
-		{grouped(s.egress.denied), "connections and names denied", "egress", false},
-		{grouped(s.egress.allowed), "allowed", "egress", false},
+		{grouped(s.runs.ended.sum()), "runs", "runs", false},
+		{grouped(s.runs.ended[refused]), "refused", "refusals", false},
+		{grouped(s.layers.without), "runs without some layer", "without", s.layers.without > 0},
+		{grouped(s.egress.denied), "connections and names denied", "denied", false},
+		{grouped(s.egress.allowed), "allowed", "allowed", false},
 		{grouped(s.people.verdicts.sum()), "decisions by people", "people", false},
 		{grouped(s.secrets.lent), "times secrets were lent", "secrets", false},
-		{grouped(s.files.withheld), "artifacts withheld", "artifacts", s.files.withheld > 0},
+		{grouped(s.files.withheld), "artifacts withheld", "withheld", s.files.withheld > 0},
 	}
 	switch {
 	case a.Log.Bad != "":

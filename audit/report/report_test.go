@@ -158,7 +158,7 @@ func run(id, kind string, data m) audit.Entry {
 func TestPage(t *testing.T) {
 	s := collect(t,
 		run("A", "execution.started", m{"name": "a.py"}),
-		run("A", "execution.completed", m{"name": "a.py", "language": "python", "ended": "ok", "wall_ms": 90_000, "peak_memory": 5_000_000, "backend": "process",
+		run("A", "execution.completed", m{"name": "a.py", "language": "python", "ended": "ok", "client": "some-agent 1", "user": "ann", "policy_sha256": "f00d", "receipt_sha256": "feed", "wall_ms": 90_000, "peak_memory": 5_000_000, "backend": "process",
 			"profile": "hardened", "layers": []string{"user", "net"}, "missing_layers": []string{"cgroup"},
 			"egress":           []m{{"name": "api.example.com", "port": 443, "allowed": true, "count": 3, "sent": 1500, "received": 2_500_000}},
 			"egress_decisions": 7, "artifacts": 2, "artifact_list": []m{{"name": "out.csv"}, {"name": "leak.txt", "withheld": "it has TOKEN in it"}}}),
@@ -172,15 +172,20 @@ func TestPage(t *testing.T) {
 		run("", "vault.added", m{"name": "TOKEN", "hosts": []string{"api.example.com"}}),
 		run("A", "package.installed", m{"language": "python", "packages_installed": []m{{"name": "numpy", "version": "2.1.0"}}}),
 		run("A", "resource.exceeded", m{"limit": "memory"}),
+		run("H", "execution.completed", m{"tool": "host_exec", "what": "git status", "session": "S", "ended": "exit", "exit_code": 3}),
 		run("S", "session.created", m{"language": "node", "layers": []string{"user"}}),
 		run("S", "session.killed", m{"language": "node", "why": "idle", "cells": 4}),
 	)
-	page := write(t, s, About{Version: "1.2", Scope: []string{"namespace team"}, Log: Log{Path: "/db", Rows: 14, Head: "cafe", Checked: true,
+	page := write(t, s, About{Version: "1.2", Organisation: "Example Ltd", Machine: "build-7", Since: day.Add(-time.Hour), Scope: []string{"namespace team"}, Log: Log{Path: "/db", Rows: 14, Head: "cafe", Checked: true,
 		Checkpoint: &audit.CheckedPoint{Size: 14, Root: "cm9vdA==", Signed: true}, Keys: []string{"beef"},
 		Segments: []audit.Segment{{First: 1, Last: 9, File: "1-9.jsonl.gz", Here: true}}}})
 	text := textOf(t, page)
 	for _, want := range []string{
-		"14 rows, from row 1 (2026-03-02 09:00:00) to row 14", "Counted were only namespace team", "2 runs", "1 refused",
+		"15 rows, from row 1 (2026-03-02 09:00:00) to row 15", "Counted were only namespace team", "3 runs", "1 refused",
+		"Organisation Example Ltd Machine build-7 Period 2026-03-02 08:00:00 to", "Policy f00d 1 runs, 2026-03-02 09:01:00 to 2026-03-02 09:01:00 Signed by beef",
+		"each row was checked, and is as it was written; the last checkpoint is signed by one of these keys", "host_exec 1",
+		"2026-03-02 09:01:00 A some-agent 1 ann team a.py python ok without cgroup 1 0 2 feed", "2026-03-02 09:12:00 H session S team git status host_exec exit 3 0 0 0",
+		"2026-03-02 09:03:00 C c.py python team this kernel has no Landlock", "2026-03-02 09:01:00 A a.py python team without cgroup", "Signature",
 		"of 1 there is no end in the log", "1m30s", "5.0 MB", "this kernel has no Landlock", "cgroup process hardened team 1",
 		"Runs refused because a layer could not be had landlock 1", "evil.example 0 1 0 nobody allowed it", "api.example.com 443 1 3 1.5 kB 2.5 MB",
 		"6 decisions are in no row", "approved q.example egress team ann cli session 2026-03-02T10:00:00Z", "TOKEN team 1", "vault.added TOKEN team api.example.com",
@@ -188,8 +193,13 @@ func TestPage(t *testing.T) {
 		"1 runs left 2 files", "is as it was written", "14 rows, signed by a key that is known here", "beef", "1-9.jsonl.gz",
 		"execution.started 2",
 	} {
-		if !strings.Contains(text, want) {
+		if !strings.Contains(strings.ToLower(text), strings.ToLower(want)) {
 			t.Errorf("the page does not say %q", want)
+		}
+	}
+	for _, link := range []string{`href="#without"`, `href="#refusals"`, `href="#runs"`, `href="#row-2"`, `href="#row-4"`} { // write has seen that they lead somewhere
+		if !strings.Contains(page, link) {
+			t.Errorf("the page has no link %s", link)
 		}
 	}
 	if t.Failed() {
@@ -217,7 +227,7 @@ func textOf(t *testing.T, page string) string {
 // TestHostile gives everything that a program can name a name that would break out of the page.
 func TestHostile(t *testing.T) {
 	data := m{"ended": evil}
-	for _, key := range []string{"name", "language", "session", "backend", "profile", "signal", "limit", "stage", "reason", "layer", "kind", "by", "user",
+	for _, key := range []string{"name", "language", "session", "backend", "profile", "signal", "limit", "stage", "reason", "layer", "kind", "by", "user", "client", "tool", "policy_sha256", "receipt_sha256",
 		"scope", "until", "why"} {
 		data[key] = evil
 	}
@@ -236,7 +246,7 @@ func TestHostile(t *testing.T) {
 	data = maps.Clone(data)
 	data["what"] = evil
 	entries = append(entries, audit.Entry{Kind: "approval." + evil, Run: evil, Namespace: evil, Data: data})
-	page := write(t, collect(t, entries...), About{Version: evil, Scope: []string{evil}, Log: Log{Path: evil, Bad: evil, Remarks: []string{evil}, Root: evil, Keys: []string{evil},
+	page := write(t, collect(t, entries...), About{Version: evil, Scope: []string{evil}, Organisation: evil, Machine: evil, Log: Log{Path: evil, Bad: evil, Remarks: []string{evil}, Root: evil, Keys: []string{evil},
 		Checkpoint: &audit.CheckedPoint{Root: evil}, Segments: []audit.Segment{{File: evil, SHA256: evil}}}})
 	if n := strings.Count(page, `&lt;script&gt;alert(1)&lt;/script&gt;`); n < 60 {
 		t.Errorf("the name stands in the page %d times: some tables leave it out", n)

@@ -2,7 +2,9 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -38,10 +40,13 @@ type runs struct {
 	backend  tally[[2]string]
 	how      tally[string]
 	refusals tally[[2]string] // by stage and reason
+	policies tally[string]    // by their hashes
 	longest  record
 	hungry   record
-	wall     float64 // ms
-	cpu      float64 // ms
+	list     newest[ran]
+	denied   newest[ran] // those that were refused
+	wall     float64     // ms
+	cpu      float64     // ms
 
 	open    map[string]time.Time // started, and not ended yet
 	lost    int64                // starts beyond maxKeys open ones
@@ -52,18 +57,16 @@ type runs struct {
 const maxHours = 200_000
 
 func (s *runs) add(r audit.Row, f facts.Facts) {
-	switch r.Kind {
-	case "execution.started":
+	if r.Kind == "execution.started" {
 		s.start(r)
-		return
-	case "execution.completed", "execution.failed", "execution.timeout", "execution.refused":
-	default:
+	}
+	if !ends(r.Kind) {
 		return
 	}
 	delete(s.open, r.Run)
 	how := outcome(r.Kind, f)
 	s.count(r.Time, how)
-	c := s.language.at(cmp.Or(clip(f.Language), "(unknown)"), r.Time)
+	c := s.language.at(cmp.Or(clip(f.Language), clip(f.Tool), "(not said)"), r.Time)
 	c.N++
 	space := s.space.at(clip(r.Namespace), r.Time)
 	space.N++
@@ -76,8 +79,25 @@ func (s *runs) add(r audit.Row, f facts.Facts) {
 	}
 	s.how.at(cmp.Or(clip(f.Ended), "could not be run"), r.Time).N++
 	s.wall, s.cpu = s.wall+f.WallMS, s.cpu+f.CPUMS
-	s.longest.add(r, f, f.WallMS)
-	s.hungry.add(r, f, float64(f.Peak))
+	if f.Policy != "" {
+		s.policies.at(clip(f.Policy), r.Time).N++
+	}
+	one := ranBy(r, f)
+	s.list.add(one, maxRuns)
+	if how == refused {
+		s.denied.add(one, maxListed)
+	}
+	s.longest.add(one, f.WallMS)
+	s.hungry.add(one, float64(f.Peak))
+}
+
+// ends says whether a row of that kind is the end of a run.
+func ends(kind string) bool {
+	switch kind {
+	case "execution.completed", "execution.failed", "execution.timeout", "execution.refused":
+		return true
+	}
+	return false
 }
 
 func (s *runs) start(r audit.Row) {
@@ -126,24 +146,60 @@ func outcome(kind string, f facts.Facts) int {
 // maxRecord is how many runs a record has.
 const maxRecord = 10
 
+// maxRuns is how many of the newest runs are listed one by one.
+const maxRuns = 1000
+
 // record has the runs with the largest values, the largest first.
 type record []ran
 
 // ran is one run that ended.
 type ran struct {
 	Value                          float64
-	Seq                            int64
+	Seq                            int64 // of the row of its end
 	Time                           time.Time
 	Run, Namespace, Name, Language string
-	How                            string
+	Session                        string
+	How, Reason                    string
+	Agent, User                    string
+	Missing                        string // layers
+	Reached, Refused               int    // names, as far as the row lists them
+	Files                          int
+	Receipt                        string // its SHA-256
+	Listed                         bool   // among the runs that are listed one by one
 }
 
-func (rec *record) add(r audit.Row, f facts.Facts, value float64) {
+func ranBy(r audit.Row, f facts.Facts) ran {
+	one := ran{Seq: r.Seq, Time: r.Time, Run: clip(r.Run), Namespace: clip(r.Namespace), Name: clip(cmp.Or(strings.Join(f.Command, " "), f.Name, f.What)),
+		Language: clip(cmp.Or(f.Language, f.Tool)), Session: clip(f.Session), How: clip(f.Ended), Reason: clip(f.Reason), Agent: clip(f.Client), User: clip(f.User),
+		Missing: clip(strings.Join(f.Missing, ", ")), Files: max(f.Artifacts, len(f.Files)), Receipt: clip(f.Receipt)}
+	if f.Ended == "exit" {
+		one.How = fmt.Sprintf("exit %d", f.ExitCode)
+	}
+	for _, d := range f.Egress {
+		if d.Allowed {
+			one.Reached++
+		} else {
+			one.Refused++
+		}
+	}
+	return one
+}
+
+func (rec *record) add(one ran, value float64) {
 	if value <= 0 || len(*rec) == maxRecord && value <= (*rec)[maxRecord-1].Value {
 		return
 	}
-	one := ran{value, r.Seq, r.Time, clip(r.Run), clip(r.Namespace), clip(f.Name), clip(f.Language), clip(f.Ended)}
+	one.Value = value
 	at, _ := slices.BinarySearchFunc(*rec, value, func(a ran, v float64) int { return cmp.Compare(v, a.Value) })
 	*rec = slices.Insert(*rec, at, one)
 	*rec = (*rec)[:min(len(*rec), maxRecord)]
+}
+
+// listed marks those that are listed one by one: they are links.
+func (s *runs) listed(all []ran) []ran {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Listed = len(s.list.all) > 0 && all[i].Seq >= s.list.all[0].Seq
+	}
+	return all
 }
