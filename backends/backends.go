@@ -65,8 +65,8 @@ type Sandbox interface {
 	// Close closes them.
 	Listeners() []net.Listener
 
-	// Gateway is where programs inside ask for names and connect to them; empty without
-	// Spec.Gateway. Close closes its sockets.
+	// Gateway is where programs inside ask for names and connect to them; empty unless
+	// Spec.Resolves. Close closes its sockets.
 	Gateway() Sockets
 
 	// Usage is what all processes of the sandbox use now, as far as the host can tell.
@@ -129,6 +129,9 @@ type Spec struct {
 	// of 127.0.0.0/8 they take for it; and if there are any, the host answers DNS, too: see
 	// Sandbox.Gateway. But for these and Listen, nothing leads out.
 	Gateway []int
+	// DNS has the host answer DNS without any Gateway: a program then learns at once that there is no
+	// such name, and the host which one it asked for.
+	DNS bool
 	// Trust is a PEM certificate that programs inside are to trust beside those that the host
 	// trusts: TrustFile then has all of them, and so have the bundles of the system.
 	Trust []byte
@@ -145,7 +148,7 @@ type Spec struct {
 // TrustFile is where a sandbox with Spec.Trust has the certificates that programs are to trust.
 const TrustFile = "/run/sandbox/trust.pem"
 
-// DNSPort is taken inside of a sandbox with Spec.Gateway: no door can be there.
+// DNSPort is taken inside of a sandbox in which the host answers DNS: no door can be there.
 const DNSPort = 53
 
 // Sockets are open for names inside a sandbox's own network namespace, and handed to the host.
@@ -154,6 +157,9 @@ type Sockets struct {
 	DNSStream net.Listener   // TCP, likewise
 	Doors     []net.Listener // one for each port of Spec.Gateway; a connection's local address is what the program asked for
 }
+
+// Resolves says whether the host answers DNS inside.
+func (s Spec) Resolves() bool { return s.DNS || len(s.Gateway) > 0 }
 
 // Mount shows a host path inside the sandbox.
 type Mount struct {

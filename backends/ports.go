@@ -12,7 +12,7 @@ const MostSockets = 24
 func CheckPorts(spec Spec) error {
 	ports := slices.Concat(spec.Listen, spec.Gateway)
 	most := MostSockets
-	if len(spec.Gateway) > 0 {
+	if spec.Resolves() {
 		most -= 2 // for names
 	}
 	if len(ports) > most {
@@ -22,7 +22,7 @@ func CheckPorts(spec Spec) error {
 		if port < 1 || port > 65535 {
 			return fmt.Errorf("%d is no port", port)
 		}
-		if port == DNSPort && len(spec.Gateway) > 0 || slices.Contains(ports[:i], port) {
+		if port == DNSPort && spec.Resolves() || slices.Contains(ports[:i], port) {
 			return &Refusal{Reason: fmt.Sprintf("port %d is taken inside", port), Remedy: "leave that port out"}
 		}
 	}

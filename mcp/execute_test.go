@@ -372,9 +372,9 @@ func TestNoWayOut(t *testing.T) {
 	session := fmt.Sprint(p.tool("create_session", `{"language":"shell"}`).facts["session_id"])
 	const none = "the sandbox has no network, and the program tried to reach "
 	for _, test := range []struct{ name, arguments, want string }{
-		{"it went well", `{"language":"shell","code":"getent hosts example.com || true"}`, none + "it: let it with allowed_domains"},
+		{"it went well", `{"language":"shell","code":"getent hosts example.com || true"}`, "egress to example.com was refused (2 times): no network is allowed here\nwhat to do: request_egress asks a person for example.com"},
 		{"its time was up", `{"language":"shell","timeout":3,"code":"(: < /dev/tcp/203.0.113.1/80) 2>/dev/null; sleep 1000"}`, none},
-		{"in a session", `{"session_id":"` + session + `","code":"getent hosts example.com; true"}`, none + "it: create another session, with allowed_domains"},
+		{"in a session", `{"session_id":"` + session + `","code":"getent hosts example.com; true"}`, "the session was created without a network: create another session, with allowed_domains"},
 		{"pip in a session", `{"session_id":"` + session + `","code":"getent hosts example.com\nfalse && pip install rich"}`, `install_package with packages ["rich"] and language python, with session_id ` + session},
 		{"nothing", `{"language":"shell","code":"echo fine"}`, ""},
 		{"nothing more in a session", `{"session_id":"` + session + `","code":"echo fine"}`, ""},

@@ -30,11 +30,11 @@ type Egress struct {
 // routed is an armed request for whose names egress has decided.
 type routed struct {
 	armed
-	outlet *outlet.Outlet // nil: nothing leaves
+	outlet *outlet.Outlet
 	within *egress.Policy // what a cell has named
 }
 
-// egress decides what the run may reach. Most may reach nothing, and get no way out at all.
+// egress decides what the run may reach. Most may reach nothing, and only learn so.
 func (r *run) egress(a armed) (routed, error) {
 	defer r.time(&r.res.Timings.Egress)()
 	way, err := r.way(a)
@@ -134,11 +134,11 @@ func (r *run) outlet(c checked, w way, leases func() vault.Leases, session strin
 		ports = append(ports, egress.WebPorts()...)
 	}
 	slices.Sort(ports)
-	ports = slices.Compact(ports)
+	if ports = slices.Compact(ports); w.none() {
+		ports = nil
+	}
 	switch {
-	case w.none() || len(ports) == 0:
-		return nil, nil
-	case c.base == "landlock" && c.Allow == nil:
+	case c.base == "landlock" && (c.Allow == nil || len(ports) == 0):
 		return nil, nil // the default is not worth a refusal, and less is let out
 	case c.base == "landlock":
 		return nil, &Error{Stage: StageEgress, Layer: backends.LayerNet, Denied: true,
@@ -158,14 +158,14 @@ func (r *run) fits(a armed, q routed) error {
 	const another = "create another session"
 	named := q.within != nil && !q.within.Empty()
 	var lacks []int
-	if named && q.outlet != nil {
+	if named && q.outlet.Leads() {
 		lacks = q.outlet.Lacks(*q.within)
 	}
 	binds := slices.ContainsFunc(a.leases.Bound(), func(b vault.Bound) bool { return slices.Contains(a.Secrets, b.Name) })
 	switch {
-	case q.outlet == nil && named:
+	case !q.outlet.Leads() && named:
 		return refuse(StageEgress, "the session was created without a network", another+", with "+r.p.term("--allow", ""))
-	case q.outlet == nil:
+	case !q.outlet.Leads():
 		return nil
 	case len(lacks) > 0:
 		return refuse(StageEgress, fmt.Sprintf("the session was created without a way out on port %d", lacks[0]),

@@ -158,6 +158,35 @@ func TestEgressByName(t *testing.T) {
 	}
 }
 
+// A run without network learns at once that no name exists, and its host learns which it wanted.
+func TestWantedWithoutNetwork(t *testing.T) {
+	p, log, memory, w := newTown(t, nil, nil)
+	const value = "s3cretvalue"
+	if err := memory.Set("default", "TOKEN", []byte(value)); err != nil {
+		t.Fatal(err)
+	}
+	code := []byte("import os, socket\nfor n in ['wanted.test', os.environ['TOKEN'] + '.test']:\n try: print(socket.getaddrinfo(n, 80))\n except OSError as e: print(e)")
+	res, err := p.Do(t.Context(), python(code, func(q *Request) { q.Secrets = []string{"TOKEN"} }))
+	if err != nil || res.Ended != backends.EndedOK || res.Stdout != strings.Repeat("[Errno -2] Name or service not known\n", 2) {
+		t.Fatalf("%v, ended %s: %s%s", err, res.Ended, res.Stdout, res.Stderr)
+	}
+	if d := res.Egress; len(d) != 2 || d[0].Name != "wanted.test" || d[0].Allowed || d[0].Ask != "wanted.test" || !strings.HasPrefix(d[0].Reason, "no network is allowed here") {
+		t.Errorf("%+v", d)
+	}
+	rows := 0
+	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil || strings.Contains(string(row.Data), value) {
+			t.Errorf("%v, %s", err, row.Data)
+		}
+		if row.Kind == event.EgressDenied {
+			rows++
+		}
+	}
+	if said := fmt.Sprint(res.Egress); rows != 2 || strings.Contains(said, value) || w.looked("wanted.test") {
+		t.Errorf("%d rows, %s, looked up outside %q", rows, said, w.asked)
+	}
+}
+
 // A decision that can't be recorded lets nothing out.
 func TestEgressNeedsTheLog(t *testing.T) {
 	p, log, _, w := newTown(t, nil, nil)

@@ -87,8 +87,10 @@ func (p *Pipeline) ways(res Result, e ended) (list []string) {
 	}
 	tried = tried || failed && noNetwork(said)
 	switch {
+	case refused && e.claim != nil && !e.outlet.Leads():
+		list = append(list, "the session was created without a network: create another session, with "+p.term("--allow", " "+unknownName))
 	case refused:
-	case tried && e.outlet == nil:
+	case tried && !e.outlet.Leads():
 		name := wanted(said)
 		let := "let it with " + p.term("--allow", " "+name)
 		if e.claim != nil { // whose way out is made with it
@@ -100,7 +102,7 @@ func (p *Pipeline) ways(res Result, e ended) (list []string) {
 		list = append(list, "the sandbox has no network, and the program tried to reach "+name+": "+let+", or bring in what it needs with "+p.term("--input", " or --mount"))
 	case tried:
 		list = append(list, "names that are allowed can be reached, but no addresses")
-	case failed && e.outlet != nil && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
+	case failed && e.outlet.Leads() && (strings.Contains(said, "Connection refused") || strings.Contains(said, "ECONNREFUSED")):
 		list = append(list, "if an allowed name refused: without a port it is allowed on 80 and 443, and another has to be named, as in "+p.term("--allow", " example.com:5432"))
 	}
 	return list

@@ -19,7 +19,7 @@ const _ = uint(launch.MaxFiles - 8 - backends.MostSockets)
 
 // checkListen refuses sockets that can't be: without a network namespace they would be the host's.
 func checkListen(spec backends.Spec, weak bool) error {
-	if weak && len(spec.Listen)+len(spec.Gateway) > 0 {
+	if weak && (len(spec.Listen) > 0 || spec.Resolves()) {
 		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
 	}
 	return backends.CheckPorts(spec)
@@ -49,7 +49,7 @@ func (s *sandbox) insides(spec backends.Spec) []inside {
 		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(local, uint16(port)),
 			stream(func(l net.Listener) { s.listeners = append(s.listeners, l) })})
 	}
-	if len(spec.Gateway) == 0 {
+	if !spec.Resolves() {
 		return all
 	}
 	dns := netip.AddrPortFrom(local, backends.DNSPort)

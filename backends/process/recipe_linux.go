@@ -14,6 +14,7 @@ type recipe struct {
 	language string
 	require  string // sorted, with spaces between
 	limits   backends.Limits
+	dns      bool
 	options  string // of the interpreter, with spaces between
 	script   string // the file that it will run, relative to the workspace; "" where it is not started yet
 }
@@ -25,7 +26,7 @@ func recipeOf(spec backends.Spec) (r recipe, why string) {
 	}
 	require := slices.Clone(spec.Require)
 	slices.Sort(require)
-	r = recipe{language: spec.Language, require: strings.Join(slices.Compact(require), " "), limits: spec.Limits.WithDefaults()}
+	r = recipe{language: spec.Language, require: strings.Join(slices.Compact(require), " "), limits: spec.Limits.WithDefaults(), dns: spec.DNS}
 	args := spec.Program.Args
 	switch {
 	case r.language == "shell":
@@ -114,7 +115,7 @@ func plainName(name string) bool {
 
 // spec is that of a sandbox which is nobody's yet.
 func (r recipe) spec() backends.Spec {
-	return backends.Spec{ID: "ready", Language: r.language, Require: strings.Fields(r.require), Limits: r.limits}
+	return backends.Spec{ID: "ready", Language: r.language, Require: strings.Fields(r.require), Limits: r.limits, DNS: r.dns}
 }
 
 // args are those that the interpreter is started with.

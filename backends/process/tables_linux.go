@@ -101,7 +101,7 @@ func (s *sandbox) network(name string) []byte {
 func (s *sandbox) lost() int64 {
 	counts := parseCounts(s.network("snmp"))
 	n := counts["Ip: OutNoRoutes"]
-	if len(s.gates) == 0 { // or else the gateway answers look-ups
+	if s.gateway.DNS == nil { // or else the gateway answers look-ups
 		n += counts["Udp: NoPorts"]
 	}
 	return n

@@ -63,12 +63,16 @@ func (n names) allows(name string, port int) bool      { return n.all.Decide(nam
 func (n names) allowsClear(name string, port int) bool { return n.ports.Decide(name, port).Allowed }
 
 // Opens says whether TLS can be ended on the way, as bound secrets need it.
-func (o *Outlet) Opens() bool { return o.relay.Authority() != nil }
+func (o *Outlet) Opens() bool { return o.Leads() && o.relay.Authority() != nil }
 
-// Env tells programs that heed variables where the certificates are that they are to trust. Those that
-// heed none find them in the system's bundle.
+// Env tells programs that heed variables where the certificates are that they are to trust; those that
+// heed none find them in the system's bundle. Where nothing can be reached, it tells those that would try again for
+// a minute, also after they were told that there is no such name.
 func (o *Outlet) Env() []string {
-	if o == nil || !o.Opens() {
+	switch {
+	case !o.Leads():
+		return []string{"NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0"}
+	case !o.Opens():
 		return nil
 	}
 	var env []string

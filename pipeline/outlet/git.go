@@ -44,7 +44,7 @@ const anyUser = "git"
 // In *.example.com, git takes the star for one label: a.b.example.com has to be bound by its own name.
 // Of several secrets for one host, those whose name is that of a known token go first.
 func (o *Outlet) Git(env []string) []string {
-	if o == nil {
+	if !o.Leads() {
 		return nil
 	}
 	count, ok := gitCount(env)

@@ -32,7 +32,7 @@ func lending(t *testing.T, s shop, names ...string) (*Outlet, map[string]string)
 		t.Fatal(err)
 	}
 	t.Cleanup(lease.Close)
-	o, err := New(Config{Leases: func() vault.Leases { return vault.Leases{lease} }, Opening: true})
+	o, err := New(Config{Ports: []int{443}, Leases: func() vault.Leases { return vault.Leases{lease} }, Opening: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestGitHasNothing(t *testing.T) {
 	if got := none.Git(nil); got != nil {
 		t.Errorf("without a way out: %q", got)
 	}
-	o, err := New(Config{})
+	o, err := New(Config{Ports: []int{443}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Policy      egress.Policy  // what may be reached without a person
 	Within      *egress.Policy // what may be reached at all: nil is whatever Policy and people allow
-	Ports       []int          // on which there are doors
+	Ports       []int          // on which there are doors; without any, the sandbox only learns that names can't be reached
 	Ask         bool           // a person is asked about names that the policy neither allows nor denies
 	Approvals   *approval.Broker
 	Dialer      *egress.Dialer
@@ -52,7 +52,7 @@ type Turn struct {
 	Record Record
 }
 
-// Outlet is one sandbox's way out. A nil one lets nothing out. Its methods may be called concurrently.
+// Outlet is one sandbox's way out. A nil one lets nothing out, and answers no look-up. Its methods may be called concurrently.
 type Outlet struct {
 	cfg   Config
 	relay *relay.Relay
@@ -68,6 +68,9 @@ type Outlet struct {
 // New returns an outlet that is not open yet.
 func New(c Config) (*Outlet, error) {
 	o := &Outlet{cfg: c, turn: Turn{Run: c.Session, Record: c.Record}}
+	if !o.Leads() {
+		return o, nil
+	}
 	var err error
 	if o.relay, err = relay.New(o.relayed()); err != nil {
 		return nil, fmt.Errorf("make the sandbox's certificate authority: %w", err)
@@ -75,9 +78,12 @@ func New(c Config) (*Outlet, error) {
 	return o, nil
 }
 
+// Leads says whether anything can ever be reached through it.
+func (o *Outlet) Leads() bool { return o != nil && len(o.cfg.Ports) > 0 }
+
 // Shape asks for what the sandbox must have for Open.
 func (o *Outlet) Shape(spec *backends.Spec) {
-	if o != nil {
+	if spec.DNS = o != nil; o.Leads() {
 		spec.Gateway, spec.Trust = o.cfg.Ports, o.relay.Authority()
 	}
 }
@@ -94,6 +100,9 @@ func (o *Outlet) Open(box backends.Sandbox) (backends.Sandbox, error) {
 		return box, nil
 	}
 	g := box.Gateway()
+	if g.DNS == nil && !o.Leads() { // nothing leaves all the same, and nobody learns what was wanted
+		return box, nil
+	}
 	if g.DNS == nil || g.DNSStream == nil {
 		return box, errors.New("the backend's sandbox has no way out")
 	}

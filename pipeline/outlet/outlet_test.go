@@ -169,7 +169,7 @@ func TestUnrecorded(t *testing.T) {
 	o.Leave()
 	var none *Outlet
 	none.Enter(Turn{})
-	if none.Leave() != nil || none.Env() != nil {
+	if none.Leave() != nil || none.Leads() || none.Git(nil) != nil {
 		t.Error("a nil outlet lets something out")
 	}
 }

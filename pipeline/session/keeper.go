@@ -84,8 +84,8 @@ func (k *Keeper) now() time.Time { return k.cfg.Now().UTC() }
 type Plan struct {
 	Info   Info // without times and state; Idle and Lifetime 0 are the defaults
 	Env    []string
-	Outlet *outlet.Outlet // nil: nothing leaves
-	Close  []func()       // is called when the session has ended, or could not be started
+	Outlet *outlet.Outlet
+	Close  []func() // is called when the session has ended, or could not be started
 }
 
 // Check says whether the limits of a session that is asked for are allowed.

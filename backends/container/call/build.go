@@ -74,7 +74,7 @@ func (l *Line) build(spec backends.Spec) (*sandbox, error) {
 	if b.Failure != nil {
 		return nil, b.Failure.err()
 	}
-	if b.Listeners != len(spec.Listen) || b.Gateway != (len(spec.Gateway) > 0) || b.Doors != len(spec.Gateway) {
+	if b.Listeners != len(spec.Listen) || b.Gateway != spec.Resolves() || b.Doors != len(spec.Gateway) {
 		closeAll(a.socks)
 		return nil, l.breach("it has %d listeners and %d doors, and was asked for %d and %d", b.Listeners, b.Doors, len(spec.Listen), len(spec.Gateway))
 	}

@@ -20,7 +20,7 @@ func (s *sandbox) reach() error {
 	for _, port := range s.spec.Listen {
 		add(local(port))
 	}
-	if len(s.spec.Gateway) == 0 {
+	if !s.spec.Resolves() {
 		return nil
 	}
 	stream, err := s.line.ask(request{Op: opPackets})
