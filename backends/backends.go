@@ -247,7 +247,19 @@ type Streams struct {
 	Terminate <-chan struct{}
 	// Begun, if not nil, is told what holds the program just before it begins.
 	Begun func(Containment)
+	// Terminal, if not nil, gives the program a terminal of its own, in a session of its own, instead of three pipes: Stdin is
+	// its keyboard, and all that it shows goes to Stdout. The end of Stdin types nothing.
+	Terminal *Terminal
 }
+
+// Terminal is one that a program has for itself.
+type Terminal struct {
+	Size    Size
+	Resized <-chan Size // each size that it gets later; nil for none. It must not be closed.
+}
+
+// Size is a terminal's, in characters.
+type Size struct{ Columns, Rows uint16 }
 
 // Usage is what a sandbox uses at one moment.
 type Usage struct {

@@ -36,6 +36,10 @@ work, and other escape sequences are shown instead of obeyed; --raw lets them th
 
 Ctrl-C and SIGTERM are sent on to the script, which may save its work: it has --grace seconds, or until the next one.
 
+With --tty it has a terminal of its own: shells, editors and pagers work, and Ctrl-C is the program's. It may take as long as the
+configuration's caps.timeout_seconds. This terminal obeys what moves, colours and clears; titles, the clipboard and the like are left out, unless --raw lets
+them through.
+
 The exit code is the script's; 127 when there is no such COMMAND in the sandbox, 126 when it can't be executed; 124 when its time was up, 137 when it was killed for its memory, 125
 when sandboxmcp refused or could not run it, for the reason that it then gives.
 
@@ -44,7 +48,8 @@ Examples:
   sandboxmcp run train.py --input data.csv --artifacts out --ram 2048 -- --epochs 3
   echo 'print(6 * 7)' | sandboxmcp run - --language python
   sandboxmcp run -c 'print(42)'
-  sandboxmcp run --workspace . -- pytest -q`,
+  sandboxmcp run --workspace . -- pytest -q
+  sandboxmcp run --tty -- bash`,
 		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
 			return ours(p.run(c))
@@ -66,7 +71,7 @@ func runFlags() []cli.Flag {
 		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: configured},
 		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: configured},
 		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept for --json and the record", DefaultText: configured},
-		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`"},
+		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`", KeepSpace: true},
 		&cli.StringSliceFlag{Name: "secret", Usage: "lend the secret `NAME` to it, as an environment variable"},
 		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, or to a port of this machine, localhost:3000, and nothing else"},
 		&cli.BoolFlag{Name: "no-network", Usage: "let it connect to nothing, whatever the configuration allows"},
@@ -80,6 +85,7 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile: hardened, landlock, or one of the configuration"},
 		&cli.StringSliceFlag{Name: "require", Usage: "refuse to run it without the `LAYER`"},
 		&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
+		&cli.BoolFlag{Name: "tty", Usage: "give it a terminal of its own, which this one shows, as for a shell or an editor"},
 		&cli.BoolFlag{Name: "raw", Usage: "let a terminal obey all that the script writes, not only colours: titles, the clipboard, the cursor"},
 		&cli.BoolFlag{Name: "quiet", Usage: "say nothing but the script's own output and errors"},
 	}
@@ -90,7 +96,10 @@ func (p *program) run(c *cli.Context) error {
 	ctx, cancel := interruptibleAfter(c.Context, stop.Signal)
 	defer cancel(nil)
 	stdout, stderr := &pipe{w: p.stdout, broken: cancel}, &pipe{w: p.stderr, broken: cancel}
-	screen := &filter{w: stdout, open: c.Bool("raw") || !isTerminal(p.stdout)}
+	var screen io.WriteCloser = &filter{w: stdout, open: c.Bool("raw") || !isTerminal(p.stdout)}
+	if c.Bool("tty") && !c.Bool("raw") {
+		screen = &screenFilter{w: stdout}
+	}
 	beside := &filter{w: stderr, open: c.Bool("raw") || !isTerminal(p.stderr)}
 	res, err := p.execute(ctx, c, stop, screen, beside)
 	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
@@ -127,8 +136,11 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	if err != nil {
 		return pipeline.Result{}, err
 	}
+	if err := p.checkTTY(c, cfg); err != nil {
+		return pipeline.Result{}, err
+	}
 	var terminal *console // nobody is asked who could not answer
-	if cfg.Network == "ask" {
+	if cfg.Network == "ask" && !c.Bool("tty") {
 		terminal = openConsole()
 		defer terminal.Close()
 		if terminal == nil && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0 {
@@ -166,6 +178,13 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	}
 	if terminal != nil {
 		terminal.attend(&request, parts.approvals)
+	}
+	if c.Bool("tty") {
+		giveBack, err := p.lendTTY(&request, cfg)
+		if err != nil {
+			return pipeline.Result{}, err
+		}
+		defer giveBack()
 	}
 	return parts.pipeline.Do(ctx, request)
 }

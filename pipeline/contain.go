@@ -105,7 +105,9 @@ func (r *run) build(ctx context.Context, q routed) (s started, err error) {
 	defer remove()
 	env := q.env(file, slices.Concat(s.view.Env, q.outlet.Env()))
 	s.command = backends.Command{Args: q.argv(file), Env: slices.Concat(env, q.outlet.Git(q.Env))}
-	spec.Program = &s.command // nothing else will run in it
+	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
+		spec.Program = &s.command // nothing else will run in it
+	}
 	if s.box, err = q.backend.Start(ctx, spec); err != nil {
 		return s, err
 	}

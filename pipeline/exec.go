@@ -36,7 +36,7 @@ func (r *run) exec(ctx context.Context, s started) (ended, error) {
 	} else {
 		running, kill := context.WithCancel(ctx)
 		begun, stop := e.loosen(running)
-		streams := backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun}
+		streams := backends.Streams{Stdin: s.Stdin, Stdout: stdout, Stderr: stderr, Begun: begun, Terminal: s.Terminal}
 		s.Stop.attend(&streams, kill)
 		out, err = s.box.Exec(running, s.command, streams)
 		stop()

@@ -39,6 +39,9 @@ func (q *Request) facts(code string) facts {
 	if q.Command != nil {
 		f["language"], f["command"] = validate.Command, q.Command
 	}
+	if q.Terminal != nil {
+		f["terminal"] = true
+	}
 	f.add("args", len(q.Args), len(q.Args))
 	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
 	f.add("env", envNames(q.Env), len(q.Env))

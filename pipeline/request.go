@@ -29,6 +29,8 @@ type Request struct {
 	Args    []string  // after the file's name
 	Env     []string  // KEY=VALUE
 	Stdin   io.Reader // nil is an empty input
+	// Terminal, if not nil, is what the program has instead of pipes: Stdout gets all that it shows. Not in a session.
+	Terminal *backends.Terminal
 
 	// Inputs are copied into the workspace before the program starts.
 	Inputs []Input

@@ -81,6 +81,7 @@ func groups() []group {
 		{"Probe", testProbe, false},
 		{"Language", testLanguage, true},
 		{"Streams", testStreams, true},
+		{"Terminal", testTerminal, false},
 		{"Ends", testEnds, true},
 		{"Contained", testContained, true},
 		{"Files", testFiles, true},

@@ -27,11 +27,13 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 		why = "it was cancelled"
 	case streams.Channel != nil:
 		why = "it has a private stream"
+	case streams.Terminal != nil:
+		why = "it has a terminal"
 	case cmd.Main || cmd.Dir != s.program.Dir || !slices.Equal(cmd.Args, s.program.Args) || !slices.Equal(cmd.Env, s.program.Env):
 		why = "another command was announced"
 	default:
 		why = s.claim(k, s.recipe, cmd, func() {
-			k.pipes.attach(streams)
+			k.pipes.attach(streams, nil)
 			if streams.Begun != nil {
 				streams.Begun(k.contained)
 			}

@@ -26,7 +26,7 @@ func TestDrainToSlow(t *testing.T) {
 			<-late
 		}
 		got.Write(b)
-	})})
+	})}, nil)
 	io.WriteString(p.theirs[1], "first")
 	<-taken
 	rest := strings.Repeat("rest", 10_000) // which fits into the pipe

@@ -21,10 +21,20 @@ const messageSize = int64(unsafe.Sizeof(launch.Message{}))
 
 // execPlan is what the process of a command follows, up to execve. The order matters: limits
 // and Landlock while everything is still allowed, seccomp when only a few calls are left to make.
-func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File, channel *os.File) *plan {
+func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, channel *os.File) *plan {
 	p := newPlan()
-	for i, f := range streams {
-		p.do("dup3", unix.SYS_DUP3, p.file(f), val(i), val(0))
+	var ends [3]arg
+	var sent []arg
+	if pipes.terminal != nil {
+		master, slave := p.openTerminal(pipes.terminal.Size)
+		ends, sent = [3]arg{slave, slave, slave}, []arg{master}
+	} else {
+		for i, f := range pipes.theirs {
+			ends[i] = p.file(f)
+		}
+	}
+	for i, end := range ends {
+		p.do("dup3", unix.SYS_DUP3, end, val(i), val(0))
 	}
 	// However many descriptors those had from whom it descends: the size of the table is told in /proc.
 	p.try("dup stdin", unix.SYS_FCNTL, val(0), val(unix.F_DUPFD_CLOEXEC), val(lastAside))
@@ -37,6 +47,9 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 	// PID 1 is not dumpable, and its child would find a /proc/self that belongs to root.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	p.do("setsid", unix.SYS_SETSID)
+	if pipes.terminal != nil {
+		p.do("TIOCSCTTY", unix.SYS_IOCTL, val(0), val(unix.TIOCSCTTY), val(0))
+	}
 	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
 	p.do("umask", unix.SYS_UMASK, val(0o022))
 	limit(p, s, cmd.Main)
@@ -49,7 +62,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, streams [3]*os.File
 	if b.landlockABI > 0 {
 		landlock(p, s, b.landlockABI)
 	}
-	p.report(status, filter(p, b.filters.of(s.filterKind()), s.asks())...)
+	p.report(status, append(sent, filter(p, b.filters.of(s.filterKind()), s.asks())...)...)
 	first := 3
 	if channel != nil {
 		p.do("dup3 channel", unix.SYS_DUP3, private, val(3), val(0))
@@ -104,7 +117,7 @@ const (
 )
 
 // report sends a status message: how the kernel sees the process that is about to become the program.
-// Whoever can answer for its filter gets the descriptors in fds.
+// With it go the descriptors in fds: the master of its terminal, if it has made one, and what its filter's questions come from.
 func (p *plan) report(status arg, fds ...arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
 	buf := p.bytes(make([]byte, size))

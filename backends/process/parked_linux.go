@@ -178,7 +178,7 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 	if k.pipes, err = s.newPipes(); err != nil {
 		return err
 	}
-	p := s.backend.execPlan(s, backends.Command{Args: r.args(), Env: env}, k.pipes.theirs, theirs)
+	p := s.backend.execPlan(s, backends.Command{Args: r.args(), Env: env}, k.pipes, theirs)
 	k.pid, k.contained, err = s.begin(ctx, p, whom)
 	k.pipes.started()
 	theirs.Close()

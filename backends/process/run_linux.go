@@ -72,9 +72,12 @@ func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams back
 	if one != nil {
 		return one, nil
 	}
-	pipes, err := s.newPipes()
-	if err != nil {
-		return nil, err
+	pipes := &pipes{terminal: streams.Terminal, closed: make(chan struct{})}
+	if streams.Terminal == nil {
+		var err error
+		if pipes, err = s.newPipes(); err != nil {
+			return nil, err
+		}
 	}
 	channel, err := connectChannel(streams.Channel, w.poke)
 	if err != nil {
@@ -83,9 +86,12 @@ func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams back
 		return nil, err
 	}
 	defer channel.Close()
-	p := s.backend.execPlan(s, cmd, pipes.theirs, channel)
+	p := s.backend.execPlan(s, cmd, pipes, channel)
 	pid, contained, err := s.begin(ctx, p, launch.ForProgram)
 	pipes.started()
+	if p.master != nil {
+		pipes.ours[1] = p.master
+	}
 	if err != nil {
 		pipes.close()
 		return nil, err
@@ -93,7 +99,7 @@ func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams back
 	if streams.Begun != nil {
 		streams.Begun(contained)
 	}
-	pipes.attach(streams) // not before: a caller who cancels at the first output cancels no start
+	pipes.attach(streams, p.master) // not before: a caller who cancels at the first output cancels no start
 	return &launched{pid: pid, contained: contained, pipes: pipes, plan: p, warm: warm, cold: why}, nil
 }
 
@@ -141,6 +147,9 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 			case launch.Status:
 				c := s.contained(m.text)
 				contained = &c
+				for _, f := range p.takeTerminal(m.files) {
+					s.attending.Go(func() { s.attend(f) })
+				}
 			}
 		case <-s.gone:
 			return 0, backends.Containment{}, errors.New("PID 1 of the sandbox is dead")
@@ -315,9 +324,11 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 
 // pipes connect a program's descriptors 0, 1 and 2 with the caller's streams.
 type pipes struct {
-	theirs [3]*os.File
-	ours   [3]*os.File
-	copies sync.WaitGroup
+	theirs   [3]*os.File
+	ours     [3]*os.File
+	copies   sync.WaitGroup
+	terminal *backends.Terminal // that it has instead; the program's process makes it
+	closed   chan struct{}      // by close, if there is a terminal
 }
 
 // newPipes makes them. An empty input is a pipe, too: what is kept ready does not know what it will get.
@@ -343,8 +354,12 @@ func (s *sandbox) newPipes() (*pipes, error) {
 	return p, nil
 }
 
-// attach connects our ends with the caller's streams.
-func (p *pipes) attach(streams backends.Streams) {
+// attach connects our ends, or a terminal's master, with the caller's streams.
+func (p *pipes) attach(streams backends.Streams, master *os.File) {
+	if master != nil {
+		p.attachTerminal(master, streams)
+		return
+	}
 	if streams.Stdin == nil {
 		p.ours[0].Close()
 	} else {
@@ -410,12 +425,17 @@ func (p *pipes) drain(keep bool) {
 		patience = 100 * time.Millisecond
 	}
 	for _, f := range p.ours[1:] {
-		f.SetReadDeadline(time.Now().Add(patience))
+		if f != nil {
+			f.SetReadDeadline(time.Now().Add(patience))
+		}
 	}
 	p.copies.Wait()
 }
 
 func (p *pipes) close() {
+	if p.closed != nil {
+		close(p.closed)
+	}
 	for _, f := range p.ours {
 		if f != nil {
 			f.Close()

@@ -82,7 +82,8 @@ type life struct {
 // report is a message with the text behind it.
 type report struct {
 	launch.Message
-	text []byte
+	text  []byte
+	files []*os.File // that came with it
 }
 
 // Start implements [backends.Backend].
@@ -268,11 +269,9 @@ func (s *sandbox) hear() {
 	defer close(s.gone)
 	buf := make([]byte, int(messageSize)+linkSize*len(namespaceLinks)+statusSize)
 	for {
-		n, listeners, err := receive(s.control, buf)
-		for _, f := range listeners {
-			s.attending.Go(func() { s.attend(f) })
-		}
+		n, files, err := receive(s.control, buf)
 		if err != nil || n < int(messageSize) {
+			closeAll(files)
 			return
 		}
 		var m launch.Message
@@ -281,9 +280,16 @@ func (s *sandbox) hear() {
 			continue
 		}
 		select {
-		case s.starts <- report{m, append([]byte(nil), buf[messageSize:n]...)}:
+		case s.starts <- report{m, append([]byte(nil), buf[messageSize:n]...), files}:
 		case <-time.After(time.Second): // nobody listens: an Exec that gave up
+			closeAll(files)
 		}
+	}
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
 	}
 }
 

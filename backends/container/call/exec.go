@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -28,11 +29,13 @@ type running struct {
 	done    chan struct{}
 }
 
-// What one byte on a command's stream asks for.
+// What a word on a command's stream asks for: one byte, and behind sayResize a size's columns and rows, of two bytes each,
+// high ones first.
 const (
 	sayInterrupt = 'i'
 	sayTerminate = 't'
 	sayCancel    = 'c'
+	sayResize    = 's'
 )
 
 // Exec implements [backends.Sandbox].
@@ -94,6 +97,9 @@ func size(cmd backends.Command) (n int) {
 // ask opens the streams and has the init begin.
 func (r *running) ask(cmd backends.Command) (err error) {
 	c := &command{Args: raw(cmd.Args), Env: raw(cmd.Env), Dir: []byte(cmd.Dir), Main: cmd.Main}
+	if r.streams.Terminal != nil {
+		c.Terminal = &r.streams.Terminal.Size
+	}
 	part := func(id *uint32) *yamux.Stream {
 		if err != nil {
 			return nil
@@ -213,6 +219,10 @@ func (r *running) watch(ctx context.Context, within time.Duration) {
 		up = wall.C
 	}
 	cancelled := ctx.Done()
+	var resized <-chan backends.Size
+	if r.streams.Terminal != nil {
+		resized = r.streams.Terminal.Resized
+	}
 	for spent := time.Duration(0); spent < r.line.patience; {
 		select {
 		case <-r.done:
@@ -221,6 +231,8 @@ func (r *running) watch(ctx context.Context, within time.Duration) {
 			r.say(sayInterrupt)
 		case <-r.streams.Terminate:
 			r.say(sayTerminate)
+		case size := <-resized:
+			r.say(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16([]byte{sayResize}, size.Columns), size.Rows)...)
 		case <-cancelled:
 			cancelled = nil
 			r.say(sayCancel)
@@ -237,9 +249,9 @@ func (r *running) watch(ctx context.Context, within time.Duration) {
 }
 
 // say tells the init something.
-func (r *running) say(what byte) {
+func (r *running) say(what ...byte) {
 	r.control.SetWriteDeadline(time.Now().Add(time.Second))
-	if _, err := r.control.Write([]byte{what}); errors.Is(err, yamux.ErrTimeout) {
+	if _, err := r.control.Write(what); errors.Is(err, yamux.ErrTimeout) {
 		r.line.breach("a command's words are not read")
 	}
 }

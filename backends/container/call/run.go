@@ -1,7 +1,9 @@
 package call
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"io"
 	"sync"
 
@@ -14,15 +16,19 @@ import (
 func (s *served) exec(ctx context.Context, control *yamux.Stream, c command) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	interrupt, terminate := make(chan struct{}, 64), make(chan struct{}, 64) // a program that many did not stop will not care for more
+	// A program that so many did not stop will not care for more.
+	w := words{interrupt: make(chan struct{}, 64), terminate: make(chan struct{}, 64), resized: make(chan backends.Size, 64), cancel: cancel}
 	s.work.Go(func() {
 		defer cancel()
-		obey(control, interrupt, terminate, cancel)
+		w.obey(control)
 	})
 	var end said
 	streams, parts, err := s.streams(ctx, c)
 	if err == nil {
-		streams.Interrupt, streams.Terminate = interrupt, terminate
+		streams.Interrupt, streams.Terminate = w.interrupt, w.terminate
+		if c.Terminal != nil {
+			streams.Terminal = &backends.Terminal{Size: *c.Terminal, Resized: w.resized}
+		}
 		var told error
 		streams.Begun = func(held backends.Containment) { told = write(control, said{Begun: &held}, mostFromInit) }
 		var r backends.Result
@@ -41,22 +47,42 @@ func (s *served) exec(ctx context.Context, control *yamux.Stream, c command) {
 	write(control, end, mostFromInit)
 }
 
-// obey does what the server says of a command, until it says no more.
-func obey(control *yamux.Stream, interrupt, terminate chan<- struct{}, cancel func()) {
-	signals := map[byte]chan<- struct{}{sayInterrupt: interrupt, sayTerminate: terminate}
-	for b := make([]byte, 1); ; {
-		if _, err := control.Read(b); err != nil {
+// words are what the server says of a command that runs.
+type words struct {
+	interrupt, terminate chan struct{}
+	resized              chan backends.Size
+	cancel               func()
+}
+
+// obey does what is said, until no more is.
+func (w words) obey(control io.Reader) {
+	for in := bufio.NewReader(control); ; {
+		b, err := in.ReadByte()
+		if err != nil {
 			return
 		}
-		switch b[0] {
+		switch b {
 		case sayCancel:
-			cancel()
-		case sayInterrupt, sayTerminate:
-			select {
-			case signals[b[0]] <- struct{}{}:
-			default:
+			w.cancel()
+		case sayInterrupt:
+			offer(w.interrupt, struct{}{})
+		case sayTerminate:
+			offer(w.terminate, struct{}{})
+		case sayResize:
+			var size backends.Size
+			if binary.Read(in, binary.BigEndian, &size) != nil {
+				return
 			}
+			offer(w.resized, size)
 		}
+	}
+}
+
+// offer puts v into c if there is room.
+func offer[T any](c chan<- T, v T) {
+	select {
+	case c <- v:
+	default:
 	}
 }
 

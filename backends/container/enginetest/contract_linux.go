@@ -32,8 +32,8 @@ var modes = []mode{
 	{"fresh", 0, false, nil,
 		[]string{"Probe", "Contained", "Files", "Mounts", "Isolation", "Container", "Network", "Kernel", "Limits", "Gateway"},
 		[]string{"Probe", "Mounts", "Isolation", "Container", "Network"}},
-	{"parked", 2, false, []string{"Language", "Streams", "Sessions", "Listeners", "Gateway"}, []string{"Language", "Gateway"}, []string{"Listeners"}},
-	{"attached", 0, true, []string{"Language", "Streams", "Ends", "Files", "Mains", "Listeners"}, []string{"Streams", "Listeners"}, []string{"Streams"}},
+	{"parked", 2, false, []string{"Language", "Streams", "Terminal", "Sessions", "Listeners", "Gateway"}, []string{"Language", "Terminal", "Gateway"}, []string{"Terminal", "Listeners"}},
+	{"attached", 0, true, []string{"Language", "Streams", "Terminal", "Ends", "Files", "Mains", "Listeners"}, []string{"Streams", "Listeners"}, []string{"Streams"}},
 }
 
 // Contract runs the attacks that all backends share, in containers of an image whose configuration interferes

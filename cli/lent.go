@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/config"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// checkTTY refuses --tty where it can't be had.
+func (p *program) checkTTY(c *cli.Context, cfg config.Config) error {
+	switch {
+	case !c.Bool("tty"):
+		return nil
+	case c.Bool("json"):
+		return usage("leave one of them out", "--tty and --json contradict each other")
+	case !typedAt(p.stdin) || !isTerminal(p.stdout):
+		return usage("leave out --tty", "--tty needs a terminal to type at and to show on, and there is none")
+	case cfg.Network == "ask" && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0:
+		return fail("--allow DOMAIN names what it may reach, and --no-network is nothing",
+			"network: ask wants a person asked about what it connects to, and with --tty the program has the terminal")
+	}
+	return nil
+}
+
+// lendTTY has the program use this terminal as its own, until the function that is returned is called.
+func (p *program) lendTTY(r *pipeline.Request, cfg config.Config) (giveBack func(), err error) {
+	keyboard, screen := int(p.stdin.(*os.File).Fd()), int(p.stdout.(*os.File).Fd())
+	old, err := term.MakeRaw(keyboard)
+	if err != nil {
+		return nil, err
+	}
+	if r.Limits.Wall == 0 { // a person who types is not held to the time of a script
+		r.Limits.Wall = seconds(cfg.Caps.TimeoutSeconds)
+	}
+	r.Env = append([]string{"TERM=" + terminalType(os.Getenv("TERM"))}, r.Env...)
+	sizes, done := make(chan backends.Size), make(chan struct{})
+	r.Terminal = &backends.Terminal{Size: sizeOf(screen), Resized: sizes}
+	changes, stop := resized()
+	go func() {
+		for {
+			select {
+			case <-changes:
+			case <-done:
+				return
+			}
+			select {
+			case sizes <- sizeOf(screen):
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		stop()
+		close(done)
+		_ = term.Restore(keyboard, old)
+	}, nil
+}
+
+// terminalType is what TERM says, where it can be that.
+func terminalType(name string) string {
+	if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("+-._", r))
+	}) {
+		return "dumb"
+	}
+	return name
+}
+
+func sizeOf(fd int) backends.Size {
+	columns, rows, err := term.GetSize(fd)
+	if err != nil || columns <= 0 || rows <= 0 {
+		return backends.Size{Columns: 80, Rows: 24}
+	}
+	return backends.Size{Columns: uint16(min(columns, 1<<16-1)), Rows: uint16(min(rows, 1<<16-1))}
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestTTY has a person use a shell in a sandbox, as they would one of their own.
+func TestTTY(t *testing.T) {
+	need(t, "sandbox", "bash")
+	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--env", "PS1=?", "--", "bash", "--norc"))
+	d.sees(0, "?")
+	d.does("tty; stty size; echo $TERM\r", "/dev/pts/0\r\n24 80\r\n")
+	d.size(132, 50)
+	d.does("until [ \"$(stty size)\" = '50 132' ]; do :; done; echo as ''wide\r", "as wide\r\n")
+	d.does("sleep 1000\r", "sleep 1000\r\n")
+	d.does("\x03", "^C")
+	shown := d.does(`printf '\e]0;title\a\e]52;c;aGk=\a\e[21t\e[31m%s\n' here`+"\r", "\x1b[31mhere\r\n")
+	if strings.Contains(shown, "\x1b]") || strings.Contains(shown, "\x1b[21t") {
+		t.Errorf("the terminal got %q", shown)
+	}
+	d.does(`printf '\e[?1049h\e[?25l'`+"\r", "\x1b[?25l")
+	d.does("exit 7\r", "\x1b[?1049l\x1b[?25h") // which bash has not put back
+	d.leaves(7)
+}
+
+// TestTTYKilled: what ends a run from outside leaves a terminal that can be used.
+func TestTTYKilled(t *testing.T) {
+	need(t, "sandbox", "bash")
+	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--timeout", "1", "--", "bash", "-c", `stty raw -echo; printf '\e[?1049hwaits'; sleep 1000`))
+	d.sees(0, "\x1b[?1049hwaits\x1b[?1049l")
+	d.leaves(124)
+}
