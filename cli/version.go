@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/mod/module"
 )
 
 func (p *program) versionCommand() *cli.Command {
@@ -23,30 +26,62 @@ func (p *program) versionCommand() *cli.Command {
 			if c.Bool("json") {
 				return writeJSON(p.stdout, v)
 			}
-			_, err := fmt.Fprintf(p.stdout, "sandboxmcp %s %s (%s, %s)\n", v.Version, v.Commit, v.Go, v.Platform)
+			_, err := fmt.Fprintln(p.stdout, v)
 			return err
 		},
 	}
 }
 
+// versionInfo is what the build recorded. A tag that came from a module proxy names no commit, so there is none then.
 type versionInfo struct {
-	Version  string `json:"version"` // as go install knows it, "(devel)" for a build from a work tree
-	Commit   string `json:"commit,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
+	Version  string     `json:"version"` // the tag, a pseudo-version, or "(devel)" for a build without Git
+	Commit   string     `json:"commit,omitempty"`
+	Date     *time.Time `json:"date,omitempty"` // of the commit, in UTC
+	Modified bool       `json:"modified"`       // the work tree was not as committed
+	Go       string     `json:"go"`
+	Platform string     `json:"platform"`
+}
+
+// String is v in one line.
+func (v versionInfo) String() string {
+	var of []string
+	if v.Commit != "" {
+		of = append(of, "commit "+v.Commit)
+	}
+	if v.Date != nil {
+		of = append(of, v.Date.Format(time.RFC3339))
+	}
+	if v.Modified {
+		of = append(of, "modified")
+	}
+	return fmt.Sprintf("sandboxmcp %s (%s)", v.Version, strings.Join(append(of, v.Go, v.Platform), ", "))
 }
 
 func version() versionInfo {
-	v := versionInfo{Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return v
+		info = &debug.BuildInfo{Main: debug.Module{Version: "(unknown)"}}
 	}
-	v.Version = info.Main.Version
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) versionInfo {
+	v := versionInfo{Version: info.Main.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	// A pseudo-version holds the start of the commit and its date. A build in a clone knows them better.
+	v.Commit, _ = module.PseudoVersionRev(v.Version)
+	date, err := module.PseudoVersionTime(v.Version)
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
+		switch s.Key {
+		case "vcs.revision":
 			v.Commit = s.Value
+		case "vcs.time":
+			date, err = time.Parse(time.RFC3339, s.Value)
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
 		}
+	}
+	if err == nil {
+		v.Date = &date
 	}
 	return v
 }
