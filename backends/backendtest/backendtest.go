@@ -97,6 +97,7 @@ func groups() []group {
 		{"Listeners", testListeners, false},
 		{"Gateway", testGateway, false},
 		{"Programs", testPrograms, true},
+		{"Ready", testReady, true},
 		{"Twins", testTwins, true},
 		{"Leftovers", testLeftovers, true},
 		{smoke, testSmoke, false},

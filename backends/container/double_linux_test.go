@@ -309,7 +309,7 @@ func initMain() error {
 	if os.Getenv("ORDER") == "no runtime" {
 		facts.Runtime = backends.Runtime{Why: "nowhere to be found"}
 	}
-	err := call.Serve(context.Background(), conn, facts, func(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	err := call.Serve(context.Background(), conn, facts, func(backends.Spec) {}, func(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
 		switch os.Getenv("ORDER") {
 		case "refuse":
 			return nil, &backends.Refusal{Layer: backends.LayerLandlock, Reason: "not here"}

@@ -178,7 +178,7 @@ func (b *Backend) park(ctx context.Context, of shape, p *plan) bool {
 	if err != nil {
 		return false
 	}
-	if x.line.Facts().Runtime.Path == "" || !b.parked.put(of, x) {
+	if x.line.Facts().Runtime.Path == "" || x.line.Prepare(p.spec) != nil || !b.parked.put(of, x) {
 		b.dispose(x)
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
@@ -93,7 +94,7 @@ func (p *plan) stranger() identity {
 // within is a request as the init of its container sees it: what the host calls things stays with us.
 func within(spec backends.Spec) backends.Spec {
 	spec.Limits = spec.Limits.WithDefaults()
-	spec.Program = nil // the init is told with Exec, and keeps nothing ready
+	spec.Program = foretold(spec.Program)
 	spec.Mounts = slices.Clone(spec.Mounts)
 	for i := range spec.Mounts {
 		spec.Mounts[i].Host = spec.Mounts[i].Inside
@@ -103,6 +104,14 @@ func within(spec backends.Spec) backends.Spec {
 	}
 	spec.Require = slices.DeleteFunc(slices.Clone(spec.Require), func(layer string) bool { return !confirmedInside(layer) })
 	return spec
+}
+
+// foretold is as much of a program as the init needs to know to have its interpreter ready; the rest comes with Exec.
+func foretold(c *backends.Command) *backends.Command {
+	if c == nil || !utf8.ValidString(strings.Join(c.Args, "")) || !utf8.ValidString(c.Dir) {
+		return nil
+	}
+	return &backends.Command{Args: c.Args[:min(len(c.Args), 3)], Dir: c.Dir, Main: c.Main}
 }
 
 // confirmedInside says whether a layer is the init's to give.

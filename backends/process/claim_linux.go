@@ -29,7 +29,7 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 		why = "it has a private stream"
 	case streams.Terminal != nil:
 		why = "it has a terminal"
-	case cmd.Main || cmd.Dir != s.program.Dir || !slices.Equal(cmd.Args, s.program.Args) || !slices.Equal(cmd.Env, s.program.Env):
+	case !s.announced(cmd):
 		why = "another command was announced"
 	default:
 		why = s.claim(k, s.recipe, cmd, func() {
@@ -46,6 +46,17 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 	}
 	k.process.Close()
 	return &launched{pid: k.pid, contained: k.contained, pipes: k.pipes, warm: true}, true, ""
+}
+
+// announced says whether a command is what a sandbox was made ready for. In a container it was only guessed.
+func (s *sandbox) announced(cmd backends.Command) bool {
+	if s.boxed {
+		spec := s.recipe.spec()
+		spec.Program = &cmd
+		r, why := recipeOf(spec)
+		return why == "" && r == s.recipe
+	}
+	return !cmd.Main && cmd.Dir == s.program.Dir && slices.Equal(cmd.Args, s.program.Args) && slices.Equal(cmd.Env, s.program.Env)
 }
 
 // claim gives the process that stands ready a command's arguments and environment. begin, which is

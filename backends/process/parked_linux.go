@@ -208,7 +208,7 @@ func (p *pool) bytecode(ctx context.Context, interpreter, name, source string) (
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.backend.Start(ctx, backends.Spec{ID: "compile", Language: "python"})
+	s, err := p.backend.startInTime(ctx, backends.Spec{ID: "compile", Language: "python"}, "")
 	if err != nil {
 		return nil, err
 	}

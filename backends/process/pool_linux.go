@@ -70,7 +70,7 @@ const (
 // open says what the pool is for. Nothing is made before somebody asks.
 func (p *pool) open(b *Backend, c Pool) {
 	if b.config.Inside {
-		c.Max = 0
+		c.Max = 1 // for the one program of the container
 	}
 	c.Memory, c.Idle = cmp.Or(c.Memory, poolMemory), cmp.Or(c.Idle, poolIdle)
 	p.backend, p.config = b, c
@@ -97,6 +97,30 @@ func (p *pool) take(spec backends.Spec) (*sandbox, string) {
 		s.id, s.program = spec.ID, spec.Program
 	}
 	return s, why
+}
+
+// clear ends what stands ready, and waits for it.
+func (p *pool) clear() {
+	p.mu.Lock()
+	for r := range p.shelves {
+		p.giveUp(r)
+	}
+	p.mu.Unlock()
+	p.making.Wait()
+}
+
+// prepare has one stand ready for spec's program if that can be, and returns when it does.
+func (p *pool) prepare(spec backends.Spec) {
+	r, why := recipeOf(spec)
+	if why != "" {
+		return
+	}
+	sh := &shelf{want: 1, making: 1, asked: time.Now()}
+	p.mu.Lock()
+	p.shelves[r] = sh
+	p.makers++
+	p.mu.Unlock()
+	p.make(r, sh)
 }
 
 // record counts a sandbox that has started for a program: whether that stood ready, or was forked at once, as its result
@@ -131,8 +155,10 @@ func (p *pool) pick(r recipe) (*sandbox, string) {
 		p.shelves[r] = sh
 	}
 	sh.asked = time.Now()
-	p.later(&p.sweep, p.config.Idle/4, p.tidy)
-	p.later(&p.refill, respite, p.fill)
+	if !p.backend.config.Inside {
+		p.later(&p.sweep, p.config.Idle/4, p.tidy)
+		p.later(&p.refill, respite, p.fill)
+	}
 	for len(sh.ready) > 0 {
 		s := sh.ready[0]
 		sh.ready = sh.ready[1:]

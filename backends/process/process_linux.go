@@ -73,6 +73,10 @@ func (b *Backend) Warm() {
 	b.nursery.fill(nestKind(most), b.nursery.hatcher(most), max(1, b.config.Ahead))
 }
 
+// Prepare has a sandbox and an interpreter stand ready for spec's program if that can be, and returns when they do. It is for the
+// one program of a container: see Config.Inside.
+func (b *Backend) Prepare(spec backends.Spec) { b.pool.prepare(spec) }
+
 // Hide is Config.Hidden for who learns that after New. It must not be called once a sandbox has been asked for.
 func (b *Backend) Hide(places []string) { b.hidden.Store(&places) }
 

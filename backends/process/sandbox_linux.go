@@ -90,6 +90,9 @@ type report struct {
 func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 	s, why := b.pool.take(spec)
 	if s == nil {
+		if b.config.Inside {
+			b.pool.clear() // or the program would see what stood ready for another
+		}
 		var err error
 		if s, err = b.startInTime(ctx, spec, why); err != nil {
 			return nil, err

@@ -36,6 +36,14 @@ func (l *Line) Build(ctx context.Context, spec backends.Spec) (backends.Sandbox,
 	return s, nil
 }
 
+// Prepare has the init prepare for a sandbox as Build will probably ask for. It comes before that, and does not wait.
+func (l *Line) Prepare(spec backends.Spec) error {
+	if err := travels(spec); err != nil {
+		return err
+	}
+	return write(l.conn, build{Spec: spec, Ahead: true}, mostFromServer)
+}
+
 // travels refuses a spec that would arrive as another.
 func travels(spec backends.Spec) error {
 	text, err := json.Marshal(spec)
@@ -56,7 +64,7 @@ func (l *Line) build(spec backends.Spec) (*sandbox, error) {
 	if err := travels(spec); err != nil {
 		return nil, err
 	}
-	if err := write(l.conn, build{spec}, mostFromServer); errors.Is(err, errLong) {
+	if err := write(l.conn, build{Spec: spec}, mostFromServer); errors.Is(err, errLong) {
 		return nil, fmt.Errorf("tell the container's init what to build: %w", err)
 	} else if err != nil {
 		return nil, l.lost(err)

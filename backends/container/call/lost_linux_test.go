@@ -45,7 +45,7 @@ func TestLost(t *testing.T) {
 func cut(t *testing.T, kind string, after time.Duration, server bool) {
 	ours, theirs := ends(t, kind)
 	served := make(chan error, 1)
-	go func() { served <- Serve(context.Background(), theirs, Facts{}, bareStart(t)) }()
+	go func() { served <- Serve(context.Background(), theirs, Facts{}, func(backends.Spec) {}, bareStart(t)) }()
 	end := theirs
 	if server {
 		end = ours
@@ -124,7 +124,9 @@ func TestParked(t *testing.T) {
 		for _, server := range []bool{false, true} {
 			ours, theirs := ends(t, kind)
 			served := make(chan error, 1)
-			go func() { served <- Serve(context.Background(), theirs, Facts{PID: 1, Hostname: "h"}, bareStart(t)) }()
+			go func() {
+				served <- Serve(context.Background(), theirs, Facts{PID: 1, Hostname: "h"}, func(backends.Spec) {}, bareStart(t))
+			}()
 			l, err := Answer(t.Context(), ours)
 			if err != nil || l.Facts().Hostname != "h" {
 				t.Fatalf("got %+v, %v", l, err)

@@ -31,7 +31,8 @@ type (
 		Facts   Facts
 	}
 	build struct {
-		Spec backends.Spec
+		Spec  backends.Spec
+		Ahead bool // only prepare for it: what is to be built comes later, and nothing is answered now
 	}
 	built struct {
 		Failure   *failure `json:",omitempty"`

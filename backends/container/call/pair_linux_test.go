@@ -42,7 +42,7 @@ type starter func(context.Context, backends.Spec) (backends.Sandbox, error)
 func start(ctx context.Context, t testing.TB, kind string, spec backends.Spec, real starter) (backends.Sandbox, error) {
 	ours, theirs := ends(t, kind)
 	served := make(chan error, 1)
-	go func() { served <- Serve(context.Background(), theirs, Facts{PID: 7}, real) }()
+	go func() { served <- Serve(context.Background(), theirs, Facts{PID: 7}, func(backends.Spec) {}, real) }()
 	l, err := Answer(ctx, ours)
 	if err != nil {
 		return nil, err

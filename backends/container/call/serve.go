@@ -24,21 +24,27 @@ type served struct {
 	came  chan struct{}            // closed and made anew when one comes
 }
 
-// Serve is the init's side. It greets, waits for what is to be built, has start build it, serves it, and
-// returns when the connection has ended and the sandbox is closed. An end of ctx closes the connection,
+// Serve is the init's side. It greets, has ahead prepare for what may be built if it is told that, waits for what is to be built, has
+// start build it, serves it, and returns when the connection has ended and the sandbox is closed. An end of ctx closes the connection,
 // which must end a Read and a Write that wait.
-func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
+func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, ahead func(backends.Spec), start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	if err := write(conn, greeting{version, facts}, mostFromInit); err != nil {
 		return err
 	}
-	var b build
-	if err := read(conn, &b, mostFromServer); errors.Is(err, io.EOF) {
-		return nil // it was not needed
-	} else if err != nil {
-		return err
+	b := build{Ahead: true}
+	for b.Ahead {
+		b = build{}
+		if err := read(conn, &b, mostFromServer); errors.Is(err, io.EOF) {
+			return nil // it was not needed
+		} else if err != nil {
+			return err
+		}
+		if b.Ahead {
+			ahead(b.Spec)
+		}
 	}
 	box, err := start(ctx, b.Spec)
 	if err != nil {

@@ -25,7 +25,8 @@ type mode struct {
 	part   []string // with the others
 }
 
-// modes are fresh containers, those that were started ahead, and attached streams, as with an engine that can mount
+// modes are fresh containers, those that were started ahead, the same with an interpreter that stands ready for its program, and
+// attached streams, as with an engine that can mount
 // nothing of this host. What a line could get wrong, package call tries without an engine; what a run is in a
 // container, cli/enginecheck compares with all engines.
 var modes = []mode{
@@ -33,6 +34,8 @@ var modes = []mode{
 		[]string{"Probe", "Contained", "Files", "Mounts", "Isolation", "Container", "Network", "Kernel", "Limits", "Gateway"},
 		[]string{"Probe", "Mounts", "Isolation", "Container", "Network"}},
 	{"parked", 2, false, []string{"Language", "Streams", "Terminal", "Sessions", "Listeners", "Gateway"}, []string{"Language", "Terminal", "Gateway"}, []string{"Terminal", "Listeners"}},
+	{"warm", 2, false, []string{"Language", "Streams", "Ends", "Contained", "Files", "Artifacts", "Isolation", "Network", "Kernel", "Limits", "Programs", "Ready", "Leftovers"},
+		[]string{"Language", "Ready"}, []string{"Ready"}},
 	{"attached", 0, true, []string{"Language", "Streams", "Terminal", "Ends", "Files", "Mains", "Listeners"}, []string{"Streams", "Listeners"}, []string{"Streams"}},
 }
 
@@ -58,7 +61,7 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 		o.Layers = append(o.Layers, backends.LayerUser)
 	}
 	for _, m := range modes {
-		c.Ahead, c.Attach, o.Only = m.ahead, m.attach, m.part
+		c.Ahead, c.Attach, o.Only, o.Warm = m.ahead, m.attach, m.part, m.name == "warm"
 		if whole {
 			o.Only = m.whole
 		}

@@ -63,7 +63,7 @@ func run(language string, how []string) error {
 		}
 		return b.Start(ctx, spec)
 	}
-	return call.Serve(ctx, conn, look(b, b.Runtime(ctx, language)), start)
+	return call.Serve(ctx, conn, look(b, b.Runtime(ctx, language)), b.Prepare, start)
 }
 
 // makeThreads has Go's runtime have n threads that it uses later on. A program may have all processes that the container may

@@ -1,0 +1,56 @@
+package backendtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+// testReady: an interpreter that stood ready has begun before its program was there, by proc_pid_stat(5).
+func testReady(t *testing.T, b *bench) {
+	if !b.o.Warm {
+		t.Skip("nothing stands ready here")
+	}
+	const before = 50 * time.Millisecond // the kernel tells when a process began in hundredths of a second
+	for file, source := range map[string]string{
+		"main.py": `import os, time
+began = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+print(time.clock_gettime(time.CLOCK_BOOTTIME) - began > time.time() - os.stat("main.py").st_ctime - 0.025)`,
+		"main.js": `const fs = require("fs"), began = fs.readFileSync("/proc/self/stat", "utf8").split(")").pop().split(" ")[20] / 100
+const uptime = Number(fs.readFileSync("/proc/uptime", "utf8").split(" ")[0])
+console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 1000 - 0.025 ? "True" : "False")`,
+	} {
+		language := map[string]string{".py": "python", ".js": "node"}[file[4:]]
+		t.Run(language, func(t *testing.T) {
+			b.parallel(t)
+			cmd := backends.Command{Args: []string{language, file}}
+			s := b.startAnnounced(t, b.spec(language), cmd)
+			if err := s.Files().Put(file, 0o644, strings.NewReader(source)); err != nil {
+				t.Fatal(err)
+			}
+			put := time.Now()
+			hosttest.Until(t, "the clock has gone on", func() bool { return time.Since(put) > before })
+			if o := b.execAnnounced(t, s, cmd).ok(t); o.Stdout != "True\n" {
+				t.Errorf("it began when its program was there: %s", o.Stdout)
+			}
+		})
+	}
+	t.Run("for another", func(t *testing.T) {
+		b.parallel(t)
+		b.startAnnounced(t, b.spec("python"), backends.Command{Args: []string{"python", "main.py"}})
+		cmd := backends.Command{Args: []string{"python", "other.py"}}
+		s := b.startAnnounced(t, b.spec("python"), cmd)
+		const look = `import glob
+for file in glob.glob("/proc/[0-9]*/cmdline"):
+	if b"main.py" in (line := open(file, "rb").read()): print(file, line)`
+		if err := s.Files().Put("other.py", 0o644, strings.NewReader(look)); err != nil {
+			t.Fatal(err)
+		}
+		if o := b.execAnnounced(t, s, cmd).ok(t); o.Stdout != "" {
+			t.Errorf("it sees an interpreter that was ready for another: %s", o.Stdout)
+		}
+	})
+}
