@@ -36,7 +36,7 @@ Example: sandboxmcp approvals`,
 		Action: p.approvals,
 		Subcommands: []*cli.Command{{
 			Name:        "list",
-			Usage:       "the same",
+			Usage:       "list what agents ask a person to approve",
 			UsageText:   "sandboxmcp approvals list [--json] [--server PID]",
 			Description: "Example: sandboxmcp approvals list --json",
 			Flags:       flags,

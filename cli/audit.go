@@ -25,7 +25,7 @@ sandboxmcp audit seal --older-than 90d`,
   sandboxmcp audit --kind execution.refused --since 2026-01-31 --format csv
   sandboxmcp audit --follow`,
 		Flags: append(choosing(),
-			&cli.IntFlag{Name: "limit", Usage: "only the newest `N` rows"},
+			&cli.IntFlag{Name: "limit", Usage: "only the newest `N` rows", DefaultText: "all"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
 			asJSONFlag(),

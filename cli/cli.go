@@ -54,10 +54,13 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	app := p.app()
 	path, asked := asksJSON(app, args)
 	if !asked {
+		var help strings.Builder // all that the library prints
+		app.Writer = &help
 		typed, err := parse(app, args)
 		if err == nil {
 			err = app.Run(typed)
 		}
+		_, _ = io.WriteString(stdout, foldHelp(help.String(), width(stdout)))
 		return p.exit(err)
 	}
 	out := &tracked{Writer: stdout}
@@ -91,7 +94,7 @@ func (p *program) refused(path []string, f *failure) {
 	}
 	why := pipeline.Error{Reason: f.text, Remedy: f.hint, Denied: true}
 	if slices.Equal(path, []string{"run"}) {
-		_ = writeJSON(p.stdout, pipeline.Result{Ended: backends.EndedRefused, Refused: &why}) // stderr has said it
+		_ = writeJSON(p.stdout, pipeline.Result{Ended: backends.EndedRefused, ExitCode: f.code, Refused: &why}) // stderr has said it
 		return
 	}
 	var o struct {
@@ -140,10 +143,29 @@ Example: sandboxmcp run script.py`,
 	}
 }
 
+// belowWanted is the action of a command that does nothing but have others below it.
+func belowWanted(c *cli.Context) error {
+	path := strings.TrimPrefix(c.Command.HelpName, "sandboxmcp ")
+	if c.NArg() > 0 && path != "vault" { // there it may be the value of a secret
+		return usage(c.Command.HelpName+" --help", "there is no command %q", path+" "+c.Args().First())
+	}
+	names := commandNames(c.Command.Subcommands)
+	last := len(names) - 1
+	return usage(c.Command.HelpName+" --help", "say what to do: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
+}
+
 // prepare gives commands, and those below them, what all of ours have.
 func prepare(commands []*cli.Command) {
 	for _, c := range commands {
 		c.OnUsageError, c.HideHelpCommand = typedWrong, true
+		for _, f := range c.Flags {
+			if b, ok := f.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = !b.Value
+			}
+		}
+		if c.Action == nil {
+			c.Action = belowWanted
+		}
 		prepare(c.Subcommands)
 	}
 }

@@ -9,7 +9,7 @@ func (p *program) configCommand() *cli.Command {
 		Name:      "config",
 		Usage:     "print the settings in force, and where each comes from",
 		UsageText: "sandboxmcp config [--json | --policy]",
-		Description: `Flags are stronger than the environment, that is stronger than the file, and that than the defaults.
+		Description: `Flags override the environment, which overrides the file, which overrides the defaults.
 
 Example: sandboxmcp --config sandboxmcp.yaml config`,
 		Flags: []cli.Flag{

@@ -20,9 +20,6 @@ Example: sandboxmcp host exec docker ps`,
 			p.hostExecCommand(),
 			p.hostAccessCommand(),
 		}, p.hostFileCommands()...),
-		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp host --help", "host needs to know what to do: exec, access, read, write, list or copy")
-		},
 	}
 }
 

@@ -49,9 +49,6 @@ Example: sandboxmcp host access request "docker restart *"`,
 			Flags:       answerFlags(),
 			Action:      p.hostRevoke,
 		}},
-		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp host access list", "access needs to know what to do: list, request, allow or revoke")
-		},
 	}
 }
 

@@ -15,15 +15,12 @@ func (p *program) imageCommand() *cli.Command {
 	backend := &cli.StringFlag{Name: "backend", Usage: "`NAME` of the engine: podman or docker", DefaultText: "the configured one, else the first that answers"}
 	return &cli.Command{
 		Name:      "image",
-		Usage:     "see to the images that containers are made from",
+		Usage:     "list, fetch and build the images that containers are made from",
 		UsageText: "sandboxmcp image list [flags]\nsandboxmcp image pull [LANGUAGE|REFERENCE ...]\nsandboxmcp image build [LANGUAGE ...]",
 		Description: `Each language has an image, which the setting images names: sandboxmcp config shows it. They are for the
 backends podman and docker; the backend process uses what is installed on this machine.
 
 Example: sandboxmcp image pull python`,
-		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp image --help", "say what to do: image list, image pull or image build")
-		},
 		Subcommands: []*cli.Command{
 			{
 				Name:      "list",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,7 +16,10 @@ import (
 // An interruption is the cause of a context that a signal ended.
 type interruption struct{ syscall.Signal }
 
-func (i interruption) Error() string { return i.Signal.String() }
+func (i interruption) Error() string {
+	names := map[syscall.Signal]string{syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP", syscall.SIGQUIT: "SIGQUIT"}
+	return cmp.Or(names[i.Signal], i.Signal.String())
+}
 
 // untilSignal returns a context that a signal ends, for commands that then have nothing to put in order.
 func untilSignal(c *cli.Context) (context.Context, context.CancelFunc) {

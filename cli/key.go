@@ -24,9 +24,6 @@ func (p *program) keyCommand() *cli.Command {
 public key can check receipts, on any machine and without a network.
 
 Example: sandboxmcp key export --out signer.pub`,
-		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp key --help", "say what to do: key show, key export, key rotate or key revoke")
-		},
 		Subcommands: []*cli.Command{
 			{
 				Name:        "show",

@@ -95,6 +95,9 @@ func (l *line) take(rest []string) (int, error) {
 		return 1, nil
 	}
 	if l.running() && len(l.words) > 0 {
+		if isProgram(l.words[0]) {
+			return 0, usage("to run a program: sandboxmcp run -- "+l.words[0]+" "+word, "there is no file %s", visible(l.words[0]))
+		}
 		return 0, usage("sandboxmcp run "+l.words[0]+" -- "+word, "put the script's own arguments after --, such as %q", word)
 	}
 	if len(l.words) == 0 && (word == "help" || word == "h") && (len(l.path) == 0 || len(l.commands) > 0) {
@@ -119,6 +122,8 @@ func (l *line) takeFlag(rest []string) (int, error) {
 	case name == "help" || name == "h":
 		l.help = true
 		return 1, nil
+	case f == nil && l.running() && len(l.words) > 0 && isProgram(l.words[0]):
+		return 0, usage("to run a program: sandboxmcp run -- "+l.words[0]+" "+shown, "there is no file %s", visible(l.words[0]))
 	case f == nil && l.running() && len(l.words) > 0:
 		hint := "put the script's own arguments after --: sandboxmcp run " + l.words[0] + " -- " + shown
 		if near := l.nearFlag(name); near != "" {

@@ -55,6 +55,8 @@ func TestParse(t *testing.T) {
 		{"bridge 01K9 key -5 --json", "bridge --json -- 01K9 key -5"},
 		{"run x.py -5", "put the script's own arguments after --"},
 		{"run x.py -v", "there is no flag -v"},
+		{"run go test", "to run a program: sandboxmcp run -- go test"},
+		{"run --ram 9 go -v", "to run a program: sandboxmcp run -- go -v"},
 		{"run --env", "needs a value"},
 		{"run --env -- x", "needs a value"},
 	} {

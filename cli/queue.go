@@ -23,7 +23,7 @@ Example: sandboxmcp queue status`,
 		Action: p.queue,
 		Subcommands: []*cli.Command{{
 			Name:        "status",
-			Usage:       "the same",
+			Usage:       "show what a running server runs, and what waits",
 			UsageText:   "sandboxmcp queue status [--json] [--server PID]",
 			Description: "Example: sandboxmcp queue status --json",
 			Flags:       flags,

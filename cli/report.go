@@ -35,7 +35,7 @@ func (r report) interrupted(cause, output error) (code int, why string) {
 		return exitSignalled + int(signal.Signal), "interrupted by " + signal.Error() + ", and the run was ended"
 	case r.result.Ended == backends.EndedCancelled && r.result.Interrupted != "":
 		sent := map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM}[r.result.Interrupted]
-		return exitSignalled + int(sent), "interrupted by " + sent.String() + ", and the run was ended"
+		return exitSignalled + int(sent), "interrupted by " + r.result.Interrupted + ", and the run was ended"
 	case errors.Is(cause, errNoReader):
 		return exitSignalled + 13, "" // SIGPIPE, which nobody needs to be told about
 	case output != nil:

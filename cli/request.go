@@ -149,6 +149,15 @@ func seconds(s float64) time.Duration {
 	return time.Duration(min(s, 1e9) * float64(time.Second))
 }
 
+// isProgram reports whether a word is no file here, and a program on the PATH of this machine.
+func isProgram(word string) bool {
+	if _, err := os.Stat(word); err == nil {
+		return false
+	}
+	path, err := exec.LookPath(word)
+	return err == nil && filepath.Base(path) == word
+}
+
 // script reads the code. The rest of the request's standard input is the program's, unless the
 // code came from there.
 func (p *program) script(r *pipeline.Request, w what) error {
@@ -168,7 +177,7 @@ func (p *program) script(r *pipeline.Request, w what) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		hint := "check the spelling; the path starts at the current folder"
-		if path, err := exec.LookPath(file); err == nil && filepath.Base(path) == file {
+		if isProgram(file) {
 			hint = "to run a program: sandboxmcp run -- " + file
 		}
 		return usage(hint, "there is no file %s", visible(file))

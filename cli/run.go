@@ -31,17 +31,16 @@ The script sees nothing of this machine but its interpreters and itself (with --
 those of an image), and no network but the names that --allow or the configuration lists. What it
 leaves in its working directory, /workspace, are its artifacts.
 
-What it writes goes through as it is to a file or a pipe, all of it, and no faster than it is read there. On a terminal, its colours and progress bars
-work, and other escape sequences are shown instead of obeyed; --raw lets them through, too.
+To a file or a pipe, its output goes as it is. A terminal obeys its colours and progress bars, and shows other
+escape sequences instead of obeying them; with --raw it obeys all.
 
-Ctrl-C and SIGTERM are sent on to the script, which may save its work: it has --grace seconds, or until the next one.
+Ctrl-C and SIGTERM are sent on to the script, which has --grace seconds to save its work; the next one kills it.
 
-With --tty it has a terminal of its own: shells, editors and pagers work, and Ctrl-C is the program's. It may take as long as the
-configuration's caps.timeout_seconds. This terminal obeys what moves, colours and clears; titles, the clipboard and the like are left out, unless --raw lets
-them through.
+With --tty the program has a terminal of its own: shells, editors and pagers work, and Ctrl-C is the program's. Its
+time is caps.timeout_seconds of the configuration, unless --timeout says less.
 
-The exit code is the script's; 127 when there is no such COMMAND in the sandbox, 126 when it can't be executed; 124 when its time was up, 137 when it was killed for its memory, 125
-when sandboxmcp refused or could not run it, for the reason that it then gives.
+The exit code is the script's; 124 when its time was up, 137 when it was killed for its memory, 127 when the sandbox
+has no such COMMAND, 126 when that can't be executed, and 125 when sandboxmcp refused or could not run it.
 
 Examples:
   sandboxmcp run script.py
@@ -104,6 +103,9 @@ func (p *program) run(c *cli.Context) error {
 	res, err := p.execute(ctx, c, stop, screen, beside)
 	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
+		if res.Refused != nil {
+			res.ExitCode = asFailure(err).code // a 0 there would read as a success
+		}
 		writeJSON(stdout, res) // what goes wrong here shows below
 	}
 	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), kept: c.Bool("json"), saved: c.String("artifacts")}

@@ -20,12 +20,6 @@ func (p *program) sessionCommand() *cli.Command {
 them. The beginning of an id stands for it where no other has it.
 
 Example: sandboxmcp session create --language python && sandboxmcp session list`,
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return usage("sandboxmcp session --help", "there is no command session %q", c.Args().First())
-			}
-			return cli.ShowSubcommandHelp(c)
-		},
 		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(), p.sessionAttachCommand(),
 			p.sessionStatsCommand(), under("session", p.inspectCommand()), p.sessionKillCommand()},
 	}

@@ -30,8 +30,9 @@ func (p *program) setupCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "setup",
 		Usage:     "make an agent's program start this server",
-		UsageText: "sandboxmcp setup [" + strings.Join(clientNames(), "|") + "] [--write|--remove] [flags]",
-		Description: `Without a client it lists them: which are installed here, and which start this server already. With one it
+		UsageText: "sandboxmcp setup [CLIENT] [--write|--remove] [flags]",
+		Description: "CLIENT is " + strings.Join(clientNames(), ", ") + `.
+Without one, all are listed: which are installed here, and which start this server already. With one it
 shows what belongs into which file. --write merges that in and keeps what was there beside it, in a file that ends
 with .sandboxmcp.bak, until --remove has taken it out again; comments and all other settings stay as they are.
 

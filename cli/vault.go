@@ -27,9 +27,6 @@ sandboxmcp vault delete KEY [--namespace NS]`,
 or in the keyring of the operating system. With --store keyring a secret itself is kept there.
 
 Example: sandboxmcp vault add API_KEY --host api.example.com`,
-		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp vault --help", "say what to do: vault add, vault import, vault list, vault verify, vault rotate, vault delete or vault rekey")
-		},
 		Subcommands: []*cli.Command{
 			p.vaultAddCommand(), p.vaultImportCommand(), p.vaultListCommand(), p.vaultVerifyCommand(), p.vaultRotateCommand(), p.vaultRekeyCommand(),
 			{

@@ -25,9 +25,6 @@ Example: sandboxmcp web fetch https://example.com`,
 		Subcommands: []*cli.Command{
 			p.webSearchCommand(), p.webFetchCommand(), p.webBrowserCommand(),
 		},
-		Action: func(c *cli.Context) error {
-			return usage("sandboxmcp web fetch https://example.com", "web needs to know what to do: search, fetch or browser")
-		},
 	}
 }
 
