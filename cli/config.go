@@ -14,7 +14,7 @@ func (p *program) configCommand() *cli.Command {
 Example: sandboxmcp --config sandboxmcp.yaml config`,
 		Flags: []cli.Flag{
 			jsonFlag(),
-			&cli.BoolFlag{Name: "policy", Usage: "print just what was decided: its SHA-256 is the policy_sha256 of receipts"},
+			&cli.BoolFlag{Name: "policy", Usage: "print only the settings that bound runs; the SHA-256 of this text is the policy_sha256 of receipts"},
 		},
 		Action: p.config,
 	}

@@ -20,8 +20,8 @@ func (p *program) doctorCommand() *cli.Command {
 		Usage:     "say what this machine can contain programs with, and what is missing",
 		UsageText: "sandboxmcp doctor [--backend NAME] [--json]",
 		Description: `Prints a line for each layer of containment, each interpreter, each container engine and its images, as soon as
-it is known: what has not answered within 20 seconds, or the backend within 30, is told as that. The exit code is 1 if the
-default profile can't run here.
+it is known, and what to type where something is missing. It waits 20 seconds for an engine and 30 for the backend.
+The exit code is 1 if the default profile can't run here.
 
 Example: sandboxmcp doctor`,
 		Flags: []cli.Flag{

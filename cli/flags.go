@@ -9,5 +9,5 @@ func outFlag() cli.Flag {
 }
 
 func keyFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "key", Usage: "believe in `KEY` only, a file of sandboxmcp key export (may be given more than once)"}
+	return &cli.StringSliceFlag{Name: "key", Usage: "trust `KEY` only, a file of sandboxmcp key export (may be given more than once)"}
 }

@@ -29,7 +29,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` that the packages are for: python or node"},
 			inNamespace(),
-			&cli.StringFlag{Name: "session", Usage: "only for the session `ID` (its server does that: see --help)"},
+			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused, with what to do instead,
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman or docker", DefaultText: configured},
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "as much as configured, at most ten minutes"},
 			&cli.BoolFlag{Name: "quiet", Usage: "do not show what the package manager says meanwhile"},

@@ -43,7 +43,7 @@ Example: sandboxmcp key export --out signer.pub`,
 			},
 			{
 				Name:      "rotate",
-				Usage:     "replace the key by a new one, and destroy it",
+				Usage:     "replace the key by a new one, and destroy the old one",
 				UsageText: "sandboxmcp key rotate [--json]",
 				Description: `What the old key signed until now stays verifiable, and what it signs later does not count. A statement about the new
 key, signed by both, is left for those who know only the old one.

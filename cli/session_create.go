@@ -40,7 +40,7 @@ func (p *program) sessionCreateCommand() *cli.Command {
 		Name:      "create",
 		Usage:     "start a session, and print its id",
 		UsageText: "sandboxmcp session create [--language LANGUAGE] [--namespace NS] [--allow DOMAIN] [--json] [--server PID] ...",
-		Description: `Standard output is the id alone. It ends with session kill, with the server, or when it is idle or old.
+		Description: `It prints the id alone. The session ends with session kill, with the server, or when it is idle or old.
 
 Example: sandboxmcp session create --language python --namespace my-agent --ram 1024`,
 		Flags: append([]cli.Flag{

@@ -17,7 +17,7 @@ import (
 func (p *program) validateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
-		Usage:     "check a script without running it: syntax, missing imports, patterns that deserve a thought",
+		Usage:     "check a script without running it: syntax, missing imports, dangerous patterns",
 		UsageText: "sandboxmcp validate FILE [--language LANGUAGE] [--no-auto-fix] [--write] [--json]",
 		Description: `FILE may be - for standard input, with --language. Each finding is on a line of its own, as FILE:LINE:COLUMN.
 Where imports are missing, the difference to the code with them is shown; --write changes FILE. Containment does

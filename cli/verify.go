@@ -22,17 +22,15 @@ func (p *program) verifyCommand() *cli.Command {
 		UsageText: `sandboxmcp verify FILE SHA256
 sandboxmcp verify --manifest SHA256SUMS [DIR]
 sandboxmcp verify --receipt RECEIPT [--key KEY] [DIR|FILE]`,
-		Description: `The exit code is 0 if all is as it was, 1 if something is not, which is then said, and 2 if the command was
-typed wrong.
+		Description: `The exit code is 0 if all is as it was, 1 if something is not, and 2 if the command was typed wrong.
 
-A receipt is checked with the public key that signed it: by default, with those of this machine, which are the one
-that signs today and those before it, each introduced by a statement that it and the one before it have signed. Another file
-in the keys directory is trusted only if it is named. With --key, those named count alone. KEY is the PEM file that
-"sandboxmcp key export" makes, a folder of such files, or, beside the key itself, the .next file that a key left when it
-was replaced, or the .revoked file about it. A key counts up to when it was replaced, or from when on it was revoked.
-Where a key of this machine signed, the receipt is compared with the row of its run in the log. Without DIR, the
-files beside a receipt.intoto.json are checked, too; FILE is looked for in the receipt by its hash, and where the
-receipt does not name all files, in the SHA256SUMS beside it.
+A receipt is checked with the keys of this machine: the one that signs today, and those before it, each of which signed
+the one after it. A receipt that they signed is compared with the row of its run in the log, too. With --key, only the
+named keys count. KEY is the PEM file of "sandboxmcp key export", a folder of such files, or, beside a key, the .next
+file that it left when it was replaced, or the .revoked file about it. A key counts until it was replaced or revoked.
+
+Without DIR, the files beside a receipt.intoto.json are checked with it. FILE is looked for in the receipt by its hash,
+and where the receipt does not name all files, in the SHA256SUMS beside it.
 
 The log itself, and proofs and checkpoints of it, are checked by sandboxmcp audit verify.
 
@@ -44,7 +42,7 @@ Examples:
 			&cli.StringFlag{Name: "manifest", Usage: "check the files that the list `SHA256SUMS` names; - is standard input"},
 			&cli.StringFlag{Name: "receipt", Usage: "check the `RECEIPT` of a run; - is standard input"},
 			keyFlag(),
-			&cli.BoolFlag{Name: "loose", Usage: "do not mind files that nothing vouches for"},
+			&cli.BoolFlag{Name: "loose", Usage: "accept files that nothing vouches for"},
 			jsonFlag(),
 		},
 		Action: p.verify,

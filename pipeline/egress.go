@@ -91,7 +91,11 @@ func (r *run) way(a armed) (way, error) {
 		return w, refuse(StageEgress, "a domain that was named has a secret in it", "name hosts like example.com") // which the error may have cut
 	}
 	if err != nil {
-		return w, refuse(StageEgress, err.Error(), "name hosts like example.com, *.example.com or example.com:5432")
+		hint := "name hosts like example.com, *.example.com or example.com:5432"
+		if a.Typed {
+			hint += ", and ports of this machine like localhost:3000"
+		}
+		return w, refuse(StageEgress, err.Error(), hint)
 	}
 	within = within.WithLocal(local)
 	w.within = &within
