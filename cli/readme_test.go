@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// readmes calls f with each README of the repository, by its path.
+func readmes(t *testing.T, f func(path, text string)) {
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "README.md" {
+			text, err := os.ReadFile(path)
+			f(path, string(text))
+			return err
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReadmeCommands types each line of a README that begins with a prompt: its commands and flags exist.
+func TestReadmeCommands(t *testing.T) {
+	app := (&program{stdout: io.Discard, stderr: io.Discard}).app()
+	typed := 0
+	readmes(t, func(path, text string) {
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			code, prompt := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+			if !prompt {
+				continue
+			}
+			file, err := syntax.NewParser().Parse(strings.NewReader(code), "")
+			for n := i + 1; err != nil && syntax.IsIncomplete(err) && n < len(lines); n++ {
+				code += "\n" + lines[n]
+				file, err = syntax.NewParser().Parse(strings.NewReader(code), "")
+			}
+			if err != nil {
+				t.Errorf("%s: %q: %v", path, code, err)
+				continue
+			}
+			syntax.Walk(file, func(node syntax.Node) bool {
+				call, ok := node.(*syntax.CallExpr)
+				if !ok || len(call.Args) == 0 || call.Args[0].Lit() != "sandboxmcp" {
+					return true
+				}
+				args, err := expand.Fields(nil, call.Args...)
+				if err == nil {
+					_, err = parse(app, args)
+				}
+				if typed++; err != nil {
+					t.Errorf("%s: %q: %v", path, code, err)
+				}
+				return true
+			})
+		}
+	})
+	if typed < 40 {
+		t.Errorf("only %d commands were found", typed)
+	}
+}
+
+// TestReadmeLinks: the files that a README names are there, with the headings, and the first one is a front page.
+func TestReadmeLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^):]*)\)`)
+	heading := regexp.MustCompile(`(?m)^#+ (.+)$`)
+	readmes(t, func(path, text string) {
+		if path == filepath.Join("..", "README.md") && len(text) > 9000 {
+			t.Errorf("%s has %d bytes: details belong into the folders' own", path, len(text))
+		}
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := path
+			if file != "" {
+				target = filepath.Join(filepath.Dir(path), file)
+			}
+			there, err := os.ReadFile(target)
+			if info, dir := os.Stat(target); dir == nil && info.IsDir() {
+				err = nil
+			}
+			found := anchor == ""
+			for _, h := range heading.FindAllStringSubmatch(string(there), -1) {
+				found = found || strings.ReplaceAll(strings.ToLower(h[1]), " ", "-") == anchor
+			}
+			if err != nil || !found {
+				t.Errorf("%s: %s leads nowhere: %v", path, m[1], err)
+			}
+		}
+	})
+}
