@@ -16,12 +16,16 @@ func badValue(err error, flags []cli.Flag) string {
 	if m == nil {
 		return err.Error()
 	}
-	wanted := "a value that it takes"
-	switch find(flags, m[2]).(type) {
+	wanted, of := "a value that it takes", ""
+	f := find(flags, m[2])
+	if d, ok := f.(cli.DocGenerationFlag); ok && placeholder(d.GetUsage()) != "N" {
+		of = " of " + placeholder(d.GetUsage())
+	}
+	switch f.(type) {
 	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag, *cli.Uint64Flag:
-		wanted = "a whole number"
+		wanted = "a whole number" + of
 	case *cli.Float64Flag:
-		wanted = "a number"
+		wanted = "a number" + of
 	case *cli.DurationFlag:
 		wanted = "a time such as 30s, 10m or 1h"
 	}

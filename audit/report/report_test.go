@@ -182,7 +182,7 @@ func TestPage(t *testing.T) {
 	text := textOf(t, page)
 	for _, want := range []string{
 		"15 rows, from row 1 (2026-03-02 09:00:00) to row 15", "Counted were only namespace team", "3 runs", "1 refused",
-		"Organisation Example Ltd Machine build-7 Period 2026-03-02 08:00:00 to", "Policy f00d 1 runs, 2026-03-02 09:01:00 to 2026-03-02 09:01:00 Signed by beef",
+		"Organisation Example Ltd Machine build-7 Period 2026-03-02 08:00:00 to", "Policy f00d 1 run, 2026-03-02 09:01:00 to 2026-03-02 09:01:00 Signed by beef",
 		"each row was checked, and is as it was written; the last checkpoint is signed by one of these keys", "host_exec 1",
 		"2026-03-02 09:01:00 A some-agent 1 ann team a.py python ok without cgroup 1 0 2 feed", "2026-03-02 09:12:00 H session S team git status host_exec exit 3 0 0 0",
 		"2026-03-02 09:03:00 C c.py python team this kernel has no Landlock", "2026-03-02 09:01:00 A a.py python team without cgroup", "Signature",
