@@ -130,7 +130,7 @@ func (p *program) showHostAccess(all hostAccess) error {
 			fmt.Fprintf(&b, "    but with %s\n", visible(inShort(one.But)))
 		}
 	}
-	_, err := fmt.Fprint(p.stdout, b.String())
+	_, err := fmt.Fprint(p.stdout, foldHelp(b.String(), width(p.stdout)))
 	return err
 }
 
