@@ -2,7 +2,9 @@ package main
 
 import (
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestTTY has a person use a shell in a sandbox, as they would one of their own.
@@ -30,4 +32,20 @@ func TestTTYKilled(t *testing.T) {
 	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--timeout", "1", "--", "bash", "-c", `stty raw -echo; printf '\e[?1049hwaits'; sleep 1000`))
 	d.sees(0, "\x1b[?1049hwaits\x1b[?1049l")
 	d.leaves(124)
+}
+
+// TestTTYStopped: nor does somebody impatient leave another.
+func TestTTYStopped(t *testing.T) {
+	need(t, "sandbox", "bash")
+	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--grace", "1000", "--", "bash", "-c", `trap '' TERM; echo waits; while :; do sleep 1; done`))
+	d.sees(0, "waits")
+	over := make(chan struct{})
+	go func() {
+		for d.cmd.Process.Signal(syscall.SIGTERM) == nil { // until leaves has waited for it
+			time.Sleep(time.Millisecond)
+		}
+		close(over)
+	}()
+	d.leaves(128 + int(syscall.SIGTERM))
+	<-over
 }
