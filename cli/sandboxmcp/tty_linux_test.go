@@ -15,7 +15,7 @@ func TestTTY(t *testing.T) {
 	d.does("tty; stty size; echo $TERM\r", "/dev/pts/0\r\n24 80\r\n")
 	d.size(132, 50)
 	d.does("until [ \"$(stty size)\" = '50 132' ]; do :; done; echo as ''wide\r", "as wide\r\n")
-	d.does("sleep 1000\r", "sleep 1000\r\n")
+	d.does("sh -c \"echo as ''a group; sleep 1000\"\r", "as a group\r\n") // bash alone would begin a sleep whose Ctrl-C came too early
 	d.does("\x03", "^C")
 	shown := d.does(`printf '\e]0;title\a\e]52;c;aGk=\a\e[21t\e[31m%s\n' here`+"\r", "\x1b[31mhere\r\n")
 	if strings.Contains(shown, "\x1b]") || strings.Contains(shown, "\x1b[21t") {
@@ -48,4 +48,13 @@ func TestTTYStopped(t *testing.T) {
 	}()
 	d.leaves(128 + int(syscall.SIGTERM))
 	<-over
+}
+
+// TestTTYCode: code that is typed first leaves the keyboard to the program.
+func TestTTYCode(t *testing.T) {
+	need(t, "sandbox", "bash")
+	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--language", "shell", "-"))
+	d.does("read -p 'name? ' x; echo \"hello $x\"; exit 5\n\x04", "\nname? ")
+	d.does("Jo\r", "hello Jo\r\n")
+	d.leaves(5)
 }
