@@ -31,6 +31,9 @@ func (p *program) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 		}
 		*bound.to = t
 	}
+	if !f.Until.IsZero() && !f.Since.Before(f.Until) {
+		return f, usage("--since 2026-01-01 --until 2026-02-01", "--since is not before --until, and no row can be between them")
+	}
 	return f, nil
 }
 

@@ -38,6 +38,7 @@ func (p *program) lendTTY(r *pipeline.Request, cfg config.Config) (giveBack func
 	if r.Limits.Wall == 0 { // a person who types is not held to the time of a script
 		r.Limits.Wall = seconds(cfg.Caps.TimeoutSeconds)
 	}
+	r.Stdin = p.stdin // also where the code was typed before
 	r.Env = append([]string{"TERM=" + terminalType(os.Getenv("TERM"))}, r.Env...)
 	sizes, done := make(chan backends.Size), make(chan struct{})
 	r.Terminal = &backends.Terminal{Size: sizeOf(screen), Resized: sizes}

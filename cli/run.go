@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -186,7 +187,9 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		if err != nil {
 			return pipeline.Result{}, err
 		}
+		giveBack = sync.OnceFunc(giveBack)
 		defer giveBack()
+		defer context.AfterFunc(ctx, giveBack)() // the signal after the one that ends ctx ends us at once
 	}
 	return parts.pipeline.Do(ctx, request)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,7 +11,8 @@ import (
 
 // screenFilter passes on what a program shows that has a person's terminal for itself. It may colour, move, clear and switch modes, as editors
 // and shells do. What reaches past the screen is left out: strings (titles, the clipboard, links, and all else of OSC, DCS,
-// APC, PM and SOS), what sizes windows or prints, and what has the terminal type words of the program's choice.
+// APC, PM and SOS), what sizes windows or prints, what has the terminal type words of the program's choice, and what could not be
+// put back at the end. It is the sequences it knows that pass, not all but those it knows to be bad: each terminal has some of its own.
 //
 // It holds back an unfinished sequence or character, and nothing else.
 type screenFilter struct {
@@ -18,11 +20,16 @@ type screenFilter struct {
 	held   []byte // of a sequence, or of a character; at most longestSequence
 	within bool   // a string, which ends with BEL, ST, CAN or SUB
 	wrote  bool
-	modes  map[string]bool // private ones that were switched, and whether on
+	modes  map[string]bool // that were switched, and whether on; private ones with a question mark
+	styled bool            // the cursor was
+	keyed  bool            // it was told how to send keys
 }
 
 // longestSequence is from how many bytes on a sequence is none: no terminal has one as long.
 const longestSequence = 256
+
+// maxModes is how many are kept in mind: no terminal has as many.
+const maxModes = 512
 
 // Write implements io.Writer.
 func (s *screenFilter) Write(p []byte) (int, error) {
@@ -55,18 +62,30 @@ func (s *screenFilter) Close() error {
 		return nil
 	}
 	var b strings.Builder
+	if s.keyed {
+		b.WriteString("\x1b[>4m\x1b[<99u\x1b[=0u") // the other screen has flags of its own
+	}
 	for _, mode := range slices.Sorted(maps.Keys(s.modes)) {
-		switch usual := mode == "7" || mode == "25"; { // lines wrap, and the cursor is seen
-		case s.modes[mode] == usual:
-		case usual:
-			b.WriteString("\x1b[?" + mode + "h")
-		default:
-			b.WriteString("\x1b[?" + mode + "l")
+		if usual := usuallyOn(mode); s.modes[mode] != usual {
+			b.WriteString("\x1b[" + mode + map[bool]string{true: "h", false: "l"}[usual])
 		}
 	}
-	b.WriteString("\x1b[!p\x1b[0m") // margins, character sets, keypads; colours
+	if s.keyed {
+		b.WriteString("\x1b[<99u\x1b[=0u")
+	}
+	if s.styled {
+		b.WriteString("\x1b[0 q")
+	}
+	// Margins, keypad, character sets, colours: not all terminals know the first sequence, which is for all of them.
+	b.WriteString("\x1b[!p\x1b7\x1b[r\x1b8\x1b>\x1b(B\x0f\x1b[0m")
 	_, err := io.WriteString(s.w, b.String())
 	return err
+}
+
+// usuallyOn says whether a mode is on in a terminal that nobody has switched: no local echo; keys repeat, lines wrap, the cursor is
+// seen, the wheel scrolls what has no lines above, and Alt and NumLock are sent as shells expect.
+func usuallyOn(mode string) bool {
+	return slices.Contains([]string{"12", "?7", "?8", "?25", "?1007", "?1034", "?1035", "?1036"}, mode)
 }
 
 // token is the length of the sequence, control or character that text begins with, 0 if that is unfinished.
@@ -110,30 +129,66 @@ func (s *screenFilter) passes(t []byte) bool {
 		return false
 	case t[1] != '[':
 		s.within = opens(t[1])
-		return !s.within
+		return !s.within && escapes(t[1:])
 	}
-	return s.note(string(t[2:]))
+	parts := csi.FindSubmatch(t)
+	return parts != nil && s.note(string(parts[1]), string(parts[2]), string(parts[3]))
 }
 
 // opens says whether ESC and this byte begin a string: DCS, SOS, OSC, PM, APC, and the title of screen(1).
 func opens(b byte) bool { return strings.IndexByte("PX]^_k", b) >= 0 }
 
-// note keeps in mind what modes a sequence behind CSI switches, and says whether it may pass. Of windows (t), one reports the
-// title, which the program may have chosen; of media (i), one has all that follows printed; rectangles (*) tell what is shown.
-func (s *screenFilter) note(sequence string) bool {
-	last := len(sequence) - 1
-	if last < 0 || sequence[last] < '@' || strings.IndexByte("ti", sequence[last]) >= 0 || strings.ContainsRune(sequence, '*') {
+// escapes says whether what is behind ESC may pass: character sets of one byte, sizes of lines, and what moves, saves, restores
+// and resets. Not: other encodings (%), in which text has controls; answers with controls of one byte (SP); screen's messages (!).
+func escapes(t []byte) bool {
+	if len(t) == 1 {
+		return strings.IndexByte("6789=>DEMNOZ\\cgno|}~", t[0]) >= 0
+	}
+	return len(t) == 2 && strings.IndexByte("()*+-./#", t[0]) >= 0
+}
+
+// csi is the grammar of what begins with CSI: ECMA-48, 5.4.
+var csi = regexp.MustCompile(`^\x1b\[([<=>?]?)([0-9;:]*)([ -/]*[@-~])$`)
+
+// note keeps in mind what is to be put back after a sequence behind CSI, and says whether it may pass.
+func (s *screenFilter) note(private, numbers, final string) bool {
+	switch private + final {
+	case "@", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "P", "S", "T", "X", "Z", "`", "a", "b", "d", "e", "f", "m", "r", "s", "u",
+		" @", " A", "'}", "'~", "$r", "$v", "$x", "$z", "${", "\"q", "!p", "?J", "?K":
+	case "c", "=c", ">c", "n", "?n", "$p", "?$p", ">q", "?u", "?m": // questions
+	case "h", "l", "?h", "?l":
+		return s.mode(private, strings.Split(numbers, ";"), final == "h")
+	case " q":
+		s.styled = true
+	case ">u", "<u", "=u":
+		s.keyed = true
+	case ">m":
+		s.keyed = true
+		return numbers == "4" || strings.HasPrefix(numbers, "4;")
+	default:
 		return false
 	}
-	if on := sequence[last] == 'h'; sequence[0] == '?' && (on || sequence[last] == 'l') {
-		if s.modes == nil {
-			s.modes = map[string]bool{}
+	return true
+}
+
+// mode keeps in mind modes that are switched, and says whether they may be. Not those that make another terminal of it (2, 38),
+// nor those that size the window (3, 40).
+func (s *screenFilter) mode(private string, numbers []string, on bool) bool {
+	for i, n := range numbers {
+		n = strings.TrimLeft(n, "0") // as terminals read it
+		numbers[i] = private + n
+		if n == "" || len(n) > 5 || strings.Contains(n, ":") || slices.Contains([]string{"?2", "?3", "?38", "?40"}, numbers[i]) {
+			return false
 		}
-		for mode := range strings.SplitSeq(sequence[1:last], ";") {
-			if len(s.modes) < longestSequence && len(mode) <= 5 {
-				s.modes[mode] = on
-			}
-		}
+	}
+	if s.modes == nil {
+		s.modes = map[string]bool{}
+	}
+	if len(s.modes)+len(numbers) > maxModes {
+		return false
+	}
+	for _, n := range numbers {
+		s.modes[n] = on
 	}
 	return true
 }

@@ -7,7 +7,8 @@ import (
 )
 
 func TestScreen(t *testing.T) {
-	const end = "\x1b[!p\x1b[0m"
+	const end = "\x1b[!p\x1b7\x1b[r\x1b8\x1b>\x1b(B\x0f\x1b[0m"
+	const keys = "\x1b[<99u\x1b[=0u"
 	for name, tt := range map[string]struct{ in, want, end string }{
 		"text":                     {"plain\r\n\ttext\a\b ümläut 日本\x0e\x0f", "plain\r\n\ttext\a\b ümläut 日本\x0e\x0f", end},
 		"what editors do":          {"\x1b[?1049h\x1b[2J\x1b[1;24r\x1b[12;40H\x1b[38;5;208m\x1b(0\x1b7\x1b8\x1b=\x1bM\x1b[?1049l", "\x1b[?1049h\x1b[2J\x1b[1;24r\x1b[12;40H\x1b[38;5;208m\x1b(0\x1b7\x1b8\x1b=\x1bM\x1b[?1049l", end},
@@ -31,6 +32,22 @@ func TestScreen(t *testing.T) {
 		"too long":                 {"a\x1b[" + strings.Repeat("1", 300) + "mb", "a" + strings.Repeat("1", 300-longestSequence+2) + "mb", end},
 		"left switched":            {"\x1b[?1049h\x1b[?25l\x1b[?1000;1006h\x1b[?7h", "\x1b[?1049h\x1b[?25l\x1b[?1000;1006h\x1b[?7h", "\x1b[?1000l\x1b[?1006l\x1b[?1049l\x1b[?25h" + end},
 		"nothing":                  {"", "", ""},
+
+		"another encoding":          {"a\x1b%@\u05dd52;c;eA==\a", "a\u05dd52;c;eA==\a", end}, // the character's second byte begins a string there
+		"answers in C1":             {"a\x1b Gb", "ab", end},
+		"screen's message":          {"a\x1b!owned\x1b\\b", "awned\x1b\\b", end},
+		"132 columns":               {"a\x1b[?40h\x1b[?3h\x1b[?25;003hb\x1b[132$|", "ab", end},
+		"another terminal":          {"a\x1b[?2lb\x1b[?38hc\x1b[61\"pd", "abcd", end},
+		"another console":           {"a\x1b[12;3]b", "ab", end},
+		"a locator":                 {"a\x1b[1'zb", "ab", end},
+		"tabulators":                {"a\x1b[3gb\x1bHc", "abc", end},
+		"modes by a number as long": {"\x1b[?000001000ha\x1b[?1000000001000hb", "\x1b[?000001000hab", "\x1b[?1000l" + end},
+		"modes by other ways":       {"a\x1b[?1000:1hb\x1b[?1000rc\x1b[?hd\x1b[1?25le", "abcde", end},
+		"a locked keyboard":         {"\x1b[2h\x1b[12l\x1b[4;20h", "\x1b[2h\x1b[12l\x1b[4;20h", "\x1b[12h\x1b[2l\x1b[20l\x1b[4l" + end},
+		"keys of their own":         {"\x1b[>1u\x1b[=5;1u\x1b[?1049h\x1b[>31u", "\x1b[>1u\x1b[=5;1u\x1b[?1049h\x1b[>31u", "\x1b[>4m" + keys + "\x1b[?1049l" + keys + end},
+		"modified keys":             {"\x1b[>4;2m\x1b[>1;3m\x1b[>0n", "\x1b[>4;2m", "\x1b[>4m" + keys + keys + end},
+		"the cursor's shape":        {"\x1b[5 qa", "\x1b[5 qa", "\x1b[0 q" + end},
+		"what repeats":              {"\x1b[?8l\x1b[?1007l\x1b[?1034h", "\x1b[?8l\x1b[?1007l\x1b[?1034h", "\x1b[?1007h\x1b[?8h" + end},
 	} {
 		for size := range 3 { // in pieces of a byte, of two, and whole
 			var out bytes.Buffer

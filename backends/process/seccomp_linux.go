@@ -222,7 +222,8 @@ func ours(k filterKind) []decision {
 			{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}, {Argument: 0, Operation: bpf.BitsSet, Value: unix.CLONE_FILES}},
 		}
 	}
-	ioctl := decision{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX)}, bpf.ActionErrno, allowed}
+	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and n_gsm made programs root.
+	ioctl := decision{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX), low32(1, unix.TIOCSETD)}, bpf.ActionErrno, allowed}
 	if k.asked {
 		ioctl = decision{"ioctl", plainIoctls(), bpf.ActionAllow, uint32(bpf.ActionErrno) | uint32(unix.ENOTTY)}
 	}

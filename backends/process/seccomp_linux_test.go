@@ -79,6 +79,7 @@ func TestFilter(t *testing.T) {
 		{"TIOCSTI", wide, "ioctl", [6]uint64{0, unix.TIOCSTI}, eperm},
 		{"TIOCSTI with garbage", wide, "ioctl", [6]uint64{0, unix.TIOCSTI | garbage}, eperm},
 		{"TIOCLINUX", wide, "ioctl", [6]uint64{0, unix.TIOCLINUX | garbage}, eperm},
+		{"TIOCSETD", wide, "ioctl", [6]uint64{0, unix.TIOCSETD | garbage}, eperm},
 		{"unix stream", wide, "socket", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}, allowed},
 		{"tcp", wide, "socket", [6]uint64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_NONBLOCK}, allowed},
 		{"udp6", wide, "socket", [6]uint64{unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP}, allowed},

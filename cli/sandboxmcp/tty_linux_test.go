@@ -2,7 +2,9 @@ package main
 
 import (
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestTTY has a person use a shell in a sandbox, as they would one of their own.
@@ -13,7 +15,7 @@ func TestTTY(t *testing.T) {
 	d.does("tty; stty size; echo $TERM\r", "/dev/pts/0\r\n24 80\r\n")
 	d.size(132, 50)
 	d.does("until [ \"$(stty size)\" = '50 132' ]; do :; done; echo as ''wide\r", "as wide\r\n")
-	d.does("sleep 1000\r", "sleep 1000\r\n")
+	d.does("sh -c \"echo as ''a group; sleep 1000\"\r", "as a group\r\n") // bash alone would begin a sleep whose Ctrl-C came too early
 	d.does("\x03", "^C")
 	shown := d.does(`printf '\e]0;title\a\e]52;c;aGk=\a\e[21t\e[31m%s\n' here`+"\r", "\x1b[31mhere\r\n")
 	if strings.Contains(shown, "\x1b]") || strings.Contains(shown, "\x1b[21t") {
@@ -30,4 +32,29 @@ func TestTTYKilled(t *testing.T) {
 	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--timeout", "1", "--", "bash", "-c", `stty raw -echo; printf '\e[?1049hwaits'; sleep 1000`))
 	d.sees(0, "\x1b[?1049hwaits\x1b[?1049l")
 	d.leaves(124)
+}
+
+// TestTTYStopped: nor does somebody impatient leave another.
+func TestTTYStopped(t *testing.T) {
+	need(t, "sandbox", "bash")
+	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--grace", "1000", "--", "bash", "-c", `trap '' TERM; echo waits; while :; do sleep 1; done`))
+	d.sees(0, "waits")
+	over := make(chan struct{})
+	go func() {
+		for d.cmd.Process.Signal(syscall.SIGTERM) == nil { // until leaves has waited for it
+			time.Sleep(time.Millisecond)
+		}
+		close(over)
+	}()
+	d.leaves(128 + int(syscall.SIGTERM))
+	<-over
+}
+
+// TestTTYCode: code that is typed first leaves the keyboard to the program.
+func TestTTYCode(t *testing.T) {
+	need(t, "sandbox", "bash")
+	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--language", "shell", "-"))
+	d.does("read -p 'name? ' x; echo \"hello $x\"; exit 5\n\x04", "\nname? ")
+	d.does("Jo\r", "hello Jo\r\n")
+	d.leaves(5)
 }

@@ -337,6 +337,13 @@ def tioclinux():
     return "TIOCLINUX worked"
 
 
+@attack
+def line_discipline():
+    primary, secondary = os.openpty()
+    syscall("ioctl", secondary, 0x5423, ctypes.byref(ctypes.c_int(27)))  # TIOCSETD, N_NULL
+    return "another line discipline is behind the terminal"
+
+
 # --- other doors to system calls
 
 def _code(hexa, argument):

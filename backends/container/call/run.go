@@ -16,8 +16,7 @@ import (
 func (s *served) exec(ctx context.Context, control *yamux.Stream, c command) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// A program that so many did not stop will not care for more.
-	w := words{interrupt: make(chan struct{}, 64), terminate: make(chan struct{}, 64), resized: make(chan backends.Size, 64), cancel: cancel}
+	w := newWords(cancel)
 	s.work.Go(func() {
 		defer cancel()
 		w.obey(control)
@@ -54,6 +53,11 @@ type words struct {
 	cancel               func()
 }
 
+func newWords(cancel func()) words {
+	// A program that so many signals did not stop will not care for more, and of sizes the last one counts.
+	return words{make(chan struct{}, 64), make(chan struct{}, 64), make(chan backends.Size, 1), cancel}
+}
+
 // obey does what is said, until no more is.
 func (w words) obey(control io.Reader) {
 	for in := bufio.NewReader(control); ; {
@@ -65,23 +69,27 @@ func (w words) obey(control io.Reader) {
 		case sayCancel:
 			w.cancel()
 		case sayInterrupt:
-			offer(w.interrupt, struct{}{})
+			offer(w.interrupt)
 		case sayTerminate:
-			offer(w.terminate, struct{}{})
+			offer(w.terminate)
 		case sayResize:
 			var size backends.Size
 			if binary.Read(in, binary.BigEndian, &size) != nil {
 				return
 			}
-			offer(w.resized, size)
+			select {
+			case <-w.resized: // nobody has it yet
+			default:
+			}
+			w.resized <- size
 		}
 	}
 }
 
-// offer puts v into c if there is room.
-func offer[T any](c chan<- T, v T) {
+// offer puts something into c if there is room.
+func offer(c chan<- struct{}) {
 	select {
-	case c <- v:
+	case c <- struct{}{}:
 	default:
 	}
 }
