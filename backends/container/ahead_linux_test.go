@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,26 @@ func announced() backends.Spec {
 	s := request()
 	s.Program = &backends.Command{Args: []string{"spec"}}
 	return s
+}
+
+// TestForetold: what a container is prepared by may be another run's, of which it learns no more than it needs.
+func TestForetold(t *testing.T) {
+	for _, tt := range []struct {
+		language string
+		args     []string
+		want     []string
+	}{
+		{"python", []string{"python", "main.py", "given"}, []string{"python", "main.py"}},
+		{"python", []string{"python", "-c", "code"}, []string{"python", "-c"}},
+		{"node", []string{"node", "--enable-source-maps", "main.js", "given"}, []string{"node", "--enable-source-maps", "main.js"}},
+		{"shell", []string{"bash", "-c", "code"}, []string{"bash"}},
+		{"python", []string{"python", "\xff.py"}, nil},
+	} {
+		got := foretold(tt.language, &backends.Command{Args: tt.args, Env: []string{"A=given"}})
+		if tt.want == nil != (got == nil) || got != nil && (!slices.Equal(got.Args, tt.want) || got.Env != nil) {
+			t.Errorf("%s %q: %+v, want %q", tt.language, tt.args, got, tt.want)
+		}
+	}
 }
 
 // TestNothingIsKeptReady: then there is nothing to count, and no reason to give.

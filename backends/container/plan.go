@@ -94,7 +94,7 @@ func (p *plan) stranger() identity {
 // within is a request as the init of its container sees it: what the host calls things stays with us.
 func within(spec backends.Spec) backends.Spec {
 	spec.Limits = spec.Limits.WithDefaults()
-	spec.Program = foretold(spec.Program)
+	spec.Program = foretold(spec.Language, spec.Program)
 	spec.Mounts = slices.Clone(spec.Mounts)
 	for i := range spec.Mounts {
 		spec.Mounts[i].Host = spec.Mounts[i].Inside
@@ -106,12 +106,23 @@ func within(spec backends.Spec) backends.Spec {
 	return spec
 }
 
-// foretold is as much of a program as the init needs to know to have its interpreter ready; the rest comes with Exec.
-func foretold(c *backends.Command) *backends.Command {
-	if c == nil || !utf8.ValidString(strings.Join(c.Args, "")) || !utf8.ValidString(c.Dir) {
+// foretold is as much of a program as the init needs to know to have its interpreter ready, which may be for another program of that
+// name: up to a script's name, and nothing that it is given. The rest comes with Exec.
+func foretold(language string, c *backends.Command) *backends.Command {
+	if c == nil {
 		return nil
 	}
-	return &backends.Command{Args: c.Args[:min(len(c.Args), 3)], Dir: c.Dir, Main: c.Main}
+	n := 1
+	if language == "python" || language == "node" {
+		if n = 2; len(c.Args) > 1 && c.Args[1] == "--enable-source-maps" {
+			n = 3
+		}
+	}
+	args := c.Args[:min(len(c.Args), n)]
+	if !utf8.ValidString(strings.Join(args, "")) || !utf8.ValidString(c.Dir) {
+		return nil
+	}
+	return &backends.Command{Args: args, Dir: c.Dir, Main: c.Main}
 }
 
 // confirmedInside says whether a layer is the init's to give.
