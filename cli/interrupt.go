@@ -31,12 +31,12 @@ var errNoReader = errors.New("nobody reads the output any more")
 // interruptible returns a context that ends with the first signal that asks us to. A second one
 // ends the process at once; the kernel ends the sandbox with it.
 func interruptible(parent context.Context) (context.Context, context.CancelCauseFunc) {
-	return interruptibleAfter(parent, func(syscall.Signal) bool { return false })
+	return interruptibleAfter(parent, func(syscall.Signal) bool { return false }, func() {})
 }
 
 // interruptibleAfter is interruptible, but for two signals at most that send takes, as it says: they are for a program that may
-// end by itself then, or is killed.
-func interruptibleAfter(parent context.Context, send func(syscall.Signal) bool) (context.Context, context.CancelCauseFunc) {
+// end by itself then, or is killed. last is called just before a further one ends the process.
+func interruptibleAfter(parent context.Context, send func(syscall.Signal) bool, last func()) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -54,6 +54,7 @@ func interruptibleAfter(parent context.Context, send func(syscall.Signal) bool) 
 		}
 		cancel(interruption{first.(syscall.Signal)})
 		second := <-signals
+		last()
 		os.Exit(exitSignalled + int(second.(syscall.Signal)))
 	}()
 	return ctx, cancel

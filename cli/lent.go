@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -28,12 +29,30 @@ func (p *program) checkTTY(c *cli.Context, cfg config.Config) error {
 	return nil
 }
 
-// lendTTY has the program use this terminal as its own, until the function that is returned is called.
-func (p *program) lendTTY(r *pipeline.Request, cfg config.Config) (giveBack func(), err error) {
+// lentTTY is this terminal while a program uses it as its own.
+type lentTTY struct {
+	mu      sync.Mutex
+	restore func() // nil while nobody has it
+}
+
+// giveBack makes the terminal what it was before.
+func (l *lentTTY) giveBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.restore != nil {
+		l.restore()
+		l.restore = nil
+	}
+}
+
+// lendTTY has the program use this terminal as its own, until that is given back.
+func (p *program) lendTTY(l *lentTTY, r *pipeline.Request, cfg config.Config) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	keyboard, screen := int(p.stdin.(*os.File).Fd()), int(p.stdout.(*os.File).Fd())
 	old, err := term.MakeRaw(keyboard)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if r.Limits.Wall == 0 { // a person who types is not held to the time of a script
 		r.Limits.Wall = seconds(cfg.Caps.TimeoutSeconds)
@@ -57,11 +76,12 @@ func (p *program) lendTTY(r *pipeline.Request, cfg config.Config) (giveBack func
 			}
 		}
 	}()
-	return func() {
+	l.restore = func() {
 		stop()
 		close(done)
 		_ = term.Restore(keyboard, old)
-	}, nil
+	}
+	return nil
 }
 
 // terminalType is what TERM says, where it can be that.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -93,7 +92,8 @@ func runFlags() []cli.Flag {
 
 func (p *program) run(c *cli.Context) error {
 	stop := &pipeline.Stop{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
-	ctx, cancel := interruptibleAfter(c.Context, stop.Signal)
+	var lent lentTTY
+	ctx, cancel := interruptibleAfter(c.Context, stop.Signal, lent.giveBack)
 	defer cancel(nil)
 	stdout, stderr := &pipe{w: p.stdout, broken: cancel}, &pipe{w: p.stderr, broken: cancel}
 	var screen io.WriteCloser = &filter{w: stdout, open: c.Bool("raw") || !isTerminal(p.stdout)}
@@ -101,7 +101,7 @@ func (p *program) run(c *cli.Context) error {
 		screen = &screenFilter{w: stdout}
 	}
 	beside := &filter{w: stderr, open: c.Bool("raw") || !isTerminal(p.stderr)}
-	res, err := p.execute(ctx, c, stop, screen, beside)
+	res, err := p.execute(ctx, c, stop, &lent, screen, beside)
 	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
 		if res.Refused != nil {
@@ -131,7 +131,7 @@ func required(c *cli.Context, cfg config.Config) []string {
 
 // execute runs what the command line asks for. Its output goes to stdout and stderr while it
 // runs, unless it is to be in the result only.
-func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, stdout, stderr io.Writer) (pipeline.Result, error) {
+func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, lent *lentTTY, stdout, stderr io.Writer) (pipeline.Result, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
 		return pipeline.Result{}, usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
 	}
@@ -183,13 +183,10 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		terminal.attend(&request, parts.approvals)
 	}
 	if c.Bool("tty") {
-		giveBack, err := p.lendTTY(&request, cfg)
-		if err != nil {
+		if err := p.lendTTY(lent, &request, cfg); err != nil {
 			return pipeline.Result{}, err
 		}
-		giveBack = sync.OnceFunc(giveBack)
-		defer giveBack()
-		defer context.AfterFunc(ctx, giveBack)() // the signal after the one that ends ctx ends us at once
+		defer lent.giveBack()
 	}
 	return parts.pipeline.Do(ctx, request)
 }
