@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -144,21 +143,12 @@ func (r report) unreached() {
 			r.say("egress refused: %s", visible(d.Reason))
 		default:
 			shown++
-			why := egress.Decision{Name: d.Name, Ask: d.Ask, Reason: d.Reason}.Why()
-			r.say("wanted: %s; allow with --allow %s (egress refused: %s)", visible(target(d)), visible(d.Ask), visible(why))
+			r.say("wanted: %s; allow with --allow %s (egress refused: %s)", visible(d.Host()), visible(d.Ask), visible(d.Why()))
 		}
 	}
 	if more > 0 {
 		r.say("%s more could not be reached; --json lists them", count(more, "name"))
 	}
-}
-
-// target is what the program wanted to reach; a look-up tells no port.
-func target(d pipeline.Decision) string {
-	if d.Port == 0 {
-		return d.Name
-	}
-	return fmt.Sprintf("%s:%d", d.Name, d.Port)
 }
 
 func ending(res *pipeline.Result) string {

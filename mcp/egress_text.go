@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
@@ -31,7 +30,7 @@ func (t *telling) egress() {
 			t.line("%s can't be reached%s: %s", hostOf(d), times(d.Count), oneLine(d.Reason))
 			continue
 		}
-		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), oneLine(egress.Decision{Name: d.Name, Ask: d.Ask, Reason: d.Reason}.Why()))
+		t.line("egress to %s was refused%s: %s", hostOf(d), times(d.Count), oneLine(d.Why()))
 		if domain := oneLine(d.Ask); domain != "" && !slices.Contains(ask, domain) {
 			ask = append(ask, domain)
 		}
@@ -71,10 +70,8 @@ func egressFacts(all []pipeline.Decision) (told []egressDecision, more int) {
 
 // hostOf is the host with its port, where one was connected to.
 func hostOf(d pipeline.Decision) string {
-	if d.Port == 0 {
-		return oneLine(d.Name)
-	}
-	return fmt.Sprintf("%s:%d", oneLine(d.Name), d.Port)
+	d.Name = oneLine(d.Name)
+	return d.Host()
 }
 
 func times(n int64) string {

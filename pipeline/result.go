@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -84,6 +86,19 @@ type Decision struct {
 	Count    int64  `json:"count,omitempty"`    // connections; of port 0, look-ups
 	Sent     int64  `json:"sent,omitempty"`     // bytes to it
 	Received int64  `json:"received,omitempty"` // bytes from it
+}
+
+// Host is the name and the port that it is about; a look-up tells no port.
+func (d Decision) Host() string {
+	if d.Port == 0 {
+		return d.Name
+	}
+	return fmt.Sprintf("%s:%d", d.Name, d.Port)
+}
+
+// Why is Reason without what to ask for.
+func (d Decision) Why() string {
+	return egress.Decision{Name: d.Name, Ask: d.Ask, Reason: d.Reason}.Why()
 }
 
 // Layer is one wall around the program, as the kernel confirmed it.

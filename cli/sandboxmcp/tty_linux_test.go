@@ -4,7 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestTTY has a person use a shell in a sandbox, as they would one of their own.
@@ -42,13 +43,12 @@ func TestTTYStopped(t *testing.T) {
 	d.sees(0, "waits")
 	over := make(chan struct{})
 	go func() {
-		for d.cmd.Process.Signal(syscall.SIGTERM) == nil { // until leaves has waited for it
-			time.Sleep(time.Millisecond)
-		}
+		d.cmd.Wait()
 		close(over)
 	}()
-	d.leaves(128 + int(syscall.SIGTERM))
+	hosttest.Until(t, "signals have ended it", func() bool { return d.cmd.Process.Signal(syscall.SIGTERM) != nil })
 	<-over
+	d.leaves(128 + int(syscall.SIGTERM))
 }
 
 // TestTTYCode: code that is typed first leaves the keyboard to the program.

@@ -34,17 +34,18 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, ahead func
 	if err := write(conn, greeting{version, facts}, mostFromInit); err != nil {
 		return err
 	}
-	b := build{Ahead: true}
-	for b.Ahead {
-		b = build{}
+	var b build
+	for {
+		b = build{} // what the last message had and this one has not is not to stay
 		if err := read(conn, &b, mostFromServer); errors.Is(err, io.EOF) {
 			return nil // it was not needed
 		} else if err != nil {
 			return err
 		}
-		if b.Ahead {
-			ahead(b.Spec)
+		if !b.Ahead {
+			break
 		}
+		ahead(b.Spec)
 	}
 	box, err := start(ctx, b.Spec)
 	if err != nil {
