@@ -20,7 +20,7 @@ import (
 const messageSize = int64(unsafe.Sizeof(launch.Message{}))
 
 // execPlan is what the process of a command follows, up to execve. The order matters: limits
-// and Landlock while everything is still allowed, seccomp when only a few calls are left to make.
+// before Landlock, after which little can be opened. PID 1 has loaded the filter of system calls.
 func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, channel *os.File) *plan {
 	p := newPlan()
 	var ends [3]arg
@@ -62,7 +62,8 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 	if b.landlockABI > 0 {
 		landlock(p, s, b.landlockABI)
 	}
-	p.report(status, append(sent, filter(p, b.filters.of(s.filterKind()), s.asks())...)...)
+	filtered(p)
+	p.report(status, sent...)
 	first := 3
 	if channel != nil {
 		p.do("dup3 channel", unix.SYS_DUP3, private, val(3), val(0))
@@ -117,7 +118,7 @@ const (
 )
 
 // report sends a status message: how the kernel sees the process that is about to become the program.
-// With it go the descriptors in fds: the master of its terminal, if it has made one, and what its filter's questions come from.
+// With it goes the master of its terminal, if it has made one.
 func (p *plan) report(status arg, fds ...arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
 	buf := p.bytes(make([]byte, size))
@@ -184,9 +185,6 @@ func limit(p *plan, s *sandbox, main bool) {
 	} {
 		r := s.within(l.id, unix.Rlimit{Cur: l.soft, Max: l.hard})
 		p.do("setrlimit "+l.name, unix.SYS_PRLIMIT64, val(0), val(l.id), value(p, r), val(0))
-	}
-	if s.cpus != nil {
-		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
 	}
 }
 

@@ -15,7 +15,7 @@ func (b *Backend) boxSetup(s *sandbox) *plan {
 	p := newPlan()
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	doors := listeners(p, s.sockets)
-	settle(p, workspace, segments(), "/tmp", doors...)
+	b.settle(p, s, workspace, segments(), "/tmp", doors...)
 	return p
 }
 

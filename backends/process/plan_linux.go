@@ -20,7 +20,6 @@ type plan struct {
 	files  []*os.File // sent along; they fill the slots from launch.SlotFiles on
 	free   uint64     // the next slot for what the plan makes itself
 	master *os.File   // of the terminal that the plan makes, once that has been sent
-	makes  bool       // a terminal
 }
 
 func newPlan() *plan { return &plan{free: launch.SlotFree} }

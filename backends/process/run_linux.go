@@ -147,8 +147,8 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 			case launch.Status:
 				c := s.contained(m.text)
 				contained = &c
-				for _, f := range p.takeTerminal(m.files) {
-					s.attending.Go(func() { s.attend(f) })
+				if len(m.files) > 0 {
+					p.master = m.files[0]
 				}
 			}
 		case <-s.gone:

@@ -230,16 +230,22 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if err := s.own(ctx); err != nil {
 		return err
 	}
-	var work *os.File
+	var work, questions *os.File
 	sockets := make([]*os.File, len(s.sockets))
 	files := []**os.File{&work, &s.proc, &s.shm, &s.disk}
 	for i := range sockets {
 		files = append(files, &sockets[i])
 	}
+	if s.asks() {
+		files = append(files, &questions)
+	}
 	if err := s.follow(ctx, s.setupPlan(), launch.ForInit, files...); err != nil {
 		return err
 	}
 	defer work.Close()
+	if questions != nil {
+		s.attending.Go(func() { s.attend(questions) })
+	}
 	if err := s.open(sockets); err != nil {
 		return err
 	}

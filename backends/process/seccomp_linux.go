@@ -129,8 +129,8 @@ func (f *filters) prepare(k filterKind) error {
 	return nil
 }
 
-// filter loads code, an array of struct sock_filter, and sees that it holds. Where the kernel asks us about calls, it returns what
-// we hear of that by.
+// filter has PID 1 load code, an array of struct sock_filter, that all programs of the sandbox inherit: each filter costs the host
+// memory and a lock that all share. Where the kernel asks us about calls, it returns what we hear of that by.
 func filter(p *plan, code []byte, asks bool) (listener []arg) {
 	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
 	p.point(prog.v+8, p.bytes(code).v)
@@ -139,9 +139,13 @@ func filter(p *plan, code []byte, asks bool) (listener []arg) {
 	} else {
 		p.want(0, "seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(0), prog)
 	}
+	return listener
+}
+
+// filtered sees that a program's process has inherited the filter, and that it holds.
+func filtered(p *plan) {
 	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
 	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
-	return listener
 }
 
 func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
@@ -236,8 +240,8 @@ func ours(k filterKind) []decision {
 	// a kernel without.
 	refused := []bpf.ArgumentConditions{low32(0, unix.PR_SET_SECCOMP)}
 	if !k.affinity {
-		// The watcher must be able to look into every process.
-		refused = append(refused, low32(0, unix.PR_SET_DUMPABLE))
+		// The watcher must be able to look into every process, which is what 1 says.
+		refused = append(refused, slices.Concat(low32(0, unix.PR_SET_DUMPABLE), low32(1, 0)))
 	}
 	list = append(list, decision{"prctl", refused, bpf.ActionErrno | bpf.Action(unix.EINVAL), allowed})
 	if k.shared {
@@ -264,7 +268,7 @@ func plainIoctls() (list []bpf.ArgumentConditions) {
 	const fionclex, fioclex, fionbio, fioasync, fioqsize = 0x5450, 0x5451, 0x5421, 0x5452, 0x5460 // asm-generic/ioctls.h, not in x/sys
 	for _, request := range []uint32{
 		unix.TCGETS, unix.TCSETS, unix.TCSETSW, unix.TCSETSF, unix.TCSBRK, unix.TCFLSH, unix.TIOCGPGRP, unix.TIOCSPGRP, unix.TIOCOUTQ,
-		unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCINQ, unix.TIOCGSID, fionbio, fionclex, fioclex, fioasync, fioqsize,
+		unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCSCTTY, unix.TIOCSPTLCK, unix.TIOCGPTPEER, unix.TIOCINQ, unix.TIOCGSID, fionbio, fionclex, fioclex, fioasync, fioqsize,
 	} {
 		list = append(list, low32(1, request))
 	}

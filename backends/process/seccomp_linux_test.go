@@ -2,6 +2,8 @@ package process
 
 import (
 	"encoding/binary"
+	"fmt"
+	"os"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -18,7 +20,8 @@ const (
 	einval = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EINVAL)
 )
 
-// TestOneFilter counts what we load: each program of BPF costs the host memory that no cgroup counts.
+// TestOneFilter counts what we load: each program of BPF costs the host memory that no cgroup counts, and a lock. PID 1 has the
+// filter, and what it forks no other.
 func TestOneFilter(t *testing.T) {
 	for name, spec := range map[string]backends.Spec{"once": {Language: "shell"}, "in a session": {Language: "shell", Keep: true}, "landlock": {Language: "shell", Profile: "landlock"}} {
 		t.Run(name, func(t *testing.T) {
@@ -28,6 +31,10 @@ func TestOneFilter(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.(*sandbox).pid))
+			if got := statusFields(text)["Seccomp_filters"]; got != "1" {
+				t.Errorf("PID 1 has %q filters: %v", got, err)
+			}
 			if got := say(t, s.(*sandbox), "while read -r name n; do case $name in Seccomp_filters:) echo $n; esac; done </proc/self/status"); got != "1\n" {
 				t.Errorf("%q filters", got)
 			}
@@ -136,7 +143,9 @@ func TestFilter(t *testing.T) {
 		{"openat of a setuid O_TMPFILE", shared, "openat", [6]uint64{0, 0, unix.O_TMPFILE | unix.O_WRONLY, 0o4755}, eperm},
 		{"openat of a folder", shared, "openat", [6]uint64{0, 0, unix.O_DIRECTORY, garbage}, allowed},
 		{"openat2", shared, "openat2", [6]uint64{}, enosys},
+		{"no cgroup: be seen by the watcher", weak, "prctl", [6]uint64{unix.PR_SET_DUMPABLE, 1}, allowed},
 		{"no cgroup: hide from the watcher", weak, "prctl", [6]uint64{unix.PR_SET_DUMPABLE}, einval},
+		{"no cgroup: hide from the watcher, with garbage above", weak, "prctl", [6]uint64{garbage | unix.PR_SET_DUMPABLE, garbage}, einval},
 		{"a filter of its own", wide, "seccomp", [6]uint64{unix.SECCOMP_SET_MODE_FILTER}, enosys},
 		{"a filter of its own by prctl", wide, "prctl", [6]uint64{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER}, einval},
 		{"a filter of its own by prctl, with garbage", weak, "prctl", [6]uint64{unix.PR_SET_SECCOMP | garbage, unix.SECCOMP_MODE_FILTER}, einval},

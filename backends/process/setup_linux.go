@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -78,7 +79,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
 	// Changing users clears it, so it comes after that.
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	settle(p, workspace, segments(), "/tmp", doors...)
+	b.settle(p, s, workspace, segments(), "/tmp", doors...)
 	return p
 }
 
@@ -127,24 +128,25 @@ func loopbackUp(p *plan) {
 
 // settle ends every setup: PID 1 gives up what it needs no more and tells the server that it is
 // ready, handing over the workspace, its views of processes and of shared memory segments, the disk,
-// and what listens inside for us.
-func settle(p *plan, workspace, segments, tmp string, doors ...arg) {
+// what listens inside for us, and what we hear of calls by, see asks.
+func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, doors ...arg) {
+	if s.cpus != nil {
+		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
+	}
 	p.prctl("PR_SET_NO_NEW_PRIVS", unix.PR_SET_NO_NEW_PRIVS, 1)
 	dropCapabilities(p)
 	work := p.get("open workspace", unix.SYS_OPENAT, cwd, p.str(workspace), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	proc := p.get("open proc", unix.SYS_OPENAT, cwd, p.str("/proc"), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	shm := p.get("open "+segments, unix.SYS_OPENAT, cwd, p.str(segments), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
 	disk := p.get("open "+tmp, unix.SYS_OPENAT, cwd, p.str(tmp), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
-	p.ready(append([]arg{work, proc, shm, disk}, doors...)...)
-	for _, door := range doors {
-		p.do("close listener", unix.SYS_CLOSE, door)
-	}
-	p.do("close workspace", unix.SYS_CLOSE, work)
-	p.do("close proc", unix.SYS_CLOSE, proc)
-	p.do("close segments", unix.SYS_CLOSE, shm)
-	p.do("close disk", unix.SYS_CLOSE, disk)
-	// Last: nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
+	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
+	handed := append([]arg{work, proc, shm, disk}, doors...)
+	handed = append(handed, filter(p, b.filters.of(s.filterKind()), s.asks())...)
+	p.ready(handed...)
+	for _, fd := range handed {
+		p.do("close what was handed over", unix.SYS_CLOSE, fd)
+	}
 }
 
 // dropBounding empties the bounding set, so that no program's file capabilities count. add is plan.do or plan.try.

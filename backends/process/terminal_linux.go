@@ -11,7 +11,6 @@ import (
 
 // openTerminal makes a terminal among the sandbox's own. Its master is sent to us, and is not left to the program: pty(7).
 func (p *plan) openTerminal(size backends.Size) (master, slave arg) {
-	p.makes = true
 	// Our reads and writes are to end at deadlines.
 	master = p.get("open /dev/ptmx", unix.SYS_OPENAT, cwd, p.str("/dev/ptmx"), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK), val(0))
 	p.do("TIOCSPTLCK", unix.SYS_IOCTL, master, val(unix.TIOCSPTLCK), value(p, int32(0)))
@@ -22,15 +21,6 @@ func (p *plan) openTerminal(size backends.Size) (master, slave arg) {
 
 func winsize(size backends.Size) unix.Winsize {
 	return unix.Winsize{Col: size.Columns, Row: size.Rows}
-}
-
-// takeTerminal keeps the master among the descriptors that came with a program's status, and returns the others.
-func (p *plan) takeTerminal(files []*os.File) []*os.File {
-	if !p.makes || len(files) == 0 {
-		return files
-	}
-	p.master = files[0]
-	return files[1:]
 }
 
 // attachTerminal connects a terminal's master with the caller's streams.

@@ -29,7 +29,7 @@ func (b *Backend) weakSetup(s *sandbox) *plan {
 		becomeUser(p, s.uid)
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	}
-	settle(p, s.dir, os.DevNull, s.tmp)
+	b.settle(p, s, s.dir, os.DevNull, s.tmp)
 	return p
 }
 
