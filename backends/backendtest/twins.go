@@ -87,7 +87,18 @@ func twins() []twin {
 		{name: "node, a signal", program: "main.js", source: "process.kill(process.pid, 'SIGTERM'); setTimeout(() => {}, 1e6)"},
 		{name: "node, nothing", program: "main.js"},
 		{name: "node reads its input", program: "main.js", source: "process.stdin.on('data', (d) => console.log('got', String(d))).on('end', () => console.log('end'))", stdin: "input"},
-		{name: "shell", program: "main.sh", source: "env; echo $0 $* $$ $PPID $-; ls -la /proc/self/fd | wc -l; ls -a; ls -a /tmp; tr '\\0' ' ' </proc/$$/cmdline; cat; exit 3", args: []string{"a b", ""}, env: env, stdin: "input"},
+		{name: "shell", program: "twin.sh", stdin: "input"},
+		{name: "shell with variables", program: "twin.sh", env: []string{"SECRET=a b=c", "B=", "QUOTES='x'; \"$(exit)\" \\' `exit`", "UNICODE=ü☃", "PIP_RETRIES=0", "DOLLAR=$HOME ~ * ! {a,b}"}},
+		{name: "shell with a variable that is not text", program: "twin.sh", env: []string{"RAW=\xff\x01\x7f\n'"}},
+		{name: "shell with variables of its own", program: "twin.sh", env: []string{"IFS=x", "BASH_ENV=/workspace/mine", "PS4=x", "SECONDS=9", "RANDOM=7", "OPTIND=3", "UID=0", "_=x"},
+			files: map[string]string{"mine": "echo mine"}},
+		{name: "shell in strict mode", program: "main.sh", source: "set -euo pipefail; echo ${x:-unset} $SECONDS; trap 'echo bye $?' EXIT; false | true"},
+		{name: "shell, a syntax error", program: "main.sh", source: "echo 1\nif\n"},
+		{name: "shell, nothing", program: "main.sh"},
+		{name: "shell, no text", program: "main.sh", source: "\x7fELF\x00\x00"},
+		{name: "shell, a signal", program: "main.sh", source: "echo 1; kill -TERM $$"},
+		{name: "shell, a first line", program: "main.sh", source: "#!/bin/sh -e\necho $0 $BASH ${BASH_SOURCE[@]}; false; echo on"},
+		{name: "shell with arguments", program: "main.sh", source: "env; echo $0 $* $$ $PPID $-; ls -la /proc/self/fd | wc -l; ls -a; ls -a /tmp; tr '\\0' ' ' </proc/$$/cmdline; cat; exit 3", args: []string{"a b", ""}, env: env, stdin: "input"},
 	}
 }
 

@@ -97,10 +97,18 @@ func (s *sandbox) claim(k *parked, r recipe, cmd backends.Command, begin func())
 		t.release()
 	}
 	if k.channel != nil {
-		k.channel.Write(claimBytes(cmd.Args[len(r.args()):], env))
+		k.channel.Write(r.claim(cmd, env))
 		k.channel.Close()
 	}
 	return ""
+}
+
+// claim is what tells an interpreter that waits to go on.
+func (r recipe) claim(cmd backends.Command, env []string) []byte {
+	if r.language == "shell" {
+		return bashClaim(cmd.Env)
+	}
+	return claimBytes(cmd.Args[len(r.args()):], env)
 }
 
 // claimBytes are what a process that stands ready reads from its private descriptor, up to the end: how

@@ -29,14 +29,15 @@ var holds embed.FS
 // see claimBytes. Node waits without any help: it opens the package.json beside its program before it
 // reads that, and finds a fifo, on which open(2) waits. When the fifo is gone and the call begins
 // again, Node finds what is there by then. Nothing of Node's own is changed, but it reads its arguments
-// before it comes that far, so that there can be no more of them.
+// before it comes that far, so that there can be no more of them. Bash waits without any help, too: it reads BASH_ENV, which is
+// a pipe, to its end before it opens its script, and the claim is what it finds there.
 type parked struct {
 	pid       int32    // inside; 0 where only the sandbox stands ready
 	host      int      // the same, as we see it,
 	process   *os.File // and for certain: numbers come again
 	contained backends.Containment
 	pipes     *pipes
-	channel   io.ReadWriteCloser // python's claim goes there
+	channel   io.ReadWriteCloser // python's or bash's claim goes there
 	fifo      string             // that node waits on
 	stand     os.FileInfo        // an empty file in the place of node's program
 	dressed   bool               // nothing has to be done to it from here: it puts on the claim by itself
@@ -78,13 +79,13 @@ func (b *Backend) standBy(ctx context.Context, r recipe, born bool) (*sandbox, e
 	}
 	if born {
 		s.held = r.script
-	} else if r.script != "" && !dresses {
+	} else if r.dressed() && !dresses {
 		return nil, errUndressed
 	}
 	if err := s.start(ctx); err != nil {
 		return s, err
 	}
-	if s.zygote == nil && r.script != "" && !dresses {
+	if s.zygote == nil && r.dressed() && !dresses {
 		return s, cmp.Or(s.unborn, errUndressed)
 	}
 	return s, s.park(ctx, r)
@@ -143,7 +144,7 @@ func (b *Backend) startHeld(ctx context.Context, s *sandbox, spec backends.Spec)
 func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 	k := &parked{left: make(chan struct{})}
 	s.recipe, s.parked = r, k // whom Close dismisses
-	if r.script == "" {
+	if r.script == "" || r.language == "shell" && path.Base(s.runtime.Path) != "bash" {
 		return nil
 	}
 	var theirs *os.File
@@ -173,6 +174,18 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 	case "node":
 		if err := s.setFifo(k, r.script); err != nil {
 			return err
+		}
+	case "shell":
+		var ours *os.File
+		if theirs, ours, err = os.Pipe(); err != nil {
+			return fmt.Errorf("make a pipe: %w", err)
+		}
+		defer theirs.Close()
+		k.dressed, k.channel, env = true, ours, []string{bashWaits}
+		if s.uid != 0 { // bash opens it by name
+			if err := theirs.Chown(s.uid, s.uid); err != nil {
+				return err
+			}
 		}
 	}
 	if k.pipes, err = s.newPipes(); err != nil {

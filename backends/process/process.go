@@ -14,6 +14,8 @@
 // process number of 3 instead of 2 where it could not have the interpreter that stood ready for it after
 // all (packages in /workspace/.local, a file that was not there); and in its memory, if it looks for
 // them, zeroes between its environment and the end of its stack, and bytes that the interpreter has freed.
+// Of a bash that waited, /proc/self/environ says what it was started with, which is less than what it has and hands on; it has a
+// value of SECONDS and PIPESTATUS before its first command, and one frame in BASH_ARGC.
 //
 // Such a Python may be a fork of one that has started before, see package zygote. It then shares with the
 // others that this bore (mostForks, mostAge) the seed of its hashes, where all lies in memory, and the canaries

@@ -16,7 +16,7 @@ type recipe struct {
 	limits   backends.Limits
 	dns      bool
 	options  string // of the interpreter, with spaces between
-	script   string // the file that it will run, relative to the workspace; "" where it is not started yet
+	script   string // the file that it will run, relative to the workspace; "" where it is started when it comes
 }
 
 // recipeOf says what would have to stand ready for a program, or why nothing can.
@@ -30,6 +30,9 @@ func recipeOf(spec backends.Spec) (r recipe, why string) {
 	args := spec.Program.Args
 	switch {
 	case r.language == "shell":
+		if len(args) == 2 && args[0] == "bash" && plainName(args[1]) && exportable(spec.Program.Env) {
+			r.script = args[1] // or else bash is started when it comes
+		}
 		return r, ""
 	case r.language != "python" && r.language != "node":
 		return r, r.language + " is not kept ready"
@@ -120,7 +123,14 @@ func (r recipe) spec() backends.Spec {
 
 // args are those that the interpreter is started with.
 func (r recipe) args() []string {
-	return append(append([]string{r.language}, strings.Fields(r.options)...), r.script)
+	program := r.language
+	if program == "shell" {
+		program = "bash"
+	}
+	return append(append([]string{program}, strings.Fields(r.options)...), r.script)
 }
+
+// dressed says that the interpreter has to be given its arguments and variables from outside.
+func (r recipe) dressed() bool { return r.script != "" && r.language != "shell" }
 
 func (r recipe) String() string { return fmt.Sprintf("%s %s %s", r.language, r.options, r.script) }

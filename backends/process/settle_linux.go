@@ -33,8 +33,8 @@ func (s *sandbox) settled(ctx context.Context, k *parked) error {
 	if again, err := s.hostPid(); err != nil || again != k.host {
 		return errors.New("it ended")
 	}
-	if k.channel != nil {
-		if err := hello(ctx, k.channel); err != nil {
+	if c, ok := k.channel.(channel); ok {
+		if err := hello(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func hello(ctx context.Context, channel io.ReadWriteCloser) error {
 }
 
 // waits says whether the interpreter's first thread is in the system call that it is to wait in, by
-// proc_pid_syscall(5): python reads its descriptor 3, node opens the fifo.
+// proc_pid_syscall(5): python reads its descriptor 3, bash what it has opened by that name, node opens the fifo.
 func (k *parked) waits() (bool, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", k.host))
 	if err != nil {
@@ -95,7 +95,8 @@ func (k *parked) waits() (bool, error) {
 		return false, nil
 	}
 	if k.fifo == "" {
-		return fields[1] == "0x3", nil
+		_, python := k.channel.(channel)
+		return fields[1] == "0x3" && python || fields[1] == "0x4" && !python, nil
 	}
 	at, err := strconv.ParseUint(fields[2], 0, 64)
 	if err != nil {

@@ -1,0 +1,28 @@
+# What a shell sees, less what is the truth: see the package doc of backends/process.
+echo "$0 $# $* $$ $PPID $- $_ ${BASH_SOURCE[*]} ${FUNCNAME[*]} $LINENO $BASH_SUBSHELL $SHLVL"
+echo "${#SECONDS} ${#IFS} $OPTIND $UID"
+declare -p | while IFS= read -r line; do
+	case $line in
+	*' SECONDS'* | *' RANDOM'* | *' SRANDOM'* | *' EPOCH'* | *' BASHPID'* | *' BASH_ARGC'* | *' PIPESTATUS'*) ;;
+	*) echo "$line" ;;
+	esac
+done
+declare -F
+alias
+shopt
+set -o
+trap
+jobs
+umask
+hash
+enable -a
+ulimit -a
+env | sort
+ls -a . /tmp
+for fd in /proc/$$/fd/*; do
+	echo "$fd $(readlink "$fd" | sed 's/[0-9]*//g')"
+done
+tr '\0' ' ' </proc/$$/cmdline
+grep -E '^(Name|State|PPid|Uid|Groups|NSpid|Threads|SigPnd|ShdPnd|SigBlk|SigIgn|SigCgt|Cap|NoNew|Seccomp)' /proc/$$/status
+cat
+exit 3
