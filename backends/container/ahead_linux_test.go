@@ -28,6 +28,8 @@ func TestForetold(t *testing.T) {
 		{"python", []string{"python", "-c", "code"}, []string{"python", "-c"}},
 		{"node", []string{"node", "--enable-source-maps", "main.js", "given"}, []string{"node", "--enable-source-maps", "main.js"}},
 		{"shell", []string{"bash", "-c", "code"}, []string{"bash"}},
+		{"shell", []string{"bash", "main.sh"}, []string{"bash", "main.sh"}},
+		{"shell", []string{"cat", "given"}, []string{"cat"}},
 		{"python", []string{"python", "\xff.py"}, nil},
 	} {
 		got := foretold(tt.language, &backends.Command{Args: tt.args, Env: []string{"A=given"}})

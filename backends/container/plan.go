@@ -113,7 +113,10 @@ func foretold(language string, c *backends.Command) *backends.Command {
 		return nil
 	}
 	n := 1
-	if language == "python" || language == "node" {
+	switch {
+	case language == "shell" && len(c.Args) == 2 && c.Args[0] == "bash": // with arguments of its own, none waits
+		n = 2
+	case language == "python", language == "node":
 		if n = 2; len(c.Args) > 1 && c.Args[1] == "--enable-source-maps" {
 			n = 3
 		}
