@@ -1,12 +1,11 @@
 package process
 
 import (
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
-	bpf "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
 	netbpf "golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -23,6 +22,9 @@ func assemble(k filterKind) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return nil, errors.New("no filter is written for this processor's order of bytes")
+	}
 	always, decisions, err := mobysList(info)
 	if err != nil {
 		return nil, err
@@ -34,10 +36,10 @@ func assemble(k filterKind) ([]byte, error) {
 	list := []netbpf.Instruction{
 		netbpf.LoadAbsolute{Off: 4, Size: 4}, // seccomp_data.arch
 		netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
-		netbpf.RetConstant{Val: uint32(bpf.ActionKillProcess)},
+		netbpf.RetConstant{Val: uint32(unix.SECCOMP_RET_KILL_PROCESS)},
 		netbpf.LoadAbsolute{Off: 0, Size: 4}, // seccomp_data.nr
 		netbpf.JumpIf{Cond: netbpf.JumpLessThan, Val: uint32(arch.X32.SeccompMask), SkipTrue: 1},
-		netbpf.RetConstant{Val: uint32(bpf.ActionKillProcess)},
+		netbpf.RetConstant{Val: uint32(unix.SECCOMP_RET_KILL_PROCESS)},
 		netbpf.JumpIf{Cond: netbpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
 		netbpf.RetConstant{Val: enosys},
 	}
@@ -51,10 +53,7 @@ func assemble(k filterKind) ([]byte, error) {
 		if _, known := info.SyscallNames[d.name]; !known {
 			continue // on this architecture
 		}
-		block, err := d.assemble()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.name, err)
-		}
+		block := d.assemble()
 		number := uint32(info.SyscallNames[d.name])
 		list = append(list, netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: number, SkipTrue: 1}, netbpf.Jump{Skip: uint32(len(block))})
 		list = append(list, block...)
@@ -72,52 +71,77 @@ func assemble(k filterKind) ([]byte, error) {
 
 // What the filter can answer.
 const (
-	allowed  = uint32(bpf.ActionAllow)
-	eperm    = uint32(bpf.ActionErrno) | uint32(unix.EPERM)
-	enosys   = uint32(bpf.ActionErrno) | uint32(unix.ENOSYS)
-	noFamily = uint32(bpf.ActionErrno) | uint32(unix.EAFNOSUPPORT)
+	allowed  = uint32(unix.SECCOMP_RET_ALLOW)
+	eperm    = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM)
+	einval   = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EINVAL)
+	enosys   = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOSYS)
+	enotty   = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOTTY)
+	noXattrs = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EOPNOTSUPP)
+	noFamily = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EAFNOSUPPORT)
+	// pretended says that a call has succeeded, and does not make it.
+	pretended = uint32(unix.SECCOMP_RET_ERRNO)
 	// undecided leaves a call to the next decision about it.
 	undecided = uint32(0xffffffff)
-	// pretended says that a call has succeeded, and does not make it: an error without a number, for which the library has no
-	// name. This one is used for nothing else.
-	pretended = bpf.ActionTrace
 )
 
 // decision is about one call whose arguments matter.
 type decision struct {
 	name      string
-	when      []bpf.ArgumentConditions // any of these, of which each must hold as a whole,
-	match     bpf.Action               // gets this,
-	otherwise uint32                   // and all else that.
+	when      []conditions // any of these
+	match     uint32       // gets this,
+	otherwise uint32       // and all else that.
 }
 
-// assemble makes a filter of its own for one call: once the library's code has loaded an argument
-// it does not load the call's number again, and would compare the argument with the numbers of
-// calls in the rules that follow.
-func (d decision) assemble() ([]netbpf.Instruction, error) {
-	group := bpf.SyscallGroup{Action: d.match}
-	for _, c := range d.when {
-		group.NamesWithCondtions = append(group.NamesWithCondtions, bpf.NameWithConditions{Name: d.name, Conditions: c})
+// conditions must hold all.
+type conditions []condition
+
+// condition holds when the bits of an argument that are in mask are those of value.
+type condition struct {
+	arg         uint32
+	mask, value uint64
+}
+
+func equal(arg uint32, v uint64) condition { return condition{arg, ^uint64(0), v} }
+
+// low32 holds when the low 32 bits are v: the kernel looks at no others of some arguments.
+func low32(arg uint32, v uint32) condition { return condition{arg, 1<<32 - 1, uint64(v)} }
+
+func without(arg uint32, bits uint64) condition { return condition{arg, bits, 0} }
+
+func with(arg uint32, bits uint64) condition { return condition{arg, bits, bits} }
+
+// assemble makes what follows once the call's number is known to be this one, and is in the accumulator.
+func (d decision) assemble() (list []netbpf.Instruction) {
+	for _, all := range d.when {
+		list = append(list, all.assemble(d.match)...)
 	}
-	policy := bpf.Policy{DefaultAction: bpf.ActionErrno, Syscalls: []bpf.SyscallGroup{group}}
-	list, err := policy.Assemble()
-	if err != nil {
-		return nil, err
-	}
-	last := len(list) - 1
-	if list[last] != (netbpf.RetConstant{Val: eperm}) {
-		return nil, errors.New("the assembler's list does not end in the default: this is a bug")
-	}
-	list[last] = netbpf.RetConstant{Val: d.otherwise} // the library's default knows only EPERM
 	if d.otherwise == undecided {
-		list[last] = netbpf.LoadAbsolute{Off: 0, Size: 4} // seccomp_data.nr
+		return append(list, netbpf.LoadAbsolute{Off: 0, Size: 4}) // seccomp_data.nr
 	}
-	for i := range list {
-		if list[i] == (netbpf.RetConstant{Val: uint32(pretended)}) {
-			list[i] = netbpf.RetConstant{Val: uint32(bpf.ActionErrno)}
+	return append(list, netbpf.RetConstant{Val: d.otherwise})
+}
+
+// assemble returns match where all hold, or goes on behind itself.
+func (all conditions) assemble(match uint32) []netbpf.Instruction {
+	list := []netbpf.Instruction{netbpf.RetConstant{Val: match}}
+	for _, c := range slices.Backward(all) {
+		for half := range uint32(2) { // of seccomp_data.args, the low one first
+			mask, value := uint32(c.mask>>(32*half)), uint32(c.value>>(32*half))
+			if mask == 0 {
+				continue
+			}
+			test := []netbpf.Instruction{
+				netbpf.LoadAbsolute{Off: 16 + 8*c.arg + 4*half, Size: 4},
+				netbpf.ALUOpConstant{Op: netbpf.ALUOpAnd, Val: mask},
+				netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: value, SkipFalse: uint8(len(list))},
+			}
+			if mask == ^uint32(0) {
+				test = slices.Delete(test, 1, 2)
+			}
+			list = append(test, list...)
 		}
 	}
-	return list, nil
+	return list
 }
 
 // run is a row of calls by number, last included, that are all allowed or all not.

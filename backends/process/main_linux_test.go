@@ -16,7 +16,6 @@ import (
 	"testing"
 	"unsafe"
 
-	bpf "github.com/elastic/go-seccomp-bpf"
 	netbpf "golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
@@ -83,7 +82,7 @@ func refuse(call, option uint32, errno unix.Errno) {
 		netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: call, SkipTrue: 3},
 		netbpf.LoadAbsolute{Off: 16, Size: 4}, // the first argument
 		netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: option, SkipTrue: 1},
-		netbpf.RetConstant{Val: uint32(bpf.ActionErrno) | uint32(errno)},
+		netbpf.RetConstant{Val: uint32(unix.SECCOMP_RET_ERRNO) | uint32(errno)},
 		netbpf.RetConstant{Val: allowed},
 	}
 	if call != unix.SYS_PRCTL {

@@ -21,8 +21,8 @@
 // others that this bore (mostForks, mostAge) the seed of its hashes, where all lies in memory, and the canaries
 // of its stack, and has _ctypes mapped.
 //
-// Libraries: go-landlock knows each ABI's rights; go-seccomp-bpf assembles the filter from moby's
-// list of system calls (moby/profiles); x/sys has the kernel's numbers.
+// Libraries: go-landlock knows each ABI's rights; moby/profiles has the list of system calls that the filter is made from,
+// go-seccomp-bpf their numbers, and x/net/bpf assembles it; x/sys has the kernel's numbers.
 package process
 
 import (

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	bpf "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
 	moby "github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -74,7 +73,7 @@ func (k filterKind) replies() map[string]uint32 {
 	for _, name := range []string{
 		"setxattr", "lsetxattr", "fsetxattr", "getxattr", "lgetxattr", "listxattr", "llistxattr", "removexattr", "lremovexattr", "fremovexattr",
 	} {
-		replies[name] = uint32(bpf.ActionErrno) | uint32(unix.EOPNOTSUPP)
+		replies[name] = noXattrs
 	}
 	return replies
 }
@@ -164,7 +163,7 @@ func mobysList(info *arch.Info) (always []int, decisions []decision, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	when := map[string][]bpf.ArgumentConditions{}
+	when := map[string][]conditions{}
 	for _, rule := range profile.Syscalls {
 		if rule.Action != specs.ActAllow {
 			continue
@@ -178,38 +177,33 @@ func mobysList(info *arch.Info) (always []int, decisions []decision, err error) 
 				always = append(always, number)
 				continue
 			}
-			conditions, err := conditionsOf(rule.Args)
+			all, err := conditionsOf(rule.Args)
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", name, err)
 			}
-			when[name] = append(when[name], conditions)
+			when[name] = append(when[name], all)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(when)) {
 		if slices.Contains(always, info.SyscallNames[name]) {
 			continue
 		}
-		decisions = append(decisions, decision{name, when[name], bpf.ActionAllow, eperm})
+		decisions = append(decisions, decision{name, when[name], allowed, eperm})
 	}
 	slices.Sort(always)
 	return slices.Compact(always), decisions, nil
 }
 
-func conditionsOf(args []specs.LinuxSeccompArg) (bpf.ArgumentConditions, error) {
-	var list bpf.ArgumentConditions
+func conditionsOf(args []specs.LinuxSeccompArg) (list conditions, err error) {
 	for _, a := range args {
-		c := bpf.Condition{Argument: uint32(a.Index), Value: a.Value}
-		switch {
-		case a.Op == specs.OpEqualTo:
-			c.Operation = bpf.Equal
-		case a.Op == specs.OpNotEqual:
-			c.Operation = bpf.NotEqual
-		case a.Op == specs.OpMaskedEqual && a.ValueTwo == 0:
-			c.Operation = bpf.BitsNotSet
+		switch a.Op {
+		case specs.OpEqualTo:
+			list = append(list, equal(uint32(a.Index), a.Value))
+		case specs.OpMaskedEqual:
+			list = append(list, condition{uint32(a.Index), a.Value, a.ValueTwo})
 		default:
 			return nil, fmt.Errorf("unknown condition %s", a.Op)
 		}
-		list = append(list, c)
 	}
 	return list, nil
 }
@@ -218,32 +212,32 @@ func conditionsOf(args []specs.LinuxSeccompArg) (bpf.ArgumentConditions, error) 
 // bits of some arguments, the filter at 64: a rule that allows compares all of them (garbage above
 // is refused), a rule that forbids only the low ones (CVE-2019-10063 was to forget that).
 func ours(k filterKind) []decision {
-	clone := []bpf.ArgumentConditions{{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}}}
+	clone := []conditions{{without(0, newNamespaces)}}
 	if !k.affinity {
 		// The watcher finds memory files by the descriptors of processes: no thread may have others.
-		clone = []bpf.ArgumentConditions{
-			{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces | unix.CLONE_THREAD}},
-			{{Argument: 0, Operation: bpf.BitsNotSet, Value: newNamespaces}, {Argument: 0, Operation: bpf.BitsSet, Value: unix.CLONE_FILES}},
+		clone = []conditions{
+			{without(0, newNamespaces|unix.CLONE_THREAD)},
+			{without(0, newNamespaces), with(0, unix.CLONE_FILES)},
 		}
 	}
 	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and n_gsm made programs root.
-	ioctl := decision{"ioctl", []bpf.ArgumentConditions{low32(1, unix.TIOCSTI), low32(1, unix.TIOCLINUX), low32(1, unix.TIOCSETD)}, bpf.ActionErrno, allowed}
+	ioctl := decision{"ioctl", []conditions{{low32(1, unix.TIOCSTI)}, {low32(1, unix.TIOCLINUX)}, {low32(1, unix.TIOCSETD)}}, eperm, allowed}
 	if k.asked {
-		ioctl = decision{"ioctl", plainIoctls(), bpf.ActionAllow, uint32(bpf.ActionErrno) | uint32(unix.ENOTTY)}
+		ioctl = decision{"ioctl", plainIoctls(), allowed, enotty}
 	}
 	list := []decision{
-		{"clone", clone, bpf.ActionAllow, eperm}, ioctl,
-		{"setsockopt", socketFilters(), bpf.ActionErrno, undecided},
+		{"clone", clone, allowed, eperm}, ioctl,
+		{"setsockopt", socketFilters(), eperm, undecided},
 		{"setsockopt", buffers(), pretended, allowed},
 	}
 	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL for
 	// a kernel without.
-	refused := []bpf.ArgumentConditions{low32(0, unix.PR_SET_SECCOMP)}
+	refused := []conditions{{low32(0, unix.PR_SET_SECCOMP)}}
 	if !k.affinity {
 		// The watcher must be able to look into every process, which is what 1 says.
-		refused = append(refused, slices.Concat(low32(0, unix.PR_SET_DUMPABLE), low32(1, 0)))
+		refused = append(refused, conditions{low32(0, unix.PR_SET_DUMPABLE), low32(1, 0)})
 	}
-	list = append(list, decision{"prctl", refused, bpf.ActionErrno | bpf.Action(unix.EINVAL), allowed})
+	list = append(list, decision{"prctl", refused, einval, allowed})
 	if k.shared {
 		list = append(list, noSetuid()...)
 	}
@@ -251,26 +245,26 @@ func ours(k filterKind) []decision {
 	case k.boxed || !k.namespaces:
 		list = append(list, onlyItself()...)
 		if k.affinity {
-			list = append(list, decision{"sched_setaffinity", itself(0), bpf.ActionAllow, eperm})
+			list = append(list, decision{"sched_setaffinity", itself(0), allowed, eperm})
 		}
 	case k.namespaces:
 		list = append(list, notInit(k)...)
 	}
 	if k.namespaces {
-		list = append(list, decision{"socket", sockets(), bpf.ActionAllow, noFamily}) // as a kernel without them says it
+		list = append(list, decision{"socket", sockets(), allowed, noFamily}) // as a kernel without them says it
 	}
 	return list
 }
 
 // plainIoctls are those of terminals, pipes and descriptors. Others change attributes of files that are open to read, or are
 // orders to a file system.
-func plainIoctls() (list []bpf.ArgumentConditions) {
+func plainIoctls() (list []conditions) {
 	const fionclex, fioclex, fionbio, fioasync, fioqsize = 0x5450, 0x5451, 0x5421, 0x5452, 0x5460 // asm-generic/ioctls.h, not in x/sys
 	for _, request := range []uint32{
 		unix.TCGETS, unix.TCSETS, unix.TCSETSW, unix.TCSETSF, unix.TCSBRK, unix.TCFLSH, unix.TIOCGPGRP, unix.TIOCSPGRP, unix.TIOCOUTQ,
 		unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCSCTTY, unix.TIOCSPTLCK, unix.TIOCGPTPEER, unix.TIOCINQ, unix.TIOCGSID, fionbio, fionclex, fioclex, fioasync, fioqsize,
 	} {
-		list = append(list, low32(1, request))
+		list = append(list, conditions{low32(1, request)})
 	}
 	return list
 }
@@ -278,53 +272,53 @@ func plainIoctls() (list []bpf.ArgumentConditions) {
 // socketFilters are the options that give a socket a program of BPF, or keep one that it has. Each is compiled into memory that
 // the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work queues of a kernel 6.18 busy for
 // good, and no process of the host could load a filter any more.
-func socketFilters() (list []bpf.ArgumentConditions) {
+func socketFilters() (list []conditions) {
 	for _, option := range []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER} {
-		list = append(list, slices.Concat(low32(1, unix.SOL_SOCKET), low32(2, option)))
+		list = append(list, conditions{low32(1, unix.SOL_SOCKET), low32(2, option)})
 	}
 	return list
 }
 
 // buffers are the options that make a socket's larger, by itself or with what it waits for. A program is told that it has what it asked for, as the kernel tells
 // those who ask for more than there may be; getsockopt says what is so.
-func buffers() (list []bpf.ArgumentConditions) {
+func buffers() (list []conditions) {
 	for _, option := range []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT} {
-		list = append(list, slices.Concat(low32(1, unix.SOL_SOCKET), low32(2, option)))
+		list = append(list, conditions{low32(1, unix.SOL_SOCKET), low32(2, option)})
 	}
 	return list
 }
 
 // itself are the conditions for calls that may change the caller, which is number 0, and nobody else.
-func itself(arg uint32) []bpf.ArgumentConditions {
-	return []bpf.ArgumentConditions{{{Argument: arg, Operation: bpf.Equal, Value: 0}}}
+func itself(arg uint32) []conditions {
+	return []conditions{{equal(arg, 0)}}
 }
 
 // onlyItself is for sandboxes in which other processes of the program's user are within reach: the user's own,
 // where there is no user namespace, and in a container the init and what it starts.
 func onlyItself() []decision {
 	return []decision{
-		{"prlimit64", itself(0), bpf.ActionAllow, eperm},
+		{"prlimit64", itself(0), allowed, eperm},
 		// PRIO_PROCESS is 0. With another, number 0 is all of the caller's group or user.
-		{"setpriority", []bpf.ArgumentConditions{{itself(0)[0][0], itself(1)[0][0]}}, bpf.ActionAllow, eperm},
-		{"sched_setscheduler", itself(0), bpf.ActionAllow, eperm},
-		{"sched_setparam", itself(0), bpf.ActionAllow, eperm},
-		{"sched_setattr", itself(0), bpf.ActionAllow, eperm},
+		{"setpriority", []conditions{{equal(0, 0), equal(1, 0)}}, allowed, eperm},
+		{"sched_setscheduler", itself(0), allowed, eperm},
+		{"sched_setparam", itself(0), allowed, eperm},
+		{"sched_setattr", itself(0), allowed, eperm},
 	}
 }
 
 // notInit keeps programs from changing PID 1's limits and priority, whose user they are.
 func notInit(k filterKind) []decision {
-	init := func(arg uint32) []bpf.ArgumentConditions { return []bpf.ArgumentConditions{low32(arg, 1)} }
+	init := func(arg uint32) []conditions { return []conditions{{low32(arg, 1)}} }
 	list := []decision{
-		{"prlimit64", init(0), bpf.ActionErrno, allowed},
-		{"sched_setscheduler", init(0), bpf.ActionErrno, allowed},
-		{"sched_setparam", init(0), bpf.ActionErrno, allowed},
-		{"sched_setattr", init(0), bpf.ActionErrno, allowed},
+		{"prlimit64", init(0), eperm, allowed},
+		{"sched_setscheduler", init(0), eperm, allowed},
+		{"sched_setparam", init(0), eperm, allowed},
+		{"sched_setattr", init(0), eperm, allowed},
 		// Of a group (1) or a user (2) PID 1 is one.
-		{"setpriority", append(init(1), low32(0, unix.PRIO_PGRP), low32(0, unix.PRIO_USER)), bpf.ActionErrno, allowed},
+		{"setpriority", append(init(1), conditions{low32(0, unix.PRIO_PGRP)}, conditions{low32(0, unix.PRIO_USER)}), eperm, allowed},
 	}
 	if k.affinity {
-		list = append(list, decision{"sched_setaffinity", init(0), bpf.ActionErrno, allowed})
+		list = append(list, decision{"sched_setaffinity", init(0), eperm, allowed})
 	}
 	return list
 }
@@ -333,58 +327,34 @@ func notInit(k filterKind) []decision {
 // in a folder that it may write: mounts with nosuid bind only those inside.
 func noSetuid() []decision {
 	const bits = unix.S_ISUID | unix.S_ISGID
-	plain := func(arg uint32) bpf.ArgumentConditions {
-		return bpf.ArgumentConditions{{Argument: arg, Operation: bpf.BitsNotSet, Value: bits}}
-	}
 	// The mode counts only where a file is made: O_CREAT, and O_TMPFILE's own bit.
-	noFile := func(arg uint32) bpf.ArgumentConditions {
-		return bpf.ArgumentConditions{{Argument: arg, Operation: bpf.BitsNotSet, Value: unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY}}
-	}
+	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	list := []decision{
-		{"openat", []bpf.ArgumentConditions{noFile(2), plain(3)}, bpf.ActionAllow, eperm},
-		{"open", []bpf.ArgumentConditions{noFile(1), plain(2)}, bpf.ActionAllow, eperm},
+		{"openat", []conditions{{without(2, makes)}, {without(3, bits)}}, allowed, eperm},
+		{"open", []conditions{{without(1, makes)}, {without(2, bits)}}, allowed, eperm},
 	}
 	for name, arg := range map[string]uint32{
 		"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1, "mknod": 1, "mknodat": 2, "mkdir": 1, "mkdirat": 2,
 	} {
-		list = append(list, decision{name, []bpf.ArgumentConditions{plain(arg)}, bpf.ActionAllow, eperm})
+		list = append(list, decision{name, []conditions{{without(arg, bits)}}, allowed, eperm})
 	}
 	return list
 }
 
 // sockets are the kinds of socket that an empty network namespace has a use for: Unix, TCP and
 // UDP, and the one netlink family by which programs list interfaces.
-func sockets() []bpf.ArgumentConditions {
-	equal := func(arg uint32, v uint64) bpf.Condition {
-		return bpf.Condition{Argument: arg, Operation: bpf.Equal, Value: v}
-	}
-	list := []bpf.ArgumentConditions{
+func sockets() []conditions {
+	list := []conditions{
 		{equal(0, unix.AF_UNIX)},
 		{equal(0, unix.AF_NETLINK), equal(2, unix.NETLINK_ROUTE)},
 	}
+	const kind = 15 // the low four bits are the type; flags such as SOCK_CLOEXEC are above
 	for _, family := range []uint64{unix.AF_INET, unix.AF_INET6} {
-		for _, kind := range []struct{ bit, protocol uint64 }{
-			{unix.SOCK_STREAM, unix.IPPROTO_TCP}, {unix.SOCK_DGRAM, unix.IPPROTO_UDP},
-		} {
-			for _, protocol := range []uint64{0, kind.protocol} {
-				list = append(list, bpf.ArgumentConditions{
-					equal(0, family), equal(2, protocol),
-					// The low four bits are the type; flags such as SOCK_CLOEXEC are above.
-					{Argument: 1, Operation: bpf.BitsSet, Value: kind.bit},
-					{Argument: 1, Operation: bpf.BitsNotSet, Value: 15 &^ kind.bit},
-				})
-			}
+		for _, protocol := range []uint64{0, unix.IPPROTO_TCP} {
+			list = append(list, conditions{equal(0, family), equal(2, protocol), {1, kind, unix.SOCK_STREAM}})
 		}
-	}
-	return list
-}
-
-// low32 holds when the low 32 bits of an argument are v.
-func low32(arg uint32, v uint32) bpf.ArgumentConditions {
-	list := bpf.ArgumentConditions{{Argument: arg, Operation: bpf.BitsNotSet, Value: uint64(^v)}}
-	for bit := range 32 {
-		if v&(1<<bit) != 0 {
-			list = append(list, bpf.Condition{Argument: arg, Operation: bpf.BitsSet, Value: 1 << bit})
+		for _, protocol := range []uint64{0, unix.IPPROTO_UDP} {
+			list = append(list, conditions{equal(0, family), equal(2, protocol), {1, kind, unix.SOCK_DGRAM}})
 		}
 	}
 	return list
