@@ -52,7 +52,7 @@ func (s *measured) footprint(t *testing.T) footprint {
 	if _, err := s.ask.Write([]byte("?")); err != nil {
 		t.Fatal(err)
 	}
-	f := footprint{"cgroups": s.cgroups(), "files": s.files(t)}
+	f := footprint{"cgroups": s.cgroups(), "files": s.files(t), "programs of BPF": filters()}
 	if err := s.answers.Decode(&f); err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +86,12 @@ func (s *measured) footprint(t *testing.T) footprint {
 		f["namespaces "+kind]++
 	}
 	return f
+}
+
+// filters counts the programs of BPF that the host has, ours and others'; 0 where the kernel tells only root.
+func filters() int64 {
+	text, _ := os.ReadFile("/proc/vmallocinfo")
+	return int64(strings.Count(string(text), " bpf_prog_alloc"))
 }
 
 // links are where the links in a folder of /proc lead.
