@@ -70,7 +70,11 @@ func (b *Backend) Warm() {
 		return
 	}
 	var most runtimes.Runtime // the system's own, which shows nothing more
-	b.nursery.fill(nestKind(most), b.nursery.hatcher(most), max(1, b.config.Ahead))
+	hatch := b.nursery.hatcher(most)
+	b.nursery.fill(nestKind(most), func(ctx context.Context) (*birth, error) {
+		b.launchers.warm() // it starts while the root is planned
+		return hatch(ctx)
+	}, max(1, b.config.Ahead))
 }
 
 // Prepare has a sandbox and an interpreter stand ready for spec's program if that can be, and returns when they do. It is for the
