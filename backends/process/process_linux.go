@@ -69,6 +69,13 @@ func (b *Backend) Warm() {
 	var most runtimes.Runtime // the system's own, which shows nothing more
 	hatch := b.nursery.hatcher(most)
 	b.nursery.fill(nestKind(most), func(ctx context.Context) (*birth, error) {
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		beside.Go(func() {
+			b.cgroups.Find()
+			// What goes wrong with it shows where it is needed.
+			_ = b.filters.prepare(filterKind{namespaces: true, affinity: b.cgroups.Why == ""})
+		})
 		b.launchers.warm() // it starts while the root is planned
 		return hatch(ctx)
 	}, max(1, b.config.Ahead))
