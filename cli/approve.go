@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -243,13 +242,13 @@ func questionID(c *cli.Context, list string) (string, error) {
 	switch {
 	case c.NArg() != 1:
 		return "", usage(list, "%s needs the id of one question", c.Command.Name)
-	case !wholeID.MatchString(id):
+	case !wholeID().MatchString(id):
 		return "", usage(list, "%s is no whole id: that has 26 letters and digits", visible(strconv.Quote(c.Args().First())))
 	}
 	return id, nil
 }
 
-var wholeID = regexp.MustCompile(`^[0-9A-Z]{26}$`)
+var wholeID = lazy(`^[0-9A-Z]{26}$`)
 
 // give answers one question, and says what that did. list is the command that shows questions.
 func (p *program) give(ctx context.Context, client *control.Client, id string, v control.Verdict, list string) error {

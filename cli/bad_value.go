@@ -2,17 +2,16 @@ package cli
 
 import (
 	"fmt"
-	"regexp"
 
 	"github.com/urfave/cli/v2"
 )
 
-var badFlag = regexp.MustCompile(`(?s)^invalid value (".*") for flag -(\S+): `)
+var badFlag = lazy(`(?s)^invalid value (".*") for flag -(\S+): `)
 
 // badValue says what is wrong with a flag's value as a person typed it: the flag package, whose words these are
 // otherwise, knows one dash and "parse error".
 func badValue(err error, flags []cli.Flag) string {
-	m := badFlag.FindStringSubmatch(err.Error())
+	m := badFlag().FindStringSubmatch(err.Error())
 	if m == nil {
 		return err.Error()
 	}

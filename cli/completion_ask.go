@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -28,7 +27,7 @@ const (
 const askPatience = time.Second
 
 // plainWord is a word that no shell makes something else of: bash expands the words that it is offered.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+var plainWord = lazy(`^[A-Za-z0-9._-]+$`)
 
 // askCommand prints words for the scripts of completion, a line each. It says nothing when it knows none, or
 // when something is wrong: an error would be written into the line that somebody types.
@@ -46,7 +45,7 @@ func (p *program) askCommand() *cli.Command {
 			ctx, cancel := context.WithTimeout(c.Context, askPatience)
 			defer cancel()
 			for _, word := range wordsFor(ctx, c, cfg) {
-				if plainWord.MatchString(word) {
+				if plainWord().MatchString(word) {
 					fmt.Fprintln(p.stdout, word)
 				}
 			}

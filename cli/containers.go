@@ -14,7 +14,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/docker"
 	"github.com/sandboxmcp/sandboxmcp/backends/podman"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
-	"github.com/sandboxmcp/sandboxmcp/cli/ahead"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -61,7 +60,7 @@ func backendOf(name string, cfg config.Config, why purpose) warmed {
 		if why.serve { // one run has nobody to keep anything ready for
 			c.Ahead, c.Pool = cfg.MaxConcurrent, poolOf(cfg.Pool)
 		}
-		return ahead.Take(c)
+		return process.New(c)
 	}
 	c := container.Config{
 		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.progress,

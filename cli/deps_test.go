@@ -57,8 +57,6 @@ var mayImport = []struct {
 	{"cli/bench", []string{"backends/process/runtimes"}},
 	{"cli/complete", nil},
 	{"cli/config", nil},
-	{"cli/ahead", []string{"backends", "backends/process", "cli/config"}}, // less than that, and it begins no sooner
-	{"cli/early", nil},
 	{"cli/setup", nil},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},
 	{"cli", []string{"..."}},

@@ -1,8 +1,9 @@
 package cli
 
 import (
+	"os"
+	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 )
 
 // garbageRoom is how many bytes a server may allocate, at least, before its garbage is collected again. Go collects when
@@ -12,26 +13,38 @@ const garbageRoom = 16 << 20
 // mostGarbage is how much there may be of it, in percent of what is in use, until the next look at a heap that grows.
 const mostGarbage = 400
 
+// shortRoom is how many bytes a command may allocate before its garbage is collected for the first time, in percent of the
+// 4 MiB after which Go does: a short run allocates less, and most of it is in use until its end.
+const shortRoom = 800
+
+// spareFirst has the first collection wait for shortRoom. It ends that, so that no long run keeps several times what it needs.
+func spareFirst() {
+	if os.Getenv("GOGC") == "" {
+		runtime.AddCleanup(new([64]byte), func(usual int) { debug.SetGCPercent(usual) }, debug.SetGCPercent(shortRoom))
+	}
+}
+
 // garbage decides when it is collected.
 type garbage struct {
 	percent int // as it was set last
-	live    []metrics.Sample
+	stats   runtime.MemStats
 }
 
-func newGarbage() *garbage {
-	return &garbage{percent: 100, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
-}
+func newGarbage() *garbage { return &garbage{percent: 100} }
 
 // look sees how much is in use. To change what is set stops the server for a moment, so it is done in large steps.
 func (g *garbage) look() {
-	metrics.Read(g.live)
-	if g.live[0].Value.Kind() != metrics.KindUint64 {
-		return
-	}
-	if percent := g.wanted(g.live[0].Value.Uint64()); percent != g.percent {
+	if percent := g.wanted(g.live()); percent != g.percent {
 		g.percent = percent
 		debug.SetGCPercent(percent)
 	}
+}
+
+// live returns how many bytes were in use after the last collection. Package runtime/metrics has that number, too, and makes
+// a table of all that it has at each start, also of each sandbox's launcher.
+func (g *garbage) live() uint64 {
+	runtime.ReadMemStats(&g.stats)
+	return g.stats.NextGC / uint64(100+g.percent) * 100
 }
 
 // wanted is how much garbage there may be in percent of what is in use.

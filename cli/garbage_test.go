@@ -2,7 +2,11 @@ package cli
 
 import (
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // TestGarbage: small heaps have room, and large ones no more garbage than Go gives them by itself.
@@ -17,9 +21,28 @@ func TestGarbage(t *testing.T) {
 			t.Errorf("%d MB in use: got %d percent, want %d", test.live>>20, got, test.want)
 		}
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	much := make([]byte, 64<<20)
 	runtime.GC() // which counts
 	g := newGarbage()
-	if g.look(); g.live[0].Value.Uint64() == 0 {
-		t.Error("nothing is in use")
+	if live := g.live(); live < 64<<20 || live > 256<<20 {
+		t.Errorf("%d MB are in use", live>>20)
 	}
+	runtime.KeepAlive(much)
+}
+
+// TestSpareFirst: after the first collection garbage is collected as usual, however much was spared before it.
+func TestSpareFirst(t *testing.T) {
+	t.Setenv("GOGC", "")
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	spareFirst()
+	percent := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	if metrics.Read(percent); percent[0].Value.Uint64() != shortRoom {
+		t.Errorf("got %d percent, want %d", percent[0].Value.Uint64(), shortRoom)
+	}
+	hosttest.Until(t, "garbage is collected as usual", func() bool {
+		runtime.GC()
+		metrics.Read(percent)
+		return percent[0].Value.Uint64() == 100
+	})
 }

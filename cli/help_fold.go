@@ -1,15 +1,14 @@
 package cli
 
 import (
-	"regexp"
 	"strings"
 )
 
 var (
 	// pair is a line of two columns: a flag or a word, two blanks, and what it means.
-	pair = regexp.MustCompile(`^( +\S.*?  +)(\S.*)$`)
+	pair = lazy(`^( +\S.*?  +)(\S.*)$`)
 	// prose is a line of a description that is no example, list or code: those are indented more.
-	prose = regexp.MustCompile(`^   [^ ]`)
+	prose = lazy(`^   [^ ]`)
 )
 
 // foldHelp breaks the lines of a help to so many columns, 0 for any number. Examples stay whole: they are copied.
@@ -25,7 +24,7 @@ func foldHelp(help string, columns int) string {
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(help, "\n"), "\n") {
 		described := section == "DESCRIPTION:"
-		if described && prose.MatchString(line) && !strings.HasPrefix(line, "   Example") {
+		if described && prose().MatchString(line) && !strings.HasPrefix(line, "   Example") {
 			paragraph = append(paragraph, line[3:])
 			continue
 		}
@@ -33,7 +32,7 @@ func foldHelp(help string, columns int) string {
 			section = line
 		}
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		switch m := pair.FindStringSubmatch(line); {
+		switch m := pair().FindStringSubmatch(line); {
 		case len(line) <= columns && !(section == "OPTIONS:" && wide(help, columns)), described && m == nil:
 			out = append(out, line)
 		case m != nil && len(m[1]) > columns/2:
@@ -52,7 +51,7 @@ func foldHelp(help string, columns int) string {
 // wide reports whether the options leave less than half of the columns for what they mean.
 func wide(help string, columns int) bool {
 	_, options, _ := strings.Cut(help, "\nOPTIONS:\n")
-	m := pair.FindStringSubmatch(strings.SplitN(options, "\n", 2)[0])
+	m := pair().FindStringSubmatch(strings.SplitN(options, "\n", 2)[0])
 	return m != nil && len(m[1]) > columns/2
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -63,8 +62,10 @@ type line struct {
 	help bool // it asks for the help of the command in path
 }
 
-// negative is a word that is a number and no flag, such as the value of sandboxmcp bridge.
-var negative = regexp.MustCompile(`^-[0-9]`)
+// negative reports whether a word is a number and no flag, such as the value of sandboxmcp bridge.
+func negative(word string) bool {
+	return len(word) > 1 && word[0] == '-' && '0' <= word[1] && word[1] <= '9'
+}
 
 // take sorts the first word of rest, with its value if it is a flag that has one.
 func (l *line) take(rest []string) (int, error) {
@@ -81,7 +82,7 @@ func (l *line) take(rest []string) (int, error) {
 		return len(rest), nil
 	case word == "--version" && len(l.path) == 0:
 		word = "version"
-	case len(word) > 1 && word[0] == '-' && !negative.MatchString(word):
+	case len(word) > 1 && word[0] == '-' && !negative(word):
 		return l.takeFlag(rest)
 	}
 	for _, c := range l.commands {

@@ -91,6 +91,7 @@ func runFlags() []cli.Flag {
 }
 
 func (p *program) run(c *cli.Context) error {
+	spareFirst()
 	stop := &pipeline.Stop{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
 	var lent lentTTY
 	ctx, cancel := interruptibleAfter(c.Context, stop.Signal, lent.giveBack)

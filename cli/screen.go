@@ -3,7 +3,6 @@ package cli
 import (
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -131,7 +130,7 @@ func (s *screenFilter) passes(t []byte) bool {
 		s.within = opens(t[1])
 		return !s.within && escapes(t[1:])
 	}
-	parts := csi.FindSubmatch(t)
+	parts := csi().FindSubmatch(t)
 	return parts != nil && s.note(string(parts[1]), string(parts[2]), string(parts[3]))
 }
 
@@ -148,7 +147,7 @@ func escapes(t []byte) bool {
 }
 
 // csi is the grammar of what begins with CSI: ECMA-48, 5.4.
-var csi = regexp.MustCompile(`^\x1b\[([<=>?]?)([0-9;:]*)([ -/]*[@-~])$`)
+var csi = lazy(`^\x1b\[([<=>?]?)([0-9;:]*)([ -/]*[@-~])$`)
 
 // note keeps in mind what is to be put back after a sequence behind CSI, and says whether it may pass.
 func (s *screenFilter) note(private, numbers, final string) bool {

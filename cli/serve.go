@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
-	"github.com/sandboxmcp/sandboxmcp/cli/early"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
@@ -67,7 +66,6 @@ func whichTools(c *cli.Context) (on bool, err error) {
 }
 
 func (p *program) serve(c *cli.Context) error {
-	early.Over() // what is kept ready for hours must not hold garbage, too
 	if err := noWords(c); err != nil {
 		return err
 	}

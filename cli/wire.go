@@ -97,30 +97,40 @@ type purpose struct {
 
 // wire puts the parts together.
 func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
+	makeFolders(cfg)
+	p := &parts{signed: make(chan struct{}, 1), cage: host.NewCage(why.delegate), backends: backendsOf(cfg, why)}
+	if err := p.wire(ctx, cfg, why); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// wire puts together what is behind and around the backends, one of which has begun to make a sandbox meanwhile.
+func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error {
 	review, err := review(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out, err := egressOf(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out.Dialer.Local = append(out.Dialer.Local, why.local...)
 	web, err := webOf(cfg, out)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	onHost, err := hostOf(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	keys, err := keysOf(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &parts{signed: make(chan struct{}, 1), cage: host.NewCage(why.delegate)}
 	if p.places, err = places(cfg); err != nil {
-		return nil, err
+		return err
 	}
 	p.log = openSoon(ctx, cfg, keys, why.log, func() {
 		select {
@@ -129,11 +139,8 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		}
 	})
 	onHost.Cage = p.cage
-	makeFolders(cfg)
-	p.backends = backendsOf(cfg, why)
 	if err := p.stock(cfg, why); err != nil {
-		p.Close()
-		return nil, err
+		return err
 	}
 	p.pipeline = pipeline.New(pipeline.Config{
 		Backends:  p.backends,
@@ -166,7 +173,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 		Terms:     terms(why),
 		Protected: ownPlaces(cfg),
 	})
-	return p, nil
+	return nil
 }
 
 // makeFolders makes those that no program may see: what comes into being while one runs, such as a server's socket,
@@ -313,7 +320,9 @@ func (p *parts) Close() error {
 		all.Go(func() { b.Close() })
 	}
 	var unsigned error
-	all.Go(func() { unsigned = p.log.Close() })
+	if p.log != nil {
+		all.Go(func() { unsigned = p.log.Close() })
+	}
 	all.Wait()
 	return unsigned
 }

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // args are checked arguments: each has the type that its field says, or is absent. Numbers are
@@ -53,18 +51,6 @@ func (b badArguments) Error() string {
 // bad is for what a tool finds wrong with one argument by itself.
 func bad(name, format string, a ...any) error {
 	return badArguments{fmt.Sprintf("argument %q: %s", name, fmt.Sprintf(format, a...))}
-}
-
-// rawArguments are the arguments as they were sent.
-func rawArguments(r mcp.CallToolRequest) json.RawMessage {
-	if len(r.Params.RawArguments) > 0 || r.Params.Arguments == nil {
-		return r.Params.RawArguments
-	}
-	b, err := json.Marshal(r.Params.Arguments)
-	if err != nil {
-		return json.RawMessage(`"` + "arguments that are no JSON" + `"`)
-	}
-	return b
 }
 
 // check reads arguments. It is lenient where there is no doubt what is meant: null is absent, "30"

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
-
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -23,7 +20,7 @@ func (s *Server) asker(call context.Context, c *call) func(context.Context, *app
 	turn := make(chan struct{}, 1) // one dialog after the other
 	return func(ctx context.Context, p *approval.Pending) {
 		defer c.progress.hold(s.waitingText(p.Question))()
-		if !s.canElicit(call) || server.IsModernRequest(call) {
+		if !s.canElicit(call) || isModern(call) {
 			<-ctx.Done()
 			return
 		}
@@ -46,7 +43,7 @@ func (s *Server) askUser(ctx context.Context, p *approval.Pending) {
 	if s.outcomeOf(p) != nil {
 		return
 	}
-	said, err := s.mcp.RequestElicitation(ctx, mcp.ElicitationRequest{Params: dialog(p.Question)})
+	said, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Info("a client that says it has dialogs could not be asked", "error", err)

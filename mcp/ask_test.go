@@ -30,7 +30,7 @@ func askingRig(t *testing.T) *rig {
 		}
 		return &answer{text: fmt.Sprint(a.Allowed, " ", a.Scope), facts: &approvalFacts{Reason: a.Reason}}, nil
 	}}
-	r.s.mcp.AddTool(asks.listed(), r.s.handler(asks))
+	r.s.add(asks)
 	return r
 }
 

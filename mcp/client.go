@@ -2,31 +2,36 @@ package mcp
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 )
 
-// clientSession is what is known of one client, which the library's session in one process keeps, and the way to ask it.
+// sender is what is known of the client that sends a request.
+type sender struct {
+	info         mcp.Implementation
+	capabilities mcp.ClientCapabilities
+	logs         mcp.LoggingLevel // that it wants to be told of, and higher ones; "" is none
+}
+
+// clientSession is what is known of one client, and the way to ask it.
 type clientSession struct {
-	*server.InProcessSession
 	send          func([]byte)
 	notifications chan mcp.JSONRPCNotification
 	released      chan struct{} // closed when nobody waits for the client any more
 	release       func()
 
 	mu      sync.Mutex
+	greeted *sender // what it said in initialize; nil before that
 	asked   int64
 	waiting map[string]chan<- *message // by the ids of our requests
 }
 
 func newClientSession(send func([]byte)) *clientSession {
 	s := &clientSession{
-		InProcessSession: server.NewInProcessSession("stdio-"+rand.Text(), nil), send: send,
+		send: send,
 		// Who sends a notification does not wait: those that find it full are lost.
 		notifications: make(chan mcp.JSONRPCNotification, 1024),
 		waiting:       map[string]chan<- *message{},
@@ -36,21 +41,45 @@ func newClientSession(send func([]byte)) *clientSession {
 	return s
 }
 
-// guest is the session of one request that says itself who sends it: nothing of that stays.
-func (s *clientSession) guest() *clientSession {
-	return &clientSession{InProcessSession: server.NewInProcessSession(s.SessionID(), nil), notifications: s.notifications}
+func (s *clientSession) initialize(c sender) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.greeted = &c
 }
 
-func (s *clientSession) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.notifications }
-
-func (s *clientSession) Initialize() {
-	s.InProcessSession.Initialize()
-	s.SetLogLevel(mcp.LoggingLevelWarning)
+func (s *clientSession) initialized() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.greeted != nil
 }
 
-// RequestElicitation asks the client's user, in the way of the protocols before 2026-07-28.
-func (s *clientSession) RequestElicitation(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	result, err := s.ask(ctx, mcp.MethodElicitationCreate, r.Params)
+func (s *clientSession) setLogLevel(l mcp.LoggingLevel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.greeted.logs = l
+}
+
+// sender returns what the client has said in initialize.
+func (s *clientSession) sender() sender {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.greeted == nil {
+		return sender{}
+	}
+	return *s.greeted
+}
+
+// notify sends the client a notification, which is lost if it does not read.
+func (s *clientSession) notify(method string, p mcp.NotificationParams) {
+	select {
+	case s.notifications <- mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{Method: method, Params: p}}:
+	default:
+	}
+}
+
+// elicit asks the client's user, in the way of the protocols before 2026-07-28.
+func (s *clientSession) elicit(ctx context.Context, p mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
+	result, err := s.ask(ctx, mcp.MethodElicitationCreate, p)
 	if err != nil {
 		return nil, fmt.Errorf("ask the client's user: %w", err)
 	}
@@ -100,14 +129,8 @@ func (s *clientSession) ask(ctx context.Context, method mcp.MCPMethod, params an
 
 // withdraw tells the client that a request of ours needs no answer any more, so that a dialog goes away.
 func (s *clientSession) withdraw(id string) {
-	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
-		Method: string(mcp.MethodNotificationCancelled),
-		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": json.RawMessage(id), "reason": "it is decided, or was given up"}},
-	}}
-	select {
-	case s.notifications <- n:
-	default: // the client does not read
-	}
+	s.notify(string(mcp.MethodNotificationCancelled),
+		mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": json.RawMessage(id), "reason": "it is decided, or was given up"}})
 }
 
 // answered takes an answer to where it is waited for. Others are ignored, as late ones must be.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -55,9 +54,9 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 	switch {
 	case !s.canElicit(ctx):
 		return s.await(ctx, c, p)
-	case server.IsModernRequest(ctx):
+	case isModern(ctx):
 		// The client asks its user and calls again with the answer and this id.
-		return &answer{ask: server.NewInputRequestBuilder(p.Question.ID).Elicit(question, dialog(p.Question)).ToolResult()}, nil
+		return &answer{ask: inputRequired(p.Question)}, nil
 	}
 	return s.dialogue(ctx, p)
 }
@@ -85,10 +84,18 @@ func (s *Server) await(ctx context.Context, c *call, p *approval.Pending) (*answ
 
 // answered is the answer that came with a call of the 2026-07-28 protocol, if it is one to p.
 func (s *Server) answered(ctx context.Context, c *call, p *approval.Pending) *mcp.ElicitationResult {
-	if !server.IsModernRequest(ctx) || !s.canElicit(ctx) || c.request.Params.RequestState != p.Question.ID {
+	said, there := c.params.InputResponses[question]
+	if !there || !isModern(ctx) || !s.canElicit(ctx) || c.params.RequestState != p.Question.ID || said.DecodeFor(mcp.MethodElicitationCreate) != nil {
 		return nil
 	}
-	return server.ElicitationResponse(c.request.Params.InputResponses, question)
+	return said.Elicitation
+}
+
+// inputRequired asks the client to ask its user, and to call again with what that says.
+func inputRequired(q approval.Question) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired}, MultiRoundTripResult: mcp.MultiRoundTripResult{
+		InputRequests: mcp.InputRequests{question: mcp.NewElicitationInputRequest(dialog(q))}, RequestState: q.ID,
+	}}
 }
 
 // dialogue asks in the way of the older protocols, while the command line may answer, too.
@@ -101,7 +108,7 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	}
 	replied := make(chan reply, 1)
 	go func() {
-		said, err := s.mcp.RequestElicitation(ctx, mcp.ElicitationRequest{Params: dialog(p.Question)})
+		said, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
 		replied <- reply{said, err}
 	}()
 	decided := make(chan *answer, 1)
@@ -182,19 +189,12 @@ func (s *Server) canElicit(ctx context.Context) bool {
 	if s.cfg.Approvals.OnlyRoot() || notesFrom(ctx).task {
 		return false
 	}
-	var caps *mcp.ElicitationCapability
-	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
-		if info.ClientCapabilities != nil { // a modern client has what this call says, nothing else
-			caps = info.ClientCapabilities.Elicitation
-		}
-	} else if c, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
-		caps = c.GetClientCapabilities().Elicitation
-	}
+	caps := senderOf(ctx).capabilities.Elicitation // of a modern client what this call says, and nothing else
 	return caps != nil && (caps.Form != nil || caps.URL == nil)
 }
 
 // clientName is what the client calls itself: for people to look at, nothing more.
 func (s *Server) clientName(ctx context.Context) string {
-	i := client(ctx)
+	i := senderOf(ctx).info
 	return clip(readable(strings.TrimSpace(i.Name+" "+i.Version)), 200)
 }

@@ -2,14 +2,12 @@ package mcp
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 )
 
 // There are two eras of the protocol. Up to 2025-11-25 a connection begins with initialize, which says version and
@@ -23,6 +21,8 @@ func (c *conn) admit(m *message) *fault {
 		Meta struct {
 			Version      json.RawMessage `json:"io.modelcontextprotocol/protocolVersion"`
 			Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
+			Client       json.RawMessage `json:"io.modelcontextprotocol/clientInfo"`
+			LogLevel     json.RawMessage `json:"io.modelcontextprotocol/logLevel"`
 		} `json:"_meta"`
 	}
 	if bytes.Contains(m.Params, []byte(`"io.modelcontextprotocol/`)) { // large ones are not read for nothing
@@ -38,6 +38,8 @@ func (c *conn) admit(m *message) *fault {
 		return m.refuse(e.Code, e.Message).with(e.Data)
 	case mcp.IsModernProtocol(version):
 		c.stateless, m.modern = true, true
+		_ = json.Unmarshal(p.Meta.Client, &m.sender.info) // who does not say it well is unknown
+		_ = json.Unmarshal(p.Meta.LogLevel, &m.sender.logs)
 		return m.declare(p.Meta.Capabilities)
 	}
 	if m.method == string(mcp.MethodInitialize) {
@@ -45,7 +47,7 @@ func (c *conn) admit(m *message) *fault {
 	}
 	discover := m.method == string(mcp.MethodServerDiscover)
 	switch {
-	case m.method == string(mcp.MethodPing), c.session.Initialized() && !discover:
+	case m.method == string(mcp.MethodPing), c.session.initialized() && !discover:
 		return nil
 	case !c.stateless && !discover:
 		return m.refuse(mcp.INVALID_REQUEST, "the connection is not initialized: send initialize first")
@@ -65,12 +67,12 @@ func (m *message) greeting() *fault {
 	return nil
 }
 
-// declare notes which extensions the sender of a request knows.
+// declare notes what the sender of a request can do, and which extensions it knows.
 func (m *message) declare(capabilities json.RawMessage) *fault {
 	var c struct {
 		Extensions map[string]json.RawMessage `json:"extensions"`
 	}
-	if len(capabilities) == 0 || capabilities[0] != '{' || json.Unmarshal(capabilities, &c) != nil {
+	if len(capabilities) == 0 || capabilities[0] != '{' || json.Unmarshal(capabilities, &c) != nil || json.Unmarshal(capabilities, &m.sender.capabilities) != nil {
 		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("_meta needs %q, an object: {} declares none", mcp.MetaKeyClientCapabilities))
 	}
 	m.knowsTasks = bytes.HasPrefix(c.Extensions[tasksExtension], []byte("{"))
@@ -89,17 +91,4 @@ func (s *Server) identity() mcp.Implementation {
 			Src: "data:image/png;base64," + base64.StdEncoding.EncodeToString(icon), MIMEType: "image/png", Sizes: []string{"48x48"},
 		}},
 	}
-}
-
-// greet has initialize and server/discover say what there is in their era, and no more.
-func (s *Server) greet(hooks *server.Hooks) {
-	hooks.AddAfterInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest, r *mcp.InitializeResult) {
-		r.Instructions = s.instructions(ctx)
-		r.ServerInfo, r.Capabilities.Tasks = s.identity(), mcp.NewTasksCapability()
-	})
-	hooks.AddAfterDiscover(func(ctx context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
-		r.Instructions = s.instructions(ctx)
-		r.Capabilities.Extensions = map[string]any{tasksExtension: struct{}{}}
-		r.EnsureResultMeta().SetServerInfo(s.identity())
-	})
 }

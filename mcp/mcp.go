@@ -11,10 +11,11 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -53,8 +54,9 @@ type Log interface {
 type Server struct {
 	cfg        Config
 	log        *slog.Logger
-	mcp        *server.MCPServer
-	background []string // tools that may run as a task
+	has        []tool
+	list       []mcp.Tool // as clients see them, by name
+	background []string   // tools that may run as a task
 	runs       runs
 
 	lastCalls, lastWrite time.Duration // at the end of a client
@@ -71,33 +73,18 @@ func New(cfg Config) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	hooks := &server.Hooks{}
-	hooks.AddBeforeCallTool(func(_ context.Context, _ any, r *mcp.CallToolRequest) { r.Params.Task = nil }) // see task.go
-	hooks.AddAfterListResources(s.listRuns)
-	s.greet(hooks)
-	hooks.AddAfterListTools(s.tailor)
-	hooks.AddOnError(func(_ context.Context, _ any, method mcp.MCPMethod, _ any, err error) {
-		s.log.Info("a request failed", "method", method, "error", err)
-	})
-	s.mcp = server.NewMCPServer("sandboxmcp", cfg.Version,
-		server.WithTitle("sandboxmcp"),
-		server.WithLogging(),
-		server.WithRecovery(),
-		server.WithResourceRecovery(),
-		server.WithToolCapabilities(false),
-		server.WithResourceCapabilities(false, false),
-		server.WithCacheHints(listsLast.Milliseconds(), mcp.CacheScopePrivate),
-		server.WithMethodCacheHints(mcp.MethodResourcesList, 0, mcp.CacheScopePrivate), // the next run is in it
-		server.WithHooks(hooks),
-	)
 	for _, t := range s.tools() {
-		s.mcp.AddTool(s.listed(t), s.handler(t))
-		if t.hints&backgrounds != 0 {
-			s.background = append(s.background, t.name)
-		}
+		s.add(t)
 	}
-	s.addResources()
 	return s
+}
+
+func (s *Server) add(t tool) {
+	s.has, s.list = append(s.has, t), append(s.list, s.listed(t))
+	slices.SortFunc(s.list, func(a, b mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+	if t.hints&backgrounds != 0 {
+		s.background = append(s.background, t.name)
+	}
 }
 
 // Serve answers one client until stdin ends or ctx does: then calls under way are cancelled, and it
@@ -108,35 +95,5 @@ func New(cfg Config) *Server {
 func (s *Server) Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := newConn(s, cancel)
-	if err := s.mcp.RegisterSession(ctx, c.session); err != nil {
-		return err // two sessions of one random id
-	}
-	defer s.mcp.UnregisterSession(context.WithoutCancel(ctx), c.session.SessionID())
-	return c.serve(s.mcp.WithContext(ctx, c.session), stdin, stdout)
-}
-
-// handler makes a handler of the library's out of a tool's.
-func (s *Server) handler(t tool) server.ToolHandlerFunc {
-	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		given, err := s.offered(t.in).check(rawArguments(request))
-		if err != nil {
-			return s.result(ctx, failure(err)), nil
-		}
-		c := &call{args: given, request: request, progress: startProgress(ctx, s.mcp, request)}
-		defer c.progress.stop()
-		awaitTurn(ctx)
-		a, err := t.run(ctx, c)
-		if err != nil {
-			a = failure(err)
-		}
-		return s.result(ctx, a), nil
-	}
-}
-
-// call is one call of a tool.
-type call struct {
-	args
-	request  mcp.CallToolRequest
-	progress *progress
+	return newConn(s, cancel).serve(ctx, stdin, stdout)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -21,9 +20,10 @@ type message struct {
 
 	method     string
 	size       int
-	modern     bool  // of the protocol 2026-07-28, or a later one
-	knowsTasks bool  // its sender declares the extension
-	task       *task // that it is to become, or may
+	modern     bool   // of the protocol 2026-07-28, or a later one
+	sender     sender // of a modern one
+	knowsTasks bool   // its sender declares the extension
+	task       *task  // that it is to become, or may
 }
 
 // parse reads one line. What is no sound message is answered with the fault.
@@ -78,43 +78,6 @@ func (m *message) unsound() *fault {
 		return refuse(mcp.INVALID_PARAMS, `"params" must be an object`)
 	}
 	return nil
-}
-
-// numbered is the message as the library gets it: under an id that is ours, since it knows ids as
-// float64 only, and those of clients need not fit.
-func (m *message) numbered(n int64) json.RawMessage {
-	id := strconv.AppendInt(nil, n, 10)
-	if m.method == string(mcp.MethodSubscriptionsListen) { // which tells the client its id in notifications
-		id = m.ID
-	}
-	b := make([]byte, 0, len(m.Params)+len(m.Method)+len(id)+64)
-	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
-	b = append(append(b, `,"method":`...), m.Method...)
-	if m.Params != nil {
-		b = append(append(b, `,"params":`...), m.Params...)
-	}
-	return append(b, '}')
-}
-
-// encode writes the library's answer under the client's own id.
-func (m *message) encode(answer mcp.JSONRPCMessage, n *notes) []byte {
-	switch a := answer.(type) {
-	case mcp.JSONRPCResponse:
-		if n.fault != nil {
-			return m.refuse(n.fault.code, n.fault.text).encode()
-		}
-		return m.encoded(a.Result)
-	case mcp.JSONRPCError:
-		f := m.refuse(a.Error.Code, clip(a.Error.Message, 2000)).with(a.Error.Data)
-		switch {
-		case n.code != 0:
-			f.code = n.code
-		case f.code == mcp.INVALID_REQUEST || f.code == mcp.PARSE_ERROR:
-			f.code = mcp.INVALID_PARAMS // the envelope is sound, so what it can't read are the parameters
-		}
-		return f.encode()
-	}
-	return m.refuse(mcp.INTERNAL_ERROR, "there is no answer: this is a bug of sandboxmcp").encode()
 }
 
 // encoded writes a result under the client's own id.

@@ -1,13 +1,10 @@
 package mcp
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // otherTools are names of other systems' tools that do the same thing, by ours.
@@ -49,20 +46,13 @@ func spelledOut(lists map[string][]string) map[string][]string {
 	return all
 }
 
-// noTool says of a call which tool there is not and which one was probably meant; "" if there is it.
-func (s *Server) noTool(m *message) string {
-	var p struct{ Name string }
-	if m.method != string(mcp.MethodToolsCall) || json.Unmarshal(m.Params, &p) != nil || p.Name == "" {
-		return ""
-	}
+// noTool says which tool there is not, and which one was probably meant.
+func (s *Server) noTool(asked string) string {
 	var names []string
-	for _, t := range s.tools() {
+	for _, t := range s.has {
 		names = append(names, t.name)
 	}
-	if slices.Contains(names, p.Name) {
-		return ""
-	}
-	plain := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(strings.ToLower(clip(p.Name, 64)))
+	plain := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(strings.ToLower(clip(asked, 64)))
 	meant := otherTools()[plain]
 	if meant == nil {
 		if i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(plain, name) }); i >= 0 { // behind a client's own prefix
@@ -71,7 +61,7 @@ func (s *Server) noTool(m *message) string {
 			meant = []string{near}
 		}
 	}
-	text := fmt.Sprintf("there is no tool %q", clip(p.Name, 80))
+	text := fmt.Sprintf("there is no tool %q", clip(asked, 80))
 	if meant == nil {
 		return text + ": there are: " + strings.Join(names, ", ")
 	}

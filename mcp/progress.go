@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 )
 
 const (
@@ -38,18 +37,18 @@ type progress struct {
 }
 
 // startProgress starts telling the client, until stop. It returns nil if the client did not ask.
-func startProgress(ctx context.Context, s *server.MCPServer, r mcp.CallToolRequest) *progress {
-	if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
+func startProgress(ctx context.Context, asked *mcp.Meta) *progress {
+	if asked == nil || asked.ProgressToken == nil {
 		return nil
 	}
-	token, n := r.Params.Meta.ProgressToken, notesFrom(ctx)
+	token, n := asked.ProgressToken, notesFrom(ctx)
 	return newProgress(keepAlive, func(seconds float64, message string) {
 		if n.quiet.Load() {
 			return
 		}
 		// A client that does not read loses these first: that is no error.
-		_ = s.SendNotificationToClient(ctx, "notifications/progress",
-			map[string]any{"progressToken": token, "progress": seconds, "message": message})
+		n.session.notify("notifications/progress",
+			mcp.NotificationParams{AdditionalFields: map[string]any{"progressToken": token, "progress": seconds, "message": message}})
 	})
 }
 

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
@@ -36,29 +34,40 @@ func fileURI(id, name string) string {
 	return runURI(id, "files/"+strings.Join(parts, "/"))
 }
 
-func (s *Server) addResources() {
-	for _, r := range []struct{ template, name, about, mime string }{
-		{scheme + "{id}/stdout{?offset,length}", "stdout", "Standard output of a run. ", "text/plain"},
-		{scheme + "{id}/stderr{?offset,length}", "stderr", "Standard error of a run. ", "text/plain"},
-		{scheme + "{id}/files/{+name}{?offset,length}", "artifact", "A file that a run left in its working directory. ", ""},
-	} {
-		t := mcp.NewResourceTemplate(r.template, r.name, mcp.WithTemplateMIMEType(r.mime),
-			mcp.WithTemplateDescription(r.about+"offset and length choose bytes; _meta tells offset, length and the total size."))
-		s.mcp.AddResourceTemplate(t, s.readResource)
+func (s *Server) listTemplates(m *message) (mcp.ResultMetadata, *fault) {
+	if bad := m.whole(); bad != nil {
+		return nil, bad
 	}
+	list := &mcp.ListResourceTemplatesResult{}
+	for _, r := range []struct{ template, name, about, mime string }{
+		{scheme + "{id}/files/{+name}{?offset,length}", "artifact", "A file that a run left in its working directory. ", ""},
+		{scheme + "{id}/stderr{?offset,length}", "stderr", "Standard error of a run. ", "text/plain"},
+		{scheme + "{id}/stdout{?offset,length}", "stdout", "Standard output of a run. ", "text/plain"},
+	} {
+		list.ResourceTemplates = append(list.ResourceTemplates, mcp.NewResourceTemplate(r.template, r.name, mcp.WithTemplateMIMEType(r.mime),
+			mcp.WithTemplateDescription(r.about+"offset and length choose bytes; _meta tells offset, length and the total size.")))
+	}
+	return list, nil
 }
 
-func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-	contents, err := s.read(request.Params.URI)
-	switch {
-	case errors.Is(err, shelf.ErrUnknown):
-		if notesFrom(ctx).code = codeNoResource; server.IsModernRequest(ctx) {
-			notesFrom(ctx).code = mcp.INVALID_PARAMS
-		}
-	case err != nil:
-		notesFrom(ctx).code = mcp.INVALID_PARAMS
+// errNoResource is about a URI that no run's resource can have.
+var errNoResource = errors.New("no resource")
+
+func (s *Server) readResource(m *message) (mcp.ResultMetadata, *fault) {
+	var p struct {
+		URI string `json:"uri"`
 	}
-	return contents, err
+	if bad := m.read(&p); bad != nil {
+		return nil, bad
+	}
+	contents, err := s.read(p.URI)
+	switch {
+	case err == nil:
+		return &mcp.ReadResourceResult{Contents: contents}, nil
+	case !m.modern && (errors.Is(err, shelf.ErrUnknown) || errors.Is(err, errNoResource)):
+		return nil, m.refuse(codeNoResource, err.Error())
+	}
+	return nil, m.refuse(mcp.INVALID_PARAMS, err.Error())
 }
 
 // read returns the part that a URI names.
@@ -121,7 +130,7 @@ func parseURI(uri string) (id, name string, offset, length int64, err error) {
 	path, query, _ := strings.Cut(rest, "?")
 	id, name, found := strings.Cut(path, "/")
 	if !ok || !found {
-		return "", "", 0, 0, fmt.Errorf("%q is no resource: they are like %s", clip(uri, 200), runURI("ID", "stdout"))
+		return "", "", 0, 0, fmt.Errorf("%q is %w: they are like %s", clip(uri, 200), errNoResource, runURI("ID", "stdout"))
 	}
 	values, err := url.ParseQuery(query)
 	if err == nil {

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -47,13 +46,17 @@ func (r *runs) page(behind string) (ids []string, more bool) {
 	return slices.Clone(r.ids[from:to]), to < len(r.ids)
 }
 
-// listRuns adds what the server's runs left to the library's list, which is empty.
-func (s *Server) listRuns(ctx context.Context, _ any, q *mcp.ListResourcesRequest, list *mcp.ListResourcesResult) {
-	behind, err := base64.StdEncoding.DecodeString(string(q.Params.Cursor))
-	if err != nil || len(behind) > 0 && len(behind) != len("01K00000000000000000000000") {
-		notesFrom(ctx).fault = &fault{code: mcp.INVALID_PARAMS, text: "the cursor is none of this server's: leave it out to begin with the newest run"}
-		return
+// listRuns lists what the server's runs left.
+func (s *Server) listRuns(m *message) (mcp.ResultMetadata, *fault) {
+	var p mcp.PaginatedParams
+	if bad := m.read(&p); bad != nil {
+		return nil, bad
 	}
+	behind, err := base64.StdEncoding.DecodeString(string(p.Cursor))
+	if err != nil || len(behind) > 0 && len(behind) != len("01K00000000000000000000000") {
+		return nil, m.refuse(mcp.INVALID_PARAMS, "the cursor is none of this server's: leave it out to begin with the newest run")
+	}
+	list := &mcp.ListResourcesResult{Resources: []mcp.Resource{}}
 	ids, more := s.runs.page(string(behind))
 	for _, id := range ids {
 		list.Resources = append(list.Resources, s.leftBy(id)...)
@@ -61,6 +64,7 @@ func (s *Server) listRuns(ctx context.Context, _ any, q *mcp.ListResourcesReques
 	if more {
 		list.NextCursor = mcp.Cursor(base64.StdEncoding.EncodeToString([]byte(ids[len(ids)-1])))
 	}
+	return list, nil
 }
 
 // leftBy are the resources of a run: its output, if it wrote any, and its files.

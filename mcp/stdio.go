@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +18,7 @@ import (
 // five workers for tool calls, runs the sixth in its read loop (where it waits for answers that the
 // loop would have to read), has one session for the whole process, decodes ids as float64, takes
 // "id": null for a notification, lets answers overtake notifications, and leaves on the first line
-// that it can't answer. So the lines are read here, and MCPServer.HandleMessage gets one sound
-// message at a time.
+// that it can't answer. So the lines are read here, and dispatch gets one sound message at a time.
 
 const (
 	// maxLine is the longest line that is read, in bytes: files of 20 MB in base64, and some room.
@@ -60,12 +58,10 @@ type conn struct {
 	mu    sync.Mutex
 	under map[string]*underway // requests under way, by their ids as they were written
 	held  int                  // bytes of all of them, and of tasks under way
-	last  int64                // the number that the library knows the newest request by
 }
 
 // underway is a request that is not answered yet.
 type underway struct {
-	number int64 // under which the library knows it
 	cancel context.CancelCauseFunc
 	mute   bool // the client does not want the answer any more
 }
@@ -195,10 +191,7 @@ func (c *conn) request(ctx context.Context, m *message) {
 		return
 	}
 	ctx, leave := c.turns.take(ctx, m)
-	if m.modern {
-		ctx = c.s.mcp.WithContext(ctx, c.session.guest())
-	}
-	ctx = withNotes(ctx)
+	ctx = withNotes(ctx, c.session, m)
 	answer := func(b []byte) {
 		if !c.leave(m, u) {
 			c.send(b)
@@ -219,13 +212,13 @@ func (c *conn) request(ctx context.Context, m *message) {
 	}
 	switch {
 	case m.method == string(mcp.MethodInitialize): // what comes behind it must find it done
-		b := c.handle(ctx, m, u.number)
+		b := c.handle(ctx, m)
 		work(func() { answer(b); ended() })
 	case m.task != nil:
 		work(func() { c.runTask(ctx, m, u, answer, ended) })
 	default:
 		work(func() {
-			b := c.handle(ctx, m, u.number)
+			b := c.handle(ctx, m)
 			ended()
 			answer(b)
 		})
@@ -245,8 +238,7 @@ func (c *conn) enter(ctx context.Context, m *message) (context.Context, *underwa
 	case c.held > 0 && c.held+m.size > maxHeld:
 		return ctx, nil, m.refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held>>20))
 	}
-	c.last++
-	u := &underway{number: c.last}
+	u := &underway{}
 	ctx, u.cancel = context.WithCancelCause(ctx)
 	c.under[string(m.ID)] = u
 	c.held += m.size
@@ -263,7 +255,7 @@ func (c *conn) leave(m *message, u *underway) (mute bool) {
 }
 
 // handle returns the encoded answer to a request. A panic is our bug, and ends only this request.
-func (c *conn) handle(ctx context.Context, m *message, number int64) (answer []byte) {
+func (c *conn) handle(ctx context.Context, m *message) (answer []byte) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.s.log.Error("a request panicked", "method", m.method, "panic", r, "stack", string(debug.Stack()))
@@ -273,12 +265,7 @@ func (c *conn) handle(ctx context.Context, m *message, number int64) (answer []b
 	if m.ofTasks() {
 		return c.aboutTask(ctx, m)
 	}
-	said := c.s.mcp.HandleMessage(ctx, m.numbered(number))
-	if e, ok := said.(mcp.JSONRPCError); ok {
-		e.Error.Message = cmp.Or(c.s.noTool(m), e.Error.Message)
-		said = e
-	}
-	return m.encode(said, notesFrom(ctx))
+	return c.dispatch(ctx, m)
 }
 
 // send hands a line to the one that writes. It waits as long as the client does not read.
@@ -332,19 +319,22 @@ func encodeNotification(n mcp.JSONRPCNotification) []byte {
 	return b
 }
 
-// notes are what a handler and its transport say to each other past the library, which knows one code
-// for all errors of handlers, and no errors of hooks.
+// notes are what is known of a request besides its parameters.
 type notes struct {
-	code  int         // of the JSON-RPC error; 0 leaves it as it is
-	fault *fault      // instead of a result
-	task  bool        // the call is, or may become, a task: its client's user can't be asked meanwhile
-	quiet atomic.Bool // nothing more may be sent about the request
+	session *clientSession
+	modern  *sender     // nil is that the session's sends it
+	task    bool        // the call is, or may become, a task: its client's user can't be asked meanwhile
+	quiet   atomic.Bool // nothing more may be sent about the request
 }
 
 type notesKey struct{}
 
-func withNotes(ctx context.Context) context.Context {
-	return context.WithValue(ctx, notesKey{}, &notes{})
+func withNotes(ctx context.Context, c *clientSession, m *message) context.Context {
+	n := &notes{session: c}
+	if m.modern {
+		n.modern = &m.sender
+	}
+	return context.WithValue(ctx, notesKey{}, n)
 }
 
 // notesFrom returns the request's notes, or some that nobody reads.
@@ -352,5 +342,17 @@ func notesFrom(ctx context.Context) *notes {
 	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
 		return n
 	}
-	return &notes{}
+	return &notes{session: &clientSession{}}
+}
+
+// isModern reports whether a request is of the 2026-07-28 protocol.
+func isModern(ctx context.Context) bool { return notesFrom(ctx).modern != nil }
+
+// senderOf returns what is known of the client that sends a request. One of the 2026-07-28 protocol says it in each, or not at all.
+func senderOf(ctx context.Context) sender {
+	n := notesFrom(ctx)
+	if n.modern != nil {
+		return *n.modern
+	}
+	return n.session.sender()
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-
-	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 )
 
 // A seenClient is what was seen of one client: what reaches its model of an answer that has both content, which is text and
@@ -41,33 +38,6 @@ func (s *Server) structured(ctx context.Context) bool {
 	if s.cfg.Structured {
 		return true
 	}
-	name := strings.ToLower(client(ctx).Name)
+	name := strings.ToLower(senderOf(ctx).info.Name)
 	return slices.ContainsFunc(seenClients(), func(c seenClient) bool { return c.both && strings.HasPrefix(name, c.name) })
-}
-
-// client is what the client that asks calls itself. One of the 2026-07-28 protocol says it in each request, or not at all.
-func client(ctx context.Context) mcp.Implementation {
-	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
-		if info.ClientInfo == nil {
-			return mcp.Implementation{}
-		}
-		return *info.ClientInfo
-	}
-	if c, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
-		return c.GetClientInfo()
-	}
-	return mcp.Implementation{}
-}
-
-// tailor makes of the list of all tools that for the client that asks.
-func (s *Server) tailor(ctx context.Context, _ any, _ *mcp.ListToolsRequest, list *mcp.ListToolsResult) {
-	if s.cfg.ToolsOn {
-		list.Tools = slices.DeleteFunc(list.Tools, func(t mcp.Tool) bool { return s.whyOff(t.Name) != nil })
-	}
-	if s.structured(ctx) {
-		return
-	}
-	for i := range list.Tools {
-		list.Tools[i].RawOutputSchema = nil
-	}
 }

@@ -15,9 +15,7 @@ import (
 
 // A task is a call whose answer the client fetches later. In the protocol 2025-11-25 the client asks for one with the
 // parameter "task"; in the extension of 2026-07-28 the server decides, for clients that declare it:
-// https://github.com/modelcontextprotocol/ext-tasks. The library knows the former only, never forgets a task's result before
-// its time, and cancels the context of a task as soon as it has answered that the task began: so tasks are made here, of whole
-// requests, and the library does not know of them.
+// https://github.com/modelcontextprotocol/ext-tasks. A task is made of a whole request.
 
 const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
@@ -77,7 +75,7 @@ func (s *Server) asTask(m *message) *fault {
 		return nil
 	case m.modern:
 		return m.needsTasks()
-	case !able && s.mcp.GetTool(p.Name) == nil:
+	case !able && s.tool(p.Name) == nil:
 		return nil
 	case !able:
 		return m.refuse(mcp.METHOD_NOT_FOUND, fmt.Sprintf("%s can't run as a task: leave out \"task\"", p.Name))
@@ -117,7 +115,7 @@ func (c *conn) runTask(ctx context.Context, m *message, u *underway, answer func
 	c.workers.do(func() {
 		defer c.calls.Done()
 		defer ended()
-		c.tasks.end(t, c.handle(ctx, m, u.number))
+		c.tasks.end(t, c.handle(ctx, m))
 	})
 	if m.modern {
 		select {
@@ -326,7 +324,7 @@ func (c *conn) taskResult(m *message, t *task) []byte {
 	return m.encoded(result)
 }
 
-// reply is an answer that the library has no part in.
+// reply encodes an answer about tasks.
 func (c *conn) reply(m *message, result map[string]any) []byte {
 	if m.modern {
 		if result["resultType"] == nil {

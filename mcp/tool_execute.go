@@ -151,9 +151,13 @@ func (s *Server) executeCode(ctx context.Context, c *call) (*answer, error) {
 
 // warn sends the client's log a line, if it wants it.
 func (s *Server) warn(ctx context.Context, text string) {
-	n := mcp.NewLoggingMessageNotification(mcp.LoggingLevelWarning, "sandboxmcp", readable(forTools(text)))
+	if !mcp.LoggingLevelWarning.ShouldSendTo(senderOf(ctx).logs) {
+		return
+	}
 	// One that can't be sent, since the client does not read, is in the result, too.
-	_ = s.mcp.SendLogMessageToClient(ctx, n)
+	notesFrom(ctx).session.notify("notifications/message", mcp.NotificationParams{AdditionalFields: map[string]any{
+		"level": mcp.LoggingLevelWarning, "logger": "sandboxmcp", "data": readable(forTools(text)),
+	}})
 }
 
 // request makes the pipeline's request out of the arguments.

@@ -60,7 +60,7 @@ func (s *Server) off(why policyOff, what string) func(context.Context, *call) (*
 		if err != nil {
 			return nil, err
 		}
-		name := c.request.Params.Name
+		name := c.params.Name
 		return nil, s.cfg.Pipeline.Deny(ctx, pipeline.Wish{Tool: name, Namespace: namespace, What: cmp.Or(c.text(what), name)},
 			why.reason, "a person has to set "+why.setting+" in the configuration; "+why.instead)
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -211,14 +212,16 @@ func noNetwork(stderr string) bool {
 }
 
 // lookups are how curl, git, Node, Python's requests and wget name what they could not find.
-var lookups = regexp.MustCompile(`(?:Could not resolve host: |getaddrinfo E[A-Z_]+ |host='|unable to resolve host address ['"‘])([A-Za-z0-9_.-]+)`)
+var lookups = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:Could not resolve host: |getaddrinfo E[A-Z_]+ |host='|unable to resolve host address ['"‘])([A-Za-z0-9_.-]+)`)
+})
 
 // unknownName stands for a name that nobody knows.
 const unknownName = "DOMAIN"
 
 // wanted returns the name that a program has looked for last, or what stands for one.
 func wanted(stderr string) string {
-	found := lookups.FindAllStringSubmatch(stderr[max(0, len(stderr)-4096):], -1)
+	found := lookups().FindAllStringSubmatch(stderr[max(0, len(stderr)-4096):], -1)
 	if len(found) == 0 {
 		return unknownName
 	}

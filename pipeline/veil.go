@@ -3,6 +3,7 @@ package pipeline
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -32,7 +33,9 @@ func (v veil) cleanBrief(text string) string {
 
 // cutMark is what a session's driver puts in the place of what it left out of a long text. A program can
 // print the same, and hides nothing but its own words by it.
-var cutMark = regexp.MustCompile(`\n\[(?:cut: \d+ bytes in all|\d+ (?:of \d+ |more )?(?:characters|bytes) are left out)\]`)
+var cutMark = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\n\[(?:cut: \d+ bytes in all|\d+ (?:of \d+ |more )?(?:characters|bytes) are left out)\]`)
+})
 
 // cleanCut is clean for a text that a session's driver may have cut, inside of the sandbox, where it knows no
 // secret. What may be the first half of one goes from before each cut, and so does the rest of the line
@@ -43,7 +46,7 @@ func (v veil) cleanCut(text string) string {
 	}
 	var out strings.Builder
 	from := 0
-	for _, at := range cutMark.FindAllStringIndex(text, -1) {
+	for _, at := range cutMark().FindAllStringIndex(text, -1) {
 		out.WriteString(v.cleanEnd(text[from:at[0]]))
 		out.WriteString(text[at[0]:at[1]])
 		from = at[1]

@@ -5,11 +5,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-var gpuIndex = regexp.MustCompile(`^(0|[1-9][0-9]?)$`)
+var gpuIndex = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(0|[1-9][0-9]?)$`) })
 
 // CheckGPUs refuses what is neither indices nor "all": it becomes part of device names. All errors are a
 // *backends.Refusal.
@@ -19,7 +20,7 @@ func CheckGPUs(gpus []string) error {
 	}
 	const remedy = "use --gpus all, --gpus none, or indices such as --gpus 0,1"
 	for i, gpu := range gpus {
-		if !gpuIndex.MatchString(gpu) {
+		if !gpuIndex().MatchString(gpu) {
 			return &backends.Refusal{Reason: fmt.Sprintf("%.100q names no graphics processors", strings.Join(gpus, ",")), Remedy: remedy}
 		}
 		if slices.Contains(gpus[:i], gpu) {

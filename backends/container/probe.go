@@ -105,14 +105,14 @@ func (b *Backend) try(ctx context.Context, spec backends.Spec, language string) 
 	var said head
 	r, err := s.Exec(ctx, backends.Command{Args: []string{cmp.Or(programs[language], language), "--version"}}, backends.Streams{Stdout: &said})
 	t.layers, t.err = r.Contained.Layers, err
-	t.runtime.Version = string(version.Find(said))
+	t.runtime.Version = string(version().Find(said))
 	return t
 }
 
 // programs are those of languages that are called otherwise.
 var programs = map[string]string{"shell": "bash"}
 
-var version = regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
+var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`) })
 
 // head keeps the beginning of what is written to it.
 type head []byte

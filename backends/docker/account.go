@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/moby/moby/api/types/registry"
@@ -108,12 +109,12 @@ func (a account) config(server string) (registry.AuthConfig, error) {
 }
 
 // helperName is what a helper may be called: a part of a file's name.
-var helperName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var helperName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
 
 // ask runs docker-credential-NAME get. That it knows nothing is no error.
 func (s *settings) ask(ctx context.Context, name, server string) (registry.AuthConfig, error) {
 	const most = 64 << 10 // bytes of an answer
-	if !helperName.MatchString(name) {
+	if !helperName().MatchString(name) {
 		return registry.AuthConfig{}, fmt.Errorf("ask for the account at %s: a credential helper can't be called %q", server, name)
 	}
 	helper, err := engine.Program(variable(s.environ, "PATH"), "docker-credential-"+name)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -25,7 +26,7 @@ type sshTarget struct {
 }
 
 // plainPath is what a path may be made of that the other machine's shell will read.
-var plainPath = regexp.MustCompile(`^/[A-Za-z0-9/._-]+$`)
+var plainPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9/._-]+$`) })
 
 // parseSSH reads ssh://[user@]host[:port][/path/of/socket]. Nothing in it may become an option of ssh,
 // or more than one word for the shell at the other end.
@@ -54,7 +55,7 @@ func parseSSH(address string) (sshTarget, error) {
 		return wrong("has a query or fragment")
 	}
 	if u.Path != "" && u.Path != "/" {
-		if !plainPath.MatchString(u.Path) {
+		if !plainPath().MatchString(u.Path) {
 			return wrong("has a path with more than letters, digits, dots, dashes, underscores and slashes")
 		}
 		t.socket = u.Path

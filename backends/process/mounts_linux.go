@@ -30,7 +30,7 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err != nil || len(shown.Mounts) == 0 && shown.Workspace.Host == "" {
 		return shown, err
 	}
-	hidden := backends.Hide(*b.hidden.Load())
+	hidden := backends.Hide(b.config.Hidden)
 	if err := hidden.Check(spec, shown); err != nil {
 		return shown, err
 	}

@@ -113,7 +113,7 @@ func (b *Backend) furnishNest(p *plan, one *nest, r runtimes.Runtime) *root {
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	root := furnish(p)
-	root.hide = *b.hidden.Load()
+	root.hide = b.config.Hidden
 	for _, prefix := range r.Prefixes {
 		root.looks = append(root.looks, lookAt(prefix, os.Lstat), lookAt(prefix, os.Stat))
 		root.bind(prefix, prefix, true)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -31,7 +30,6 @@ type Backend struct {
 	zygotes     zygotes
 	pool        pool
 	endings     endings
-	hidden      atomic.Pointer[[]string] // Config.Hidden
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // by language
@@ -57,7 +55,6 @@ func New(c Config) *Backend {
 	b.nests = nests{backend: b, warm: map[string][]*nest{}, coming: starts{}, failed: map[string]time.Time{}}
 	b.zygotes = zygotes{backend: b, warm: map[string]*pythonZygote{}, coming: starts{}, failed: map[string]failure{}}
 	b.pool.open(b, c.Pool)
-	b.Hide(c.Hidden)
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
 }
@@ -70,15 +67,23 @@ func (b *Backend) Warm() {
 		return
 	}
 	var most runtimes.Runtime // the system's own, which shows nothing more
-	b.nursery.fill(nestKind(most), b.nursery.hatcher(most), max(1, b.config.Ahead))
+	hatch := b.nursery.hatcher(most)
+	b.nursery.fill(nestKind(most), func(ctx context.Context) (*birth, error) {
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		beside.Go(func() {
+			b.cgroups.Find()
+			// What goes wrong with it shows where it is needed.
+			_ = b.filters.prepare(filterKind{namespaces: true, affinity: b.cgroups.Why == ""})
+		})
+		b.launchers.warm() // it starts while the root is planned
+		return hatch(ctx)
+	}, max(1, b.config.Ahead))
 }
 
 // Prepare has a sandbox and an interpreter stand ready for spec's program if that can be, and returns when they do. It is for the
 // one program of a container: see Config.Inside.
 func (b *Backend) Prepare(spec backends.Spec) { b.pool.prepare(spec) }
-
-// Hide is Config.Hidden for who learns that after New. It must not be called once a sandbox has been asked for.
-func (b *Backend) Hide(places []string) { b.hidden.Store(&places) }
 
 // isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
 // there are no other users to become.

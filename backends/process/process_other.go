@@ -29,9 +29,6 @@ func (*Backend) Name() string { return "process" }
 // Promises implements [backends.Backend].
 func (*Backend) Promises(profile string) []string { return promises(profile) }
 
-// Hide is Config.Hidden for who learns that after New.
-func (*Backend) Hide([]string) {}
-
 // Pools implements [backends.Backend].
 func (*Backend) Pools() []backends.Pool { return nil }
 

@@ -58,7 +58,7 @@ func (p *plan) pts(at string) {
 
 // moveIn adds what is sandbox s's own, and makes the new root the only one.
 func moveIn(p *plan, s *sandbox) {
-	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned, hide: *s.backend.hidden.Load()}
+	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.disk(s, newRoot)
 	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the

@@ -14,7 +14,7 @@ func (d *document) profiles(n *yaml.Node) {
 			d.fail(d.at(k), full, "this profile is built in, and means the same everywhere: give yours another name")
 			return
 		}
-		if !profileName.MatchString(name) {
+		if !profileName().MatchString(name) {
 			d.fail(d.at(k), "profiles", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _", name)
 			return
 		}

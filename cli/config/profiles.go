@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync"
 )
 
 // The built-in profiles, which are also the two sets of layers that a profile can build.
@@ -43,7 +44,7 @@ func builtin() map[string]Profile {
 	}
 }
 
-var profileName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+var profileName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`) })
 
 // CheckLayers says what is wrong with layers as a list of requirements for a profile that builds
 // the set base, Hardened or Landlock.

@@ -127,7 +127,7 @@ func bury(dir, name string) {
 	}
 }
 
-var named = regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`)
+var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`) })
 
 func sockets(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
@@ -136,7 +136,7 @@ func sockets(dir string) (names []string, err error) {
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ending)
-		if ok && named.MatchString(name) && e.Type() == fs.ModeSocket {
+		if ok && named().MatchString(name) && e.Type() == fs.ModeSocket {
 			names = append(names, name)
 		}
 	}

@@ -45,12 +45,12 @@ func (a *Ambiguous) Error() string {
 	return fmt.Sprintf("%s is how the ids of %d sessions begin: %s", a.Begins, len(a.IDs), strings.Join(a.IDs, ", "))
 }
 
-var idLike = regexp.MustCompile(`^[0-9A-Za-z]{1,26}$`)
+var idLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z]{1,26}$`) })
 
 // find returns the session whose id is, or begins with, text: the living come before the dead.
 func (l *Listener) find(text string) (session.Info, error) {
 	unknown := fmt.Errorf("%w: %.40q", session.ErrUnknown, text)
-	if !idLike.MatchString(text) {
+	if !idLike().MatchString(text) {
 		return session.Info{}, unknown
 	}
 	text = strings.ToUpper(text)

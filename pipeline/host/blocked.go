@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Block is a part of the built-in list: programs that nobody can allow, and why.
@@ -76,7 +77,7 @@ func Blocks() []Block {
 	}
 }
 
-var version = regexp.MustCompile(`^([a-z][a-z+_-]*?)[-._]?[0-9].*$`)
+var version = lazy(`^([a-z][a-z+_-]*?)[-._]?[0-9].*$`)
 
 // spellings are the names under which a program may be listed: without the version and what distributions put
 // behind a dot, and without the machine that a compiler is for.
@@ -92,7 +93,7 @@ func spellings(name string) []string {
 		}
 	}
 	for _, one := range slices.Clone(all) {
-		if m := version.FindStringSubmatch(one); m != nil {
+		if m := version().FindStringSubmatch(one); m != nil {
 			all = append(all, m[1])
 		}
 	}
@@ -113,4 +114,9 @@ func listed(names []string) (name, why string) {
 		}
 	}
 	return "", ""
+}
+
+// lazy compiles an expression when it is first needed: every start of the program would pay for it otherwise.
+func lazy(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -170,8 +169,8 @@ func readSmall(name string) ([]byte, error) {
 }
 
 var (
-	section = regexp.MustCompile(`^\[([A-Za-z0-9.-]+)(?:[ \t]+"([^"\\]*)")?\]$`)
-	setting = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\]*))?$`)
+	section = lazy(`^\[([A-Za-z0-9.-]+)(?:[ \t]+"([^"\\]*)")?\]$`)
+	setting = lazy(`^([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\]*))?$`)
 )
 
 // doubtful reads a configuration strictly: git takes more than these lines, and we refuse it.
@@ -182,14 +181,14 @@ func doubtful(lines *bufio.Scanner) string {
 		if line == "" || line[0] == '#' || line[0] == ';' {
 			continue
 		}
-		if m := section.FindStringSubmatch(line); m != nil {
+		if m := section().FindStringSubmatch(line); m != nil {
 			in = strings.ToLower(m[1])
 			if m[2] != "" {
 				in += ".*"
 			}
 			continue
 		}
-		m := setting.FindStringSubmatch(line)
+		m := setting().FindStringSubmatch(line)
 		if m == nil {
 			return "a line that is not understood"
 		}

@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"io"
 	"os"
-	"regexp"
 	"runtime"
 	"strings"
 )
@@ -25,7 +24,7 @@ func system(path string) bool {
 // starters are names of functions by which programs start others, or load code that does: those of exec(3), posix_spawn(3),
 // system(3), popen(3), wordexp(3) and dlopen(3), and what libraries make of them (JLI_Launch, g_spawn_async, g_module_open,
 // pipecmd_new, bfd_plugin_open, ENGINE_load_dynamic).
-var starters = regexp.MustCompile(`(?i)exec(l|v|ute)|spawn|popen|launch|dlm?open|^system$|wordexp|module|plugin|pipecmd|pager|^ENGINE_`)
+var starters = lazy(`(?i)exec(l|v|ute)|spawn|popen|launch|dlm?open|^system$|wordexp|module|plugin|pipecmd|pager|^ENGINE_`)
 
 // kind says why a file's program could start others, "" if all that it calls is known and it can't: but by a library that
 // does so under another name.
@@ -49,7 +48,7 @@ func kind(path string) string {
 		return unknown
 	}
 	for _, s := range called {
-		if starters.MatchString(s.Name) {
+		if starters().MatchString(s.Name) {
 			return "it can start other programs or load code, as it calls " + s.Name
 		}
 	}

@@ -101,11 +101,11 @@ func (s *scan) step(last bool) bool {
 
 // begin starts a walk if what stands before allows it.
 func (s *scan) begin(e *entry) bool {
-	from := s.at + e.behind
+	from, begin := s.at+int(e.behind), e.format.begins[e.begin]
 	if from < s.done || !e.format.apart.stands(s.behind(from)) {
 		return false
 	}
-	s.walk = walk{format: e.format, begin: e.begin, head: len(e.begin), from: from, secret: from, at: from}
+	s.walk = walk{format: e.format, begin: begin, head: len(begin), from: from, secret: from, at: from}
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -52,10 +53,10 @@ func Version(ctx context.Context, r Runtime) (string, error) {
 	if err != nil && r.Name == "shell" {
 		return "", nil // dash has no --version
 	}
-	return versionIn.FindString(out), err
+	return versionIn().FindString(out), err
 }
 
-var versionIn = regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
+var versionIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`) })
 
 // remember is answer, kept on disk for as long as the program's file stays the same.
 func (f *finder) remember(ctx context.Context, path string, args []string) (string, error) {

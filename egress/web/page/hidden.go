@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -63,18 +64,18 @@ func invisible(n *html.Node, hidden []string) bool {
 }
 
 var (
-	comment  = regexp.MustCompile(`(?s)/\*.*?\*/`)
-	zero     = regexp.MustCompile(`^(?:0+(?:\.0*)?|\.0+)(?:[a-z%]*)?$`)
-	far      = regexp.MustCompile(`^-\d{3,}`)
-	emptied  = regexp.MustCompile(`^rect\(\s*[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?\s*\)$|^inset\(\s*(?:50|100)%`)
-	selector = regexp.MustCompile(`([.#][A-Za-z0-9_-]+)\s*$`)
-	rule     = regexp.MustCompile(`([^{}]+)\{([^{}]*)\}`)
+	comment  = lazy(`(?s)/\*.*?\*/`)
+	zero     = lazy(`^(?:0+(?:\.0*)?|\.0+)(?:[a-z%]*)?$`)
+	far      = lazy(`^-\d{3,}`)
+	emptied  = lazy(`^rect\(\s*[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?\s*\)$|^inset\(\s*(?:50|100)%`)
+	selector = lazy(`([.#][A-Za-z0-9_-]+)\s*$`)
+	rule     = lazy(`([^{}]+)\{([^{}]*)\}`)
 )
 
 // hides says whether a style takes its element out of sight: not shown, without size, or off the page.
 func hides(style string) bool {
 	size := map[string]bool{}
-	for one := range strings.SplitSeq(comment.ReplaceAllString(strings.ToLower(style), ""), ";") {
+	for one := range strings.SplitSeq(comment().ReplaceAllString(strings.ToLower(style), ""), ";") {
 		name, value, _ := strings.Cut(one, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "!important"))
 		switch name {
@@ -87,7 +88,7 @@ func hides(style string) bool {
 				return true
 			}
 		case "opacity", "font-size", "zoom":
-			if zero.MatchString(value) {
+			if zero().MatchString(value) {
 				return true
 			}
 		case "color", "-webkit-text-fill-color":
@@ -95,15 +96,15 @@ func hides(style string) bool {
 				return true
 			}
 		case "left", "right", "top", "bottom", "text-indent", "margin-left", "margin-top":
-			if far.MatchString(value) {
+			if far().MatchString(value) {
 				return true
 			}
 		case "clip", "clip-path":
-			if emptied.MatchString(value) {
+			if emptied().MatchString(value) {
 				return true
 			}
 		case "width", "height", "max-width", "max-height", "line-height":
-			size[name] = zero.MatchString(value)
+			size[name] = zero().MatchString(value)
 		case "overflow", "overflow-x", "overflow-y":
 			size["overflow"] = value == "hidden" || value == "clip"
 		case "transform":
@@ -122,17 +123,17 @@ func hiddenClasses(doc *html.Node) (all []string) {
 		if n.DataAtom != atom.Style || n.FirstChild == nil {
 			return true
 		}
-		sheet := comment.ReplaceAllString(n.FirstChild.Data, "")
+		sheet := comment().ReplaceAllString(n.FirstChild.Data, "")
 		if strings.Contains(sheet, "@media") { // what one screen hides, another one may show
 			sheet, _, _ = strings.Cut(sheet, "@media")
 		}
-		for _, r := range rule.FindAllStringSubmatch(sheet, 2000) {
+		for _, r := range rule().FindAllStringSubmatch(sheet, 2000) {
 			if !hides(r[2]) {
 				continue
 			}
 			for one := range strings.SplitSeq(r[1], ",") {
 				one = strings.TrimSpace(one)
-				if m := selector.FindStringSubmatch(one); m != nil && m[1] == one && len(all) < 1000 {
+				if m := selector().FindStringSubmatch(one); m != nil && m[1] == one && len(all) < 1000 {
 					all = append(all, one)
 				}
 			}
@@ -160,4 +161,9 @@ func absolute(doc *html.Node, at *url.URL) {
 func leads(at *url.URL, link string) bool {
 	u, err := at.Parse(strings.TrimSpace(link))
 	return err == nil && len(link) < 4000 && slices.Contains([]string{"http", "https", "mailto"}, strings.ToLower(u.Scheme))
+}
+
+// lazy compiles an expression when it is first needed: every start of the program would pay for it otherwise.
+func lazy(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -1,0 +1,221 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// The library's types are used here, and its server is not: a program that imports that package compiles the schemas of
+// five drafts of JSON Schema whenever it starts, which took half of the start of each command, and arguments are checked by
+// forms anyhow. It also reads each message five times, knows ids as float64 only, and has one code for all errors of handlers.
+
+// dispatch answers a request by its method.
+func (c *conn) dispatch(ctx context.Context, m *message) []byte {
+	result, bad := c.s.serve(ctx, m)
+	if bad != nil {
+		bad.text = clip(bad.text, 2000)
+		c.s.log.Info("a request failed", "method", clip(m.method, 100), "error", bad.text)
+		return bad.encode()
+	}
+	if m.modern {
+		c.s.stamp(m, result)
+	}
+	return m.encoded(result)
+}
+
+func (s *Server) serve(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+	switch method := mcp.MCPMethod(m.method); method {
+	case mcp.MethodToolsCall:
+		return s.callTool(ctx, m)
+	case mcp.MethodToolsList:
+		return s.listTools(ctx, m)
+	case mcp.MethodResourcesList:
+		return s.listRuns(m)
+	case mcp.MethodResourcesTemplatesList:
+		return s.listTemplates(m)
+	case mcp.MethodResourcesRead:
+		return s.readResource(m)
+	case mcp.MethodServerDiscover, mcp.MethodSubscriptionsListen:
+		switch {
+		case !m.modern:
+			return nil, m.refuse(mcp.METHOD_NOT_FOUND, fmt.Sprintf("%q requires protocol version %s or later", method, mcp.ProtocolVersion20260728))
+		case method == mcp.MethodServerDiscover:
+			return s.discover(ctx), nil
+		}
+		return subscribe(ctx, m)
+	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLogLevel, mcp.MethodTasksList, mcp.MethodTasksResult, "resources/subscribe", "resources/unsubscribe":
+		switch {
+		case m.modern:
+			return nil, m.refuse(mcp.METHOD_NOT_FOUND, fmt.Sprintf("%q was removed in protocol version %s", method, mcp.ProtocolVersion20260728))
+		case method == mcp.MethodInitialize:
+			return s.initialize(ctx, m)
+		case method == mcp.MethodPing:
+			return &mcp.Result{}, nil
+		case method == mcp.MethodSetLogLevel:
+			return setLogLevel(ctx, m)
+		}
+	}
+	return nil, m.refuse(mcp.METHOD_NOT_FOUND, fmt.Sprintf("Method %s not found", m.method))
+}
+
+// read reads a request's parameters.
+func (m *message) read(params any) *fault {
+	if m.Params == nil {
+		return nil
+	}
+	if err := json.Unmarshal(m.Params, params); err != nil {
+		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("unparsable %s request: %v", m.method, err))
+	}
+	return nil
+}
+
+// whole refuses a page of a list that has one only.
+func (m *message) whole() *fault {
+	var p mcp.PaginatedParams
+	if bad := m.read(&p); bad != nil {
+		return bad
+	}
+	if p.Cursor != "" {
+		return m.refuse(mcp.INVALID_PARAMS, "there is no such page: leave out \"cursor\"")
+	}
+	return nil
+}
+
+// stamp adds to a result what those of the 2026-07-28 protocol say: that they are whole, whose they are, and how long they last.
+func (s *Server) stamp(m *message, r mcp.ResultMetadata) {
+	r.SetResultType(cmp.Or(r.GetResultType(), mcp.ResultTypeComplete))
+	if meta := r.EnsureResultMeta(); meta.ServerInfo() == nil {
+		meta.SetServerInfo(mcp.Implementation{Name: "sandboxmcp", Title: "sandboxmcp", Version: s.cfg.Version})
+	}
+	if cached, ok := r.(mcp.CacheHintSetter); ok {
+		lasts := listsLast
+		if m.method == string(mcp.MethodResourcesList) {
+			lasts = 0 // the next run is in it
+		}
+		cached.SetCacheHints(lasts.Milliseconds(), mcp.CacheScopePrivate)
+	}
+}
+
+func (s *Server) initialize(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+	var p mcp.InitializeParams
+	if bad := m.read(&p); bad != nil {
+		return nil, bad
+	}
+	notesFrom(ctx).session.initialize(sender{p.ClientInfo, p.Capabilities, mcp.LoggingLevelWarning})
+	has := capabilities()
+	has.Tasks = mcp.NewTasksCapability()
+	return &mcp.InitializeResult{
+		ProtocolVersion: mcp.NegotiateLegacyVersion(p.ProtocolVersion), Capabilities: has, ServerInfo: s.identity(), Instructions: s.instructions(ctx),
+	}, nil
+}
+
+func (s *Server) discover(ctx context.Context) *mcp.DiscoverResult {
+	r := &mcp.DiscoverResult{SupportedVersions: mcp.ValidProtocolVersions, Capabilities: capabilities(), Instructions: s.instructions(ctx)}
+	r.Capabilities.Extensions = map[string]any{tasksExtension: struct{}{}}
+	r.EnsureResultMeta().SetServerInfo(s.identity())
+	return r
+}
+
+// capabilities are those of both eras.
+func capabilities() (c mcp.ServerCapabilities) {
+	_ = json.Unmarshal([]byte(`{"tools":{},"resources":{},"logging":{}}`), &c) // their types have no names
+	return c
+}
+
+func setLogLevel(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+	var p mcp.SetLevelParams
+	if bad := m.read(&p); bad != nil {
+		return nil, bad
+	}
+	if !slices.Contains(strings.Fields("debug info notice warning error critical alert emergency"), string(p.Level)) {
+		return nil, m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("invalid logging level '%s'", p.Level))
+	}
+	notesFrom(ctx).session.setLogLevel(p.Level)
+	return &mcp.Result{}, nil
+}
+
+// subscribe tells the client that it hears of nothing: no list of ours changes by itself.
+func subscribe(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+	var p mcp.SubscriptionsListenParams
+	if bad := m.read(&p); bad != nil {
+		return nil, bad
+	}
+	notesFrom(ctx).session.notify(mcp.MethodNotificationSubscriptionsAcknowledged, mcp.NotificationParams{
+		Meta: map[string]any{mcp.MetaKeySubscriptionID: m.ID}, AdditionalFields: map[string]any{"notifications": mcp.SubscriptionFilter{}},
+	})
+	r := &mcp.SubscriptionsListenResult{}
+	r.EnsureResultMeta().SetSubscriptionID(m.ID)
+	return r, nil
+}
+
+// callParams are the parameters of a call of a tool.
+type callParams struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Meta      *mcp.Meta       `json:"_meta"`
+	mcp.MultiRoundTripParams
+}
+
+func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+	var p callParams
+	if bad := m.read(&p); bad != nil {
+		return nil, bad
+	}
+	t := s.tool(p.Name)
+	if t == nil {
+		return nil, m.refuse(mcp.INVALID_PARAMS, s.noTool(p.Name))
+	}
+	given, err := s.offered(t.in).check(p.Arguments)
+	if err != nil {
+		return s.result(ctx, failure(err)), nil
+	}
+	c := &call{args: given, params: p, progress: startProgress(ctx, p.Meta)}
+	defer c.progress.stop()
+	awaitTurn(ctx)
+	a, err := t.run(ctx, c)
+	if err != nil {
+		a = failure(err)
+	}
+	return s.result(ctx, a), nil
+}
+
+// call is one call of a tool.
+type call struct {
+	args
+	params   callParams
+	progress *progress
+}
+
+// tool returns the tool of that name; nil is that there is none.
+func (s *Server) tool(name string) *tool {
+	i := slices.IndexFunc(s.has, func(t tool) bool { return t.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.has[i]
+}
+
+// listTools lists the tools for the client that asks, by name.
+func (s *Server) listTools(ctx context.Context, m *message) (mcp.ResultMetadata, *fault) {
+	if bad := m.whole(); bad != nil {
+		return nil, bad
+	}
+	list := &mcp.ListToolsResult{Tools: []mcp.Tool{}}
+	structured := s.structured(ctx)
+	for _, t := range s.list {
+		if s.cfg.ToolsOn && s.whyOff(t.Name) != nil {
+			continue
+		}
+		if !structured {
+			t.RawOutputSchema = nil
+		}
+		list.Tools = append(list.Tools, t)
+	}
+	return list, nil
+}
