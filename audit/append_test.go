@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,6 +117,28 @@ func TestAppendIsSynchronous(t *testing.T) {
 		}
 	}
 	wantSound(t, l, 2)
+}
+
+// The disk is waited for once a run, if it is a short one: what puts its end there takes its start along.
+func TestAppendWaitsForDiskOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openLog(t, logPath(t))
+		var asked int // by whoever holds the pen
+		l.sync = func(*os.File) error { asked++; return nil }
+		if _, err := l.Append(t.Context(), Entry{Kind: "start", Soon: true}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if _, err := l.Append(t.Context(), Entry{Kind: "end"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if asked != 1 {
+			t.Errorf("a run waited %d times for the disk", asked)
+		}
+		l.Close()
+	})
 }
 
 // Callers give up at all moments. Each one's answer, written or not, must be the truth.

@@ -124,7 +124,7 @@ func sessionError(stage string, err error) error {
 // enterSession puts the cell's files into the session's workspace.
 func (r *run) enterSession(ctx context.Context, s started) (started, error) {
 	s.box = s.claim.Box()
-	p := &placer{files: s.box.Files(), sums: map[string]string{}, room: s.limits.Disk, left: r.artifact}
+	p := r.placer(s.box, s.limits)
 	for _, in := range s.Inputs {
 		if err := p.input(ctx, in); err != nil {
 			return s, err

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -26,17 +27,24 @@ const WithheldRemedy = "have the program write what is needed without the secret
 // A placer puts files into a workspace and remembers what it put there.
 type placer struct {
 	files backends.Files
-	sums  map[string]string // SHA-256 by name
-	room  int64             // bytes that may still come
-	over  int               // things that were passed over
-	ours  backends.Hidden   // what is not copied, see Config.Protected
+	sums  map[string]string      // SHA-256 by name
+	room  int64                  // bytes that may still come
+	over  int                    // things that were passed over
+	ours  func() backends.Hidden // what is not copied, see Config.Protected
 	left  func(run, artifact string, most int64) ([]byte, error)
+}
+
+// placer puts files into box. Where files of ours are is looked up for the first input of the host: a hundred calls of
+// the kernel, and most runs have none.
+func (r *run) placer(box backends.Sandbox, limits Bounds) *placer {
+	ours := sync.OnceValue(func() backends.Hidden { return backends.Hide(r.p.cfg.Protected) })
+	return &placer{files: box.Files(), sums: map[string]string{}, room: limits.Disk, ours: ours, left: r.artifact}
 }
 
 // place puts the program and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
 func (r *run) place(ctx context.Context, s started) (map[string]string, error) {
-	p := &placer{files: s.box.Files(), sums: map[string]string{}, room: s.limits.Disk, left: r.artifact, ours: backends.Hide(r.p.cfg.Protected)}
+	p := r.placer(s.box, s.limits)
 	if s.Workspace.Host != "" {
 		if len(s.Inputs) > 0 {
 			return nil, refuse(StageValidate, "inputs would be copied into the host's workspace and stay there",
@@ -98,7 +106,7 @@ func (p *placer) input(ctx context.Context, in Input) error {
 	if err != nil {
 		return refuse(StageValidate, fmt.Sprintf("input: %v", err), "")
 	}
-	if ours := p.ours.Holds(real(in.Host)); ours != "" {
+	if ours := p.ours().Holds(real(in.Host)); ours != "" {
 		return refuse(StageValidate, fmt.Sprintf("input: %s is, or lies in, %s, which is sandboxmcp's own", in.Host, ours), "copy other files")
 	}
 	if info.IsDir() {
@@ -126,7 +134,7 @@ func (p *placer) folder(ctx context.Context, dir, to string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if ours := p.ours.Holds(real(filepath.Join(dir, filepath.FromSlash(name)))); ours != "" {
+		if ours := p.ours().Holds(real(filepath.Join(dir, filepath.FromSlash(name)))); ours != "" {
 			p.over++
 			if d.IsDir() {
 				return fs.SkipDir
@@ -165,12 +173,16 @@ func (p *placer) put(name string, mode uint32, r io.Reader) error {
 		return refuse(StageValidate, fmt.Sprintf("%q is no name for a file in the workspace", name), inputName)
 	}
 	h := sha256.New()
-	counted := &io.LimitedReader{R: io.TeeReader(r, h), N: p.room + 1}
+	most := p.room + 1
+	if all, ok := r.(*bytes.Reader); ok {
+		most = min(most, int64(all.Len())+1) // the buffer that it is copied through is no larger
+	}
+	counted := &io.LimitedReader{R: io.TeeReader(r, h), N: most}
 	if _, twice := p.sums[clean]; twice {
 		return p.same(clean, counted, h.Sum)
 	}
 	err := p.files.Put(clean, mode, counted)
-	if p.room = counted.N - 1; p.room < 0 {
+	if p.room -= most - counted.N; p.room < 0 {
 		return refuse(StageValidate, "the inputs are larger than the workspace may be", "raise --disk")
 	}
 	for _, errno := range []error{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.ELOOP} {

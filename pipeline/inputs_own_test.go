@@ -31,3 +31,14 @@ func TestInputsAreNotOurs(t *testing.T) {
 		t.Errorf("warnings: %q", res.Warnings)
 	}
 }
+
+// A cell's inputs are not ours either.
+func TestCellInputsAreNotOurs(t *testing.T) {
+	dir := project(t, map[string]string{"state/keys/signing.key": "key"})
+	p, _, _ := newReal(t, func(c *Config) { c.Protected = []string{filepath.Join(dir, "state")} })
+	s := open(t, p, NewSession{})
+	_, err := p.Do(t.Context(), Request{Session: s.ID, Code: []byte("1"), Inputs: []Input{{Host: filepath.Join(dir, "state/keys/signing.key")}}})
+	if err == nil || !strings.Contains(err.Error(), "which is sandboxmcp's own") {
+		t.Errorf("input of a cell: %v; want a refusal", err)
+	}
+}

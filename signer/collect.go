@@ -121,7 +121,7 @@ func (c *collector) changed(ctx context.Context, f File, want string) (bool, err
 	}
 	defer r.Close()
 	s := newScan(ctx, r, c.inputs)
-	c.drain(s)
+	c.drain(s, f.Size)
 	c.inputs = s.left
 	switch {
 	case ctx.Err() != nil:
@@ -174,7 +174,7 @@ func (c *collector) read(ctx context.Context, f File) error {
 // pass reads s to its end, and returns why the file is withheld, "" when it was saved or nothing
 // is to be saved. It returns errors of writing; those of reading are in s.err.
 func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) (withheld string, err error) {
-	defer c.drain(s)
+	defer c.drain(s, f.Size)
 	if redacted != f.Name {
 		return "a secret is in its name", nil
 	}
@@ -189,7 +189,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	}
 	from := io.Reader(s)
 	if c.o.Secret != nil {
-		if withheld, err = c.search(s); withheld != "" || err != nil {
+		if withheld, err = c.search(s, f.Size); withheld != "" || err != nil {
 			return withheld, err
 		}
 		if from, err = c.hold.reader(); err != nil {
@@ -199,7 +199,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	if c.folder == nil || s.err != nil {
 		return "", nil
 	}
-	err = c.folder.save(f.Name, savedMode(f.Mode), until(ctx, from), c.buffer())
+	err = c.folder.save(f.Name, savedMode(f.Mode), until(ctx, from), c.buffer(f.Size))
 	if b := (*blocked)(nil); errors.As(err, &b) {
 		return b.why, nil
 	}
@@ -208,7 +208,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 
 // search looks for a secret in s, reads it to its end, and holds its bytes outside of the folder:
 // what turns out to hold a secret must not have been there even for a moment.
-func (c *collector) search(s *scan) (withheld string, err error) {
+func (c *collector) search(s *scan, size int64) (withheld string, err error) {
 	c.hold.reset()
 	r := io.Reader(s)
 	if c.folder != nil {
@@ -226,19 +226,19 @@ func (c *collector) search(s *scan) (withheld string, err error) {
 	case found:
 		return "a secret is in it", nil
 	}
-	c.drain(r)
+	c.drain(r, size)
 	return "", c.hold.err
 }
 
-func (c *collector) drain(r io.Reader) {
-	// Without the wrapper io.Discard would bring its own, smaller buffer.
-	_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, c.buffer())
+func (c *collector) drain(r io.Reader, size int64) {
+	// Without the wrapper io.Discard would bring a buffer of its own.
+	_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, c.buffer(size))
 }
 
-// buffer returns what files are copied through, made for the first one: most runs leave none.
-func (c *collector) buffer() []byte {
-	if c.buf == nil {
-		c.buf = make([]byte, 64<<10)
+// buffer returns what a file of that size, as it was listed, is copied through: most runs leave nothing but their script.
+func (c *collector) buffer(size int64) []byte {
+	if want := min(max(size+1, 512), 64<<10); int64(len(c.buf)) < want {
+		c.buf = make([]byte, want)
 	}
 	return c.buf
 }

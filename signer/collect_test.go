@@ -309,3 +309,21 @@ func TestSourceFails(t *testing.T) {
 	}
 	wantTree(t, dir, map[string]string{"a": "1"})
 }
+
+// A run that leaves nothing but the script that it came with pays for reading that, and no more.
+func TestCollectReadsSmallThingsInSmallPieces(t *testing.T) {
+	script := "echo 1"
+	most := 0
+	src := list(File{Name: "script.sh", Size: int64(len(script)), Open: func() (io.ReadCloser, error) {
+		r := strings.NewReader(script)
+		return io.NopCloser(readerFunc(func(p []byte) (int, error) {
+			most = max(most, len(p))
+			return r.Read(p)
+		})), nil
+	}})
+	sum := sha256.Sum256([]byte(script))
+	m := collect(t, src, Options{Unchanged: map[string]string{"script.sh": hex.EncodeToString(sum[:])}})
+	if len(m.Artifacts) != 0 || most == 0 || most > 4096 {
+		t.Errorf("%v, read in pieces of %d bytes", m.Artifacts, most)
+	}
+}
