@@ -1,10 +1,6 @@
 package bench
 
-import (
-	"fmt"
-	"runtime"
-	"strconv"
-)
+import "strconv"
 
 // Figure writes a number with about three digits that count.
 func Figure(f float64) string {
@@ -23,13 +19,4 @@ func Shorten(text string, most int) string {
 		return string(r[:most-1]) + "…"
 	}
 	return text
-}
-
-// line is the machine in few words.
-func (m Machine) line() string {
-	system := m.Kernel
-	if system == "" {
-		system = runtime.GOOS
-	}
-	return fmt.Sprintf("%s, %d cores, %s, as %s", m.CPU, m.Cores, system, m.User)
 }
