@@ -58,7 +58,8 @@ func (b *bench) loadedMemory(ctx context.Context) {
 }
 
 // processor measures the CPU time of a server for shell runs that find a sandbox ready, that included which it
-// takes to have the next one ready, and bash's own for the same. The server has nothing else to do.
+// takes to have the next one ready, and bash's own for the same. The server has nothing else to do; what runs in sandboxes is
+// not its own.
 func (b *bench) processor(ctx context.Context) {
 	const what = "CPU time of the server"
 	var shell *Program
@@ -84,7 +85,7 @@ func (b *bench) processor(ctx context.Context) {
 	switch r := w.ready(taken); {
 	case w.Broken != nil:
 		b.leaveOut(what, w.Broken)
-	case r.Found < r.Runs:
+	case r.Found*20 < r.Runs*19:
 		b.leaveOut(what, fmt.Errorf("only %d of %d runs found a sandbox ready", r.Found, r.Runs))
 	case spent == 0:
 		b.leaveOut(what, errors.New("the system does not tell, or not for so few runs"))
