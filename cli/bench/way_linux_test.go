@@ -3,6 +3,7 @@ package bench
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -49,5 +50,20 @@ grep -q 'pull: never' "$2" && [ "$1 ${*:3}" = "--config run --backend docker mai
 	b.contained([]Image{{Engine: "docker", Program: &Program{Language: "shell", Script: "main.sh"}, Name: "here"}})
 	if w := b.ways[0]; w.Name != "sandboxmcp run, docker" || len(w.turn(t.Context(), 1)) != 1 {
 		t.Errorf("%s: %s", w.Name, w.why())
+	}
+}
+
+// TestOwnProcess: run is told to stay in its own process once it knows how.
+func TestOwnProcess(t *testing.T) {
+	hosttest.Program(t, "bash")
+	for _, tt := range []struct{ help, want string }{{"--json", "sandboxmcp run"}, {"--here   run it in this process", "sandboxmcp run --here"}} {
+		b := &bench{dir: t.TempDir()}
+		b.Program = filepath.Join(b.dir, "sandboxmcp")
+		if err := os.WriteFile(b.Program, []byte("#!/bin/bash\necho '"+tt.help+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if flags, typed := b.ownProcess(t.Context()); typed != tt.want || len(flags) != strings.Count(tt.want, "--") {
+			t.Errorf("%s: got %q, %q, want %q", tt.help, flags, typed, tt.want)
+		}
 	}
 }
