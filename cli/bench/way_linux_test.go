@@ -47,6 +47,9 @@ grep -q 'pull: never' "$2" && [ "$1 ${*:3}" = "--config run --backend docker mai
 	if err := os.WriteFile(b.Program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if env := strings.Join(b.environ("warm"), " "); env != "PATH=/usr/bin:/bin XDG_STATE_HOME="+b.dir+"/warm" {
+		t.Errorf("a server of the user's would be asked, or its settings count: %s", env)
+	}
 	b.contained([]Image{{Engine: "docker", Program: &Program{Language: "shell", Script: "main.sh"}, Name: "here"}})
 	if w := b.ways[0]; w.Name != "sandboxmcp run, docker" || len(w.turn(t.Context(), 1)) != 1 {
 		t.Errorf("%s: %s", w.Name, w.why())

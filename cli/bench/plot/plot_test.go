@@ -98,6 +98,8 @@ func parsed(t *testing.T, text string) (elements map[string]int, words string) {
 				switch which := strings.TrimRight(strings.TrimPrefix(a.Name.Local, "c"), "12"); {
 				case token.Name.Local == "svg":
 					page[a.Name.Local] = n
+				case a.Name.Local == "cx" && (n < marksFrom || n > marksTo):
+					t.Errorf("a time is drawn at %v, beside the scale", n)
 				case which == "x" && (err != nil || n < 0 || n > page["width"]), which == "y" && (err != nil || n < 0 || n > page["height"]):
 					t.Errorf("%s at %s=%s is outside of the page %v", token.Name.Local, a.Name.Local, a.Value, page)
 				}
