@@ -23,8 +23,9 @@ const (
 	Version    = "sandboxmcp version"
 )
 
-// settings are all that is not as by default.
-const settings = "containers: {pull: never}\n"
+// settings are all that is not as by default. They are the same for servers and for run, which has its server only do what it would
+// have done itself.
+const settings = "containers: {pull: never}\nstructured: true\n"
 
 // Ours says whether a way is one of our own.
 func Ours(way string) bool {

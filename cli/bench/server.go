@@ -29,7 +29,7 @@ func (b *bench) serve(ctx context.Context, name string, more ...string) (*server
 		return nil, err
 	}
 	defer said.Close()
-	s.cmd = exec.Command(b.Program, "--config", b.settings(), "serve", "--structured")
+	s.cmd = exec.Command(b.Program, "--config", b.settings(), "serve")
 	s.cmd.Args[0] = "sandboxmcp"
 	s.cmd.Env = append(b.environ(name), more...)
 	s.cmd.Stderr = said
