@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/bench"
+	"github.com/sandboxmcp/sandboxmcp/cli/bench/peers"
+	"github.com/sandboxmcp/sandboxmcp/cli/bench/plot"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -28,11 +30,12 @@ func (p *program) benchCommand() *cli.Command {
 		Name:      "bench",
 		Usage:     "measure what isolation costs on this machine, beside what else is installed",
 		UsageText: "sandboxmcp bench [--quick] [--json] [--svg FILE] [--language NAME ...] [--runs N]",
-		Description: `Runs a small program bare, under bubblewrap, runsc, Docker and Podman where they are installed and have an
-image (none is fetched), and in sandboxes of its own, also in containers of these engines, all in turn: read
-the ratios to the bare command, and to the engine's own run, not the milliseconds. The server that is measured has the default settings and a state folder of its
-own, so that nothing is left in yours. It takes two to three minutes, --quick about half of one; the
-machine should have nothing else to do.
+		Description: `Runs a small file bare, under bubblewrap, runsc, Docker and Podman where they are installed and have an image
+(none is fetched), and in sandboxes of its own, also in containers of these engines, all in turn: read the ratios
+to the bare command, and to the engine's own run, not the milliseconds. Figures that we aim at come first, each
+with its target and with bubblewrap's. The servers that are measured have the default settings and a state
+directory of their own, so that nothing is left in yours. It takes three to four minutes,
+--quick less than one; the machine should have nothing else to do.
 
 Example: sandboxmcp bench --quick --svg bench.svg`,
 		Flags: []cli.Flag{
@@ -69,7 +72,7 @@ func (p *program) bench(c *cli.Context) error {
 		if r, err = p.measure(ctx, what); err != nil {
 			return err
 		}
-		return r.SVG(w)
+		return plot.SVG(w, r)
 	})
 	if err != nil {
 		return err
@@ -108,8 +111,9 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	if err != nil {
 		return bench.Config{}, fmt.Errorf("find this program to start it once more: %w", err)
 	}
+	environ := vault.WithoutSecrets(os.Environ())
 	return bench.Config{
-		Program: self, Version: version().Version, Environ: vault.WithoutSecrets(os.Environ()), Images: imagesOf(cfg),
+		Program: self, Version: version().Version, Environ: environ, Peers: peers.Config{Environ: environ, Images: imagesOf(cfg)}.Find,
 		Languages: wanted, Runs: runs, Quick: c.Bool("quick"), Progress: p.benchProgress(),
 	}, nil
 }

@@ -54,7 +54,8 @@ var mayImport = []struct {
 	{"pipeline/approval/notify", []string{"audit/plain", "pipeline/approval"}},
 	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "signer", "audit", "audit/plain", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "signer", "audit"}},
-	{"cli/bench", []string{"backends/process/runtimes"}},
+	{"cli/bench", []string{"backends", "backends/process", "backends/process/launch", "backends/process/runtimes"}},
+	{"cli/bench/...", []string{"cli/bench"}}, // what draws, and what knows other sandboxes
 	{"cli/complete", nil},
 	{"cli/config", nil},
 	{"cli/setup", nil},

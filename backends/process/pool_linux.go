@@ -228,7 +228,8 @@ func (p *pool) byAsked() []recipe {
 	return slices.SortedFunc(maps.Keys(p.shelves), func(a, b recipe) int { return p.shelves[b].asked.Compare(p.shelves[a].asked) })
 }
 
-// room says whether one more of a shelf may be made. What was asked for long before has to make room.
+// room says whether one more of a shelf may be made. What was asked for long before has to make room, and a second of a
+// kind for the first of another: two languages asked for at once had a host of two cores keep nothing for a third.
 func (p *pool) room(sh *shelf) bool {
 	for {
 		count, bytes := 1, sh.bytes()
@@ -239,18 +240,25 @@ func (p *pool) room(sh *shelf) bool {
 		if count <= p.config.Max && bytes <= p.config.Memory {
 			return true
 		}
-		oldest := sh
+		oldest, fullest := sh, sh
 		for _, other := range p.shelves {
 			if len(other.ready) > 0 && other.asked.Before(oldest.asked) {
 				oldest = other
 			}
+			if len(other.ready) > len(fullest.ready) {
+				fullest = other
+			}
 		}
-		if sh.asked.Sub(oldest.asked) < p.config.Idle/8 {
+		gives := oldest
+		switch {
+		case len(sh.ready)+sh.making == 0 && len(fullest.ready) > 1: // one of each kind goes before a second
+			gives = fullest
+		case sh.asked.Sub(oldest.asked) < p.config.Idle/8:
 			return false
 		}
-		p.discard(oldest.ready[0])
-		oldest.ready = oldest.ready[1:]
-		oldest.want = len(oldest.ready)
+		p.discard(gives.ready[0])
+		gives.ready = gives.ready[1:]
+		gives.want = len(gives.ready)
 	}
 }
 

@@ -336,6 +336,29 @@ func TestReadyBounds(t *testing.T) {
 			}
 		}
 	})
+	t.Run("kinds", func(t *testing.T) {
+		b := newBackend(t, Config{Pool: Pool{Max: 2}})
+		one, other := announced("shell", readyShell), announced("shell", readyShell)
+		other.Limits.Processes = 20
+		stock(t, b, one)
+		b.pool.mu.Lock()
+		r, _ := recipeOf(one)
+		sh := b.pool.shelves[r]
+		sh.want = 2
+		b.pool.mu.Unlock()
+		b.pool.fill()
+		hosttest.Until(t, "two of a kind stand ready", func() bool {
+			b.pool.mu.Lock()
+			defer b.pool.mu.Unlock()
+			return len(sh.ready) == 2
+		})
+		stock(t, b, other)
+		b.pool.mu.Lock()
+		defer b.pool.mu.Unlock()
+		if len(sh.ready) != 1 {
+			t.Errorf("%d of the first kind stand ready, want 1", len(sh.ready))
+		}
+	})
 	t.Run("memory", func(t *testing.T) {
 		b := newBackend(t, Config{Pool: Pool{Max: 100, Memory: guessed - 1}})
 		alive(t, b, announced("python", readyPython))

@@ -1,9 +1,11 @@
-// Package bench measures what isolation costs on this machine: the same small programs bare, under whatever else
-// isolates programs here, and in our own sandboxes, seen from outside as a client or a shell sees them.
+// Package bench measures what isolation costs on this machine: the same small programs bare, in what else isolates
+// programs here, and in our own sandboxes, seen from outside as a client or a shell sees them.
 //
 // All are run in turn, in an order that changes from round to round, so that a machine whose speed drifts is the same
 // for all of them. What counts are the ratios to the bare command of the same report: absolute figures are this
 // machine's, at this hour.
+//
+// Package peers knows the others, and package plot draws: both import this one, and cli puts them together.
 package bench
 
 import (
@@ -11,22 +13,39 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"time"
 )
 
 // Config is what is measured, and how thoroughly.
 type Config struct {
-	Program string            // path of sandboxmcp, which is started as a server and as a command
-	Version string            // of it, for the report
-	Environ []string          // of the caller, for the programs that need a home or an engine's address
-	Images  map[string]string // of containers, by language; one that an engine does not have is left out, never fetched
+	Program string   // path of sandboxmcp, which is started as a server and as a command
+	Version string   // of it, for the report
+	Environ []string // of the caller, for the programs that need a home or an engine's address
+
+	// Peers finds what else isolates programs here. nil is nothing.
+	Peers func(ctx context.Context, programs []*Program) Peers
 
 	Languages []string // of those that [Languages] returns; nil is all
 	Runs      int      // of each way; what takes long has a fifth of them
 	Quick     bool     // shorter stretches under load
 
 	Progress func(text string) // told what is done just now; nil is nobody
+}
+
+// Peers are other ways to run programs isolated.
+type Peers struct {
+	Ways     []*Way
+	Images   []Image           // that an engine has, in whose containers our own runs are measured, too
+	Versions map[string]string // of tools, by name
+	LeftOut  []LeftOut
+	Close    func() // ends what they keep; nil is nothing
+}
+
+// Image is a container image with a program's interpreter.
+type Image struct {
+	Engine  string // "docker" or "podman"
+	Program *Program
+	Name    string
 }
 
 // Languages returns those that can be measured.
@@ -39,9 +58,9 @@ func Run(ctx context.Context, c Config) (r Report, err error) {
 	if c.Languages == nil {
 		c.Languages = Languages()
 	}
-	b := &bench{Config: c, report: Report{Began: time.Now().UTC().Truncate(time.Second), Quick: c.Quick, Latency: []Latency{}, Load: []Load{}, Memory: []Memory{}, LeftOut: []LeftOut{}}}
+	b := &bench{Config: c, report: Report{Began: time.Now().UTC().Truncate(time.Second), Quick: c.Quick, Rows: []Row{}, Latency: []Latency{}, Load: []Load{}, LeftOut: []LeftOut{}}}
 	if b.dir, err = os.MkdirTemp("", "sandboxmcp-bench-"); err != nil {
-		return Report{}, fmt.Errorf("make a folder for the state of what is measured: %w", err)
+		return Report{}, fmt.Errorf("make a directory for the state of what is measured: %w", err)
 	}
 	defer os.RemoveAll(b.dir)
 	defer b.close()
@@ -49,32 +68,37 @@ func Run(ctx context.Context, c Config) (r Report, err error) {
 	b.prepare(ctx)
 	b.warmUp(ctx)
 	b.rounds(ctx)
+	b.idleMemory(ctx)
 	b.loads(ctx)
-	b.memory(ctx)
+	b.loadedMemory(ctx)
+	b.processor(ctx)
 	if ctx.Err() != nil {
 		return Report{}, context.Cause(ctx)
 	}
 	b.report.Seconds = round(time.Since(begun).Seconds())
-	b.report.compare()
+	b.report.compare(b.used)
 	return b.report, nil
 }
 
 // bench is one measurement.
 type bench struct {
 	Config
-	dir     string // for all that the measured programs keep
-	report  Report
-	ways    []*way
-	servers []*server
-	engines []*engine
+	dir      string // for all that the measured programs keep
+	report   Report
+	used     used
+	programs []*Program
+	ways     []*Way
+	warm     *server // of those, the one with default settings; nil is none
+	servers  []*server
+	closers  []func()
 }
 
 func (b *bench) close() {
 	for _, s := range b.servers {
 		s.close()
 	}
-	for _, e := range b.engines {
-		e.close()
+	for _, end := range b.closers {
+		end()
 	}
 }
 
@@ -82,28 +106,33 @@ func (b *bench) close() {
 func (b *bench) prepare(ctx context.Context) {
 	b.say(ctx, "looking at what there is")
 	b.report.Machine = machine(ctx)
-	b.report.Machine.Versions["sandboxmcp"] = b.Version
-	script := map[string]string{}
-	var found []*program
+	versions := b.report.Machine.Versions
+	versions["sandboxmcp"] = b.Version
 	for _, language := range b.Languages {
-		p, err := find(ctx, language)
-		if err == nil {
-			script[language] = filepath.Join(b.dir, "main"+p.suffix)
-			err = os.WriteFile(script[language], []byte(p.code+"\n"), 0o644)
-		}
+		p, err := find(ctx, language, b.dir)
 		if err != nil {
 			b.leaveOut(language, err)
 			continue
 		}
-		b.report.Machine.Versions[language] = p.version
-		found = append(found, p)
+		versions[language] = p.version
+		b.programs = append(b.programs, p)
+		b.ways = append(b.ways, &Way{Language: language, Name: Bare, What: p.What + ": " + p.Code, Loaded: true, Once: Runs(Clean(), p.Bare()...)})
 	}
-	b.bareAndBubblewrap(ctx, found)
-	b.ours(ctx, found, script)
-	b.gvisor(ctx, found)
-	for _, name := range engineNames() {
-		b.containers(ctx, name, found)
+	var others Peers
+	if b.Peers != nil {
+		others = b.Peers(ctx, b.programs)
 	}
+	for name, version := range others.Versions {
+		versions[name] = version
+	}
+	if others.Close != nil {
+		b.closers = append(b.closers, others.Close)
+	}
+	b.ways = append(b.ways, others.Ways...)
+	b.report.LeftOut = append(b.report.LeftOut, others.LeftOut...)
+	b.ours(ctx)
+	b.contained(others.Images)
+	b.starts(ctx)
 }
 
 // say tells what is done just now, unless it is not done any more.
@@ -114,7 +143,7 @@ func (b *bench) say(ctx context.Context, format string, args ...any) {
 }
 
 func (b *bench) leaveOut(what string, why error) {
-	b.report.LeftOut = append(b.report.LeftOut, LeftOut{What: what, Why: oneLine(why.Error())})
+	b.report.LeftOut = append(b.report.LeftOut, LeftOut{What: what, Why: OneLine(why.Error())})
 }
 
 // settle is how long nothing runs after each turn, and between runs that are to find what is kept ready: what a run left to
@@ -126,10 +155,10 @@ const settle = 50 * time.Millisecond
 func (b *bench) warmUp(ctx context.Context) {
 	for i := range 3 {
 		for _, w := range b.ways {
-			if i > 0 && w.seldom {
+			if i > 0 && w.Seldom {
 				continue
 			}
-			b.say(ctx, "%s: trying %s", w.language, w.name)
+			b.say(ctx, "%s: trying %s", w.Language, w.Name)
 			w.try(ctx)
 			pause(ctx, settle)
 		}
@@ -140,7 +169,7 @@ func (b *bench) warmUp(ctx context.Context) {
 const series = 5
 
 func (b *bench) rounds(ctx context.Context) {
-	taken := make([][]time.Duration, len(b.ways))
+	taken := make([][]sample, len(b.ways))
 	for done := 0; done < b.Runs; done += series {
 		b.say(ctx, "one at a time: %d of %d runs of each", done, b.Runs)
 		for _, i := range rand.Perm(len(b.ways)) {
@@ -148,7 +177,8 @@ func (b *bench) rounds(ctx context.Context) {
 		}
 	}
 	for i, w := range b.ways {
-		b.report.Latency = append(b.report.Latency, Latency{Language: w.language, Way: w.name, What: w.what, Spread: spread(taken[i]), Error: w.why()})
+		b.report.Latency = append(b.report.Latency, Latency{
+			Language: w.Language, Way: w.Name, What: w.What, Spread: spread(taken[i]), Ready: w.ready(taken[i]), Error: w.why()})
 	}
 }
 

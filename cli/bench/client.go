@@ -126,7 +126,7 @@ func (c *client) call(ctx context.Context, tool string, arguments map[string]any
 		return fmt.Errorf("%s: %w", tool, err)
 	}
 	if answer.IsError && len(answer.Content) > 0 {
-		return fmt.Errorf("%s: %s", tool, oneLine(answer.Content[0].Text))
+		return fmt.Errorf("%s: %s", tool, OneLine(answer.Content[0].Text))
 	}
 	if err := json.Unmarshal(answer.Structured, result); err != nil {
 		return fmt.Errorf("%s: %w", tool, err)

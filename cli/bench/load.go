@@ -25,34 +25,34 @@ func (b *bench) stretches() stretches {
 
 // loads measures ways with as many callers as there are cores, each of which begins the next run when the last has ended.
 func (b *bench) loads(ctx context.Context) {
-	b.pools(ctx, false)
-	var ways []*way
+	var ways []*Way
 	for _, w := range b.ways {
-		if w.loaded && w.broken == nil {
+		if w.Loaded && w.Broken == nil {
 			ways = append(ways, w)
 		}
 	}
 	s := b.stretches()
 	cores := runtime.NumCPU()
-	taken := make([][]time.Duration, len(ways))
+	taken := make([][]sample, len(ways))
 	for n := range s.times {
 		for _, i := range rand.Perm(len(ways)) {
 			w := ways[i]
-			b.say(ctx, "%s: %s with all cores busy, %d of %d", w.language, w.name, n+1, s.times)
+			b.say(ctx, "%s: %s with all cores busy, %d of %d", w.Language, w.Name, n+1, s.times)
 			taken[i] = append(taken[i], w.load(ctx, cores, s)...)
 			pause(ctx, 4*settle)
 		}
 	}
 	for i, w := range ways {
-		l := Load{Language: w.language, Way: w.name, Concurrency: cores, Seconds: (time.Duration(s.times) * s.each).Seconds(), Spread: spread(taken[i]), Error: w.why()}
+		l := Load{
+			Language: w.Language, Way: w.Name, Concurrency: cores, Seconds: (time.Duration(s.times) * s.each).Seconds(),
+			Spread: spread(taken[i]), Ready: w.ready(taken[i]), Error: w.why()}
 		l.PerSecond = round(float64(l.Runs) / l.Seconds)
 		b.report.Load = append(b.report.Load, l)
 	}
-	b.pools(ctx, true)
 }
 
-// load returns how long those runs took that ended within one stretch.
-func (w *way) load(ctx context.Context, callers int, s stretches) (taken []time.Duration) {
+// load returns those runs that ended within one stretch.
+func (w *Way) load(ctx context.Context, callers int, s stretches) (taken []sample) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	from := time.Now().Add(s.lead)
@@ -60,16 +60,16 @@ func (w *way) load(ctx context.Context, callers int, s stretches) (taken []time.
 	for range callers {
 		all.Go(func() {
 			for time.Now().Before(until) && ctx.Err() == nil {
-				took, err := w.run(ctx)
+				one, err := w.run(ctx)
 				end := time.Now()
 				mu.Lock()
 				switch {
-				case err != nil && ctx.Err() == nil && w.broken == nil:
-					w.broken = err
+				case err != nil && ctx.Err() == nil && w.Broken == nil:
+					w.Broken = err
 				case err == nil && !end.Before(from) && end.Before(until):
-					taken = append(taken, took)
+					taken = append(taken, one)
 				}
-				broken := w.broken != nil
+				broken := w.Broken != nil
 				mu.Unlock()
 				if broken {
 					return

@@ -1,10 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/user"
-	"regexp"
 	"runtime"
 	"strings"
 )
@@ -15,7 +16,7 @@ func machine(ctx context.Context) Machine {
 	if m.CPU == "" {
 		m.CPU = "unknown"
 	}
-	if out, err := output(ctx, clean(), "uname", "-sr"); err == nil {
+	if out, err := Output(ctx, Clean(), "uname", "-sr"); err == nil {
 		m.Kernel = strings.TrimSpace(out)
 	}
 	m.Distribution = strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"`)
@@ -41,7 +42,7 @@ func field(file, name, separator string) string {
 	return ""
 }
 
-var version = regexp.MustCompile(`\d[\w.-]*`)
-
-// versionIn returns the version that a tool's answer names.
-func versionIn(text string) string { return version.FindString(text) }
+// Line is the machine in few words.
+func (m Machine) Line() string {
+	return fmt.Sprintf("%s, %d cores, %s, as %s", m.CPU, m.Cores, cmp.Or(m.Kernel, runtime.GOOS), m.User)
+}

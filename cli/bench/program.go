@@ -2,37 +2,39 @@ package bench
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// program is the small program of one language.
-type program struct {
-	language string
-	what     string   // as it is typed
-	args     []string // of the interpreter
-	command  string   // the interpreter, where only a name is known: in containers
-	code     string   // the same as a script
-	suffix   string   // of the script's file
+// Program is the small program of one language, a file that prints 1.
+type Program struct {
+	Language string
+	What     string   // as it is typed
+	Code     string   // in the file
+	Script   string   // the file
+	Typed    []string // the same without the file and this machine's interpreter: in containers
+	file     string   // its name
 	cell     string   // as little as can be sent to a session
 	version  string   // of the interpreter, and where it is
 
 	runtimes.Runtime // the real interpreter: a shim would be measured, too
 }
 
-func programs() []program {
-	return []program{
-		{language: "python", what: "python3 -I -S -c 'print(1)'", command: "python3", args: []string{"-I", "-S", "-c", "print(1)"}, code: "print(1)", suffix: ".py", cell: "1"},
-		{language: "node", what: "node -e 'console.log(1)'", command: "node", args: []string{"-e", "console.log(1)"}, code: "console.log(1)", suffix: ".js", cell: "1"},
-		{language: "shell", what: "bash -c 'echo 1'", command: "bash", args: []string{"-c", "echo 1"}, code: "echo 1", suffix: ".sh", cell: ":"},
+func programs() []Program {
+	return []Program{
+		{Language: "python", What: "python3 main.py", file: "main.py", Code: "print(1)", Typed: []string{"python3", "-c", "print(1)"}, cell: "1"},
+		{Language: "node", What: "node main.js", file: "main.js", Code: "console.log(1)", Typed: []string{"node", "-e", "console.log(1)"}, cell: "1"},
+		{Language: "shell", What: "bash main.sh", file: "main.sh", Code: "echo 1", Typed: []string{"bash", "-c", "echo 1"}, cell: ":"},
 	}
 }
 
-// find returns a language's program with the interpreter that sandboxes get.
-func find(ctx context.Context, language string) (*program, error) {
+// find returns a language's program with the interpreter that sandboxes get, and puts its file into dir.
+func find(ctx context.Context, language, dir string) (*Program, error) {
 	all := programs()
-	p := &all[slices.IndexFunc(all, func(p program) bool { return p.language == language })]
+	p := &all[slices.IndexFunc(all, func(p Program) bool { return p.Language == language })]
 	var err error
 	if p.Runtime, err = runtimes.Find(ctx, language, runtimes.FromOS()); err != nil {
 		return nil, err
@@ -41,11 +43,9 @@ func find(ctx context.Context, language string) (*program, error) {
 	if v, err := runtimes.Version(ctx, p.Runtime); err == nil && v != "" {
 		p.version = v + " at " + p.Path
 	}
-	return p, nil
+	p.Script = filepath.Join(dir, p.file)
+	return p, os.WriteFile(p.Script, []byte(p.Code+"\n"), 0o644)
 }
 
-// bare is the command line of the program on the host.
-func (p *program) bare() []string { return append([]string{p.Path}, p.args...) }
-
-// inside is its command line where the interpreter is another system's.
-func (p *program) inside() []string { return append([]string{p.command}, p.args...) }
+// Bare is the command line of the program on the host: what a sandbox does, and no more.
+func (p *Program) Bare() []string { return []string{p.Path, p.Script} }

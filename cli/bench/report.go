@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,10 +12,9 @@ type Report struct {
 	Seconds float64   `json:"seconds"` // that it took
 	Quick   bool      `json:"quick"`
 	Machine Machine   `json:"machine"`
-	Latency []Latency `json:"latency"`         // one run at a time; in the order of measuring, not of speed
-	Load    []Load    `json:"load"`            // all cores busy
-	Pools   []Pool    `json:"pools,omitempty"` // what the server kept ready
-	Memory  []Memory  `json:"memory"`
+	Rows    []Row     `json:"rows"`     // what we aim at, and how far it is
+	Latency []Latency `json:"latency"`  // one run at a time; in the order of measuring, not of speed
+	Load    []Load    `json:"load"`     // all cores busy
 	LeftOut []LeftOut `json:"left_out"` // what could have been measured elsewhere
 }
 
@@ -32,10 +31,11 @@ type Machine struct {
 
 // Latency is how long one way of running the small program of a language takes.
 type Latency struct {
-	Language string `json:"language"`
-	Way      string `json:"way"`  // "bare", "bubblewrap", "execute_code", ...
-	What     string `json:"what"` // that was run
+	Language string `json:"language"` // or [Start]
+	Way      string `json:"way"`      // "bare", "bubblewrap", "execute_code", ...
+	What     string `json:"what"`     // that was run
 	Spread
+	Ready *Ready  `json:"ready,omitempty"`
 	Added float64 `json:"added_ms,omitempty"`        // p50 less the p50 of bare
 	Ratio float64 `json:"ratio,omitempty"`           // p50 by the p50 of bare
 	Alone float64 `json:"ratio_to_engine,omitempty"` // p50 by the p50 of the engine's own run, of ours in its containers
@@ -49,29 +49,18 @@ type Load struct {
 	Concurrency int     `json:"concurrency"`
 	Seconds     float64 `json:"seconds"` // in which the runs ended
 	Spread
+	Ready     *Ready  `json:"ready,omitempty"`
 	PerSecond float64 `json:"per_second"`
 	Tail      float64 `json:"p99_by_p50,omitempty"`
 	Ratio     float64 `json:"ratio,omitempty"` // per second by those of bare
 	Error     string  `json:"error,omitempty"`
 }
 
-// Pool is what the server kept ready for a language, and how many runs found one.
-type Pool struct {
-	Language   string  `json:"language"`
-	Ready      int64   `json:"ready"`             // after the runs that were made one at a time
-	SlotMB     float64 `json:"slot_mb,omitempty"` // that each of these held then, shared pages counted by share
-	Hits       int64   `json:"hits"`              // one run at a time, those included that were not timed
-	Misses     int64   `json:"misses"`
-	LoadHits   int64   `json:"load_hits"`
-	LoadMisses int64   `json:"load_misses"`
-
-	bytes int64
-}
-
-// Memory is what something holds in RAM.
-type Memory struct {
-	What string  `json:"what"`
-	MB   float64 `json:"mb"` // millions of bytes
+// Ready is how many of the runs found a sandbox ready, and why the others did not.
+type Ready struct {
+	Runs  int            `json:"runs"`
+	Found int            `json:"found"`
+	Cold  map[string]int `json:"cold,omitempty"` // how often for which reason
 }
 
 // LeftOut is something that was not measured.
@@ -81,38 +70,40 @@ type LeftOut struct {
 }
 
 // compare works out what is said about two figures.
-func (r *Report) compare() {
-	bare := map[string]float64{}
-	for _, l := range r.Latency {
-		if l.Way == Bare {
-			bare[l.Language] = l.P50
-		}
-	}
+func (r *Report) compare(u used) {
 	for i := range r.Latency {
 		l := &r.Latency[i]
-		if l.Runs > 0 && bare[l.Language] > 0 {
-			l.Ratio, l.Added = ratio(l.P50, bare[l.Language]), round(l.P50-bare[l.Language])
+		if bare := r.p50(l.Language, Bare); l.Runs > 0 && bare > 0 {
+			l.Ratio, l.Added = ratio(l.P50, bare), round(l.P50-bare)
 		}
-	}
-	for _, engine := range engineNames() {
-		for i := range r.Latency {
-			l := &r.Latency[i]
-			of := slices.IndexFunc(r.Latency, func(o Latency) bool { return o.Language == l.Language && o.Way == engine+" run" })
-			if of >= 0 && l.Way == within(engine) {
-				l.Alone = ratio(l.P50, r.Latency[of].P50)
-			}
-		}
-	}
-	rate := map[string]float64{}
-	for _, l := range r.Load {
-		if l.Way == Bare {
-			rate[l.Language] = l.PerSecond
+		if engine, ok := strings.CutPrefix(l.Way, within("")); ok {
+			l.Alone = ratio(l.P50, r.p50(l.Language, engine+" run"))
 		}
 	}
 	for i := range r.Load {
 		l := &r.Load[i]
-		l.Ratio, l.Tail = ratio(l.PerSecond, rate[l.Language]), ratio(l.P99, l.P50)
+		l.Ratio, l.Tail = ratio(l.PerSecond, r.load(l.Language, Bare).PerSecond), ratio(l.P99, l.P50)
 	}
+	r.rows(u)
+}
+
+// p50 is a way's median of one run at a time; 0 is unknown.
+func (r *Report) p50(language, way string) float64 {
+	for _, l := range r.Latency {
+		if l.Language == language && l.Way == way {
+			return l.P50
+		}
+	}
+	return 0
+}
+
+func (r *Report) load(language, way string) Load {
+	for _, l := range r.Load {
+		if l.Language == language && l.Way == way {
+			return l
+		}
+	}
+	return Load{}
 }
 
 // Of returns what was measured of a language, in the order of measuring.

@@ -4,30 +4,35 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
 
-// server is a child that serves, with a state folder of its own and the default settings: what its user configured may
+// server is a child that serves, with a state directory of its own and the default settings: what its user configured may
 // send events to others, or keep what is measured here in a log that is there to stay.
 type server struct {
 	*client
 	cmd   *exec.Cmd
 	stdin io.Closer
-	said  *said
+	log   string  // the file that it writes its errors to
 	idle  float64 // MB that it held before it was asked for anything; 0 is unknown
 }
 
 // serve starts a server, which is ended by close.
 func (b *bench) serve(ctx context.Context, name string, more ...string) (*server, error) {
-	s := &server{said: &said{}}
-	s.cmd = exec.Command(b.Program, b.global("serve", "--structured")...)
+	s := &server{log: filepath.Join(b.dir, name+".log")}
+	said, err := os.Create(s.log)
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	s.cmd = exec.Command(b.Program, "--config", b.settings(), "serve")
 	s.cmd.Args[0] = "sandboxmcp"
 	s.cmd.Env = append(b.environ(name), more...)
-	s.cmd.Stderr = s.said
+	s.cmd.Stderr = said
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -44,23 +49,22 @@ func (b *bench) serve(ctx context.Context, name string, more ...string) (*server
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := s.initialize(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, s.said.last())
+		return nil, s.lastWords(err)
 	}
 	pause(ctx, 500*time.Millisecond) // what it does at its start is done then
 	s.idle = resident(s.cmd.Process.Pid)
 	return s, nil
 }
 
-// global puts the flags before a command that keep the user's own settings out.
-func (b *bench) global(command ...string) []string {
-	return append([]string{"--config", filepath.Join(b.dir, "default.yaml")}, command...)
-}
+// settings is the file that keeps the user's own settings out.
+func (b *bench) settings() string { return filepath.Join(b.dir, "default.yaml") }
 
-// environ is the caller's environment without our settings and secrets, and with another folder for state.
+// environ is the caller's environment without our settings and secrets, and with another place for state and for what
+// other processes of this user find a server by.
 func (b *bench) environ(name string) []string {
 	var env []string
 	for _, kv := range b.Environ {
-		if !strings.HasPrefix(kv, "SANDBOXMCP_") {
+		if !strings.HasPrefix(kv, "SANDBOXMCP_") && !strings.HasPrefix(kv, "XDG_RUNTIME_DIR=") {
 			env = append(env, kv)
 		}
 	}
@@ -78,24 +82,8 @@ func (s *server) close() {
 	_ = s.cmd.Wait()
 }
 
-// said keeps the last words of a server.
-type said struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = append(s.text, b...)
-	if most := 8 << 10; len(s.text) > most {
-		s.text = append(s.text[:0], s.text[len(s.text)-most:]...)
-	}
-	return len(b), nil
-}
-
-func (s *said) last() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return lastLine(string(s.text))
+// lastWords adds what a server said before it ended.
+func (s *server) lastWords(err error) error {
+	text, _ := os.ReadFile(s.log)
+	return fmt.Errorf("%w: %s", err, lastLine(string(text)))
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -18,14 +19,14 @@ type Spread struct {
 	Max  float64 `json:"max_ms"`
 }
 
-func spread(taken []time.Duration) Spread {
+func spread(taken []sample) Spread {
 	if len(taken) == 0 {
 		return Spread{}
 	}
-	sorted := slices.Sorted(slices.Values(taken))
+	sorted := slices.SortedFunc(slices.Values(taken), func(a, b sample) int { return cmp.Compare(a.took, b.took) })
 	at := func(percent int) float64 {
 		rank := (len(sorted)*percent + 99) / 100 // rounded up: the nearest rank
-		return round(float64(sorted[max(rank, 1)-1]) / float64(time.Millisecond))
+		return round(float64(sorted[max(rank, 1)-1].took) / float64(time.Millisecond))
 	}
 	return Spread{Runs: len(sorted), Min: at(0), P10: at(10), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }

@@ -4,12 +4,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestSpread(t *testing.T) {
-	ms := func(all ...float64) (taken []time.Duration) {
+	ms := func(all ...float64) (taken []sample) {
 		for _, one := range all {
-			taken = append(taken, time.Duration(one*float64(time.Millisecond)))
+			taken = append(taken, sample{took: time.Duration(one * float64(time.Millisecond))})
 		}
 		return taken
 	}
@@ -19,7 +21,7 @@ func TestSpread(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		taken []time.Duration
+		taken []sample
 		want  Spread
 	}{
 		{"none", nil, Spread{}},
@@ -42,39 +44,6 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-func TestScale(t *testing.T) {
-	tests := []struct {
-		name             string
-		from, to         float64
-		wantFrom, wantTo float64
-		ticks            []float64
-	}{
-		{"within a decade", 1.3, 4.2, 1, 5, []float64{1, 2, 5}},
-		{"over decades", 0.7, 61, 0.5, 100, []float64{0.5, 1, 2, 5, 10, 20, 50, 100}},
-		{"round numbers", 2, 50, 2, 100, []float64{2, 5, 10, 20, 50, 100}},
-		{"all the same", 10, 10, 10, 20, []float64{10, 20}},
-		{"nothing at all", 0, 0, 0.001, 0.002, []float64{0.001, 0.002}},
-	}
-	for _, tt := range tests {
-		s, ok := scaleOf([]Latency{{Spread: Spread{Runs: 1, P10: tt.from, P99: tt.to}}, {}})
-		if !ok || s.from != tt.wantFrom || s.to != tt.wantTo {
-			t.Errorf("%s: got %v %v, want %v to %v", tt.name, s, ok, tt.wantFrom, tt.wantTo)
-		}
-		if got := s.ticks(); !slices.Equal(got, tt.ticks) {
-			t.Errorf("%s: ticks: got %v, want %v", tt.name, got, tt.ticks)
-		}
-		if x := s.x(tt.wantFrom); x != marksFrom {
-			t.Errorf("%s: begins at %v, want %v", tt.name, x, marksFrom)
-		}
-		if x := s.x(tt.wantTo); x < marksTo-0.001 || x > marksTo {
-			t.Errorf("%s: ends at %v, want %v", tt.name, x, marksTo)
-		}
-	}
-	if _, ok := scaleOf([]Latency{{Error: "broken"}}); ok {
-		t.Error("there is a scale without anything on it")
-	}
-}
-
 func TestCompare(t *testing.T) {
 	r := Report{
 		Latency: []Latency{
@@ -92,7 +61,7 @@ func TestCompare(t *testing.T) {
 			{Language: "shell", Way: Warm, Spread: Spread{P50: 3, P99: 9}, PerSecond: 500},
 		},
 	}
-	r.compare()
+	r.compare(used{})
 	for i, want := range []struct{ added, ratio, alone float64 }{{4, 1.5, 0}, {0, 1, 0}, {-6, 0.25, 0}, {}, {}, {72, 10, 0}, {88, 12, 1.2}, {88, 12, 0}} {
 		if got := r.Latency[i]; got.Added != want.added || got.Ratio != want.ratio || got.Alone != want.alone {
 			t.Errorf("%s %s: added %v, ratio %v, to the engine's %v; want %+v", got.Language, got.Way, got.Added, got.Ratio, got.Alone, want)
@@ -102,5 +71,44 @@ func TestCompare(t *testing.T) {
 		if got := r.Load[i]; got.Tail != want.tail || got.Ratio != want.ratio {
 			t.Errorf("%s: tail %v, ratio %v; want %v, %v", got.Way, got.Tail, got.Ratio, want.tail, want.ratio)
 		}
+	}
+}
+
+// TestRows: each row is the figure that its words say, and has its target.
+func TestRows(t *testing.T) {
+	at := func(language, way string, p50 float64) Latency {
+		return Latency{Language: language, Way: way, Spread: Spread{Runs: 1, P50: p50}}
+	}
+	r := Report{
+		Latency: []Latency{
+			at("shell", Bare, 2), at("shell", Bubblewrap, 6), at("shell", Warm, 1), at("shell", Session, 0.5), at("shell", Cold, 4),
+			at("shell", FromBash, 12), at("shell", Served, 1), at("python", Bare, 10), at("python", Bubblewrap, 9), at("python", Cold, 30),
+			at("python", Warm, 3), at(Start, Bare, 3), at(Start, Version, 9),
+		},
+		Load: []Load{
+			{Language: "shell", Way: Bare, Concurrency: 2, PerSecond: 400},
+			{Language: "shell", Way: Bubblewrap, Concurrency: 2, PerSecond: 100, Spread: Spread{P50: 2, P99: 5}},
+			{Language: "shell", Way: Warm, Concurrency: 2, PerSecond: 300, Spread: Spread{P50: 2, P99: 4}},
+		},
+	}
+	r.compare(used{idle: 41, loaded: 70, slot: map[string]float64{"shell": 0.9}, server: 3, bash: 2})
+	want := []Row{
+		{"execute_code, python: time x bare", 0.3, 0.25, false, 0.9},
+		{"execute_code, shell: time x bare", 0.5, 1, false, 3},
+		{"2 at a time, shell: runs a second x bare", 0.75, 0.6, true, 0.25},
+		{"2 at a time, shell: runs a second x bubblewrap", 3, 2.5, true, 0},
+		{"2 at a time, shell: p99 / p50", 2, 3, false, 2.5},
+		{"cell of a session, shell: time x bare bash", 0.25, 0.2, false, 0},
+		{"cold sandbox, shell: added time x bubblewrap's", 0.5, 0.6, false, 0}, // bubblewrap's Python took less than the bare one: noise
+		{"sandboxmcp version: time x the least Go program", 3, 2, false, 0},
+		{"run, shell: added time x bubblewrap's", 2.5, 2, false, 0},
+		{"run, served, shell: added time x bubblewrap's", -0.25, 1, false, 0},
+		{"server's CPU time for a shell run x bare bash's", 1.5, 0.5, false, 0},
+		{"server, idle: RSS in MB", 41, 40, false, 0},
+		{"server, after the load: RSS in MB", 70, 0, false, 0},
+		{"idle sandbox, shell: PSS in MB", 0.9, 1, false, 0},
+	}
+	if diff := cmp.Diff(want, r.Rows); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -3,7 +3,9 @@ package bench
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,20 +16,20 @@ const tableWidth = 80
 // of escapes.
 func (r Report) Table(w io.Writer) error {
 	t := &table{}
-	t.wrap("", fmt.Sprintf("%s, %s", r.Machine.line(), r.Began.Local().Format("2006-01-02 15:04")))
+	t.wrap("", fmt.Sprintf("%s, %s", r.Machine.Line(), r.Began.Local().Format("2006-01-02 15:04")))
 	var versions []string
 	for name, v := range r.Machine.Versions {
 		versions = append(versions, name+" "+v)
 	}
 	slices.Sort(versions)
 	t.wrap("", strings.Join(versions, ", "))
-	for _, language := range Languages() {
+	t.rows(r.Rows)
+	for _, language := range append(Languages(), Start) {
 		t.latencies(language, Of(r.Latency, language))
 	}
 	for _, language := range Languages() {
 		t.loads(language, Of(r.Load, language))
 	}
-	t.memory(r)
 	for i, l := range r.LeftOut {
 		if i == 0 {
 			t.line("")
@@ -63,6 +65,27 @@ func (t *table) wrap(indent, text string) {
 	t.line("%s", line)
 }
 
+func (t *table) rows(rows []Row) {
+	for i, row := range rows {
+		if i == 0 {
+			t.line("")
+			t.line("  %-51s%9s%9s%9s", "figures with a target", "measured", "target", "bwrap")
+		}
+		target, others := "", ""
+		switch {
+		case row.Target == 0:
+		case row.AtLeast:
+			target = ">= " + Figure(row.Target)
+		default:
+			target = "<= " + Figure(row.Target)
+		}
+		if row.Bubblewrap > 0 {
+			others = Figure(row.Bubblewrap)
+		}
+		t.line("  %-51s%9s%9s%9s", row.What, Figure(row.Measured), target, others)
+	}
+}
+
 func (t *table) latencies(language string, its []Latency) {
 	if len(its) == 0 {
 		return
@@ -80,6 +103,7 @@ func (t *table) latencies(language string, its []Latency) {
 		if l.Alone > 0 {
 			t.line("  %s takes %.2f times as long as the engine's own run", l.Way, l.Alone)
 		}
+		t.ready(l.Ready)
 	}
 }
 
@@ -96,6 +120,21 @@ func (t *table) loads(language string, its []Load) {
 		}
 		t.broken(l.Way, l.Error)
 	}
+	for _, l := range its {
+		t.ready(l.Ready)
+	}
+}
+
+// ready says how many found a sandbox ready, and why the others did not.
+func (t *table) ready(r *Ready) {
+	if r == nil {
+		return
+	}
+	text := fmt.Sprintf("%d of %d found a sandbox ready", r.Found, r.Runs)
+	for _, why := range slices.Sorted(maps.Keys(r.Cold)) {
+		text += fmt.Sprintf("; %d: %s", r.Cold[why], why)
+	}
+	t.wrap("  ", text)
 }
 
 func (t *table) broken(way, why string) {
@@ -104,19 +143,21 @@ func (t *table) broken(way, why string) {
 	}
 }
 
-func (t *table) memory(r Report) {
-	if len(r.Memory) > 0 {
-		t.line("")
-		t.line("  %-60s%10s", "memory", "MB")
-		for _, m := range r.Memory {
-			t.line("  %-60s%10s", m.What, Figure(m.MB))
-		}
+// Figure writes a number with about three digits that count.
+func Figure(f float64) string {
+	switch {
+	case f < 10:
+		return strconv.FormatFloat(f, 'f', 2, 64)
+	case f < 100:
+		return strconv.FormatFloat(f, 'f', 1, 64)
 	}
-	for i, p := range r.Pools {
-		if i == 0 {
-			t.line("")
-			t.line("  %-24s%25s%29s", "found a sandbox ready", "one at a time", "under load")
-		}
-		t.line("  %-24s%25s%29s", p.Language, fmt.Sprintf("%d of %d", p.Hits, p.Hits+p.Misses), fmt.Sprintf("%d of %d", p.LoadHits, p.LoadHits+p.LoadMisses))
+	return strconv.FormatFloat(f, 'f', 0, 64)
+}
+
+// Shorten returns as much of text as so many characters hold, with a mark where something is missing.
+func Shorten(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
 	}
+	return text
 }

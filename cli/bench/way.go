@@ -7,84 +7,110 @@ import (
 	"time"
 )
 
-// A way is one manner of running a small program, which prints 1.
-type way struct {
-	language, name string
-	what           string // that is run, for people
-	seldom         bool   // it takes long
-	spaced         bool   // its runs are to find what is made ready between them
-	loaded         bool   // it is also measured with all cores busy
-	once           func(ctx context.Context) (out string, err error)
-	silent         bool // it prints nothing
+// A Way is one manner of running a small program, which prints 1.
+type Way struct {
+	Language, Name string
+	What           string // that is run, for people
+	Seldom         bool   // it takes long
+	Loaded         bool   // it is also measured with all cores busy
+	Once           func(context.Context) (Answer, error)
+	Broken         error // why it is not run, or not any more
 
-	broken error // why it is not run any more
+	pooled bool // its runs are to find what is made ready between them
+	silent bool // it prints nothing
+}
+
+// Answer is what a run gave.
+type Answer struct {
+	Out   string
+	ready bool   // it found a sandbox ready,
+	cold  string // or why not
+}
+
+// sample is one run that counts.
+type sample struct {
+	Answer
+	took time.Duration
 }
 
 // patience is how long one run may take that takes milliseconds.
 const patience = 30 * time.Second
 
 // run runs the program and says how long that took. What did not print what it should is no run.
-func (w *way) run(ctx context.Context) (time.Duration, error) {
+func (w *Way) run(ctx context.Context) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	begun := time.Now()
-	out, err := w.once(ctx)
+	answer, err := w.Once(ctx)
 	took := time.Since(begun)
-	if err == nil && !w.silent && strings.TrimSpace(out) != "1" {
-		err = fmt.Errorf("it printed %.40q instead of 1", out)
+	if err == nil && !w.silent && strings.TrimSpace(answer.Out) != "1" {
+		err = fmt.Errorf("it printed %.40q instead of 1", answer.Out)
 	}
-	return took, err
+	return sample{answer, took}, err
 }
 
 // try is run for a way that is not broken, which it is from its first error on.
-func (w *way) try(ctx context.Context) (time.Duration, bool) {
-	if w.broken != nil || ctx.Err() != nil {
-		return 0, false
+func (w *Way) try(ctx context.Context) (sample, bool) {
+	if w.Broken != nil || ctx.Err() != nil {
+		return sample{}, false
 	}
-	took, err := w.run(ctx)
+	one, err := w.run(ctx)
 	if ctx.Err() != nil { // whatever it says, that is why
-		return 0, false
+		return sample{}, false
 	}
-	w.broken = err
-	return took, err == nil
+	w.Broken = err
+	return one, err == nil
 }
 
 // turn is a series of runs.
-func (w *way) turn(ctx context.Context, runs int) (taken []time.Duration) {
-	if w.seldom {
+func (w *Way) turn(ctx context.Context, runs int) (taken []sample) {
+	if w.Seldom {
 		runs = 1
 	}
 	for range runs {
-		took, ok := w.try(ctx)
+		one, ok := w.try(ctx)
 		if !ok {
 			break
 		}
-		taken = append(taken, took)
-		if w.spaced {
+		taken = append(taken, one)
+		if w.pooled {
 			pause(ctx, settle)
 		}
 	}
-	if w.broken == nil {
+	if w.Broken == nil {
 		pause(ctx, settle)
 	}
 	return taken
 }
 
-func (w *way) why() string {
-	if w.broken == nil {
-		return ""
+// ready counts who found a sandbox ready; nil where none is kept.
+func (w *Way) ready(taken []sample) *Ready {
+	if !w.pooled {
+		return nil
 	}
-	return oneLine(w.broken.Error())
+	r := &Ready{Runs: len(taken), Cold: map[string]int{}}
+	for _, one := range taken {
+		if one.ready {
+			r.Found++
+		} else {
+			r.Cold[one.cold]++
+		}
+	}
+	return r
 }
 
-// oneLine returns the first line that says something, short enough for a report.
-func oneLine(text string) string {
+func (w *Way) why() string {
+	if w.Broken == nil {
+		return ""
+	}
+	return OneLine(w.Broken.Error())
+}
+
+// OneLine returns the first line that says something, short enough for a report.
+func OneLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
-			if r := []rune(line); len(r) > 300 {
-				line = string(r[:299]) + "…"
-			}
-			return line
+			return Shorten(line, 300)
 		}
 	}
 	return "no reason was given"

@@ -54,9 +54,7 @@ func TestBench(t *testing.T) {
 	if r.Machine.Cores < 1 || r.Machine.CPU == "" || r.Machine.Versions["shell"] == "" || !r.Quick || r.Seconds <= 0 {
 		t.Errorf("the machine: %+v", r.Machine)
 	}
-	if len(r.Memory) < 2 || r.Memory[0].MB <= 1 || r.Memory[1].MB <= 1 {
-		t.Errorf("memory: %+v", r.Memory)
-	}
+	checkRows(t, r)
 	for _, tool := range []string{"bubblewrap", "runsc", "docker", "podman"} {
 		if !slices.Contains(r.LeftOut, bench.LeftOut{What: tool, Why: "not installed"}) {
 			t.Errorf("nothing says why %s is left out: %+v", tool, r.LeftOut)
@@ -73,24 +71,55 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// checkRows looks for what has a target and needs no other tool.
+func checkRows(t *testing.T, r bench.Report) {
+	t.Helper()
+	rows := map[string]bench.Row{}
+	for _, row := range r.Rows {
+		if rows[row.What] = row; row.Measured <= 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+	for what, target := range map[string]float64{
+		"execute_code, shell: time x bare": 1, "cell of a session, shell: time x bare bash": 0.2, "sandboxmcp version: time x the least Go program": 2,
+		"server, idle: RSS in MB": 40, "server, after the load: RSS in MB": 0,
+	} {
+		if row, ok := rows[what]; !ok || row.Target != target {
+			t.Errorf("%s: got %+v, want a target of %v; all: %+v", what, row, target, r.Rows)
+		}
+	}
+	_, measured := rows["server's CPU time for a shell run x bare bash's"]
+	if why := slices.IndexFunc(r.LeftOut, func(l bench.LeftOut) bool { return l.What == "CPU time of the server" }); measured == (why >= 0) {
+		t.Errorf("the server's CPU time: measured %v, left out %v", measured, r.LeftOut)
+	}
+	for _, l := range r.Latency {
+		if (l.Way == bench.Warm) != (l.Ready != nil) || l.Ready != nil && (l.Ready.Runs != l.Runs || l.Ready.Found > l.Runs) {
+			t.Errorf("%s: %+v found a sandbox ready", l.Way, l.Ready)
+		}
+	}
+}
+
 func checkLatency(t *testing.T, r bench.Report) {
 	t.Helper()
 	var ways []string
 	for _, l := range r.Latency {
 		ways = append(ways, l.Way)
-		if l.Error != "" || l.Runs != 3 || l.Language != "shell" || l.What == "" {
+		if l.Error != "" || l.Runs != 3 || l.What == "" || l.Language != "shell" && l.Language != bench.Start {
 			t.Errorf("%s: %+v", l.Way, l)
 		}
 		if !slices.IsSorted([]float64{l.Min, l.P10, l.P50, l.P90, l.P99, l.Max}) || l.Min <= 0 {
 			t.Errorf("%s: %+v", l.Way, l.Spread)
 		}
 		bare := r.Latency[0].P50
+		if l.Language == bench.Start {
+			bare = r.Latency[len(r.Latency)-2].P50
+		}
 		if near(l.Ratio, l.P50/bare) && near(l.Added, l.P50-bare) {
 			continue
 		}
 		t.Errorf("%s: ratio %v and %v more, of %v ms and bare's %v", l.Way, l.Ratio, l.Added, l.P50, bare)
 	}
-	if want := []string{bench.Bare, bench.Warm, bench.Cold, bench.Session, bench.FromBash}; !slices.Equal(ways, want) {
+	if want := []string{bench.Bare, bench.Warm, bench.PoolOff, bench.Session, bench.Cold, bench.FromBash, bench.Served, bench.Bare, bench.Version}; !slices.Equal(ways, want) {
 		t.Errorf("ways: got %q, want %q", ways, want)
 	}
 }

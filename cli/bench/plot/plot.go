@@ -1,11 +1,15 @@
-package bench
+// Package plot draws a report of package bench.
+package plot
 
 import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"math"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/bench"
 )
 
 // Where things are in the plot, in its own units. It grows downwards with what there is to show.
@@ -20,17 +24,17 @@ const (
 
 // style is all that says how it looks. Viewers that know of dark and light show it as their user wants it, others light.
 const style = `text{font:13px system-ui,sans-serif;fill:#1f2328}.head{font-weight:600;font-size:15px}.small{font-size:11px;fill:#59636e}
-.page{fill:#fff}.grid{stroke:#d1d9e0;stroke-width:1}.mark{fill:#8c959f}.ours{fill:#0969da}.bare{fill:#424a53}
+.page{fill:#fff}.mark{fill:#8c959f}.ours{fill:#0969da}.bare{fill:#424a53}
 .half{stroke:#fff;stroke-width:2}.tail{fill:none;stroke:#59636e;stroke-width:1.5}.line{stroke:#424a53;stroke-dasharray:3 3}
-@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.small{fill:#9198a1}.page{fill:#0d1117}.grid{stroke:#3d444d}.mark{fill:#656c76}
+@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.small{fill:#9198a1}.page{fill:#0d1117}.mark{fill:#656c76}
 .ours{fill:#4493f8}.bare{fill:#b7bdc8}.half{stroke:#0d1117}.tail{stroke:#9198a1}.line{stroke:#b7bdc8}}`
 
 // SVG writes the report as a picture that needs nothing else.
-func (r Report) SVG(w io.Writer) error {
+func SVG(w io.Writer, r bench.Report) error {
 	d := &drawing{y: 30}
 	d.text(20, "head", "start", "What isolation costs: print(1), from request to result")
 	d.y += 18
-	d.text(20, "small", "start", r.Machine.line()+", "+r.Began.Format("2006-01-02"))
+	d.text(20, "small", "start", r.Machine.Line()+", "+r.Began.Format("2006-01-02"))
 	d.latencies(r)
 	d.loads(r)
 	var all bytes.Buffer
@@ -64,66 +68,65 @@ func (d *drawing) stroke(class string, x float64, from, to int) {
 }
 
 // latencies draws a box for each way of each language, on one logarithmic scale.
-func (d *drawing) latencies(r Report) {
-	s, ok := scaleOf(r.Latency)
-	if !ok {
+func (d *drawing) latencies(r bench.Report) {
+	most, least, longest := 0, math.Inf(1), 0.0
+	for _, language := range bench.Languages() {
+		for _, l := range bench.Of(r.Latency, language) {
+			if l.Runs > 0 {
+				most, least, longest = max(most, l.Runs), min(least, l.P10), max(longest, l.P99)
+			}
+		}
+	}
+	if most == 0 {
 		return
 	}
-	d.y += 30
-	most := 0
-	for _, l := range r.Latency {
-		most = max(most, l.Runs)
+	x := func(ms float64) float64 { // 0 is the shortest that is measured, a microsecond
+		part := math.Log(max(ms, 0.001)/max(least, 0.001)) / math.Log(max(longest, 0.002)/max(least, 0.001)*1.001)
+		return marksFrom + part*(marksTo-marksFrom)
 	}
-	d.text(20, "small", "start", fmt.Sprintf("One run at a time, up to %d of each; milliseconds, logarithmic. Box: p10 to p90. Stroke in it: p50. Ring: p99. Dashed: p50 of bare.", most))
-	for _, language := range Languages() {
-		its := Of(r.Latency, language)
+	d.y += 30
+	d.text(20, "small", "start", fmt.Sprintf("One run at a time, up to %d of each, logarithmic. Box: p10 to p90. Stroke in it: p50. Ring: p99. Dashed: p50 of bare.", most))
+	for _, language := range bench.Languages() {
+		its := bench.Of(r.Latency, language)
 		if len(its) == 0 {
 			continue
 		}
 		d.y += 30
 		d.text(20, "head", "start", language)
-		top := d.y + 6
-		for _, t := range s.ticks() {
-			d.stroke("grid", s.x(t), top, top+len(its)*row)
-		}
 		for _, l := range its {
-			if l.Way == Bare && l.Runs > 0 {
-				d.stroke("line", s.x(l.P50), top, top+len(its)*row)
+			if l.Way == bench.Bare && l.Runs > 0 {
+				d.stroke("line", x(l.P50), d.y+6, d.y+6+len(its)*row)
 			}
 		}
 		for _, l := range its {
 			d.y += row
-			d.latency(s, l)
-		}
-		d.y += 18
-		for _, t := range s.ticks() {
-			d.text(s.x(t), "small", "middle", fmt.Sprintf("%g", t))
+			d.latency(x, l)
 		}
 	}
 }
 
-func (d *drawing) latency(s scale, l Latency) {
+func (d *drawing) latency(x func(ms float64) float64, l bench.Latency) {
 	d.text(labelsEnd, "", "end", l.Way)
 	if l.Runs == 0 {
-		d.text(marksFrom, "small", "start", "broken: "+Shorten(l.Error, 80))
+		d.text(marksFrom, "small", "start", "broken: "+bench.Shorten(l.Error, 80))
 		return
 	}
-	d.bar(class(l.Way), s.x(l.P10), s.x(l.P90), 12)
-	d.stroke("half", s.x(l.P50), d.y-10, d.y+2)
-	fmt.Fprintf(&d.marks, `<circle class="tail" cx="%.1f" cy="%d" r="3"/>`+"\n", s.x(l.P99), d.y-4)
-	d.text(figures, "", "start", fmt.Sprintf("%s ms   %.2f × bare", Figure(l.P50), l.Ratio))
+	d.bar(class(l.Way), x(l.P10), x(l.P90), 12)
+	d.stroke("half", x(l.P50), d.y-10, d.y+2)
+	fmt.Fprintf(&d.marks, `<circle class="tail" cx="%.1f" cy="%d" r="3"/>`+"\n", x(l.P99), d.y-4)
+	d.text(figures, "", "start", fmt.Sprintf("%s ms   %.2f × bare", bench.Figure(l.P50), l.Ratio))
 }
 
 // loads draws a bar for each way, as a part of the fastest of its language.
-func (d *drawing) loads(r Report) {
+func (d *drawing) loads(r bench.Report) {
 	if len(r.Load) == 0 {
 		d.y += 10
 		return
 	}
 	d.y += 40
 	d.text(20, "small", "start", fmt.Sprintf("Runs a second with all cores busy, %d at a time. The longest bar of each language is its fastest.", r.Load[0].Concurrency))
-	for _, language := range Languages() {
-		its := Of(r.Load, language)
+	for _, language := range bench.Languages() {
+		its := bench.Of(r.Load, language)
 		fastest := 0.0
 		for _, l := range its {
 			fastest = max(fastest, l.PerSecond)
@@ -137,17 +140,17 @@ func (d *drawing) loads(r Report) {
 			d.y += row
 			d.text(labelsEnd, "", "end", l.Way)
 			d.bar(class(l.Way), marksFrom, marksFrom+l.PerSecond/fastest*(marksTo-marksFrom), 12)
-			d.text(figures, "", "start", fmt.Sprintf("%s a second   %.2f × bare", Figure(l.PerSecond), l.Ratio))
+			d.text(figures, "", "start", fmt.Sprintf("%s a second   %.2f × bare", bench.Figure(l.PerSecond), l.Ratio))
 		}
 	}
 	d.y += 25
 }
 
 func class(way string) string {
-	switch way {
-	case Bare:
+	switch {
+	case way == bench.Bare:
 		return "bare"
-	case Warm, Cold, Session, FromBash:
+	case bench.Ours(way):
 		return "ours"
 	}
 	return "mark"

@@ -1,4 +1,4 @@
-package bench
+package plot
 
 import (
 	"bytes"
@@ -9,55 +9,39 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/bench"
 )
 
 // nasty is what a tool may say.
 const nasty = `<script>alert("1")</script> & ]]> ` + "\x00\x1b[31m" + ` 'quoted' ` + "\xff\xfe"
 
-func sample() Report {
-	r := Report{
-		Began:   time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
-		Machine: Machine{CPU: "Fast & Furious <9000>", Cores: 4, Kernel: "Linux 6.18", User: "root", Versions: map[string]string{"python": "3.12 at /" + strings.Repeat("long/", 40) + "python3"}},
-		Latency: []Latency{
-			{Language: "python", Way: Bare, What: "python3 -c 'print(1)'", Spread: Spread{100_000, 6.1, 6.5, 7.4, 9.9, 12345.678, 23456.789}},
-			{Language: "python", Way: "docker run, runsc", Spread: Spread{20, 10234.5, 12345.6, 23456.7, 34567.8, 45678.9, 56789.1}},
-			{Language: "python", Way: Warm, Spread: Spread{100, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6}},
-			{Language: "python", Way: "podman exec", Error: nasty},
-			{Language: "shell", Way: Cold, Spread: Spread{Runs: 1}, Error: nasty},
-		},
-		Load: []Load{
-			{Language: "python", Way: Bare, Concurrency: 128, Spread: Spread{123456, 1, 1, 10.5, 20, 30, 31}, PerSecond: 41152},
-			{Language: "python", Way: Warm, Concurrency: 128, Spread: Spread{10, 1, 1, 10.5, 20, 30, 31}, PerSecond: 20576, Error: nasty},
-		},
-		Pools:   []Pool{{Language: "python", Hits: 123456, Misses: 2, LoadHits: 3, LoadMisses: 1234567}},
-		Memory:  []Memory{{What: "server", MB: 38.9}},
-		LeftOut: []LeftOut{{What: "docker", Why: strings.Repeat("it does not answer ", 12) + nasty}},
-	}
-	r.compare()
-	return r
+func spread(runs int, least, p10, p50, p90, p99, most float64) bench.Spread {
+	return bench.Spread{Runs: runs, Min: least, P10: p10, P50: p50, P90: p90, P99: p99, Max: most}
 }
 
-func TestTableFits(t *testing.T) {
-	var b strings.Builder
-	if err := sample().Table(&b); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %q", n, line)
-		}
-	}
-	for _, want := range []string{"docker run, runsc", "podman exec broke: <script>", "docker: it does not answer", "123456 of 123458", "x bare"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("nothing of %q in:\n%s", want, b.String())
-		}
+func sample() bench.Report {
+	return bench.Report{
+		Began:   time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+		Machine: bench.Machine{CPU: "Fast & Furious <9000>", Cores: 4, Kernel: "Linux 6.18", User: "root", Versions: map[string]string{"python": "3.12 at /" + strings.Repeat("long/", 40) + "python3"}},
+		Latency: []bench.Latency{
+			{Language: "python", Way: bench.Bare, What: "python3 main.py: print(1)", Spread: spread(100_000, 6.1, 6.5, 7.4, 9.9, 12345.678, 23456.789), Ratio: 1},
+			{Language: "python", Way: "docker run, runsc", Spread: spread(20, 10234.5, 12345.6, 23456.7, 34567.8, 45678.9, 56789.1)},
+			{Language: "python", Way: bench.Warm, Spread: spread(100, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6), Ratio: 0.176},
+			{Language: "python", Way: "podman exec", Error: nasty},
+			{Language: "shell", Way: bench.Cold, Spread: bench.Spread{Runs: 1}, Error: nasty},
+			{Language: bench.Start, Way: bench.Bare, Spread: spread(1, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9)},
+		},
+		Load: []bench.Load{
+			{Language: "python", Way: bench.Bare, Concurrency: 128, Spread: spread(123456, 1, 1, 10.5, 20, 30, 31), PerSecond: 41152},
+			{Language: "python", Way: bench.Warm, Concurrency: 128, Spread: spread(10, 1, 1, 10.5, 20, 30, 31), PerSecond: 20576, Ratio: 0.5, Error: nasty},
+		},
 	}
 }
 
 func TestSVG(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample().SVG(&b); err != nil {
+	if err := SVG(&b, sample()); err != nil {
 		t.Fatal(err)
 	}
 	whole := b.String()
@@ -85,7 +69,7 @@ func TestSVG(t *testing.T) {
 // TestSVGOfNothing draws a report in which all was left out.
 func TestSVGOfNothing(t *testing.T) {
 	var b bytes.Buffer
-	if err := (Report{}).SVG(&b); err != nil {
+	if err := SVG(&b, bench.Report{}); err != nil {
 		t.Fatal(err)
 	}
 	parsed(t, b.String())
@@ -114,6 +98,8 @@ func parsed(t *testing.T, text string) (elements map[string]int, words string) {
 				switch which := strings.TrimRight(strings.TrimPrefix(a.Name.Local, "c"), "12"); {
 				case token.Name.Local == "svg":
 					page[a.Name.Local] = n
+				case a.Name.Local == "cx" && (n < marksFrom || n > marksTo):
+					t.Errorf("a time is drawn at %v, beside the scale", n)
 				case which == "x" && (err != nil || n < 0 || n > page["width"]), which == "y" && (err != nil || n < 0 || n > page["height"]):
 					t.Errorf("%s at %s=%s is outside of the page %v", token.Name.Local, a.Name.Local, a.Value, page)
 				}

@@ -1,0 +1,73 @@
+package bench
+
+import "fmt"
+
+// Row is a figure that we aim at.
+type Row struct {
+	What       string  `json:"what"`
+	Measured   float64 `json:"measured"`
+	Target     float64 `json:"target,omitempty"` // none where it is 0
+	AtLeast    bool    `json:"at_least"`         // that the target is, rather than at most
+	Bubblewrap float64 `json:"bubblewrap,omitempty"`
+}
+
+// goals are targets that differ by language.
+type goals struct{ once, rate, overBubblewrap, slot float64 }
+
+func goalsOf(language string) goals {
+	return map[string]goals{
+		"python": {once: 0.25, rate: 1, slot: 4},
+		"node":   {once: 0.35, rate: 0.9, slot: 12},
+		"shell":  {once: 1, rate: 0.6, overBubblewrap: 2.5, slot: 1},
+	}[language]
+}
+
+// rows puts what was measured beside what we aim at. What was not measured has no row.
+func (r *Report) rows(u used) {
+	bash := r.p50("shell", Bare)
+	for _, l := range Languages() {
+		r.atMost("execute_code, "+l+": time x bare", ratio(r.p50(l, Warm), r.p50(l, Bare)), goalsOf(l).once, ratio(r.p50(l, Bubblewrap), r.p50(l, Bare)))
+	}
+	for _, l := range Languages() {
+		ours, others := r.load(l, Warm), r.load(l, Bubblewrap)
+		at := fmt.Sprintf("%d at a time, %s: ", ours.Concurrency, l)
+		r.atLeast(at+"runs a second x bare", ours.Ratio, goalsOf(l).rate, others.Ratio)
+		r.atLeast(at+"runs a second x bubblewrap", ratio(ours.PerSecond, others.PerSecond), goalsOf(l).overBubblewrap, 0)
+		r.atMost(at+"p99 / p50", ours.Tail, 3, others.Tail)
+	}
+	for _, l := range Languages() {
+		r.atMost("cell of a session, "+l+": time x bare bash", ratio(r.p50(l, Session), bash), 0.2, 0)
+	}
+	r.added("cold sandbox", Cold, 0.6)
+	r.atMost("sandboxmcp version: time x the least Go program", ratio(r.p50(Start, Version), r.p50(Start, Bare)), 2, 0)
+	r.added("run", FromBash, 2)
+	r.added("run, served", Served, 1)
+	r.atMost("server's CPU time for a shell run x bare bash's", ratio(u.server, u.bash), 0.5, 0)
+	r.atMost("server, idle: RSS in MB", u.idle, 40, 0)
+	r.atMost("server, after the load: RSS in MB", u.loaded, 0, 0)
+	for _, l := range Languages() {
+		r.atMost("idle sandbox, "+l+": PSS in MB", u.slot[l], goalsOf(l).slot, 0)
+	}
+}
+
+// added are rows of what a way adds to the bare command, as a part of what bubblewrap adds.
+func (r *Report) added(what, way string, target float64) {
+	for _, l := range Languages() {
+		ours, bare, others := r.p50(l, way), r.p50(l, Bare), r.p50(l, Bubblewrap)
+		if ours > 0 && bare > 0 && others > bare {
+			r.Rows = append(r.Rows, Row{What: what + ", " + l + ": added time x bubblewrap's", Measured: ratio(ours-bare, others-bare), Target: target})
+		}
+	}
+}
+
+func (r *Report) atMost(what string, measured, target, bubblewrap float64) {
+	if measured > 0 {
+		r.Rows = append(r.Rows, Row{What: what, Measured: measured, Target: target, Bubblewrap: bubblewrap})
+	}
+}
+
+func (r *Report) atLeast(what string, measured, target, bubblewrap float64) {
+	if measured > 0 {
+		r.Rows = append(r.Rows, Row{What: what, Measured: measured, Target: target, AtLeast: true, Bubblewrap: bubblewrap})
+	}
+}
