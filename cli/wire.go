@@ -97,8 +97,7 @@ type purpose struct {
 
 // wire puts the parts together.
 func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
-	makeFolders(cfg)
-	p := &parts{signed: make(chan struct{}, 1), cage: host.NewCage(why.delegate), backends: backendsOf(cfg, why)}
+	p := &parts{signed: make(chan struct{}, 1)}
 	if err := p.wire(ctx, cfg, why); err != nil {
 		p.Close()
 		return nil, err
@@ -106,7 +105,7 @@ func wire(ctx context.Context, cfg config.Config, why purpose) (*parts, error) {
 	return p, nil
 }
 
-// wire puts together what is behind and around the backends, one of which has begun to make a sandbox meanwhile.
+// wire reads the settings, has a backend begin to make a sandbox, and does what takes longer meanwhile.
 func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error {
 	review, err := review(cfg)
 	if err != nil {
@@ -125,6 +124,8 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 	if err != nil {
 		return err
 	}
+	makeFolders(cfg)
+	p.cage, p.backends = host.NewCage(why.delegate), backendsOf(cfg, why)
 	keys, err := keysOf(cfg)
 	if err != nil {
 		return err
