@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
 		Egress:    Egress{Resolver: "system", IdleSeconds: 600, Connections: 4096},
 		Artifacts: Artifacts{1000, 512, true},
-		Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, min(2*cores, 64), 128, 300},
+		Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*cores, 64)), 128, 300},
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
 		Containers: Containers{Pull: "missing", Ahead: 2},
 		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, MaxFileMB: 16},

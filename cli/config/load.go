@@ -146,7 +146,7 @@ func (l *loader) lower() {
 // pool makes the pool as large as the server, where nobody says otherwise.
 func (l *loader) pool() {
 	if l.c.From("pool.max") == Default {
-		l.c.Pool.Max = min(2*l.c.MaxConcurrent, mostParked)
+		l.c.Pool.Max = max(leastParked, min(2*l.c.MaxConcurrent, mostParked))
 	}
 }
 
