@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
 func (p *program) runCommand() *cli.Command {
@@ -35,6 +37,9 @@ To a file or a pipe, its output goes as it is. A terminal obeys its colours and 
 escape sequences instead of obeying them; with --raw it obeys all.
 
 Ctrl-C and SIGTERM are sent on to the script, which has --grace seconds to save its work; the next one kills it.
+
+Where a server of yours runs that would do all as this process does, it runs it, with nothing to start first, for any --timeout up to five
+minutes; --here has it run in this process.
 
 With --tty the program has a terminal of its own: shells, editors and pagers work, and Ctrl-C is the program's. Its
 time is caps.timeout_seconds of the configuration, unless --timeout says less.
@@ -86,6 +91,7 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
 		&cli.BoolFlag{Name: "tty", Usage: "give it a terminal of its own, which this one shows, as for a shell or an editor"},
 		&cli.BoolFlag{Name: "raw", Usage: "let a terminal obey all that the script writes, not only colours: titles, the clipboard, the cursor"},
+		&cli.BoolFlag{Name: "here", Usage: "run it in this process, also where a server of yours would run it sooner"},
 		&cli.BoolFlag{Name: "quiet", Usage: "say nothing but the script's own output and errors"},
 	}
 }
@@ -152,6 +158,24 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 				"network: ask wants a person asked about what it connects to, and there is no terminal to ask at")
 		}
 	}
+	request, err := p.requested(ctx, c)
+	if err != nil {
+		return pipeline.Result{}, err
+	}
+	if len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
+		return pipeline.Result{}, usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
+	}
+	request.Stop = stop
+	if !c.Bool("json") {
+		request.Stdout, request.Stderr, request.Whole = stdout, stderr, true
+	}
+	if server := handOver(ctx, c, cfg, request); server != nil {
+		res, err := server.Do(ctx, request)
+		if errors.Is(err, control.ErrLost) {
+			err = fail("sandboxmcp audit has what is known of it; with --here, it runs in a process of its own", "%v", err)
+		}
+		return res, err
+	}
 	why := purpose{backend: c.String("backend"), delegate: slices.Contains(required(c, cfg), backends.LayerCgroup), ask: terminal != nil}
 	why.local, _ = egress.CutLocal(c.StringSlice("allow"))
 	if !c.Bool("quiet") && !c.Bool("json") {
@@ -169,17 +193,6 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 			p.say("warning: %v", err)
 		}
 	}()
-	request, err := p.requested(ctx, c)
-	if err != nil {
-		return pipeline.Result{}, err
-	}
-	if len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
-		return pipeline.Result{}, usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
-	}
-	request.Stop = stop
-	if !c.Bool("json") {
-		request.Stdout, request.Stderr, request.Whole = stdout, stderr, true
-	}
 	if terminal != nil {
 		terminal.attend(&request, parts.approvals)
 	}

@@ -102,7 +102,7 @@ func (p *program) serve(c *cli.Context) error {
 	defer parts.sealing(ctx, cfg.Audit.SealAfterDays, log)()
 	defer resting(ctx)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.
-	if door, err := parts.answer(cfg, c.String("namespace"), log); err != nil {
+	if door, err := parts.answer(ctx, cfg, c.String("namespace"), log); err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
 	} else {
 		defer door.Close()
@@ -127,11 +127,13 @@ func typedAt(r io.Reader) bool {
 }
 
 // answer lets the command line of the same user look, and answer what is asked.
-func (p *parts) answer(cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
+func (p *parts) answer(ctx context.Context, cfg config.Config, namespace string, log *slog.Logger) (*control.Listener, error) {
 	return control.Listen(control.Config{
 		Dir:       control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir),
 		Server:    control.Server{PID: os.Getpid(), Version: version().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
 		Pipeline:  p.pipeline,
+		Runs:      p.runs,
+		Alike:     p.alike(ctx, cfg),
 		Approvals: p.approvals,
 		Events:    p.bus,
 		Log:       log,

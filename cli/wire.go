@@ -60,6 +60,7 @@ func load(c *cli.Context, own ...string) (config.Config, error) {
 // parts are what runs need, wired together.
 type parts struct {
 	pipeline  *pipeline.Pipeline
+	runs      *pipeline.Pipeline // of a server: for what the command line hands over
 	backends  []backends.Backend // the default first
 	log       *openingLog
 	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
@@ -143,7 +144,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 	if err := p.stock(cfg, why); err != nil {
 		return err
 	}
-	p.pipeline = pipeline.New(pipeline.Config{
+	what := pipeline.Config{
 		Backends:  p.backends,
 		Audit:     p.log,
 		User:      whoami(),
@@ -173,7 +174,12 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 		Host:      onHost,
 		Terms:     terms(why),
 		Protected: ownPlaces(cfg),
-	})
+	}
+	p.pipeline = pipeline.New(what)
+	if why.serve { // for a person's single run: nobody is asked, approves or listens, no result is kept, and words are the command line's
+		what.Bus, what.Approvals, what.Shelf, what.Terms = nil, nil, nil, nil
+		p.runs = pipeline.New(what)
+	}
 	return nil
 }
 
@@ -298,8 +304,10 @@ func (p *parts) Close() error {
 	if p.notifier != nil {
 		p.notifier.Close()
 	}
-	if p.pipeline != nil {
-		p.pipeline.Close()
+	for _, each := range []*pipeline.Pipeline{p.pipeline, p.runs} {
+		if each != nil {
+			each.Close()
+		}
 	}
 	if p.cage != nil {
 		p.cage.Close()

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"cmp"
 	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // Load is what a queue holds at one moment. Slots are what runs take while they run: one each, and more where one may
@@ -24,6 +26,13 @@ type Line struct {
 
 // Load tells what the queue holds, namespaces by name; those that have nothing in it are left out.
 func (p *Pipeline) Load() Load { return p.cfg.Queue.detail() }
+
+// Free reports whether a run with these limits would have its turn at once.
+func (p *Pipeline) Free(l backends.Limits) bool {
+	c := checked{limits: Bounds{Limits: backends.Limits{CPU: cmp.Or(l.CPU, p.cfg.Limits.CPU)}}}
+	running, waiting, slots := p.cfg.Queue.load()
+	return waiting == 0 && running+min(max(c.weight(), 1), slots) <= slots
+}
 
 func (q *Queue) detail() Load {
 	q.mu.Lock()

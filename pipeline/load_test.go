@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 func TestLoad(t *testing.T) {
@@ -41,5 +43,27 @@ func TestLoad(t *testing.T) {
 	a() // a second time gives nothing back
 	if got := q.detail(); got.Running != 1 || got.Waiting != 0 || len(got.Namespaces) != 1 || got.Namespaces[0].Running != 1 {
 		t.Errorf("at the end there is %+v", got)
+	}
+}
+
+func TestFree(t *testing.T) {
+	p := New(Config{Queue: NewQueue(3, 5), Limits: Bounds{Limits: backends.Limits{CPU: 2}}})
+	defer p.Close()
+	for _, tt := range []struct {
+		taken int
+		cores float64 // 0 is the default
+		want  bool
+	}{{0, 0, true}, {0, 9, true}, {1, 0, true}, {1, 2.5, false}, {2, 1, true}, {2, 0, false}, {3, 0.1, false}} {
+		leave := func() {}
+		if tt.taken > 0 {
+			var err error
+			if leave, err = p.cfg.Queue.Enter(t.Context(), "a", tt.taken, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := p.Free(backends.Limits{CPU: tt.cores}); got != tt.want {
+			t.Errorf("%d taken, %v cores: got %v", tt.taken, tt.cores, got)
+		}
+		leave()
 	}
 }

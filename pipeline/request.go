@@ -9,7 +9,7 @@ import (
 )
 
 // Request asks for one run. Its zero value, with code and a name, or with a command, is a run with the default
-// limits, no secrets, no network and nothing of the host.
+// limits, no secrets, no network and nothing of the host. As JSON it is all but what works in its own process alone.
 type Request struct {
 	ID        string // a ULID; "" makes one
 	Namespace string // whose run it is; "" is "default"
@@ -28,9 +28,9 @@ type Request struct {
 	Command []string
 	Args    []string  // after the file's name
 	Env     []string  // KEY=VALUE
-	Stdin   io.Reader // nil is an empty input
+	Stdin   io.Reader `json:"-"` // nil is an empty input
 	// Terminal, if not nil, is what the program has instead of pipes: Stdout gets all that it shows. Not in a session.
-	Terminal *backends.Terminal
+	Terminal *backends.Terminal `json:"-"`
 
 	// Inputs are copied into the workspace before the program starts.
 	Inputs []Input
@@ -51,11 +51,11 @@ type Request struct {
 	// Ask is called in a goroutine of its own when a person is asked something for this run, such
 	// as whether its connection to a name may be made. It may show the question to the caller's
 	// user, answers through the broker, and returns when its context ends. May be nil.
-	Ask func(context.Context, *approval.Pending)
+	Ask func(context.Context, *approval.Pending) `json:"-"`
 
 	// Stop, if not nil, is by what the caller ends the program, other than by the end of the context, which ends the run and
 	// keeps nothing that the program left. It has no effect in a session.
-	Stop *Stop
+	Stop *Stop `json:"-"`
 
 	Limits  backends.Limits // zero fields are the operator's defaults
 	Output  int64           // bytes of each of stdout and stderr that are kept; 0 is the default
@@ -73,14 +73,14 @@ type Request struct {
 	// Stdout and Stderr get the program's output while it runs, redacted and cut. One that blocks
 	// or fails holds up neither the program nor its record: Do waits for it at the very end only,
 	// and only until its context ends.
-	Stdout, Stderr io.Writer
+	Stdout, Stderr io.Writer `json:"-"`
 	// Whole has Stdout and Stderr get all of the output: only what the result keeps is cut. A writer that blocks then holds
 	// up the program, as the reader of a pipe does, until the program's time is up.
 	Whole bool
 
 	// Beside says whether the host has, next to the code's file, a file or module of this name, and
 	// its path there. It is asked only to give a hint after a program missed it. May be nil.
-	Beside func(name string) (path string, ok bool)
+	Beside func(name string) (path string, ok bool) `json:"-"`
 }
 
 // Input is a file or a folder that is copied into the workspace.

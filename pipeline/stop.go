@@ -20,6 +20,17 @@ type Stop struct {
 	kill       context.CancelFunc
 	timer      *time.Timer
 	sent       syscall.Signal
+	elsewhere  func(syscall.Signal) bool
+}
+
+// Elsewhere has f take the signals: the program runs in another process, which has a Stop of its own. With nil it is in this one, after all.
+func (s *Stop) Elsewhere(f func(syscall.Signal) bool) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.elsewhere = f
 }
 
 // Signal sends SIGINT or SIGTERM to the program and what is in its process group. A second one kills it. It returns false if no
@@ -27,6 +38,9 @@ type Stop struct {
 func (s *Stop) Signal(sig syscall.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.elsewhere != nil {
+		return s.elsewhere(sig)
+	}
 	to := map[syscall.Signal]chan struct{}{syscall.SIGINT: s.interrupts, syscall.SIGTERM: s.terminates}[sig]
 	if to == nil {
 		return false

@@ -27,6 +27,7 @@
 //	GET    /v1/sessions/{id}/state   a session.State
 //	POST   /v1/sessions/{id}/bridge  a [Value], answered with a pipeline.Result
 //	POST   /v1/sessions/{id}/cells   a [Cell], answered with a stream of [Part], one JSON object a line
+//	POST   /v1/runs                  a [Handed]: hands a run of the command line over, of this very user alone; see run.go
 //	POST   /v1/cells/{run}/interrupt interrupts a cell, whose stream goes on to its end
 //
 // The beginning of a session's id stands for it where no other has it. What lists things takes a namespace.

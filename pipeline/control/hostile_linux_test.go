@@ -59,30 +59,47 @@ func (e endless) Read(b []byte) (int, error) {
 
 // TestAnothersServer: a socket that another user listens on is not spoken to.
 func TestAnothersServer(t *testing.T) {
-	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "to be somebody else")
-	}
 	dir := folder(t)
 	must(t, os.MkdirAll(dir, 0o700))
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
-	defer unix.Close(fd)
-	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(dir, "5.sock")}))
-	runtime.LockOSThread() // whoever calls listen(2) is the peer of those who connect
-	become := func(uid int) {
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(0), uintptr(uid), 0); errno != 0 {
-			t.Fatal(errno)
-		}
-	}
-	become(65534)
-	err = unix.Listen(fd, 1)
-	become(0)
-	runtime.UnlockOSThread()
-	must(t, err)
+	listenAs(t, filepath.Join(dir, "5.sock"), 65534)
 	if _, err := Dial(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), "the user 65534 listens there") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "5.sock")); err != nil {
 		t.Error("it was taken for a dead one")
 	}
+}
+
+// listenAs listens as a user: whoever calls listen(2) is the peer of those who connect.
+func listenAs(t *testing.T, path string, uid int) net.Listener {
+	t.Helper()
+	if os.Geteuid() != 0 && os.Geteuid() != uid {
+		hosttest.Missing(t, "root", "to be somebody else")
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
+	back := become(t, uid)
+	err = unix.Listen(fd, 1)
+	back()
+	must(t, err)
+	l, err := net.FileListener(file)
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// become has this goroutine act for another user, until back is called.
+func become(t *testing.T, uid int) (back func()) {
+	self := os.Geteuid()
+	act := func(uid int) {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	runtime.LockOSThread()
+	act(uid)
+	return func() { act(self); runtime.UnlockOSThread() }
 }

@@ -24,6 +24,7 @@ func (l *Listener) long(mux *http.ServeMux) {
 		"POST /v1/sessions/{id}/cells":  l.cell,
 		"POST /v1/sessions/{id}/bridge": l.bridge,
 		"POST /v1/sessions/{id}/copy":   l.copy,
+		"POST /v1/runs":                 l.run,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if l.c.Pipeline == nil {

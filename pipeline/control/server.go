@@ -26,6 +26,8 @@ type Config struct {
 	Dir       string // made when missing; see Dir
 	Server    Server
 	Pipeline  *pipeline.Pipeline // nil: nothing can be run
+	Runs      *pipeline.Pipeline // runs what the command line hands over, as a process of its own would; nil: nothing is
+	Alike     func() string      // what such a process goes by, as one text; other ones run for themselves
 	Approvals *approval.Broker
 	Events    *event.Bus   // nil: there are none to listen to
 	Log       *slog.Logger // nil says nothing

@@ -181,26 +181,29 @@ func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	return conn, nil
 }
 
-// peer returns the user at the other end of a connection, as the kernel took it down when that one
-// connected.
+// peer returns the user at the other end of a connection.
 func peer(conn net.Conn) (uid int, err error) {
-	c, ok := conn.(*net.UnixConn)
-	if !ok {
-		return -1, fmt.Errorf("a %T has no user", conn)
-	}
-	raw, err := c.SyscallConn()
+	cred, err := credentials(conn)
 	if err != nil {
 		return -1, err
 	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return -1, err
-	}
-	if credErr != nil {
-		return -1, credErr
-	}
 	return int(cred.Uid), nil
+}
+
+// credentials returns who is at the other end of a connection, as the kernel took it down when that one connected, or began to listen.
+func credentials(conn net.Conn) (cred *unix.Ucred, err error) {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, fmt.Errorf("a %T has no user", conn)
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if failed := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); failed != nil {
+		return nil, failed
+	}
+	return cred, err
 }
 
 // welcome says whether a user may connect.

@@ -1,0 +1,246 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"reflect"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// maxOffer is how long servers may take to take a run on, all together. One that is alive does so at once, even on a busy machine; one that
+// is stopped, as Ctrl-Z stops an agent with its server, is not asked.
+const maxOffer = time.Second
+
+// Taken is a run that a server has taken on.
+type Taken struct {
+	conn  *net.UnixConn
+	files [3]*os.File // our ends of the pipes
+	acks  chan bool   // whether a signal was taken
+	ended chan struct{}
+
+	mu sync.Mutex
+}
+
+// Offer hands a run over to a server of this very user whose socket is in dir, and that goes by the same as alike says. It returns nil if none
+// takes it at once, and then none runs it later. What it returns runs it, and must be told to Do the rest; nothing of its input is read before.
+func Offer(ctx context.Context, dir string, alike func() string, q pipeline.Request) *Taken {
+	names, err := sockets(dir)
+	if len(names) == 0 || err != nil || private(dir) != nil {
+		return nil
+	}
+	own := alike()
+	h := Handed{Request: q, Beside: q.Beside != nil}
+	if q.Stop != nil {
+		h.Grace = q.Stop.Grace
+	}
+	body, ok := exactly(h)
+	if !ok || own == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxOffer)
+	defer cancel()
+	for _, name := range names {
+		conn, err := dial(ctx, dir, name)
+		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
+			bury(dir, name)
+		}
+		if err != nil {
+			continue
+		}
+		t := &Taken{conn: conn.(*net.UnixConn), acks: make(chan bool, 1), ended: make(chan struct{})}
+		if t.offer(ctx, own, body) == nil && t.lend(q.Stop) == nil {
+			return t
+		}
+		t.conn.Close()
+	}
+	return nil
+}
+
+// exactly writes a run as JSON, if JSON can hold all of it: text that is not UTF-8 can't be.
+func exactly(h Handed) ([]byte, bool) {
+	q := &h.Request
+	q.Stdin, q.Terminal, q.Ask, q.Stop, q.Stdout, q.Stderr, q.Beside = nil, nil, nil, nil, nil, nil, nil
+	body, err := json.Marshal(h)
+	if err != nil {
+		return nil, false
+	}
+	var same Handed
+	return body, json.Unmarshal(body, &same) == nil && reflect.DeepEqual(h, same)
+}
+
+// offer asks one server whether it takes the run on.
+func (t *Taken) offer(ctx context.Context, alike string, body []byte) error {
+	server, err := credentials(t.conn)
+	if err != nil || int(server.Uid) != os.Geteuid() || stopped(server.Pid) { // root's server does more than this user's own process could
+		return errors.Join(errUnlike, err)
+	}
+	deadline, _ := ctx.Deadline()
+	_ = t.conn.SetDeadline(deadline)
+	defer t.conn.SetDeadline(time.Time{})
+	_, err = fmt.Fprintf(t.conn, "POST /v1/runs HTTP/1.1\r\nHost: server\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s",
+		upgrade, alikeHeader, alike, len(body), body)
+	if err != nil {
+		return err
+	}
+	answer := make([]byte, len(ready))
+	if _, err := io.ReadFull(t.conn, answer); err != nil || string(answer) != ready {
+		return errors.Join(errUnlike, err)
+	}
+	return nil
+}
+
+// stopped says whether a process is stopped by a signal, or by a debugger.
+func stopped(pid int32) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	state := stat[bytes.LastIndexByte(stat, ')')+1:] // before it is the name, which may hold anything
+	return err == nil && (bytes.HasPrefix(state, []byte(" T")) || bytes.HasPrefix(state, []byte(" t")))
+}
+
+// lend makes the pipes, and sends the server its ends. The program may begin before this returns, and signals are its own from then on.
+func (t *Taken) lend(stop *pipeline.Stop) error {
+	var theirs []*os.File
+	defer func() { closeAll(theirs) }()
+	for i := range t.files {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(t.files[:i])
+			return err
+		}
+		if i == 0 {
+			r, w = w, r
+		}
+		t.files[i], theirs = r, append(theirs, w)
+	}
+	var fds []int
+	for _, f := range theirs {
+		fds = append(fds, int(f.Fd()))
+	}
+	stop.Elsewhere(t.signal)
+	_, _, err := t.conn.WriteMsgUnix([]byte{'\n'}, unix.UnixRights(fds...), nil)
+	if err != nil {
+		stop.Elsewhere(nil)
+		closeAll(t.files[:])
+	}
+	return err
+}
+
+// Do is pipeline.Pipeline.Do for the request that was offered. An error that is no *pipeline.Error is ErrLost.
+func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, error) {
+	defer t.conn.Close()
+	defer close(t.ended)
+	go t.feed(q.Stdin) // ends with the program, or with its input
+	var kept [2]bytes.Buffer
+	var copies sync.WaitGroup
+	for i, to := range []io.Writer{q.Stdout, q.Stderr} {
+		if to == nil {
+			to = &kept[i]
+		}
+		copies.Go(func() {
+			_, _ = io.Copy(to, t.files[1+i])
+			t.files[1+i].Close() // what nobody wants is not written any more
+		})
+	}
+	defer context.AfterFunc(ctx, func() { t.send(told{Cancel: context.Cause(ctx).Error()}) })()
+	last, err := t.hear(q)
+	shown := make(chan struct{})
+	go func() { copies.Wait(); close(shown) }()
+	select {
+	case <-shown:
+	case <-ctx.Done(): // as in a process of its own, a reader that hangs is not waited for then
+		select {
+		case <-shown:
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		return pipeline.Result{}, err
+	}
+	res := *last.Result
+	if q.Stdout == nil {
+		closeAll(t.files[1:])
+		<-shown
+		res.Stdout, res.Stderr = kept[0].String(), kept[1].String()
+	}
+	switch {
+	case last.Failed && last.NoProgram != nil:
+		return res, errors.Join(res.Refused, last.NoProgram)
+	case last.Failed:
+		return res, res.Refused
+	}
+	return res, nil
+}
+
+// feed writes the program's input.
+func (t *Taken) feed(from io.Reader) {
+	if from != nil {
+		_, _ = io.Copy(t.files[0], from)
+	}
+	t.files[0].Close()
+}
+
+// hear answers the server until it has the result.
+func (t *Taken) hear(q pipeline.Request) (told, error) {
+	piece := &io.LimitedReader{R: t.conn}
+	for messages := json.NewDecoder(piece); ; {
+		var m told
+		piece.N = maxAnswer
+		if messages.Decode(&m) != nil || m.Failed && (m.Result == nil || m.Result.Refused == nil) {
+			return m, ErrLost
+		}
+		switch {
+		case m.Result != nil:
+			return m, nil
+		case m.Taken != nil:
+			select {
+			case t.acks <- *m.Taken:
+			default:
+			}
+		case m.Beside != nil:
+			var b beside
+			if q.Beside != nil {
+				b.Path, b.OK = q.Beside(*m.Beside)
+			}
+			t.send(told{Found: &b})
+		}
+	}
+}
+
+// signal hands a signal on, and says whether a program got it.
+func (t *Taken) signal(sig syscall.Signal) bool {
+	t.send(told{Signal: int(sig)})
+	select {
+	case taken := <-t.acks:
+		return taken
+	case <-t.ended:
+	case <-time.After(time.Second): // it hangs: what is told next is the end
+	}
+	select {
+	case taken := <-t.acks: // and the program ended because of it
+		return taken
+	default:
+		return false
+	}
+}
+
+func (t *Taken) send(m told) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, _ = t.conn.Write(append(b, '\n')) // that the server has gone is seen where it is read from
+}

@@ -1,0 +1,25 @@
+//go:build !linux
+
+package control
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+func (l *Listener) run(w http.ResponseWriter, _ *http.Request) {
+	refuse(w, http.StatusPreconditionFailed, errUnlike)
+}
+
+// Taken is a run that a server has taken on; here none does.
+type Taken struct{}
+
+// Offer returns nil: nothing is handed over.
+func Offer(context.Context, string, func() string, pipeline.Request) *Taken { return nil }
+
+// Do is never called.
+func (*Taken) Do(context.Context, pipeline.Request) (pipeline.Result, error) {
+	return pipeline.Result{}, ErrLost
+}

@@ -1,0 +1,171 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// run has a client's run done here, if it is all the same to the client.
+func (l *Listener) run(w http.ResponseWriter, r *http.Request) {
+	uid, known := r.Context().Value(peerKey{}).(int)
+	if like := r.Header.Get(alikeHeader); l.c.Runs == nil || !known || uid != os.Geteuid() || like == "" || like != l.c.Alike() {
+		refuse(w, http.StatusPreconditionFailed, errUnlike)
+		return
+	}
+	var q Handed
+	if !read(w, r, maxValueBody, &q) {
+		return
+	}
+	if !l.c.Runs.Free(q.Request.Limits) {
+		refuse(w, http.StatusServiceUnavailable, errFull) // in a process of its own it waits for nobody
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
+	h := &handed{conn: conn, found: make(chan beside, 1)}
+	defer h.obeying.Wait()
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(l.pace.read))
+	_, err = io.WriteString(conn, ready)
+	if err == nil {
+		h.files, err = pipes(conn)
+	}
+	if err != nil { // the client has gone, or has changed its mind
+		l.c.Log.Debug("control: a run was not begun", "error", err)
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
+	ctx := pipeline.ByCaller(r.Context(), pipeline.Caller{}) // its rows are those of a process of its own
+	if answer := h.do(ctx, l.c.Runs, q); ctx.Err() == nil {  // else the server ends
+		h.send(answer)
+	}
+}
+
+// pipes receives the three that a client sends. They do not block, and are nothing but pipes: a file or a device could hold this process up.
+func pipes(conn net.Conn) (files []*os.File, err error) {
+	known, ok := conn.(*known)
+	if !ok {
+		return nil, errors.New("the connection is not one of ours")
+	}
+	socket, ok := known.Conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.New("the connection is no Unix socket")
+	}
+	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(16*4))
+	_, n, _, _, err := socket.ReadMsgUnix(data, control)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:n])
+	for _, m := range messages {
+		fds, _ := unix.ParseUnixRights(&m)
+		for _, fd := range fds {
+			var stat unix.Stat_t
+			if e := errors.Join(unix.Fstat(fd, &stat), unix.SetNonblock(fd, true)); e != nil || stat.Mode&unix.S_IFMT != unix.S_IFIFO {
+				err = errors.Join(err, e, errors.New("a client sent what is no pipe"))
+			}
+			files = append(files, os.NewFile(uintptr(fd), "pipe"))
+		}
+	}
+	if err == nil && len(files) != 3 {
+		err = errors.New("a client did not send three pipes")
+	}
+	if err != nil {
+		closeAll(files)
+		return nil, err
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// handed is a run of a client.
+type handed struct {
+	conn    net.Conn
+	files   []*os.File
+	found   chan beside
+	obeying sync.WaitGroup
+
+	mu sync.Mutex
+}
+
+func (h *handed) send(m told) {
+	b, err := json.Marshal(m)
+	if err != nil { // what is missing then is a result, and that says it
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, _ = h.conn.Write(append(b, '\n')) // whether the client is there is seen where it is read from
+}
+
+// do runs it, and returns the last message. The pipes are closed then.
+func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) told {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := &pipeline.Stop{Grace: q.Grace}
+	q.Request.Stop, q.Request.Stdin, q.Request.Stdout, q.Request.Stderr = stop, h.files[0], h.files[1], h.files[2]
+	if q.Beside {
+		q.Request.Beside = func(name string) (string, bool) {
+			h.send(told{Beside: &name})
+			select {
+			case b := <-h.found:
+				return b.Path, b.OK
+			case <-ctx.Done():
+				return "", false
+			}
+		}
+	}
+	h.obeying.Go(func() { h.obey(stop, cancel) }) // until the connection ends, which the caller closes
+	res, err := p.Do(ctx, q.Request)
+	closeAll(h.files)
+	res.Stdout, res.Stderr = "", ""
+	last := told{Result: &res, Failed: err != nil}
+	if no, ok := errors.AsType[*backends.NoProgram](err); ok {
+		last.NoProgram = no
+	}
+	return last
+}
+
+// obey does what the client says, until it has gone.
+func (h *handed) obey(stop *pipeline.Stop, cancel context.CancelCauseFunc) {
+	for messages := json.NewDecoder(io.LimitReader(h.conn, maxBody)); ; {
+		var m told
+		if messages.Decode(&m) != nil {
+			cancel(errGone)
+			return
+		}
+		switch {
+		case m.Cancel != "":
+			cancel(errors.New(m.Cancel))
+		case m.Signal != 0:
+			taken := stop.Signal(syscall.Signal(m.Signal))
+			h.send(told{Taken: &taken})
+		case m.Found != nil:
+			select {
+			case h.found <- *m.Found:
+			default: // nobody has asked
+			}
+		}
+	}
+}
