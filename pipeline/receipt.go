@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -32,7 +31,7 @@ func (r *run) noteOutcome(ctx context.Context, inputs map[string]string) error {
 		if r.envelope, err = r.receipt(inputs).Sign(key); err != nil {
 			return err
 		}
-		if r.res.Receipt, err = json.Marshal(r.envelope); err != nil {
+		if r.res.Receipt, err = r.envelope.MarshalJSON(); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
@@ -23,7 +22,7 @@ func (r *run) shelve(ctx context.Context) {
 	}
 	res := r.res
 	res.Stdout, res.Stderr, res.Receipt = "", "", nil // the log has the receipt
-	text, err := json.Marshal(res)
+	text, err := res.MarshalJSON()                    // json.Marshal would read what this returns once more
 	if err == nil {
 		k := shelf.Record{
 			ID: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
