@@ -113,7 +113,7 @@ func (p *program) serve(c *cli.Context) error {
 		Pipeline: parts.pipeline, Log: parts.log, Shelf: parts.shelf, Approvals: parts.approvals, User: whoami(), Backends: parts.names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version().Version, Logger: log,
 	})
-	err = server.Serve(ctx, p.stdin, p.stdout)
+	err = server.Serve(ctx, polled(p.stdin), p.stdout)
 	var stopped interruption
 	if errors.As(context.Cause(ctx), &stopped) {
 		log.Info("ended", "signal", stopped.Signal) // a server that is asked to end has done what it should

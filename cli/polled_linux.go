@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// polled returns what reads a pipe or a socket through Go's poller: the goroutine that a line is for then runs where it
+// was read. A read that blocks takes its thread along, and another one has to be woken to find that goroutine. Nothing
+// about r changes: its flags may be those of others, too, whose reads and writes are to block as before. What can't be
+// polled is returned as it is.
+func polled(r io.Reader) io.Reader {
+	f, ok := r.(*os.File)
+	if !ok {
+		return r
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return r
+	}
+	switch {
+	case info.Mode()&fs.ModeNamedPipe != 0: // which opens once more, with flags of its own
+		if again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+			return again
+		}
+	case info.Mode()&fs.ModeSocket != 0:
+		if s, err := newSocket(f); err == nil {
+			return s
+		}
+	}
+	return r
+}
+
+// A socket is one that blocks for others.
+type socket struct {
+	of    *os.File
+	ready syscall.RawConn // of an epoll that holds it, which can be polled itself
+}
+
+func newSocket(f *os.File) (*socket, error) {
+	set, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	in := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP}
+	err = errors.Join(unix.EpollCtl(set, unix.EPOLL_CTL_ADD, int(f.Fd()), &in), unix.SetNonblock(set, true))
+	if err != nil {
+		unix.Close(set)
+		return nil, err
+	}
+	ready, err := os.NewFile(uintptr(set), "epoll").SyscallConn()
+	return &socket{f, ready}, err
+}
+
+func (s *socket) Read(p []byte) (n int, err error) {
+	fd := int(s.of.Fd())
+	over := s.ready.Read(func(uintptr) bool {
+		for {
+			n, _, err = unix.Recvfrom(fd, p, unix.MSG_DONTWAIT)
+			if err != unix.EINTR {
+				return err != unix.EAGAIN
+			}
+		}
+	})
+	switch {
+	case over != nil:
+		return 0, over
+	case err != nil:
+		return 0, os.NewSyscallError("recvfrom", err)
+	case n == 0 && len(p) > 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
