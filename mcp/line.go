@@ -3,7 +3,6 @@ package mcp
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 )
@@ -15,18 +14,13 @@ type line struct {
 	long int64
 }
 
-// readLines sends lines until in ends or ctx does, and then closes to.
-func readLines(ctx context.Context, in io.Reader, to chan<- line) {
-	defer close(to)
+// readLines has each line taken until in ends, or take wants no more.
+func readLines(in io.Reader, take func(line) (more bool)) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
 		l, err := readLine(r)
-		if len(l.text) > 0 {
-			select {
-			case to <- l:
-			case <-ctx.Done():
-				return
-			}
+		if len(l.text) > 0 && !take(l) {
+			return
 		}
 		if err != nil { // io.EOF, or a stdin that can't be read any more: the same to us
 			return

@@ -78,15 +78,13 @@ func newConn(s *Server, end context.CancelCauseFunc) *conn {
 }
 
 func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	lines := make(chan line)
-	go readLines(ctx, stdin, lines)
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		c.write(stdout)
 	}()
 
-	c.takeAll(ctx, lines)
+	c.takeAll(ctx, stdin)
 	ended := make(chan struct{})
 	go func() {
 		c.calls.Wait()
@@ -113,19 +111,30 @@ func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 	return nil
 }
 
-// takeAll takes lines until there are no more, or ctx ends.
-func (c *conn) takeAll(ctx context.Context, lines <-chan line) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case l, ok := <-lines:
-			if !ok {
-				return
+// takeAll takes lines until there are no more, or ctx ends. They are taken where they are read: each goroutine that a request
+// goes through would have to be woken for it.
+func (c *conn) takeAll(ctx context.Context, stdin io.Reader) {
+	var mu sync.Mutex // held while a line is taken
+	over := false
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		readLines(stdin, func(l line) (more bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !over && ctx.Err() == nil {
+				c.take(ctx, l)
 			}
-			c.take(ctx, l)
-		}
+			return !over
+		})
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
 	}
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
 }
 
 // take handles one line. Requests are answered by goroutines of their own.
