@@ -119,6 +119,41 @@ func TestAppendIsSynchronous(t *testing.T) {
 	wantSound(t, l, 2)
 }
 
+// Who waits for the disk holds up nobody who need not, and what is written meanwhile is put there at once.
+func TestAppendWhileDiskIsSlow(t *testing.T) {
+	l := openLog(t, logPath(t))
+	fill(t, l, 1)
+	before := l.disk.waits
+	asked, disk := make(chan struct{}, 8), make(chan error)
+	l.sync = func(*os.File) error {
+		asked <- struct{}{}
+		return <-disk
+	}
+	var returned atomic.Int32
+	appendOne := func(soon bool) {
+		go func() {
+			if _, err := l.Append(context.Background(), Entry{Kind: "k", Soon: soon}); err != nil {
+				t.Error(err)
+			}
+			returned.Add(1)
+		}()
+	}
+	appendOne(false)
+	<-asked
+	appendOne(true)
+	hosttest.Until(t, "a row that is to be there soon is returned", func() bool { return returned.Load() == 1 })
+	appendOne(false)
+	hosttest.Until(t, "another is written", func() bool { return l.disk.commits.Load() == 4 })
+	disk <- nil
+	<-asked
+	disk <- nil
+	hosttest.Until(t, "all are on the disk", func() bool { return returned.Load() == 3 })
+	if got := l.disk.waits - before; got != 2 {
+		t.Errorf("the disk was waited for %d times", got)
+	}
+	wantSound(t, l, 4)
+}
+
 // The disk is waited for once a run, if it is a short one: what puts its end there takes its start along.
 func TestAppendWaitsForDiskOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -79,6 +79,7 @@ type Log struct {
 	pen   sync.Mutex  // held by who writes rows
 	next  atomic.Bool // somebody who has waited gets the pen next
 	w     writer      // guarded by pen
+	disk  disk
 	loose *time.Timer // until rows that nobody waits for are put on the disk; set under pen
 
 	signer   *signer      // nil where nothing is signed

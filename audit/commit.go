@@ -22,18 +22,23 @@ func (l *Log) commitHere(ctx context.Context, r *request) (done bool, err error)
 	if len(l.queue) > 0 || l.next.Load() || !l.pen.TryLock() { // whoever came before writes it along
 		return false, nil
 	}
-	defer l.pen.Unlock()
+	if ready, err := l.lockNow(); ready {
+		l.commit(r, err)
+		return true, r.err
+	}
+	l.pen.Unlock()
+	return false, nil
+}
+
+// lockNow takes the database's lock if nothing is in the way. An error is for those whose rows are to be written.
+func (l *Log) lockNow() (ready bool, err error) {
 	if l.w.conn == nil { // to open it may take long, and could not be given up
 		return false, nil
 	}
-	err = l.w.ready(l)
-	if err == nil {
-		if _, err = l.w.lock.Exec(); busy(err) {
-			return false, nil
-		}
+	if err = l.w.ready(l); err == nil {
+		_, err = l.w.lock.Exec()
 	}
-	l.commit(r, err)
-	return true, r.err
+	return !busy(err), err
 }
 
 // commitNext writes a request that has waited, as soon as it can. Until it has the database's lock nothing is
@@ -41,22 +46,17 @@ func (l *Log) commitHere(ctx context.Context, r *request) (done bool, err error)
 func (l *Log) commitNext(r *request) {
 	l.next.Store(true)
 	l.pen.Lock()
-	defer l.pen.Unlock()
 	l.next.Store(false)
 	l.commit(r, l.w.begin(l))
 }
 
-// commit writes r, and what else waits by now, unless err says why there is no lock to do it under.
+// commit writes r, and what else waits by now, unless err says why there is no lock to do it under. It gives the pen
+// back before it waits for the disk.
 func (l *Log) commit(r *request, err error) {
 	batch := l.take(r)
-	if err == nil {
-		err = l.w.end(l.w.insert(batch, l.now))
-	}
-	if err == nil {
-		l.loosen()
-		if slices.ContainsFunc(batch, func(r *request) bool { return !r.soon }) {
-			err = l.w.flush(l)
-		}
+	last, err := l.put(batch, err)
+	if err == nil && slices.ContainsFunc(batch, func(r *request) bool { return !r.soon }) {
+		err = l.disk.flush(l, last)
 	}
 	if err != nil {
 		err = explain(err, l.wait)
@@ -70,6 +70,18 @@ func (l *Log) commit(r *request, err error) {
 	if err == nil {
 		l.news(rows)
 	}
+}
+
+// put writes batch as one commit, and gives the pen back.
+func (l *Log) put(batch []*request, err error) (commit int64, _ error) {
+	defer l.pen.Unlock()
+	if err == nil {
+		err = l.w.end(l.w.insert(batch, l.now))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return l.loosen(), nil
 }
 
 // take returns r and the requests that wait behind it, but those whose callers have given up.

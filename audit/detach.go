@@ -17,7 +17,7 @@ func (l *Log) detach(ctx context.Context, p pack) error {
 	}
 	err := w.end(l.detachLocked(ctx, &w, p))
 	if err == nil {
-		err = w.settle(l)
+		err = l.disk.settle(l)
 	}
 	return err
 }

@@ -26,18 +26,18 @@ func (l *Log) makeRoom() {
 func (l *Log) lengthenWAL() *os.File {
 	l.pen.Lock()
 	defer l.pen.Unlock()
-	w := &l.w
-	if w.roomy || w.flushed < oftenFlushed || len(l.queue) > 0 || w.ready(l) != nil {
+	w, wal := &l.w, l.disk.often()
+	if w.roomy || wal == nil || len(l.queue) > 0 || w.ready(l) != nil {
 		return nil
 	}
 	if _, err := w.lock.Exec(); err != nil { // without the lock, another process might make it longer meanwhile
 		return nil
 	}
 	w.roomy = true
-	if err := w.end(lengthen(w.wal, walRoom)); err != nil {
+	if err := w.end(lengthen(wal, walRoom)); err != nil {
 		return nil
 	}
-	return w.wal
+	return wal
 }
 
 // lengthen writes zeros behind the end of f, until it has so many bytes, or leaves it as long as it is.

@@ -18,12 +18,12 @@ func TestRoom(t *testing.T) {
 	fill(t, l, 1)
 	rows := int64(1)
 	hosttest.Until(t, "room was made", func() bool {
-		fill(t, l, 1)
-		if _, err := l.Append(t.Context(), Entry{Kind: "k", Soon: true}); err != nil {
-			t.Fatal(err)
-		}
-		if rows += 2; rows > 200 {
-			t.Fatal("it only grows")
+		if rows < 100 { // many more would make it as long
+			fill(t, l, 1)
+			if _, err := l.Append(t.Context(), Entry{Kind: "k", Soon: true}); err != nil {
+				t.Fatal(err)
+			}
+			rows += 2
 		}
 		return long()
 	})

@@ -68,7 +68,7 @@ func (s *signer) checkpointOnce(ctx context.Context, l *Log) ([]byte, error) {
 	}
 	note, err := c.sign(key)
 	if err == nil {
-		err = l.settle()
+		err = l.disk.settle(l)
 	}
 	if err != nil {
 		return nil, err

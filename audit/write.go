@@ -50,38 +50,51 @@ func (l *Log) end() {
 	l.pen.Lock()
 	defer l.pen.Unlock()
 	l.loose.Stop()
-	l.w.flush(l)
+	l.disk.flush(l, l.disk.commits.Load())
+	l.disk.close()
 	l.w.close()
 }
 
-// loosen notes that rows were committed that are not known to be on the disk, and sees to it that they soon are. The
-// timer goes on while others are flushed in time: to set it for each would cost a run more than to look in vain.
-func (l *Log) loosen() {
-	if l.w.loose {
-		return
+// loosen counts a commit, which is not known to be on the disk, and sees to it that it soon is. The timer goes on while
+// others are flushed in time: to set it for each would cost a run more than to look in vain.
+func (l *Log) loosen() (commit int64) {
+	if l.disk.on.Load() >= l.disk.commits.Load() {
+		l.w.since = time.Now()
 	}
-	l.w.loose, l.w.since = true, time.Now()
 	if !l.w.timed {
 		l.w.timed = true
 		l.loose.Reset(soonest)
 	}
+	return l.disk.commits.Add(1)
 }
 
 // flushLoose puts rows on the disk that have been off it for long. A disk that fails is found again by the next
 // row, which is not written then.
 func (l *Log) flushLoose() {
+	if commit := l.looseLong(); commit > 0 {
+		_ = l.disk.flush(l, commit)
+	}
+}
+
+// looseLong returns the last commit if one has been off the disk for long, or 0; it sets the timer where that will be.
+func (l *Log) looseLong() int64 {
 	l.pen.Lock()
 	defer l.pen.Unlock()
 	l.w.timed = false
-	if !l.w.loose {
-		return
+	commit := l.disk.commits.Load()
+	if l.disk.on.Load() >= commit {
+		return 0
 	}
-	if left := soonest - time.Since(l.w.since); left > 0 {
+	left := soonest - time.Since(l.w.since)
+	if l.disk.waited() { // by somebody, while others want to have rows written here
+		left = max(left, time.Millisecond)
+	}
+	if left > 0 {
 		l.w.timed = true
 		l.loose.Reset(left)
-		return
+		return 0
 	}
-	l.w.flush(l)
+	return commit
 }
 
 // news counts rows that were written, and wakes the one that signs if it does not know yet that there are any, or if
@@ -100,11 +113,4 @@ func (l *Log) news(rows int) {
 	case l.heard <- struct{}{}:
 	default:
 	}
-}
-
-// settle puts on the disk what the signer has read, whoever wrote it: what is signed must not be lost.
-func (l *Log) settle() error {
-	l.pen.Lock()
-	defer l.pen.Unlock()
-	return l.w.settle(l)
 }

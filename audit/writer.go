@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -25,14 +24,9 @@ type writer struct {
 	head, put  *sql.Stmt
 	putReceipt *sql.Stmt // made when the first one comes
 
-	wal    *os.File  // what a commit writes to
-	loose  bool      // rows are committed, and not known to be on the disk
-	since  time.Time // when that began
-	timed  bool      // that is looked after
-	failed error     // what became of the disk
-
-	flushed int  // how often the disk was waited for
-	roomy   bool // the wal was made longer, or could not be
+	since time.Time // when the first of the commits was made that are not on the disk
+	timed bool      // that is looked after
+	roomy bool      // the wal was made longer, or could not be
 }
 
 const (
@@ -55,8 +49,8 @@ func (w *writer) begin(l *Log) error {
 
 // ready makes sure that there is a connection, and that what it writes to is the log.
 func (w *writer) ready(l *Log) error {
-	if w.failed != nil {
-		return w.failed
+	if err := l.disk.failure(); err != nil {
+		return err
 	}
 	if w.conn == nil {
 		if err := w.open(context.Background(), l.db); err != nil {
@@ -166,32 +160,6 @@ func (w *writer) end(err error) error {
 	return err
 }
 
-// flush puts what was committed on the disk, as SQLite would after each commit with synchronous=FULL. Where
-// that fails once, it can't be known what is there, and nothing more is written.
-func (w *writer) flush(l *Log) error {
-	if !w.loose || w.failed != nil {
-		return w.failed
-	}
-	if w.wal == nil {
-		w.wal, w.failed = os.OpenFile(l.path+"-wal", os.O_RDWR, 0)
-	}
-	if w.failed == nil {
-		w.failed = l.sync(w.wal)
-	}
-	w.loose = w.failed != nil
-	w.flushed++
-	return w.failed
-}
-
-// settle puts on the disk what this and other processes have committed: what is signed must not be lost.
-func (w *writer) settle(l *Log) error {
-	if _, err := os.Stat(l.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		return w.failed // all is in the log's own file
-	}
-	w.loose = true
-	return w.flush(l)
-}
-
 // close gives the connection back. Unless the statements are closed first, SQLite keeps it open
 // behind our back, with its descriptors, and never folds the -wal file into the log.
 func (w *writer) close() {
@@ -200,7 +168,6 @@ func (w *writer) close() {
 			(*s).Close()
 		}
 	}
-	w.wal.Close() // of nil, too
 	if w.conn != nil {
 		w.conn.Raw(func(any) error { return driver.ErrBadConn }) // others get none that was set up for writing
 		w.conn.Close()

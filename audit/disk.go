@@ -1,0 +1,89 @@
+package audit
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// disk is what is known to be on the disk. Who waits for it holds nobody up who writes: what is written meanwhile is put
+// there the next time, for all who wait by then.
+type disk struct {
+	commits atomic.Int64          // that were made, by whoever held the pen
+	on      atomic.Int64          // that are on the disk
+	failed  atomic.Pointer[error] // what became of the disk
+
+	mu    sync.Mutex // held by who waits for the disk
+	wal   *os.File   // what a commit writes to
+	waits int        // how often the disk was waited for
+}
+
+func (d *disk) failure() error {
+	if err := d.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// flush puts commits up to one on the disk, as SQLite would after each commit with synchronous=FULL. Where
+// that fails once, it can't be known what is there, and nothing more is written.
+func (d *disk) flush(l *Log, commit int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.on.Load() >= commit {
+		return nil
+	}
+	if err := d.failure(); err != nil {
+		return err
+	}
+	made := d.commits.Load()
+	var err error
+	if d.wal == nil {
+		d.wal, err = os.OpenFile(l.path+"-wal", os.O_RDWR, 0)
+	}
+	if err == nil {
+		err = l.sync(d.wal)
+	}
+	if d.waits++; err != nil {
+		d.failed.Store(&err)
+		return err
+	}
+	d.on.Store(made)
+	return nil
+}
+
+// waited says whether somebody waits for the disk now.
+func (d *disk) waited() bool {
+	free := d.mu.TryLock()
+	if free {
+		d.mu.Unlock()
+	}
+	return !free
+}
+
+// settle puts on the disk what this and other processes have committed: what is signed must not be lost.
+func (d *disk) settle(l *Log) error {
+	if _, err := os.Stat(l.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		return d.failure() // all is in the log's own file
+	}
+	return d.flush(l, math.MaxInt64)
+}
+
+// often returns the -wal file of a log that is written to often, or nil.
+func (d *disk) often() *os.File {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waits < oftenFlushed {
+		return nil
+	}
+	return d.wal
+}
+
+func (d *disk) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wal.Close() // of nil, too
+}
