@@ -309,7 +309,7 @@ func TestNobodyReadsFaults(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.s.Serve(ctx, fromClient, toClient) }()
-	for range 3 { // of which it has answered one at least by then
+	for range 2 { // the first of which is being written by then, and the other waits for that
 		io.WriteString(in, "garbage\n")
 	}
 	cancel()
