@@ -1,8 +1,10 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,26 +101,28 @@ func (s *sandbox) network(name string) []byte {
 
 // lost is as in [backends.Usage].
 func (s *sandbox) lost() int64 {
-	counts := parseCounts(s.network("snmp"))
-	n := counts["Ip: OutNoRoutes"]
+	snmp := s.network("snmp")
+	n := count(snmp, "Ip:", "OutNoRoutes")
 	if s.gateway.DNS == nil { // or else the gateway answers look-ups
-		n += counts["Udp: NoPorts"]
+		n += count(snmp, "Udp:", "NoPorts")
 	}
 	return n
 }
 
-// parseCounts reads pairs of lines, of names and of numbers: proc_pid_net(5), snmp.
-func parseCounts(text []byte) map[string]int64 {
-	counts := map[string]int64{}
+// count reads one number of pairs of lines, of names and of numbers: proc_pid_net(5), snmp. There are a hundred of them, and it is
+// read twice a cell.
+func count(text []byte, group, name string) int64 {
 	var names []string
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		for i := 1; i < len(fields) && i < len(names); i++ {
-			if n, err := strconv.ParseInt(fields[i], 10, 64); err == nil && fields[0] == names[0] {
-				counts[fields[0]+" "+names[i]] = n
-			}
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(line, []byte(group)) {
+			continue
+		}
+		fields := strings.Fields(string(line))
+		if i := slices.Index(names, name); i > 0 && i < len(fields) {
+			n, _ := strconv.ParseInt(fields[i], 10, 64)
+			return n
 		}
 		names = fields
 	}
-	return counts
+	return 0
 }

@@ -23,6 +23,10 @@ for fd in /proc/$$/fd/*; do
 	echo "$fd $(readlink "$fd" | sed 's/[0-9]*//g')"
 done
 tr '\0' ' ' </proc/$$/cmdline
-grep -E '^(Name|State|PPid|Uid|Groups|NSpid|Threads|SigPnd|ShdPnd|SigBlk|SigIgn|SigCgt|Cap|NoNew|Seccomp)' /proc/$$/status
+while IFS= read -r line; do
+	case $line in
+	Name* | State* | PPid* | Uid* | Groups* | NSpid* | Threads* | Sig[PBIC]* | Shd* | Cap* | NoNew* | Seccomp*) echo "$line" ;;
+	esac
+done </proc/$$/status
 cat
 exit 3
