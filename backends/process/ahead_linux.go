@@ -154,16 +154,13 @@ func (a *ahead) spawn(ctx context.Context, s *sandbox) (*birth, error) {
 
 // forker gives a sandbox a PID 1 that a zygote has borne for a script, or another where none can be had: note is why.
 func (a *ahead) forker(script string, note *error) spawner {
-	return func(ctx context.Context, s *sandbox) (*birth, error) {
-		if !s.plain() {
-			return a.spawn(ctx, s)
+	return func(ctx context.Context, s *sandbox) (child *birth, err error) {
+		if s.plain() {
+			if child, *note = a.fork(ctx, s.runtime, script); *note == nil {
+				return child, nil
+			}
 		}
-		child, err := a.fork(ctx, s.runtime, script)
-		if err != nil {
-			*note = err
-			return a.spawn(ctx, s)
-		}
-		return child, nil
+		return a.spawn(ctx, s)
 	}
 }
 

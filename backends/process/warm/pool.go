@@ -103,10 +103,8 @@ func (p *Pool[K, I]) Take(key K) (none I, why string) {
 		return none, ""
 	}
 	b := p.bucket(key)
-	if !p.config.Once {
-		p.later(&p.sweep, p.config.Idle/4, p.tidy)
-		p.later(&p.refill, respite, p.Fill)
-	}
+	p.later(&p.sweep, p.config.Idle/4, p.tidy)
+	p.later(&p.refill, respite, p.Fill)
 	for len(b.ready) > 0 {
 		one := b.ready[0]
 		b.ready = b.ready[1:]
@@ -165,16 +163,6 @@ func (p *Pool[K, I]) Idle(key K) []I {
 	return nil
 }
 
-// Clear ends what stands ready, and waits for it.
-func (p *Pool[K, I]) Clear() {
-	p.mu.Lock()
-	for key := range p.buckets {
-		p.giveUp(key)
-	}
-	p.mu.Unlock()
-	p.making.Wait()
-}
-
 // Record counts a program that has begun: in what stood ready, or was made at once, as its result will say; why not, or "".
 func (p *Pool[K, I]) Record(language string, ram int64, why string) {
 	p.mu.Lock()
@@ -197,7 +185,7 @@ func (p *Pool[K, I]) Missed(language string, ram int64, why string) {
 
 // later has f run after a while, once at a time. Close stops it, or waits for it. The caller has locked.
 func (p *Pool[K, I]) later(t **time.Timer, after time.Duration, f func()) {
-	if *t != nil || p.closed {
+	if *t != nil || p.closed || p.config.Once {
 		return
 	}
 	p.making.Add(1)
@@ -382,7 +370,17 @@ func (p *Pool[K, I]) List() []backends.Pool {
 	return p.tally.Pools(ready)
 }
 
-// Close ends what stands ready, and waits for it.
+// Clear ends what stands ready or is being made, and waits for it.
+func (p *Pool[K, I]) Clear() {
+	p.mu.Lock()
+	for key := range p.buckets {
+		p.giveUp(key)
+	}
+	p.mu.Unlock()
+	p.making.Wait()
+}
+
+// Close is Clear for good.
 func (p *Pool[K, I]) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -391,15 +389,7 @@ func (p *Pool[K, I]) Close() {
 			p.making.Done()
 		}
 	}
-	var all []I
-	for _, b := range p.buckets {
-		all = append(all, b.ready...)
-		b.ready = nil
-	}
 	p.mu.Unlock()
 	p.stop()
-	for _, one := range all {
-		one.Close()
-	}
-	p.making.Wait()
+	p.Clear()
 }

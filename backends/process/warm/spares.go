@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Spare is made before it is known what for, and is used once.
+// Spare is a process that was started before it is known what for. Its methods may be called concurrently.
 type Spare interface {
-	Good() bool
-	Remove()
+	Good() bool // lives, and is what a new one would be
+	Remove()    // ends it, and what it has spawned
 }
 
 // Spares has items made ahead of time: of each key that somebody has asked for as many.

@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// Template is a process that spawns others. It embeds a [Use]. Its methods are called concurrently.
+// Template is a process that spawns others. It embeds a [Use].
 type Template interface {
 	comparable
+	Spare
 	use() *Use
-	Good() bool // lives, and what it spawns is what a new one would spawn
-	Remove()    // ends it, and what it has spawned
 }
 
 // Use counts what a template has spawned that lives: given up, the template ends with the last of them.
