@@ -206,6 +206,28 @@ func TestPoolMakesRoom(t *testing.T) {
 	})
 }
 
+// TestPoolKeepsOneOfEach has the second of a key give way to the first of another, and not the other way about.
+func TestPoolKeepsOneOfEach(t *testing.T) {
+	c := roomy
+	c.Max = 2
+	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
+		for range 2 {
+			p.Take("a")
+		}
+		rest(time.Minute)
+		if n := len(p.Idle("a")); n != 2 {
+			t.Fatalf("%d of the first stand ready, want 2", n)
+		}
+		for range 2 {
+			p.Take("b")
+		}
+		rest(time.Minute)
+		if a, b := len(p.Idle("a")), len(p.Idle("b")); a != 1 || b != 1 {
+			t.Errorf("%d and %d stand ready, want one of each", a, b)
+		}
+	})
+}
+
 // TestPoolGivesUp what nobody asks for.
 func TestPoolGivesUp(t *testing.T) {
 	var tidied atomic.Int32
