@@ -52,11 +52,11 @@ func TestTemplateGivenUp(t *testing.T) {
 		{"many spawns", Limits{Uses: 1}, func(*testing.T, *Templates[*template], *template) {}, true},
 		{"young", Limits{Age: time.Hour}, func(*testing.T, *Templates[*template], *template) { time.Sleep(time.Hour) }, false},
 		{"old", Limits{Age: time.Hour}, func(*testing.T, *Templates[*template], *template) { time.Sleep(time.Hour + 1) }, true},
-		{"not used for long", Limits{}, func(_ *testing.T, of *Templates[*template], _ *template) { time.Sleep(2); of.Tidy(1) }, true},
+		{"not used for long", Limits{}, func(_ *testing.T, of *Templates[*template], _ *template) { time.Sleep(2 * time.Nanosecond); of.Tidy(1) }, true},
 		{"used", Limits{}, func(_ *testing.T, of *Templates[*template], _ *template) { of.Tidy(1) }, false},
 		{"others are used", Limits{All: 2}, func(t *testing.T, of *Templates[*template], _ *template) {
 			for i := range 2 {
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				spawn(t, of, fmt.Sprint(i))
 			}
 		}, true},
@@ -134,7 +134,7 @@ func TestTemplateFails(t *testing.T) {
 		}
 		for i := range 2 * maxFailures {
 			of.Acquire(t.Context(), fmt.Sprint(i), fail)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 		}
 		if n := len(of.failed); n > maxFailures {
 			t.Errorf("%d failures are remembered", n)
