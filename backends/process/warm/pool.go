@@ -51,7 +51,8 @@ type Pool[K Key, I Item] struct {
 
 	mu      sync.Mutex
 	closed  bool
-	makers  int // items in the making, of all keys
+	made    *sync.Cond // another one, or failed to
+	makers  int        // items in the making, of all keys
 	buckets map[K]*bucket[I]
 	tally   backends.Tally
 	sweep   *time.Timer // for keys that nobody asks for any more
@@ -91,6 +92,7 @@ const (
 // NewPool returns a pool, which makes nothing before somebody asks.
 func NewPool[K Key, I Item](c Config[K, I]) *Pool[K, I] {
 	p := &Pool[K, I]{config: c, buckets: map[K]*bucket[I]{}}
+	p.made = sync.NewCond(&p.mu)
 	p.enough, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -140,7 +142,10 @@ func (p *Pool[K, I]) bucket(key K) *bucket[I] {
 func (p *Pool[K, I]) Prepare(key K) (failed string) {
 	p.mu.Lock()
 	b := p.bucket(key)
-	if stands := len(b.ready) > 0; stands || p.closed {
+	for b.making > 0 {
+		p.made.Wait()
+	}
+	if len(b.ready) > 0 || p.closed {
 		p.mu.Unlock()
 		return ""
 	}
@@ -285,6 +290,7 @@ func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 	p.mu.Lock()
 	b.making-- // not before it is in its bucket, or tidy could give that up meanwhile
 	p.makers--
+	p.made.Broadcast()
 	b.failed = ""
 	switch {
 	case err != nil:

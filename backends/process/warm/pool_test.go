@@ -344,6 +344,8 @@ func TestPoolOnce(t *testing.T) {
 	c := roomy
 	c.Once = true
 	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
+		go p.Prepare("a")
+		synctest.Wait()
 		p.Prepare("a")
 		p.Prepare("a")
 		one, why := p.Take("a")
