@@ -14,7 +14,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
 // birth is a PID 1 in its namespaces and its cgroup, prepared, before it knows what sandbox it will be.
@@ -26,7 +25,6 @@ type birth struct {
 	control  *net.UnixConn
 	cgroup   *cgroup.Group
 	nest     *nest         // from which it comes, if any
-	zygote   *pythonZygote // that the nest is, if so
 	foreign  bool          // a process that is not package launch's plays PID 1
 	weak     bool          // without a PID namespace
 	patience time.Duration // for its end, see Config.KillTimeout
@@ -34,112 +32,20 @@ type birth struct {
 	stuck    bool          // the kernel has not ended it in time
 }
 
-// nursery makes births, some ahead of time. Each is for one sandbox.
-type nursery struct {
-	backend *Backend
-	mu      sync.Mutex
-	coming  map[string][]chan *birth // by kind: made ahead or in the making; each gives one, or nil for one that failed
-	making  sync.WaitGroup
-	closed  bool
-}
-
-// maker makes a birth.
-type maker func(context.Context) (*birth, error)
-
-// take returns a birth that can become any sandbox.
-func (n *nursery) take(ctx context.Context, weak bool) (*birth, error) {
-	if weak {
-		return n.backend.bear(ctx, 0)
-	}
-	return n.ready(ctx, "any", func(ctx context.Context) (*birth, error) { return n.backend.bear(ctx, n.flags()) })
-}
-
-// takeFor returns a birth for a sandbox that shows of the host what all show, and a runtime.
-func (n *nursery) takeFor(ctx context.Context, r runtimes.Runtime) (*birth, error) {
-	return n.ready(ctx, nestKind(r), n.hatcher(r))
-}
-
-func nestKind(r runtimes.Runtime) string { return "nest " + shows(r) }
-
-func (n *nursery) hatcher(r runtimes.Runtime) maker {
-	return func(ctx context.Context) (*birth, error) { return n.backend.bearIn(ctx, r) }
-}
-
-// ready returns a birth of a kind, and has another made for the next caller if some are kept ahead.
-func (n *nursery) ready(ctx context.Context, kind string, bear maker) (*birth, error) {
-	defer n.fill(kind, bear, n.backend.config.Ahead)
-	for next := n.next(kind); next != nil; next = n.next(kind) {
-		select {
-		case b := <-next:
-			if b != nil && b.alive() && n.backend.nests.current(b) {
-				return b, nil
-			}
-			discard(b)
-		case <-ctx.Done():
-			n.making.Go(func() { discard(<-next) })
-			return nil, ctx.Err()
-		}
-	}
-	return bear(ctx)
-}
-
-// next takes one off the list.
-func (n *nursery) next(kind string) chan *birth {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	list := n.coming[kind]
-	if len(list) == 0 {
-		return nil
-	}
-	n.coming[kind] = list[1:]
-	return list[0]
-}
-
-func discard(b *birth) {
-	if b != nil {
-		b.remove()
-	}
-}
-
 // flags of a hardened PID 1.
-func (n *nursery) flags() uint64 {
-	if n.backend.root {
+func (b *Backend) flags() uint64 {
+	if b.root {
 		return namespaces
 	}
 	return namespaces | unix.CLONE_NEWUSER
 }
 
-// fill has births of a kind made until there are enough.
-func (n *nursery) fill(kind string, bear maker, enough int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for !n.closed && len(n.coming[kind]) < enough {
-		next := make(chan *birth, 1)
-		n.coming[kind] = append(n.coming[kind], next)
-		n.making.Go(func() {
-			ctx, cancel := n.backend.starting(context.Background())
-			defer cancel()
-			b, err := bear(ctx)
-			if err != nil {
-				b = nil // whoever takes it will try again, and see why
-			}
-			next <- b
-		})
+// spawn has a launcher fork the PID 1 of a sandbox.
+func (b *Backend) spawn(ctx context.Context, s *sandbox) (*birth, error) {
+	if s.shared() {
+		return b.bear(ctx, 0)
 	}
-}
-
-func (n *nursery) close() {
-	n.mu.Lock()
-	n.closed = true
-	coming := n.coming
-	n.coming = nil
-	n.mu.Unlock()
-	for _, list := range coming {
-		for _, next := range list {
-			discard(<-next)
-		}
-	}
-	n.making.Wait()
+	return b.bear(ctx, b.flags())
 }
 
 // conceive begins a birth: with a host user of its own, where there are others to become.
@@ -183,7 +89,7 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 		}
 	}
 	if err != nil {
-		child.remove()
+		child.Remove()
 		return nil, err
 	}
 	return child, nil
@@ -283,6 +189,12 @@ func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File
 // alive says whether PID 1 still runs.
 func (b *birth) alive() bool { return !over(b.pidfd) }
 
+// current says whether it comes from a nest from which another would come now, if from any.
+func (b *birth) current() bool { return b.nest == nil || b.nest.Good() }
+
+// Good implements [warm.Spare].
+func (b *birth) Good() bool { return b.alive() && b.current() }
+
 // kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes
 // waitable only after the kernel has ended the others. Where the kernel does not, kill gives up, and says so.
 func (b *birth) kill() (gone bool) {
@@ -320,8 +232,8 @@ func (b *birth) signal() {
 	}
 }
 
-// remove kills PID 1 and removes what belongs to it; later, where it is stuck.
-func (b *birth) remove() {
+// Remove kills PID 1 and removes what belongs to it; later, where it is stuck.
+func (b *birth) Remove() {
 	if b.kill() {
 		b.release()
 		return
@@ -352,7 +264,7 @@ func (b *birth) release() {
 		b.users = nil
 	}
 	if b.nest != nil {
-		b.nest.leave()
+		b.nest.Release()
 		b.nest = nil
 	}
 }

@@ -16,11 +16,14 @@ import (
 // the sandbox at least stood ready for a program that is started when it comes.
 func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *launched, warm bool, why string) {
 	s.mu.Lock()
-	k, why := s.parked, s.cold
-	s.parked, s.cold = nil, ""
+	k := s.parked
+	s.parked = nil
 	s.mu.Unlock()
-	if k == nil || k.pid == 0 {
-		return nil, k != nil, why
+	switch {
+	case k == nil:
+		return nil, false, ""
+	case k.pid == 0:
+		return nil, k.cold == "", k.cold
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -29,10 +32,10 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 		why = "it has a private stream"
 	case streams.Terminal != nil:
 		why = "it has a terminal"
-	case !s.announced(cmd):
+	case !s.announced(k, cmd):
 		why = "another command was announced"
 	default:
-		why = s.claim(k, s.recipe, cmd, func() {
+		why = s.claim(k, cmd, func() {
 			k.pipes.attach(streams, nil)
 			if streams.Begun != nil {
 				streams.Begun(k.contained)
@@ -41,7 +44,7 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 	}
 	if why != "" {
 		s.unpark(k)
-		s.backend.pool.missed(s, why)
+		s.backend.ahead.pool.Missed(s.runtime.Name, s.limits.RAM, why)
 		return nil, false, why
 	}
 	k.process.Close()
@@ -49,21 +52,21 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 }
 
 // announced says whether a command is what a sandbox was made ready for. In a container it was only guessed.
-func (s *sandbox) announced(cmd backends.Command) bool {
+func (s *sandbox) announced(k *parked, cmd backends.Command) bool {
 	if s.boxed {
-		spec := s.recipe.spec()
+		spec := k.recipe.spec()
 		spec.Program = &cmd
 		r, why := recipeOf(spec)
-		return why == "" && r == s.recipe
+		return why == "" && r == k.recipe
 	}
-	return !cmd.Main && cmd.Dir == s.program.Dir && slices.Equal(cmd.Args, s.program.Args) && slices.Equal(cmd.Env, s.program.Env)
+	return !cmd.Main && cmd.Dir == k.program.Dir && slices.Equal(cmd.Args, k.program.Args) && slices.Equal(cmd.Env, k.program.Env)
 }
 
 // claim gives the process that stands ready a command's arguments and environment. begin, which is
 // called while nothing of the program runs yet, says that it will. When why is not empty, begin was
 // not called, and the process has to go.
-func (s *sandbox) claim(k *parked, r recipe, cmd backends.Command, begin func()) (why string) {
-	if why := s.hindered(k, r); why != "" {
+func (s *sandbox) claim(k *parked, cmd backends.Command, begin func()) (why string) {
+	if why := s.hindered(k); why != "" {
 		return why
 	}
 	args := slices.Clone(cmd.Args)
@@ -97,7 +100,7 @@ func (s *sandbox) claim(k *parked, r recipe, cmd backends.Command, begin func())
 		t.release()
 	}
 	if k.channel != nil {
-		k.channel.Write(r.claim(cmd, env))
+		k.channel.Write(k.recipe.claim(cmd, env))
 		k.channel.Close()
 	}
 	return ""
@@ -124,12 +127,12 @@ func claimBytes(args, env []string) []byte {
 }
 
 // hindered says what in the workspace an interpreter would have looked at that came after it did.
-func (s *sandbox) hindered(k *parked, r recipe) string {
-	info, err := s.files.root.Lstat(r.script)
+func (s *sandbox) hindered(k *parked) string {
+	info, err := s.files.root.Lstat(k.recipe.script)
 	if err != nil || !info.Mode().IsRegular() || k.stand != nil && os.SameFile(info, k.stand) {
 		return "the program is not there"
 	}
-	if _, err := s.files.root.Lstat(".local"); r.language == "python" && err == nil {
+	if _, err := s.files.root.Lstat(".local"); k.recipe.language == "python" && err == nil {
 		return "packages lie in .local"
 	}
 	return ""
@@ -143,8 +146,8 @@ func (s *sandbox) unpark(k *parked) {
 		s.removeFifo(k)
 	}
 	if k.stand != nil {
-		if info, err := s.files.root.Lstat(s.recipe.script); err == nil && os.SameFile(info, k.stand) {
-			s.files.root.Remove(s.recipe.script)
+		if info, err := s.files.root.Lstat(k.recipe.script); err == nil && os.SameFile(info, k.stand) {
+			s.files.root.Remove(k.recipe.script)
 		}
 	}
 	k.close()

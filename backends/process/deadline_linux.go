@@ -46,9 +46,14 @@ func stopped(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// startInTime is startFresh with a deadline, also where this process itself waits for the kernel: what is started
+// inTime is startNew with a deadline.
+func (b *Backend) inTime(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
+	return b.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return b.startNew(ctx, spec, spawn) })
+}
+
+// bounded gives a start a deadline, also where this process itself waits for the kernel: what is started
 // too late is closed by whoever started it.
-func (b *Backend) startInTime(ctx context.Context, spec backends.Spec, why string) (*sandbox, error) {
+func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*sandbox, error)) (*sandbox, error) {
 	ctx, cancel := b.starting(ctx)
 	type result struct {
 		s   *sandbox
@@ -57,7 +62,7 @@ func (b *Backend) startInTime(ctx context.Context, spec backends.Spec, why strin
 	made, gone := make(chan result), make(chan struct{})
 	go func() {
 		defer cancel()
-		s, err := b.startFresh(ctx, spec, why)
+		s, err := start(ctx)
 		select {
 		case made <- result{s, err}:
 		case <-gone:

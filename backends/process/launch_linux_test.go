@@ -66,11 +66,11 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBackend(t, Config{})
-			child, err := b.nursery.take(t.Context(), false)
+			child, err := b.bear(t.Context(), b.flags())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer child.remove()
+			defer child.Remove()
 			p := newPlan()
 			c.add(p)
 			p.ready()

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
 // launchers are the small processes that fork sandboxes; one for each that starts at the same
@@ -39,8 +40,6 @@ type launcher struct {
 	conn    *net.UnixConn
 	answers time.Duration // within which it has to answer a request
 }
-
-var errClosed = errors.New("the backend is closed")
 
 func newLaunchers() *launchers {
 	n := runtime.NumCPU()
@@ -68,7 +67,7 @@ func (l *launchers) take(ctx context.Context) (*launcher, error) {
 		}
 		return one, err
 	case <-l.done:
-		return nil, errClosed
+		return nil, warm.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -95,7 +95,7 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 	if err != nil {
 		return nil, err
 	}
-	defer child.remove()
+	defer child.Remove()
 	proc := fmt.Sprintf("/proc/%d/", child.pid)
 	for _, m := range []struct {
 		file string

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,15 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
-
-// forker makes processes that become PID 1 of a sandbox: the launcher, a nest, or what lives in one.
-//
-// clone has a process forked with flags (CLONE_*), which has control as its end of a socket and is born
-// in a cgroup v2 folder if given. pid is how the server sees it.
-type forker interface {
-	clone(flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error)
-}
 
 // nest is a PID 1 without programs, whose root folder is furnished with what the sandboxes of one
 // interpreter show, and which forks their PID 1s. Those find the root as it is, where the launcher's
@@ -39,6 +31,7 @@ type forker interface {
 // it, and end with it. It keeps the rights that furnishing takes, as the launcher's children do until they are set up.
 type nest struct {
 	*birth
+	warm.Use
 	looks   []look
 	looking sync.Mutex    // guards the next two
 	looked  time.Time     // when they were last compared with the host
@@ -46,11 +39,6 @@ type nest struct {
 	answers time.Duration // within which it has to answer a request
 	cloning sync.Mutex    // one request is on its way at a time
 	lost    error         // why one got no answer, which may still come; cloning guards it
-	busy    atomic.Int32
-	mu      sync.Mutex // guards what follows
-	births  int        // of it, not yet removed
-	retired bool       // shows what is no more: ends with the last of them
-	worn    bool       // likewise, but they are well
 }
 
 // covers says whether a sandbox's own file system hides what the runtime has to show.
@@ -88,7 +76,7 @@ func (b *Backend) startNest(ctx context.Context, r runtimes.Runtime) (*nest, err
 		err = one.follow(ctx, p, launch.ForNest)
 	}
 	if err != nil {
-		one.remove()
+		one.Remove()
 		return nil, fmt.Errorf("start a nest: %w", err)
 	}
 	return one, nil
@@ -167,49 +155,51 @@ func (b *Backend) hatchPlan(child *birth) *plan {
 
 // bearIn has the runtime's nest fork a PID 1, or another where that has died while it was idle. Where no nest
 // can be had, the launcher does, from which all that follows is the same but for the time it takes.
-func (b *Backend) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error) {
+func (a *ahead) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error) {
 	var late error
 	for range 2 {
-		one, err := b.nests.of(ctx, r)
-		if errors.Is(err, errClosed) {
+		one, err := a.nests.Acquire(ctx, shows(r), func(ctx context.Context) (*nest, error) { return a.backend.startNest(ctx, r) })
+		if errors.Is(err, warm.ErrClosed) {
 			return nil, err
 		}
 		if err != nil {
 			break
 		}
-		child, err := b.bearBy(ctx, one)
+		child, err := a.backend.bearBy(ctx, one)
 		if err == nil {
-			child.nest = one
 			return child, nil
 		}
 		if cause := ctx.Err(); cause == nil || !errors.Is(err, cause) {
-			b.nests.drop(one) // and is not to blame for who had no more time
+			a.nests.Drop(one, nil) // and is not to blame for who had no more time
 		}
-		one.leave()
 		late = err
 	}
 	if ctx.Err() != nil {
 		return nil, cmp.Or(late, ctx.Err())
 	}
-	return b.bear(ctx, b.nursery.flags())
+	return a.backend.bear(ctx, a.backend.flags())
 }
 
-// bearBy has a forker that stands in a furnished root fork a PID 1, and prepares it.
-func (b *Backend) bearBy(ctx context.Context, f forker) (*birth, error) {
+// bearBy has a nest that the caller has acquired fork a PID 1, and prepares it.
+func (b *Backend) bearBy(ctx context.Context, n *nest) (*birth, error) {
+	spawned := sync.OnceFunc(n.Spawned)
+	defer spawned()
 	child, err := b.conceive()
 	if err != nil {
+		n.Release()
 		return nil, err
 	}
-	_, ours := f.(*nest)
-	child.foreign = !ours
-	if err = b.hatch(ctx, f, child); err != nil {
-		child.remove()
+	child.foreign = n.foreign
+	if err = b.hatch(ctx, n, child, spawned); err != nil {
+		child.Remove()
+		n.Release()
 		return nil, err
 	}
+	child.nest = n
 	return child, nil
 }
 
-func (b *Backend) hatch(ctx context.Context, f forker, child *birth) (err error) {
+func (b *Backend) hatch(ctx context.Context, n *nest, child *birth, spawned func()) (err error) {
 	if child.cgroup, err = b.cgroups.Make(); err != nil {
 		return err
 	}
@@ -217,20 +207,21 @@ func (b *Backend) hatch(ctx context.Context, f forker, child *birth) (err error)
 	if child.control, theirs, err = socketPair(); err != nil {
 		return err
 	}
-	child.pidfd, child.pid, err = f.clone(born, theirs, child.cgroup.Folder())
+	child.pidfd, child.pid, err = n.clone(born, theirs, child.cgroup.Folder())
 	theirs.Close()
+	spawned()
 	if err != nil {
 		return err
 	}
 	return child.follow(ctx, b.hatchPlan(child), launch.ForInit)
 }
 
-// clone implements [forker].
+// clone has a process forked with flags (CLONE_*), which has control as its end of a socket and is born in a cgroup v2
+// folder if given. The number is how the server sees it.
 func (n *nest) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
 	n.cloning.Lock()
 	pidfd, err := n.ask(flags, control, cgroup)
 	n.cloning.Unlock()
-	n.busy.Add(-1)
 	if err != nil {
 		return nil, 0, fmt.Errorf("nest: %w", err)
 	}
@@ -271,49 +262,9 @@ func pidOf(pidfd *os.File) (int, error) {
 	return pid, nil
 }
 
-// enter counts one more birth of the nest, which is busy until that is cloned, unless it is to end.
-func (n *nest) enter() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	fit := !n.retired && !n.worn
-	if fit {
-		n.births++
-		n.busy.Add(1)
-	}
-	return fit
-}
-
-// leave takes it back.
-func (n *nest) leave() {
-	n.mu.Lock()
-	n.births--
-	last := (n.retired || n.worn) && n.births == 0
-	n.mu.Unlock()
-	if last {
-		n.remove()
-	}
-}
-
-// retire ends the nest as soon as nobody lives who came from it.
-func (n *nest) retire() { n.giveUp(&n.retired) }
-
-// wear has the nest bear nobody any more, and end as soon as nobody lives who came from it.
-func (n *nest) wear() { n.giveUp(&n.worn) }
-
-// giveUp notes why the nest is to end, which is one of its own fields.
-func (n *nest) giveUp(why *bool) {
-	n.mu.Lock()
-	last := !n.retired && !n.worn && n.births == 0
-	*why = true
-	n.mu.Unlock()
-	if last {
-		n.remove()
-	}
-}
-
-// good says whether the nest lives, and shows the host as it is. It looks ten times a second at most, and
+// Good says whether the nest lives, and shows the host as it is. It looks ten times a second at most, and
 // does not forget what it saw: who asks may only want to know.
-func (n *nest) good() bool {
+func (n *nest) Good() bool {
 	const often = 100 * time.Millisecond
 	n.looking.Lock()
 	defer n.looking.Unlock()

@@ -25,7 +25,7 @@ func hatched(t *testing.T, b *Backend) *sandbox {
 	t.Cleanup(func() { one.Close() })
 	s := one.(*sandbox)
 	if s.nest == nil {
-		_, err := b.nests.of(context.Background(), s.runtime)
+		_, err := b.ahead.bearIn(t.Context(), s.runtime)
 		t.Fatalf("the launcher made it: %v", err)
 	}
 	return s
@@ -43,7 +43,7 @@ func say(t *testing.T, s *sandbox, script string) string {
 
 // TestNestIsOutOfReach looks from a nest's sandbox for what it shares with the nest and with its sisters.
 func TestNestIsOutOfReach(t *testing.T) {
-	b := newBackend(t, Config{})
+	b := newBackend(t, Config{Ahead: 1})
 	sister, s := hatched(t, b), hatched(t, b)
 	if sister.nest != s.nest {
 		t.Fatal("two nests for one runtime")
@@ -120,7 +120,7 @@ func TestNestFollowsTheHost(t *testing.T) {
 		}
 	}
 	write("old")
-	b := newBackend(t, Config{})
+	b := newBackend(t, Config{Ahead: 1})
 	shell, err := b.runtime(t.Context(), "shell")
 	if err != nil {
 		t.Fatal(err)
@@ -146,13 +146,13 @@ func TestNestFollowsTheHost(t *testing.T) {
 
 // TestNestRemembersThatItIsStale asks twice whether a nest shows the host as it is: the second is who acts on it.
 func TestNestRemembersThatItIsStale(t *testing.T) {
-	n := hatched(t, newBackend(t, Config{})).nest
+	n := hatched(t, newBackend(t, Config{Ahead: 1})).nest
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.looks, n.looked = append(n.looks, lookAt(file, os.Stat)), time.Time{}
-	if !n.good() {
+	if !n.Good() {
 		t.Error("nothing has changed, and it is not good")
 	}
 	if err := os.WriteFile(file, []byte("afterwards"), 0o600); err != nil {
@@ -160,7 +160,7 @@ func TestNestRemembersThatItIsStale(t *testing.T) {
 	}
 	n.looked = time.Time{}
 	for i := range 2 {
-		if n.good() {
+		if n.Good() {
 			t.Errorf("the host has changed, and it is good when asked for the %d. time", i+1)
 		}
 	}
@@ -168,15 +168,15 @@ func TestNestRemembersThatItIsStale(t *testing.T) {
 
 // TestCancelledBirth has somebody give up while a nest bears for him: it goes on for others.
 func TestCancelledBirth(t *testing.T) {
-	b := newBackend(t, Config{})
+	b := newBackend(t, Config{Ahead: 1})
 	s := hatched(t, b)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if one, err := b.bearIn(ctx, s.runtime); err == nil {
-		one.remove()
+	if one, err := b.ahead.bearIn(ctx, s.runtime); err == nil {
+		one.Remove()
 		t.Skip("it was born before anybody looked")
 	}
-	if !b.nests.current(s.birth) {
+	if !s.current() || !b.ahead.nests.Ready(shows(s.runtime)) {
 		t.Error("the nest was given up")
 	}
 }
@@ -261,7 +261,7 @@ func TestQuietEnd(t *testing.T) {
 
 // TestHostsDevices tries to change what a device node of the host says, by the program and by how we start it.
 func TestHostsDevices(t *testing.T) {
-	b := newBackend(t, Config{})
+	b := newBackend(t, Config{Ahead: 1})
 	before, err := os.Stat("/dev/null")
 	if err != nil {
 		t.Fatal(err)

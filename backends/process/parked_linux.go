@@ -2,7 +2,6 @@ package process
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -32,9 +31,12 @@ var holds embed.FS
 // before it comes that far, so that there can be no more of them. Bash waits without any help, too: it reads BASH_ENV, which is
 // a pipe, to its end before it opens its script, and the claim is what it finds there.
 type parked struct {
-	pid       int32    // inside; 0 where only the sandbox stands ready
-	host      int      // the same, as we see it,
-	process   *os.File // and for certain: numbers come again
+	recipe    recipe            // that it stands ready by
+	program   *backends.Command // for which it has been taken
+	cold      string            // why nothing waits, for the first command; all else is zero then
+	pid       int32             // inside; 0 where only the sandbox stands ready
+	host      int               // the same, as we see it,
+	process   *os.File          // and for certain: numbers come again
 	contained backends.Containment
 	pipes     *pipes
 	channel   io.ReadWriteCloser // python's or bash's claim goes there
@@ -50,100 +52,12 @@ type parked struct {
 // parkingTime bounds how long an interpreter may take until it waits.
 const parkingTime = 20 * time.Second
 
-// stand makes a sandbox whose interpreter waits for a program.
-func (b *Backend) stand(ctx context.Context, r recipe) (*sandbox, error) {
-	s, err := b.standBy(ctx, r, r.language == "python")
-	if err == nil || s == nil {
-		return s, err
-	}
-	s.Close()
-	if z := s.mother(); z != nil && ctx.Err() == nil {
-		b.zygotes.drop(z, err)
-		failed := err
-		if s, err = b.standBy(ctx, r, false); err == nil {
-			s.unborn = failed
-			return s, nil
-		}
-		if s != nil {
-			s.Close()
-		}
-	}
-	return nil, err
-}
-
-// standBy makes one, by a zygote if that is asked for and there is one. A sandbox that comes with an error has to be closed.
-func (b *Backend) standBy(ctx context.Context, r recipe, born bool) (*sandbox, error) {
-	s, err := b.plan(ctx, r.spec())
-	if err != nil {
-		return nil, err
-	}
-	if born {
-		s.held = r.script
-	} else if r.dressed() && !dresses {
-		return nil, errUndressed
-	}
-	if err := s.start(ctx); err != nil {
-		return s, err
-	}
-	if s.zygote == nil && r.dressed() && !dresses {
-		return s, cmp.Or(s.unborn, errUndressed)
-	}
-	return s, s.park(ctx, r)
-}
-
 var errUndressed = errors.New("an interpreter that waits can't be given its arguments on this processor architecture")
 
-// startFresh starts a sandbox for which none stood ready. A zygote that fails costs the run time, and nothing else.
-func (b *Backend) startFresh(ctx context.Context, spec backends.Spec, why string) (*sandbox, error) {
-	s, err := b.plan(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	s.cold = why
-	if err = b.startHeld(ctx, s, spec); err == nil {
-		return s, nil
-	}
-	s.Close()
-	var refusal *backends.Refusal
-	z := s.mother()
-	if z == nil || ctx.Err() != nil || errors.As(err, &refusal) {
-		return nil, b.diagnose(s, err)
-	}
-	b.zygotes.drop(z, err)
-	failed := err
-	if s, err = b.plan(ctx, spec); err != nil {
-		return nil, err
-	}
-	s.cold = "a Python could not be forked: " + failed.Error()
-	if err = s.start(ctx); err != nil {
-		s.Close()
-		return nil, b.diagnose(s, err)
-	}
-	return s, nil
-}
-
-// startHeld starts a sandbox for which none stood ready. Where a zygote is at hand, its interpreter is forked for
-// spec's program at once, which takes less than to start one.
-func (b *Backend) startHeld(ctx context.Context, s *sandbox, spec backends.Spec) error {
-	if b.config.Pool.Max <= 0 || spec.Program == nil || spec.Language != "python" {
-		return s.start(ctx)
-	}
-	r, why := recipeOf(spec)
-	if why != "" || !b.zygotes.ready(s.runtime, r.script) {
-		return s.start(ctx)
-	}
-	s.held = r.script
-	if err := s.start(ctx); err != nil || s.mother() == nil {
-		return err
-	}
-	s.program = spec.Program
-	return s.park(ctx, r)
-}
-
 // park starts the interpreter of a sandbox that nobody has asked for yet, and returns when it waits.
-func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
-	k := &parked{left: make(chan struct{})}
-	s.recipe, s.parked = r, k // whom Close dismisses
+func (a *ahead) park(ctx context.Context, s *sandbox, r recipe) (err error) {
+	k := &parked{recipe: r, left: make(chan struct{})}
+	s.parked = k // whom Close dismisses
 	if r.script == "" || r.language == "shell" && path.Base(s.runtime.Path) != "bash" {
 		return nil
 	}
@@ -155,7 +69,7 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 			return err
 		}
 		defer theirs.Close()
-		if s.zygote != nil {
+		if s.foreign {
 			k.dressed, whom = true, launch.ForHeld
 			break
 		}
@@ -164,7 +78,7 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 		if err != nil {
 			return err
 		}
-		code, err := s.backend.pool.bytecode(ctx, s.runtime.Path, "hold", string(source))
+		code, err := a.bytecode(ctx, s.runtime.Path, "hold", string(source))
 		if err != nil {
 			return err
 		}
@@ -210,18 +124,18 @@ func (s *sandbox) park(ctx context.Context, r recipe) (err error) {
 const hold = ".hold"
 
 // bytecode is source as an interpreter has compiled it, in a sandbox of its own.
-func (p *pool) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
-	p.compiling.Lock()
-	defer p.compiling.Unlock()
+func (a *ahead) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
+	a.compiling.Lock()
+	defer a.compiling.Unlock()
 	key := name + " " + interpreter
-	if code := p.compiled[key]; code != nil {
+	if code := a.compiled[key]; code != nil {
 		return code, nil
 	}
 	compiler, err := holds.ReadFile("parked/compile.py")
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.backend.startInTime(ctx, backends.Spec{ID: "compile", Language: "python"}, "")
+	s, err := a.backend.inTime(ctx, backends.Spec{ID: "compile", Language: "python"}, a.spawn)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +146,7 @@ func (p *pool) bytecode(ctx context.Context, interpreter, name, source string) (
 	if err != nil || r.Ended != backends.EndedOK {
 		return nil, fmt.Errorf("compile what python waits in: %s %v %.500s", r.Ended, err, errs.String())
 	}
-	p.compiled[key] = out.Bytes()
+	a.compiled[key] = out.Bytes()
 	return out.Bytes(), nil
 }
 
@@ -280,7 +194,7 @@ func (s *sandbox) dismiss() {
 	k := s.parked
 	s.parked = nil
 	s.mu.Unlock()
-	if k != nil {
+	if k != nil && k.cold == "" {
 		k.leave()
 		k.close()
 	}
@@ -299,9 +213,32 @@ func (k *parked) close() {
 	}
 }
 
-// pss is what a sandbox that stands ready holds in RAM, in bytes, with shared pages by share. PID 1's
-// memory is closed to an ordinary user.
-func (s *sandbox) pss() int64 {
+// Lease implements [warm.Item].
+func (s *sandbox) Lease() bool { return s.parked.leave() && s.current() }
+
+// Watch implements [warm.Item]: the interpreter, or all of the sandbox, may end.
+func (s *sandbox) Watch() (ended func() bool) {
+	k := s.parked
+	var exit <-chan launch.Message
+	if k.pid != 0 {
+		exit = s.life(k.pid).exit
+	}
+	k.watching.Add(1)
+	return func() bool {
+		defer k.watching.Done()
+		select {
+		case <-exit:
+		case <-s.gone:
+		case <-k.left:
+			return false
+		}
+		k.dead = true
+		return true
+	}
+}
+
+// Memory implements [warm.Item]. PID 1's memory is closed to an ordinary user.
+func (s *sandbox) Memory() int64 {
 	var sum int64
 	for _, pid := range []int{s.pid, s.parked.host} {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // pooled makes a backend that keeps sandboxes ready.
@@ -20,30 +18,16 @@ func announced(language string, cmd backends.Command) backends.Spec {
 	return backends.Spec{ID: "announced", Language: language, Program: &cmd}
 }
 
-// stock asks for a program of a kind until one stands ready, and takes none.
+// stock has a sandbox stand ready for a program.
 func stock(t testing.TB, b *Backend, spec backends.Spec) {
 	t.Helper()
 	r, why := recipeOf(spec)
 	if why != "" {
 		t.Fatalf("nothing can stand ready: %s", why)
 	}
-	b.pool.mu.Lock()
-	sh := b.pool.shelves[r]
-	if sh == nil {
-		sh = &shelf{asked: time.Now()}
-		b.pool.shelves[r] = sh
+	if failed := b.ahead.pool.Prepare(r); failed != "" {
+		t.Fatal(failed)
 	}
-	sh.want = max(sh.want, 1)
-	b.pool.mu.Unlock()
-	b.pool.fill()
-	hosttest.Until(t, "one stands ready for "+spec.Language, func() bool {
-		b.pool.mu.Lock()
-		defer b.pool.mu.Unlock()
-		if sh.failed != "" {
-			t.Fatal(sh.failed)
-		}
-		return len(sh.ready) > 0
-	})
 }
 
 // ran is a Result with what was written.

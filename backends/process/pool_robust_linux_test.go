@@ -46,22 +46,7 @@ func alive(t *testing.T, b *Backend, spec backends.Spec) ran {
 // standing is what stands ready of a kind.
 func standing(b *Backend, spec backends.Spec) []*sandbox {
 	r, _ := recipeOf(spec)
-	b.pool.mu.Lock()
-	defer b.pool.mu.Unlock()
-	if sh := b.pool.shelves[r]; sh != nil {
-		return append([]*sandbox(nil), sh.ready...)
-	}
-	return nil
-}
-
-// count is how many sandboxes stand ready or are being made, of all kinds.
-func (p *pool) count() (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, sh := range p.shelves {
-		n += len(sh.ready) + sh.making
-	}
-	return n
+	return b.ahead.pool.Idle(r)
 }
 
 // TestReadyDies kills what waits: the interpreter, or the sandbox, on the shelf or when it has been
@@ -322,71 +307,25 @@ func occurrences(t *testing.T, pid int, word string) int {
 	return n
 }
 
-// TestReadyBounds: no more stand ready than may, and what nobody asks for is given up.
-func TestReadyBounds(t *testing.T) {
-	t.Run("number", func(t *testing.T) {
-		b := newBackend(t, Config{Pool: Pool{Max: 2}})
-		for i := range 12 {
-			spec := announced("shell", readyShell)
-			spec.Limits.Processes = 20 + i%4
-			alive(t, b, spec)
-			b.pool.fill()
-			if n := b.pool.count(); n > 2 {
-				t.Fatalf("%d stand ready or are being made", n)
-			}
-		}
-	})
-	t.Run("kinds", func(t *testing.T) {
-		b := newBackend(t, Config{Pool: Pool{Max: 2}})
-		one, other := announced("shell", readyShell), announced("shell", readyShell)
-		other.Limits.Processes = 20
-		stock(t, b, one)
-		b.pool.mu.Lock()
-		r, _ := recipeOf(one)
-		sh := b.pool.shelves[r]
-		sh.want = 2
-		b.pool.mu.Unlock()
-		b.pool.fill()
-		hosttest.Until(t, "two of a kind stand ready", func() bool {
-			b.pool.mu.Lock()
-			defer b.pool.mu.Unlock()
-			return len(sh.ready) == 2
-		})
-		stock(t, b, other)
-		b.pool.mu.Lock()
-		defer b.pool.mu.Unlock()
-		if len(sh.ready) != 1 {
-			t.Errorf("%d of the first kind stand ready, want 1", len(sh.ready))
-		}
-	})
-	t.Run("memory", func(t *testing.T) {
-		b := newBackend(t, Config{Pool: Pool{Max: 100, Memory: guessed - 1}})
-		alive(t, b, announced("python", readyPython))
-		b.pool.fill()
-		if n := b.pool.count(); n > 0 {
-			t.Errorf("%d stand ready or are being made, without room for one", n)
-		}
-	})
-	t.Run("idle", func(t *testing.T) {
-		b := newBackend(t, Config{Pool: Pool{Max: 4, Idle: 400 * time.Millisecond}})
-		spec := announced("python", readyPython)
-		stock(t, b, spec)
-		if anyZygote(b) == nil {
-			t.Fatal("no zygote was started")
-		}
-		alive(t, b, spec)
-		hosttest.Until(t, "the shelf and the zygote are given up", func() bool {
-			b.pool.mu.Lock()
-			defer b.pool.mu.Unlock()
-			return len(b.pool.shelves) == 0 && anyZygote(b) == nil
-		})
-	})
-	t.Run("none", func(t *testing.T) {
-		b := newBackend(t, Config{})
-		if r := alive(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil {
-			t.Errorf("%+v %v", r, b.Pools())
-		}
-	})
+// TestReadyIdle has nobody ask for long: what stood ready is given up, and the zygote that bore it.
+func TestReadyIdle(t *testing.T) {
+	b := newBackend(t, Config{Pool: Pool{Max: 4, Idle: 400 * time.Millisecond}})
+	spec := announced("python", readyPython)
+	stock(t, b, spec)
+	z := standing(b, spec)[0].mother()
+	if z == nil {
+		t.Fatal("no zygote was started")
+	}
+	alive(t, b, spec)
+	hosttest.Until(t, "all is given up", func() bool { return len(standing(b, spec)) == 0 && gone(z) })
+}
+
+// TestNothingReady has a backend for which nothing may stand ready.
+func TestNothingReady(t *testing.T) {
+	b := newBackend(t, Config{})
+	if r := alive(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil || b.ahead != nil {
+		t.Errorf("%+v %v", r, b.Pools())
+	}
 }
 
 // TestReadyClosed closes a backend while sandboxes stand ready, and while more are made.
@@ -394,12 +333,9 @@ func TestReadyClosed(t *testing.T) {
 	b := newBackend(t, Config{Pool: Pool{Max: 16}})
 	before := family(os.Getpid())
 	for _, spec := range kinds() {
-		stock(t, b, spec)
 		r, _ := recipeOf(spec)
-		b.pool.mu.Lock()
-		b.pool.shelves[r].want = 4
-		b.pool.mu.Unlock()
-		b.pool.fill()
+		b.ahead.pool.Take(r) // and so two are wanted
+		stock(t, b, spec)
 	}
 	all := family(os.Getpid())
 	if err := b.Close(); err != nil {
@@ -447,50 +383,6 @@ func TestReadyServerKilled(t *testing.T) {
 	outlive(t, cmd, below)
 }
 
-// TestPoolForgets has callers choose many scripts' names, limits and variables: what is remembered of them is bounded.
-func TestPoolForgets(t *testing.T) {
-	b := newBackend(t, Config{Pool: Pool{Max: 1, Memory: 1}}) // with room for none
-	const asked = 3 * mostShelves
-	for i := range asked {
-		spec := announced("python", backends.Command{Args: []string{"python", fmt.Sprintf("main%d.py", i)}})
-		if i%2 > 0 {
-			spec.Program.Env = []string{fmt.Sprintf("PYTHON%d=1", i)}
-		}
-		spec.Limits.RAM = int64(i+1) << 20
-		if s, why := b.pool.take(spec); s != nil || why == "" {
-			t.Fatalf("%v, %q", s, why)
-		} else {
-			b.pool.record("python", spec.Limits.RAM, why)
-		}
-	}
-	last, _ := recipeOf(announced("python", backends.Command{Args: []string{"python", fmt.Sprintf("main%d.py", asked-2)}}))
-	last.limits.RAM = int64(asked-1) << 20
-	b.pool.mu.Lock()
-	shelves, kept := len(b.pool.shelves), b.pool.shelves[last] != nil
-	b.pool.mu.Unlock()
-	if shelves > mostShelves || !kept {
-		t.Errorf("%d shelves, of them the last: %v", shelves, kept)
-	}
-	pools := b.Pools()
-	sum := int64(0)
-	for _, p := range pools {
-		sum += p.Misses
-	}
-	if len(pools) > backends.MostKinds+1 || sum != asked {
-		t.Errorf("%d kinds with %d misses, want %d", len(pools), sum, asked)
-	}
-	for i := range asked {
-		spec := announced("python", backends.Command{Args: readyPython.Args, Env: []string{fmt.Sprintf("PYTHON%d=1", i)}})
-		_, why := b.pool.take(spec)
-		b.pool.record("python", spec.Limits.RAM, why)
-	}
-	for _, p := range b.Pools() {
-		if len(p.Cold) > asked/2 {
-			t.Errorf("%d reasons are remembered", len(p.Cold))
-		}
-	}
-}
-
 // TestPoolTellsWhy has no zygote be had: who finds nothing ready learns that.
 func TestPoolTellsWhy(t *testing.T) {
 	b := pooled(t)
@@ -499,16 +391,14 @@ func TestPoolTellsWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.zygotes.failed[scriptKind(python, "main.py")] = failure{errors.New("no\npython"), time.Now().Add(time.Hour), time.Second}
+	b.ahead.zygotes.PauseFirst, b.ahead.zygotes.PauseMax = time.Hour, time.Hour
+	b.ahead.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*nest, error) { return nil, errors.New("no\npython") })
 	stock(t, b, spec)
 	r, _ := recipeOf(spec)
-	b.pool.mu.Lock()
-	for _, s := range b.pool.shelves[r].ready {
-		b.pool.discard(s)
+	s, why := b.ahead.pool.Take(r)
+	for ; s != nil; s, why = b.ahead.pool.Take(r) {
+		s.Close()
 	}
-	b.pool.shelves[r].ready = nil
-	_, why := b.pool.pick(r)
-	b.pool.mu.Unlock()
 	if why != "none stood ready: no python" {
 		t.Errorf("why: %q", why)
 	}
@@ -534,7 +424,8 @@ func TestPoolFollowsTheHost(t *testing.T) {
 		n.looking.Lock()
 		n.looked = time.Time{} // the pool looks, too, when it is filled
 		n.looking.Unlock()
-		if taken, _ := b.pool.take(spec); taken != nil {
+		r, _ := recipeOf(spec)
+		if taken, _ := b.ahead.pool.Take(r); taken != nil {
 			t.Errorf("%s: what stood ready shows the host as it was", spec.Language)
 			taken.Close()
 		}

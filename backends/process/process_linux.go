@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
@@ -25,10 +24,7 @@ type Backend struct {
 	filters     filters
 	cgroups     cgroup.Groups
 	launchers   *launchers
-	nursery     nursery
-	nests       nests
-	zygotes     zygotes
-	pool        pool
+	ahead       *ahead // nil where each sandbox is made when it is asked for
 	endings     endings
 
 	mu       sync.Mutex
@@ -40,6 +36,9 @@ type Backend struct {
 
 // New returns the backend. Nothing is started, and nothing on the host changes, before Start or Warm.
 func New(c Config) *Backend {
+	if c.Inside {
+		c.Pool.Max = 1 // for the one program of the container
+	}
 	b := &Backend{
 		config:  c,
 		root:    isRoot(),
@@ -51,24 +50,26 @@ func New(c Config) *Backend {
 	}
 	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Folder = c.Delegate, c.Inside, cgroup.NewFolder()
 	b.launchers.closed, b.launchers.answers = c.Inside, c.startTimeout()
-	b.nursery.backend, b.nursery.coming = b, map[string][]chan *birth{}
-	b.nests = nests{backend: b, warm: map[string][]*nest{}, coming: starts{}, failed: map[string]time.Time{}}
-	b.zygotes = zygotes{backend: b, warm: map[string]*pythonZygote{}, coming: starts{}, failed: map[string]failure{}}
-	b.pool.open(b, c.Pool)
+	if c.Ahead > 0 || c.Pool.Max > 0 {
+		b.ahead = newAhead(b)
+	}
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
 }
 
 // Warm begins, in the background, what the next Start will need: a program that has other work to
-// do first calls it to save that time.
+// do first calls it to save that time. It must not be called once a sandbox has been asked for.
 func (b *Backend) Warm() {
 	if b.config.Inside {
 		b.launchers.warm()
 		return
 	}
+	if b.ahead == nil {
+		b.ahead = newAhead(b)
+	}
 	var most runtimes.Runtime // the system's own, which shows nothing more
-	hatch := b.nursery.hatcher(most)
-	b.nursery.fill(nestKind(most), func(ctx context.Context) (*birth, error) {
+	hatch := b.ahead.hatcher(most)
+	b.ahead.spares.Fill(shows(most), max(1, b.config.Ahead), func(ctx context.Context) (*birth, error) {
 		var beside sync.WaitGroup
 		defer beside.Wait()
 		beside.Go(func() {
@@ -78,12 +79,16 @@ func (b *Backend) Warm() {
 		})
 		b.launchers.warm() // it starts while the root is planned
 		return hatch(ctx)
-	}, max(1, b.config.Ahead))
+	})
 }
 
 // Prepare has a sandbox and an interpreter stand ready for spec's program if that can be, and returns when they do. It is for the
 // one program of a container: see Config.Inside.
-func (b *Backend) Prepare(spec backends.Spec) { b.pool.prepare(spec) }
+func (b *Backend) Prepare(spec backends.Spec) {
+	if r, why := recipeOf(spec); why == "" {
+		b.ahead.pool.Prepare(r)
+	}
+}
 
 // isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
 // there are no other users to become.
@@ -100,7 +105,12 @@ func (b *Backend) Name() string { return "process" }
 func (b *Backend) Promises(profile string) []string { return promises(profile) }
 
 // Pools implements [backends.Backend].
-func (b *Backend) Pools() []backends.Pool { return b.pool.list() }
+func (b *Backend) Pools() []backends.Pool {
+	if b.ahead == nil {
+		return nil
+	}
+	return b.ahead.pool.List()
+}
 
 // Close implements [backends.Backend].
 func (b *Backend) Close() error {
@@ -115,14 +125,18 @@ func (b *Backend) Close() error {
 		open = append(open, s)
 	}
 	b.mu.Unlock()
-	b.pool.close()
+	if b.ahead != nil {
+		b.ahead.pool.Close()
+	}
 	for _, s := range open {
 		s.Close()
 	}
 	b.endings.all.Wait()
-	b.nursery.close()
-	b.nests.close()
-	b.zygotes.close()
+	if b.ahead != nil {
+		b.ahead.spares.Close()
+		b.ahead.nests.Close()
+		b.ahead.zygotes.Close()
+	}
 	b.launchers.close()
 	b.cgroups.Close()
 	b.closeWork()

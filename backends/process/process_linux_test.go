@@ -37,17 +37,29 @@ func newBackend(t testing.TB, c Config) *Backend {
 func TestContract(t *testing.T) {
 	probe := newBackend(t, Config{})
 	probe.cgroups.Find()
-	for _, o := range []backendtest.Options{
-		{Profile: "hardened"},
-		{Profile: "landlock", Layers: withoutNamespaces},
+	cold := []string{"Contained", "Files", "Isolation", "Kernel", "Streams"} // of all groups, where each sandbox is made from the beginning
+	if hosttest.Long(0, 1) > 0 {
+		cold = nil
+	}
+	for _, c := range []struct {
+		name  string
+		ahead int
+		o     backendtest.Options
+	}{
+		{"hardened", 2, backendtest.Options{Profile: "hardened"}},
+		{"nothing ahead", 0, backendtest.Options{Profile: "hardened", Only: cold}},
+		{"landlock", 2, backendtest.Options{Profile: "landlock", Layers: withoutNamespaces}},
 	} {
-		o.Cgroup = probe.cgroups.Found()
-		t.Run(o.Profile, func(t *testing.T) {
-			needProfile(t, o.Profile)
+		c.o.Cgroup = probe.cgroups.Found()
+		t.Run(c.name, func(t *testing.T) {
+			needProfile(t, c.o.Profile)
 			backendtest.Run(t, func(t testing.TB) backends.Backend {
-				b := New(Config{StateDir: t.TempDir(), Ahead: 2})
+				b := New(Config{StateDir: t.TempDir(), Ahead: c.ahead})
+				if (b.ahead == nil) != (c.ahead == 0) {
+					t.Errorf("%d are made ahead, by %v", c.ahead, b.ahead)
+				}
 				return b
-			}, o)
+			}, c.o)
 		})
 	}
 }

@@ -130,6 +130,9 @@ func (r recipe) args() []string {
 	return append(append([]string{program}, strings.Fields(r.options)...), r.script)
 }
 
+// Kind implements [warm.Key].
+func (r recipe) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
+
 // dressed says that the interpreter has to be given its arguments and variables from outside.
 func (r recipe) dressed() bool { return r.script != "" && r.language != "shell" }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
 // sandbox is one PID 1 and what lives below it.
@@ -38,14 +39,9 @@ type sandbox struct {
 	dir     string            // the workspace, if that is not the host's,
 	tmp     string            // and a folder for temporary files
 	runtime runtimes.Runtime
-	recipe  recipe            // that it stood ready by, if it did
-	program *backends.Command // that it stands ready for
-	parked  *parked           // whose process waits
-	cold    string            // why it did not stand ready, of the first command
-	held    string            // the script for which Python is to wait, if a zygote can bear it
-	unborn  error             // why none did, if so
-	tasks   uint64            // threads that may live at once
-	cpus    *unix.CPUSet      // CPUs to keep to, where no cgroup counts
+	parked  *parked      // what waits in it for the first command
+	tasks   uint64       // threads that may live at once
+	cpus    *unix.CPUSet // CPUs to keep to, where no cgroup counts
 
 	joined []runtimes.Runtime // what runtime joins, of AnyProgram
 
@@ -88,20 +84,15 @@ type report struct {
 
 // Start implements [backends.Backend].
 func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
-	s, why := b.pool.take(spec)
-	if s == nil {
-		if b.config.Inside {
-			b.pool.clear() // or the program would see what stood ready for another
-		}
-		var err error
-		if s, err = b.startInTime(ctx, spec, why); err != nil {
-			return nil, err
-		}
+	var s *sandbox
+	var err error
+	if b.ahead != nil {
+		s, err = b.ahead.start(ctx, spec)
+	} else {
+		s, err = b.inTime(ctx, spec, b.spawn)
 	}
-	if s.parked != nil {
-		b.pool.record(s.runtime.Name, s.limits.RAM, "")
-	} else if s.cold != "" {
-		b.pool.record(s.runtime.Name, s.limits.RAM, s.cold)
+	if err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
 	finished := b.finished
@@ -109,7 +100,23 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 	b.mu.Unlock()
 	if finished {
 		s.Close()
-		return nil, errClosed
+		return nil, warm.ErrClosed
+	}
+	return s, nil
+}
+
+// spawner gives a sandbox its PID 1.
+type spawner func(context.Context, *sandbox) (*birth, error)
+
+// startNew makes a sandbox.
+func (b *Backend) startNew(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
+	s, err := b.plan(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, spawn); err != nil {
+		s.Close()
+		return nil, b.diagnose(s, err)
 	}
 	return s, nil
 }
@@ -195,18 +202,8 @@ func (s *sandbox) plain() bool {
 }
 
 // start has PID 1 furnish the sandbox.
-func (s *sandbox) start(ctx context.Context) (err error) {
-	if s.birth, err = s.borne(ctx); err == nil {
-		// It can become what is held.
-	} else if s.plain() {
-		if s.held != "" {
-			s.unborn = err
-		}
-		s.birth, err = s.backend.nursery.takeFor(ctx, s.runtime)
-	} else {
-		s.birth, err = s.backend.nursery.take(ctx, s.shared())
-	}
-	if err != nil {
+func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
+	if s.birth, err = spawn(ctx, s); err != nil {
 		return err
 	}
 	if s.weak {
@@ -409,7 +406,7 @@ func (s *sandbox) tearDown() error {
 		o.ids.Close()
 	}
 	if s.birth != nil {
-		s.birth.remove()
+		s.birth.Remove()
 	}
 	if s.weak {
 		err = errors.Join(err, s.removeDir())
@@ -417,6 +414,8 @@ func (s *sandbox) tearDown() error {
 	s.backend.mu.Lock()
 	delete(s.backend.running, s)
 	s.backend.mu.Unlock()
-	s.backend.pool.fill()
+	if s.backend.ahead != nil {
+		s.backend.ahead.pool.Fill()
+	}
 	return err
 }

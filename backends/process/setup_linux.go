@@ -65,7 +65,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	}
 	doors := listeners(p, s.sockets)
 	outer := cmp.Or(s.uid, insideID)
-	if b.root && s.mother() == nil {
+	if b.root && !s.foreign {
 		becomeUser(p, s.uid)
 	}
 	// A process that is not dumpable has a /proc/self that belongs to root, where it may not write.

@@ -1,0 +1,98 @@
+package warm
+
+import (
+	"context"
+	"sync"
+)
+
+// Spare is a process that was started before it is known what for. Its methods may be called concurrently.
+type Spare interface {
+	Good() bool // lives, and is what a new one would be
+	Remove()    // ends it, and what it has spawned
+}
+
+// Spares has items made ahead of time: of each key that somebody has asked for as many.
+type Spares[T Spare] struct {
+	Enough int                                                         // of each key
+	Bound  func(context.Context) (context.Context, context.CancelFunc) // the making of each
+
+	mu     sync.Mutex
+	coming map[string][]chan T // made or in the making; each gives one, or is closed where that failed
+	making sync.WaitGroup
+	closed bool
+}
+
+// Take returns an item of a key, and has another made for the next caller.
+func (s *Spares[T]) Take(ctx context.Context, key string, begin func(context.Context) (T, error)) (none T, _ error) {
+	defer s.Fill(key, s.Enough, begin)
+	for next := s.next(key); next != nil; next = s.next(key) {
+		select {
+		case one, made := <-next:
+			if made && one.Good() {
+				return one, nil
+			}
+			if made {
+				one.Remove()
+			}
+		case <-ctx.Done():
+			s.making.Go(func() { discard(next) })
+			return none, ctx.Err()
+		}
+	}
+	return begin(ctx) // who takes what failed sees why
+}
+
+// discard removes an item when it is made.
+func discard[T Spare](next chan T) {
+	if one, made := <-next; made {
+		one.Remove()
+	}
+}
+
+// next takes one off the list.
+func (s *Spares[T]) next(key string) chan T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.coming[key]
+	if len(list) == 0 {
+		return nil
+	}
+	s.coming[key] = list[1:]
+	return list[0]
+}
+
+// Fill has items of a key made until there are enough.
+func (s *Spares[T]) Fill(key string, enough int, begin func(context.Context) (T, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.closed && len(s.coming[key]) < enough {
+		next := make(chan T, 1)
+		if s.coming == nil {
+			s.coming = map[string][]chan T{}
+		}
+		s.coming[key] = append(s.coming[key], next)
+		s.making.Go(func() {
+			defer close(next)
+			ctx, cancel := s.Bound(context.Background())
+			defer cancel()
+			if one, err := begin(ctx); err == nil {
+				next <- one
+			}
+		})
+	}
+}
+
+// Close removes what nobody has taken, and makes nothing more.
+func (s *Spares[T]) Close() {
+	s.mu.Lock()
+	s.closed = true
+	coming := s.coming
+	s.coming = nil
+	s.mu.Unlock()
+	for _, list := range coming {
+		for _, next := range list {
+			discard(next)
+		}
+	}
+	s.making.Wait()
+}
