@@ -12,11 +12,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// cold makes sandboxes in this process, each from nothing and with all layers: what contains, without what makes it ready
-// ahead of time, and without server, log and receipt.
+// cold makes sandboxes in this process with all layers, each from namespaces that were made ahead, as a server does whose pool is
+// off: what contains, without server, log and receipt.
 type cold struct{ backend *process.Backend }
 
-func newCold(dir string) cold { return cold{process.New(process.Config{StateDir: dir})} }
+func newCold(dir string) cold { return cold{process.New(process.Config{StateDir: dir, Ahead: 1})} }
 
 func (c cold) close() { c.backend.Close() }
 
