@@ -146,7 +146,7 @@ func (a *ahead) spawn(ctx context.Context, s *sandbox) (*birth, error) {
 	switch {
 	case s.shared():
 		return a.backend.spawn(ctx, s)
-	case s.plain() && a.backend.config.Ahead > 0:
+	case s.plain():
 		return a.spares.Take(ctx, shows(s.runtime), a.hatcher(s.runtime))
 	}
 	return a.spares.Take(ctx, "any", func(ctx context.Context) (*birth, error) { return a.backend.spawn(ctx, s) })

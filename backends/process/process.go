@@ -53,7 +53,7 @@ type Config struct {
 	Delegate bool
 	// Ahead is how many processes to keep waiting in fresh namespaces and cgroups, each for one
 	// sandbox, once the first sandbox has been asked for. Making them costs more than a millisecond,
-	// which a server spends while nobody waits. Zero keeps none, and no templates either.
+	// which a server spends while nobody waits. Zero keeps none.
 	Ahead int
 	// Pool bounds the sandboxes whose interpreters stand ready for programs that may come.
 	Pool Pool

@@ -67,12 +67,19 @@ func (b *Backend) Warm() {
 	if b.ahead == nil {
 		b.ahead = newAhead(b)
 	}
-	if b.config.Ahead == 0 { // a template pays off with its second sandbox
-		b.ahead.spares.Fill("any", 1, func(ctx context.Context) (*birth, error) { return b.bear(ctx, b.flags()) })
-		return
-	}
 	var most runtimes.Runtime // the system's own, which shows nothing more
-	b.ahead.spares.Fill(shows(most), b.config.Ahead, b.ahead.hatcher(most))
+	hatch := b.ahead.hatcher(most)
+	b.ahead.spares.Fill(shows(most), max(1, b.config.Ahead), func(ctx context.Context) (*birth, error) {
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		beside.Go(func() {
+			b.cgroups.Find()
+			// What goes wrong with it shows where it is needed.
+			_ = b.filters.prepare(filterKind{namespaces: true, affinity: b.cgroups.Why == ""})
+		})
+		b.launchers.warm() // it starts while the root is planned
+		return hatch(ctx)
+	})
 }
 
 // Prepare has a sandbox and an interpreter stand ready for spec's program if that can be, and returns when they do. It is for the
