@@ -21,8 +21,8 @@ import (
 // What we act on is what we have opened and looked at ourselves (O_PATH), so that nothing that the program changes meanwhile,
 // neither its memory nor links, leads elsewhere.
 
-// asks says whether the kernel asks us: a user of root's sandboxes owns nothing on the host.
-func (s *sandbox) asks() bool { return s.weak && s.uid == 0 }
+// notifies says whether the kernel asks us: a user of root's sandboxes owns nothing on the host.
+func (s *sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
 
 // request is struct seccomp_notif, and answer struct seccomp_notif_resp.
 type request struct {
@@ -42,8 +42,8 @@ type answer struct {
 	_     uint32
 }
 
-// attend answers until no process has the filter any more.
-func (s *sandbox) attend(listener *os.File) {
+// serveNotifications answers until no process has the filter any more.
+func (s *sandbox) serveNotifications(listener *os.File) {
 	defer listener.Close()
 	var roots []string
 	for _, r := range s.rules() {

@@ -10,9 +10,9 @@ import (
 // bashWaits has bash read its claim.
 const bashWaits = "BASH_ENV=/proc/self/fd/3"
 
-// bashClaim makes a bash that has waited one that has just begun, with these variables: no time has gone by, and there is no
+// bashAssignment makes a bash that has waited one that has just begun, with these variables: no time has gone by, and there is no
 // trace of what it waited for. The last word is what _ is where a script begins.
-func bashClaim(env []string) []byte {
+func bashAssignment(env []string) []byte {
 	var b strings.Builder
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")

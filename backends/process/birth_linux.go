@@ -16,20 +16,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// birth is a PID 1 in its namespaces and its cgroup, prepared, before it knows what sandbox it will be.
-type birth struct {
-	pid      int // as the host sees it
-	uid      int // the host user that it will be, where root starts it; else 0
-	pidfd    *os.File
-	users    *uids // who takes it back
-	control  *net.UnixConn
-	cgroup   *cgroup.Group
-	nest     *nest         // from which it comes, if any
-	foreign  bool          // a process that is not package launch's plays PID 1
-	weak     bool          // without a PID namespace
-	patience time.Duration // for its end, see Config.KillTimeout
-	mu       sync.Mutex    // guards pidfd once somebody may remove us, and the next
-	stuck    bool          // the kernel has not ended it in time
+// initHandle is a PID 1 in its namespaces and its cgroup, prepared, before it knows what sandbox it will be.
+type initHandle struct {
+	pid         int // as the host sees it
+	uid         int // the host user that it will be, where root starts it; else 0
+	pidfd       *os.File
+	users       *uids // who takes it back
+	control     *net.UnixConn
+	cgroup      *cgroup.Group
+	template    *template     // from which it comes, if any
+	foreign     bool          // a process that is not package launch's plays PID 1
+	subreaper   bool          // without a PID namespace
+	killTimeout time.Duration // for its end, see Config.KillTimeout
+	mu          sync.Mutex    // guards pidfd once somebody may remove us, and the next
+	stuck       bool          // the kernel has not ended it in time
 }
 
 // flags of a hardened PID 1.
@@ -41,16 +41,16 @@ func (b *Backend) flags() uint64 {
 }
 
 // spawn has a launcher fork the PID 1 of a sandbox.
-func (b *Backend) spawn(ctx context.Context, s *sandbox) (*birth, error) {
+func (b *Backend) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
 	if s.shared() {
-		return b.bear(ctx, 0)
+		return b.spawnByLauncher(ctx, 0)
 	}
-	return b.bear(ctx, b.flags())
+	return b.spawnByLauncher(ctx, b.flags())
 }
 
-// conceive begins a birth: with a host user of its own, where there are others to become.
-func (b *Backend) conceive() (child *birth, err error) {
-	child = &birth{patience: b.config.killTimeout()}
+// newInitHandle begins a birth: with a host user of its own, where there are others to become.
+func (b *Backend) newInitHandle() (child *initHandle, err error) {
+	child = &initHandle{killTimeout: b.config.killTimeout()}
 	if b.root {
 		child.users = &b.uids
 		child.uid, err = b.uids.take()
@@ -58,14 +58,14 @@ func (b *Backend) conceive() (child *birth, err error) {
 	return child, err
 }
 
-// bear has a launcher fork a PID 1, and prepares it if it is to be that of a hardened sandbox. The
+// spawnByLauncher has a launcher fork a PID 1, and prepares it if it is to be that of a hardened sandbox. The
 // cgroup and the plan are made while a launcher starts, if one has to.
-func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
-	child, err := b.conceive()
+func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandle, error) {
+	child, err := b.newInitHandle()
 	if err != nil {
 		return nil, err
 	}
-	child.weak = flags&unix.CLONE_NEWPID == 0
+	child.subreaper = flags&unix.CLONE_NEWPID == 0
 	if cgroup.Unified() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
 		// launcher left behind could not fork into what lies below that.
@@ -76,7 +76,7 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 	go func() {
 		var err error
 		child.cgroup, err = b.cgroups.Make()
-		if err == nil && !child.weak {
+		if err == nil && !child.subreaper {
 			p = b.prepare(child.cgroup)
 			err = b.filters.prepare(filterKind{namespaces: true, affinity: child.cgroup != nil})
 		}
@@ -97,7 +97,7 @@ func (b *Backend) bear(ctx context.Context, flags uint64) (*birth, error) {
 
 // launch has a launcher fork child's process. What that needs may still be in the making when it is called: an error
 // that made gives is another reason to fail.
-func (b *Backend) launch(ctx context.Context, child *birth, flags uint64, made ...<-chan error) error {
+func (b *Backend) launch(ctx context.Context, child *initHandle, flags uint64, made ...<-chan error) error {
 	one, err := b.launchers.take(ctx)
 	for _, done := range made {
 		err = errors.Join(<-done, err)
@@ -129,7 +129,7 @@ func (e *namespaceError) Error() string { return e.err.Error() }
 func (e *namespaceError) Unwrap() error { return e.err }
 
 // fork uses a launcher and gives it back, unless it is broken.
-func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
+func (b *Backend) fork(one *launcher, child *initHandle, flags uint64) (err error) {
 	var theirs *os.File
 	if child.control != nil {
 		child.control.Close()
@@ -158,7 +158,7 @@ func (b *Backend) fork(one *launcher, child *birth, flags uint64) (err error) {
 }
 
 // follow has PID 1 follow a plan that ends with telling that it is ready. whom is launch.ForInit or launch.ForNest.
-func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
+func (b *initHandle) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
 	if err := send(b, p, whom); err != nil {
 		return fmt.Errorf("send to PID 1: %w", err)
 	}
@@ -187,28 +187,28 @@ func (b *birth) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File
 }
 
 // alive says whether PID 1 still runs.
-func (b *birth) alive() bool { return !over(b.pidfd) }
+func (b *initHandle) alive() bool { return !over(b.pidfd) }
 
 // current says whether it comes from a nest from which another would come now, if from any.
-func (b *birth) current() bool { return b.nest == nil || b.nest.Good() }
+func (b *initHandle) current() bool { return b.template == nil || b.template.Good() }
 
 // Good implements [warm.Spare].
-func (b *birth) Good() bool { return b.alive() && b.current() }
+func (b *initHandle) Good() bool { return b.alive() && b.current() }
 
 // kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes
 // waitable only after the kernel has ended the others. Where the kernel does not, kill gives up, and says so.
-func (b *birth) kill() (gone bool) {
+func (b *initHandle) kill() (gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pidfd == nil {
 		return true
 	}
 	b.signal()
-	patience := b.patience
+	timeout := b.killTimeout
 	if b.stuck { // it had its time
-		patience = 0
+		timeout = 0
 	}
-	b.stuck = !overWithin(b.pidfd, patience)
+	b.stuck = !overWithin(b.pidfd, timeout)
 	if b.stuck {
 		b.control.Close() // or who listens to it would wait as long
 	}
@@ -216,7 +216,7 @@ func (b *birth) kill() (gone bool) {
 }
 
 // end begins what kill does, and does not wait.
-func (b *birth) end() {
+func (b *initHandle) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pidfd != nil {
@@ -224,8 +224,8 @@ func (b *birth) end() {
 	}
 }
 
-func (b *birth) signal() {
-	if b.weak {
+func (b *initHandle) signal() {
+	if b.subreaper {
 		b.control.CloseWrite() // it kills all that is below it, and exits
 	} else {
 		unix.PidfdSendSignal(int(b.pidfd.Fd()), unix.SIGKILL, nil, 0)
@@ -233,12 +233,12 @@ func (b *birth) signal() {
 }
 
 // Remove kills PID 1 and removes what belongs to it; later, where it is stuck.
-func (b *birth) Remove() {
+func (b *initHandle) Remove() {
 	if b.kill() {
 		b.release()
 		return
 	}
-	slog.Warn("a sandbox does not end: the kernel does not answer", "pid", b.pid, "waited", b.patience)
+	slog.Warn("a sandbox does not end: the kernel does not answer", "pid", b.pid, "waited", b.killTimeout)
 	go func() {
 		for !overWithin(b.pidfd, time.Hour) {
 		}
@@ -247,7 +247,7 @@ func (b *birth) Remove() {
 }
 
 // release gives back what belongs to a PID 1 that is gone.
-func (b *birth) release() {
+func (b *initHandle) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.control != nil {
@@ -263,8 +263,8 @@ func (b *birth) release() {
 		b.users.giveBack(b.uid)
 		b.users = nil
 	}
-	if b.nest != nil {
-		b.nest.Release()
-		b.nest = nil
+	if b.template != nil {
+		b.template.Release()
+		b.template = nil
 	}
 }

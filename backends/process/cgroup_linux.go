@@ -25,7 +25,7 @@ func join(g *cgroup.Group, p *plan) {
 
 // checkCgroup forgets a container's cgroup that was not made for it.
 func (s *sandbox) checkCgroup() {
-	if s.boxed && s.cgroup != nil && !s.cgroup.MadeFor(s.limits.RAM+s.limits.Disk) {
+	if s.inContainer && s.cgroup != nil && !s.cgroup.MadeFor(s.limits.RAM+s.limits.Disk) {
 		s.cgroup, s.backend.cgroups.Why = nil, cgroup.ErrUnlimited.Error()
 	}
 }

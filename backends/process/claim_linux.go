@@ -16,8 +16,8 @@ import (
 // the sandbox at least stood ready for a program that is started when it comes.
 func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *launched, warm bool, why string) {
 	s.mu.Lock()
-	k := s.parked
-	s.parked = nil
+	k := s.idle
+	s.idle = nil
 	s.mu.Unlock()
 	switch {
 	case k == nil:
@@ -35,7 +35,7 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 	case !s.announced(k, cmd):
 		why = "another command was announced"
 	default:
-		why = s.claim(k, cmd, func() {
+		why = s.assign(k, cmd, func() {
 			k.pipes.attach(streams, nil)
 			if streams.Begun != nil {
 				streams.Begun(k.contained)
@@ -43,8 +43,8 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 		})
 	}
 	if why != "" {
-		s.unpark(k)
-		s.backend.ahead.pool.Missed(s.runtime.Name, s.limits.RAM, why)
+		s.endIdle(k)
+		s.backend.preSpawned.pool.Missed(s.runtime.Name, s.limits.RAM, why)
 		return nil, false, why
 	}
 	k.process.Close()
@@ -52,20 +52,20 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 }
 
 // announced says whether a command is what a sandbox was made ready for. In a container it was only guessed.
-func (s *sandbox) announced(k *parked, cmd backends.Command) bool {
-	if s.boxed {
-		spec := k.recipe.spec()
+func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
+	if s.inContainer {
+		spec := k.key.spec()
 		spec.Program = &cmd
-		r, why := recipeOf(spec)
-		return why == "" && r == k.recipe
+		r, why := poolKeyOf(spec)
+		return why == "" && r == k.key
 	}
 	return !cmd.Main && cmd.Dir == k.program.Dir && slices.Equal(cmd.Args, k.program.Args) && slices.Equal(cmd.Env, k.program.Env)
 }
 
-// claim gives the process that stands ready a command's arguments and environment. begin, which is
+// assign gives the process that stands ready a command's arguments and environment. begin, which is
 // called while nothing of the program runs yet, says that it will. When why is not empty, begin was
 // not called, and the process has to go.
-func (s *sandbox) claim(k *parked, cmd backends.Command, begin func()) (why string) {
+func (s *sandbox) assign(k *idleProcess, cmd backends.Command, begin func()) (why string) {
 	if why := s.hindered(k); why != "" {
 		return why
 	}
@@ -73,12 +73,12 @@ func (s *sandbox) claim(k *parked, cmd backends.Command, begin func()) (why stri
 	env := s.environ(cmd.Env)
 	s.resolve(args, env)
 	var t *tracee
-	if !k.dressed {
+	if !k.rewritesItself {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		var err error
 		if t, err = k.seize(); err == nil {
-			if err = t.dress(args, env); err != nil {
+			if err = t.rewrite(args, env); err != nil {
 				t.release() // or nobody would hear of its end
 			}
 		}
@@ -89,7 +89,7 @@ func (s *sandbox) claim(k *parked, cmd backends.Command, begin func()) (why stri
 			return "it could not be given its arguments: " + err.Error()
 		}
 	}
-	if k.dressed && k.doomed() {
+	if k.rewritesItself && k.doomed() {
 		return "it ended"
 	}
 	begin()
@@ -100,23 +100,23 @@ func (s *sandbox) claim(k *parked, cmd backends.Command, begin func()) (why stri
 		t.release()
 	}
 	if k.channel != nil {
-		k.channel.Write(k.recipe.claim(cmd, env))
+		k.channel.Write(k.key.assignment(cmd, env))
 		k.channel.Close()
 	}
 	return ""
 }
 
-// claim is what tells an interpreter that waits to go on.
-func (r recipe) claim(cmd backends.Command, env []string) []byte {
+// assignment is what tells an interpreter that waits to go on.
+func (r poolKey) assignment(cmd backends.Command, env []string) []byte {
 	if r.language == "shell" {
-		return bashClaim(cmd.Env)
+		return bashAssignment(cmd.Env)
 	}
-	return claimBytes(cmd.Args[len(r.args()):], env)
+	return assignmentBytes(cmd.Args[len(r.args()):], env)
 }
 
-// claimBytes are what a process that stands ready reads from its private descriptor, up to the end: how
+// assignmentBytes are what a process that stands ready reads from its private descriptor, up to the end: how
 // many arguments there are behind the script's name, these, and the whole environment; each ends with NUL.
-func claimBytes(args, env []string) []byte {
+func assignmentBytes(args, env []string) []byte {
 	var b bytes.Buffer
 	b.WriteString(strconv.Itoa(len(args)) + "\x00")
 	for _, s := range slices.Concat(args, env) {
@@ -127,27 +127,27 @@ func claimBytes(args, env []string) []byte {
 }
 
 // hindered says what in the workspace an interpreter would have looked at that came after it did.
-func (s *sandbox) hindered(k *parked) string {
-	info, err := s.files.root.Lstat(k.recipe.script)
-	if err != nil || !info.Mode().IsRegular() || k.stand != nil && os.SameFile(info, k.stand) {
+func (s *sandbox) hindered(k *idleProcess) string {
+	info, err := s.files.root.Lstat(k.key.script)
+	if err != nil || !info.Mode().IsRegular() || k.placeholder != nil && os.SameFile(info, k.placeholder) {
 		return "the program is not there"
 	}
-	if _, err := s.files.root.Lstat(".local"); k.recipe.language == "python" && err == nil {
+	if _, err := s.files.root.Lstat(".local"); k.key.language == "python" && err == nil {
 		return "packages lie in .local"
 	}
 	return ""
 }
 
-// unpark ends the process that stands ready, for a command that can't have it.
-func (s *sandbox) unpark(k *parked) {
-	s.killBelow(int(k.pid))
-	s.buried(k.pid)
+// endIdle ends the process that stands ready, for a command that can't have it.
+func (s *sandbox) endIdle(k *idleProcess) {
+	s.killTree(int(k.pid))
+	s.awaitExit(k.pid)
 	if k.fifo != "" {
 		s.removeFifo(k)
 	}
-	if k.stand != nil {
-		if info, err := s.files.root.Lstat(k.recipe.script); err == nil && os.SameFile(info, k.stand) {
-			s.files.root.Remove(k.recipe.script)
+	if k.placeholder != nil {
+		if info, err := s.files.root.Lstat(k.key.script); err == nil && os.SameFile(info, k.placeholder) {
+			s.files.root.Remove(k.key.script)
 		}
 	}
 	k.close()

@@ -17,7 +17,7 @@ import (
 // have ended.
 func (s *sandbox) contained(text []byte) backends.Containment {
 	profile := "hardened"
-	if s.weak {
+	if s.landlockOnly {
 		profile = "landlock"
 	}
 	c := backends.Containment{Backend: "process", Profile: profile}
@@ -39,7 +39,7 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
 		// An ordinary user can't empty the bounding set but in a user namespace; without new
 		// privileges it has no effect.
-		bounding := set == "CapBnd" && s.weak && status["NoNewPrivs"] == "1"
+		bounding := set == "CapBnd" && s.landlockOnly && status["NoNewPrivs"] == "1"
 		none = none && (bounding || status[set] == "0000000000000000")
 	}
 	add(backends.LayerCaps, none, "effective: "+status["CapEff"]+", bounding: "+status["CapBnd"])
@@ -78,7 +78,7 @@ func (s *sandbox) detail(layer string, held bool) string {
 	switch {
 	case layer == backends.LayerLandlock && !held:
 		return noLandlock.Reason
-	case !held && s.boxed:
+	case !held && s.inContainer:
 		return "the container's"
 	case !held && layer == backends.LayerMount:
 		return "shared with the host in this profile: programs can look up every file (stat), and open only those they are shown"
@@ -86,8 +86,8 @@ func (s *sandbox) detail(layer string, held bool) string {
 		return "shared with the host in this profile"
 	case layer == backends.LayerUser:
 		return fmt.Sprintf("host uid %d", s.hostUID())
-	case layer == backends.LayerNet && len(s.gates) > 0:
-		return fmt.Sprintf("loopback only, with a gateway on ports %v", s.gates)
+	case layer == backends.LayerNet && len(s.gatewayPorts) > 0:
+		return fmt.Sprintf("loopback only, with a gateway on ports %v", s.gatewayPorts)
 	case layer == backends.LayerNet:
 		return "empty, loopback only"
 	}

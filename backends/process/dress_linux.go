@@ -113,10 +113,10 @@ func (t *tracee) try() error {
 	return t.set(memory, m, at, old)
 }
 
-// dress gives a stopped process the arguments and the environment that it would have had from the
+// rewrite gives a stopped process the arguments and the environment that it would have had from the
 // beginning: on its stack, where libc's environ points, and in the kernel's eyes, so that its cmdline
 // and environ in /proc say so, too. The first arguments must be those that it was executed with.
-func (t *tracee) dress(args, env []string) error {
+func (t *tracee) rewrite(args, env []string) error {
 	memory, m, err := t.memory()
 	if err != nil {
 		return err

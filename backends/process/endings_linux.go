@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// endings are the removals of sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind
+// teardowns are the removals of sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind
 // locks of the whole host, and thousands at once have kept it from all else.
-type endings struct {
+type teardowns struct {
 	room chan struct{}
 	all  sync.WaitGroup
 }
 
-func newEndings() endings { return endings{room: make(chan struct{}, 2*runtime.NumCPU())} }
+func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
 
 // do removes one behind the caller's back, who waits where there is no room.
-func (e *endings) do(end func()) {
+func (e *teardowns) do(end func()) {
 	select {
 	case e.room <- struct{}{}:
 		e.all.Go(func() {
@@ -28,10 +28,10 @@ func (e *endings) do(end func()) {
 }
 
 // wait removes one when there is room, and returns when it is gone.
-func (e *endings) wait(end func()) {
+func (e *teardowns) wait(end func()) {
 	e.room <- struct{}{}
 	defer e.leave()
 	end()
 }
 
-func (e *endings) leave() { <-e.room }
+func (e *teardowns) leave() { <-e.room }

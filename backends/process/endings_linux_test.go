@@ -7,33 +7,33 @@ import (
 	"testing/synctest"
 )
 
-// TestEndingsPaced has many sandboxes end at once, in both ways: no more are removed at a time than there is room for.
-func TestEndingsPaced(t *testing.T) {
+// TestTeardownsPaced has many sandboxes end at once, in both ways: no more are removed at a time than there is room for.
+func TestTeardownsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEndings()
+		e := newTeardowns()
 		var begun, running atomic.Int64
-		gate := make(chan struct{})
+		release := make(chan struct{})
 		end := func() {
 			begun.Add(1)
 			running.Add(1)
-			<-gate
+			<-release
 			running.Add(-1)
 		}
 		var callers sync.WaitGroup
-		most := cap(e.room)
-		for range 2 * most {
+		peak := cap(e.room)
+		for range 2 * peak {
 			callers.Go(func() { e.do(end) })
 			callers.Go(func() { e.wait(end) })
 		}
 		synctest.Wait()
-		if got := running.Load(); got != int64(most) {
-			t.Errorf("%d are removed at once, want %d", got, most)
+		if got := running.Load(); got != int64(peak) {
+			t.Errorf("%d are removed at once, want %d", got, peak)
 		}
-		close(gate)
+		close(release)
 		callers.Wait()
 		e.all.Wait()
-		if got := begun.Load(); got != 4*int64(most) || len(e.room) != 0 {
-			t.Errorf("%d of %d were removed, %d places are taken", got, 4*most, len(e.room))
+		if got := begun.Load(); got != 4*int64(peak) || len(e.room) != 0 {
+			t.Errorf("%d of %d were removed, %d places are taken", got, 4*peak, len(e.room))
 		}
 	})
 }

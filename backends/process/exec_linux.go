@@ -37,12 +37,12 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 		p.do("dup3", unix.SYS_DUP3, end, val(i), val(0))
 	}
 	// However many descriptors those had from whom it descends: the size of the table is told in /proc.
-	p.try("dup stdin", unix.SYS_FCNTL, val(0), val(unix.F_DUPFD_CLOEXEC), val(lastAside))
+	p.try("dup stdin", unix.SYS_FCNTL, val(0), val(unix.F_DUPFD_CLOEXEC), val(maxStartFD))
 	var private arg
 	if channel != nil {
 		// Descriptor 3 may be one that is still needed, such as our own way to the server.
-		private = p.aside("dup channel", p.file(channel))
-		p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(firstAside))
+		private = p.dupHigh("dup channel", p.file(channel))
+		p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 	}
 	// PID 1 is not dumpable, and its child would find a /proc/self that belongs to root.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
@@ -86,13 +86,13 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 // execve begins the name of a step that executes a program.
 const execve = "execve "
 
-// firstAside is the lowest number for descriptors that must be out of the way of 0 to 3, and lastAside the highest
+// minHighFD is the lowest number for descriptors that must be out of the way of 0 to 3, and lastAside the highest
 // number that a program's table has room for at its start.
-const firstAside, lastAside = 100, 255
+const minHighFD, maxStartFD = 100, 255
 
-// aside makes a copy of a descriptor that no dup3 to a small number can hit.
-func (p *plan) aside(name string, fd arg) arg {
-	return p.get(name, unix.SYS_FCNTL, fd, val(unix.F_DUPFD_CLOEXEC), val(firstAside))
+// dupHigh makes a copy of a descriptor that no dup3 to a small number can hit.
+func (p *plan) dupHigh(name string, fd arg) arg {
+	return p.get(name, unix.SYS_FCNTL, fd, val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 }
 
 // inside is the working folder that a command means: in the profile "landlock" the workspace is
@@ -101,7 +101,7 @@ func (s *sandbox) inside(dir string) string {
 	if dir == "" {
 		dir = workspace
 	}
-	if rest, ok := strings.CutPrefix(dir, workspace); ok && s.weak {
+	if rest, ok := strings.CutPrefix(dir, workspace); ok && s.landlockOnly {
 		return s.dir + rest
 	}
 	return dir
@@ -143,10 +143,10 @@ func limit(p *plan, s *sandbox, main bool) {
 	}
 	// Where the sandbox has a file system of its own, that bounds what it writes, and files with holes are no harm. In a
 	// folder of the host this is only against an accident.
-	file, most := uint64(s.limits.Disk)+1<<20, uint64(unlimited)
+	file, maxFile := uint64(s.limits.Disk)+1<<20, uint64(unlimited)
 	switch {
-	case s.weak:
-		most = file
+	case s.landlockOnly:
+		maxFile = file
 	case !s.writesHost():
 		file = unlimited
 	}
@@ -166,7 +166,7 @@ func limit(p *plan, s *sandbox, main bool) {
 		soft, hard uint64
 	}{
 		{"CPU", unix.RLIMIT_CPU, seconds, unlimited}, // a program may have more: wall time and cores bound it
-		{"FSIZE", unix.RLIMIT_FSIZE, file, most},
+		{"FSIZE", unix.RLIMIT_FSIZE, file, maxFile},
 		// Open files are counted for the whole host (fs.file-max), and each process has as many as that: the usual 1,024 with the
 		// default number of processes in any language.
 		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 288<<10/s.tasks))},
@@ -277,7 +277,7 @@ func (s *sandbox) path() string {
 // left in the workspace is what the program made.
 func (s *sandbox) environ(extra []string) []string {
 	home, tmp := workspace, "/tmp"
-	if s.weak {
+	if s.landlockOnly {
 		home, tmp = s.dir, s.tmp
 	}
 	// Numeric libraries start a thread for each CPU of the machine, which the limits may not allow.
@@ -289,7 +289,7 @@ func (s *sandbox) environ(extra []string) []string {
 		"npm_config_cache=" + tmp + "/.npm",
 		"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
 	}
-	if s.weak { // or git sees the host's settings, may not read them, and gives up
+	if s.landlockOnly { // or git sees the host's settings, may not read them, and gives up
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1")
 	}
 	return merge(env, extra)

@@ -40,7 +40,7 @@ func openFiles(dir *os.File, uid int, own bool) (*files, error) {
 
 // Put implements [backends.Files].
 func (f *files) Put(name string, mode uint32, r io.Reader) error {
-	if err := f.folders(path.Dir(name)); err != nil {
+	if err := f.mkdirAll(path.Dir(name)); err != nil {
 		return err
 	}
 	f.root.Remove(name) // never write through a link or into what a program holds open
@@ -64,12 +64,12 @@ func (f *files) Put(name string, mode uint32, r io.Reader) error {
 	return file.Chmod(os.FileMode(mode) & 0o777)
 }
 
-// folders makes dir and what is above it.
-func (f *files) folders(dir string) error {
+// mkdirAll makes dir and what is above it.
+func (f *files) mkdirAll(dir string) error {
 	if dir == "." || dir == "/" {
 		return nil
 	}
-	if err := f.folders(path.Dir(dir)); err != nil {
+	if err := f.mkdirAll(path.Dir(dir)); err != nil {
 		return err
 	}
 	err := f.asOwner(func() error { return f.root.Mkdir(dir, 0o755) })
@@ -105,7 +105,7 @@ func (f *files) Each(ctx context.Context, do func(backends.File) error) (int, er
 }
 
 func (f *files) walk(ctx context.Context, dir string, depth int, do func(backends.File) error) (skipped int, err error) {
-	d, err := f.openFolder(dir)
+	d, err := f.openDir(dir)
 	if err != nil && depth == 0 {
 		return 0, fmt.Errorf("list workspace: %w", err)
 	}
@@ -146,8 +146,8 @@ func (f *files) walk(ctx context.Context, dir string, depth int, do func(backend
 	}
 }
 
-// openFolder opens a folder, also one of the sandbox's own from which the program took all rights.
-func (f *files) openFolder(name string) (*os.File, error) {
+// openDir opens a folder, also one of the sandbox's own from which the program took all rights.
+func (f *files) openDir(name string) (*os.File, error) {
 	const flags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 	d, err := f.root.OpenFile(name, flags, 0)
 	if f.own && errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o700) == nil {
@@ -156,15 +156,15 @@ func (f *files) openFolder(name string) (*os.File, error) {
 	return d, err
 }
 
-func (f *files) file(name string, listed fs.FileInfo) backends.File {
+func (f *files) file(name string, entry fs.FileInfo) backends.File {
 	return backends.File{
-		Name: name, Size: listed.Size(), Mode: uint32(listed.Mode().Perm()), Changed: changed(listed),
-		Open: func() (io.ReadCloser, error) { return f.open(name, listed) },
+		Name: name, Size: entry.Size(), Mode: uint32(entry.Mode().Perm()), Changed: changed(entry),
+		Open: func() (io.ReadCloser, error) { return f.open(name, entry) },
 	}
 }
 
 // open opens the regular file that was listed, and nothing that has taken its place.
-func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
+func (f *files) open(name string, entry fs.FileInfo) (io.ReadCloser, error) {
 	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	file, err := f.root.OpenFile(name, flags, 0)
 	if f.own && errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o600) == nil {
@@ -175,7 +175,7 @@ func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
 	}
 	info, err := file.Stat()
 	// The same number is not enough: on disks it comes again at once, for a fifo if need be.
-	if err == nil && (!os.SameFile(info, listed) || !info.Mode().IsRegular()) {
+	if err == nil && (!os.SameFile(info, entry) || !info.Mode().IsRegular()) {
 		err = fmt.Errorf("%s was replaced while it was read", name)
 	}
 	if err != nil {
@@ -188,8 +188,8 @@ func (f *files) open(name string, listed fs.FileInfo) (io.ReadCloser, error) {
 // diskUsed is how many bytes the sandbox's file system holds, and diskFull whether it has no room left. Of several,
 // what counts is what they hold together, and whether one has no room.
 func (s *sandbox) diskUsed() int64 {
-	if s.weak {
-		return s.foldersUsed()
+	if s.landlockOnly {
+		return s.dirsUsed()
 	}
 	return used(s.statDisks())
 }
@@ -207,7 +207,7 @@ func (s *sandbox) diskFull() bool {
 
 // statDisks describes the file system, or those of a container; nothing of it is set when that was closed.
 func (s *sandbox) statDisks() []unix.Statfs_t {
-	if !s.boxed {
+	if !s.inContainer {
 		st := make([]unix.Statfs_t, 1)
 		if conn, err := s.disk.SyscallConn(); err == nil {
 			conn.Control(func(fd uintptr) { unix.Fstatfs(int(fd), &st[0]) })

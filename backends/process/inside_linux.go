@@ -8,10 +8,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// boxSetup is the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile
+// containerSetup is the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile
 // "landlock" there are no namespaces of our own and the stand-in is a subreaper; but what is around it is
 // the container's alone, so that it may listen there, and its folders are those of a hardened sandbox.
-func (b *Backend) boxSetup(s *sandbox) *plan {
+func (b *Backend) containerSetup(s *sandbox) *plan {
 	p := newPlan()
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	doors := listeners(p, s.sockets)
@@ -23,14 +23,14 @@ func (b *Backend) boxSetup(s *sandbox) *plan {
 // that is the host's is none.
 var disks = []string{workspace, "/tmp", "/dev/shm"}
 
-// mostFiles is how many names each of them may hold, also where the engine could not be told to bound
+// maxFiles is how many names each of them may hold, also where the engine could not be told to bound
 // them: as many as a hardened sandbox's.
-const mostFiles = 256 << 10
+const maxFiles = 256 << 10
 
-// lookInside sees the container's cgroup without ourselves: the container's PID 1 and the launcher
+// pollContainer sees the container's cgroup without ourselves: the container's PID 1 and the launcher
 // are in it, too.
-func (s *sandbox) lookInside(_ int64, open sockstat) sight {
-	return sight{ram: s.cgroup.Anonymous() + open.unaccepted() - s.diskUsed() - s.ourselves()}
+func (s *sandbox) pollContainer(_ int64, open sockstat) reading {
+	return reading{ram: s.cgroup.Anonymous() + open.unaccepted() - s.diskUsed() - s.ourselves()}
 }
 
 // ourselves is what PID 1 and the launchers hold, in bytes.

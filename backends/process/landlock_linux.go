@@ -58,15 +58,15 @@ func (s *sandbox) rules() []rule {
 		{workspace, all}, {"/tmp", all}, {"/var/tmp", all}, {"/dev/shm", all},
 		{"/dev", fsRead | ll.AccessFSWriteFile | ll.AccessFSIoctlDev}, {"/", fsRead},
 	}
-	if s.weak {
-		rules = weakRules(s)
+	if s.landlockOnly {
+		rules = landlockRules(s)
 	}
 	for _, m := range s.mounts {
 		access := uint64(fsRead)
 		if m.Write {
 			access = all
 		}
-		if m.Write || s.weak {
+		if m.Write || s.landlockOnly {
 			rules = append(rules, rule{m.Inside, access})
 		}
 	}
@@ -79,7 +79,7 @@ func (s *sandbox) rules() []rule {
 // sandbox's own loopback, where programs may listen.
 func landlock(p *plan, s *sandbox, abi int) {
 	fs, net, scoped := handled(abi)
-	if !s.weak {
+	if !s.landlockOnly {
 		net = 0
 	}
 	attr := value(p, ll.RulesetAttr{HandledAccessFS: fs, HandledAccessNet: net, Scoped: scoped})

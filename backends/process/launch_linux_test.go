@@ -66,7 +66,7 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBackend(t, Config{})
-			child, err := b.bear(t.Context(), b.flags())
+			child, err := b.spawnByLauncher(t.Context(), b.flags())
 			if err != nil {
 				t.Fatal(err)
 			}

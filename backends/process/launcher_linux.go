@@ -238,7 +238,7 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 
 // send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForNest. A small
 // plan travels in the message, where PID 1 is one of ours in all.
-func send(b *birth, p *plan, whom byte) error {
+func send(b *initHandle, p *plan, whom byte) error {
 	const small = 64 << 10
 	message := make([]byte, launch.HelloSize)
 	message[0] = whom

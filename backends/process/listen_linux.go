@@ -18,8 +18,8 @@ import (
 const _ = uint(launch.MaxFiles - 8 - backends.MostSockets)
 
 // checkListen refuses sockets that can't be: without a network namespace they would be the host's.
-func checkListen(spec backends.Spec, weak bool) error {
-	if weak && (len(spec.Listen) > 0 || spec.Resolves()) {
+func checkListen(spec backends.Spec, landlockOnly bool) error {
+	if landlockOnly && (len(spec.Listen) > 0 || spec.Resolves()) {
 		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
 	}
 	return backends.CheckPorts(spec)

@@ -2,25 +2,25 @@ package process
 
 import "os"
 
-// look is how a path of the host looked when it was shown: a copy, or a mount of what stood there, would not
+// pathState is how a path of the host looked when it was shown: a copy, or a mount of what stood there, would not
 // follow when another is put in its place.
-type look struct {
+type pathState struct {
 	path string
 	at   func(string) (os.FileInfo, error)
 	info os.FileInfo // nil where there was nothing
 }
 
-func lookAt(path string, at func(string) (os.FileInfo, error)) look {
+func stateOf(path string, at func(string) (os.FileInfo, error)) pathState {
 	info, err := at(path)
 	if err != nil {
 		info = nil
 	}
-	return look{path, at, info}
+	return pathState{path, at, info}
 }
 
 // changed says whether something else stands there now. What a folder holds is seen through its mount.
-func (l look) changed() bool {
-	now := lookAt(l.path, l.at).info
+func (l pathState) changed() bool {
+	now := stateOf(l.path, l.at).info
 	if now == nil || l.info == nil {
 		return now != l.info
 	}

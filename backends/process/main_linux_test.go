@@ -136,12 +136,12 @@ func TestServerKilled(t *testing.T) {
 			cmd := role(t, "server")
 			cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile)
 			begin(t, cmd)
-			below := family(cmd.Process.Pid)
-			if len(below) < 9 { // a launcher, and in each sandbox PID 1, bash and sleep
-				t.Fatalf("the server has only %d processes below it", len(below))
+			descendants := family(cmd.Process.Pid)
+			if len(descendants) < 9 { // a launcher, and in each sandbox PID 1, bash and sleep
+				t.Fatalf("the server has only %d processes below it", len(descendants))
 			}
 			name := cgroup.Identity(cmd.Process.Pid)
-			outlive(t, cmd, below)
+			outlive(t, cmd, descendants)
 			b := newBackend(t, Config{})
 			s, err := b.Start(t.Context(), backends.Spec{ID: "next", Language: "shell"})
 			if err != nil {
@@ -185,9 +185,9 @@ func outlive(t *testing.T, cmd *exec.Cmd, family map[int]string) {
 
 // family lists the processes below one, with the time each was started: pids come again.
 func family(pid int) map[int]string {
-	s := &sandbox{weak: true}
+	s := &sandbox{landlockOnly: true}
 	all := map[int]string{}
-	for _, name := range s.below(pid) {
+	for _, name := range s.descendants(pid) {
 		var n int
 		fmt.Sscan(name, &n)
 		all[n] = cgroup.StartTime(n)
@@ -195,8 +195,8 @@ func family(pid int) map[int]string {
 	return all
 }
 
-// TestBelow finds a process whose first thread has ended, which the kernel calls a zombie, and what is below it.
-func TestBelow(t *testing.T) {
+// TestDescendants finds a process whose first thread has ended, which the kernel calls a zombie, and what is below it.
+func TestDescendants(t *testing.T) {
 	python := hosttest.Program(t, "python3")
 	cmd := exec.Command(python, "-c", `import ctypes, os, threading, time
 threading.Thread(target=lambda: [os.posix_spawn("/bin/sleep", ["sleep", "1000"], {}), time.sleep(1000)]).start()
@@ -207,15 +207,15 @@ ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)`)
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	id := func(pid int) string { return fmt.Sprint(pid) }
-	s := &sandbox{weak: true}
+	s := &sandbox{landlockOnly: true}
 	hosttest.Until(t, "its first thread has ended", func() bool {
 		state, _ := os.ReadFile("/proc/" + id(cmd.Process.Pid) + "/stat")
 		return strings.Contains(string(state), ") Z ")
 	})
 	hosttest.Until(t, "it and its child are found", func() bool {
-		return slices.Contains(s.below(os.Getpid()), id(cmd.Process.Pid)) && len(s.below(cmd.Process.Pid)) == 1
+		return slices.Contains(s.descendants(os.Getpid()), id(cmd.Process.Pid)) && len(s.descendants(cmd.Process.Pid)) == 1
 	})
-	s.killBelow(cmd.Process.Pid)
+	s.killTree(cmd.Process.Pid)
 }
 
 func living(all map[int]string) map[int]string {
@@ -373,8 +373,8 @@ func TestOldLandlock(t *testing.T) {
 		t.Run(fmt.Sprint(abi), func(t *testing.T) {
 			b := newBackend(t, Config{})
 			b.landlockABI = abi
-			if weak, err := b.Start(t.Context(), backends.Spec{ID: "weak", Language: "shell", Profile: "landlock"}); err == nil {
-				weak.Close()
+			if landlock, err := b.Start(t.Context(), backends.Spec{ID: "weak", Language: "shell", Profile: "landlock"}); err == nil {
+				landlock.Close()
 				if abi < truncateABI {
 					t.Error("the profile landlock started, where it can't keep files from being emptied")
 				}

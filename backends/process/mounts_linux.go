@@ -26,18 +26,18 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 			return spec, backends.RefuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")
 		}
 	}
-	shown, err := backends.Shown(spec)
-	if err != nil || len(shown.Mounts) == 0 && shown.Workspace.Host == "" {
-		return shown, err
+	resolved, err := backends.Shown(spec)
+	if err != nil || len(resolved.Mounts) == 0 && resolved.Workspace.Host == "" {
+		return resolved, err
 	}
 	hidden := backends.Hide(b.config.Hidden)
-	if err := hidden.Check(spec, shown); err != nil {
-		return shown, err
+	if err := hidden.Check(spec, resolved); err != nil {
+		return resolved, err
 	}
 	if spec.Profile == "landlock" {
-		return shown, hidden.Uncovered(shown, "the profile landlock, which can't mount, can't hide")
+		return resolved, hidden.Uncovered(resolved, "the profile landlock, which can't mount, can't hide")
 	}
-	return shown, nil
+	return resolved, nil
 }
 
 // checkRuntime refuses mounts that meet the interpreter's own folders and links.
@@ -68,7 +68,7 @@ type owned struct {
 // own makes, for each writable mount of a sandbox that root starts, the user namespace that maps
 // the owner of the host's files to the sandbox's user, and back when that creates files: mount_setattr(2).
 func (s *sandbox) own(ctx context.Context) error {
-	if s.uid == 0 || s.weak {
+	if s.uid == 0 || s.landlockOnly {
 		return nil
 	}
 	for _, m := range append(slices.Clone(s.mounts), s.host) {
@@ -91,7 +91,7 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 		return nil, err
 	}
 	owner := info.Sys().(*syscall.Stat_t)
-	child, err := b.bear(ctx, unix.CLONE_NEWUSER)
+	child, err := b.spawnByLauncher(ctx, unix.CLONE_NEWUSER)
 	if err != nil {
 		return nil, err
 	}

@@ -22,29 +22,29 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
-// nest is a PID 1 without programs, whose root folder is furnished with what the sandboxes of one
+// template is a PID 1 without programs, whose root folder is furnished with what the sandboxes of one
 // interpreter show, and which forks their PID 1s. Those find the root as it is, where the launcher's
 // have to build one from sixty mounts and files each.
 //
 // It has mount and PID namespaces of its own, and where an ordinary user started us a user namespace,
 // in which that user has all capabilities. Its sandboxes' PID namespaces lie below its own, so that they can't name
 // it, and end with it. It keeps the rights that furnishing takes, as the launcher's children do until they are set up.
-type nest struct {
-	*birth
+type template struct {
+	*initHandle
 	warm.Use
-	looks   []look
-	looking sync.Mutex    // guards the next two
-	looked  time.Time     // when they were last compared with the host
-	stale   bool          // and no longer agreed
-	answers time.Duration // within which it has to answer a request
-	cloning sync.Mutex    // one request is on its way at a time
-	lost    error         // why one got no answer, which may still come; cloning guards it
+	states   []pathState
+	checking sync.Mutex    // guards the next two
+	checked  time.Time     // when they were last compared with the host
+	stale    bool          // and no longer agreed
+	answers  time.Duration // within which it has to answer a request
+	cloning  sync.Mutex    // one request is on its way at a time
+	lost     error         // why one got no answer, which may still come; cloning guards it
 }
 
 // covers says whether a sandbox's own file system hides what the runtime has to show.
 func covers(r runtimes.Runtime) bool {
 	return slices.ContainsFunc(slices.Concat(r.Prefixes, slices.Collect(maps.Keys(r.Links))), func(name string) bool {
-		return slices.ContainsFunc(ownFolders, func(dir string) bool { return name == dir || under(name, dir) })
+		return slices.ContainsFunc(ownDirs, func(dir string) bool { return name == dir || under(name, dir) })
 	})
 }
 
@@ -60,8 +60,8 @@ func shows(r runtimes.Runtime) string {
 	return b.String()
 }
 
-// startNest has a launcher fork a PID 1, and that furnish the root.
-func (b *Backend) startNest(ctx context.Context, r runtimes.Runtime) (*nest, error) {
+// startTemplate has a launcher fork a PID 1, and that furnish the root.
+func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*template, error) {
 	if cgroup.Unified() {
 		b.cgroups.Find() // see bear
 	}
@@ -69,11 +69,11 @@ func (b *Backend) startNest(ctx context.Context, r runtimes.Runtime) (*nest, err
 	if !b.root {
 		flags |= unix.CLONE_NEWUSER
 	}
-	one := &nest{birth: &birth{patience: b.config.killTimeout()}, looked: time.Now(), answers: b.config.startTimeout()}
-	p := b.nestPlan(one, r)
-	err := b.launch(ctx, one.birth, flags)
+	one := &template{initHandle: &initHandle{killTimeout: b.config.killTimeout()}, checked: time.Now(), answers: b.config.startTimeout()}
+	p := b.templatePlan(one, r)
+	err := b.launch(ctx, one.initHandle, flags)
 	if err == nil {
-		err = one.follow(ctx, p, launch.ForNest)
+		err = one.follow(ctx, p, launch.ForTemplate)
 	}
 	if err != nil {
 		one.Remove()
@@ -82,34 +82,34 @@ func (b *Backend) startNest(ctx context.Context, r runtimes.Runtime) (*nest, err
 	return one, nil
 }
 
-// nestPlan furnishes the root and makes it the only one.
-func (b *Backend) nestPlan(one *nest, r runtimes.Runtime) *plan {
+// templatePlan furnishes the root and makes it the only one.
+func (b *Backend) templatePlan(one *template, r runtimes.Runtime) *plan {
 	p := newPlan()
-	root := b.furnishNest(p, one, r)
+	root := b.setUpTemplateRoot(p, one, r)
 	enter(p)
 	p.ready()
-	one.looks = root.looks
+	one.states = root.states
 	return p
 }
 
-// furnishNest furnishes the root.
-func (b *Backend) furnishNest(p *plan, one *nest, r runtimes.Runtime) *root {
+// setUpTemplateRoot furnishes the root.
+func (b *Backend) setUpTemplateRoot(p *plan, one *template, r runtimes.Runtime) *root {
 	p.do("umask", unix.SYS_UMASK, val(0o022))
 	if !b.root {
 		mapUser(p, insideID, os.Geteuid(), os.Getegid())
 	}
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	root := furnish(p)
+	root := setUpRoot(p)
 	root.hide = b.config.Hidden
 	for _, prefix := range r.Prefixes {
-		root.looks = append(root.looks, lookAt(prefix, os.Lstat), lookAt(prefix, os.Stat))
+		root.states = append(root.states, stateOf(prefix, os.Lstat), stateOf(prefix, os.Stat))
 		root.bind(prefix, prefix, true)
 	}
 	for at, target := range r.Links {
 		root.link(target, at)
 	}
-	for _, dir := range append([]string{diskAt}, ownFolders...) {
+	for _, dir := range append([]string{diskAt}, ownDirs...) {
 		root.mkdir(dir)
 	}
 	if one.uid != 0 {
@@ -123,20 +123,20 @@ func (b *Backend) furnishNest(p *plan, one *nest, r runtimes.Runtime) *root {
 	return root
 }
 
-// unshared are the namespaces that a nest's child makes for itself, while the nest forks the next.
-const unshared = namespaces&^born | unix.CLONE_NEWCGROUP
+// unshareFlags are the namespaces that a nest's child makes for itself, while the nest forks the next.
+const unshareFlags = namespaces&^cloneFlags | unix.CLONE_NEWCGROUP
 
-// born are those that it can only be born in.
-const born = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
+// cloneFlags are those that it can only be born in.
+const cloneFlags = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 
-// hatchPlan is for what the sandboxes of a nest have in common.
-func (b *Backend) hatchPlan(child *birth) *plan {
+// templateChildPlan is for what the sandboxes of a nest have in common.
+func (b *Backend) templateChildPlan(child *initHandle) *plan {
 	p := newPlan()
 	join(child.cgroup, p)
 	if b.root && child.foreign { // or else it still has to be root
 		setUser(p, child.uid)
 	}
-	p.do("unshare", unix.SYS_UNSHARE, val(unshared))
+	p.do("unshare", unix.SYS_UNSHARE, val(unshareFlags))
 	name := "sandbox"
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
 	loopbackUp(p)
@@ -153,53 +153,53 @@ func (b *Backend) hatchPlan(child *birth) *plan {
 	return p
 }
 
-// bearIn has the runtime's nest fork a PID 1, or another where that has died while it was idle. Where no nest
+// spawnForRuntime has the runtime's nest fork a PID 1, or another where that has died while it was idle. Where no nest
 // can be had, the launcher does, from which all that follows is the same but for the time it takes.
-func (a *ahead) bearIn(ctx context.Context, r runtimes.Runtime) (*birth, error) {
+func (a *preSpawned) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*initHandle, error) {
 	var late error
 	for range 2 {
-		one, err := a.nests.Acquire(ctx, shows(r), func(ctx context.Context) (*nest, error) { return a.backend.startNest(ctx, r) })
+		one, err := a.templates.Acquire(ctx, shows(r), func(ctx context.Context) (*template, error) { return a.backend.startTemplate(ctx, r) })
 		if errors.Is(err, warm.ErrClosed) {
 			return nil, err
 		}
 		if err != nil {
 			break
 		}
-		child, err := a.backend.bearBy(ctx, one)
+		child, err := a.backend.spawnByTemplate(ctx, one)
 		if err == nil {
 			return child, nil
 		}
 		if cause := ctx.Err(); cause == nil || !errors.Is(err, cause) {
-			a.nests.Drop(one, nil) // and is not to blame for who had no more time
+			a.templates.Drop(one, nil) // and is not to blame for who had no more time
 		}
 		late = err
 	}
 	if ctx.Err() != nil {
 		return nil, cmp.Or(late, ctx.Err())
 	}
-	return a.backend.bear(ctx, a.backend.flags())
+	return a.backend.spawnByLauncher(ctx, a.backend.flags())
 }
 
-// bearBy has a nest that the caller has acquired fork a PID 1, and prepares it.
-func (b *Backend) bearBy(ctx context.Context, n *nest) (*birth, error) {
+// spawnByTemplate has a nest that the caller has acquired fork a PID 1, and prepares it.
+func (b *Backend) spawnByTemplate(ctx context.Context, n *template) (*initHandle, error) {
 	spawned := sync.OnceFunc(n.Spawned)
 	defer spawned()
-	child, err := b.conceive()
+	child, err := b.newInitHandle()
 	if err != nil {
 		n.Release()
 		return nil, err
 	}
 	child.foreign = n.foreign
-	if err = b.hatch(ctx, n, child, spawned); err != nil {
+	if err = b.cloneTemplate(ctx, n, child, spawned); err != nil {
 		child.Remove()
 		n.Release()
 		return nil, err
 	}
-	child.nest = n
+	child.template = n
 	return child, nil
 }
 
-func (b *Backend) hatch(ctx context.Context, n *nest, child *birth, spawned func()) (err error) {
+func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHandle, spawned func()) (err error) {
 	if child.cgroup, err = b.cgroups.Make(); err != nil {
 		return err
 	}
@@ -207,18 +207,18 @@ func (b *Backend) hatch(ctx context.Context, n *nest, child *birth, spawned func
 	if child.control, theirs, err = socketPair(); err != nil {
 		return err
 	}
-	child.pidfd, child.pid, err = n.clone(born, theirs, child.cgroup.Folder())
+	child.pidfd, child.pid, err = n.clone(cloneFlags, theirs, child.cgroup.Folder())
 	theirs.Close()
 	spawned()
 	if err != nil {
 		return err
 	}
-	return child.follow(ctx, b.hatchPlan(child), launch.ForInit)
+	return child.follow(ctx, b.templateChildPlan(child), launch.ForInit)
 }
 
 // clone has a process forked with flags (CLONE_*), which has control as its end of a socket and is born in a cgroup v2
 // folder if given. The number is how the server sees it.
-func (n *nest) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
+func (n *template) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
 	n.cloning.Lock()
 	pidfd, err := n.ask(flags, control, cgroup)
 	n.cloning.Unlock()
@@ -235,7 +235,7 @@ func (n *nest) clone(flags uint64, control, cgroup *os.File) (*os.File, int, err
 
 // ask requests a process. Where an earlier request got no answer, there is none: the answer to that would be taken for
 // this one's, and who comes next would wait as long again. The caller has locked.
-func (n *nest) ask(flags uint64, control, cgroup *os.File) (*os.File, error) {
+func (n *template) ask(flags uint64, control, cgroup *os.File) (*os.File, error) {
 	if n.lost != nil {
 		return nil, n.lost
 	}
@@ -264,16 +264,16 @@ func pidOf(pidfd *os.File) (int, error) {
 
 // Good says whether the nest lives, and shows the host as it is. It looks ten times a second at most, and
 // does not forget what it saw: who asks may only want to know.
-func (n *nest) Good() bool {
+func (n *template) Good() bool {
 	const often = 100 * time.Millisecond
-	n.looking.Lock()
-	defer n.looking.Unlock()
+	n.checking.Lock()
+	defer n.checking.Unlock()
 	if n.stale || !n.alive() {
 		return false
 	}
-	if now := time.Now(); now.Sub(n.looked) > often {
-		n.looked = now
-		n.stale = slices.ContainsFunc(n.looks, look.changed)
+	if now := time.Now(); now.Sub(n.checked) > often {
+		n.checked = now
+		n.stale = slices.ContainsFunc(n.states, pathState.changed)
 	}
 	return !n.stale
 }

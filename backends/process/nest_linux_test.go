@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// hatched starts a shell's sandbox, and fails where it does not come from a nest.
-func hatched(t *testing.T, b *Backend) *sandbox {
+// fromTemplate starts a shell's sandbox, and fails where it does not come from a nest.
+func fromTemplate(t *testing.T, b *Backend) *sandbox {
 	t.Helper()
 	one, err := b.Start(t.Context(), backends.Spec{ID: "nest", Language: "shell", Keep: true, Require: backends.ContainmentLayers})
 	if err != nil {
@@ -24,8 +24,8 @@ func hatched(t *testing.T, b *Backend) *sandbox {
 	}
 	t.Cleanup(func() { one.Close() })
 	s := one.(*sandbox)
-	if s.nest == nil {
-		_, err := b.ahead.bearIn(t.Context(), s.runtime)
+	if s.template == nil {
+		_, err := b.preSpawned.spawnForRuntime(t.Context(), s.runtime)
 		t.Fatalf("the launcher made it: %v", err)
 	}
 	return s
@@ -41,11 +41,11 @@ func say(t *testing.T, s *sandbox, script string) string {
 	return out.String()
 }
 
-// TestNestIsOutOfReach looks from a nest's sandbox for what it shares with the nest and with its sisters.
-func TestNestIsOutOfReach(t *testing.T) {
+// TestTemplateIsOutOfReach looks from a nest's sandbox for what it shares with the nest and with its sisters.
+func TestTemplateIsOutOfReach(t *testing.T) {
 	b := newBackend(t, Config{Ahead: 1})
-	sister, s := hatched(t, b), hatched(t, b)
-	if sister.nest != s.nest {
+	sister, s := fromTemplate(t, b), fromTemplate(t, b)
+	if sister.template != s.template {
 		t.Fatal("two nests for one runtime")
 	}
 	out := say(t, s, `shopt -s nullglob
@@ -62,7 +62,7 @@ exit 0`)
 	}
 	for _, name := range []string{"mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
 		ours := namespaceOf(t, s.pid, name)
-		for who, pid := range map[string]int{"its nest": s.nest.pid, "its sister": sister.pid, "us": os.Getpid()} {
+		for who, pid := range map[string]int{"its nest": s.template.pid, "its sister": sister.pid, "us": os.Getpid()} {
 			if namespaceOf(t, pid, name) == ours {
 				t.Errorf("namespace %s is shared with %s", name, who)
 			}
@@ -85,20 +85,20 @@ func namespaceOf(t *testing.T, pid int, name string) string {
 	return link
 }
 
-// TestNestDies kills a nest: its sandboxes end with it, and the next gets another.
-func TestNestDies(t *testing.T) {
+// TestTemplateDies kills a nest: its sandboxes end with it, and the next gets another.
+func TestTemplateDies(t *testing.T) {
 	b := newBackend(t, Config{Ahead: 1})
-	s := hatched(t, b)
-	s.nest.kill()
+	s := fromTemplate(t, b)
+	s.template.kill()
 	<-s.gone
-	if got := say(t, hatched(t, b), "echo on"); got != "on\n" {
+	if got := say(t, fromTemplate(t, b), "echo on"); got != "on\n" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// TestNestFollowsTheHost puts another file in the place of one that a nest has copied: sandboxes that live
+// TestTemplateFollowsTheHost puts another file in the place of one that a nest has copied: sandboxes that live
 // are not touched, and the next show the new one.
-func TestNestFollowsTheHost(t *testing.T) {
+func TestTemplateFollowsTheHost(t *testing.T) {
 	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
 	if err != nil {
 		t.Skip(err)
@@ -127,38 +127,38 @@ func TestNestFollowsTheHost(t *testing.T) {
 	}
 	shell.Prefixes = []string{prefix}
 	b.found["shell"] = shell
-	before := hatched(t, b)
+	before := fromTemplate(t, b)
 	write("new")
-	before.nest.looked = before.nest.looked.Add(-1e9)
-	after := hatched(t, b)
+	before.template.checked = before.template.checked.Add(-1e9)
+	after := fromTemplate(t, b)
 	if got := say(t, after, "cat "+prefix+"/file"); got != "new" {
 		t.Errorf("the next sandbox shows %q", got)
 	}
 	if got := say(t, before, "echo alive"); got != "alive\n" {
 		t.Errorf("the one before says %q", got)
 	}
-	old := before.nest
+	old := before.template
 	before.Close()
 	if b.Close(); old.pidfd != nil {
 		t.Error("the old nest lives on")
 	}
 }
 
-// TestNestRemembersThatItIsStale asks twice whether a nest shows the host as it is: the second is who acts on it.
-func TestNestRemembersThatItIsStale(t *testing.T) {
-	n := hatched(t, newBackend(t, Config{Ahead: 1})).nest
+// TestTemplateRemembersThatItIsStale asks twice whether a nest shows the host as it is: the second is who acts on it.
+func TestTemplateRemembersThatItIsStale(t *testing.T) {
+	n := fromTemplate(t, newBackend(t, Config{Ahead: 1})).template
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n.looks, n.looked = append(n.looks, lookAt(file, os.Stat)), time.Time{}
+	n.states, n.checked = append(n.states, stateOf(file, os.Stat)), time.Time{}
 	if !n.Good() {
 		t.Error("nothing has changed, and it is not good")
 	}
 	if err := os.WriteFile(file, []byte("afterwards"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n.looked = time.Time{}
+	n.checked = time.Time{}
 	for i := range 2 {
 		if n.Good() {
 			t.Errorf("the host has changed, and it is good when asked for the %d. time", i+1)
@@ -166,24 +166,24 @@ func TestNestRemembersThatItIsStale(t *testing.T) {
 	}
 }
 
-// TestCancelledBirth has somebody give up while a nest bears for him: it goes on for others.
-func TestCancelledBirth(t *testing.T) {
+// TestCancelledSpawn has somebody give up while a nest bears for him: it goes on for others.
+func TestCancelledSpawn(t *testing.T) {
 	b := newBackend(t, Config{Ahead: 1})
-	s := hatched(t, b)
+	s := fromTemplate(t, b)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if one, err := b.ahead.bearIn(ctx, s.runtime); err == nil {
+	if one, err := b.preSpawned.spawnForRuntime(ctx, s.runtime); err == nil {
 		one.Remove()
 		t.Skip("it was born before anybody looked")
 	}
-	if !s.current() || !b.ahead.nests.Ready(shows(s.runtime)) {
+	if !s.current() || !b.preSpawned.templates.Ready(shows(s.runtime)) {
 		t.Error("the nest was given up")
 	}
 }
 
-// TestNestKinds sees that only a root that differs has a nest of its own.
-func TestNestKinds(t *testing.T) {
-	plain := shows(runtimes.Runtime{Name: "python", Path: "/usr/bin/python3"})
+// TestTemplateKinds sees that only a root that differs has a nest of its own.
+func TestTemplateKinds(t *testing.T) {
+	want := shows(runtimes.Runtime{Name: "python", Path: "/usr/bin/python3"})
 	for _, c := range []struct {
 		name string
 		r    runtimes.Runtime
@@ -193,7 +193,7 @@ func TestNestKinds(t *testing.T) {
 		{"a prefix", runtimes.Runtime{Prefixes: []string{"/opt/x"}}, false},
 		{"a link", runtimes.Runtime{Links: map[string]string{"/opt/x": "/opt/y"}}, false},
 	} {
-		if got := shows(c.r) == plain; got != c.same {
+		if got := shows(c.r) == want; got != c.same {
 			t.Errorf("%s: same root: got %v, want %v", c.name, got, c.same)
 		}
 	}
@@ -266,7 +266,7 @@ func TestHostsDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := say(t, hatched(t, b), `ls -ln /dev/null | cut -d' ' -f3
+	out := say(t, fromTemplate(t, b), `ls -ln /dev/null | cut -d' ' -f3
 for f in null zero full random urandom tty; do
 	chmod 600 /dev/$f 2>/dev/null && echo "mode of $f"
 	touch /dev/$f 2>/dev/null && echo "times of $f"

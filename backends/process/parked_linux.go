@@ -22,7 +22,7 @@ import (
 //go:embed parked
 var holds embed.FS
 
-// parked is a program's process that is contained already, and waits for its program.
+// idleProcess is a program's process that is contained already, and waits for its program.
 //
 // Python waits in a sitecustomize.py that removes itself, reading its descriptor 3: that is the claim,
 // see claimBytes. Node waits without any help: it opens the package.json beside its program before it
@@ -30,34 +30,34 @@ var holds embed.FS
 // again, Node finds what is there by then. Nothing of Node's own is changed, but it reads its arguments
 // before it comes that far, so that there can be no more of them. Bash waits without any help, too: it reads BASH_ENV, which is
 // a pipe, to its end before it opens its script, and the claim is what it finds there.
-type parked struct {
-	recipe    recipe            // that it stands ready by
-	program   *backends.Command // for which it has been taken
-	cold      string            // why nothing waits, for the first command; all else is zero then
-	pid       int32             // inside; 0 where only the sandbox stands ready
-	host      int               // the same, as we see it,
-	process   *os.File          // and for certain: numbers come again
-	contained backends.Containment
-	pipes     *pipes
-	channel   io.ReadWriteCloser // python's or bash's claim goes there
-	fifo      string             // that node waits on
-	stand     os.FileInfo        // an empty file in the place of node's program
-	dressed   bool               // nothing has to be done to it from here: it puts on the claim by itself
-	left      chan struct{}      // closed when nobody needs to wait for its end any more
-	leaving   sync.Once
-	watching  sync.WaitGroup // until then somebody waits for its end
-	dead      bool           // which came; set before watching is done
+type idleProcess struct {
+	key            poolKey           // that it stands ready by
+	program        *backends.Command // for which it has been taken
+	cold           string            // why nothing waits, for the first command; all else is zero then
+	pid            int32             // inside; 0 where only the sandbox stands ready
+	host           int               // the same, as we see it,
+	process        *os.File          // and for certain: numbers come again
+	contained      backends.Containment
+	pipes          *pipes
+	channel        io.ReadWriteCloser // python's or bash's claim goes there
+	fifo           string             // that node waits on
+	placeholder    os.FileInfo        // an empty file in the place of node's program
+	rewritesItself bool               // nothing has to be done to it from here: it puts on the claim by itself
+	left           chan struct{}      // closed when nobody needs to wait for its end any more
+	leaving        sync.Once
+	watching       sync.WaitGroup // until then somebody waits for its end
+	dead           bool           // which came; set before watching is done
 }
 
-// parkingTime bounds how long an interpreter may take until it waits.
-const parkingTime = 20 * time.Second
+// idleStartTimeout bounds how long an interpreter may take until it waits.
+const idleStartTimeout = 20 * time.Second
 
-var errUndressed = errors.New("an interpreter that waits can't be given its arguments on this processor architecture")
+var errNoRewrite = errors.New("an interpreter that waits can't be given its arguments on this processor architecture")
 
-// park starts the interpreter of a sandbox that nobody has asked for yet, and returns when it waits.
-func (a *ahead) park(ctx context.Context, s *sandbox, r recipe) (err error) {
-	k := &parked{recipe: r, left: make(chan struct{})}
-	s.parked = k // whom Close dismisses
+// startIdle starts the interpreter of a sandbox that nobody has asked for yet, and returns when it waits.
+func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err error) {
+	k := &idleProcess{key: r, left: make(chan struct{})}
+	s.idle = k // whom Close dismisses
 	if r.script == "" || r.language == "shell" && path.Base(s.runtime.Path) != "bash" {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (a *ahead) park(ctx context.Context, s *sandbox, r recipe) (err error) {
 		}
 		defer theirs.Close()
 		if s.foreign {
-			k.dressed, whom = true, launch.ForHeld
+			k.rewritesItself, whom = true, launch.ForHeld
 			break
 		}
 		env = append(env, "PYTHONPATH="+path.Join(workspace, hold))
@@ -95,7 +95,7 @@ func (a *ahead) park(ctx context.Context, s *sandbox, r recipe) (err error) {
 			return fmt.Errorf("make a pipe: %w", err)
 		}
 		defer theirs.Close()
-		k.dressed, k.channel, env = true, ours, []string{bashWaits}
+		k.rewritesItself, k.channel, env = true, ours, []string{bashWaits}
 		if s.uid != 0 { // bash opens it by name
 			if err := theirs.Chown(s.uid, s.uid); err != nil {
 				return err
@@ -112,9 +112,9 @@ func (a *ahead) park(ctx context.Context, s *sandbox, r recipe) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, parkingTime)
+	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
 	defer cancel()
-	if err := s.settled(ctx, k); err != nil {
+	if err := s.awaitIdle(ctx, k); err != nil {
 		return fmt.Errorf("wait for %s to stand ready: %w", r.language, err)
 	}
 	return nil
@@ -124,7 +124,7 @@ func (a *ahead) park(ctx context.Context, s *sandbox, r recipe) (err error) {
 const hold = ".hold"
 
 // bytecode is source as an interpreter has compiled it, in a sandbox of its own.
-func (a *ahead) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
+func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
 	a.compiling.Lock()
 	defer a.compiling.Unlock()
 	key := name + " " + interpreter
@@ -151,12 +151,12 @@ func (a *ahead) bytecode(ctx context.Context, interpreter, name, source string) 
 }
 
 // setFifo puts what node will wait on into the workspace.
-func (s *sandbox) setFifo(k *parked, script string) error {
+func (s *sandbox) setFifo(k *idleProcess, script string) error {
 	if err := s.files.Put(script, 0o600, strings.NewReader("")); err != nil {
 		return err
 	}
 	var err error
-	if k.stand, err = s.files.root.Lstat(script); err != nil {
+	if k.placeholder, err = s.files.root.Lstat(script); err != nil {
 		return err
 	}
 	k.fifo = "package.json"
@@ -175,14 +175,14 @@ func (s *sandbox) setFifo(k *parked, script string) error {
 }
 
 // removeFifo takes the fifo away, unless something has taken its place already.
-func (s *sandbox) removeFifo(k *parked) {
+func (s *sandbox) removeFifo(k *idleProcess) {
 	if info, err := s.files.root.Lstat(k.fifo); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		s.files.root.Remove(k.fifo)
 	}
 }
 
 // leave ends the waiting for the process's end, and says whether it still runs.
-func (k *parked) leave() bool {
+func (k *idleProcess) leave() bool {
 	k.leaving.Do(func() { close(k.left) })
 	k.watching.Wait()
 	return !k.dead
@@ -191,8 +191,8 @@ func (k *parked) leave() bool {
 // dismiss lets go of what stands ready, if that is still so.
 func (s *sandbox) dismiss() {
 	s.mu.Lock()
-	k := s.parked
-	s.parked = nil
+	k := s.idle
+	s.idle = nil
 	s.mu.Unlock()
 	if k != nil && k.cold == "" {
 		k.leave()
@@ -200,7 +200,7 @@ func (s *sandbox) dismiss() {
 	}
 }
 
-func (k *parked) close() {
+func (k *idleProcess) close() {
 	if k.process != nil {
 		k.process.Close()
 	}
@@ -214,11 +214,11 @@ func (k *parked) close() {
 }
 
 // Lease implements [warm.Item].
-func (s *sandbox) Lease() bool { return s.parked.leave() && s.current() }
+func (s *sandbox) Lease() bool { return s.idle.leave() && s.current() }
 
 // Watch implements [warm.Item]: the interpreter, or all of the sandbox, may end.
 func (s *sandbox) Watch() (ended func() bool) {
-	k := s.parked
+	k := s.idle
 	var exit <-chan launch.Message
 	if k.pid != 0 {
 		exit = s.life(k.pid).exit
@@ -240,7 +240,7 @@ func (s *sandbox) Watch() (ended func() bool) {
 // Memory implements [warm.Item]. PID 1's memory is closed to an ordinary user.
 func (s *sandbox) Memory() int64 {
 	var sum int64
-	for _, pid := range []int{s.pid, s.parked.host} {
+	for _, pid := range []int{s.pid, s.idle.host} {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		sum += kib(statusFields(text)["Pss"])
 	}

@@ -21,11 +21,11 @@ func announced(language string, cmd backends.Command) backends.Spec {
 // stock has a sandbox stand ready for a program.
 func stock(t testing.TB, b *Backend, spec backends.Spec) {
 	t.Helper()
-	r, why := recipeOf(spec)
+	r, why := poolKeyOf(spec)
 	if why != "" {
 		t.Fatalf("nothing can stand ready: %s", why)
 	}
-	if failed := b.ahead.pool.Prepare(r); failed != "" {
+	if failed := b.preSpawned.pool.Prepare(r); failed != "" {
 		t.Fatal(failed)
 	}
 }

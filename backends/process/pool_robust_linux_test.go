@@ -45,8 +45,8 @@ func alive(t *testing.T, b *Backend, spec backends.Spec) ran {
 
 // standing is what stands ready of a kind.
 func standing(b *Backend, spec backends.Spec) []*sandbox {
-	r, _ := recipeOf(spec)
-	return b.ahead.pool.Idle(r)
+	r, _ := poolKeyOf(spec)
+	return b.preSpawned.pool.Idle(r)
 }
 
 // TestReadyDies kills what waits: the interpreter, or the sandbox, on the shelf or when it has been
@@ -57,7 +57,7 @@ func TestReadyDies(t *testing.T) {
 			b := pooled(t)
 			stock(t, b, spec)
 			s := standing(b, spec)[0]
-			unix.PidfdSendSignal(int(s.parked.process.Fd()), unix.SIGKILL, nil, 0)
+			unix.PidfdSendSignal(int(s.idle.process.Fd()), unix.SIGKILL, nil, 0)
 			alive(t, b, spec)
 			stock(t, b, spec)
 			s = standing(b, spec)[0]
@@ -71,7 +71,7 @@ func TestReadyDies(t *testing.T) {
 				t.Fatalf("took another: %v", err)
 			}
 			defer taken.Close()
-			process := s.parked.process
+			process := s.idle.process
 			unix.PidfdSendSignal(int(process.Fd()), unix.SIGKILL, nil, 0)
 			hosttest.Until(t, "the interpreter has ended", func() bool { return over(process) })
 			name := spec.Program.Args[1]
@@ -223,7 +223,7 @@ func TestReadyRests(t *testing.T) {
 		stock(t, b, spec)
 		s := standing(b, spec)[0]
 		used := func() (sum string) {
-			names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.parked.host))
+			names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.idle.host))
 			for _, name := range append(names, fmt.Sprintf("/proc/%d/schedstat", s.pid)) {
 				text, _ := os.ReadFile(name)
 				sum += strings.Fields(string(text) + " -")[0] + " "
@@ -312,7 +312,7 @@ func TestReadyIdle(t *testing.T) {
 	b := newBackend(t, Config{Pool: Pool{Max: 4, Idle: 400 * time.Millisecond}})
 	spec := announced("python", readyPython)
 	stock(t, b, spec)
-	z := standing(b, spec)[0].mother()
+	z := standing(b, spec)[0].zygote()
 	if z == nil {
 		t.Fatal("no zygote was started")
 	}
@@ -323,7 +323,7 @@ func TestReadyIdle(t *testing.T) {
 // TestNothingReady has a backend for which nothing may stand ready.
 func TestNothingReady(t *testing.T) {
 	b := newBackend(t, Config{})
-	if r := alive(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil || b.ahead != nil {
+	if r := alive(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil || b.preSpawned != nil {
 		t.Errorf("%+v %v", r, b.Pools())
 	}
 }
@@ -333,8 +333,8 @@ func TestReadyClosed(t *testing.T) {
 	b := newBackend(t, Config{Pool: Pool{Max: 16}})
 	before := family(os.Getpid())
 	for _, spec := range kinds() {
-		r, _ := recipeOf(spec)
-		b.ahead.pool.Take(r) // and so two are wanted
+		r, _ := poolKeyOf(spec)
+		b.preSpawned.pool.Take(r) // and so two are wanted
 		stock(t, b, spec)
 	}
 	all := family(os.Getpid())
@@ -376,11 +376,11 @@ func serveReady() {
 func TestReadyServerKilled(t *testing.T) {
 	cmd := role(t, "ready")
 	begin(t, cmd)
-	below := family(cmd.Process.Pid)
-	if len(below) < 6 {
-		t.Errorf("there are only %d processes below the server", len(below))
+	descendants := family(cmd.Process.Pid)
+	if len(descendants) < 6 {
+		t.Errorf("there are only %d processes below the server", len(descendants))
 	}
-	outlive(t, cmd, below)
+	outlive(t, cmd, descendants)
 }
 
 // TestPoolTellsWhy has no zygote be had: who finds nothing ready learns that.
@@ -391,12 +391,12 @@ func TestPoolTellsWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.ahead.zygotes.PauseFirst, b.ahead.zygotes.PauseMax = time.Hour, time.Hour
-	b.ahead.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*nest, error) { return nil, errors.New("no\npython") })
+	b.preSpawned.zygotes.PauseFirst, b.preSpawned.zygotes.PauseMax = time.Hour, time.Hour
+	b.preSpawned.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*template, error) { return nil, errors.New("no\npython") })
 	stock(t, b, spec)
-	r, _ := recipeOf(spec)
-	s, why := b.ahead.pool.Take(r)
-	for ; s != nil; s, why = b.ahead.pool.Take(r) {
+	r, _ := poolKeyOf(spec)
+	s, why := b.preSpawned.pool.Take(r)
+	for ; s != nil; s, why = b.preSpawned.pool.Take(r) {
 		s.Close()
 	}
 	if why != "none stood ready: no python" {
@@ -414,18 +414,18 @@ func TestPoolFollowsTheHost(t *testing.T) {
 		if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		n := s.nest
-		n.looking.Lock()
-		n.looks = append(n.looks, lookAt(file, os.Stat))
-		n.looking.Unlock()
+		n := s.template
+		n.checking.Lock()
+		n.states = append(n.states, stateOf(file, os.Stat))
+		n.checking.Unlock()
 		if err := os.WriteFile(file, []byte("afterwards"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		n.looking.Lock()
-		n.looked = time.Time{} // the pool looks, too, when it is filled
-		n.looking.Unlock()
-		r, _ := recipeOf(spec)
-		if taken, _ := b.ahead.pool.Take(r); taken != nil {
+		n.checking.Lock()
+		n.checked = time.Time{} // the pool looks, too, when it is filled
+		n.checking.Unlock()
+		r, _ := poolKeyOf(spec)
+		if taken, _ := b.preSpawned.pool.Take(r); taken != nil {
 			t.Errorf("%s: what stood ready shows the host as it was", spec.Language)
 			taken.Close()
 		}

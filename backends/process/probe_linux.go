@@ -85,14 +85,14 @@ func refusal(layer, why string) error {
 // diagnose turns a failed start of a sandbox, or of a program in it, into a refusal that says what the host lacks.
 func (b *Backend) diagnose(s *sandbox, err error) error {
 	var errno unix.Errno
-	if err == nil || s.boxed || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {
+	if err == nil || s.inContainer || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {
 		return err
 	}
 	if refused := cmp.Or(withheld(err), unmapped(s, err)); refused != nil {
 		return refused
 	}
 	var namespace *namespaceError
-	if s.weak || !errors.As(err, &namespace) {
+	if s.landlockOnly || !errors.As(err, &namespace) {
 		return err
 	}
 	refuse := func(reason, remedy string) error {

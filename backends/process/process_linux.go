@@ -24,8 +24,8 @@ type Backend struct {
 	filters     filters
 	cgroups     cgroup.Groups
 	launchers   *launchers
-	ahead       *ahead // nil where each sandbox is made when it is asked for
-	endings     endings
+	preSpawned  *preSpawned // nil where each sandbox is made when it is asked for
+	teardowns   teardowns
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // by language
@@ -46,12 +46,12 @@ func New(c Config) *Backend {
 		running: map[*sandbox]struct{}{},
 
 		launchers: newLaunchers(),
-		endings:   newEndings(),
+		teardowns: newTeardowns(),
 	}
 	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Folder = c.Delegate, c.Inside, cgroup.NewFolder()
 	b.launchers.closed, b.launchers.answers = c.Inside, c.startTimeout()
 	if c.Ahead > 0 || c.Pool.Max > 0 {
-		b.ahead = newAhead(b)
+		b.preSpawned = newPreSpawned(b)
 	}
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
@@ -64,12 +64,12 @@ func (b *Backend) Warm() {
 		b.launchers.warm()
 		return
 	}
-	if b.ahead == nil {
-		b.ahead = newAhead(b)
+	if b.preSpawned == nil {
+		b.preSpawned = newPreSpawned(b)
 	}
-	var most runtimes.Runtime // the system's own, which shows nothing more
-	hatch := b.ahead.hatcher(most)
-	b.ahead.spares.Fill(shows(most), max(1, b.config.Ahead), func(ctx context.Context) (*birth, error) {
+	var system runtimes.Runtime // the system's own, which shows nothing more
+	spawn := b.preSpawned.templateSpawner(system)
+	b.preSpawned.spares.Fill(shows(system), max(1, b.config.Ahead), func(ctx context.Context) (*initHandle, error) {
 		var beside sync.WaitGroup
 		defer beside.Wait()
 		beside.Go(func() {
@@ -78,15 +78,15 @@ func (b *Backend) Warm() {
 			_ = b.filters.prepare(filterKind{namespaces: true, affinity: b.cgroups.Why == ""})
 		})
 		b.launchers.warm() // it starts while the root is planned
-		return hatch(ctx)
+		return spawn(ctx)
 	})
 }
 
 // Prepare has a sandbox and an interpreter stand ready for spec's program if that can be, and returns when they do. It is for the
 // one program of a container: see Config.Inside.
 func (b *Backend) Prepare(spec backends.Spec) {
-	if r, why := recipeOf(spec); why == "" {
-		b.ahead.pool.Prepare(r)
+	if r, why := poolKeyOf(spec); why == "" {
+		b.preSpawned.pool.Prepare(r)
 	}
 }
 
@@ -106,10 +106,10 @@ func (b *Backend) Promises(profile string) []string { return promises(profile) }
 
 // Pools implements [backends.Backend].
 func (b *Backend) Pools() []backends.Pool {
-	if b.ahead == nil {
+	if b.preSpawned == nil {
 		return nil
 	}
-	return b.ahead.pool.List()
+	return b.preSpawned.pool.List()
 }
 
 // Close implements [backends.Backend].
@@ -125,17 +125,17 @@ func (b *Backend) Close() error {
 		open = append(open, s)
 	}
 	b.mu.Unlock()
-	if b.ahead != nil {
-		b.ahead.pool.Close()
+	if b.preSpawned != nil {
+		b.preSpawned.pool.Close()
 	}
 	for _, s := range open {
 		s.Close()
 	}
-	b.endings.all.Wait()
-	if b.ahead != nil {
-		b.ahead.spares.Close()
-		b.ahead.nests.Close()
-		b.ahead.zygotes.Close()
+	b.teardowns.all.Wait()
+	if b.preSpawned != nil {
+		b.preSpawned.spares.Close()
+		b.preSpawned.templates.Close()
+		b.preSpawned.zygotes.Close()
 	}
 	b.launchers.close()
 	b.cgroups.Close()
@@ -164,10 +164,10 @@ func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtim
 
 // every joins the interpreters of all languages that can be shown, for a command, which may start any of them. weak is
 // the profile "landlock", where a sandbox of root's can't pass what is closed to others.
-func (b *Backend) every(ctx context.Context, weak bool) (all runtimes.Runtime, each []runtimes.Runtime) {
+func (b *Backend) every(ctx context.Context, landlockOnly bool) (all runtimes.Runtime, each []runtimes.Runtime) {
 	for _, language := range backends.Languages {
 		r, err := b.runtime(ctx, language)
-		if err != nil || b.root && weak && closed(r.Path) != "" {
+		if err != nil || b.root && landlockOnly && closed(r.Path) != "" {
 			continue
 		}
 		each = append(each, r)

@@ -55,8 +55,8 @@ func TestContract(t *testing.T) {
 			needProfile(t, c.o.Profile)
 			backendtest.Run(t, func(t testing.TB) backends.Backend {
 				b := New(Config{StateDir: t.TempDir(), Ahead: c.ahead})
-				if (b.ahead == nil) != (c.ahead == 0) {
-					t.Errorf("%d are made ahead, by %v", c.ahead, b.ahead)
+				if (b.preSpawned == nil) != (c.ahead == 0) {
+					t.Errorf("%d are made ahead, by %v", c.ahead, b.preSpawned)
 				}
 				return b
 			}, c.o)
@@ -76,7 +76,7 @@ func TestLimitsOfEachProcess(t *testing.T) {
 	if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"cat", "/proc/self/limits"}}, backends.Streams{Stdout: &out}); err != nil {
 		t.Fatal(err)
 	}
-	for name, most := range map[string]uint64{
+	for name, hard := range map[string]uint64{
 		`processes +\S+`:  100, // 7, and what the interpreter needs
 		`cpu time`:        200, // the soft limit: wall time and cores bound what a program gives itself
 		`open files +\S+`: 4096, `core file size +\S+`: 1, `data size +\S+`: 4 << 30,
@@ -85,8 +85,8 @@ func TestLimitsOfEachProcess(t *testing.T) {
 		found := regexp.MustCompile(`(?m)^Max ` + name + ` +(\d+) `).FindStringSubmatch(out.String())
 		if found == nil {
 			t.Errorf("no limit of %s in\n%s", name, out.String())
-		} else if n, err := strconv.ParseUint(found[1], 10, 64); err != nil || n > most {
-			t.Errorf("%s: %s, want at most %d", name, found[1], most)
+		} else if n, err := strconv.ParseUint(found[1], 10, 64); err != nil || n > hard {
+			t.Errorf("%s: %s, want at most %d", name, found[1], hard)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// recipe is what a sandbox that stands ready is made by: all of a Spec that can't be changed afterwards.
-type recipe struct {
+// poolKey is what a sandbox that stands ready is made by: all of a Spec that can't be changed afterwards.
+type poolKey struct {
 	language string
 	require  string // sorted, with spaces between
 	limits   backends.Limits
@@ -19,18 +19,18 @@ type recipe struct {
 	script   string // the file that it will run, relative to the workspace; "" where it is started when it comes
 }
 
-// recipeOf says what would have to stand ready for a program, or why nothing can.
-func recipeOf(spec backends.Spec) (r recipe, why string) {
+// poolKeyOf says what would have to stand ready for a program, or why nothing can.
+func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	if why = onlyCold(spec); why != "" {
 		return r, why
 	}
 	require := slices.Clone(spec.Require)
 	slices.Sort(require)
-	r = recipe{language: spec.Language, require: strings.Join(slices.Compact(require), " "), limits: spec.Limits.WithDefaults(), dns: spec.DNS}
+	r = poolKey{language: spec.Language, require: strings.Join(slices.Compact(require), " "), limits: spec.Limits.WithDefaults(), dns: spec.DNS}
 	args := spec.Program.Args
 	switch {
 	case r.language == "shell":
-		if len(args) == 2 && args[0] == "bash" && plainName(args[1]) && exportable(spec.Program.Env) {
+		if len(args) == 2 && args[0] == "bash" && plainFileName(args[1]) && exportable(spec.Program.Env) {
 			r.script = args[1] // or else bash is started when it comes
 		}
 		return r, ""
@@ -38,14 +38,14 @@ func recipeOf(spec backends.Spec) (r recipe, why string) {
 		return r, r.language + " is not kept ready"
 	case len(args) == 0 || args[0] != r.language:
 		return r, "another program than " + r.language
-	case r.language == "node" && !dresses:
-		return r, errUndressed.Error()
+	case r.language == "node" && !canRewrite:
+		return r, errNoRewrite.Error()
 	}
 	args = args[1:]
 	if r.language == "node" && len(args) > 0 && args[0] == sourceMaps {
 		r.options, args = sourceMaps, args[1:]
 	}
-	if len(args) == 0 || !plainName(args[0]) {
+	if len(args) == 0 || !plainFileName(args[0]) {
 		return r, "the program is not a file of the workspace"
 	}
 	r.script = args[0]
@@ -107,8 +107,8 @@ func readAtStart(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// plainName says whether a script's name is that of a file in the workspace itself, and nothing else.
-func plainName(name string) bool {
+// plainFileName says whether a script's name is that of a file in the workspace itself, and nothing else.
+func plainFileName(name string) bool {
 	ordinary := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.'
 	}
@@ -117,12 +117,12 @@ func plainName(name string) bool {
 }
 
 // spec is that of a sandbox which is nobody's yet.
-func (r recipe) spec() backends.Spec {
+func (r poolKey) spec() backends.Spec {
 	return backends.Spec{ID: "ready", Language: r.language, Require: strings.Fields(r.require), Limits: r.limits, DNS: r.dns}
 }
 
 // args are those that the interpreter is started with.
-func (r recipe) args() []string {
+func (r poolKey) args() []string {
 	program := r.language
 	if program == "shell" {
 		program = "bash"
@@ -131,9 +131,9 @@ func (r recipe) args() []string {
 }
 
 // Kind implements [warm.Key].
-func (r recipe) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
+func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
 
-// dressed says that the interpreter has to be given its arguments and variables from outside.
-func (r recipe) dressed() bool { return r.script != "" && r.language != "shell" }
+// needsRewrite says that the interpreter has to be given its arguments and variables from outside.
+func (r poolKey) needsRewrite() bool { return r.script != "" && r.language != "shell" }
 
-func (r recipe) String() string { return fmt.Sprintf("%s %s %s", r.language, r.options, r.script) }
+func (r poolKey) String() string { return fmt.Sprintf("%s %s %s", r.language, r.options, r.script) }

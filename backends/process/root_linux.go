@@ -22,9 +22,9 @@ const (
 	newRoot = "/proc"
 )
 
-// furnish builds a root folder from nothing, with what all sandboxes see, except for those file systems
+// setUpRoot builds a root folder from nothing, with what all sandboxes see, except for those file systems
 // that each has of its own: proc and pts.
-func furnish(p *plan) *root {
+func setUpRoot(p *plan) *root {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
 	r := &root{plan: p, made: map[string]bool{"/": true}}
 	p.tmpfs(newRoot, "mode=755,size=4m,nr_inodes=16k", unix.MS_NOSUID|unix.MS_NODEV)
@@ -102,9 +102,9 @@ func (p *plan) attr(at string, flags int, set uint64) {
 // root furnishes newRoot. Its paths are those that the program will see.
 type root struct {
 	*plan
-	made  map[string]bool
-	owned []owned
-	looks []look // at what is shown of the host
+	made   map[string]bool
+	owned  []owned
+	states []pathState // at what is shown of the host
 
 	hide   []string // Config.Hidden
 	hidden *backends.Hidden
@@ -153,8 +153,8 @@ func (r *root) bind(host, at string, readOnly bool) {
 // costs as much as copying about that), all else as a read-only mount.
 func (r *root) same(at string) {
 	const small = 48 << 10
-	seen := lookAt(at, os.Lstat)
-	r.looks = append(r.looks, seen)
+	seen := stateOf(at, os.Lstat)
+	r.states = append(r.states, seen)
 	info := seen.info
 	if info == nil {
 		return
@@ -191,8 +191,8 @@ const (
 	hiddenDisk = "/run/disk"
 )
 
-// ownFolders are where.
-var ownFolders = []string{workspace, "/tmp", "/var/tmp", "/dev/shm"}
+// ownDirs are where.
+var ownDirs = []string{workspace, "/tmp", "/var/tmp", "/dev/shm"}
 
 // disk mounts the one file system that the program may fill: folders of it are shown, so that its size
 // bounds them together. base is where the root is furnished, "" where it is the root already.

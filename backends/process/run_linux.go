@@ -39,8 +39,8 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	end, failed := s.await(ctx, one.pid, w, cmd.Main, streams)
 	switch {
 	case !s.keep && end.alone && !s.shared():
-		s.spent.Store(true)
-		s.birth.end()
+		s.exited.Store(true)
+		s.initHandle.end()
 	case !s.keep:
 		s.kill()
 	case cmd.Main:
@@ -128,7 +128,7 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 	ctx, cancel := s.backend.starting(ctx)
 	defer cancel()
 	s.begun.Add(1)
-	if err := send(s.birth, p, whom); err != nil {
+	if err := send(s.initHandle, p, whom); err != nil {
 		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
 	}
 	var pid int32
@@ -164,7 +164,7 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 	}
 	if failed != nil {
 		if pid > 0 {
-			s.buried(pid)
+			s.awaitExit(pid)
 		}
 		return 0, backends.Containment{}, failed
 	}
@@ -175,9 +175,9 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 	return pid, *contained, nil
 }
 
-// buried waits for the end of a process that did not become a program, or its number would still
+// awaitExit waits for the end of a process that did not become a program, or its number would still
 // be taken when it comes again.
-func (s *sandbox) buried(pid int32) {
+func (s *sandbox) awaitExit(pid int32) {
 	select {
 	case <-s.life(pid).exit:
 	case <-s.gone:
@@ -257,8 +257,8 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, s
 		s.kill()
 		return e, nil
 	}
-	s.killBelow(int(pid))
-	s.buried(pid)
+	s.killTree(int(pid))
+	s.awaitExit(pid)
 	return e, nil
 }
 
@@ -276,7 +276,7 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 	kills := int64(0)
 	if s.cgroup != nil {
 		kills = s.cgroup.OOMKills()
-		if !s.boxed { // where it counts us, too
+		if !s.inContainer { // where it counts us, too
 			r.PeakMemory = max(r.PeakMemory, s.cgroup.Peak()) // v2 has told it since 5.19
 		}
 		if s.cgroup.ForksRefused() > 0 {
@@ -381,7 +381,7 @@ func (p *pipes) copy(to io.Writer, from *os.File) {
 		}
 		_, err := io.Copy(to, from)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = copyRest(to, from)
+			err = copyRemaining(to, from)
 		}
 		if err != nil {
 			io.Copy(io.Discard, from)
@@ -389,9 +389,9 @@ func (p *pipes) copy(to io.Writer, from *os.File) {
 	})
 }
 
-// copyRest moves what is still in a pipe whose time is up: it was written in time, and to was slow to take what came
+// copyRemaining moves what is still in a pipe whose time is up: it was written in time, and to was slow to take what came
 // before, as on a machine that is busy.
-func copyRest(to io.Writer, from *os.File) error {
+func copyRemaining(to io.Writer, from *os.File) error {
 	raw, err := from.SyscallConn()
 	if err != nil {
 		return err
@@ -420,13 +420,13 @@ func (p *pipes) started() {
 // session, processes that the command left behind; else, a process of the host to which the program
 // passed its descriptors through a socket in a folder that it was shown.
 func (p *pipes) drain(keep bool) {
-	patience := 2 * time.Second
+	timeout := 2 * time.Second
 	if keep {
-		patience = 100 * time.Millisecond
+		timeout = 100 * time.Millisecond
 	}
 	for _, f := range p.ours[1:] {
 		if f != nil {
-			f.SetReadDeadline(time.Now().Add(patience))
+			f.SetReadDeadline(time.Now().Add(timeout))
 		}
 	}
 	p.copies.Wait()

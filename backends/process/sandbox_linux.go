@@ -21,31 +21,31 @@ import (
 
 // sandbox is one PID 1 and what lives below it.
 type sandbox struct {
-	backend *Backend
-	id      string
-	weak    bool // the profile "landlock": no namespaces, no root of its own
-	boxed   bool // inside a container: those are the container's
-	keep    bool
-	require []string
-	limits  backends.Limits // that it was started with
-	mounts  []backends.Mount
-	host    backends.Mount    // the host folder that is the workspace, if any
-	sockets []inside          // on its loopback, that lead to us
-	gates   []int             // of spec.Gateway
-	trust   []byte            // of spec.Trust
-	etc     map[string]string // of spec.Etc
-	owned   []owned           // mounts whose owner on the host is another
-	folder  string            // weak: a folder of our own on the host, with
-	dir     string            // the workspace, if that is not the host's,
-	tmp     string            // and a folder for temporary files
-	runtime runtimes.Runtime
-	parked  *parked      // what waits in it for the first command
-	tasks   uint64       // threads that may live at once
-	cpus    *unix.CPUSet // CPUs to keep to, where no cgroup counts
+	backend      *Backend
+	id           string
+	landlockOnly bool // the profile "landlock": no namespaces, no root of its own
+	inContainer  bool // inside a container: those are the container's
+	keep         bool
+	require      []string
+	limits       backends.Limits // that it was started with
+	mounts       []backends.Mount
+	host         backends.Mount    // the host folder that is the workspace, if any
+	sockets      []inside          // on its loopback, that lead to us
+	gatewayPorts []int             // of spec.Gateway
+	trust        []byte            // of spec.Trust
+	etc          map[string]string // of spec.Etc
+	owned        []owned           // mounts whose owner on the host is another
+	hostDir      string            // weak: a folder of our own on the host, with
+	dir          string            // the workspace, if that is not the host's,
+	tmp          string            // and a folder for temporary files
+	runtime      runtimes.Runtime
+	idle         *idleProcess // what waits in it for the first command
+	tasks        uint64       // threads that may live at once
+	cpus         *unix.CPUSet // CPUs to keep to, where no cgroup counts
 
 	joined []runtimes.Runtime // what runtime joins, of AnyProgram
 
-	*birth
+	*initHandle
 	files *files
 	proc  *os.File // /proc as PID 1 sees it
 	shm   *os.File // /proc/sysvipc/shm, likewise
@@ -60,8 +60,8 @@ type sandbox struct {
 	listeners []net.Listener   // of spec.Listen
 	gateway   backends.Sockets // of spec.Gateway
 	begun     atomic.Int32     // programs
-	spent     atomic.Bool      // the only one has ended, and nobody but PID 1 was alive
-	attending sync.WaitGroup   // to what the kernel asks for programs
+	exited    atomic.Bool      // the only one has ended, and nobody but PID 1 was alive
+	notifying sync.WaitGroup   // to what the kernel asks for programs
 	using     sync.WaitGroup   // commands, their watchers, and whoever else uses our descriptors
 	closing   bool             // nobody may begin to
 	gone      chan struct{}    // PID 1's end of control is closed: it is dead or dying
@@ -86,8 +86,8 @@ type report struct {
 func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 	var s *sandbox
 	var err error
-	if b.ahead != nil {
-		s, err = b.ahead.start(ctx, spec)
+	if b.preSpawned != nil {
+		s, err = b.preSpawned.start(ctx, spec)
 	} else {
 		s, err = b.inTime(ctx, spec, b.spawn)
 	}
@@ -106,7 +106,7 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 }
 
 // spawner gives a sandbox its PID 1.
-type spawner func(context.Context, *sandbox) (*birth, error)
+type spawner func(context.Context, *sandbox) (*initHandle, error)
 
 // startNew makes a sandbox.
 func (b *Backend) startNew(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
@@ -130,10 +130,10 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits
-	s.sockets, s.gates, s.trust, s.etc = s.insides(spec), spec.Gateway, spec.Trust, spec.Etc
+	s.sockets, s.gatewayPorts, s.trust, s.etc = s.insides(spec), spec.Gateway, spec.Trust, spec.Etc
 	switch spec.Profile {
 	case "", "hardened":
-		s.boxed = b.config.Inside
+		s.inContainer = b.config.Inside
 	case "landlock":
 		if b.config.Inside {
 			return nil, &backends.Refusal{Reason: "a container has only the profile hardened"}
@@ -141,41 +141,41 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 		if len(spec.Etc) > 0 {
 			return nil, &backends.Refusal{Reason: "the profile landlock shows no files of /etc but the host's"}
 		}
-		s.weak = true
+		s.landlockOnly = true
 	default:
 		return nil, &backends.Refusal{Reason: fmt.Sprintf("the process backend has no profile %q", spec.Profile), Remedy: "use hardened or landlock"}
 	}
-	if len(spec.GPUs) > 0 && !s.boxed {
+	if len(spec.GPUs) > 0 && !s.inContainer {
 		return nil, &backends.Refusal{Reason: "the process backend shows no GPUs", Remedy: "use a container: --backend docker or --backend podman"}
 	}
-	if b.landlockABI == 0 && !s.boxed {
+	if b.landlockABI == 0 && !s.inContainer {
 		return nil, noLandlock
 	}
-	if s.weak && b.landlockABI < truncateABI {
+	if s.landlockOnly && b.landlockABI < truncateABI {
 		return nil, &backends.Refusal{
 			Layer:  backends.LayerLandlock,
 			Reason: fmt.Sprintf("the profile landlock has nothing else that keeps files of the host, and this kernel's Landlock (ABI %d) lets them be emptied", b.landlockABI),
 			Remedy: "use a kernel of 6.2 or newer, or the profile hardened"}
 	}
 	var err error
-	if !s.boxed { // or else whoever made the container has checked
+	if !s.inContainer { // or else whoever made the container has checked
 		if spec, err = b.checkMounts(spec); err != nil {
 			return nil, err
 		}
 	}
 	s.host = spec.Workspace
-	if err := checkListen(spec, s.weak); err != nil {
+	if err := checkListen(spec, s.landlockOnly); err != nil {
 		return nil, err
 	}
 	var missing *runtimes.Missing
 	if spec.Language == backends.AnyProgram {
-		s.runtime, s.joined = b.every(ctx, s.weak)
+		s.runtime, s.joined = b.every(ctx, s.landlockOnly)
 	} else if s.runtime, err = b.runtime(ctx, spec.Language); errors.As(err, &missing) {
 		return nil, &backends.Refusal{Reason: "no " + missing.Language + ": " + missing.Reason, Remedy: missing.Remedy}
 	} else if err != nil {
 		return nil, &backends.Refusal{Reason: err.Error()}
 	}
-	if b.root && s.weak && s.runtime.Path != "" {
+	if b.root && s.landlockOnly && s.runtime.Path != "" {
 		if dir := closed(s.runtime.Path); dir != "" {
 			return nil, &backends.Refusal{
 				Reason: fmt.Sprintf("%s lies below %s, which is closed to the unprivileged user that it would run as", s.runtime.Path, dir),
@@ -187,26 +187,26 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	}
 	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
 	s.tasks = uint64(backends.Tasks(spec.Language, s.limits.Processes))
-	if s.boxed {
+	if s.inContainer {
 		s.dir, s.tmp = workspace, "/tmp"
 	}
 	return s, nil
 }
 
 // shared says that there are no namespaces of the sandbox's own: they are the host's or the container's.
-func (s *sandbox) shared() bool { return s.weak || s.boxed }
+func (s *sandbox) shared() bool { return s.landlockOnly || s.inContainer }
 
-// plain says that the sandbox shows of the host what all show, and its runtime.
-func (s *sandbox) plain() bool {
+// hostIndependent says that the sandbox shows of the host what all show, and its runtime.
+func (s *sandbox) hostIndependent() bool {
 	return !s.shared() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && !covers(s.runtime)
 }
 
 // start has PID 1 furnish the sandbox.
 func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
-	if s.birth, err = spawn(ctx, s); err != nil {
+	if s.initHandle, err = spawn(ctx, s); err != nil {
 		return err
 	}
-	if s.weak {
+	if s.landlockOnly {
 		if err := s.makeDir(); err != nil {
 			return err
 		}
@@ -227,21 +227,21 @@ func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
 	if err := s.own(ctx); err != nil {
 		return err
 	}
-	var work, questions *os.File
+	var work, notifications *os.File
 	sockets := make([]*os.File, len(s.sockets))
 	files := []**os.File{&work, &s.proc, &s.shm, &s.disk}
 	for i := range sockets {
 		files = append(files, &sockets[i])
 	}
-	if s.asks() {
-		files = append(files, &questions)
+	if s.notifies() {
+		files = append(files, &notifications)
 	}
 	if err := s.follow(ctx, s.setupPlan(), launch.ForInit, files...); err != nil {
 		return err
 	}
 	defer work.Close()
-	if questions != nil {
-		s.attending.Go(func() { s.attend(questions) })
+	if notifications != nil {
+		s.notifying.Go(func() { s.serveNotifications(notifications) })
 	}
 	if err := s.open(sockets); err != nil {
 		return err
@@ -258,10 +258,10 @@ func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
 
 func (s *sandbox) setupPlan() *plan {
 	switch {
-	case s.weak:
-		return s.backend.weakSetup(s)
-	case s.boxed:
-		return s.backend.boxSetup(s)
+	case s.landlockOnly:
+		return s.backend.landlockSetup(s)
+	case s.inContainer:
+		return s.backend.containerSetup(s)
 	}
 	return s.backend.setup(s)
 }
@@ -342,8 +342,8 @@ func (s *sandbox) Files() backends.Files { return s.files }
 
 // kill ends every process of the sandbox and returns when they are gone.
 func (s *sandbox) kill() {
-	if s.birth != nil {
-		s.birth.kill()
+	if s.initHandle != nil {
+		s.initHandle.kill()
 	}
 }
 
@@ -370,13 +370,13 @@ func (s *sandbox) Close() error {
 		waited := s.backend.finished // for what is removed later
 		s.backend.mu.Unlock()
 		if waited || !s.quiet() {
-			s.backend.endings.wait(func() { err = s.tearDown() })
+			s.backend.teardowns.wait(func() { err = s.tearDown() })
 			return
 		}
 		s.shut()
 		err = s.files.close()
-		s.birth.end()
-		s.backend.endings.do(func() { s.tearDown() })
+		s.initHandle.end()
+		s.backend.teardowns.do(func() { s.tearDown() })
 	})
 	return err
 }
@@ -385,7 +385,7 @@ func (s *sandbox) Close() error {
 // whether its namespaces are gone.
 func (s *sandbox) quiet() bool {
 	begun := s.begun.Load()
-	return s.files != nil && s.plain() && (begun == 0 || begun == 1 && s.spent.Load())
+	return s.files != nil && s.hostIndependent() && (begun == 0 || begun == 1 && s.exited.Load())
 }
 
 // tearDown ends what is alive, and removes all that belongs to the sandbox.
@@ -394,7 +394,7 @@ func (s *sandbox) tearDown() error {
 	s.kill()
 	if s.files != nil { // and so listen runs, and sees that PID 1 is gone
 		<-s.gone
-		s.attending.Wait()
+		s.notifying.Wait()
 		s.using.Wait()
 		err = s.files.close()
 	}
@@ -405,17 +405,17 @@ func (s *sandbox) tearDown() error {
 	for _, o := range s.owned {
 		o.ids.Close()
 	}
-	if s.birth != nil {
-		s.birth.Remove()
+	if s.initHandle != nil {
+		s.initHandle.Remove()
 	}
-	if s.weak {
+	if s.landlockOnly {
 		err = errors.Join(err, s.removeDir())
 	}
 	s.backend.mu.Lock()
 	delete(s.backend.running, s)
 	s.backend.mu.Unlock()
-	if s.backend.ahead != nil {
-		s.backend.ahead.pool.Fill()
+	if s.backend.preSpawned != nil {
+		s.backend.preSpawned.pool.Fill()
 	}
 	return err
 }

@@ -31,11 +31,11 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 
 // filterKind tells apart the filters that sandboxes need.
 type filterKind struct {
-	namespaces bool // there are a network and an IPC namespace of its own
-	affinity   bool // the program may choose its CPUs, for a cgroup counts
-	shared     bool // it may write to a folder of the host
-	asked      bool // the files around it are its user's, and no mount keeps it from them: see asks
-	boxed      bool // PID 1 has threads that the program can name, and others of its user are ours, too
+	namespaces  bool // there are a network and an IPC namespace of its own
+	affinity    bool // the program may choose its CPUs, for a cgroup counts
+	shared      bool // it may write to a folder of the host
+	notifies    bool // the files around it are its user's, and no mount keeps it from them: see asks
+	inContainer bool // PID 1 has threads that the program can name, and others of its user are ours, too
 }
 
 // withheld are calls that this kind does not allow. Without an IPC namespace, what the latter make
@@ -49,7 +49,7 @@ func (k filterKind) withheld() []string {
 		list = append(list, "shmget", "shmat", "shmdt", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl",
 			"mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr")
 	}
-	if k.asked {
+	if k.notifies {
 		list = append(list, "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat")
 		// A watch of a directory tells the names in it, and the user has few instances for all that runs.
 		list = append(list, "inotify_init", "inotify_init1", "inotify_add_watch")
@@ -64,7 +64,7 @@ func (k filterKind) replies() map[string]uint32 {
 	for _, name := range k.absent() {
 		replies[name] = enosys
 	}
-	if !k.asked {
+	if !k.notifies {
 		return replies
 	}
 	for _, name := range []string{"chmod", "fchmod", "fchmodat", "utimensat"} {
@@ -99,8 +99,8 @@ type filters struct {
 }
 
 func (s *sandbox) filterKind() filterKind {
-	shared := s.weak || s.writesHost()
-	return filterKind{namespaces: !s.weak, affinity: s.cpus == nil, shared: shared, asked: s.asks(), boxed: s.boxed}
+	shared := s.landlockOnly || s.writesHost()
+	return filterKind{namespaces: !s.landlockOnly, affinity: s.cpus == nil, shared: shared, notifies: s.notifies(), inContainer: s.inContainer}
 }
 
 // of returns a filter that has been prepared.
@@ -130,10 +130,10 @@ func (f *filters) prepare(k filterKind) error {
 
 // filter has PID 1 load code, an array of struct sock_filter, that all programs of the sandbox inherit: each filter costs the host
 // memory and a lock that all share. Where the kernel asks us about calls, it returns what we hear of that by.
-func filter(p *plan, code []byte, asks bool) (listener []arg) {
+func filter(p *plan, code []byte, notifies bool) (listener []arg) {
 	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
 	p.point(prog.v+8, p.bytes(code).v)
-	if asks {
+	if notifies {
 		listener = []arg{p.get("seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER), prog)}
 	} else {
 		p.want(0, "seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(0), prog)
@@ -222,8 +222,8 @@ func ours(k filterKind) []decision {
 	}
 	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and n_gsm made programs root.
 	ioctl := decision{"ioctl", []conditions{{low32(1, unix.TIOCSTI)}, {low32(1, unix.TIOCLINUX)}, {low32(1, unix.TIOCSETD)}}, eperm, allowed}
-	if k.asked {
-		ioctl = decision{"ioctl", plainIoctls(), allowed, enotty}
+	if k.notifies {
+		ioctl = decision{"ioctl", safeIoctls(), allowed, enotty}
 	}
 	list := []decision{
 		{"clone", clone, allowed, eperm}, ioctl,
@@ -242,7 +242,7 @@ func ours(k filterKind) []decision {
 		list = append(list, noSetuid()...)
 	}
 	switch {
-	case k.boxed || !k.namespaces:
+	case k.inContainer || !k.namespaces:
 		list = append(list, onlyItself()...)
 		if k.affinity {
 			list = append(list, decision{"sched_setaffinity", itself(0), allowed, eperm})
@@ -256,9 +256,9 @@ func ours(k filterKind) []decision {
 	return list
 }
 
-// plainIoctls are those of terminals, pipes and descriptors. Others change attributes of files that are open to read, or are
+// safeIoctls are those of terminals, pipes and descriptors. Others change attributes of files that are open to read, or are
 // orders to a file system.
-func plainIoctls() (list []conditions) {
+func safeIoctls() (list []conditions) {
 	const fionclex, fioclex, fionbio, fioasync, fioqsize = 0x5450, 0x5451, 0x5421, 0x5452, 0x5460 // asm-generic/ioctls.h, not in x/sys
 	for _, request := range []uint32{
 		unix.TCGETS, unix.TCSETS, unix.TCSETSW, unix.TCSETSF, unix.TCSBRK, unix.TCFLSH, unix.TIOCGPGRP, unix.TIOCSPGRP, unix.TIOCOUTQ,

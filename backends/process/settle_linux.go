@@ -19,8 +19,8 @@ import (
 // errElsewhere is for an interpreter that does not wait where it should.
 var errElsewhere = errors.New("it does not wait where it should")
 
-// settled returns when the interpreter waits.
-func (s *sandbox) settled(ctx context.Context, k *parked) error {
+// awaitIdle returns when the interpreter waits.
+func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 	var err error
 	if k.host, err = s.hostPid(); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (s *sandbox) settled(ctx context.Context, k *parked) error {
 			return err
 		}
 	}
-	tried := k.dressed // nothing has to be done to it
+	tried := k.rewritesItself // nothing has to be done to it
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		waits, err := k.waits()
 		if err != nil {
@@ -68,24 +68,24 @@ func (s *sandbox) settled(ctx context.Context, k *parked) error {
 
 // hello reads the byte that python sends just before it waits.
 func hello(ctx context.Context, channel io.ReadWriteCloser) error {
-	said := make(chan error, 1)
+	done := make(chan error, 1)
 	go func() {
 		_, err := io.ReadFull(channel, make([]byte, 1))
-		said <- err
+		done <- err
 	}()
 	select {
-	case err := <-said:
+	case err := <-done:
 		return err
 	case <-ctx.Done():
 		channel.Close()
-		<-said
+		<-done
 		return ctx.Err()
 	}
 }
 
 // waits says whether the interpreter's first thread is in the system call that it is to wait in, by
 // proc_pid_syscall(5): python reads its descriptor 3, bash what it has opened by that name, node opens the fifo.
-func (k *parked) waits() (bool, error) {
+func (k *idleProcess) waits() (bool, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", k.host))
 	if err != nil {
 		return false, err
@@ -117,7 +117,7 @@ func (k *parked) waits() (bool, error) {
 
 // doomed says whether it has ended, or is about to: a signal that kills is on its way, or has been taken, so
 // that it does not sleep any more.
-func (k *parked) doomed() bool {
+func (k *idleProcess) doomed() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.host))
 	status := statusFields(text)
 	pending, _ := strconv.ParseUint(status["SigPnd"], 16, 64)
@@ -125,7 +125,7 @@ func (k *parked) doomed() bool {
 }
 
 // call is the system call that it waits in.
-func (k *parked) call() uint64 {
+func (k *idleProcess) call() uint64 {
 	if k.fifo != "" {
 		return unix.SYS_OPENAT
 	}
@@ -133,7 +133,7 @@ func (k *parked) call() uint64 {
 }
 
 // try sees that it will be possible to give it what a claim brings.
-func (k *parked) try() error {
+func (k *idleProcess) try() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	t, err := k.seize()
@@ -144,7 +144,7 @@ func (k *parked) try() error {
 }
 
 // seize stops it where it waits.
-func (k *parked) seize() (*tracee, error) {
+func (k *idleProcess) seize() (*tracee, error) {
 	if over(k.process) {
 		return nil, errElsewhere
 	}
@@ -161,8 +161,8 @@ func over(pidfd *os.File) bool { return overWithin(pidfd, 0) }
 // hostPid is PID 1's only child, as we see it. PID 1's own number may be that of another namespace,
 // but its descriptor tells ours.
 func (s *sandbox) hostPid() (int, error) {
-	s.birth.mu.Lock()
-	defer s.birth.mu.Unlock()
+	s.initHandle.mu.Lock()
+	defer s.initHandle.mu.Unlock()
 	if s.pidfd == nil {
 		return 0, errors.New("PID 1 of the sandbox is dead")
 	}

@@ -39,7 +39,7 @@ func (b *Backend) prepare(g *cgroup.Group) *plan {
 	name := "sandbox"
 	p.do("sethostname", unix.SYS_SETHOSTNAME, p.str(name), val(len(name)))
 	loopbackUp(p)
-	furnish(p)
+	setUpRoot(p)
 	p.pts(newRoot)
 	p.proc(newRoot, "")
 	p.maskProc(newRoot)
@@ -55,7 +55,7 @@ func (b *Backend) prepare(g *cgroup.Group) *plan {
 // none over mounts, network or other namespaces.
 func (b *Backend) setup(s *sandbox) *plan {
 	p := newPlan()
-	if s.nest != nil {
+	if s.template != nil {
 		(&root{plan: p}).disk(s, "")
 	} else {
 		moveIn(p, s)
@@ -142,7 +142,7 @@ func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, d
 	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	handed := append([]arg{work, proc, shm, disk}, doors...)
-	handed = append(handed, filter(p, b.filters.of(s.filterKind()), s.asks())...)
+	handed = append(handed, filter(p, b.filters.of(s.filterKind()), s.notifies())...)
 	p.ready(handed...)
 	for _, fd := range handed {
 		p.do("close what was handed over", unix.SYS_CLOSE, fd)

@@ -44,12 +44,12 @@ func (p *plan) trySysctl(at, name, value string) {
 	p.try("close "+name, unix.SYS_CLOSE, fd)
 }
 
-// mostSockets is how many of any kind a sandbox may have at once: those count, too, that a program has closed and a gateway has
+// maxSockets is how many of any kind a sandbox may have at once: those count, too, that a program has closed and a gateway has
 // not, so that one that opens and closes thousands gets by.
-const mostSockets = 4096
+const maxSockets = 4096
 
-// mostUncounted is how many other than TCP's where no cgroup counts what they hold. TCP's have the pool, and lookAtTree.
-const mostUncounted = 1024
+// maxUncounted is how many other than TCP's where no cgroup counts what they hold. TCP's have the pool, and lookAtTree.
+const maxUncounted = 1024
 
 // tcpPressure is with how many pages in the pool the kernel begins to keep the host's sockets small: the second number. Only the
 // host's own network namespace has it, and so it is 0 in a container.
@@ -82,18 +82,18 @@ func parseSockets(text []byte) (n sockstat) {
 func (n sockstat) tooMany(pressure int, counted bool) bool {
 	const least = 16
 	eighth := max(least, pressure*os.Getpagesize()/8/(2*socketBytes))
-	return n.used > mostSockets || !counted && n.used-n.tcp > mostUncounted || pressure > 0 && n.pool > pressure/2 && n.used > eighth
+	return n.used > maxSockets || !counted && n.used-n.tcp > maxUncounted || pressure > 0 && n.pool > pressure/2 && n.used > eighth
 }
 
-// look counts the sandbox's sockets.
-func (s *sandbox) look() sockstat { return parseSockets(s.network("sockstat")) }
+// socketCounts counts the sandbox's sockets.
+func (s *sandbox) socketCounts() sockstat { return parseSockets(s.network("sockstat")) }
 
 // network reads what the kernel tells of the sandbox's network namespace. In the profile "landlock" there are no sockets.
 func (s *sandbox) network(name string) []byte {
 	switch {
-	case s.boxed:
+	case s.inContainer:
 		return s.read("self/net/" + name)
-	case s.weak:
+	case s.landlockOnly:
 		return nil
 	}
 	return s.read("1/net/" + name)

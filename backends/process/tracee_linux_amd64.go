@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dresses says whether an interpreter that waits can be given its arguments and variables from outside.
-const dresses = true
+// canRewrite says whether an interpreter that waits can be given its arguments and variables from outside.
+const canRewrite = true
 
 // tracee is the stopped main thread of an interpreter that stands ready. Only the thread that has stopped
 // it may use it (runtime.LockOSThread), and when that ends, the kernel lets it go.

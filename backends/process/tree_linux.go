@@ -26,10 +26,10 @@ func (s *sandbox) read(name string) []byte {
 	return b
 }
 
-// below lists the living processes below one, by walking the parents of all. In the profile
+// descendants lists the living processes below one, by walking the parents of all. In the profile
 // "landlock" an orphan's parent is PID 1's stand-in, so that nothing below that is missed but what
 // is being born right now.
-func (s *sandbox) below(pid int) []string {
+func (s *sandbox) descendants(pid int) []string {
 	parents := map[int][]int{}
 	names, _ := filepath.Glob(s.procName("[1-9]*/stat"))
 	for _, name := range names {
@@ -95,10 +95,10 @@ func (s *sandbox) killAll() {
 	}
 }
 
-// killBelow ends a session's command and what is below it. What the command left to PID 1 before
+// killTree ends a session's command and what is below it. What the command left to PID 1 before
 // lives on, as it does when a command ends by itself.
-func (s *sandbox) killBelow(pid int) {
-	pids := append(s.below(pid), strconv.Itoa(pid))
+func (s *sandbox) killTree(pid int) {
+	pids := append(s.descendants(pid), strconv.Itoa(pid))
 	s.signal(pids, unix.SIGSTOP)
-	s.signal(append(s.below(pid), pids...), unix.SIGKILL)
+	s.signal(append(s.descendants(pid), pids...), unix.SIGKILL)
 }

@@ -20,26 +20,26 @@ func (r *root) trust(more []byte) {
 	}
 	r.mkdir(path.Dir(backends.TrustFile))
 	r.write(newRoot+backends.TrustFile, string(backends.Trusted(more)), unix.O_CREAT, 0o644)
-	for _, at := range shownBundles() {
+	for _, at := range visibleBundles() {
 		r.do("mount "+at, unix.SYS_MOUNT, r.str(newRoot+backends.TrustFile), r.str(newRoot+at), val(0), val(unix.MS_BIND), val(0))
 		r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
 }
 
-// shownBundles are the bundles in what a sandbox sees of the host, with links followed: PID 1 still has the
+// visibleBundles are the bundles in what a sandbox sees of the host, with links followed: PID 1 still has the
 // host's root, where they would lead elsewhere.
-func shownBundles() (shown []string) {
+func visibleBundles() (visible []string) {
 	for _, bundle := range backends.Bundles {
 		real, err := filepath.EvalSymlinks(bundle)
-		if err == nil && !slices.Contains(shown, real) && isShown(real) {
-			shown = append(shown, real)
+		if err == nil && !slices.Contains(visible, real) && isVisible(real) {
+			visible = append(visible, real)
 		}
 	}
-	return shown
+	return visible
 }
 
-// isShown says whether a file of the host lies in what all sandboxes see of it.
-func isShown(file string) bool {
+// isVisible says whether a file of the host lies in what all sandboxes see of it.
+func isVisible(file string) bool {
 	if slices.ContainsFunc(backends.SystemFolders, func(dir string) bool { return under(file, dir) }) {
 		return true
 	}

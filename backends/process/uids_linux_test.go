@@ -16,7 +16,7 @@ func TestOwnUser(t *testing.T) {
 	if !isRoot() {
 		t.Skip("only root can give a sandbox a host user of its own")
 	}
-	folder := t.TempDir()
+	dir := t.TempDir()
 	cmd := backends.Command{Args: []string{"python", "main.py"}}
 	zygote := announced("python", cmd)
 	ways := []struct {
@@ -25,7 +25,7 @@ func TestOwnUser(t *testing.T) {
 	}{
 		{"nest", backends.Spec{Language: "shell"}},
 		{"nest again", backends.Spec{Language: "shell"}},
-		{"launcher", backends.Spec{Language: "shell", Workspace: backends.Mount{Host: folder, Write: true}}},
+		{"launcher", backends.Spec{Language: "shell", Workspace: backends.Mount{Host: dir, Write: true}}},
 		{"session", backends.Spec{Language: "shell", Keep: true}},
 		{"landlock", backends.Spec{Language: "shell", Profile: "landlock"}},
 		{"zygote", zygote},
@@ -51,7 +51,7 @@ func TestOwnUser(t *testing.T) {
 			}
 			defer started.Close()
 			s := started.(*sandbox)
-			if got := s.mother() != nil; got != (b == one && w.spec.Program != nil) {
+			if got := s.zygote() != nil; got != (b == one && w.spec.Program != nil) {
 				t.Errorf("%s: forked by a zygote: %v", w.name, got)
 			}
 			status, err := os.ReadFile("/proc/" + strconv.Itoa(s.pid) + "/status")

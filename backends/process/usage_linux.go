@@ -15,7 +15,7 @@ func (s *sandbox) Usage() backends.Usage {
 		return backends.Usage{}
 	}
 	defer done()
-	u := s.spending(true)
+	u := s.sample(true)
 	u.Processes, u.Disk = len(s.pids()), s.diskUsed()
 	return u
 }
@@ -24,17 +24,17 @@ func (s *sandbox) Usage() backends.Usage {
 func (s *sandbox) Spent(memory bool) func() backends.Usage {
 	var u backends.Usage
 	if done, err := s.use(); err == nil {
-		u = s.spending(memory)
+		u = s.sample(memory)
 		done()
 	}
 	return func() backends.Usage { return u }
 }
 
-// spending looks up CPU, and memory if asked to.
-func (s *sandbox) spending(memory bool) (u backends.Usage) {
+// sample looks up CPU, and memory if asked to.
+func (s *sandbox) sample(memory bool) (u backends.Usage) {
 	u.Lost = s.lost()
 	if s.cgroup == nil {
-		saw := s.lookAtTree(0, sockstat{})
+		saw := s.pollProcesses(0, sockstat{})
 		u.CPU, u.Memory = saw.cpu, saw.ram
 		return u
 	}
@@ -43,10 +43,10 @@ func (s *sandbox) spending(memory bool) (u backends.Usage) {
 		return u
 	}
 	u.Memory = s.cgroup.Anonymous()
-	if s.boxed {
+	if s.inContainer {
 		u.Memory -= min(u.Memory, s.ourselves())
 	}
-	if !s.weak { // whose disk is the host's
+	if !s.landlockOnly { // whose disk is the host's
 		u.Memory -= min(u.Memory, s.diskUsed())
 	}
 	return u

@@ -39,18 +39,18 @@ const lazy = 320 * time.Millisecond
 
 func (s *sandbox) watch(main bool) *watcher {
 	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), busy: make(chan struct{}, 1)}
-	look := s.lookAtTree
+	poll := s.pollProcesses
 	switch {
-	case s.cgroup != nil && s.boxed:
-		look = s.lookInside
+	case s.cgroup != nil && s.inContainer:
+		poll = s.pollContainer
 	case s.cgroup != nil:
-		look = s.lookAtCgroup
+		poll = s.pollCgroup
 	}
 	longest := interval
 	if main {
 		longest = lazy
 	}
-	s.using.Go(func() { w.run(look, s, longest) })
+	s.using.Go(func() { w.run(poll, s, longest) })
 	if s.shared() {
 		s.using.Go(func() { w.runDisk(s) })
 	}
@@ -61,7 +61,7 @@ func (s *sandbox) watch(main bool) *watcher {
 // file systems together.
 func (w *watcher) runDisk(s *sandbox) {
 	pause := 20 * interval
-	if s.boxed {
+	if s.inContainer {
 		pause = interval // and three system calls a look
 	}
 	tick := time.NewTicker(pause)
@@ -83,14 +83,14 @@ func (w *watcher) runDisk(s *sandbox) {
 
 // diskExceeded says whether there is more than there may be.
 func (s *sandbox) diskExceeded() bool {
-	if s.weak {
-		return s.foldersUsed() > s.limits.Disk
+	if s.landlockOnly {
+		return s.dirsUsed() > s.limits.Disk
 	}
 	// A file system that is full to the last byte must be told so (ENOSPC), although there is a little in another.
 	const slack = 4 << 20
 	disks := s.statDisks()
 	return used(disks) > s.limits.Disk+slack ||
-		slices.ContainsFunc(disks, func(st unix.Statfs_t) bool { return st.Files-st.Ffree > mostFiles })
+		slices.ContainsFunc(disks, func(st unix.Statfs_t) bool { return st.Files-st.Ffree > maxFiles })
 }
 
 func (w *watcher) exceed(limit string) {
@@ -100,8 +100,8 @@ func (w *watcher) exceed(limit string) {
 	}
 }
 
-// sight is what one look saw.
-type sight struct {
+// reading is what one look saw.
+type reading struct {
 	ram     int64
 	threads uint64
 	sockets int
@@ -109,11 +109,11 @@ type sight struct {
 }
 
 // run looks until the command ends, less and less often, up to longest, while nothing changes.
-func (w *watcher) run(look func(limit int64, open sockstat) sight, s *sandbox, longest time.Duration) {
+func (w *watcher) run(poll func(limit int64, open sockstat) reading, s *sandbox, longest time.Duration) {
 	pause := interval
 	tick := time.NewTimer(pause)
 	defer tick.Stop()
-	for last := (sight{}); ; tick.Reset(pause) {
+	for last := (reading{}); ; tick.Reset(pause) {
 		select {
 		case <-w.quit:
 			return
@@ -125,8 +125,8 @@ func (w *watcher) run(look func(limit int64, open sockstat) sight, s *sandbox, l
 		case <-tick.C:
 		}
 		limit := s.ram.Load()
-		open := s.look()
-		saw := look(limit, open)
+		open := s.socketCounts()
+		saw := poll(limit, open)
 		saw.sockets = open.used
 		if pause = min(2*pause, longest); saw != last {
 			pause = interval
@@ -158,27 +158,27 @@ func (w *watcher) poke() {
 
 func (w *watcher) stop() { w.once.Do(func() { close(w.quit) }) }
 
-// lookAtCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
+// pollCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
 // in our sense: not the page cache of files, and not what lies on the sandbox's own disk.
-func (s *sandbox) lookAtCgroup(limit int64, open sockstat) sight {
+func (s *sandbox) pollCgroup(limit int64, open sockstat) reading {
 	waiting := open.unaccepted()
 	used := s.cgroup.Usage() + waiting
 	if used <= limit {
-		return sight{ram: used}
+		return reading{ram: used}
 	}
 	ram := s.cgroup.Anonymous() + waiting
-	if !s.weak { // whose disk is the host's
+	if !s.landlockOnly { // whose disk is the host's
 		ram -= s.diskUsed()
 	}
-	return sight{ram: ram}
+	return reading{ram: ram}
 }
 
-// lookAtTree adds up what all processes of the sandbox hold. The cheap sum counts pages that are
+// pollProcesses adds up what all processes of the sandbox hold. The cheap sum counts pages that are
 // shared between processes more than once; only when it is past the limit is the exact one taken.
-func (s *sandbox) lookAtTree(limit int64, open sockstat) sight {
+func (s *sandbox) pollProcesses(limit int64, open sockstat) reading {
 	pids := s.pids()
 	waiting := open.unaccepted()
-	saw := sight{ram: waiting}
+	saw := reading{ram: waiting}
 	var tables int64 // the page tables, which a process can make large with little else
 	for i, pid := range pids {
 		status := statusFields(s.read(pid + "/status"))
@@ -259,7 +259,7 @@ func cpuTime(stat []byte) time.Duration {
 // pids lists the sandbox's processes, by their names in its own /proc.
 func (s *sandbox) pids() []string {
 	if s.shared() {
-		return s.below(s.pid)
+		return s.descendants(s.pid)
 	}
 	dir, err := os.Open(s.procName("."))
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
-// weakSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user
+// landlockSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user
 // namespaces. There are no namespaces: the host's processes and mounts stay visible to the kernel,
 // and Landlock, seccomp and limits have to do. The stand-in is a subreaper: orphans come to it, and
 // it kills them all when the server closes its socket or dies.
-func (b *Backend) weakSetup(s *sandbox) *plan {
+func (b *Backend) landlockSetup(s *sandbox) *plan {
 	p := newPlan()
 	join(s.cgroup, p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
@@ -39,8 +39,8 @@ func (s *sandbox) makeDir() error {
 	if err := s.backend.ownWork(); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
 	}
-	s.folder = filepath.Join(s.backend.workDir(), s.backend.cgroups.Folder, s.id)
-	s.dir, s.tmp = filepath.Join(s.folder, "workspace"), filepath.Join(s.folder, "tmp")
+	s.hostDir = filepath.Join(s.backend.workDir(), s.backend.cgroups.Folder, s.id)
+	s.dir, s.tmp = filepath.Join(s.hostDir, "workspace"), filepath.Join(s.hostDir, "tmp")
 	for _, dir := range []string{s.dir, s.tmp} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return fmt.Errorf("make workspace: %w", err)
@@ -79,10 +79,10 @@ func closed(name string) string {
 
 // removeDir removes what makeDir made.
 func (s *sandbox) removeDir() error {
-	if s.folder == "" {
+	if s.hostDir == "" {
 		return nil
 	}
-	return removeAll(s.folder)
+	return removeAll(s.hostDir)
 }
 
 // ownWork makes and locks, once, the folder that holds all workspaces of this server, and removes
@@ -134,8 +134,8 @@ func (b *Backend) removeDeadWork() {
 	}
 }
 
-// weakRules are what a program may reach on the host when it has no root folder of its own.
-func weakRules(s *sandbox) []rule {
+// landlockRules are what a program may reach on the host when it has no root folder of its own.
+func landlockRules(s *sandbox) []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}
 	if s.host.Host != "" && !s.host.Write {
@@ -175,11 +175,11 @@ func threadsOf(uid int) uint64 {
 	return sum
 }
 
-// foldersUsed adds up what the sandbox's own folders hold, in bytes.
-func (s *sandbox) foldersUsed() int64 {
+// dirsUsed adds up what the sandbox's own folders hold, in bytes.
+func (s *sandbox) dirsUsed() int64 {
 	const inode = 1 << 10 // or empty files could use up those of the host, and each look would take longer
 	var sum int64
-	filepath.WalkDir(s.folder, func(_ string, d fs.DirEntry, err error) error {
+	filepath.WalkDir(s.hostDir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}

@@ -84,17 +84,17 @@ func TestZygoteExitCodes(t *testing.T) {
 // bare runs a script without a sandbox, and returns what it did as if it had been in a workspace.
 func bare(t *testing.T, python, text string) (code int, out, errs string) {
 	t.Helper()
-	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "main.py"), []byte(text), 0o644); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.py"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(python, "main.py")
-	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &stdout, &stderr
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"} // as a sandbox has
 	var failed *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)
 	}
-	return cmd.ProcessState.ExitCode(), stdout.String(), strings.ReplaceAll(stderr.String(), folder, "/workspace")
+	return cmd.ProcessState.ExitCode(), stdout.String(), strings.ReplaceAll(stderr.String(), dir, "/workspace")
 }

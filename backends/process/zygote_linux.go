@@ -18,26 +18,26 @@ import (
 
 const (
 	// A zygote's forks share its hash seed, its canaries and where everything lies in memory. That is bounded.
-	mostForks = 1000
-	mostAge   = 10 * time.Minute
-	// answering is how long a zygote may take to fork, which takes it a millisecond, and bearing how long it may take
+	maxForks     = 1000
+	maxZygoteAge = 10 * time.Minute
+	// answerTimeout is how long a zygote may take to fork, which takes it a millisecond, and bearing how long it may take
 	// until what it bore is prepared: a run may be waiting, that would have begun without it by then.
-	answering, bearing = time.Second, 5 * time.Second
-	// mostZygotes is how many stand ready: callers choose the names of scripts.
-	mostZygotes = 4
+	answerTimeout, spawnTimeout = time.Second, 5 * time.Second
+	// maxZygotes is how many stand ready: callers choose the names of scripts.
+	maxZygotes = 4
 )
 
 func scriptKind(r runtimes.Runtime, script string) string { return script + " " + shows(r) }
 
-// fork has the zygote for a script of a runtime bear a PID 1.
-func (a *ahead) fork(ctx context.Context, r runtimes.Runtime, script string) (*birth, error) {
-	one, err := a.zygotes.Acquire(ctx, scriptKind(r, script), func(ctx context.Context) (*nest, error) { return a.startZygote(ctx, r, script) })
+// spawnByZygote has the zygote for a script of a runtime bear a PID 1.
+func (a *preSpawned) spawnByZygote(ctx context.Context, r runtimes.Runtime, script string) (*initHandle, error) {
+	one, err := a.zygotes.Acquire(ctx, scriptKind(r, script), func(ctx context.Context) (*template, error) { return a.startZygote(ctx, r, script) })
 	if err != nil {
 		return nil, err
 	}
-	soon, cancel := context.WithTimeout(ctx, bearing)
+	soon, cancel := context.WithTimeout(ctx, spawnTimeout)
 	defer cancel()
-	child, err := a.backend.bearBy(soon, one)
+	child, err := a.backend.spawnByTemplate(soon, one)
 	if err != nil && ctx.Err() == nil {
 		a.zygotes.Drop(one, err)
 	}
@@ -47,23 +47,23 @@ func (a *ahead) fork(ctx context.Context, r runtimes.Runtime, script string) (*b
 // startZygote has a launcher fork a PID 1, that furnish the root, and become a Python: a nest in which that has started, up to
 // where it would run its script, and bears PID 1s that are forks of it: see package zygote. It is never the host's root: it has
 // rights in a user namespace of its own, whose only user is the unprivileged one of the sandboxes, and over what is mounted in it.
-func (a *ahead) startZygote(ctx context.Context, r runtimes.Runtime, script string) (*nest, error) {
+func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script string) (*template, error) {
 	b := a.backend
 	code, err := a.bytecode(ctx, r.Path, "zygote", zygote.Source())
 	if err != nil {
 		return nil, err
 	}
-	child, err := b.conceive()
+	child, err := b.newInitHandle()
 	if err != nil {
 		return nil, err
 	}
-	in, said, theirs, err := zygotePipes()
+	in, output, theirs, err := zygotePipes()
 	if err != nil {
 		child.release()
 		return nil, err
 	}
-	defer said.Close()
-	one := &nest{birth: child, looked: time.Now(), answers: answering}
+	defer output.Close()
+	one := &template{initHandle: child, checked: time.Now(), answers: answerTimeout}
 	s := &sandbox{backend: b, runtime: r, limits: backends.DefaultLimits}
 	args := []string{"python", script}
 	program := s.resolve(args, nil)[0]
@@ -73,9 +73,9 @@ func (a *ahead) startZygote(ctx context.Context, r runtimes.Runtime, script stri
 	if !b.root {
 		flags |= unix.CLONE_NEWUSER
 	}
-	ctx, cancel := context.WithTimeout(ctx, parkingTime)
+	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
 	defer cancel()
-	if err = b.launch(ctx, one.birth, flags); err == nil {
+	if err = b.launch(ctx, one.initHandle, flags); err == nil {
 		err = one.follow(ctx, stand, launch.ForInit)
 	}
 	if err == nil && b.root {
@@ -88,29 +88,29 @@ func (a *ahead) startZygote(ctx context.Context, r runtimes.Runtime, script stri
 	theirs.Close()
 	if err != nil {
 		one.Remove()
-		return nil, fmt.Errorf("start a Python to fork: %w%s", err, lastWords(said))
+		return nil, fmt.Errorf("start a Python to fork: %w%s", err, lastOutput(output))
 	}
 	one.foreign = true
 	return one, nil
 }
 
 // zygotePipes are for a zygote's descriptors 0 to 2: programs' are pipes, too.
-func zygotePipes() (in, said, theirs *os.File, err error) {
+func zygotePipes() (in, output, theirs *os.File, err error) {
 	in, nothing, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	nothing.Close()
-	if said, theirs, err = os.Pipe(); err != nil {
+	if output, theirs, err = os.Pipe(); err != nil {
 		in.Close()
 	}
-	return in, said, theirs, err
+	return in, output, theirs, err
 }
 
-// lastWords is what a zygote that is dead has said, for an error.
-func lastWords(said *os.File) string {
-	said.SetReadDeadline(time.Now().Add(time.Second))
-	text, _ := io.ReadAll(io.LimitReader(said, 500))
+// lastOutput is what a zygote that is dead has said, for an error.
+func lastOutput(output *os.File) string {
+	output.SetReadDeadline(time.Now().Add(time.Second))
+	text, _ := io.ReadAll(io.LimitReader(output, 500))
 	if len(text) == 0 {
 		return ""
 	}
@@ -121,12 +121,12 @@ func lastWords(said *os.File) string {
 const zygoteDir = "/tmp"
 
 // zygotePlans are two: a nest's, at the end of which root has to map users, and the rest, up to where Python is executed.
-func (b *Backend) zygotePlans(one *nest, r runtimes.Runtime, code []byte, streams [3]*os.File) (first, p *plan) {
+func (b *Backend) zygotePlans(one *template, r runtimes.Runtime, code []byte, streams [3]*os.File) (first, p *plan) {
 	first = newPlan()
-	root := b.furnishNest(first, one, r)
+	root := b.setUpTemplateRoot(first, one, r)
 	first.write(newRoot+zygoteDir+"/"+zygote.File, string(code), unix.O_CREAT, 0o644)
 	enter(first)
-	one.looks = root.looks
+	one.states = root.states
 	if b.root {
 		becomeUser(first, one.uid)
 		first.do("unshare(user, mount)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
@@ -139,13 +139,13 @@ func (b *Backend) zygotePlans(one *nest, r runtimes.Runtime, code []byte, stream
 	if b.root {
 		p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	}
-	var aside [3]arg
+	var copies [3]arg
 	for i, f := range streams {
-		aside[i] = p.aside("dup stream", p.file(f))
+		copies[i] = p.dupHigh("dup stream", p.file(f))
 	}
-	p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(firstAside))
+	p.set(slot(launch.SlotControl), "dup control", unix.SYS_FCNTL, slot(launch.SlotControl), val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 	for i := range streams {
-		p.do("dup3", unix.SYS_DUP3, aside[i], val(i), val(0))
+		p.do("dup3", unix.SYS_DUP3, copies[i], val(i), val(0))
 	}
 	p.do("dup3 control", unix.SYS_DUP3, slot(launch.SlotControl), val(launch.Sock), val(0))
 	p.do("close_range", unix.SYS_CLOSE_RANGE, val(launch.Sock+1), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
@@ -164,10 +164,10 @@ func keepCapabilities(p *plan) {
 	}
 }
 
-// mother is the zygote that bore a sandbox's PID 1, if one did, until that is gone.
-func (s *sandbox) mother() *nest {
-	if s.birth == nil || !s.foreign {
+// zygote is the zygote that bore a sandbox's PID 1, if one did, until that is gone.
+func (s *sandbox) zygote() *template {
+	if s.initHandle == nil || !s.foreign {
 		return nil
 	}
-	return s.nest
+	return s.template
 }

@@ -19,8 +19,8 @@ func TestZygoteBears(t *testing.T) {
 	b := pooled(t)
 	cmd := backends.Command{Args: []string{"python", "main.py"}}
 	stock(t, b, announced("python", cmd))
-	if s := standing(b, announced("python", cmd))[0]; s.mother() == nil {
-		_, err := b.ahead.fork(t.Context(), s.runtime, "main.py")
+	if s := standing(b, announced("python", cmd))[0]; s.zygote() == nil {
+		_, err := b.preSpawned.spawnByZygote(t.Context(), s.runtime, "main.py")
 		t.Fatalf("no zygote bore it: %v", err)
 	}
 	got := runProgram(t, b, announced("python", cmd), map[string]string{"main.py": "import sys, os\nprint(sys.argv, os.getpid(), os.getppid())"}, "")
@@ -36,9 +36,9 @@ func TestZygoteDies(t *testing.T) {
 	for range 3 {
 		stock(t, b, spec)
 		// After a death it may have been started in the other way.
-		if mother := standing(b, spec)[0].mother(); mother != nil {
-			unix.PidfdSendSignal(int(mother.pidfd.Fd()), unix.SIGKILL, nil, 0)
-			ends(t, mother) // until then what it bore is dying
+		if z := standing(b, spec)[0].zygote(); z != nil {
+			unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGKILL, nil, 0)
+			ends(t, z) // until then what it bore is dying
 		}
 		alive(t, b, spec)
 	}
@@ -49,7 +49,7 @@ func TestZygoteStops(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	stock(t, b, spec)
-	old := standing(b, spec)[0].mother()
+	old := standing(b, spec)[0].zygote()
 	if old == nil {
 		t.Fatal("no zygote bore it")
 	}
@@ -67,22 +67,22 @@ func TestZygoteStops(t *testing.T) {
 	ends(t, old) // its children are gone, or going
 }
 
-// TestNestUnanswered has a nest that did not answer in time be asked once more, when it would: the answer would be that to the first.
-func TestNestUnanswered(t *testing.T) {
+// TestTemplateUnanswered has a nest that did not answer in time be asked once more, when it would: the answer would be that to the first.
+func TestTemplateUnanswered(t *testing.T) {
 	b := pooled(t)
 	stock(t, b, announced("python", readyPython))
-	z := standing(b, announced("python", readyPython))[0].mother()
+	z := standing(b, announced("python", readyPython))[0].zygote()
 	if z == nil {
 		t.Fatal("no zygote bore it")
 	}
 	unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGSTOP, nil, 0)
-	z.patience = time.Millisecond
-	if _, err := b.bearBy(t.Context(), acquired(t, b)); !errors.Is(err, os.ErrDeadlineExceeded) {
+	z.killTimeout = time.Millisecond
+	if _, err := b.spawnByTemplate(t.Context(), acquired(t, b)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("it answered: %v", err)
 	}
 	unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGCONT, nil, 0)
-	z.patience = time.Minute
-	if child, err := b.bearBy(t.Context(), acquired(t, b)); err == nil {
+	z.killTimeout = time.Minute
+	if child, err := b.spawnByTemplate(t.Context(), acquired(t, b)); err == nil {
 		child.Remove()
 		t.Error("it bore what was asked for before")
 	}
@@ -93,39 +93,39 @@ func TestZygoteWears(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	stock(t, b, spec)
-	old := standing(b, spec)[0].mother()
-	b.ahead.zygotes.Uses = 1 // as many as it has borne
+	old := standing(b, spec)[0].zygote()
+	b.preSpawned.zygotes.Uses = 1 // as many as it has borne
 	if r := alive(t, b, spec); !r.Warm {
 		t.Errorf("what an old zygote bore was not used: %s", r.Cold)
 	}
 	stock(t, b, spec)
-	if now := standing(b, spec)[0].mother(); now == nil || now == old {
+	if now := standing(b, spec)[0].zygote(); now == nil || now == old {
 		t.Error("the old zygote was asked for more")
 	}
 	ends(t, old) // its last child is gone, or going
 }
 
 // gone says whether a zygote has ended.
-func gone(z *nest) bool {
-	z.birth.mu.Lock()
-	defer z.birth.mu.Unlock()
+func gone(z *template) bool {
+	z.initHandle.mu.Lock()
+	defer z.initHandle.mu.Unlock()
 	return z.pidfd == nil || over(z.pidfd)
 }
 
-func ends(t *testing.T, z *nest) {
+func ends(t *testing.T, z *template) {
 	t.Helper()
 	hosttest.Until(t, "the zygote has ended", func() bool { return gone(z) })
 }
 
 // acquired is the zygote for main.py, for one more birth.
-func acquired(t *testing.T, b *Backend) *nest {
+func acquired(t *testing.T, b *Backend) *template {
 	t.Helper()
 	python, err := b.runtime(t.Context(), "python")
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := b.ahead.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(ctx context.Context) (*nest, error) {
-		return b.ahead.startZygote(ctx, python, "main.py")
+	z, err := b.preSpawned.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(ctx context.Context) (*template, error) {
+		return b.preSpawned.startZygote(ctx, python, "main.py")
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -137,16 +137,16 @@ func acquired(t *testing.T, b *Backend) *nest {
 func TestZygoteDiesDuringStart(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
-	r, _ := recipeOf(spec)
-	b.ahead.zygotes.PauseFirst, b.ahead.zygotes.PauseMax = 0, 0 // or none would be tried for a while
+	r, _ := poolKeyOf(spec)
+	b.preSpawned.zygotes.PauseFirst, b.preSpawned.zygotes.PauseMax = 0, 0 // or none would be tried for a while
 	const rounds = 12
 	killed, took := 0, time.Duration(0)
 	for round := range rounds + 2 {
-		mother := acquired(t, b)
-		mother.Spawned()
-		mother.Release()
+		z := acquired(t, b)
+		z.Spawned()
+		z.Release()
 		if round == 1 { // it will not have borne
-			unix.PidfdSendSignal(int(mother.pidfd.Fd()), unix.SIGSTOP, nil, 0)
+			unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGSTOP, nil, 0)
 		}
 		var s *sandbox
 		var err error
@@ -154,25 +154,25 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 		begun := time.Now()
 		go func() {
 			defer close(done)
-			s, err = b.ahead.fresh(t.Context(), spec, r, "")
+			s, err = b.preSpawned.fresh(t.Context(), spec, r, "")
 		}()
 		switch round {
 		case 0:
 			<-done
 			took = time.Since(begun)
 		case 1:
-			hosttest.Until(t, "it is asked to bear", func() bool { return mother.Busy() })
+			hosttest.Until(t, "it is asked to bear", func() bool { return z.Busy() })
 		default: // at one moment of a start after another
 			time.Sleep(took * time.Duration(round-2) / rounds)
 		}
-		mother.end()
+		z.end()
 		<-done
-		ends(t, mother)
+		ends(t, z)
 		if err != nil {
 			t.Errorf("round %d: %v", round, err)
 			continue
 		}
-		if s.mother() == nil {
+		if s.zygote() == nil {
 			killed++
 		}
 		s.Close()

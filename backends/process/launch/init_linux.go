@@ -24,8 +24,8 @@ func serveSandbox() {
 			syscall.RawSyscall(syscall.SYS_READ, signals, uintptr(unsafe.Pointer(&infos)), unsafe.Sizeof(infos))
 			wait()
 		}
-		if polled[0].revents != 0 && nesting {
-			bear()
+		if polled[0].revents != 0 && isTemplate {
+			spawnSandbox()
 		} else if polled[0].revents != 0 {
 			begin()
 		}
@@ -87,7 +87,7 @@ func begin() {
 	} else {
 		follow()
 	}
-	nesting = hello[0] == ForNest
+	isTemplate = hello[0] == ForTemplate
 	forget(files)
 }
 
@@ -161,8 +161,8 @@ func take(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
 		end()
 	}
 	count, first := uintptr(0), uintptr(SlotFiles)
-	if head := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg)); header.Controllen >= syscall.SizeofCmsghdr+4 && head.Type == syscall.SCM_RIGHTS {
-		count = (uintptr(head.Len) - syscall.SizeofCmsghdr) / 4
+	if cmsgHeader := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg)); header.Controllen >= syscall.SizeofCmsghdr+4 && cmsgHeader.Type == syscall.SCM_RIGHTS {
+		count = (uintptr(cmsgHeader.Len) - syscall.SizeofCmsghdr) / 4
 	}
 	slots[SlotPlan] = ^uintptr(0)
 	if n <= size {

@@ -64,10 +64,10 @@ const HelloSize = 8
 
 // Whom a plan is for: the first byte of the message that it comes with.
 const (
-	ForInit    = 1 // PID 1 follows it itself
-	ForProgram = 2 // PID 1 forks a process that follows it
-	ForNest    = 3 // PID 1 follows it itself, and is a nest then: what comes after it are Requests
-	ForHeld    = 4 // a zygote's PID 1 forks a process that follows it up to execve, and waits there for its claim
+	ForInit     = 1 // PID 1 follows it itself
+	ForProgram  = 2 // PID 1 forks a process that follows it
+	ForTemplate = 3 // PID 1 follows it itself, and is a nest then: what comes after it are Requests
+	ForHeld     = 4 // a zygote's PID 1 forks a process that follows it up to execve, and waits there for its claim
 )
 
 // Header begins a plan. Offsets count from the plan's first byte.

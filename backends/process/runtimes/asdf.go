@@ -10,41 +10,41 @@ import (
 // .tool-versions, or in the home folder's.
 func (f *finder) asdf(shim string) (target, how string, err error) {
 	data := or(f.env.get("ASDF_DATA_DIR"), f.env.get("ASDF_DIR"), f.home(".asdf"))
-	dir := filepath.Join(data, "installs", f.plugin)
+	installs := filepath.Join(data, "installs", f.plugin)
 	file := or(f.env.get("ASDF_DEFAULT_TOOL_VERSIONS_FILENAME"), ".tool-versions")
 	variable := "ASDF_" + strings.ToUpper(f.plugin) + "_VERSION"
 	if v := f.env.get(variable); v != "" {
-		return f.tool("asdf", dir, strings.Fields(v), variable, shim)
+		return f.tool("asdf", installs, strings.Fields(v), variable, shim)
 	}
-	for folder := range above(f.env.Dir) {
-		if versions, ok := toolVersions(filepath.Join(folder, file), f.plugin); ok {
-			return f.tool("asdf", dir, versions, filepath.Join(folder, file), shim)
+	for dir := range above(f.env.Dir) {
+		if versions, ok := toolVersions(filepath.Join(dir, file), f.plugin); ok {
+			return f.tool("asdf", installs, versions, filepath.Join(dir, file), shim)
 		}
 	}
 	versions, _ := toolVersions(f.home(file), f.plugin)
-	return f.tool("asdf", dir, versions, f.home(file), shim)
+	return f.tool("asdf", installs, versions, f.home(file), shim)
 }
 
 // mise resolves a shim of mise: the version in MISE_<TOOL>_VERSION, or in the nearest
 // configuration file that names the tool, or in the user's.
 func (f *finder) mise(shim string) (target, how string, err error) {
-	dir := filepath.Join(f.miseData(), "installs", f.name)
+	installs := filepath.Join(f.miseData(), "installs", f.name)
 	variable := "MISE_" + strings.ToUpper(f.name) + "_VERSION"
 	if v := f.env.get(variable); v != "" {
-		return f.tool("mise", dir, strings.Fields(v), variable, shim)
+		return f.tool("mise", installs, strings.Fields(v), variable, shim)
 	}
-	for folder := range above(f.env.Dir) {
+	for dir := range above(f.env.Dir) {
 		for _, file := range []string{"mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml", ".tool-versions"} {
-			path := filepath.Join(folder, file)
+			path := filepath.Join(dir, file)
 			if versions, ok := f.miseVersions(path); ok {
-				return f.tool("mise", dir, versions, path, shim)
+				return f.tool("mise", installs, versions, path, shim)
 			}
 		}
 	}
 	config := or(f.env.get("XDG_CONFIG_HOME"), f.home(".config"))
 	path := filepath.Join(config, "mise", "config.toml")
 	versions, _ := f.miseVersions(path)
-	return f.tool("mise", dir, versions, path, shim)
+	return f.tool("mise", installs, versions, path, shim)
 }
 
 func (f *finder) miseData() string {

@@ -202,7 +202,7 @@ func TestNotPrograms(t *testing.T) {
 }
 
 // The home folder holds keys and tokens: no installation is a reason to show it.
-func TestHomeIsNeverShown(t *testing.T) {
+func TestHomeIsNeverVisible(t *testing.T) {
 	cases := map[string]struct {
 		program string
 		lib     string

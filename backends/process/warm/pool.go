@@ -49,40 +49,40 @@ type Pool[K Key, I Item] struct {
 	enough context.Context // ends when nothing more is to be made
 	stop   context.CancelFunc
 
-	mu      sync.Mutex
-	closed  bool
-	made    *sync.Cond // another one, or failed to
-	makers  int        // items in the making, of all keys
-	buckets map[K]*bucket[I]
-	tally   backends.Tally
-	sweep   *time.Timer // for keys that nobody asks for any more
-	refill  *time.Timer // after what was taken last
+	mu       sync.Mutex
+	closed   bool
+	made     *sync.Cond // another one, or failed to
+	makers   int        // items in the making, of all keys
+	buckets  map[K]*bucket[I]
+	counters backends.Tally
+	sweep    *time.Timer // for keys that nobody asks for any more
+	refill   *time.Timer // after what was taken last
 }
 
 // bucket holds what stands ready of one key.
 type bucket[I Item] struct {
-	ready  []I // the oldest first
-	want   int // how many are to stand ready
-	making int
-	given  bool      // up: what is still in the making is closed
-	made   int       // so far
-	memory int64     // bytes of one, as last measured
-	asked  time.Time // last
-	retry  time.Time // after a failure
-	failed string    // why
-	note   string    // of the last that was made
+	ready   []I // the oldest first
+	want    int // how many are to stand ready
+	making  int
+	retired bool      // up: what is still in the making is closed
+	made    int       // so far
+	memory  int64     // bytes of one, as last measured
+	asked   time.Time // last
+	retry   time.Time // after a failure
+	failed  string    // why
+	note    string    // of the last that was made
 }
 
 const (
-	// guessed is what an item is taken to hold before any of its bucket has been measured.
-	guessed = 8 << 20
-	// measured is how many are made between two measurements, which cost as much as a small program.
-	measured = 64
-	// respite is how long a program that runs on puts off that another takes its place: shorter ones are
+	// defaultBytes is what an item is taken to hold before any of its bucket has been measured.
+	defaultBytes = 8 << 20
+	// measureEvery is how many are made between two measurements, which cost as much as a small program.
+	measureEvery = 64
+	// refillDelay is how long a program that runs on puts off that another takes its place: shorter ones are
 	// to have the machine to themselves.
-	respite = 50 * time.Millisecond
-	// again is when something that failed is tried once more.
-	again = time.Minute
+	refillDelay = 50 * time.Millisecond
+	// retryDelay is when something that failed is tried once more.
+	retryDelay = time.Minute
 	// maxBuckets bounds what is remembered of what callers choose: scripts' names and limits.
 	maxBuckets = 64
 	// maxReason is how many bytes of a failure are told to those who find nothing ready.
@@ -106,7 +106,7 @@ func (p *Pool[K, I]) Take(key K) (none I, why string) {
 	}
 	b := p.bucket(key)
 	p.later(&p.sweep, p.config.Idle/4, p.tidy)
-	p.later(&p.refill, respite, p.Fill)
+	p.later(&p.refill, refillDelay, p.Fill)
 	for len(b.ready) > 0 {
 		one := b.ready[0]
 		b.ready = b.ready[1:]
@@ -129,7 +129,7 @@ func (p *Pool[K, I]) bucket(key K) *bucket[I] {
 	b := p.buckets[key]
 	if b == nil {
 		if asked := p.byAsked(); len(asked) >= maxBuckets {
-			p.giveUp(asked[len(asked)-1])
+			p.retire(asked[len(asked)-1])
 		}
 		b = &bucket[I]{want: 1}
 		p.buckets[key] = b
@@ -172,10 +172,10 @@ func (p *Pool[K, I]) Idle(key K) []I {
 func (p *Pool[K, I]) Record(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if tally := p.tally.Of(language, ram); why == "" {
-		tally.Hits++
+	if counters := p.counters.Of(language, ram); why == "" {
+		counters.Hits++
 	} else {
-		tally.Miss(why)
+		counters.Miss(why)
 	}
 }
 
@@ -183,9 +183,9 @@ func (p *Pool[K, I]) Record(language string, ram int64, why string) {
 func (p *Pool[K, I]) Missed(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	tally := p.tally.Of(language, ram)
-	tally.Hits--
-	tally.Miss(why)
+	counters := p.counters.Of(language, ram)
+	counters.Hits--
+	counters.Miss(why)
 }
 
 // later has f run after a while, once at a time. Close stops it, or waits for it. The caller has locked.
@@ -203,11 +203,11 @@ func (p *Pool[K, I]) later(t **time.Timer, after time.Duration, f func()) {
 	})
 }
 
-// giveUp forgets a bucket and what stands ready in it. The caller has locked.
-func (p *Pool[K, I]) giveUp(key K) {
+// retire forgets a bucket and what stands ready in it. The caller has locked.
+func (p *Pool[K, I]) retire(key K) {
 	b := p.buckets[key]
 	delete(p.buckets, key)
-	b.given = true
+	b.retired = true
 	for _, one := range b.ready {
 		p.discard(one)
 	}
@@ -274,14 +274,14 @@ func (p *Pool[K, I]) room(b *bucket[I]) bool {
 	}
 }
 
-func (b *bucket[I]) bytes() int64 { return cmp.Or(b.memory, guessed) }
+func (b *bucket[I]) bytes() int64 { return cmp.Or(b.memory, defaultBytes) }
 
 // make makes one item and puts it into its bucket.
 func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 	one, note, err := p.config.Make(p.enough, key)
 	p.mu.Lock()
 	b.made++
-	measure := b.made%measured == 0 || b.made&(b.made-1) == 0 // the more there are, the more they share
+	measure := b.made%measureEvery == 0 || b.made&(b.made-1) == 0 // the more there are, the more they share
 	p.mu.Unlock()
 	var memory int64
 	if err == nil && measure {
@@ -294,14 +294,14 @@ func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 	b.failed = ""
 	switch {
 	case err != nil:
-		b.failed, b.retry = brief(err), time.Now().Add(again)
-	case p.closed || b.given:
+		b.failed, b.retry = brief(err), time.Now().Add(retryDelay)
+	case p.closed || b.retired:
 		defer one.Close()
 	default:
 		b.note = brief(note)
 		b.ready = append(b.ready, one)
 		b.memory = cmp.Or(memory, b.memory)
-		p.attend(one, b)
+		p.watch(one, b)
 	}
 	p.mu.Unlock()
 	if err == nil {
@@ -318,8 +318,8 @@ func brief(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }
 
-// attend discards an item that ends while it is idle.
-func (p *Pool[K, I]) attend(one I, b *bucket[I]) {
+// watch discards an item that ends while it is idle.
+func (p *Pool[K, I]) watch(one I, b *bucket[I]) {
 	ended := one.Watch()
 	p.making.Go(func() {
 		if !ended() {
@@ -356,7 +356,7 @@ func (p *Pool[K, I]) tidy() {
 			b.ready = b.ready[1:]
 		}
 		if b.want == 0 && b.making == 0 {
-			p.giveUp(key)
+			p.retire(key)
 		}
 	}
 	if left || len(p.buckets) > 0 {
@@ -373,14 +373,14 @@ func (p *Pool[K, I]) List() []backends.Pool {
 		language, ram := key.Kind()
 		ready = append(ready, backends.Pool{Language: language, RAM: ram, Ready: len(b.ready), Memory: int64(len(b.ready)) * b.bytes()})
 	}
-	return p.tally.Pools(ready)
+	return p.counters.Pools(ready)
 }
 
 // Clear ends what stands ready or is being made, and waits for it.
 func (p *Pool[K, I]) Clear() {
 	p.mu.Lock()
 	for key := range p.buckets {
-		p.giveUp(key)
+		p.retire(key)
 	}
 	p.mu.Unlock()
 	p.making.Wait()

@@ -63,7 +63,7 @@ type plant struct {
 type seen struct {
 	made []*item
 	now  int // in the making
-	most int // of these, ever
+	peak int // of these, ever
 }
 
 func (p *plant) saw() seen {
@@ -82,7 +82,7 @@ func (p *plant) answers(note, fail error) {
 func (p *plant) make(ctx context.Context, _ name) (*item, error, error) {
 	p.mu.Lock()
 	p.now++
-	p.most = max(p.most, p.now)
+	p.peak = max(p.peak, p.now)
 	p.mu.Unlock()
 	select {
 	case <-time.After(time.Second):
@@ -146,8 +146,8 @@ func TestPoolFollowsDemand(t *testing.T) {
 			t.Error("one is made before the program that found none has had its moment")
 		}
 		rest(time.Minute)
-		if n, want := len(p.Idle("a")), 2*runtime.NumCPU(); n != want || made.saw().most > max(1, runtime.NumCPU()/2) {
-			t.Errorf("%d stand ready, want %d; %d were made at once", n, want, made.saw().most)
+		if n, want := len(p.Idle("a")), 2*runtime.NumCPU(); n != want || made.saw().peak > max(1, runtime.NumCPU()/2) {
+			t.Errorf("%d stand ready, want %d; %d were made at once", n, want, made.saw().peak)
 		}
 		one, why := p.Take("a")
 		if one == nil || one.number != 0 || why != "" {
@@ -164,11 +164,11 @@ func TestPoolBounds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		config Config[name, *item]
-		most   int
+		peak   int
 	}{
 		{"number", Config[name, *item]{Max: 2, Memory: 1 << 40, Idle: time.Hour}, 2},
-		{"memory", Config[name, *item]{Max: 100, Memory: guessed - 1, Idle: time.Hour}, 0},
-		{"memory as measured", Config[name, *item]{Max: 100, Memory: guessed + 2<<20, Idle: time.Hour}, 4},
+		{"memory", Config[name, *item]{Max: 100, Memory: defaultBytes - 1, Idle: time.Hour}, 0},
+		{"memory as measured", Config[name, *item]{Max: 100, Memory: defaultBytes + 2<<20, Idle: time.Hour}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inPool(t, c.config, func(t *testing.T, made *plant, p *Pool[name, *item]) {
@@ -177,11 +177,11 @@ func TestPoolBounds(t *testing.T) {
 						one.Close()
 					}
 					rest(3 * time.Second)
-					if n := made.open(); n > c.most {
+					if n := made.open(); n > c.peak {
 						t.Fatalf("there are %d", n)
 					}
 				}
-				if made.open() == 0 && c.most > 0 {
+				if made.open() == 0 && c.peak > 0 {
 					t.Error("there are none")
 				}
 			})
@@ -288,7 +288,7 @@ func TestPoolTellsWhy(t *testing.T) {
 			t.Errorf("why: %q", why)
 		}
 		made.answers(errors.New("slow"), nil)
-		rest(again - time.Second)
+		rest(retryDelay - time.Second)
 		p.Fill()
 		if made.saw().now > 0 {
 			t.Error("tried again early")
@@ -375,7 +375,7 @@ func TestPoolClosed(t *testing.T) {
 		for range 4 {
 			p.Take("b")
 		}
-		rest(respite + time.Millisecond)
+		rest(refillDelay + time.Millisecond)
 		p.Close()
 		if n := len(made.saw().made); made.open() > 0 || n != 2 {
 			t.Errorf("%d of %d are left", made.open(), n)

@@ -19,14 +19,14 @@ type Template interface {
 
 // Use counts what a template has spawned that lives: given up, the template ends with the last of them.
 type Use struct {
-	remove func()
-	since  time.Time
-	used   time.Time  // last; Templates.mu guards it
-	count  int        // of spawns, ever; likewise
-	mu     sync.Mutex // guards what follows
-	busy   int        // spawns under way
-	live   int        // these, and processes not yet gone
-	given  bool       // up
+	remove  func()
+	since   time.Time
+	used    time.Time  // last; Templates.mu guards it
+	count   int        // of spawns, ever; likewise
+	mu      sync.Mutex // guards what follows
+	busy    int        // spawns under way
+	live    int        // these, and processes not yet gone
+	retired bool       // up
 }
 
 func (u *Use) use() *Use { return u }
@@ -48,15 +48,15 @@ func (u *Use) Spawned() {
 // Release says that what was spawned is gone, or that nothing was.
 func (u *Use) Release() { u.change(func() { u.live-- }) }
 
-// giveUp is for a template that is to spawn nothing more.
-func (u *Use) giveUp() { u.change(func() { u.given = true }) }
+// retire is for a template that is to spawn nothing more.
+func (u *Use) retire() { u.change(func() { u.retired = true }) }
 
 // change ends the template if that leaves it of no use.
 func (u *Use) change(change func()) {
 	u.mu.Lock()
-	before := u.given && u.live == 0
+	before := u.retired && u.live == 0
 	change()
-	last := u.given && u.live == 0 && !before
+	last := u.retired && u.live == 0 && !before
 	u.mu.Unlock()
 	if last {
 		u.remove()
@@ -210,7 +210,7 @@ func (t *Templates[T]) forget(bad T, why error) {
 			t.fail(key, why)
 		}
 	}
-	bad.use().giveUp()
+	bad.use().retire()
 }
 
 // fail remembers a failure. The caller has locked.

@@ -33,8 +33,8 @@ func spawn(t *testing.T, of *Templates[*template], key string) *template {
 	return one
 }
 
-// TestTemplateGivenUp sees for how long a template serves, and that it ends with the last that it spawned, and no sooner.
-func TestTemplateGivenUp(t *testing.T) {
+// TestTemplateRetired sees for how long a template serves, and that it ends with the last that it spawned, and no sooner.
+func TestTemplateRetired(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		limits Limits
