@@ -35,7 +35,7 @@ func Source() string {
 	for _, n := range numbers {
 		fmt.Fprintf(&b, "%s = %d\n", n.name, n.value)
 	}
-	for _, name := range []string{"calls", "plans", "post", "init", "claim", "ahead", "leave", "serve"} {
+	for _, name := range []string{"calls", "plans", "post", "init", "assignment", "prefault", "leave", "serve"} {
 		text, err := files.ReadFile(name + ".py")
 		if err != nil {
 			panic(err) // it is embedded

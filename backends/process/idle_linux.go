@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-//go:embed parked
+//go:embed idle
 var holds embed.FS
 
 // idleProcess is a program's process that is contained already, and waits for its program.
@@ -74,7 +74,7 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 			break
 		}
 		env = append(env, "PYTHONPATH="+path.Join(workspace, hold))
-		source, err := holds.ReadFile("parked/sitecustomize.py")
+		source, err := holds.ReadFile("idle/sitecustomize.py")
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source str
 	if code := a.compiled[key]; code != nil {
 		return code, nil
 	}
-	compiler, err := holds.ReadFile("parked/compile.py")
+	compiler, err := holds.ReadFile("idle/compile.py")
 	if err != nil {
 		return nil, err
 	}
