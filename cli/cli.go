@@ -116,7 +116,7 @@ func (p *program) app() *cli.App {
 	commands := []*cli.Command{
 		p.runCommand(), p.serveCommand(), p.approvalsCommand(), p.approveCommand(), p.denyCommand(), p.egressCommand(), p.vaultCommand(),
 		p.auditCommand(), p.eventsCommand(), p.verifyCommand(), p.keyCommand(), p.imageCommand(), p.doctorCommand(), p.benchCommand(), p.configCommand(), p.setupCommand(), p.versionCommand(),
-		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(), p.completionCommand(), p.askCommand(),
+		p.artifactsCommand(), p.validateCommand(), p.installCommand(), p.runtimesCommand(), p.completionCommand(), p.manCommand(), p.askCommand(),
 		p.webCommand(), p.hostCommand(),
 		p.queueCommand(), p.sessionCommand(), p.inspectCommand(), p.bridgeCommand(), p.limitsCommand(),
 	}

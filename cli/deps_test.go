@@ -57,6 +57,7 @@ var mayImport = []struct {
 	{"cli/bench", []string{"backends", "backends/process", "backends/process/launch", "backends/process/runtimes"}},
 	{"cli/bench/...", []string{"cli/bench"}}, // what draws, and what knows other sandboxes
 	{"cli/complete", nil},
+	{"cli/manual", nil},
 	{"cli/config", nil},
 	{"cli/setup", nil},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},

@@ -16,7 +16,7 @@ func order() []string {
 		"approvals", "approve", "deny", "egress", "vault", // what people decide
 		"web", "host", // outside of sandboxes
 		"audit", "verify", "key", // what stays
-		"doctor", "config", "image", "bench", "completion", "version", // this machine
+		"doctor", "config", "image", "bench", "completion", "man", "version", // this machine
 	}
 }
 

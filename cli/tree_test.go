@@ -32,7 +32,7 @@ func tree(f func(path string, c *cli.Command)) *cli.App {
 // time, or only have others below them.
 var factless = map[string]bool{
 	"serve": true, "vault": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
-	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true,
+	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true, "man": true,
 	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true,
 }
 
@@ -133,7 +133,7 @@ func TestCommands(t *testing.T) {
 		"session list", "session create", "session exec", "session kill", "session attach", "session stats",
 		"inspect", "bridge", "limits", "runtimes", "vault add", "vault list", "vault delete", "vault verify", "audit", "events",
 		"web search", "web fetch", "web browser", "host exec", "host read", "host write", "host list", "host copy",
-		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion", "version",
+		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion", "man", "version",
 	} {
 		if !found[want] && !slices.Contains(awaited, want) {
 			t.Errorf("there is no command %q", want)

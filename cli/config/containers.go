@@ -68,7 +68,7 @@ func containerSettings() []setting {
 }
 
 func image(key, env string, of func(*Config) *string) setting {
-	return setting{key, env, func(c *Config, v value) error {
+	return setting{key, env, "an image", func(c *Config, v value) error {
 		text, err := v.text()
 		if err == nil {
 			err = CheckImage(text)
@@ -96,7 +96,7 @@ func CheckImage(text string) error {
 
 // engine is where an engine answers.
 func engine(key string, schemes []string, of func(*Config) *string) setting {
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", Found + ", a URL of " + strings.Join(schemes, ", "), func(c *Config, v value) error {
 		text, err := v.text()
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func engine(key string, schemes []string, of func(*Config) *string) setting {
 // binary is a program of ours on this machine, for containers.
 func binary(key string, of func(*Config) *string) setting {
 	file := path(key, "", of)
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", Found + ", a path", func(c *Config, v value) error {
 		if text, err := v.text(); err == nil && text == Found {
 			*of(c) = ""
 			return nil
@@ -138,7 +138,7 @@ func binary(key string, of func(*Config) *string) setting {
 }
 
 func labels(key string, of func(*Config) *[]string) setting {
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", "a list of KEY=VALUE", func(c *Config, v value) error {
 		if v.list && len(v.words) == 0 {
 			*of(c) = nil
 			return nil
@@ -164,7 +164,7 @@ func labels(key string, of func(*Config) *[]string) setting {
 }
 
 func gpus(key string, of func(*Config) *[]string) setting {
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", None + ", all, indices", func(c *Config, v value) error {
 		if v.list && len(v.words) == 0 {
 			*of(c) = nil
 			return nil

@@ -36,7 +36,7 @@ func hostSettings() []setting {
 // folders are absolute, or in the home folder.
 func folders(key string, of func(*Config) *[]string) setting {
 	plain := list(key, of)
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", "a list of paths", func(c *Config, v value) error {
 		if err := plain.set(c, v); err != nil {
 			return err
 		}

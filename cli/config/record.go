@@ -27,7 +27,7 @@ func recordSettings() []setting {
 
 // audit takes what says that the log is kept, which it always is. In a file, "audit: on" says it, too.
 func audit() setting {
-	return setting{"audit.enabled", "AUDIT", func(c *Config, v value) error {
+	return setting{"audit.enabled", "AUDIT", "on", func(c *Config, v value) error {
 		on, err := v.truth()
 		if err == nil && !on {
 			err = errors.New("the audit log can't be switched off: a run without a row has no result")
@@ -38,7 +38,7 @@ func audit() setting {
 
 // choice is any of a few words, also a single one without a list.
 func choice(key string, known []string, of func(*Config) *[]string) setting {
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", None + ", a list of " + strings.Join(known, ", "), func(c *Config, v value) error {
 		words := v.words
 		if !v.list && len(words) == 1 && words[0] == None {
 			words = nil
@@ -61,7 +61,7 @@ const collector = "https://collector.example.com:4318"
 
 // address is where something is sent, or asked, over HTTP; example is one.
 func address(key, example string, of func(*Config) *string) setting {
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", None + ", a URL", func(c *Config, v value) error {
 		text, err := v.text()
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func shown(text string) string {
 
 // secretName is the place of a secret in the vault, not its value.
 func secretName(key string, of func(*Config) *string) setting {
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", None + ", NAMESPACE/KEY", func(c *Config, v value) error {
 		text, err := v.text()
 		if err != nil {
 			return err

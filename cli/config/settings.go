@@ -22,10 +22,11 @@ type value struct {
 
 // setting is one key that every configuration has.
 type setting struct {
-	key  string // with dots
-	env  string // after SANDBOXMCP_, "" when the environment can't set it
-	set  func(*Config, value) error
-	show func(*Config) string
+	key   string // with dots
+	env   string // after SANDBOXMCP_, "" when the environment can't set it
+	takes string // the values that it may have, for the reference
+	set   func(*Config, value) error
+	show  func(*Config) string
 }
 
 // settings returns all of them, in the order in which they are shown.
@@ -82,7 +83,7 @@ func settings() []setting {
 }
 
 func word(key, env string, known []string, of func(*Config) *string) setting {
-	return setting{key, env, func(c *Config, v value) error {
+	return setting{key, env, strings.Join(known, ", "), func(c *Config, v value) error {
 		text, err := v.text()
 		if err == nil && !slices.Contains(known, text) {
 			err = fmt.Errorf("%q is not known%s: use %s", text, didYouMean(text, known), either(known))
@@ -95,7 +96,7 @@ func word(key, env string, known []string, of func(*Config) *string) setting {
 }
 
 func count[T int | int64](key, env string, least, most T, of func(*Config) *T) setting {
-	return setting{key, env, func(c *Config, v value) error {
+	return setting{key, env, fmt.Sprintf("%d to %d", least, most), func(c *Config, v value) error {
 		n, err := v.number()
 		switch {
 		case err != nil:
@@ -111,7 +112,8 @@ func count[T int | int64](key, env string, least, most T, of func(*Config) *T) s
 }
 
 func bound(key, env string, of func(*Config) limit) setting {
-	return setting{key, env, func(c *Config, v value) error {
+	l := of(new(Config))
+	return setting{key, env, decimal(l.least) + " to " + decimal(l.most), func(c *Config, v value) error {
 		n, err := v.number()
 		if err != nil {
 			return err
@@ -121,7 +123,7 @@ func bound(key, env string, of func(*Config) limit) setting {
 }
 
 func yesNo(key, env string, of func(*Config) *bool) setting {
-	return setting{key, env, func(c *Config, v value) error {
+	return setting{key, env, "true, false", func(c *Config, v value) error {
 		b, err := v.truth()
 		if err == nil {
 			*of(c) = b
@@ -131,7 +133,7 @@ func yesNo(key, env string, of func(*Config) *bool) setting {
 }
 
 func list(key string, of func(*Config) *[]string) setting {
-	return setting{key, "", func(c *Config, v value) (err error) {
+	return setting{key, "", "a list", func(c *Config, v value) (err error) {
 		if v.list && len(v.words) == 0 {
 			*of(c) = nil
 			return nil
@@ -144,10 +146,9 @@ func list(key string, of func(*Config) *[]string) setting {
 // System is the resolver of this machine.
 const System = "system"
 
-// resolver is a DNS server, by its address: what asks for names can't depend on one.
 // portList is a list of TCP ports.
 func portList(key string, of func(*Config) *[]int) setting {
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", "a list of ports", func(c *Config, v value) error {
 		v.numbers = nil // they are what is wanted
 		if v.tag == "!!int" {
 			v.tag = ""
@@ -172,8 +173,9 @@ func portList(key string, of func(*Config) *[]int) setting {
 	}, func(c *Config) string { return strings.ReplaceAll(fmt.Sprint(*of(c)), " ", ", ") }}
 }
 
+// resolver is a DNS server, by its address: what asks for names can't depend on one.
 func resolver(key string, of func(*Config) *string) setting {
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", System + ", ADDRESS, ADDRESS:PORT", func(c *Config, v value) error {
 		text, err := v.text()
 		if err != nil {
 			return err
@@ -190,7 +192,7 @@ func resolver(key string, of func(*Config) *string) setting {
 
 func stores() setting {
 	known := []string{"environment", "sealed", "keyring", "memory"}
-	return setting{"vault", "VAULT", func(c *Config, v value) error {
+	return setting{"vault", "VAULT", "a list of " + strings.Join(known, ", "), func(c *Config, v value) error {
 		names, err := v.names()
 		if err != nil {
 			return err
@@ -209,14 +211,14 @@ func stores() setting {
 }
 
 func profile() setting {
-	return setting{"profile", "PROFILE", func(c *Config, v value) (err error) {
+	return setting{"profile", "PROFILE", Hardened + ", " + Landlock + ", a name below profiles", func(c *Config, v value) (err error) {
 		c.Profile, err = v.text() // whether there is one of this name is known at the end
 		return err
 	}, func(c *Config) string { return c.Profile }}
 }
 
 func path(key, env string, of func(*Config) *string) setting {
-	return setting{key, env, func(c *Config, v value) error {
+	return setting{key, env, "a path", func(c *Config, v value) error {
 		text, err := v.text()
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Web is what callers may have read of the web. The zero value is nothing.
@@ -33,7 +34,7 @@ func webSettings() []setting {
 
 func searchEngines(key string, of func(*Config) *[]string) setting {
 	all := list(key, of)
-	return setting{key, "", func(c *Config, v value) error {
+	return setting{key, "", "a list of " + strings.Join(engineNames, ", "), func(c *Config, v value) error {
 		if err := all.set(c, v); err != nil {
 			return err
 		}

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Entry documents one setting.
+type Entry struct {
+	Key     string // as in the file, with dots
+	Env     string // the environment variable, "" where there is none
+	Takes   string // the values that it may have
+	Default string // on a machine where nothing is configured
+	About   string // one sentence without a full stop
+}
+
+// Reference documents all settings, in the order of Origins, and the keys of a profile.
+func Reference() []Entry {
+	c := defaults(1)
+	about := abouts()
+	machine := map[string]string{ // defaults that depend on it
+		"max_concurrent": "the cores of the machine",
+		"caps.cpu_cores": "the cores of the machine",
+		"pool.max":       "twice max_concurrent, 8 to 64",
+		"state_dir":      "~/.local/state/sandboxmcp",
+		"sqlite_path":    "sandboxmcp.db in state_dir",
+	}
+	var all []Entry
+	for _, s := range settings() {
+		e := Entry{Key: s.key, Takes: s.takes, Default: cmp.Or(machine[s.key], strings.Trim(s.show(&c), `"`)), About: about[s.key]}
+		if s.env != "" {
+			e.Env = "SANDBOXMCP_" + s.env
+		}
+		all = append(all, e)
+	}
+	return append(all,
+		Entry{"profiles.NAME.require", "", "a list of " + strings.Join(Layers(), ", "), "the containment layers", "layers without which a run of this profile is refused"},
+		Entry{"profiles.NAME.layers", "", Hardened + ", " + Landlock, Hardened, "layers that this profile sets up"})
+}
+
+// abouts says what each setting does.
+func abouts() map[string]string {
+	return map[string]string{
+		"backend":                   "what contains programs: a hardened process, or containers of an engine",
+		"max_concurrent":            "runs at the same time",
+		"max_queue":                 "runs that may wait; the next one is refused as busy",
+		"network":                   "what happens to a name that is not allowed: it is denied, or a person is asked",
+		"vault":                     "stores that lend secrets, in the order in which they are asked",
+		"state_dir":                 "directory of the log, the keys, the vault and kept results",
+		"sqlite_path":               "database of the log",
+		"profile":                   "profile of runs that name none",
+		"structured":                "a server gives structuredContent to every client",
+		"limits.ram_mb":             "MB of memory of all processes of a run together, for runs that name no limit",
+		"limits.timeout_seconds":    "seconds of wall time of a run",
+		"limits.cpu_cores":          "cores that a run may use",
+		"limits.processes":          "processes and threads of a run",
+		"limits.output_bytes":       "bytes of stdout, and as many of stderr, that a result keeps",
+		"limits.disk_mb":            "MB of /workspace, /tmp and /dev/shm together",
+		"caps.ram_mb":               "the highest limits.ram_mb that a caller can ask for",
+		"caps.timeout_seconds":      "the highest limits.timeout_seconds that a caller can ask for",
+		"caps.cpu_cores":            "the highest limits.cpu_cores that a caller can ask for",
+		"caps.processes":            "the highest limits.processes that a caller can ask for",
+		"caps.output_bytes":         "the highest limits.output_bytes that a caller can ask for",
+		"caps.disk_mb":              "the highest limits.disk_mb that a caller can ask for",
+		"audit.enabled":             "the log is always on: a run without a row has no result",
+		"audit.capture":             "what rows hold beside hashes, redacted, 64 KiB of each",
+		"audit.checkpoint_rows":     "rows after which the state of the log is signed",
+		"audit.seal_after_days":     "days after which rows move into a sealed file; 0 is never",
+		"audit.push":                "places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY",
+		"redact.unknown":            "what happens to text that looks like a token and is in no vault: nothing, a warning, or a mask",
+		"events.webhook":            "URL that events are posted to",
+		"events.webhook_secret":     "secret of the vault that signs these posts",
+		"events.webhook_kinds":      "kinds of events that are posted; an empty list is all",
+		"events.otlp":               "OpenTelemetry collector that gets traces and metrics over HTTP",
+		"approvals.timeout_seconds": "seconds after which a question without an answer is denied",
+		"approvals.confirm":         "who may approve what agents ask for: the user of the server, or root alone",
+		"approvals.notify":          "questions are shown on the desktop, too",
+		"packages.ask":              "a person approves each package that is installed",
+		"egress.allow":              "names that runs may reach without asking for them, and that callers may name",
+		"egress.deny":               "names that nobody may reach",
+		"egress.networks":           "private networks and addresses that names may lead to",
+		"egress.local":              "ports of this machine's loopback that runs and the web tools may reach as localhost",
+		"egress.resolver":           "DNS server that is asked for allowed names",
+		"egress.idle_seconds":       "seconds after which a connection without traffic is ended",
+		"egress.connections":        "connections of one sandbox at the same time",
+		"artifacts.max_count":       "files of a run that are kept",
+		"artifacts.max_mb":          "MB of the files of a run that are kept",
+		"artifacts.withhold":        "files in which a lent secret is found are named and hashed, and not handed out",
+		"sessions.per_namespace":    "sessions of one namespace at the same time",
+		"sessions.total":            "sessions at the same time",
+		"sessions.idle_seconds":     "seconds after which an unused session ends",
+		"sessions.lifetime_seconds": "seconds after which any session ends",
+		"packages.scripts":          "packages may run install scripts and be built from source",
+		"packages.max_mb":           "MB of the packages of one namespace and language",
+		"validate.reject_dangerous": "severity from which dangerous patterns in code are refused",
+		"validate.rules_off":        "rules that find nothing",
+		"keep.max_mb":               "MB of outputs and artifacts that are kept for get_artifacts",
+		"keep.hours":                "hours after which they are removed",
+		"pool.enabled":              "a server keeps sandboxes ready for programs that may come",
+		"pool.max":                  "sandboxes that are ready at the same time",
+		"pool.memory_mb":            "MB of all that are ready",
+		"pool.idle_seconds":         "seconds after which those of a kind end that no run has asked for",
+		"web.enabled":               "agents may use web_search, fetch_webpage and browser_fetch",
+		"web.allow":                 "names that these reach; an empty list is every public host on ports 80 and 443",
+		"web.searxng":               "URL of a SearXNG that is asked first",
+		"web.engines":               "search engines that are asked; an empty list is all",
+		"web.browser":               "Chromium that browser_fetch starts",
+		"web.timeout_seconds":       "seconds of one call",
+		"web.max_mb":                "MB of one page",
+		"host.enabled":              "agents may use commands and files of this machine, as far as they are allowed",
+		"host.allowed":              "patterns of commands that agents may run; @safe is a list of commands that change nothing",
+		"host.blocked":              "patterns of commands that nobody may allow, beside the built-in list",
+		"host.timeout_seconds":      "seconds of one command",
+		"host.output_bytes":         "bytes of stdout, and as many of stderr, that are kept of a command",
+		"host.ram_mb":               "MB of memory of a command and all that it starts",
+		"host.processes":            "processes and threads of a command",
+		"host.cpu_cores":            "cores that a command may use; 0 is all",
+		"host.environment":          "names of variables that commands get",
+		"host.read":                 "directories that agents may read",
+		"host.write":                "directories that agents may read and write",
+		"host.max_file_mb":          "MB of one file that is read, written or copied",
+		"images.python":             "image of Python's containers",
+		"images.node":               "image of Node's containers",
+		"images.shell":              "image of shells' containers",
+		"images.r":                  "image of R's containers",
+		"containers.pull":           "an image that is missing is pulled, or the run is refused",
+		"containers.podman":         "address of Podman; auto goes by its own settings",
+		"containers.docker":         "address of Docker; auto goes by DOCKER_HOST, contexts and the usual sockets",
+		"containers.binary":         "static sandboxmcp for Linux that is each container's first program; auto is this one",
+		"containers.ahead":          "containers that a server keeps started, each for one run",
+		"containers.labels":         "labels of all containers",
+		"containers.gpus":           "graphics processors of runs that ask for none",
+	}
+}

@@ -1,0 +1,107 @@
+// Package manual writes manual pages, in the man(7) macros of roff.
+package manual
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Page is a manual page of section 1.
+type Page struct {
+	Name     string
+	About    string // one line without a full stop
+	Source   string // program and version, for the foot of the page
+	Sections []Section
+}
+
+// Section is a part of a page with a heading of its own.
+type Section struct {
+	Title    string
+	Sub      bool   // it belongs to the section before
+	Synopsis string // command lines, one a line
+	Text     string // paragraphs; indented lines are shown as they are
+	Terms    []Term
+}
+
+// Term is a word and its meaning.
+type Term struct{ Word, Meaning string }
+
+// Write writes p to w.
+func Write(w io.Writer, p Page) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".TH %s 1 \"\" %s \"User Commands\"\n", quote(strings.ToUpper(p.Name)), quote(p.Source))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(p.Name), escape(p.About))
+	for _, s := range p.Sections {
+		s.write(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s Section) write(b *strings.Builder) {
+	macro := ".SH "
+	if s.Sub {
+		macro = ".SS "
+	}
+	b.WriteString(macro + quote(s.Title) + "\n")
+	if s.Synopsis != "" {
+		literal(b, strings.Split(s.Synopsis, "\n"))
+	}
+	text(b, s.Text)
+	for _, t := range s.Terms {
+		b.WriteString(".TP\n\\fB" + line(t.Word) + "\\fR\n" + line(t.Meaning) + "\n")
+	}
+}
+
+// text writes paragraphs. A line that is indented is an example or a row of a list, and is not filled.
+func text(b *strings.Builder, s string) {
+	var shown []string
+	begin := true // of a paragraph
+	for l := range strings.SplitSeq(s, "\n") {
+		if strings.HasPrefix(l, " ") {
+			shown = append(shown, strings.TrimPrefix(l, "  "))
+			continue
+		}
+		if len(shown) > 0 {
+			literal(b, shown)
+			shown, begin = nil, true
+		}
+		if l == "" {
+			begin = true
+			continue
+		}
+		if begin {
+			b.WriteString(".PP\n")
+			begin = false
+		}
+		b.WriteString(line(l) + "\n")
+	}
+	if len(shown) > 0 {
+		literal(b, shown)
+	}
+}
+
+func literal(b *strings.Builder, lines []string) {
+	b.WriteString(".PP\n.RS 4\n.nf\n")
+	for _, l := range lines {
+		b.WriteString(line(l) + "\n")
+	}
+	b.WriteString(".fi\n.RE\n")
+}
+
+// escape keeps roff from reading characters of s as its own, and from making typography of what is typed.
+func escape(s string) string {
+	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(s)
+}
+
+// line is a whole line of text, which must not begin as a request does.
+func line(s string) string {
+	s = escape(s)
+	if strings.HasPrefix(s, ".") {
+		return `\&` + s
+	}
+	return s
+}
+
+func quote(s string) string { return `"` + strings.ReplaceAll(escape(s), `"`, `\(dq`) + `"` }
