@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // filtered returns what is left of text that is written in pieces.
@@ -110,10 +110,10 @@ func FuzzFilter(f *testing.F) {
 			t.Fatalf("%q\n whole  %q\n pieces %q", text, want, got)
 		}
 		rest := mayPass.ReplaceAllString(want, "")
-		if i := strings.IndexFunc(rest, func(r rune) bool { return plain.Hidden(r) && !strings.ContainsRune("\n\r\t\b", r) }); i >= 0 || !utf8.ValidString(want) {
+		if i := strings.IndexFunc(rest, func(r rune) bool { return safetext.Hidden(r) && !strings.ContainsRune("\n\r\t\b", r) }); i >= 0 || !utf8.ValidString(want) {
 			t.Fatalf("%q gets to the terminal as %q", text, want)
 		}
-		if !utf8.ValidString(text) || strings.IndexFunc(text, plain.Hidden) >= 0 {
+		if !utf8.ValidString(text) || strings.IndexFunc(text, safetext.Hidden) >= 0 {
 			return
 		}
 		if want != text {

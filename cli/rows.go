@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/export"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // A rowWriter prints rows in one format. What was audited is not ours: nothing in it may reach a
@@ -51,7 +52,7 @@ func (j *jsonWriter) Row(r audit.Row) error {
 		before, after = ",\n", ""
 	}
 	j.any = true
-	_, err = fmt.Fprintf(j.w, "%s%s%s", before, visibleJSON(b), after)
+	_, err = fmt.Fprintf(j.w, "%s%s%s", before, safetext.JSON(b), after)
 	return err
 }
 

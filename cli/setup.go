@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/cli/setup"
 )
 
@@ -277,5 +278,5 @@ func (o setupOutcome) text(remove, gone bool, client setup.Client) string {
 // asLines is a file's text as it is shown, without what its lines end with.
 func asLines(text string) string {
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")
-	return strings.TrimRight(visibleLines(text), "\n")
+	return strings.TrimRight(safetext.Text(text), "\n")
 }

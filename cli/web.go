@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -162,20 +163,6 @@ func (p *program) showPage(c *cli.Context, f pipeline.Fetched) error {
 	if f.Stdout == "" {
 		return nil
 	}
-	_, err := io.WriteString(p.stdout, web.Fence(f.Host, visibleLines(f.Stdout))+"\n")
+	_, err := io.WriteString(p.stdout, web.Fence(f.Host, safetext.Text(f.Stdout))+"\n")
 	return err
-}
-
-// visibleLines is visible for each line of a text.
-func visibleLines(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		body, _ := strings.CutSuffix(line, "\n")
-		cells := strings.Split(body, "\t")
-		for i := range cells {
-			cells[i] = visible(cells[i])
-		}
-		b.WriteString(strings.Join(cells, "\t") + line[len(body):])
-	}
-	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -93,7 +94,7 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 	if b.Title != "" {
 		text = "title: " + b.Title + "\n\n" + text
 	}
-	_, err = io.WriteString(p.stdout, web.Fence(visible(b.Host), visibleLines(text))+"\n")
+	_, err = io.WriteString(p.stdout, web.Fence(visible(b.Host), safetext.Text(text))+"\n")
 	return err
 }
 

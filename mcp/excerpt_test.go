@@ -41,24 +41,3 @@ func TestExcerpt(t *testing.T) {
 		t.Errorf("%d bytes are said to be missing, in %q", left, got)
 	}
 }
-
-func TestReadable(t *testing.T) {
-	for given, want := range map[string]string{
-		"tab\t, line\r\n":                               "tab\t, line\r\n",
-		"\x1b[31m\x7f\u009b":                            `\u001b[31m\u007f\u009b`,
-		"a\u200bb\u200c\u200d\u2060\ufeff\u00adc":       `a\u200bb\u200c\u200d\u2060\ufeff\u00adc`,
-		"\u202e\u2066\u061c\u200f\u2028\u2029":          `\u202e\u2066\u061c\u200f\u2028\u2029`,
-		"\U000e0041\U000e007f\U000e0001 \U000e0101":     `\U000e0041\U000e007f\U000e0001 \U000e0101`,
-		"x\ufe0f\ufe01\u3164\u115f\u034f":               `x\ufe0f\ufe01\u3164\u115f\u034f`,
-		"\xff\ufffd":                                    `\xff\ufffd`,
-		"❤\ufe0f 1\ufe0f\u20e3 👩\u200d💻 🏳\ufe0f\u200d🌈": "❤\ufe0f 1\ufe0f\u20e3 👩\u200d💻 🏳\ufe0f\u200d🌈",
-		"❤\ufe0f\ufe0f":                                 "❤\ufe0f" + `\ufe0f`,
-		"می\u200cخواهم क्\u200dष ":                      "می\u200cخواهم क्\u200dष ",
-		"äöü €漢字 ∑":                                     "äöü €漢字 ∑",
-	} {
-		got := readable(given)
-		if got != want || readable(got) != got {
-			t.Errorf("%+q: got %+q, want %+q; again %+q", given, got, want, readable(got))
-		}
-	}
-}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // plain is a server as serve starts it: with text and images alone for clients that are not known to want more.
@@ -159,8 +161,8 @@ func TestNothingUnseen(t *testing.T) {
 				t.Fatalf("%v: %s", err, m.line)
 			}
 			for _, text := range texts(got) {
-				if i := strings.IndexFunc(text, acts); i >= 0 {
-					t.Errorf("%s %s (structured %v): %q has %U", test.tool, test.arguments, structured, text, []rune(text[i:])[0])
+				if safe := safetext.Model(text); safe != text {
+					t.Errorf("%s %s (structured %v): got %q, want %q", test.tool, test.arguments, structured, text, safe)
 				}
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Problem is one thing that is wrong with a script, or odd about it.
@@ -106,8 +108,8 @@ func lastRunes(s string, n int) string {
 	return s[end:]
 }
 
-// visible replaces what has no own place on a line, or would change how the rest is shown: control
-// characters, tabs, line ends, invalid bytes, and directions of text.
+// visible replaces each character of a line of code that has no place of its own, or would change how the rest is shown:
+// it is not written out, which would read as if it stood so in the code.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -115,10 +117,10 @@ func visible(s string) string {
 			return ' '
 		case r == '\r' || r == '\n':
 			return -1
-		case unicode.IsPrint(r):
-			return r
+		case safetext.Hidden(r), !unicode.IsPrint(r):
+			return utf8.RuneError
 		}
-		return utf8.RuneError
+		return r
 	}, s)
 }
 

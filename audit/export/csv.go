@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // commas writes a record a row as RFC 4180 has it, below one with the columns' names.
@@ -27,7 +27,7 @@ func newCommas(w io.Writer) *commas {
 func (c *commas) Row(r audit.Row) error {
 	c.head()
 	record := []string{strconv.FormatInt(r.Seq, 10), r.Time.Format(time.RFC3339Nano), r.Kind, r.Run, r.Namespace,
-		string(plain.JSON(r.Data)), r.Prev, r.Hash}
+		string(safetext.JSON(r.Data)), r.Prev, r.Hash}
 	for i := range record {
 		record[i] = cell(record[i])
 	}
@@ -54,7 +54,7 @@ func (c *commas) Close() error {
 // run it (https://owasp.org/www-community/attacks/CSV_Injection). The apostrophe makes it text. Some
 // pass over spaces before it, and take the wide forms of the characters for the narrow ones.
 func cell(text string) string {
-	text = plain.Text(text)
+	text = safetext.Line(text)
 	if begins := strings.TrimLeft(text, "\" \u00a0\u3000"); begins != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begins)[0]) {
 		return "'" + text
 	}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // evil is what a program could have called its file: a formula, an escape sequence, a tag, and a name that
@@ -188,7 +188,7 @@ func FuzzCell(f *testing.F) {
 	f.Add(" \u202e@x\x00")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := cell(text)
-		if strings.IndexAny(got, "=+-@") == 0 || strings.ContainsFunc(got, plain.Hidden) || !utf8.ValidString(got) {
+		if strings.IndexAny(got, "=+-@") == 0 || strings.ContainsFunc(got, safetext.Hidden) || !utf8.ValidString(got) {
 			t.Errorf("%q became %q", text, got)
 		}
 	})
@@ -229,7 +229,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	if strings.ContainsFunc(strings.ReplaceAll(page, "\n", ""), plain.Hidden) {
+	if strings.ContainsFunc(strings.ReplaceAll(page, "\n", ""), safetext.Hidden) {
 		t.Error("hidden characters are in the page")
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
-	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 //go:embed table.html
@@ -32,12 +32,12 @@ func (t *table) Row(r audit.Row) error {
 	}
 	t.rows++
 	_, err := fmt.Fprintf(t.w, tableRow, r.Seq, r.Time.UTC().Format("2006-01-02 15:04:05.000"), shown(r.Kind), shown(r.Namespace),
-		shown(r.Run), shown(facts.Gist(r)), shown(string(plain.JSON(r.Data))))
+		shown(r.Run), shown(facts.Gist(r)), shown(string(safetext.JSON(r.Data))))
 	return err
 }
 
 // shown is text as it stands between two tags.
-func shown(text string) string { return template.HTMLEscapeString(plain.Text(text)) }
+func shown(text string) string { return template.HTMLEscapeString(safetext.Line(text)) }
 
 func (t *table) head() (err error) {
 	if t.headed {
@@ -48,7 +48,7 @@ func (t *table) head() (err error) {
 		return err
 	}
 	return t.page.ExecuteTemplate(t.w, "head", map[string]string{
-		"Scope": plain.Text(t.about.Scope), "Version": plain.Text(t.about.Version), "Made": t.about.Made.UTC().Format(time.RFC3339),
+		"Scope": safetext.Line(t.about.Scope), "Version": safetext.Line(t.about.Version), "Made": t.about.Made.UTC().Format(time.RFC3339),
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 //go:embed page.html
@@ -63,7 +63,7 @@ func (l *Log) Found(r audit.Report) {
 // Write makes the page. It needs nothing else to be shown: no script, and nothing to load.
 func (s *Summary) Write(w io.Writer, a About) error {
 	page, err := template.New("report").Funcs(template.FuncMap{
-		"plain": plain.Text, "moment": moment, "bytes": size, "count": grouped, "pixel": pixel, "seconds": seconds,
+		"plain": safetext.Line, "moment": moment, "bytes": size, "count": grouped, "pixel": pixel, "seconds": seconds,
 		"pair": func(all ...any) []any { return all },
 	}).Parse(partsText + `{{define "page"}}` + pageText + "{{end}}")
 	if err != nil {

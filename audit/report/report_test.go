@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
-	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 type m = map[string]any
@@ -69,7 +69,7 @@ func harmless(t *testing.T, page string) {
 	if !strings.Contains(page, `content="default-src 'none'; style-src 'unsafe-inline'"`) {
 		t.Error("there is no content security policy")
 	}
-	if strings.ContainsFunc(strings.ReplaceAll(page, "\n", ""), plain.Hidden) {
+	if strings.ContainsFunc(strings.ReplaceAll(page, "\n", ""), safetext.Hidden) {
 		t.Error("hidden characters are in the page")
 	}
 	if found := regexp.MustCompile(`(?i)https?://|url\(|@import|ZgotmplZ|%!`).FindString(page); found != "" {

@@ -93,7 +93,7 @@ func TestBadFiles(t *testing.T) {
 		{"alias as a section", "limits: &a {ram_mb: 9}\ncaps: *a\n", ":2: caps: keys and values are wanted here, not an alias"},
 		{"tag", "backend: !!binary cHJvY2Vzcw==\n", `:1: backend: tags such as "!!binary"`},
 		{"own tag", "backend: !include /etc/passwd\n", `:1: backend: tags such as "!include"`},
-		{"escapes in a key", "\"\\x1b]0;x\\a\": 1\n", `:1: "\x1b]0;x\a": unknown key`},
+		{"escapes in a key", "\"\\x1b]0;x\\a\": 1\n", `:1: "\x1b]0;x\x07": unknown key`},
 		{"laughs", laughs(), ":2: b: unknown key"},
 	}
 	for _, tt := range tests {

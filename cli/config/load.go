@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Options are the sources of a configuration.
@@ -73,11 +74,11 @@ func (l *loader) fail(from, key, format string, args ...any) {
 
 // printable makes a key that isn't ours fit for a terminal.
 func printable(key string) string {
-	quoted := strconv.QuoteToGraphic(key)
-	if inner := quoted[1 : len(quoted)-1]; inner != key || len(key) > 100 {
-		return fmt.Sprintf("%.100s", quoted)
+	line := safetext.Line(key)
+	if line == key && len(key) <= 100 {
+		return key
 	}
-	return key
+	return fmt.Sprintf("%.100s", `"`+line+`"`)
 }
 
 // set gives a setting its value, and remembers from where.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Refused is the error for what policy forbids.
@@ -113,8 +115,7 @@ func brief(s string) string {
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "..."
 	}
-	quoted := strconv.QuoteToGraphic(s)
-	return quoted[1 : len(quoted)-1]
+	return safetext.Line(s)
 }
 
 // line makes one of a message of a library's, which may quote what a server sent.

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Bounds of one command.
@@ -104,8 +106,7 @@ func printable(text string) error {
 		return refuse(oneCommand, "the command has more than one line")
 	}
 	for _, r := range text {
-		hidden := unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800'
-		if hidden || !unicode.IsPrint(r) {
+		if safetext.Hidden(r) || r == '\u2800' || !unicode.IsPrint(r) {
 			return refuse("leave it out", "the command has the character %U, which nobody can see", r)
 		}
 	}

@@ -3,22 +3,21 @@ package engine
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Longest is how many bytes of a text of others people are shown.
 const Longest = 2000
 
-// Plain makes one line of text of others, without what could speak to a terminal or turn it around: control
-// characters, and invisible ones.
+// Plain makes one line of an engine's text.
 func Plain(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
 			return ' '
-		case unicode.IsPrint(r) && r != utf8.RuneError:
-			return r
 		}
-		return -1
-	}, s[:min(len(s), Longest)]))
+		return r
+	}, s[:min(len(s), Longest)])
+	s = safetext.Line(strings.TrimSpace(s))
+	return strings.ToValidUTF8(s[:min(len(s), Longest)], "")
 }

@@ -9,11 +9,12 @@ import (
 	"image/png"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 //go:embed read.js
@@ -164,14 +165,9 @@ func (t *visit) notes(p *Page) {
 	}
 }
 
-// printable is the beginning of a text in one line, without what a terminal would obey.
+// printable is the beginning of a text, in one line.
 func printable(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	s = safetext.Line(s)
 	if r := []rune(s); len(r) > most {
 		return string(r[:most]) + "..."
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Clean returns text without what deceives who reads it: escape sequences and other control characters are written
@@ -37,15 +39,11 @@ func Clean(s string) string {
 // deceives says whether a character must not reach a reader as it is. The joiners stay: words of some languages,
 // and many emoji, are not the same without them.
 func deceives(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t' || r >= 0x20 && r < 0x7f:
+	switch r {
+	case '\n', '\t', 0x200c, 0x200d, 0xfe0e, 0xfe0f:
 		return false
-	case r == 0x200c || r == 0x200d || r == 0xfe0e || r == 0xfe0f:
-		return false
-	case r == 0x034f || r == 0x115f || r == 0x1160 || r == 0x3164 || r == 0xffa0: // fillers: letters that draw nothing
-		return true
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector)
+	return safetext.Hidden(r)
 }
 
 // Line returns text in one line of at most so many bytes.

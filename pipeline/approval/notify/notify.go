@@ -17,7 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/plain"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -118,7 +118,7 @@ func said(q approval.Question) string {
 
 // short is one thing on one line, with nothing in it that would change how the rest reads.
 func short(s string) string {
-	s = plain.Text(s)
+	s = safetext.Line(s)
 	if len(s) <= longest {
 		return s
 	}
