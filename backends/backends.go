@@ -74,7 +74,7 @@ type Sandbox interface {
 
 	// Spent looks up CPU of Usage as it is now, and Memory if asked to, which takes longer, but less than all the rest. Who
 	// has to ask far away does so while its caller does something else, until that calls what is returned.
-	Spent(memory bool) (wait func() Usage)
+	Sample(memory bool) (wait func() Usage)
 
 	// Limit changes RAM, CPU and Processes while programs run. Zero fields keep what is in force,
 	// which Limit returns: where no cgroup counts, only RAM can be changed.
@@ -155,7 +155,7 @@ const DNSPort = 53
 type Sockets struct {
 	DNS       net.PacketConn // UDP, DNSPort of 127.0.0.1, which the sandbox's resolv.conf names
 	DNSStream net.Listener   // TCP, likewise
-	Doors     []net.Listener // one for each port of Spec.Gateway; a connection's local address is what the program asked for
+	Ports     []net.Listener // one for each port of Spec.Gateway; a connection's local address is what the program asked for
 }
 
 // Resolves says whether the host answers DNS inside.

@@ -12,7 +12,7 @@ import (
 // Cover is a place inside of a sandbox at which something else has to lie over what a mount shows there.
 type Cover struct {
 	Inside string
-	Folder bool // an empty, read-only folder; else a file that has nothing in it, or can't be opened
+	Dir    bool // an empty, read-only folder; else a file that has nothing in it, or can't be opened
 }
 
 // Hidden are files and folders of the host that no program may see, such as the server's keys, by the names that
@@ -54,13 +54,13 @@ func (h Hidden) Check(asked, real Spec) error {
 		if i < len(asked.Mounts) {
 			name = asked.Mounts[i].Host
 		}
-		own := slices.ContainsFunc(h.names, func(ours string) bool { return below(name, ours) })
+		own := slices.ContainsFunc(h.names, func(ours string) bool { return strictlyWithin(name, ours) })
 		for _, place := range h.places {
 			switch {
 			case m.Host == "" || own:
 			case within(m.Host, place):
 				return RefuseMount(name, "is, or lies in, "+place+", which is sandboxmcp's own")
-			case m.Write && below(place, m.Host):
+			case m.Write && strictlyWithin(place, m.Host):
 				return RefuseMount(name, "holds "+place+", which is sandboxmcp's own, and would be writable")
 			}
 		}
@@ -71,7 +71,7 @@ func (h Hidden) Check(asked, real Spec) error {
 // Covers are what has to lie over a mount whose links were followed.
 func (h Hidden) Covers(m Mount) (list []Cover) {
 	for _, place := range h.places {
-		if !below(place, m.Host) {
+		if !strictlyWithin(place, m.Host) {
 			continue
 		}
 		rest, err := filepath.Rel(m.Host, place)
@@ -103,10 +103,10 @@ func (h Hidden) Holds(real string) string {
 	return ""
 }
 
-func within(name, dir string) bool { return name == dir || below(name, dir) }
+func within(name, dir string) bool { return name == dir || strictlyWithin(name, dir) }
 
-// below is under for paths of the host.
-func below(name, dir string) bool {
+// strictlyWithin is under for paths of the host.
+func strictlyWithin(name, dir string) bool {
 	rest, err := filepath.Rel(dir, name)
 	return err == nil && rest != "." && filepath.IsLocal(rest)
 }

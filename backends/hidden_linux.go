@@ -45,7 +45,7 @@ func elsewhere(places []string) (names []string) {
 			name := m.point
 			if rest, err := filepath.Rel(m.root, there); err == nil && filepath.IsLocal(rest) {
 				name = filepath.Join(m.point, rest)
-			} else if !below(m.root, there) {
+			} else if !strictlyWithin(m.root, there) {
 				continue
 			}
 			// Another mount may lie over it, and show something else.

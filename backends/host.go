@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Shown returns spec with all links of its mounts and workspace on the host followed, so that what was looked at is
+// ResolveMounts returns spec with all links of its mounts and workspace on the host followed, so that what was looked at is
 // what is shown. It refuses what can't be shown, and what would show more than files: the whole host, its
 // devices and kernel, and sockets by which a container engine is told to do anything. engines are addresses
 // of such besides the usual ones.
-func Shown(spec Spec, engines ...string) (Spec, error) {
+func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 	if len(spec.Mounts) == 0 && spec.Workspace.Host == "" {
 		return spec, nil
 	}
@@ -19,7 +19,7 @@ func Shown(spec Spec, engines ...string) (Spec, error) {
 	var err error
 	spec.Mounts = slices.Clone(spec.Mounts)
 	for i := range spec.Mounts {
-		if spec.Mounts[i].Host, err = shown(spec.Mounts[i].Host, sockets); err != nil {
+		if spec.Mounts[i].Host, err = resolveMount(spec.Mounts[i].Host, sockets); err != nil {
 			return spec, err
 		}
 	}
@@ -27,7 +27,7 @@ func Shown(spec Spec, engines ...string) (Spec, error) {
 	if asked == "" {
 		return spec, nil
 	}
-	if spec.Workspace.Host, err = shown(asked, sockets); err != nil {
+	if spec.Workspace.Host, err = resolveMount(asked, sockets); err != nil {
 		return spec, err
 	}
 	if info, err := os.Stat(spec.Workspace.Host); err != nil || !info.IsDir() {
@@ -36,8 +36,8 @@ func Shown(spec Spec, engines ...string) (Spec, error) {
 	return spec, nil
 }
 
-// shown is the real path of one.
-func shown(host string, sockets []string) (string, error) {
+// resolveMount is the real path of one.
+func resolveMount(host string, sockets []string) (string, error) {
 	if !filepath.IsAbs(host) || filepath.Clean(host) != host || strings.ContainsRune(host, 0) {
 		return "", RefuseMount(host, "is not an absolute, clean path")
 	}

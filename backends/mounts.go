@@ -10,35 +10,35 @@ import (
 // Workspace is where programs find their workspace.
 const Workspace = "/workspace"
 
-// SystemFolders are the operating system's own, besides /etc. Programs see them read-only.
-var SystemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+// SystemDirs are the operating system's own, besides /etc. Programs see them read-only.
+var SystemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// mostMounts is how many mounts a sandbox can have. A hardened process takes a descriptor along for each
+// maxMounts is how many mounts a sandbox can have. A hardened process takes a descriptor along for each
 // writable one, of which a message holds 32.
-const mostMounts = 24
+const maxMounts = 24
 
 // CheckPlaces refuses mounts that can't be where they ask to be inside: in folders of the system or of the
 // sandbox itself, to which a backend may add its own, and in one another.
 func CheckPlaces(spec Spec, own ...string) error {
-	if len(spec.Mounts) > mostMounts {
-		return &Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), mostMounts), Remedy: "mount a folder above them"}
+	if len(spec.Mounts) > maxMounts {
+		return &Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), Remedy: "mount a folder above them"}
 	}
-	system := append(slices.Clone(SystemFolders), "/etc")
+	system := append(slices.Clone(SystemDirs), "/etc")
 	covered := append([]string{"/proc", "/dev", "/sys", "/run"}, own...) // with all that is in them
 	reserved := slices.Concat([]string{"/", "/tmp", Workspace}, covered, system)
 	for i, m := range spec.Mounts {
 		at := m.Inside
-		below := func(dir string) bool { return under(at, dir) }
+		in := func(dir string) bool { return under(at, dir) }
 		switch {
 		case !path.IsAbs(at) || path.Clean(at) != at || strings.ContainsRune(at, 0):
 			return RefuseMount(at, "is not an absolute, clean path")
-		case slices.ContainsFunc(system, below):
+		case slices.ContainsFunc(system, in):
 			return RefuseMount(at, "lies in a folder of the system, which is read-only")
-		case slices.Contains(reserved, at), slices.ContainsFunc(covered, below):
+		case slices.Contains(reserved, at), slices.ContainsFunc(covered, in):
 			return RefuseMount(at, "is the sandbox's own")
-		case spec.Workspace.Host != "" && below(Workspace):
+		case spec.Workspace.Host != "" && in(Workspace):
 			return RefuseMount(at, "lies in the host's workspace, where a folder would have to be made for it")
-		case slices.ContainsFunc(spec.Mounts, func(o Mount) bool { return below(o.Inside) }):
+		case slices.ContainsFunc(spec.Mounts, func(o Mount) bool { return in(o.Inside) }):
 			return RefuseMount(at, "lies in another mount, where what is on the host would decide where it leads")
 		case slices.ContainsFunc(spec.Mounts[:i], func(o Mount) bool { return o.Inside == at }):
 			return RefuseMount(at, "is named twice")

@@ -33,7 +33,7 @@ func TestMounts(t *testing.T) {
 		if err := CheckPlaces(spec, own); err != nil {
 			return spec, err
 		}
-		return Shown(spec, "unix://"+join("to-engine/e.sock"))
+		return ResolveMounts(spec, "unix://"+join("to-engine/e.sock"))
 	}
 	tests := []struct {
 		name   string

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// mostReasons bounds what is remembered of why programs found nothing ready: callers name the variables in some reasons.
-	mostReasons = 32
-	// longestReason is how many bytes one may have, likewise.
-	longestReason = 200
-	otherReason   = "another reason"
-	// MostKinds bounds the kinds that a Tally tells apart: callers choose how much RAM a program may have.
-	MostKinds = 64
+	// maxReasons bounds what is remembered of why programs found nothing ready: callers name the variables in some reasons.
+	maxReasons = 32
+	// maxReasonBytes is how many bytes one may have, likewise.
+	maxReasonBytes = 200
+	otherReason    = "another reason"
+	// MaxKinds bounds the kinds that a Tally tells apart: callers choose how much RAM a program may have.
+	MaxKinds = 64
 )
 
 // Miss counts a program that found nothing ready, and why.
@@ -22,14 +22,14 @@ func (p *Pool) Miss(why string) {
 	if p.Cold == nil {
 		p.Cold = map[string]int64{}
 	}
-	if _, known := p.Cold[why]; !known && (len(p.Cold) >= mostReasons || len(why) > longestReason) {
+	if _, known := p.Cold[why]; !known && (len(p.Cold) >= maxReasons || len(why) > maxReasonBytes) {
 		why = otherReason
 	}
 	p.Cold[why]++
 }
 
-// Tally counts, by kind of program, who found something ready. The zero value is empty. It may not be used concurrently.
-type Tally struct {
+// PoolCounters counts, by kind of program, who found something ready. The zero value is empty. It may not be used concurrently.
+type PoolCounters struct {
 	pools map[kind]*Pool // without Ready and Memory, which change by themselves
 }
 
@@ -43,16 +43,16 @@ type kind struct {
 var others = kind{language: "others"}
 
 // kind is what a program is counted under.
-func (t *Tally) kind(language string, ram int64) kind {
+func (t *PoolCounters) kind(language string, ram int64) kind {
 	k := kind{language, ram}
-	if t.pools[k] == nil && len(t.pools) >= MostKinds {
+	if t.pools[k] == nil && len(t.pools) >= MaxKinds {
 		return others
 	}
 	return k
 }
 
 // Of is where programs of a language with as much RAM are counted.
-func (t *Tally) Of(language string, ram int64) *Pool {
+func (t *PoolCounters) Of(language string, ram int64) *Pool {
 	k := t.kind(language, ram)
 	if t.pools == nil {
 		t.pools = map[kind]*Pool{}
@@ -65,7 +65,7 @@ func (t *Tally) Of(language string, ram int64) *Pool {
 
 // Pools are all figures, by language and RAM, with what stands ready just now: of that, only Language, RAM,
 // Ready and Memory count.
-func (t *Tally) Pools(ready []Pool) []Pool {
+func (t *PoolCounters) Pools(ready []Pool) []Pool {
 	all := map[kind]Pool{}
 	for k, p := range t.pools {
 		one := *p

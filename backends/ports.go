@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// MostSockets is how many sockets can be opened inside a sandbox: as many as its PID 1 can hand over in one message.
-const MostSockets = 24
+// MaxSockets is how many sockets can be opened inside a sandbox: as many as its PID 1 can hand over in one message.
+const MaxSockets = 24
 
 // CheckPorts refuses ports of Spec.Listen and Spec.Gateway that can't all be opened in one sandbox.
 func CheckPorts(spec Spec) error {
 	ports := slices.Concat(spec.Listen, spec.Gateway)
-	most := MostSockets
+	room := MaxSockets
 	if spec.Resolves() {
-		most -= 2 // for names
+		room -= 2 // for names
 	}
-	if len(ports) > most {
-		return &Refusal{Reason: fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), most), Remedy: "allow fewer ports"}
+	if len(ports) > room {
+		return &Refusal{Reason: fmt.Sprintf("%d different ports lead out of the sandbox, and it can have %d", len(ports), room), Remedy: "allow fewer ports"}
 	}
 	for i, port := range ports {
 		if port < 1 || port > 65535 {

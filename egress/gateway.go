@@ -44,7 +44,7 @@ type Config struct {
 type Sockets struct {
 	DNS       net.PacketConn // UDP
 	DNSStream net.Listener   // TCP
-	Doors     []net.Listener // TCP, each on one port of all of 127/8
+	Ports     []net.Listener // TCP, each on one port of all of 127/8
 }
 
 // Gateway is the only way out of one sandbox.
@@ -91,7 +91,7 @@ func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop = stop
 	g.answer(ctx)
-	for _, door := range s.Doors {
+	for _, door := range s.Ports {
 		g.work.Go(func() { g.accept(ctx, door) })
 	}
 	return g
@@ -206,7 +206,7 @@ func (g *Gateway) Close() {
 	if g.sockets.DNSStream != nil {
 		_ = g.sockets.DNSStream.Close()
 	}
-	for _, door := range g.sockets.Doors {
+	for _, door := range g.sockets.Ports {
 		_ = door.Close()
 	}
 	g.work.Wait()

@@ -48,7 +48,7 @@ func in(t testing.TB, port int, c Config) *world {
 	if port != 0 {
 		l = portListener{l, port}
 	}
-	w.Gateway = openVia(usual(c), Sockets{Doors: []net.Listener{l}}, w.dial)
+	w.Gateway = openVia(usual(c), Sockets{Ports: []net.Listener{l}}, w.dial)
 	t.Cleanup(w.Close)
 	return w
 }

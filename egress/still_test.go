@@ -29,7 +29,7 @@ type still struct {
 // keepStill makes one in a bubble of synctest. serve has each connection to a name, and ends with it.
 func keepStill(t *testing.T, port int, c Config, serve func(net.Conn)) *still {
 	s := &still{t: t, port: port, doors: make(chan net.Conn), over: make(chan struct{})}
-	s.Gateway = openVia(usual(c), Sockets{Doors: []net.Listener{s}}, func(context.Context, string, int) (net.Conn, error) {
+	s.Gateway = openVia(usual(c), Sockets{Ports: []net.Listener{s}}, func(context.Context, string, int) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() { defer far.Close(); serve(far) }()
 		return near, nil

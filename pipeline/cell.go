@@ -192,7 +192,7 @@ func (r *run) display() func(kernel.Bundle) {
 
 // measureCell looks up what the cell has used while its artifacts are collected, which takes about as long.
 func (r *run) measureCell(box backends.Sandbox, before backends.Usage) {
-	now := box.Spent(true)
+	now := box.Sample(true)
 	r.measure = func() {
 		after := now()
 		r.res.CPUMS, r.res.PeakMemory = milliseconds(max(0, after.CPU-before.CPU)), after.Memory

@@ -48,7 +48,7 @@ func (s started) Close() error {
 func (r *run) backend(ctx context.Context, q routed) (started, error) {
 	r.captureCode(q.Code)
 	if q.claim != nil {
-		r.before = q.claim.Box().Spent(false)
+		r.before = q.claim.Box().Sample(false)
 	}
 	if r.p.shows(q.Request) || q.claim != nil && len(q.Inputs) == 0 {
 		if err := r.recordStart(ctx); err != nil {

@@ -79,7 +79,7 @@ type box struct {
 func (b *box) Listeners() []net.Listener                        { return nil }
 func (b *box) Gateway() backends.Sockets                        { return backends.Sockets{} }
 func (b *box) Usage() backends.Usage                            { return backends.Usage{} }
-func (b *box) Spent(bool) func() backends.Usage                 { return b.Usage }
+func (b *box) Sample(bool) func() backends.Usage                { return b.Usage }
 func (b *box) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }
 
 func (b *box) Close() error {

@@ -60,7 +60,7 @@ func (r *run) shown(file backends.File) error {
 		return nil
 	}
 	defer f.Close()
-	r.res.Value = kernel.Shown(f, 2*maxShown, r.display())
+	r.res.Value = kernel.ReadDisplays(f, 2*maxShown, r.display())
 	return nil
 }
 

@@ -86,7 +86,7 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 
 // systemFile says whether every sandbox shows a file already.
 func systemFile(name string) bool {
-	for _, dir := range backends.SystemFolders {
+	for _, dir := range backends.SystemDirs {
 		if strings.HasPrefix(filepath.Clean(name), dir+"/") {
 			return true
 		}

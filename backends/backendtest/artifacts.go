@@ -19,7 +19,7 @@ func testArtifacts(t *testing.T, b *bench) {
 		b.parallel(t)
 		s := b.start(t, b.spec("shell"))
 		exec(t, s, "bash", "-c", "echo one >a; mkdir -p d/e; echo two >d/e/b; chmod 750 a; : >empty").ok(t)
-		files := listed(t, s)
+		files := filesOf(t, s)
 		if len(files) != 3 || files["a"].Size != 4 || files["a"].Mode != 0o750 || files["empty"].Size != 0 {
 			t.Errorf("listed %+v", files)
 		}
@@ -114,7 +114,7 @@ func testManyFiles(t *testing.T, b *bench) {
 	s := b.start(t, spec)
 	folders := hosttest.Long(10, 100)
 	exec(t, s, "python", "-c", "import os, sys\nfor i in range(int(sys.argv[1])):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))", itoa(folders)).ok(t)
-	if n := len(listed(t, s)); n != folders*1000 {
+	if n := len(filesOf(t, s)); n != folders*1000 {
 		t.Errorf("listed %d", n)
 	}
 	if err := s.Close(); err != nil {
@@ -130,7 +130,7 @@ func testDeep(t *testing.T, b *bench) {
 	if o.Stdout != "made\n" {
 		t.Fatalf("%s %s", o.Stdout, o.Stderr)
 	}
-	if files := listed(t, s); files["top"].Size != 1 {
+	if files := filesOf(t, s); files["top"].Size != 1 {
 		t.Errorf("%d files, top %v", len(files), files["top"])
 	}
 	if err := s.Close(); err != nil {
@@ -191,7 +191,7 @@ func testSwapped(t *testing.T, b *bench) {
 	b.parallel(t)
 	s := b.session(t, "shell")
 	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo folder gone other d/file; do echo mine >$f; done").ok(t)
-	files := listed(t, s)
+	files := filesOf(t, s)
 	if len(files) != 6 {
 		t.Fatalf("listed %v", files)
 	}

@@ -81,8 +81,8 @@ func (s *bareSandbox) Files() backends.Files { return bareFiles{s.dir} }
 func (s *bareSandbox) Listeners() []net.Listener { return nil }
 func (s *bareSandbox) Gateway() backends.Sockets { return backends.Sockets{} }
 
-func (s *bareSandbox) Usage() backends.Usage            { return backends.Usage{} }
-func (s *bareSandbox) Spent(bool) func() backends.Usage { return s.Usage }
+func (s *bareSandbox) Usage() backends.Usage             { return backends.Usage{} }
+func (s *bareSandbox) Sample(bool) func() backends.Usage { return s.Usage }
 
 func (s *bareSandbox) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }
 

@@ -28,9 +28,9 @@ func testFiles(t *testing.T, b *bench) {
 			t.Skip("no file of the host is there but what is mounted")
 		}
 		target := userTarget(t)
-		before := look(t, target)
+		before := describe(t, target)
 		b.attack(t, "ouruser.py", target, backends.Mount{Host: filepath.Dir(target["shown"].(string)), Inside: filepath.Dir(target["shown"].(string))})
-		if after := look(t, target); after != before {
+		if after := describe(t, target); after != before {
 			t.Errorf("files of the host were %s, and are %s", before, after)
 		}
 	})
@@ -120,8 +120,8 @@ func userTarget(t *testing.T) map[string]any {
 	return target
 }
 
-// look describes the files of userTarget.
-func look(t *testing.T, target map[string]any) (all string) {
+// describe describes the files of userTarget.
+func describe(t *testing.T, target map[string]any) (all string) {
 	for _, name := range []string{"closed", "shown"} {
 		for _, path := range []string{target[name].(string), filepath.Dir(target[name].(string))} {
 			info, err := os.Stat(path)
@@ -211,7 +211,7 @@ func testPut(t *testing.T, b *bench) {
 		t.Error(err)
 	}
 	if err := s.Files().Put("setuid", 0o6755, strings.NewReader("x")); err == nil {
-		if mode := listed(t, s)["setuid"].Mode; mode&^0o777 != 0 {
+		if mode := filesOf(t, s)["setuid"].Mode; mode&^0o777 != 0 {
 			t.Errorf("mode %o was kept", mode)
 		}
 	}
@@ -253,8 +253,8 @@ ln -s "$1" folder; ln -s "$1/secret" file; ln -s /etc etc; ln -s / root; mkfifo 
 	}
 }
 
-// listed returns all files of a sandbox by name.
-func listed(t *testing.T, s backends.Sandbox) map[string]backends.File {
+// filesOf returns all files of a sandbox by name.
+func filesOf(t *testing.T, s backends.Sandbox) map[string]backends.File {
 	t.Helper()
 	files := map[string]backends.File{}
 	if _, err := s.Files().Each(t.Context(), func(f backends.File) error {

@@ -26,12 +26,12 @@ func testGateway(t *testing.T, b *bench) {
 	}
 	s := b.start(t, spec)
 	g := s.Gateway()
-	if len(g.Doors) != len(spec.Gateway) || g.DNS == nil || g.DNSStream == nil {
-		t.Fatalf("got %d doors, DNS %v and %v", len(g.Doors), g.DNS, g.DNSStream)
+	if len(g.Ports) != len(spec.Gateway) || g.DNS == nil || g.DNSStream == nil {
+		t.Fatalf("got %d doors, DNS %v and %v", len(g.Ports), g.DNS, g.DNSStream)
 	}
 	go answerDNS(g.DNS)
-	for i, door := range g.Doors {
-		go greet(door, spec.Gateway[i])
+	for i, listener := range g.Ports {
+		go greet(listener, spec.Gateway[i])
 	}
 	const code = `
 import errno, socket, ssl, sys
@@ -89,7 +89,7 @@ except OSError: pass
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := g.Doors[0].Accept(); err == nil {
+	if _, err := g.Ports[0].Accept(); err == nil {
 		t.Error("a door outlived its sandbox")
 	}
 	if _, _, err := g.DNS.ReadFrom(make([]byte, 10)); err == nil {
@@ -105,9 +105,9 @@ except OSError: pass
 }
 
 // greet tells each connection which address it was made to.
-func greet(door net.Listener, port int) {
+func greet(listener net.Listener, port int) {
 	for {
-		c, err := door.Accept()
+		c, err := listener.Accept()
 		if err != nil {
 			return
 		}

@@ -12,9 +12,9 @@ import (
 
 // household is a folder of the host in which some things are the server's own.
 type household struct {
-	dir    string   // programs may see it
-	hidden []string // but not these, which all say "canary"
-	ways   []string // shell commands that would show them, in dir
+	dir      string   // programs may see it
+	hidden   []string // but not these, which all say "canary"
+	commands []string // shell commands that would show them, in dir
 }
 
 func newHousehold(t *testing.T) household {
@@ -23,9 +23,9 @@ func newHousehold(t *testing.T) household {
 		t.Fatal(err)
 	}
 	h := household{dir: dir, hidden: []string{filepath.Join(dir, "a/state"), filepath.Join(dir, "b c/log.db"), filepath.Join(dir, "not/there")}}
-	for _, folder := range []string{"a", "a/state", "a/state/keys", "b c"} {
-		os.Mkdir(filepath.Join(dir, folder), 0o755)
-		os.Chmod(filepath.Join(dir, folder), 0o755)
+	for _, sub := range []string{"a", "a/state", "a/state/keys", "b c"} {
+		os.Mkdir(filepath.Join(dir, sub), 0o755)
+		os.Chmod(filepath.Join(dir, sub), 0o755)
 	}
 	for _, file := range []string{"a/state/keys/signing.key", "a/state/vault.key", "b c/log.db"} {
 		os.WriteFile(filepath.Join(dir, file), []byte("canary"), 0o644)
@@ -33,7 +33,7 @@ func newHousehold(t *testing.T) household {
 	}
 	os.Symlink("a/state/keys", filepath.Join(dir, "by-link"))
 	os.Symlink("state", filepath.Join(dir, "a/all"))
-	h.ways = []string{"cat a/state/keys/signing.key a/state/vault.key by-link/signing.key a/all/vault.key 'b c/log.db'",
+	h.commands = []string{"cat a/state/keys/signing.key a/state/vault.key by-link/signing.key a/all/vault.key 'b c/log.db'",
 		"cat ../*/a/state/vault.key /proc/self/cwd/a/state/vault.key", "ls -A a/state", "umount a/state && cat a/state/vault.key",
 		"find . -type f -exec cat {} +; echo", "mkdir a/state/new && echo canary"}
 	return h
@@ -75,7 +75,7 @@ func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backend
 		"a session's mount": {session, "/data"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := exec(t, b.start(t, c.spec), "bash", "-c", `cd "$0" || exit; (`+strings.Join(h.ways, "); (")+"); ls", c.dir)
+			o := exec(t, b.start(t, c.spec), "bash", "-c", `cd "$0" || exit; (`+strings.Join(h.commands, "); (")+"); ls", c.dir)
 			if strings.Contains(o.Stdout, "canary") || strings.Contains(o.Stdout, "key") {
 				t.Errorf("%q, %q", o.Stdout, o.Stderr)
 			}

@@ -67,7 +67,7 @@ func testLanguage(t *testing.T, b *bench) {
 			if o.Wall <= 0 {
 				t.Errorf("wall time %v", o.Wall)
 			}
-			if most := time.Duration(runtime.NumCPU()) * (o.Wall + time.Second); o.CPU > most {
+			if limit := time.Duration(runtime.NumCPU()) * (o.Wall + time.Second); o.CPU > limit {
 				t.Errorf("processor time %v in %v: it is somebody else's", o.CPU, o.Wall)
 			}
 		})

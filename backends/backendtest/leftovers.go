@@ -13,21 +13,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// way is one in which a sandbox comes to its end.
-type way struct {
+// scenario is one in which a sandbox comes to its end.
+type scenario struct {
 	name    string
 	session bool // is another matter there
 	run     func(t *testing.T, s backends.Sandbox, word string)
 }
 
-func ways() []way {
-	return []way{
+func scenarios() []scenario {
+	return []scenario{
 		{"never used", false, func(*testing.T, backends.Sandbox, string) {}},
 		{"only files", false, func(t *testing.T, s backends.Sandbox, _ string) {
 			if err := s.Files().Put("a/b", 0o644, strings.NewReader("x")); err != nil {
 				t.Error(err)
 			}
-			listed(t, s)
+			filesOf(t, s)
 		}},
 		{"normal end", true, func(t *testing.T, s backends.Sandbox, word string) {
 			put(t, s, "descendants.py")
@@ -69,7 +69,7 @@ func testLeftovers(t *testing.T, b *bench) {
 	t.Setenv("TMPDIR", t.TempDir()) // one that nobody else writes to
 	b.openOnce(t)
 	if !b.o.Warm {
-		b.leaveNothing(t, ways())
+		b.leaveNothing(t, scenarios())
 		t.Run("backend closed first", func(t *testing.T) { testClosedFirst(t, b) })
 	}
 	t.Run("many at once", func(t *testing.T) {
@@ -117,10 +117,10 @@ func (b *bench) openOnce(t *testing.T) {
 
 // leaveNothing has sandboxes of one backend end in all ways. Nothing is left of each while the backend lives, and
 // nothing at all when it has been closed.
-func (b *bench) leaveNothing(t *testing.T, all []way) {
+func (b *bench) leaveNothing(t *testing.T, all []scenario) {
 	before := b.host(t)
 	backend := b.newBackend(t)
-	end := func(t *testing.T, w way, keep bool) {
+	end := func(t *testing.T, w scenario, keep bool) {
 		b.parallel(t)
 		word := ulid.Make().String()
 		spec := b.spec("python")

@@ -214,10 +214,10 @@ func testListeners(t *testing.T, b *bench) {
 	if len(doors) != len(spec.Listen) {
 		t.Fatalf("got %d listeners, want %d", len(doors), len(spec.Listen))
 	}
-	for i, door := range doors {
+	for i, listener := range doors {
 		go func() {
 			for {
-				c, err := door.Accept()
+				c, err := listener.Accept()
 				if err != nil {
 					return
 				}

@@ -127,7 +127,7 @@ func testWorkspace(t *testing.T, b *bench) {
 		s := b.start(t, spec)
 		exec(t, s, "bash", "-ec", `[ "$PWD" = /workspace ]; [ "$(cat given)" = given ]; echo new >new`).ok(t)
 		sees(t, dir, "new", "new\n")
-		if files := listed(t, s); files["new"].Size != 4 {
+		if files := filesOf(t, s); files["new"].Size != 4 {
 			t.Errorf("listed %v", files)
 		}
 	})
@@ -141,7 +141,7 @@ func testWorkspace(t *testing.T, b *bench) {
 		os.Mkdir(filepath.Join(dir, "sealed-folder"), 0)
 		spec := b.spec("shell")
 		spec.Workspace = backends.Mount{Host: dir, Write: true}
-		for _, f := range listed(t, b.start(t, spec)) {
+		for _, f := range filesOf(t, b.start(t, spec)) {
 			content(t, f)
 		}
 		for path, want := range map[string]os.FileMode{"sealed": 0, "sealed-folder": os.ModeDir, "readable": 0o444, "given": 0o666} {

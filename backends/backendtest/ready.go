@@ -49,10 +49,10 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 		b.startAnnounced(t, spec, backends.Command{Args: []string{"python", "main.py"}})
 		cmd := backends.Command{Args: []string{"python", "other.py"}}
 		s := b.startAnnounced(t, spec, cmd)
-		const look = `import glob
+		const script = `import glob
 for file in glob.glob("/proc/[0-9]*/cmdline"):
 	if b"main.py" in (line := open(file, "rb").read()): print(file, line)`
-		if err := s.Files().Put("other.py", 0o644, strings.NewReader(look)); err != nil {
+		if err := s.Files().Put("other.py", 0o644, strings.NewReader(script)); err != nil {
 			t.Fatal(err)
 		}
 		if o := b.execAnnounced(t, s, cmd).ok(t); o.Stdout != "" {

@@ -15,7 +15,7 @@ func testSmoke(t *testing.T, b *bench) {
 	t.Run("leftovers", func(t *testing.T) { // first, while no other backend has anything to do
 		t.Setenv("TMPDIR", t.TempDir())
 		b.openOnce(t)
-		b.leaveNothing(t, slices.DeleteFunc(ways(), func(w way) bool { return w.name != "timeout" }))
+		b.leaveNothing(t, slices.DeleteFunc(scenarios(), func(w scenario) bool { return w.name != "timeout" }))
 	})
 	t.Run("layers", func(t *testing.T) { testLayers(t, b) })
 	t.Run("calls", func(t *testing.T) {
@@ -43,7 +43,7 @@ func testSmoke(t *testing.T, b *bench) {
 			t.Error(err)
 		}
 		exec(t, s, "bash", "-c", "cat a/in >out").ok(t)
-		if text, err := content(t, listed(t, s)["out"]); err != nil || text != "given" {
+		if text, err := content(t, filesOf(t, s)["out"]); err != nil || text != "given" {
 			t.Errorf("got %q, %v", text, err)
 		}
 	})

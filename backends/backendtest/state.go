@@ -24,7 +24,7 @@ type state struct {
 func (b *bench) host(t testing.TB) state {
 	t.Helper()
 	return state{
-		mounts: mounts(t), cgroups: cgroupFolders(), files: b.files(), descriptors: descriptors(),
+		mounts: mounts(t), cgroups: cgroupDirs(), files: b.files(), descriptors: descriptors(),
 		children: childrenOf(os.Getpid()), sysv: sysvObjects(), goroutines: runtime.NumGoroutine(),
 	}
 }
@@ -32,7 +32,7 @@ func (b *bench) host(t testing.TB) state {
 // unchanged waits until the host is as it was. It says what there was in addition meanwhile.
 func (b *bench) unchanged(t testing.TB, before state) {
 	t.Helper()
-	said := ""
+	last := ""
 	hosttest.Until(t, "nothing is left on the host", func() bool {
 		after := b.host(t)
 		diff := slices.Concat(added("mount", before.mounts, after.mounts), added("cgroup", before.cgroups, after.cgroups),
@@ -41,8 +41,8 @@ func (b *bench) unchanged(t testing.TB, before state) {
 		if n := after.goroutines - before.goroutines; n > 0 {
 			diff = append(diff, fmt.Sprintf("%d goroutines", n))
 		}
-		if text := strings.Join(diff, ", "); text != said {
-			said = text
+		if text := strings.Join(diff, ", "); text != last {
+			last = text
 			t.Logf("on the host: %s", text)
 		}
 		return len(diff) == 0
@@ -53,7 +53,7 @@ func (b *bench) unchanged(t testing.TB, before state) {
 func (b *bench) nothingLeft(t testing.TB, id string) {
 	t.Helper()
 	var found []string
-	for _, lines := range [][]string{mounts(t), cgroupFolders(), b.files()} {
+	for _, lines := range [][]string{mounts(t), cgroupDirs(), b.files()} {
 		for _, l := range lines {
 			if strings.Contains(l, id) || strings.Contains(l, strings.ToLower(id)) {
 				found = append(found, l)
@@ -107,9 +107,9 @@ var strangers = sync.OnceValue(func() []string {
 	return found
 })
 
-// cgroupFolders lists the host's cgroups that bear our name, without those of strangers, and those that carry the number of
+// cgroupDirs lists the host's cgroups that bear our name, without those of strangers, and those that carry the number of
 // another living process: another test run on the same host.
-func cgroupFolders() []string {
+func cgroupDirs() []string {
 	var found []string
 	known := strangers()
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {

@@ -15,7 +15,7 @@ type seat struct {
 	*testing.T
 	keys    io.WriteCloser
 	resized chan backends.Size
-	shown   lockedBuffer
+	screen  lockedBuffer
 	end     chan backends.Result
 }
 
@@ -25,10 +25,10 @@ func sit(t *testing.T, b *bench, script string) *seat {
 	b.parallel(t)
 	typed, keys := io.Pipe()
 	s := &seat{T: t, keys: keys, resized: make(chan backends.Size), end: make(chan backends.Result, 1)}
-	box := b.start(t, b.spec("shell"))
+	sb := b.start(t, b.spec("shell"))
 	go func() {
-		r, err := box.Exec(t.Context(), backends.Command{Args: []string{"sh", "-c", script}}, backends.Streams{
-			Stdin: typed, Stdout: &s.shown, Stderr: complaining{t},
+		r, err := sb.Exec(t.Context(), backends.Command{Args: []string{"sh", "-c", script}}, backends.Streams{
+			Stdin: typed, Stdout: &s.screen, Stderr: complaining{t},
 			Terminal: &backends.Terminal{Size: backends.Size{Columns: 100, Rows: 30}, Resized: s.resized}})
 		if err != nil {
 			t.Error(err)
@@ -50,7 +50,7 @@ func (c complaining) Write(b []byte) (int, error) {
 func (s *seat) sees(text string) {
 	s.Helper()
 	hosttest.Until(s, fmt.Sprintf("the terminal shows %q", text), func() bool {
-		return strings.Contains(s.shown.String(), text)
+		return strings.Contains(s.screen.String(), text)
 	})
 }
 
@@ -60,7 +60,7 @@ func (s *seat) types(text string) { io.WriteString(s.keys, text) }
 func (s *seat) ends(code int) {
 	s.Helper()
 	if r := <-s.end; r.ExitCode != code {
-		s.Errorf("ended %s, %d, want %d, after %q", r.Ended, r.ExitCode, code, s.shown.String())
+		s.Errorf("ended %s, %d, want %d, after %q", r.Ended, r.ExitCode, code, s.screen.String())
 	}
 }
 
@@ -68,7 +68,7 @@ func testTerminal(t *testing.T, b *bench) {
 	t.Run("is all of them", func(t *testing.T) {
 		s := sit(t, b, "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo out && echo err >&2 && echo own >/dev/tty && stty size; exit 9")
 		s.ends(9)
-		if got := s.shown.String(); got != "out\r\nerr\r\nown\r\n30 100\r\n" {
+		if got := s.screen.String(); got != "out\r\nerr\r\nown\r\n30 100\r\n" {
 			t.Errorf("shown %q", got)
 		}
 	})
@@ -115,7 +115,7 @@ func testTerminal(t *testing.T, b *bench) {
 	t.Run("all of it arrives", func(t *testing.T) {
 		s := sit(t, b, "head -c 3000000 /dev/zero | tr '\\0' x; exit 3")
 		s.ends(3)
-		if got := s.shown.String(); strings.Trim(got, "x") != "" || len(got) != 3_000_000 {
+		if got := s.screen.String(); strings.Trim(got, "x") != "" || len(got) != 3_000_000 {
 			t.Errorf("%d bytes arrived", len(got))
 		}
 	})

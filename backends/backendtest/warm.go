@@ -24,9 +24,9 @@ func (b *bench) startAnnounced(t testing.TB, spec backends.Spec, cmd backends.Co
 	defer b.warming.Unlock()
 	var s backends.Sandbox
 	hosttest.Until(t, fmt.Sprintf("a sandbox stands ready for %.100q", cmd.Args), func() bool {
-		before := b.tally(spec)
+		before := b.poolOf(spec)
 		s = b.begin(t, spec)
-		after := b.tally(spec)
+		after := b.poolOf(spec)
 		if after.Hits > before.Hits {
 			return true
 		}
@@ -43,8 +43,8 @@ func (b *bench) startAnnounced(t testing.TB, spec backends.Spec, cmd backends.Co
 	return s
 }
 
-// tally is what the backend says of the kind that spec is of.
-func (b *bench) tally(spec backends.Spec) backends.Pool {
+// poolOf is what the backend says of the kind that spec is of.
+func (b *bench) poolOf(spec backends.Spec) backends.Pool {
 	for _, p := range b.backend.Pools() {
 		if p.Language == spec.Language && p.RAM == spec.Limits.WithDefaults().RAM {
 			return p

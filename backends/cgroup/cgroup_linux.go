@@ -27,7 +27,7 @@ var controllers = []string{"memory", "pids", "cpu"}
 type Groups struct {
 	Delegate bool   // the user's systemd is asked for a scope where there is no other way
 	Inside   bool   // of a container, whose engine has made one
-	Folder   string // what our folders are called; see NewFolder
+	Name     string // what our folders are called; see NewFolder
 	Why      string // why there are none
 
 	once    sync.Once
@@ -48,15 +48,15 @@ var setting sync.Mutex
 
 // Group holds one sandbox, or one command. The methods of a nil Group do nothing: limits are kept otherwise then.
 type Group struct {
-	paths   map[string]string
-	manager cg.Manager
-	opened  []*os.File
-	inForce Bounds  // as Limit has set them
-	spares  *spares // where it goes afterwards
-	mu      sync.Mutex
-	kept    map[string]int // files of it that are open, by path
-	seen    bool           // not ours: the container's, which is only looked at
-	limits  []string       // of seen: the controllers that limit something
+	paths     map[string]string
+	manager   cg.Manager
+	joinFiles []*os.File
+	inForce   Bounds  // as Limit has set them
+	spares    *spares // where it goes afterwards
+	mu        sync.Mutex
+	openFDs   map[string]int // files of it that are open, by path
+	readOnly  bool           // not ours: the container's, which is only looked at
+	limits    []string       // of seen: the controllers that limit something
 }
 
 // Find looks, once, for a place below our own cgroup where we may make others.
@@ -64,9 +64,9 @@ func (c *Groups) Find() {
 	c.once.Do(func() {
 		var err error
 		if cg.IsCgroup2UnifiedMode() {
-			c.base, err = baseV2(c.Folder)
+			c.base, err = baseV2(c.Name)
 		} else {
-			c.base, err = baseV1(c.Folder)
+			c.base, err = baseV1(c.Name)
 		}
 		if c.Delegate && err != nil {
 			if failed := c.delegate(); failed != nil {
@@ -93,8 +93,8 @@ func Identity(pid int) string {
 	return fmt.Sprintf("%s%d.%s.", Prefix, pid, StartTime(pid))
 }
 
-// NewFolder names the folders of one owner in this process.
-func NewFolder() string { return Identity(os.Getpid()) + rand.Text()[:8] }
+// NewName names the folders of one owner in this process.
+func NewName() string { return Identity(os.Getpid()) + rand.Text()[:8] }
 
 // Prefix begins the names of all servers' folders.
 const Prefix = "sandboxmcp."
@@ -172,7 +172,7 @@ func (c *Groups) own() error {
 	return nil
 }
 
-func baseV1(folder string) (map[string]string, error) {
+func baseV1(dirName string) (map[string]string, error) {
 	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func baseV1(folder string) (map[string]string, error) {
 			if err != nil {
 				continue
 			}
-			base[name] = filepath.Join(m.Mountpoint, rel, folder)
+			base[name] = filepath.Join(m.Mountpoint, rel, dirName)
 		}
 	}
 	for _, name := range controllers {
@@ -240,7 +240,7 @@ func (c *Groups) Make() (*Group, error) {
 		err = g.manager.Apply(-1)
 	}
 	if err == nil {
-		err = g.openDoors()
+		err = g.openJoinFiles()
 	}
 	if err != nil {
 		g.Remove()
@@ -251,7 +251,7 @@ func (c *Groups) Make() (*Group, error) {
 
 // Limit sets the cgroup's limits.
 func (g *Group) Limit(want Bounds) error {
-	if g == nil || g.seen || g.inForce == want {
+	if g == nil || g.readOnly || g.inForce == want {
 		return nil
 	}
 	g.inForce = Bounds{}
@@ -278,18 +278,18 @@ func (g *Group) Limit(want Bounds) error {
 	return nil
 }
 
-// Doors are open files by which a process joins the cgroup: of v2 its folder, in which it can be born; of v1 each
+// JoinFiles are open files by which a process joins the cgroup: of v2 its folder, in which it can be born; of v1 each
 // folder's tasks, to which it writes "0". That moves the calling thread without the grace period (10 ms) that the
 // kernel waits for when another process, or a whole one, is moved (cgroup_procs_write_start).
-func (g *Group) Doors() []*os.File {
-	if g == nil || g.seen {
+func (g *Group) JoinFiles() []*os.File {
+	if g == nil || g.readOnly {
 		return nil
 	}
-	return g.opened
+	return g.joinFiles
 }
 
-// openDoors opens what a process joins the cgroup by.
-func (g *Group) openDoors() error {
+// openJoinFiles opens what a process joins the cgroup by.
+func (g *Group) openJoinFiles() error {
 	for _, path := range g.paths {
 		flags, name := os.O_WRONLY, filepath.Join(path, "tasks")
 		if g.V2() {
@@ -300,7 +300,7 @@ func (g *Group) openDoors() error {
 		if err != nil {
 			return err
 		}
-		g.opened = append(g.opened, f)
+		g.joinFiles = append(g.joinFiles, f)
 	}
 	return nil
 }
@@ -308,18 +308,18 @@ func (g *Group) openDoors() error {
 // V2 says whether it is one of version 2.
 func (g *Group) V2() bool { return g != nil && g.paths[""] != "" }
 
-// Folder is the v2 folder that PID 1 is to be born in, if any.
-func (g *Group) Folder() *os.File {
-	if g == nil || g.seen || !g.V2() {
+// Dir is the v2 folder that PID 1 is to be born in, if any.
+func (g *Group) Dir() *os.File {
+	if g == nil || g.readOnly || !g.V2() {
 		return nil
 	}
-	return g.opened[0]
+	return g.joinFiles[0]
 }
 
 // Detail says what the layer is, for Containment.
 func (g *Group) Detail() string {
 	limits := controllers
-	if g.seen {
+	if g.readOnly {
 		limits = g.limits
 	}
 	if g.V2() {
@@ -328,17 +328,17 @@ func (g *Group) Detail() string {
 	return "v1: " + strings.Join(limits, " ")
 }
 
-// Keeps says whether a controller's limit is the cgroup's to keep.
-func (g *Group) Keeps(controller string) bool {
-	return g != nil && (!g.seen || slices.Contains(g.limits, controller))
+// Enforces says whether a controller's limit is the cgroup's to keep.
+func (g *Group) Enforces(controller string) bool {
+	return g != nil && (!g.readOnly || slices.Contains(g.limits, controller))
 }
 
 // Check reads back from the kernel that process pid is in the cgroup.
 func (g *Group) Check(pid int) error {
-	if g.seen {
+	if g.readOnly {
 		return nil // nothing in a container can be elsewhere
 	}
-	in, err := folders("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	in, err := pathsOf("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
 		return fmt.Errorf("is PID 1 in its cgroup: %w", err)
 	}
@@ -350,9 +350,9 @@ func (g *Group) Check(pid int) error {
 	return nil
 }
 
-// folders reads the lines "7:cpu,cpuacct:/folder" of a /proc/pid/cgroup; v2's controller is "". It
+// pathsOf reads the lines "7:cpu,cpuacct:/folder" of a /proc/pid/cgroup; v2's controller is "". It
 // is the library's ParseCgroupFile without the scanner, for each program's start waits for it.
-func folders(file string) (map[string]string, error) {
+func pathsOf(file string) (map[string]string, error) {
 	text, err := readOnce(file)
 	if err != nil {
 		return nil, err
@@ -360,9 +360,9 @@ func folders(file string) (map[string]string, error) {
 	in := map[string]string{}
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		controllers, folder, _ := strings.Cut(rest, ":")
+		controllers, path, _ := strings.Cut(rest, ":")
 		for name := range strings.SplitSeq(controllers, ",") {
-			in[name] = folder
+			in[name] = path
 		}
 	}
 	return in, nil
@@ -370,8 +370,8 @@ func folders(file string) (map[string]string, error) {
 
 // Kill kills all that is in the cgroup, and what that has started meanwhile: forks are refused from now on. The error
 // says that something was still there after patience; a process that the kernel holds up can't be killed.
-func (g *Group) Kill(patience time.Duration) error {
-	if g == nil || g.seen {
+func (g *Group) Kill(timeout time.Duration) error {
+	if g == nil || g.readOnly {
 		return nil
 	}
 	g.mu.Lock()
@@ -382,7 +382,7 @@ func (g *Group) Kill(patience time.Duration) error {
 		pids = g.paths[""]
 	}
 	_ = cg.WriteFile(pids, "pids.max", "0")
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		left, err := killAll(pids)
 		if err != nil || left == 0 {
 			return err
@@ -405,8 +405,8 @@ func killAll(dir string) (int, error) {
 	return len(all), err
 }
 
-// Home are the folders of v1 that a thread goes back to which was in the cgroup for a moment.
-func (c *Groups) Home() (dirs []string) {
+// ParentDirs are the folders of v1 that a thread goes back to which was in the cgroup for a moment.
+func (c *Groups) ParentDirs() (dirs []string) {
 	for _, base := range c.base {
 		dirs = append(dirs, filepath.Dir(base))
 	}
@@ -415,27 +415,27 @@ func (c *Groups) Home() (dirs []string) {
 
 // Remove deletes the cgroup, which holds no process any more.
 func (g *Group) Remove() {
-	if g == nil || g.seen {
+	if g == nil || g.readOnly {
 		return
 	}
-	for _, f := range g.opened {
+	for _, f := range g.joinFiles {
 		f.Close()
 	}
-	g.opened = nil
+	g.joinFiles = nil
 	g.mu.Lock()
-	for _, fd := range g.kept {
+	for _, fd := range g.openFDs {
 		unix.Close(fd)
 	}
-	g.kept = nil
+	g.openFDs = nil
 	g.mu.Unlock()
 	for _, path := range g.paths {
 		cg.RemovePath(path)
 	}
 }
 
-// GiveBack keeps the cgroup for another, or removes it. It holds no process any more.
-func (g *Group) GiveBack() {
-	if g == nil || g.seen || g.spares.keep(g) {
+// Release keeps the cgroup for another, or removes it. It holds no process any more.
+func (g *Group) Release() {
+	if g == nil || g.readOnly || g.spares.put(g) {
 		return
 	}
 	g.Remove()

@@ -37,11 +37,11 @@ func (g *Group) read(controller, v1, v2 string) string {
 	if g.V2() {
 		name = filepath.Join(g.paths[""], v2)
 	}
-	fd, kept, err := g.open(name)
+	fd, cached, err := g.open(name)
 	if err != nil {
 		return ""
 	}
-	if !kept {
+	if !cached {
 		defer unix.Close(fd)
 	}
 	text, err := readAll(fd)
@@ -72,10 +72,10 @@ func readAll(fd int) (string, error) {
 }
 
 // open opens a file for reading, or has it open already.
-func (g *Group) open(name string) (fd int, kept bool, err error) {
+func (g *Group) open(name string) (fd int, cached bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if fd, kept = g.kept[name]; kept {
+	if fd, cached = g.openFDs[name]; cached {
 		return fd, true, nil
 	}
 	if fd, err = unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
@@ -84,10 +84,10 @@ func (g *Group) open(name string) (fd int, kept bool, err error) {
 	if g.spares == nil || g.V2() {
 		return fd, false, nil
 	}
-	if g.kept == nil {
-		g.kept = map[string]int{}
+	if g.openFDs == nil {
+		g.openFDs = map[string]int{}
 	}
-	g.kept[name] = fd
+	g.openFDs[name] = fd
 	return fd, true, nil
 }
 

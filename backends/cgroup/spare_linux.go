@@ -17,9 +17,9 @@ type spares struct {
 	closed bool
 }
 
-// keep takes a cgroup in which nobody lives any more, and says whether it did. One in which the kernel has refused
+// put takes a cgroup in which nobody lives any more, and says whether it did. One in which the kernel has refused
 // something, or made somebody wait, would tell so of the next sandbox.
-func (s *spares) keep(g *Group) bool {
+func (s *spares) put(g *Group) bool {
 	if g.V2() || g.paths["cpuacct"] == "" || g.OOMKills() > 0 || g.ForksRefused() > 0 || g.throttled() > 0 {
 		return false
 	}
@@ -52,12 +52,12 @@ func (s *spares) take() *Group {
 	return nil
 }
 
-const mostCharged = 4 << 20 // bytes
+const maxCharged = 4 << 20 // bytes
 
 // renew sets the counters back. What is still charged to the cgroup would count as the next sandbox's: pages of files
 // that the last was the first to read, but also what each CPU has reserved, 256 KiB.
 func (g *Group) renew() bool {
-	return g.Usage() <= mostCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
+	return g.Usage() <= maxCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
 }
 
 func (s *spares) close() {

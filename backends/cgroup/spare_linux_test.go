@@ -14,7 +14,7 @@ import (
 
 func newGroups(t *testing.T) *Groups {
 	t.Helper()
-	c := &Groups{Folder: NewFolder()}
+	c := &Groups{Name: NewName()}
 	t.Cleanup(c.Close)
 	if c.Find(); !c.Found() {
 		hosttest.Missing(t, "cgroup", c.Why)
@@ -44,7 +44,7 @@ func spared(t *testing.T, c *Groups, b Bounds, script string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range g.Doors() {
+	for _, f := range g.JoinFiles() {
 		if err := os.WriteFile(f.Name(), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
 			t.Error(err)
 		}
@@ -53,7 +53,7 @@ func spared(t *testing.T, c *Groups, b Bounds, script string) int64 {
 	_ = cmd.Wait() // it may have been killed
 	hosttest.Until(t, "nobody is in the cgroup", func() bool { return g.number("pids", "pids.current", "") == 0 })
 	refused := g.OOMKills() + g.ForksRefused() + g.throttled()
-	g.GiveBack()
+	g.Release()
 	return refused
 }
 
@@ -69,13 +69,13 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 		t.Fatal("no cgroup was kept")
 	}
 	hosttest.Until(t, "the kernel has freed what programs held in one", func() bool {
-		return slices.ContainsFunc(had, func(g *Group) bool { return g.number("pids", "pids.current", "") == 0 && g.Usage() <= mostCharged })
+		return slices.ContainsFunc(had, func(g *Group) bool { return g.number("pids", "pids.current", "") == 0 && g.Usage() <= maxCharged })
 	})
 	g, err := c.Make()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.GiveBack()
+	defer g.Release()
 	if !slices.Contains(had, g) {
 		t.Fatal("a new cgroup was made")
 	}

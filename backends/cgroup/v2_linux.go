@@ -23,7 +23,7 @@ func Unified() bool { return cg.IsCgroup2UnifiedMode() }
 // baseV2 tries our own cgroup and the one above it. A cgroup that holds processes can't hand
 // controllers down (the "no internal processes" rule of cgroups(7)); where the only process in
 // ours is us, we move into a leaf first, as a service with Delegate=yes is meant to.
-func baseV2(folder string) (map[string]string, error) {
+func baseV2(name string) (map[string]string, error) {
 	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func baseV2(folder string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cgroup v2 %s is not delegated to us: %w", dir, err)
 	}
-	return map[string]string{"": filepath.Join(dir, folder)}, nil
+	return map[string]string{"": filepath.Join(dir, name)}, nil
 }
 
 // handDown makes dir give its children the controllers that we need.
@@ -153,6 +153,6 @@ func (c *Groups) delegate() error {
 	if err != nil {
 		return fmt.Errorf("ask systemd for a scope: %w", err)
 	}
-	c.base, err = baseV2(c.Folder)
+	c.base, err = baseV2(c.Name)
 	return err
 }

@@ -369,12 +369,12 @@ func (s *inner) Exec(ctx context.Context, cmd backends.Command, streams backends
 	return backends.Result{Ended: backends.EndedOK, Contained: c}, nil
 }
 
-func (s *inner) Files() backends.Files            { return nil }
-func (s *inner) Listeners() []net.Listener        { return nil }
-func (s *inner) Gateway() backends.Sockets        { return backends.Sockets{} }
-func (s *inner) Usage() backends.Usage            { return backends.Usage{} }
-func (s *inner) Spent(bool) func() backends.Usage { return s.Usage }
-func (s *inner) Close() error                     { s.once.Do(func() { close(s.closed) }); return nil }
+func (s *inner) Files() backends.Files             { return nil }
+func (s *inner) Listeners() []net.Listener         { return nil }
+func (s *inner) Gateway() backends.Sockets         { return backends.Sockets{} }
+func (s *inner) Usage() backends.Usage             { return backends.Usage{} }
+func (s *inner) Sample(bool) func() backends.Usage { return s.Usage }
+func (s *inner) Close() error                      { s.once.Do(func() { close(s.closed) }); return nil }
 func (s *inner) Limit(l backends.Limits) (backends.Limits, error) {
 	if l.RAM == 13 {
 		return s.spec.Limits, errors.New("not this number")

@@ -18,7 +18,7 @@ func (b *Backend) mounts(s *standing, spec backends.Spec) (binds []Bind, covers 
 		return nil, nil, &backends.Refusal{Reason: fmt.Sprintf("%s runs elsewhere (%s), and can't show folders of this machine", b.Name(), s.Address),
 			Remedy: "send files along instead of mounting them, or use an engine of this machine"}
 	}
-	shown, err := backends.Shown(spec, s.Address)
+	shown, err := backends.ResolveMounts(spec, s.Address)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -35,7 +35,7 @@ func (b *Backend) mounts(s *standing, spec backends.Spec) (binds []Bind, covers 
 	}
 	for _, m := range all {
 		for _, c := range hidden.Covers(m) {
-			if c.Folder {
+			if c.Dir {
 				covers = append(covers, c.Inside)
 			} else {
 				binds = append(binds, Bind{Host: os.DevNull, Inside: c.Inside})

@@ -13,7 +13,7 @@ type parked struct {
 	mu      sync.Mutex
 	closed  bool
 	shelves map[shape]*shelf
-	tally   backends.Tally
+	tally   backends.PoolCounters
 	images  map[string]named // by language, as it was found last
 	uses    int              // a clock
 }

@@ -11,8 +11,8 @@ import (
 // errDead is why nothing more can be run.
 var errDead = errors.New("the interpreter is dead")
 
-// patience is how long an answer may take, and how long after being interrupted; 0 is DefaultGrace.
-type patience struct{ limit, grace time.Duration }
+// timeouts is how long an answer may take, and how long after being interrupted; 0 is DefaultGrace.
+type timeouts struct{ limit, grace time.Duration }
 
 // answer is a reply, or what came instead.
 type answer struct {
@@ -21,13 +21,13 @@ type answer struct {
 	dead    bool   // there will be no reply
 }
 
-// enter waits for its turn, first come first served.
-func (k *Kernel) enter(ctx context.Context) (release func(), err error) {
+// acquire waits for its turn, first come first served.
+func (k *Kernel) acquire(ctx context.Context) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	select {
-	case <-k.turn:
+	case <-k.lock:
 	case <-k.done:
 		return nil, errDead
 	case <-ctx.Done():
@@ -35,16 +35,16 @@ func (k *Kernel) enter(ctx context.Context) (release func(), err error) {
 	}
 	select {
 	case <-k.done:
-		k.turn <- struct{}{}
+		k.lock <- struct{}{}
 		return nil, errDead
 	default:
-		return func() { k.turn <- struct{}{} }, nil
+		return func() { k.lock <- struct{}{} }, nil
 	}
 }
 
 // ask sends a request and waits for its reply. When that takes too long, or ctx ends, it interrupts
 // what runs; what then doesn't end is killed, and with it the interpreter.
-func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p patience, show func(Bundle)) (a answer) {
+func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, show func(Bundle)) (a answer) {
 	// What was left over from another request would interrupt the wrong thing.
 	select {
 	case <-k.interrupt:

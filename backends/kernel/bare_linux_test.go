@@ -90,6 +90,6 @@ func (b *bare) Files() backends.Files                            { return nil }
 func (b *bare) Listeners() []net.Listener                        { return nil }
 func (b *bare) Gateway() backends.Sockets                        { return backends.Sockets{} }
 func (b *bare) Usage() backends.Usage                            { return backends.Usage{} }
-func (b *bare) Spent(bool) func() backends.Usage                 { return b.Usage }
+func (b *bare) Sample(bool) func() backends.Usage                { return b.Usage }
 func (b *bare) Close() error                                     { return nil }
 func (b *bare) Limit(l backends.Limits) (backends.Limits, error) { return l, nil }

@@ -36,9 +36,9 @@ func BenchmarkCell(b *testing.B) {
 // BenchmarkStart starts an interpreter in a sandbox that is there.
 func BenchmarkStart(b *testing.B) {
 	python(b)
-	box := sandbox(b, "python", backends.Limits{})
+	sb := sandbox(b, "python", backends.Limits{})
 	for b.Loop() {
-		k, err := Start(b.Context(), box, "python", nil)
+		k, err := Start(b.Context(), sb, "python", nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -60,9 +60,9 @@ func BenchmarkOutput(b *testing.B) {
 
 // TestEmptyPythonIsSmall measures a session in which nothing has run: there may be a thousand.
 func TestEmptyPythonIsSmall(t *testing.T) {
-	box := newBare(t, map[string]string{"python": python(t)})
-	begin(t, box, "python")
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", box.pid))
+	sb := newBare(t, map[string]string{"python": python(t)})
+	begin(t, sb, "python")
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", sb.pid))
 	if err != nil {
 		t.Skip(err)
 	}

@@ -70,7 +70,7 @@ func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
 		}
 		q.Env[name] = value
 	}
-	release, err := k.enter(ctx)
+	release, err := k.acquire(ctx)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("run a cell: %w", err)
 	}
@@ -86,7 +86,7 @@ func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
 	k.err.begin(q.Mark, c.Stderr)
 	defer k.err.end()
 	began := time.Now()
-	a := k.ask(ctx, q.ID, frame, patience{c.Timeout, c.Grace}, c.Display)
+	a := k.ask(ctx, q.ID, frame, timeouts{c.Timeout, c.Grace}, c.Display)
 	out := a.outcome(time.Since(began))
 	k.out.wait(k.done)
 	k.err.wait(k.done)

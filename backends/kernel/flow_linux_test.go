@@ -121,8 +121,8 @@ func TestOutput(t *testing.T) {
 		in("displays", func(t *testing.T) {
 			r := s.run("class H:\n    def _repr_html_(self): return '<b>'\n    def __repr__(self): return 'H'\ndisplay(H(), 5); display({'text/x': 'raw'}, raw=True); H()")
 			want := []Bundle{{"text/html": "<b>", "text/plain": "H"}, {"text/plain": "5"}, {"text/x": "raw"}}
-			if fmt.Sprint(r.Shown) != fmt.Sprint(want) || r.Value["text/html"] != "<b>" {
-				t.Errorf("got %v, value %v", r.Shown, r.Value)
+			if fmt.Sprint(r.Displays) != fmt.Sprint(want) || r.Value["text/html"] != "<b>" {
+				t.Errorf("got %v, value %v", r.Displays, r.Value)
 			}
 		})
 		in("many displays while interrupted", func(t *testing.T) {
@@ -134,8 +134,8 @@ func TestOutput(t *testing.T) {
 					cancel()
 				}
 			}})
-			if r.Ended != "cancelled" || r.Lost || len(r.Shown) < 100 {
-				t.Errorf("got %+v, %d shown", r.Outcome, len(r.Shown))
+			if r.Ended != "cancelled" || r.Lost || len(r.Displays) < 100 {
+				t.Errorf("got %+v, %d shown", r.Outcome, len(r.Displays))
 			}
 		})
 		in("a large value", func(t *testing.T) {

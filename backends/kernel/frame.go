@@ -137,11 +137,11 @@ func encodeFrame(v any) ([]byte, error) {
 // readFrame reads one frame. It takes memory as bytes arrive, not as the length promises them, and
 // before it reads a large one it calls wait, which may give up.
 func readFrame(r io.Reader, c codec, wait func() error) (reply, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	var header [4]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return reply{}, err
 	}
-	size := int64(binary.BigEndian.Uint32(head[:]))
+	size := int64(binary.BigEndian.Uint32(header[:]))
 	if size > maxFrame {
 		return reply{}, fmt.Errorf("protocol: a frame of %d bytes, more than %d", size, maxFrame)
 	}

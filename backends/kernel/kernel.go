@@ -20,7 +20,7 @@ import (
 
 // Kernel is a running interpreter. Its methods may be called concurrently; cells run one at a time.
 type Kernel struct {
-	turn    chan struct{} // holds one thing: who took it out may speak to the driver
+	lock    chan struct{} // holds one thing: who took it out may speak to the driver
 	id      int64         // of the last request
 	channel io.ReadWriteCloser
 	codec   codec
@@ -38,13 +38,13 @@ type Kernel struct {
 	fault error // why death is no result, or what the driver did that made us kill it
 }
 
-// exitPatience is how long an interpreter that has closed its channel may take to end, before it is
+// exitTimeout is how long an interpreter that has closed its channel may take to end, before it is
 // killed as one that can't be spoken to.
-const exitPatience = 2 * time.Second
+const exitTimeout = 2 * time.Second
 
 // Start starts the driver for language ("python", "node", "shell", "r") in box, with env on top of
 // the sandbox's environment, and waits until it is ready.
-func Start(ctx context.Context, box backends.Sandbox, name string, env []string) (*Kernel, error) {
+func Start(ctx context.Context, sb backends.Sandbox, name string, env []string) (*Kernel, error) {
 	lang, ok := languageNamed(name)
 	if !ok {
 		return nil, fmt.Errorf("no kernel for language %q", name)
@@ -56,25 +56,25 @@ func Start(ctx context.Context, box backends.Sandbox, name string, env []string)
 	// The interpreter outlives this call, and whatever ctx was about.
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	k := &Kernel{
-		turn: make(chan struct{}, 1), codec: lang.codec, replies: make(chan reply), large: make(chan struct{}),
+		lock: make(chan struct{}, 1), codec: lang.codec, replies: make(chan reply), large: make(chan struct{}),
 		out: &cutter{}, err: &cutter{}, interrupt: make(chan struct{}, 1),
 		kill: kill, begun: make(chan struct{}), done: make(chan struct{}),
 	}
-	go k.live(life, box, lang, source, env)
+	go k.live(life, sb, lang, source, env)
 	if err := k.greet(ctx); err != nil {
 		k.Close()
 		return nil, fmt.Errorf("start the %s kernel: %w", name, err)
 	}
-	k.turn <- struct{}{}
+	k.lock <- struct{}{}
 	return k, nil
 }
 
 // live runs the interpreter until its end.
-func (k *Kernel) live(ctx context.Context, box backends.Sandbox, lang language, source []byte, env []string) {
+func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, lang language, source []byte, env []string) {
 	defer close(k.done)
 	var fault error
 	var talk sync.WaitGroup
-	result, err := box.Exec(ctx, backends.Command{
+	result, err := sb.Exec(ctx, backends.Command{
 		Args: lang.args,
 		Env:  append(lang.env, env...),
 		Main: true,
@@ -136,7 +136,7 @@ func (k *Kernel) deaf(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-time.After(exitPatience):
+	case <-time.After(exitTimeout):
 		k.kill()
 		return errors.New("protocol: the interpreter closed its channel")
 	}
@@ -157,8 +157,8 @@ func (k *Kernel) greet(ctx context.Context) error {
 		if k.fault != nil {
 			return k.fault
 		}
-		said := strings.TrimSpace(k.out.kept() + "\n" + k.err.kept())
-		return fmt.Errorf("it ended (%s, exit code %d) before it was ready: %s", k.death.Ended, k.death.ExitCode, said)
+		output := strings.TrimSpace(k.out.betweenText() + "\n" + k.err.betweenText())
+		return fmt.Errorf("it ended (%s, exit code %d) before it was ready: %s", k.death.Ended, k.death.ExitCode, output)
 	}
 }
 

@@ -68,7 +68,7 @@ func sandbox(t testing.TB, language string, limits backends.Limits) backends.San
 	t.Helper()
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })
-	box, err := b.Start(t.Context(), backends.Spec{ID: "kernel", Language: language, Keep: true, Limits: limits})
+	sb, err := b.Start(t.Context(), backends.Spec{ID: "kernel", Language: language, Keep: true, Limits: limits})
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) && refusal.Layer == "" {
 		hosttest.Missing(t, cmp.Or(map[string]string{"shell": "bash"}[language], language), err.Error())
@@ -79,13 +79,13 @@ func sandbox(t testing.TB, language string, limits backends.Limits) backends.San
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { box.Close() })
-	return box
+	t.Cleanup(func() { sb.Close() })
+	return sb
 }
 
-func begin(t testing.TB, box backends.Sandbox, language string) session {
+func begin(t testing.TB, sb backends.Sandbox, language string) session {
 	t.Helper()
-	k, err := Start(t.Context(), box, language, nil)
+	k, err := Start(t.Context(), sb, language, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func begin(t testing.TB, box backends.Sandbox, language string) session {
 // between waits until programs have written a text between cells.
 func (s session) between(stream *cutter, text string) {
 	s.t.Helper()
-	hosttest.Until(s.t, fmt.Sprintf("%q comes between cells", text), func() bool { return strings.Contains(stream.kept(), text) })
+	hosttest.Until(s.t, fmt.Sprintf("%q comes between cells", text), func() bool { return strings.Contains(stream.betweenText(), text) })
 }
 
 // goOn lets what a cell has left running see that the cell is over: it waits for a variable.
@@ -117,26 +117,26 @@ func marked(t testing.TB, stream *cutter) {
 	}
 }
 
-// told is all that a cell said.
-type told struct {
+// transcript is all that a cell said.
+type transcript struct {
 	Outcome
 	Stdout, Stderr string
-	Shown          []Bundle
+	Displays       []Bundle
 }
 
-func (s session) run(code string) told {
+func (s session) run(code string) transcript {
 	s.t.Helper()
 	return s.cell(context.Background(), Cell{Code: code})
 }
 
 // interrupted runs code that is cancelled when it says "begun". Twice a second it is interrupted again, since a signal can
 // come too early and code can swallow one; what does not end then would take for ever.
-func (s session) interrupted(code string) told {
+func (s session) interrupted(code string) transcript {
 	s.t.Helper()
 	return s.cancelled(Cell{Code: code, Grace: time.Hour}, "begun")
 }
 
-func (s session) cancelled(c Cell, when string) told {
+func (s session) cancelled(c Cell, when string) transcript {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
@@ -171,17 +171,17 @@ func (w watcher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s session) cell(ctx context.Context, c Cell) told {
+func (s session) cell(ctx context.Context, c Cell) transcript {
 	s.t.Helper()
 	var out, err bytes.Buffer
-	var got told
+	var got transcript
 	watch, show := c.Stdout, c.Display
 	c.Stdout, c.Stderr = &out, &err
 	if watch != nil {
 		c.Stdout = io.MultiWriter(&out, watch)
 	}
 	c.Display = func(b Bundle) {
-		got.Shown = append(got.Shown, b)
+		got.Displays = append(got.Displays, b)
 		if show != nil {
 			show(b)
 		}
@@ -198,7 +198,7 @@ func (s session) cell(ctx context.Context, c Cell) told {
 }
 
 // text is a cell's value as text, or its error in one line.
-func (r told) text() string {
+func (r transcript) text() string {
 	switch {
 	case r.Error != nil:
 		return r.Error.Error()

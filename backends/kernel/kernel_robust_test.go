@@ -29,8 +29,8 @@ def send(data):
 `
 
 func TestLargeFramesWaitUntilSomebodyAsks(t *testing.T) {
-	box := newBare(t, map[string]string{"python": python(t)})
-	s := begin(t, box, "python")
+	sb := newBare(t, map[string]string{"python": python(t)})
+	s := begin(t, sb, "python")
 	s.run(channelOf + `
 reads = '0 %#x ' % channel
 def late():
@@ -43,7 +43,7 @@ threading.Thread(target=late).start()
 	writes, waited := fmt.Sprintf("%d 0x", syscall.SYS_WRITE), 0
 	hosttest.Until(t, "the frame waits to be read", func() bool {
 		waited++
-		if tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", box.pid)); !slices.ContainsFunc(tasks, func(name string) bool {
+		if tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", sb.pid)); !slices.ContainsFunc(tasks, func(name string) bool {
 			text, _ := os.ReadFile(name)
 			return strings.HasPrefix(string(text), writes)
 		}) {
@@ -65,8 +65,8 @@ func TestFormsWithLongNamesAreLeftOut(t *testing.T) {
 class A:
     def _repr_mimebundle_(self, *a, **k): return {'text/plain': 'short', 'k' * 1000: 'long'}
 display(A()); A()`)
-	if len(got.Shown) != 1 || len(got.Shown[0]) != 1 || len(got.Value) != 1 || got.Value["text/plain"] != "short" {
-		t.Errorf("shown %v, value %v; want the short name alone", got.Shown, got.Value)
+	if len(got.Displays) != 1 || len(got.Displays[0]) != 1 || len(got.Value) != 1 || got.Value["text/plain"] != "short" {
+		t.Errorf("shown %v, value %v; want the short name alone", got.Displays, got.Value)
 	}
 }
 

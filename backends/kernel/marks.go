@@ -14,9 +14,9 @@ import (
 const (
 	// betweenMax is how many bytes of what programs write between cells are kept for the next.
 	betweenMax = 64 << 10
-	// markPatience is how long a mark may take when nothing else comes: the driver wrote it before
+	// markTimeout is how long a mark may take when nothing else comes: the driver wrote it before
 	// it said that it was done, so it is in the pipe, unless the program closed the descriptor.
-	markPatience = 200 * time.Millisecond
+	markTimeout = 200 * time.Millisecond
 	// markLimit is how long to wait for a mark behind output that goes on coming.
 	markLimit = 10 * time.Second
 	// marksMissed is how many marks that never came are still recognised.
@@ -68,7 +68,7 @@ func (c *cutter) begin(mark string, to io.Writer) {
 // wait returns when the cell's mark has come, or will not come.
 func (c *cutter) wait(dead <-chan struct{}) {
 	began := time.Now()
-	timer := time.NewTimer(markPatience)
+	timer := time.NewTimer(markTimeout)
 	defer timer.Stop()
 	for {
 		select {
@@ -84,7 +84,7 @@ func (c *cutter) wait(dead <-chan struct{}) {
 		if last.Before(began) {
 			last = began
 		}
-		left := markPatience - time.Since(last)
+		left := markTimeout - time.Since(last)
 		if left <= 0 || time.Since(began) > markLimit {
 			return
 		}
@@ -182,8 +182,8 @@ func (c *cutter) release() {
 	c.held = nil
 }
 
-// kept returns what was written while no cell ran.
-func (c *cutter) kept() string {
+// betweenText returns what was written while no cell ran.
+func (c *cutter) betweenText() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return string(c.between)

@@ -37,8 +37,8 @@ func TestCutter(t *testing.T) {
 				}
 				k.end()
 				k.release()
-				if cell.String() != c.cell || k.kept() != c.rest {
-					t.Errorf("split at %d: got %q and %q, want %q and %q", at, cell.String(), k.kept(), c.cell, c.rest)
+				if cell.String() != c.cell || k.betweenText() != c.rest {
+					t.Errorf("split at %d: got %q and %q, want %q and %q", at, cell.String(), k.betweenText(), c.cell, c.rest)
 				}
 			}
 		})
@@ -55,13 +55,13 @@ func TestCutterGivesUp(t *testing.T) {
 		k.Write([]byte("text\x00" + mark[:5]))
 		began := time.Now()
 		k.wait(nil)
-		if took := time.Since(began); took != markPatience {
+		if took := time.Since(began); took != markTimeout {
 			t.Errorf("it took %v", took)
 		}
 		k.end()
 		k.Write([]byte(mark[5:] + "\x00late"))
-		if cell.String() != "text" || k.kept() != "late" {
-			t.Errorf("got %q and %q", cell.String(), k.kept())
+		if cell.String() != "text" || k.betweenText() != "late" {
+			t.Errorf("got %q and %q", cell.String(), k.betweenText())
 		}
 	})
 }
@@ -87,8 +87,8 @@ func FuzzCutter(f *testing.F) {
 			stream = stream[n:]
 		}
 		k.release()
-		if !bytes.Equal(cell.Bytes(), before) || k.kept() != string(after) {
-			t.Errorf("got %q and %q, want %q and %q", cell.Bytes(), k.kept(), before, after)
+		if !bytes.Equal(cell.Bytes(), before) || k.betweenText() != string(after) {
+			t.Errorf("got %q and %q, want %q and %q", cell.Bytes(), k.betweenText(), before, after)
 		}
 	})
 }

@@ -13,7 +13,7 @@ func TestNodeBundles(t *testing.T) {
 	cells := []struct {
 		name, code string
 		value      Bundle
-		shown      []Bundle
+		output     []Bundle
 	}{
 		{"data", "({ a: [1, 'x', null, true], b: { c: 1.5 } })", Bundle{"text/plain": "{ a: [ 1, 'x', null, true ], b: { c: 1.5 } }", "application/json": `{"a":[1,"x",null,true],"b":{"c":1.5}}`}, nil},
 		{"BigInt", "({ a: 10n })", Bundle{"text/plain": "{ a: 10n }"}, nil},
@@ -43,7 +43,7 @@ func TestNodeBundles(t *testing.T) {
 			if got, want := encoded(r.Value), encoded(c.value); got != want {
 				t.Errorf("value %s, want %s", got, want)
 			}
-			if got, want := encoded(r.Shown), encoded(c.shown); got != want {
+			if got, want := encoded(r.Displays), encoded(c.output); got != want {
 				t.Errorf("shown %s, want %s", got, want)
 			}
 		})

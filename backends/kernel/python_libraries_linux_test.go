@@ -40,7 +40,7 @@ func TestMatplotlib(t *testing.T) {
 	s := begin(t, newBare(t, map[string]string{"python": python(t, "matplotlib")}), "python")
 	for _, c := range []struct {
 		name, code string
-		shown      int
+		output     int
 		text       string // of the value
 	}{
 		{"open at the end", "import matplotlib.pyplot as plt\nplt.plot([1, 2]);", 1, ""},
@@ -68,10 +68,10 @@ func TestMatplotlib(t *testing.T) {
 			if r.Stderr != "" {
 				t.Errorf("stderr %q", r.Stderr)
 			}
-			if len(r.Shown) != c.shown {
-				t.Errorf("%d shown, want %d", len(r.Shown), c.shown)
+			if len(r.Displays) != c.output {
+				t.Errorf("%d shown, want %d", len(r.Displays), c.output)
 			}
-			for _, b := range r.Shown {
+			for _, b := range r.Displays {
 				if image(t, b) < 300 {
 					t.Errorf("shown %s, %d wide", types(b), image(t, b))
 				}

@@ -30,11 +30,11 @@ func (rCodec) encode(q request) ([]byte, error) {
 	case "get":
 		fields = append(fields, q.Key)
 	}
-	head, body, err := join(q.Op, q, fields)
+	header, body, err := join(q.Op, q, fields)
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "%010d%s%s", len(head), head, body), nil
+	return fmt.Appendf(nil, "%010d%s%s", len(header), header, body), nil
 }
 
 // rValue is R code for a JSON value: an array of numbers, of strings or of truth values is a vector, in

@@ -129,10 +129,10 @@ func TestRShows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := s.run(c.code)
-			if len(got.Shown) != c.images {
-				t.Fatalf("%d shown, want %d: %+v %v", len(got.Shown), c.images, got.Outcome, got.Error)
+			if len(got.Displays) != c.images {
+				t.Fatalf("%d shown, want %d: %+v %v", len(got.Displays), c.images, got.Outcome, got.Error)
 			}
-			for _, b := range got.Shown {
+			for _, b := range got.Displays {
 				raw, err := base64.StdEncoding.DecodeString(b["image/png"])
 				if err != nil {
 					t.Fatal(err)
@@ -214,7 +214,7 @@ func TestRVariables(t *testing.T) {
 func TestRInSandbox(t *testing.T) {
 	s := sandboxed(t, "r", backends.Limits{})
 	got := s.cell(t.Context(), Cell{Code: "plot(1:3); cat(getwd(), Sys.getenv('K')); sum(1:4)", Env: []string{"K=v=w"}})
-	if got.Stdout != "/workspace v=w" || got.text() != "[1] 10" || len(got.Shown) != 1 {
+	if got.Stdout != "/workspace v=w" || got.text() != "[1] 10" || len(got.Displays) != 1 {
 		t.Errorf("got %+v %v", got, got.Error)
 	}
 	out := s.cell(t.Context(), Cell{Code: "Sys.sleep(100)", Timeout: 300 * time.Millisecond, Grace: time.Minute})

@@ -13,8 +13,8 @@ import (
 // Script returns the Python driver of a program that runs once. It belongs into the place of the program's file, and the
 // program into a file of the name kept beside it, which the driver moves to where it belongs. What the program shows is in
 // that file when it has ended: see Shown.
-func Script(kept string) []byte {
-	return []byte(scriptDriver() + ", 'KEPT': " + pythonText(kept) + "})\n")
+func Script(name string) []byte {
+	return []byte(scriptDriver() + ", 'NAME': " + pythonText(name) + "})\n")
 }
 
 // scriptDriver is the driver up to what differs between programs. What few of them need is text, and compiled when it is.
@@ -97,9 +97,9 @@ func outline(code []byte) (last string, sure bool) {
 	return last, depth == 0 && quote == ""
 }
 
-// Shown reads what a program has shown, at most so many bytes. What is no frame of the driver's ends it.
-func Shown(r io.Reader, most int64, display func(Bundle)) (value Bundle) {
-	r = io.LimitReader(r, most)
+// ReadDisplays reads what a program has shown, at most so many bytes. What is no frame of the driver's ends it.
+func ReadDisplays(r io.Reader, limit int64, display func(Bundle)) (value Bundle) {
+	r = io.LimitReader(r, limit)
 	for {
 		a, err := readFrame(r, jsonCodec{}, func() error { return nil })
 		switch {

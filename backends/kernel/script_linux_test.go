@@ -48,7 +48,7 @@ func runProgram(t *testing.T, interpreter, code string, driven bool) (r ran) {
 	}
 	r.code = c.ProcessState.ExitCode()
 	if f, err := os.Open(filepath.Join(dir, ".kept")); err == nil {
-		r.value = Shown(f, 1<<20, func(b Bundle) { r.displays = append(r.displays, b) })
+		r.value = ReadDisplays(f, 1<<20, func(b Bundle) { r.displays = append(r.displays, b) })
 		f.Close()
 		os.Remove(f.Name())
 	}

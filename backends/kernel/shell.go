@@ -41,11 +41,11 @@ func (shellCodec) encode(q request) ([]byte, error) {
 	case "get":
 		fields = append(fields, q.Key)
 	}
-	head, body, err := join(op, q, fields)
+	header, body, err := join(op, q, fields)
 	if err != nil {
 		return nil, err
 	}
-	return []byte(head + body), nil
+	return []byte(header + body), nil
 }
 
 // environment is a cell's, as KEY=VALUE.
@@ -58,7 +58,7 @@ func (q request) environment() []string {
 }
 
 // join puts fields behind one another, and the line of words in front.
-func join(op string, q request, fields []string) (head, body string, err error) {
+func join(op string, q request, fields []string) (header, body string, err error) {
 	mark := q.Mark
 	if mark == "" {
 		mark = "-"

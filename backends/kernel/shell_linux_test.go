@@ -22,7 +22,7 @@ func newShell(t testing.TB) session {
 }
 
 // exit is what a cell exited with, 0 if it did not.
-func (r told) exit() int {
+func (r transcript) exit() int {
 	if r.Exit == nil {
 		return 0
 	}
@@ -104,7 +104,7 @@ func TestShell(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := newShell(t)
-			var got told
+			var got transcript
 			for _, code := range c.cells {
 				got = s.run(code)
 			}

@@ -61,7 +61,7 @@ func TestRogue(t *testing.T) {
 	frame := func(text string) []byte {
 		return append([]byte{0, 0, 0, byte(len(text))}, text...)
 	}
-	for name, said := range map[string][]byte{
+	for name, output := range map[string][]byte{
 		"a frame too large": {0xff, 0xff, 0xff, 0xff},
 		"half a frame":      {0, 0, 1, 0, '{'},
 		"no JSON":           frame("hello"),
@@ -70,7 +70,7 @@ func TestRogue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k, err := Start(t.Context(), &rogue{say: func(c io.Writer) {
 				c.Write(frame(`{"op":"ready"}`))
-				c.Write(said)
+				c.Write(output)
 				c.(io.Closer).Close()
 			}}, "python", nil)
 			if err != nil {

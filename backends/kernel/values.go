@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// valuePatience is how long it may take to convert a value or to list variables, which runs code of
+// valueTimeouts is how long it may take to convert a value or to list variables, which runs code of
 // the program: methods of its objects.
-var valuePatience = patience{limit: 30 * time.Second}
+var valueTimeouts = timeouts{limit: 30 * time.Second}
 
 // Variable is one name of a session.
 type Variable struct {
@@ -55,7 +55,7 @@ func (k *Kernel) Variables(ctx context.Context) ([]Variable, error) {
 
 // call asks for something that is no cell.
 func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
-	release, err := k.enter(ctx)
+	release, err := k.acquire(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -66,7 +66,7 @@ func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a := k.ask(ctx, q.ID, frame, valuePatience, nil)
+	a := k.ask(ctx, q.ID, frame, valueTimeouts, nil)
 	switch {
 	case a.dead:
 		return a, errors.New("the interpreter ended meanwhile")

@@ -18,7 +18,7 @@ func join(g *cgroup.Group, p *plan) {
 	if g.V2() {
 		return
 	}
-	for _, f := range g.Doors() {
+	for _, f := range g.JoinFiles() {
 		p.want(1, "join cgroup", unix.SYS_WRITE, p.file(f), p.str("0"), val(1))
 	}
 }

@@ -153,11 +153,11 @@ func limit(p *plan, s *sandbox, main bool) {
 	// Where a cgroup counts, let it be the one that refuses, because it tells.
 	tasks := s.tasks
 	switch {
-	case s.shared() && s.cgroup.Keeps("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
+	case s.shared() && s.cgroup.Enforces("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
 		tasks = unix.RLIM_INFINITY - 1
 	case s.shared(): // without a user namespace, the kernel counts all that the user runs
 		tasks += threadsOf(s.hostUID())
-	case s.cgroup.Keeps("pids"):
+	case s.cgroup.Enforces("pids"):
 		tasks += 8
 	}
 	for _, l := range []struct {
@@ -197,7 +197,7 @@ func (s *sandbox) writesHost() bool {
 // and the limit can't be raised later, it is that and 1 GiB, of which Node reserves about 150 MB at its start and Java 500, or
 // the stacks of as many threads as there may be, 8 MiB each, where those are more.
 func (s *sandbox) data() uint64 {
-	if !s.cgroup.Keeps("memory") && !s.keep {
+	if !s.cgroup.Enforces("memory") && !s.keep {
 		return uint64(s.limits.RAM) + max(1<<30, s.tasks<<23)
 	}
 	return max(4*uint64(s.limits.RAM), 4<<30)

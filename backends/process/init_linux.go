@@ -139,7 +139,7 @@ func (b *Backend) fork(one *launcher, child *initHandle, flags uint64) (err erro
 		return err
 	}
 	defer theirs.Close()
-	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.Folder())
+	child.pidfd, child.pid, err = one.clone(flags, theirs, child.cgroup.Dir())
 	var refused *forkError
 	if err != nil && !errors.As(err, &refused) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -257,7 +257,7 @@ func (b *initHandle) release() {
 		b.pidfd.Close()
 		b.pidfd = nil
 	}
-	b.cgroup.GiveBack()
+	b.cgroup.Release()
 	b.cgroup = nil
 	if b.users != nil {
 		b.users.giveBack(b.uid)

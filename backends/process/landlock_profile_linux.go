@@ -39,7 +39,7 @@ func (s *sandbox) makeDir() error {
 	if err := s.backend.ownWork(); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
 	}
-	s.hostDir = filepath.Join(s.backend.workDir(), s.backend.cgroups.Folder, s.id)
+	s.hostDir = filepath.Join(s.backend.workDir(), s.backend.cgroups.Name, s.id)
 	s.dir, s.tmp = filepath.Join(s.hostDir, "workspace"), filepath.Join(s.hostDir, "tmp")
 	for _, dir := range []string{s.dir, s.tmp} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
@@ -94,7 +94,7 @@ func (b *Backend) ownWork() error {
 		return nil
 	}
 	b.removeDeadWork()
-	dir := filepath.Join(b.workDir(), b.cgroups.Folder)
+	dir := filepath.Join(b.workDir(), b.cgroups.Name)
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func landlockRules(s *sandbox) []rule {
 	if s.host.Host != "" && !s.host.Write {
 		rules[0].access = fsRead
 	}
-	for _, dir := range backends.SystemFolders {
+	for _, dir := range backends.SystemDirs {
 		rules = append(rules, rule{dir, fsRead})
 	}
 	for _, name := range etcNames() {

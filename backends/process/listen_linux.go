@@ -15,7 +15,7 @@ import (
 )
 
 // A message has room for the sockets and for the other descriptors that PID 1 hands over.
-const _ = uint(launch.MaxFiles - 8 - backends.MostSockets)
+const _ = uint(launch.MaxFiles - 8 - backends.MaxSockets)
 
 // checkListen refuses sockets that can't be: without a network namespace they would be the host's.
 func checkListen(spec backends.Spec, landlockOnly bool) error {
@@ -57,7 +57,7 @@ func (s *sandbox) insides(spec backends.Spec) []inside {
 		inside{unix.SOCK_STREAM, dns, stream(func(l net.Listener) { s.gateway.DNSStream = l })})
 	for _, port := range spec.Gateway {
 		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)),
-			stream(func(l net.Listener) { s.gateway.Doors = append(s.gateway.Doors, l) })})
+			stream(func(l net.Listener) { s.gateway.Ports = append(s.gateway.Ports, l) })})
 	}
 	return all
 }
@@ -112,7 +112,7 @@ func (s *sandbox) open(files []*os.File) error {
 
 // shut closes them.
 func (s *sandbox) shut() {
-	for _, l := range slices.Concat(s.listeners, s.gateway.Doors) {
+	for _, l := range slices.Concat(s.listeners, s.gateway.Ports) {
 		l.Close()
 	}
 	if s.gateway.DNSStream != nil {

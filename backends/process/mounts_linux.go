@@ -26,7 +26,7 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 			return spec, backends.RefuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")
 		}
 	}
-	resolved, err := backends.Shown(spec)
+	resolved, err := backends.ResolveMounts(spec)
 	if err != nil || len(resolved.Mounts) == 0 && resolved.Workspace.Host == "" {
 		return resolved, err
 	}
@@ -143,7 +143,7 @@ func (r *root) cover(host, at string) {
 		r.hidden = &h
 	}
 	for _, c := range r.hidden.Covers(backends.Mount{Host: host, Inside: at}) {
-		if c.Folder {
+		if c.Dir {
 			r.tmpfs(newRoot+c.Inside, "mode=555,size=4k,nr_inodes=1", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
 			continue
 		}

@@ -48,7 +48,7 @@ func New(c Config) *Backend {
 		launchers: newLaunchers(),
 		teardowns: newTeardowns(),
 	}
-	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Folder = c.Delegate, c.Inside, cgroup.NewFolder()
+	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Name = c.Delegate, c.Inside, cgroup.NewName()
 	b.launchers.closed, b.launchers.answers = c.Inside, c.startTimeout()
 	if c.Ahead > 0 || c.Pool.Max > 0 {
 		b.preSpawned = newPreSpawned(b)

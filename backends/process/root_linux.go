@@ -176,7 +176,7 @@ func (r *root) same(at string) {
 
 // system shows the operating system's own folders.
 func (r *root) system() {
-	for _, dir := range backends.SystemFolders {
+	for _, dir := range backends.SystemDirs {
 		r.same(dir)
 	}
 	for _, dir := range []string{"/home", "/mnt", "/opt", "/root", "/run", "/srv", "/var"} {

@@ -218,7 +218,7 @@ func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
 	if err := s.cgroup.Limit(boundsOf(s.limits, s.tasks)); err != nil {
 		return err
 	}
-	if !s.cgroup.Keeps("cpu") {
+	if !s.cgroup.Enforces("cpu") {
 		s.cpus = pick(s.limits.CPU)
 	}
 	if err := s.backend.filters.prepare(s.filterKind()); err != nil {

@@ -207,7 +207,7 @@ func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHan
 	if child.control, theirs, err = socketPair(); err != nil {
 		return err
 	}
-	child.pidfd, child.pid, err = n.clone(cloneFlags, theirs, child.cgroup.Folder())
+	child.pidfd, child.pid, err = n.clone(cloneFlags, theirs, child.cgroup.Dir())
 	theirs.Close()
 	spawned()
 	if err != nil {

@@ -40,7 +40,7 @@ func visibleBundles() (visible []string) {
 
 // isVisible says whether a file of the host lies in what all sandboxes see of it.
 func isVisible(file string) bool {
-	if slices.ContainsFunc(backends.SystemFolders, func(dir string) bool { return under(file, dir) }) {
+	if slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return under(file, dir) }) {
 		return true
 	}
 	return slices.ContainsFunc(etcNames(), func(name string) bool {

@@ -20,8 +20,8 @@ func (s *sandbox) Usage() backends.Usage {
 	return u
 }
 
-// Spent implements [backends.Sandbox].
-func (s *sandbox) Spent(memory bool) func() backends.Usage {
+// Sample implements [backends.Sandbox].
+func (s *sandbox) Sample(memory bool) func() backends.Usage {
 	var u backends.Usage
 	if done, err := s.use(); err == nil {
 		u = s.sample(memory)

@@ -141,7 +141,7 @@ func (w *watcher) run(poll func(limit int64, open sockstat) reading, s *sandbox,
 			w.exceed("ram")
 			return
 		}
-		if open.tooMany(tcpPressure(), s.cgroup.Keeps("memory")) {
+		if open.tooMany(tcpPressure(), s.cgroup.Enforces("memory")) {
 			w.exceed("sockets")
 			return
 		}

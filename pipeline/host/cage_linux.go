@@ -15,7 +15,7 @@ type Cage struct{ groups cgroup.Groups }
 // NewCage returns one. With delegate, the user's systemd is asked for a scope where there is no other way. Nothing is made
 // before the first command.
 func NewCage(delegate bool) *Cage {
-	return &Cage{cgroup.Groups{Delegate: delegate, Folder: cgroup.NewFolder()}}
+	return &Cage{cgroup.Groups{Delegate: delegate, Name: cgroup.NewName()}}
 }
 
 // Close removes what is left of the cgroups.
@@ -32,7 +32,7 @@ func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, kept st
 		err = g.Limit(cgroup.Bounds{Memory: b.RAM, Sockets: b.RAM, CPU: b.CPU, Tasks: int64(b.Processes)})
 	}
 	if err == nil && g != nil && !g.V2() {
-		for _, dir := range c.groups.Home() {
+		for _, dir := range c.groups.ParentDirs() {
 			var f *os.File
 			if f, err = os.OpenFile(dir+"/tasks", os.O_WRONLY, 0); err != nil {
 				break
@@ -86,7 +86,7 @@ func (e *End) emptied(g *cgroup.Group) {
 		e.Limit = "ram"
 	}
 	e.Memory, e.CPU = max(e.Memory, g.Peak()), max(e.CPU, g.CPU().Round(time.Microsecond))
-	g.GiveBack()
+	g.Release()
 }
 
 func closeAll(files []*os.File) {

@@ -42,7 +42,7 @@ func (r Run) Do(ctx context.Context) (End, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args, cmd.Env = []string{launch.Name}, []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Stdout, r.Stderr
-	cmd.ExtraFiles = slices.Concat([]*os.File{orders, answer}, g.Doors(), home)
+	cmd.ExtraFiles = slices.Concat([]*os.File{orders, answer}, g.JoinFiles(), home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error {
 		_ = g.Kill(0) // at once, however much there is; whoever watches it sees to the rest
@@ -57,7 +57,7 @@ func (r Run) Do(ctx context.Context) (End, error) {
 	if err != nil {
 		err = fmt.Errorf("start the process that commands are run by: %w", err)
 	} else {
-		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Doors: len(g.Doors()), Home: len(home), V2: g.V2()}
+		task := launch.Task{Path: r.Program.Path, Args: r.Words, Env: r.Env, Directory: r.Directory, Bounds: r.Bounds, Doors: len(g.JoinFiles()), Home: len(home), V2: g.V2()}
 		all := whole(g)
 		e, err = r.await(ctx, task, cmd, order, answers, g)
 		all()

@@ -56,7 +56,7 @@ func bareStart(t testing.TB) starter {
 		}
 		b.gateway.DNSStream = listen()
 		for range spec.Gateway {
-			b.gateway.Doors = append(b.gateway.Doors, listen())
+			b.gateway.Ports = append(b.gateway.Ports, listen())
 		}
 		var err error
 		b.gateway.DNS, err = net.ListenPacket("udp4", "127.0.0.1:0")
@@ -140,7 +140,7 @@ func (b *bare) Gateway() backends.Sockets { return b.gateway }
 func (b *bare) Usage() backends.Usage {
 	return backends.Usage{CPU: 3, Memory: 4, Disk: 5, Processes: 6}
 }
-func (b *bare) Spent(bool) func() backends.Usage { return b.Usage }
+func (b *bare) Sample(bool) func() backends.Usage { return b.Usage }
 func (b *bare) Limit(l backends.Limits) (backends.Limits, error) {
 	if l.RAM == 1 {
 		return l.WithDefaults(), errors.New("too little")

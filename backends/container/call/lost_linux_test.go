@@ -104,7 +104,7 @@ func cut(t *testing.T, kind string, after time.Duration, server bool) {
 	})
 	all.Go(func() {
 		for {
-			c, err := s.Gateway().Doors[0].Accept()
+			c, err := s.Gateway().Ports[0].Accept()
 			if err != nil {
 				return
 			}

@@ -39,8 +39,8 @@ func (s *sandbox) Usage() backends.Usage {
 	return backends.Usage{CPU: max(u.CPU, 0), Memory: max(u.Memory, 0), Disk: max(u.Disk, 0), Processes: max(u.Processes, 0), Lost: max(u.Lost, 0)}
 }
 
-// Spent implements [backends.Sandbox].
-func (s *sandbox) Spent(bool) func() backends.Usage {
+// Sample implements [backends.Sandbox].
+func (s *sandbox) Sample(bool) func() backends.Usage {
 	found := make(chan backends.Usage, 1)
 	go func() { found <- s.Usage() }()
 	return func() backends.Usage { return <-found }

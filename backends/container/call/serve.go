@@ -81,7 +81,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, ahead func
 func hand(conn io.ReadWriteCloser, box backends.Sandbox) (handed bool, err error) {
 	g := box.Gateway()
 	unix, handed := passes(conn)
-	b := built{Handed: handed, Listeners: len(box.Listeners()), Gateway: g.DNS != nil, Doors: len(g.Doors)}
+	b := built{Handed: handed, Listeners: len(box.Listeners()), Gateway: g.DNS != nil, Doors: len(g.Ports)}
 	if err := write(conn, b, mostFromInit); err != nil || !handed {
 		return handed, err
 	}

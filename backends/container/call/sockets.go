@@ -37,7 +37,7 @@ func sockets(box backends.Sandbox) (all []socket) {
 		return all
 	}
 	all = append(all, socket{packets: g.DNS}, socket{listener: g.DNSStream})
-	for _, l := range g.Doors {
+	for _, l := range g.Ports {
 		all = append(all, socket{listener: l})
 	}
 	return all
@@ -52,7 +52,7 @@ func (s *sandbox) Gateway() backends.Sockets {
 	if len(all) == 0 {
 		return backends.Sockets{}
 	}
-	return backends.Sockets{DNS: all[0].packets, DNSStream: all[1].listener, Doors: listeners(all[2:])}
+	return backends.Sockets{DNS: all[0].packets, DNSStream: all[1].listener, Ports: listeners(all[2:])}
 }
 
 func listeners(all []socket) (out []net.Listener) {

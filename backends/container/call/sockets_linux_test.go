@@ -54,11 +54,11 @@ func dial(t testing.TB, ours net.Listener, at net.Listener) (program *net.TCPCon
 func TestConnections(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
 		g := s.Gateway()
-		if len(s.Listeners()) != 2 || len(g.Doors) != 2 || g.DNS == nil || g.DNSStream == nil {
+		if len(s.Listeners()) != 2 || len(g.Ports) != 2 || g.DNS == nil || g.DNSStream == nil {
 			t.Fatalf("got %v and %+v", s.Listeners(), g)
 		}
-		ours := append(append(s.Listeners(), g.DNSStream), g.Doors...)
-		theirs := append(append(real.Listeners(), real.gateway.DNSStream), real.gateway.Doors...)
+		ours := append(append(s.Listeners(), g.DNSStream), g.Ports...)
+		theirs := append(append(real.Listeners(), real.gateway.DNSStream), real.gateway.Ports...)
 		for i := range ours {
 			program, c := dial(t, ours[i], theirs[i])
 			if c.LocalAddr().String() != program.RemoteAddr().String() || c.RemoteAddr().String() != program.LocalAddr().String() {
@@ -93,7 +93,7 @@ func TestConnections(t *testing.T) {
 // TestConnectionsEnd: what one end does to a connection, the other sees.
 func TestConnectionsEnd(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
-		pair := func() (*net.TCPConn, net.Conn) { return dial(t, s.Gateway().Doors[0], real.gateway.Doors[0]) }
+		pair := func() (*net.TCPConn, net.Conn) { return dial(t, s.Gateway().Ports[0], real.gateway.Ports[0]) }
 		flood := func(w io.Writer) (err error) {
 			for b := make([]byte, 1<<16); err == nil; {
 				_, err = w.Write(b)
@@ -138,7 +138,7 @@ func TestConnectionsEnd(t *testing.T) {
 
 func TestDeadlines(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
-		program, c := dial(t, s.Gateway().Doors[1], real.gateway.Doors[1])
+		program, c := dial(t, s.Gateway().Ports[1], real.gateway.Ports[1])
 		late := func(err error) {
 			t.Helper()
 			var timeout net.Error
@@ -225,7 +225,7 @@ func TestPackets(t *testing.T) {
 		if _, _, err := dns.ReadFrom(make([]byte, 10)); err == nil {
 			t.Error("it outlived the sandbox")
 		}
-		if _, err := s.Gateway().Doors[0].Accept(); err == nil {
+		if _, err := s.Gateway().Ports[0].Accept(); err == nil {
 			t.Error("a door outlived the sandbox")
 		}
 	})
@@ -234,7 +234,7 @@ func TestPackets(t *testing.T) {
 // TestCrowd: more connections than an init carries at once all get their turn.
 func TestCrowd(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
-		door := s.Gateway().Doors[0]
+		door := s.Gateway().Ports[0]
 		go func() {
 			for {
 				c, err := door.Accept()
@@ -250,7 +250,7 @@ func TestCrowd(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 3 * mostConns {
 			all.Go(func() {
-				c, err := net.Dial("tcp", real.gateway.Doors[0].Addr().String())
+				c, err := net.Dial("tcp", real.gateway.Ports[0].Addr().String())
 				if err != nil {
 					t.Error(err)
 					return

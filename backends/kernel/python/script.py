@@ -12,7 +12,7 @@ import _ast
 posix, modules, main = type(sys)('posix'), sys.modules, sys.modules['__main__']
 posix.__dict__.update(modules['posix'].__dict__)  # programs may replace functions in theirs
 BaseError, DRIVER, PID = BaseException, '<driver>', posix.getpid()
-where = posix.getcwd() + '/' + KEPT  # holds the program first, and what it shows later
+where = posix.getcwd() + '/' + NAME  # holds the program first, and what it shows later
 outer = sys._getframe(1).f_code
 stdlib = sys.path[1:]
 space = globals()

@@ -54,7 +54,7 @@ type Pool[K Key, I Item] struct {
 	made     *sync.Cond // another one, or failed to
 	makers   int        // items in the making, of all keys
 	buckets  map[K]*bucket[I]
-	counters backends.Tally
+	counters backends.PoolCounters
 	sweep    *time.Timer // for keys that nobody asks for any more
 	refill   *time.Timer // after what was taken last
 }

@@ -333,7 +333,7 @@ func TestPoolForgets(t *testing.T) {
 				t.Errorf("%d reasons", len(one.Cold))
 			}
 		}
-		if len(list) > backends.MostKinds+1 || misses != 2*asked {
+		if len(list) > backends.MaxKinds+1 || misses != 2*asked {
 			t.Errorf("%d kinds with %d misses, want %d", len(list), misses, 2*asked)
 		}
 	})

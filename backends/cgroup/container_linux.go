@@ -17,7 +17,7 @@ func (c *Groups) View() (*Group, error) {
 }
 
 func view() (*Group, error) {
-	g := &Group{paths: map[string]string{}, seen: true}
+	g := &Group{paths: map[string]string{}, readOnly: true}
 	if cg.IsCgroup2UnifiedMode() {
 		g.paths[""] = "/sys/fs/cgroup"
 		return g, g.readLimits()
@@ -62,7 +62,7 @@ func (g *Group) readLimits() error {
 			g.limits = append(g.limits, l.controller)
 		}
 	}
-	if !g.Keeps("memory") {
+	if !g.Enforces("memory") {
 		return ErrUnlimited
 	}
 	return nil
@@ -71,7 +71,7 @@ func (g *Group) readLimits() error {
 // MadeFor says whether the limit of memory is that of a sandbox of so many bytes. In a cgroup that is limited for
 // another reason, as a service with the engine in it may be, everything counts that is beside the container.
 func (g *Group) MadeFor(bytes int64) bool {
-	const most = 256 << 20 // what the engine grants the init besides
+	const slack = 256 << 20 // what the engine grants the init besides
 	n := g.number("memory", "memory.limit_in_bytes", "memory.max") - bytes
-	return n > -1<<20 && n < most // the kernel rounds to pages
+	return n > -1<<20 && n < slack // the kernel rounds to pages
 }

@@ -38,7 +38,7 @@ func TestContainersLimits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			g := &Group{seen: true, paths: map[string]string{"memory": dir, "pids": dir, "cpu": dir}}
+			g := &Group{readOnly: true, paths: map[string]string{"memory": dir, "pids": dir, "cpu": dir}}
 			if c.v2 {
 				g.paths = map[string]string{"": dir}
 			}
