@@ -4,11 +4,11 @@ import "net/netip"
 
 // kind is a part of the address space of which the public internet is not.
 type kind struct {
-	prefix netip.Prefix
-	is     string // "it is at 10.1.2.3, ...": in words
-	owned  bool   // networks of one owner use it
-	tells  bool   // a service there tells secrets to whoever asks: it is opened by its own address only
-	within int    // the byte at which an address of IPv4 begins that it stands for; 0 if none does
+	prefix  netip.Prefix
+	is      string // "it is at 10.1.2.3, ...": in words
+	owned   bool   // networks of one owner use it
+	secrets bool   // a service there tells secrets to whoever asks: it is opened by its own address only
+	within  int    // the byte at which an address of IPv4 begins that it stands for; 0 if none does
 }
 
 const (
@@ -43,13 +43,13 @@ var kinds = []kind{
 	{prefix: cidr("224.0.0.0/4"), is: "a group of machines (multicast)"},
 	{prefix: cidr("240.0.0.0/4"), is: "reserved, or all machines (broadcast)"},
 
-	{prefix: cidr("100.100.100.200/32"), is: metadata, tells: true}, // Alibaba
-	{prefix: cidr("168.63.129.16/32"), is: metadata, tells: true},   // Azure's wire server
-	{prefix: cidr("169.254.0.23/32"), is: metadata, tells: true},    // Tencent
-	{prefix: cidr("169.254.42.42/32"), is: metadata, tells: true},   // Scaleway
-	{prefix: cidr("169.254.169.0/24"), is: metadata, tells: true},   // nearly all: .254 is the one
-	{prefix: cidr("169.254.170.0/24"), is: metadata, tells: true},   // credentials of containers, AWS
-	{prefix: cidr("192.0.0.192/32"), is: metadata, tells: true},     // Oracle
+	{prefix: cidr("100.100.100.200/32"), is: metadata, secrets: true}, // Alibaba
+	{prefix: cidr("168.63.129.16/32"), is: metadata, secrets: true},   // Azure's wire server
+	{prefix: cidr("169.254.0.23/32"), is: metadata, secrets: true},    // Tencent
+	{prefix: cidr("169.254.42.42/32"), is: metadata, secrets: true},   // Scaleway
+	{prefix: cidr("169.254.169.0/24"), is: metadata, secrets: true},   // nearly all: .254 is the one
+	{prefix: cidr("169.254.170.0/24"), is: metadata, secrets: true},   // credentials of containers, AWS
+	{prefix: cidr("192.0.0.192/32"), is: metadata, secrets: true},     // Oracle
 
 	// Of IPv6 the internet has 2000::/3.
 	{prefix: cidr("::/3"), is: unused},
@@ -70,10 +70,10 @@ var kinds = []kind{
 	{prefix: cidr("fec0::/10"), is: "a private network (RFC 3879)"},
 	{prefix: cidr("ff00::/8"), is: "a group of machines (multicast)"},
 
-	{prefix: cidr("fd00:42::42/128"), is: metadata, tells: true},     // Scaleway
-	{prefix: cidr("fd00:ec2::/32"), is: metadata, tells: true},       // AWS
-	{prefix: cidr("fd20:ce::254/128"), is: metadata, tells: true},    // Google
-	{prefix: cidr("fe80::a9fe:a9fe/128"), is: metadata, tells: true}, // OpenStack
+	{prefix: cidr("fd00:42::42/128"), is: metadata, secrets: true},     // Scaleway
+	{prefix: cidr("fd00:ec2::/32"), is: metadata, secrets: true},       // AWS
+	{prefix: cidr("fd20:ce::254/128"), is: metadata, secrets: true},    // Google
+	{prefix: cidr("fe80::a9fe:a9fe/128"), is: metadata, secrets: true}, // OpenStack
 }
 
 func cidr(text string) netip.Prefix { return netip.MustParsePrefix(text) }

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// bookBase is 127.64.0.0, where the addresses of names begin. They stay below 127.128.0.0, and away
+	// addressBase is 127.64.0.0, where the addresses of names begin. They stay below 127.128.0.0, and away
 	// from what programs use themselves: 127.0.0.1, 127.0.1.1, 127.0.0.53.
-	bookBase = 127<<24 | 64<<16
+	addressBase = 127<<24 | 64<<16
 	// maxNames bounds what a program can make us remember by asking for ever new names below a *.example.com:
 	// 20 MiB of the longest names.
 	maxNames = 1 << 16
 )
 
-// book gives each name an address of its own in 127.64.0.0/10, so that a connection's address says
+// addressMap gives each name an address of its own in 127.64.0.0/10, so that a connection's address says
 // which name was meant. A name keeps its address as long as the book lives: programs keep addresses
 // for longer than any TTL says. The zero value is empty. It may be used concurrently.
-type book struct {
+type addressMap struct {
 	mu    sync.RWMutex
 	names []string          // names[i] has the address bookBase+1+i
 	at    map[string]uint32 // the address of each
@@ -27,7 +27,7 @@ type book struct {
 
 // address returns the address of a canonical name, a new one when it has none yet. The error is a
 // reason for a person: the book is full.
-func (b *book) address(name string) (netip.Addr, error) {
+func (b *addressMap) address(name string) (netip.Addr, error) {
 	b.mu.RLock()
 	at, known := b.at[name]
 	b.mu.RUnlock()
@@ -40,7 +40,7 @@ func (b *book) address(name string) (netip.Addr, error) {
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, at))), nil
 }
 
-func (b *book) enter(name string) (uint32, error) {
+func (b *addressMap) enter(name string) (uint32, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at, known := b.at[name]; known {
@@ -53,19 +53,19 @@ func (b *book) enter(name string) (uint32, error) {
 		b.at = map[string]uint32{}
 	}
 	b.names = append(b.names, name)
-	at := bookBase + uint32(len(b.names))
+	at := addressBase + uint32(len(b.names))
 	b.at[name] = at
 	return at, nil
 }
 
 // name returns the name that has this address.
-func (b *book) name(address netip.Addr) (string, bool) {
+func (b *addressMap) name(address netip.Addr) (string, bool) {
 	address = address.Unmap()
 	if !address.Is4() {
 		return "", false
 	}
 	four := address.As4()
-	i := int64(binary.BigEndian.Uint32(four[:])) - bookBase - 1
+	i := int64(binary.BigEndian.Uint32(four[:])) - addressBase - 1
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if i < 0 || i >= int64(len(b.names)) {

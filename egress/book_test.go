@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-func TestBook(t *testing.T) {
-	var b book
+func TestAddressMap(t *testing.T) {
+	var b addressMap
 	for _, tt := range []struct{ name, want string }{
 		{"a.test", "127.64.0.1"}, {"b.test", "127.64.0.2"}, {"a.test", "127.64.0.1"}, {"c.test", "127.64.0.3"},
 	} {
@@ -30,9 +30,9 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestBookFull fills a book: every address is in 127.64.0.0/10 and given once, and the names it has stay.
-func TestBookFull(t *testing.T) {
-	var b book
+// TestAddressMapFull fills a book: every address is in 127.64.0.0/10 and given once, and the names it has stay.
+func TestAddressMapFull(t *testing.T) {
+	var b addressMap
 	all, last := netip.MustParsePrefix("127.64.0.0/10"), netip.Addr{}
 	for i := range maxNames {
 		name := fmt.Sprint(i, ".example.com")
@@ -53,8 +53,8 @@ func TestBookFull(t *testing.T) {
 	}
 }
 
-func TestBookConcurrently(t *testing.T) {
-	var b book
+func TestAddressMapConcurrently(t *testing.T) {
+	var b addressMap
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -10,8 +10,8 @@ type Budget struct{ left atomic.Int64 }
 func NewBudget() *Budget {
 	b := &Budget{}
 	b.left.Store(1 << 20)
-	if most := descriptors(); most > 0 {
-		b.left.Store(int64(most / 2))
+	if limit := descriptors(); limit > 0 {
+		b.left.Store(int64(limit / 2))
 	}
 	return b
 }

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// patience is how long something may take before we begin to look whether the client still waits.
-const patience = 20 * time.Millisecond
+// watchDelay is how long something may take before we begin to look whether the client still waits.
+const watchDelay = 20 * time.Millisecond
 
 // connection is one that a program made to a name, and that was allowed.
 type connection struct {
-	g      *Gateway
-	client net.Conn
-	name   string
-	port   int
-	counts *entry
-	born   time.Time
-	moved  atomic.Int64 // when something last moved, after born
+	g       *Gateway
+	client  net.Conn
+	name    string
+	port    int
+	counts  *entry
+	started time.Time
+	moved   atomic.Int64 // when something last moved, after born
 
 	mu     sync.Mutex
 	over   bool
@@ -36,8 +36,8 @@ func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
 	reset(client)
 	d := Decision{Reason: why}
 	d.Name, d.Port, _ = g.meant(client.LocalAddr())
-	e, _ := g.tally.note(ctx, d)
-	g.tally.release(e)
+	e, _ := g.counters.note(ctx, d)
+	g.counters.release(e)
 }
 
 // serve has one connection decided about and passed on.
@@ -57,17 +57,17 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 	}
 	if !d.Allowed || gone {
 		reset(client)
-		e, _ := g.tally.note(ctx, d)
-		g.tally.release(e)
+		e, _ := g.counters.note(ctx, d)
+		g.counters.release(e)
 		return
 	}
-	counts, err := g.tally.note(ctx, d)
+	counts, err := g.counters.note(ctx, d)
 	if err != nil {
 		reset(client)
-		g.tally.release(g.tally.hold(Decision{Name: d.Name, Port: d.Port, Reason: err.Error()}))
+		g.counters.release(g.counters.hold(Decision{Name: d.Name, Port: d.Port, Reason: err.Error()}))
 		return
 	}
-	c := &connection{g: g, client: client, name: name, port: port, counts: counts, born: time.Now()}
+	c := &connection{g: g, client: client, name: name, port: port, counts: counts, started: time.Now()}
 	defer c.release()
 	g.fit(client)
 	g.add(c)
@@ -81,7 +81,7 @@ func (g *Gateway) meant(local net.Addr) (name string, port int, known bool) {
 	if err != nil {
 		return quote(local.String()), 0, false
 	}
-	name, known = g.book.name(at.Addr())
+	name, known = g.addresses.name(at.Addr())
 	return name, int(at.Port()), known
 }
 
@@ -100,7 +100,7 @@ func (g *Gateway) ask(ctx context.Context, client net.Conn, name string, port in
 func watch(client net.Conn, gone func()) func() bool {
 	var left bool
 	watched := make(chan struct{})
-	later := time.AfterFunc(patience, func() { // for nearly all it is over before
+	later := time.AfterFunc(watchDelay, func() { // for nearly all it is over before
 		defer close(watched)
 		if left = wait(client, hungUp) == nil; left {
 			gone()
@@ -129,20 +129,20 @@ func (c *connection) pass(ctx context.Context) {
 		c.passLocal(ctx)
 		return
 	}
-	opens := c.g.config.Relay.Opens(c.name, c.port)
+	opens := c.g.config.Relay.TerminatesTLS(c.name, c.port)
 	o := c.start(ctx, opens)
-	s, why, err := o.look()
+	s, why, err := o.sniff()
 	switch {
 	case err != nil: // the client is gone
-	case s == sawDoubt:
+	case s == protoRefused:
 		c.refuse(ctx, why)
-	case s == sawHTTP:
-		c.relay(ctx, o, c.g.config.Relay.Plain)
-	case s == sawTLS:
+	case s == protoHTTP:
+		c.relay(ctx, o, c.g.config.Relay.Serve)
+	case s == protoTLS:
 		c.secure(ctx, o, opens)
 	case opens:
 		c.refuse(ctx, "a secret is bound to this name, and what was sent is neither TLS nor HTTP, where it could be put in")
-	case s == sawPostgres:
+	case s == protoPostgres:
 		c.postgres(ctx, o)
 	default:
 		if server, err := o.settle(); err == nil {
@@ -160,6 +160,6 @@ func (c *connection) refuse(ctx context.Context, why string) {
 
 func (c *connection) record(ctx context.Context, d Decision) {
 	d.Name, d.Port = c.name, c.port
-	e, _ := c.g.tally.note(ctx, d)
-	c.g.tally.release(e)
+	e, _ := c.g.counters.note(ctx, d)
+	c.g.counters.release(e)
 }

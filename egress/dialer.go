@@ -41,7 +41,7 @@ type Blocked struct {
 
 func (b *Blocked) Error() string {
 	entry := "the network"
-	if k := special(b.Addr); k == nil || k.tells {
+	if k := special(b.Addr); k == nil || k.secrets {
 		entry = "this very address" // a wider network does not open it
 	}
 	return fmt.Sprintf("%s is at %s, %s: name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
@@ -111,7 +111,7 @@ func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, err
 // on which one of the two does not work should cost one attempt.
 func interleave(addrs []netip.Addr) []netip.Addr {
 	first := addrs[0].Is4()
-	var same, other, turns []netip.Addr
+	var same, other, mixed []netip.Addr
 	for _, a := range addrs {
 		if a.Is4() == first {
 			same = append(same, a)
@@ -120,10 +120,10 @@ func interleave(addrs []netip.Addr) []netip.Addr {
 		}
 	}
 	for i := range max(len(same), len(other)) {
-		turns = append(turns, same[min(i, len(same)):min(i+1, len(same))]...)
-		turns = append(turns, other[min(i, len(other)):min(i+1, len(other))]...)
+		mixed = append(mixed, same[min(i, len(same)):min(i+1, len(same))]...)
+		mixed = append(mixed, other[min(i, len(other)):min(i+1, len(other))]...)
 	}
-	return turns
+	return mixed
 }
 
 // attempt is how one address was tried.

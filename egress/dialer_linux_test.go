@@ -124,8 +124,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestLastMoment has an address that passed the first check, and would not pass it now.
-func TestLastMoment(t *testing.T) {
+// TestCheckBeforeConnect has an address that passed the first check, and would not pass it now.
+func TestCheckBeforeConnect(t *testing.T) {
 	at := greeter(t, "127.0.0.1:0").AddrPort()
 	for _, to := range []netip.AddrPort{at, netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port()), netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())} {
 		conn, failures := new(Dialer).race(t.Context(), []netip.Addr{to.Addr()}, to.Port())

@@ -42,8 +42,8 @@ type namer struct {
 	// decide says whether name may be reached on any port, for which it is given port 0. It must not wait.
 	decide func(ctx context.Context, name string, port int) Decision
 	// decided is told of each decision each time. It may be called concurrently.
-	decided func(ctx context.Context, d Decision)
-	book    *book
+	decided   func(ctx context.Context, d Decision)
+	addresses *addressMap
 }
 
 // packet answers on UDP until conn is closed.
@@ -137,7 +137,7 @@ func (n *namer) converse(ctx context.Context, conn net.Conn) {
 // reply appends the answer to one message to out, in at most most bytes or what the message
 // itself allows. It returns nil when there must be no answer: to what is too short to be a query, and
 // to answers, or two servers could be made to talk to each other for ever.
-func (n *namer) reply(ctx context.Context, out, message []byte, most int) []byte {
+func (n *namer) reply(ctx context.Context, out, message []byte, maxSize int) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(message)
 	if err != nil || h.Response {
@@ -153,7 +153,7 @@ func (n *namer) reply(ctx context.Context, out, message []byte, most int) []byte
 		}
 	}
 	full := a.pack(out, q)
-	if a.reason != "" && len(full)-len(out) > max(most, q.size) {
+	if a.reason != "" && len(full)-len(out) > max(maxSize, q.size) {
 		a.reason = "" // all the rest fits into 512 bytes, whatever the name
 		full = a.pack(out, q)
 	}
@@ -174,14 +174,14 @@ func (n *namer) answer(ctx context.Context, q query) answer {
 		return q.addresses(loopback4, loopback6)
 	case name == "sandbox": // the host name inside, which programs look up to find their own address
 		return q.addresses(loopback4)
-	case below(name, "in-addr.arpa"), below(name, "ip6.arpa"):
+	case isSubdomain(name, "in-addr.arpa"), isSubdomain(name, "ip6.arpa"):
 		return n.reverse(q, name)
 	}
 	d := n.decide(ctx, name, 0)
 	var address netip.Addr
-	if d.Allowed && q.wants(dnsmessage.TypeA) {
+	if d.Allowed && q.asksFor(dnsmessage.TypeA) {
 		var err error
-		if address, err = n.book.address(d.Name); err != nil {
+		if address, err = n.addresses.address(d.Name); err != nil {
 			d.Allowed, d.Reason = false, err.Error()
 		}
 	}
@@ -202,14 +202,14 @@ func (n *namer) reverse(q query, name string) answer {
 		address, err := netip.ParseAddr(strings.Join(labels, "."))
 		known := err == nil && address == loopback4
 		if err == nil && !known {
-			host, known = n.book.name(address)
+			host, known = n.addresses.name(address)
 		}
 		if !known {
 			return answer{rcode: dnsmessage.RCodeNameError}
 		}
 	}
 	target, err := dnsmessage.NewName(host + ".")
-	if err != nil || !q.wants(dnsmessage.TypePTR) {
+	if err != nil || !q.asksFor(dnsmessage.TypePTR) {
 		return answer{}
 	}
 	return answer{records: []dnsmessage.ResourceBody{&dnsmessage.PTRResource{PTR: target}}}
@@ -221,7 +221,7 @@ var (
 	loopback6Name = "1." + strings.Repeat("0.", 31) + "ip6.arpa"
 )
 
-func below(name, parent string) bool {
+func isSubdomain(name, parent string) bool {
 	return name == parent || strings.HasSuffix(name, "."+parent)
 }
 

@@ -49,7 +49,7 @@ func newNamer(t testing.TB) *nameServer {
 			defer s.mu.Unlock()
 			s.decisions = append(s.decisions, d)
 		},
-		book: &book{},
+		addresses: &addressMap{},
 	}
 	return s
 }
@@ -428,8 +428,8 @@ func TestOddNames(t *testing.T) {
 			}
 		}
 	}
-	if len(s.book.names) > 0 {
-		t.Errorf("addresses for %q", s.book.names)
+	if len(s.addresses.names) > 0 {
+		t.Errorf("addresses for %q", s.addresses.names)
 	}
 }
 
@@ -574,8 +574,8 @@ func TestTunnel(t *testing.T) {
 			}
 		}
 	}
-	if len(s.book.names) > 0 {
-		t.Errorf("addresses for %q", s.book.names)
+	if len(s.addresses.names) > 0 {
+		t.Errorf("addresses for %q", s.addresses.names)
 	}
 }
 
@@ -583,7 +583,7 @@ func TestTunnel(t *testing.T) {
 func TestFull(t *testing.T) {
 	s := newNamer(t)
 	for i := range maxNames {
-		if _, err := s.book.address(fmt.Sprint(i, ".example.org")); err != nil {
+		if _, err := s.addresses.address(fmt.Sprint(i, ".example.org")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -745,8 +745,8 @@ func FuzzReply(f *testing.F) {
 				t.Errorf("question %q, asked %q", answer[12:], message[12:])
 			}
 		}
-		if most := max(512, ednsSizeOf(message)); len(answer) > most {
-			t.Errorf("%d bytes, at most %d", len(answer), most)
+		if maxSize := max(512, ednsSizeOf(message)); len(answer) > maxSize {
+			t.Errorf("%d bytes, at most %d", len(answer), maxSize)
 		}
 		if !bytes.Equal(s.reply(t.Context(), []byte{1, 2}, message, maxMessage)[2:14], answer[:12]) {
 			t.Error("TCP differs from UDP")

@@ -10,7 +10,7 @@ func (c *connection) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range append(c.more, c.counts) {
-		c.g.tally.release(e)
+		c.g.counters.release(e)
 	}
 }
 
@@ -58,7 +58,7 @@ func reset(conn net.Conn) {
 }
 
 // touch says that something moved.
-func (c *connection) touch() { c.moved.Store(int64(time.Since(c.born))) }
+func (c *connection) touch() { c.moved.Store(int64(time.Since(c.started))) }
 
 // limit ends the connection when nothing moves for so long. One timer does for all reads and
 // writes, which leave a note only.
@@ -69,7 +69,7 @@ func (c *connection) limit(idle time.Duration) {
 		return
 	}
 	c.timer = time.AfterFunc(idle, func() {
-		left := idle - (time.Since(c.born) - time.Duration(c.moved.Load()))
+		left := idle - (time.Since(c.started) - time.Duration(c.moved.Load()))
 		if left <= 0 {
 			c.end()
 			return

@@ -49,13 +49,13 @@ type Sockets struct {
 
 // Gateway is the only way out of one sandbox.
 type Gateway struct {
-	config  Config
-	dial    dialFunc
-	sockets Sockets
-	book    book
-	tally   tally
-	pipes   pipes
-	buffers sync.Pool
+	config    Config
+	dial      dialFunc
+	sockets   Sockets
+	addresses addressMap
+	counters  counters
+	pipes     pipes
+	buffers   sync.Pool
 
 	open atomic.Int64 // connections
 
@@ -85,14 +85,14 @@ func openVia(c Config, s Sockets, dial dialFunc) *Gateway {
 		c.Connections = DefaultConnections
 	}
 	g := &Gateway{config: c, dial: dial, sockets: s}
-	g.tally.decided = c.Decided
+	g.counters.decided = c.Decided
 	g.pipes.budget = c.Budget
 	g.buffers.New = func() any { return new([bufferSize]byte) }
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop = stop
 	g.answer(ctx)
-	for _, door := range s.Ports {
-		g.work.Go(func() { g.accept(ctx, door) })
+	for _, l := range s.Ports {
+		g.work.Go(func() { g.accept(ctx, l) })
 	}
 	return g
 }
@@ -106,10 +106,10 @@ func (g *Gateway) answer(ctx context.Context) {
 				return
 			}
 			// Whether it could be written down does not matter here: nothing leaves.
-			e, _ := g.tally.note(ctx, d)
-			g.tally.release(e)
+			e, _ := g.counters.note(ctx, d)
+			g.counters.release(e)
 		},
-		book: &g.book,
+		addresses: &g.addresses,
 	}
 	if g.sockets.DNS != nil {
 		g.work.Go(func() { n.packet(ctx, g.sockets.DNS) })
@@ -120,9 +120,9 @@ func (g *Gateway) answer(ctx context.Context) {
 }
 
 // accept serves the connections of one door until it is closed.
-func (g *Gateway) accept(ctx context.Context, door net.Listener) {
+func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 	for {
-		client, err := door.Accept()
+		client, err := l.Accept()
 		if ended(ctx, err) {
 			return
 		}
@@ -195,7 +195,7 @@ func (g *Gateway) fit(conn net.Conn) {
 // Take returns what was decided since the last call, in the order of the first of each, and the bytes
 // that moved since then. Connections that last are in it each time that bytes moved, with a Count of 0
 // when they were made before. It may be called while the gateway is open, and after Close.
-func (g *Gateway) Take() []Record { return g.tally.take() }
+func (g *Gateway) Take() []Record { return g.counters.take() }
 
 // Close ends all connections and waits for them.
 func (g *Gateway) Close() {
@@ -206,8 +206,8 @@ func (g *Gateway) Close() {
 	if g.sockets.DNSStream != nil {
 		_ = g.sockets.DNSStream.Close()
 	}
-	for _, door := range g.sockets.Ports {
-		_ = door.Close()
+	for _, l := range g.sockets.Ports {
+		_ = l.Close()
 	}
 	g.work.Wait()
 	g.pipes.close()

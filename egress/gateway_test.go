@@ -28,7 +28,7 @@ import (
 type world struct {
 	*Gateway
 	t       testing.TB
-	door    int // the port that clients connect to
+	port    int // the port that clients connect to
 	mu      sync.Mutex
 	servers map[string]string // the address of each name's server
 	dials   atomic.Int64
@@ -44,7 +44,7 @@ func in(t testing.TB, port int, c Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, door: l.Addr().(*net.TCPAddr).Port, servers: map[string]string{}}
+	w := &world{t: t, port: l.Addr().(*net.TCPAddr).Port, servers: map[string]string{}}
 	if port != 0 {
 		l = portListener{l, port}
 	}
@@ -147,7 +147,7 @@ func (w *world) connect(name string) *net.TCPConn {
 }
 
 func (w *world) try(name string) (*net.TCPConn, error) {
-	at, err := w.book.address(name)
+	at, err := w.addresses.address(name)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (w *world) try(name string) (*net.TCPConn, error) {
 }
 
 func (w *world) tryAt(address string) (*net.TCPConn, error) {
-	conn, err := net.Dial("tcp4", net.JoinHostPort(address, strconv.Itoa(w.door)))
+	conn, err := net.Dial("tcp4", net.JoinHostPort(address, strconv.Itoa(w.port)))
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func TestEcho(t *testing.T) {
 	}
 	w.Close()
 	records := w.Take()
-	want := Record{Decision: Decision{Name: "a.test", Port: w.door, Allowed: true, Reason: "allowed by *.test"},
+	want := Record{Decision: Decision{Name: "a.test", Port: w.port, Allowed: true, Reason: "allowed by *.test"},
 		Count: 1, Sent: int64(len(message)), Received: int64(len(message))}
 	if len(records) != 1 || records[0] != want {
 		t.Errorf("got %+v, want %+v", records, want)
@@ -257,14 +257,14 @@ func TestEcho(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	var told atomic.Int64
-	w := in(t, 0, Config{Decided: func(_ context.Context, d Decision) error { told.Add(1); return nil }})
+	var recorded atomic.Int64
+	w := in(t, 0, Config{Decided: func(_ context.Context, d Decision) error { recorded.Add(1); return nil }})
 	for range 3 {
 		w.mustRefuse("evil.example")
 	}
 	w.refused("not among")
-	if told.Load() != 1 {
-		t.Errorf("told %d times, want once", told.Load())
+	if recorded.Load() != 1 {
+		t.Errorf("told %d times, want once", recorded.Load())
 	}
 	for i := range 50 {
 		w.mustReset(w.tryAt(fmt.Sprintf("127.64.9.%d", i)))
@@ -279,7 +279,7 @@ func TestManyRefusals(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
 	for i := range maxRefused + 25 {
-		w.tally.release(w.tally.hold(Decision{Name: fmt.Sprint(i)}))
+		w.counters.release(w.counters.hold(Decision{Name: fmt.Sprint(i)}))
 	}
 	ping(t, w.connect("a.test")) // what is allowed has its own bound
 	records := w.Take()
@@ -287,7 +287,7 @@ func TestManyRefusals(t *testing.T) {
 	if len(records) != maxRefused+2 || last.Count != 25 || last.Reason != "and 25 more" || last.Name != "" {
 		t.Errorf("%d records, the last is %+v", len(records), last)
 	}
-	w.tally.release(w.tally.hold(Decision{Name: "again"}))
+	w.counters.release(w.counters.hold(Decision{Name: "again"}))
 	if records = w.Take(); len(records) != 1 || records[0].Name != "again" {
 		t.Errorf("after Take: %+v", records)
 	}
@@ -297,7 +297,7 @@ func TestManyAllowed(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
 	for i := range maxAllowed {
-		w.tally.release(w.tally.hold(Decision{Name: fmt.Sprint(i), Allowed: true}))
+		w.counters.release(w.counters.hold(Decision{Name: fmt.Sprint(i), Allowed: true}))
 	}
 	w.mustRefuse("a.test")
 	w.refused("different destinations")
@@ -319,10 +319,10 @@ func ping(t testing.TB, conn net.Conn) {
 func (w *world) counted(n int64) {
 	w.t.Helper()
 	hosttest.Until(w.t, fmt.Sprint(n, " bytes are counted"), func() bool {
-		w.tally.mu.Lock()
-		defer w.tally.mu.Unlock()
+		w.counters.mu.Lock()
+		defer w.counters.mu.Unlock()
 		sum := int64(0)
-		for _, e := range w.tally.of {
+		for _, e := range w.counters.of {
 			sum += e.sent.Load() + e.received.Load()
 		}
 		return sum == n
@@ -331,8 +331,8 @@ func (w *world) counted(n int64) {
 
 // TestTake takes in the middle of a connection.
 func TestTake(t *testing.T) {
-	var told atomic.Int64
-	w := in(t, 0, Config{Decided: func(context.Context, Decision) error { told.Add(1); return nil }})
+	var recorded atomic.Int64
+	w := in(t, 0, Config{Decided: func(context.Context, Decision) error { recorded.Add(1); return nil }})
 	w.server("a.test", echo)
 	conn := w.connect("a.test")
 	for i, count := range []int64{1, 0, 0} {
@@ -352,21 +352,21 @@ func TestTake(t *testing.T) {
 	if r := w.Take(); len(r) != 1 || r[0].Count != 1 || r[0].Sent != 8 {
 		t.Errorf("both at once: %+v", r)
 	}
-	if told.Load() != 2 { // once in each period with a connection
-		t.Errorf("told %d times, want 2", told.Load())
+	if recorded.Load() != 2 { // once in each period with a connection
+		t.Errorf("told %d times, want 2", recorded.Load())
 	}
 }
 
 // TestDecided holds that nothing leaves before the decision was told, and nothing if that fails.
 func TestDecided(t *testing.T) {
 	for _, fail := range []error{errors.New("disk full"), nil} {
-		var told atomic.Int64
+		var recorded atomic.Int64
 		write := make(chan struct{})
 		w := in(t, 0, Config{Decided: func(_ context.Context, d Decision) error {
 			if d.Name != "a.test" || !d.Allowed {
 				return nil
 			}
-			told.Add(1)
+			recorded.Add(1)
 			<-write
 			return fail
 		}})
@@ -382,7 +382,7 @@ func TestDecided(t *testing.T) {
 				}
 			})
 		}
-		hosttest.Until(t, "five connections are there, and one has its decision told", func() bool { return w.open.Load() == 5 && told.Load() == 1 })
+		hosttest.Until(t, "five connections are there, and one has its decision told", func() bool { return w.open.Load() == 5 && recorded.Load() == 1 })
 		ping(t, w.connect("b.test")) // which came after them
 		if n := w.dials.Load(); n != 1 {
 			t.Errorf("%d dials before the decision was told", n-1)
@@ -392,8 +392,8 @@ func TestDecided(t *testing.T) {
 		if fail != nil {
 			w.refused("can't be recorded")
 		}
-		if dials := w.dials.Load(); fail != nil && dials != 1 || fail == nil && (dials != 6 || told.Load() != 1) {
-			t.Errorf("%v: %d dials, and told %d times", fail, dials, told.Load())
+		if dials := w.dials.Load(); fail != nil && dials != 1 || fail == nil && (dials != 6 || recorded.Load() != 1) {
+			t.Errorf("%v: %d dials, and told %d times", fail, dials, recorded.Load())
 		}
 	}
 }
@@ -423,8 +423,8 @@ func TestBlocked(t *testing.T) {
 	w.refused("10.0.0.1")
 	conn = w.connect("a.test")
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
-	if said, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 403") {
-		t.Errorf("got %q and %v", said, err)
+	if response, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 403") {
+		t.Errorf("got %q and %v", response, err)
 	}
 }
 
@@ -466,8 +466,8 @@ func TestHeld(t *testing.T) {
 	blocked(t, "egress.watch.func1")
 	close(answer)
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n") // which is looked at as ever
-	if said, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 403") {
-		t.Errorf("got %q and %v", said, err)
+	if response, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 403") {
+		t.Errorf("got %q and %v", response, err)
 	}
 }
 
@@ -601,11 +601,11 @@ func TestBudget(t *testing.T) {
 	one.echo("a.test")
 	two.echo("a.test")
 	two.echo("a.test")
-	at, err := two.book.address("a.test")
+	at, err := two.addresses.address("a.test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if conn, err := net.Dial("tcp4", netip.AddrPortFrom(at, uint16(two.door)).String()); err == nil { // it has more than what would be left
+	if conn, err := net.Dial("tcp4", netip.AddrPortFrom(at, uint16(two.port)).String()); err == nil { // it has more than what would be left
 		mustReset(t, conn.(*net.TCPConn))
 	}
 	one.echo("a.test")
@@ -622,10 +622,10 @@ func TestBudget(t *testing.T) {
 func (w *world) echo(name string) *net.TCPConn {
 	w.t.Helper()
 	conn := w.connect(name)
-	said := make([]byte, 1)
+	answer := make([]byte, 1)
 	fmt.Fprint(conn, "\x01")
-	if _, err := io.ReadFull(conn, said); err != nil || said[0] != 1 {
-		w.t.Fatalf("%s: %v %v", name, said, err)
+	if _, err := io.ReadFull(conn, answer); err != nil || answer[0] != 1 {
+		w.t.Fatalf("%s: %v %v", name, answer, err)
 	}
 	return conn
 }
@@ -636,7 +636,7 @@ func TestEnd(t *testing.T) {
 		w.server(name, func(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) })
 	}
 	a, b := w.echo("a.test"), w.echo("b.test")
-	w.End(func(name string, port int) bool { return name == "b.test" && port == w.door })
+	w.End(func(name string, port int) bool { return name == "b.test" && port == w.port })
 	mustReset(t, a)
 	fmt.Fprint(b, "\x02")
 	if _, err := io.ReadFull(b, make([]byte, 1)); err != nil {

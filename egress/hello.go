@@ -21,10 +21,10 @@ const (
 	clientHello     = 1
 	serverHello     = 2
 
-	recordHead = 5       // bytes: type, version, length
-	maxRecord  = 1 << 14 // bytes in the clear
-	maxSealed  = maxRecord + 256
-	maxRecords = 512 // that a hello is split into; one is usual, and some have a few on purpose
+	recordHeader = 5       // bytes: type, version, length
+	maxRecord    = 1 << 14 // bytes in the clear
+	maxSealed    = maxRecord + 256
+	maxRecords   = 512 // that a hello is split into; one is usual, and some have a few on purpose
 )
 
 // Alerts, RFC 8446 section 6.
@@ -58,14 +58,14 @@ func helloEnd(b []byte) (int, error) {
 			return 0, errors.New("it is too long")
 		case len(b) > at && b[at] != recordHandshake:
 			return 0, errors.New("something else comes before its end")
-		case len(b) < at+recordHead:
+		case len(b) < at+recordHeader:
 			return 0, nil
 		}
 		size := int(binary.BigEndian.Uint16(b[at+3:]))
 		if b[at+1] != 3 || size == 0 || size > maxRecord {
 			return 0, errors.New("its records are malformed")
 		}
-		at += recordHead
+		at += recordHeader
 		body := b[at:min(at+size, len(b))]
 		head = append(head, body[:min(4-len(head), len(body))]...)
 		if len(head) > 0 && head[0] != clientHello {
@@ -165,14 +165,14 @@ func asksAgain(b []byte) (again, unknown bool) {
 		if b[0] != recordHandshake {
 			return false, false
 		}
-		if len(b) < recordHead {
+		if len(b) < recordHeader {
 			return false, true
 		}
 		size := int(binary.BigEndian.Uint16(b[3:]))
 		if size == 0 {
 			return false, false
 		}
-		b = b[recordHead:]
+		b = b[recordHeader:]
 		n := min(size, len(b))
 		message = append(message, b[:n]...)
 		b = b[n:]

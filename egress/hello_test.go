@@ -81,14 +81,14 @@ func hello(t testing.TB, c *tls.Config) []byte {
 	}
 }
 
-func plainHello(t testing.TB, name string) []byte {
+func unencryptedHello(t testing.TB, name string) []byte {
 	return hello(t, &tls.Config{ServerName: name, InsecureSkipVerify: true})
 }
 
 // inRecords cuts the message of one record into records of at most n bytes.
 func inRecords(b []byte, n int) []byte {
 	var out []byte
-	for m := b[recordHead:]; len(m) > 0; {
+	for m := b[recordHeader:]; len(m) > 0; {
 		part := m[:min(n, len(m))]
 		out = append(out, b[0], b[1], b[2])
 		out = binary.BigEndian.AppendUint16(out, uint16(len(part)))
@@ -100,7 +100,7 @@ func inRecords(b []byte, n int) []byte {
 
 // extend adds an extension to a ClientHello in one record.
 func extend(b []byte, kind uint16, data []byte) []byte {
-	m := bytes.Clone(b[recordHead:])
+	m := bytes.Clone(b[recordHeader:])
 	at := 4 + 2 + 32
 	at += 1 + int(m[at])
 	at += 2 + int(binary.BigEndian.Uint16(m[at:]))
@@ -128,7 +128,7 @@ func nameList(names ...string) []byte {
 }
 
 func TestCheckHello(t *testing.T) {
-	good, bare := plainHello(t, "a.test"), hello(t, &tls.Config{InsecureSkipVerify: true})
+	good, bare := unencryptedHello(t, "a.test"), hello(t, &tls.Config{InsecureSkipVerify: true})
 	long := extend(good, 0x7777, make([]byte, 14_000))
 	tests := []struct {
 		name   string
@@ -136,15 +136,15 @@ func TestCheckHello(t *testing.T) {
 		reason string // "" is that it passes
 	}{
 		{"right", good, ""},
-		{"case", plainHello(t, "A.tESt"), ""},
+		{"case", unencryptedHello(t, "A.tESt"), ""},
 		{"in small records", inRecords(good, 5), ""},
 		{"long", long, ""},
 		{"unknown extension", extend(good, 0x7777, []byte("x")), ""},
-		{"another name", plainHello(t, "evil.test"), `asks for "evil.test" (SNI)`},
-		{"another name of its length", plainHello(t, "b.test"), `asks for "b.test" (SNI)`},
-		{"below", plainHello(t, "b.a.test"), "SNI"},
-		{"above", plainHello(t, "test"), "SNI"},
-		{"prefix", plainHello(t, "a.test.evil.test"), "SNI"},
+		{"another name", unencryptedHello(t, "evil.test"), `asks for "evil.test" (SNI)`},
+		{"another name of its length", unencryptedHello(t, "b.test"), `asks for "b.test" (SNI)`},
+		{"below", unencryptedHello(t, "b.a.test"), "SNI"},
+		{"above", unencryptedHello(t, "test"), "SNI"},
+		{"prefix", unencryptedHello(t, "a.test.evil.test"), "SNI"},
 		{"none", bare, "does not say which name"},
 		{"other letters", extend(bare, 0, nameList("a.te\u017ft")), "SNI"},
 		{"NUL", extend(bare, 0, nameList("a.test\x00.evil.test")), "SNI"},
@@ -161,7 +161,7 @@ func TestCheckHello(t *testing.T) {
 		{"ESNI", extend(good, 0xffce, []byte("x")), "ECH"},
 		{"trailing in the record", func() []byte {
 			b := append(bytes.Clone(good), "GET"...)
-			binary.BigEndian.PutUint16(b[3:], uint16(len(b)-recordHead))
+			binary.BigEndian.PutUint16(b[3:], uint16(len(b)-recordHeader))
 			return b
 		}(), "last record"},
 		{"another record between", append(inRecords(good, 100)[:105], "\x15\x03\x01\x00\x02\x01\x00"...), "before its end"},
@@ -189,7 +189,7 @@ func TestCheckHello(t *testing.T) {
 			case no != nil:
 				show(t, Decision{Name: "a.test", Reason: no.reason})
 			}
-			if s, _ := look(tt.hello, 443, false); s != sawTLS && tt.name != "cut" {
+			if s, _ := sniff(tt.hello, 443, false); s != protoTLS && tt.name != "cut" {
 				t.Errorf("looks like %d", s)
 			}
 		})
@@ -197,14 +197,14 @@ func TestCheckHello(t *testing.T) {
 	if no := checkHello(bare, "a.test", true); no != nil {
 		t.Errorf("for PostgreSQL: %v", no)
 	}
-	if no := checkHello(plainHello(t, "evil.test"), "a.test", true); no == nil {
+	if no := checkHello(unencryptedHello(t, "evil.test"), "a.test", true); no == nil {
 		t.Error("for PostgreSQL, another name passes")
 	}
 }
 
 func FuzzCheckHello(f *testing.F) {
-	good := plainHello(f, "a.test")
-	for _, b := range [][]byte{good, inRecords(good, 7), plainHello(f, "evil.test"), extend(good, 0xfe0d, []byte{1}), extend(good, 0, nameList("b.test"))} {
+	good := unencryptedHello(f, "a.test")
+	for _, b := range [][]byte{good, inRecords(good, 7), unencryptedHello(f, "evil.test"), extend(good, 0xfe0d, []byte{1}), extend(good, 0, nameList("b.test"))} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -230,8 +230,8 @@ func FuzzCheckHello(f *testing.F) {
 // joined is what is in records.
 func joined(b []byte) (m []byte) {
 	for len(b) > 0 {
-		n := recordHead + int(binary.BigEndian.Uint16(b[3:]))
-		m, b = append(m, b[recordHead:n]...), b[n:]
+		n := recordHeader + int(binary.BigEndian.Uint16(b[3:]))
+		m, b = append(m, b[recordHeader:n]...), b[n:]
 	}
 	return m
 }
@@ -279,7 +279,7 @@ func TestHelloSlowly(t *testing.T) {
 	w := in(t, 443, Config{})
 	var got sink
 	w.server("a.test", got.serve)
-	good := plainHello(t, "a.test")
+	good := unencryptedHello(t, "a.test")
 	for _, b := range [][]byte{good, inRecords(good, 3), inRecords(good, 100)} {
 		conn := w.connect("a.test")
 		_ = conn.SetNoDelay(true)
@@ -298,19 +298,19 @@ func TestTLSRefused(t *testing.T) {
 	var got sink
 	w := in(t, 443, Config{})
 	w.server("a.test", got.serve)
-	good := plainHello(t, "a.test")
+	good := unencryptedHello(t, "a.test")
 	tests := []struct {
 		name   string
 		bytes  []byte
 		alert  byte
 		reason string
 	}{
-		{"another name", plainHello(t, "evil.test"), alertUnrecognizedName, "asks for"},
-		{"another name, in pieces", inRecords(plainHello(t, "evil.test"), 4), alertUnrecognizedName, "asks for"},
+		{"another name", unencryptedHello(t, "evil.test"), alertUnrecognizedName, "asks for"},
+		{"another name, in pieces", inRecords(unencryptedHello(t, "evil.test"), 4), alertUnrecognizedName, "asks for"},
 		{"no name", hello(t, &tls.Config{InsecureSkipVerify: true}), alertUnrecognizedName, "does not say"},
 		{"ECH", extend(good, 0xfe0d, []byte{1}), alertAccessDenied, "ECH"},
 		{"malformed", append(good[:20:20], 0xff), alertDecodeError, "not understood"},
-		{"garbage behind it", append(plainHello(t, "evil.test"), make([]byte, 5000)...), alertUnrecognizedName, "asks for"},
+		{"garbage behind it", append(unencryptedHello(t, "evil.test"), make([]byte, 5000)...), alertUnrecognizedName, "asks for"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -319,9 +319,9 @@ func TestTLSRefused(t *testing.T) {
 			if tt.name == "malformed" {
 				_ = conn.CloseWrite()
 			}
-			said, err := io.ReadAll(conn)
-			if want := []byte{recordAlert, 3, 3, 0, 2, 2, tt.alert}; err != nil || !bytes.Equal(said, want) {
-				t.Errorf("got %x and %v, want %x", said, err, want)
+			response, err := io.ReadAll(conn)
+			if want := []byte{recordAlert, 3, 3, 0, 2, 2, tt.alert}; err != nil || !bytes.Equal(response, want) {
+				t.Errorf("got %x and %v, want %x", response, err, want)
 			}
 			conn.Close()
 			w.refused(tt.reason)
@@ -340,7 +340,7 @@ func TestTLSRefused(t *testing.T) {
 // TestOddTLS has TLS on a port on which other protocols may be spoken, with something about it by which it is not
 // TLS for a strict reader. crypto/tls shows that there are servers that would take it.
 func TestOddTLS(t *testing.T) {
-	for i, shape := range oddHellos(plainHello(t, "evil.test")) {
+	for i, shape := range oddHellos(unencryptedHello(t, "evil.test")) {
 		reason := "malformed"
 		if i >= 5 {
 			reason = "before its end"
@@ -359,9 +359,9 @@ func TestOddTLS(t *testing.T) {
 			}
 			conn := w.connect("a.test")
 			_, _ = io.WriteString(conn, shape)
-			said, err := io.ReadAll(conn)
-			if want := []byte{recordAlert, 3, 3, 0, 2, 2, alertDecodeError}; err != nil || !bytes.Equal(said, want) {
-				t.Errorf("got %x and %v, want %x", said, err, want)
+			response, err := io.ReadAll(conn)
+			if want := []byte{recordAlert, 3, 3, 0, 2, 2, alertDecodeError}; err != nil || !bytes.Equal(response, want) {
+				t.Errorf("got %x and %v, want %x", response, err, want)
 			}
 			conn.Close()
 			w.refused(reason)
@@ -395,9 +395,9 @@ func TestSecondHello(t *testing.T) {
 		warning = "\x15\x03\x03\x00\x02\x01\x5a"
 		fatal   = "\x15\x03\x03\x00\x02\x02\x28"
 	)
-	first := string(plainHello(t, "a.test"))
-	good := string(inRecords(plainHello(t, "a.test"), 60))
-	evil := string(inRecords(plainHello(t, "evil.test"), 60))
+	first := string(unencryptedHello(t, "a.test"))
+	good := string(inRecords(unencryptedHello(t, "a.test"), 60))
+	evil := string(inRecords(unencryptedHello(t, "evil.test"), 60))
 	alert := string([]byte{recordAlert, 3, 3, 0, 2, 2, alertUnrecognizedName})
 	again := append([]byte{recordHandshake, 3, 3, 0, 60, serverHello, 0, 0, 56, 3, 3}, helloAgain[:]...)
 	again = append(again, make([]byte, 60-6-32)...)
@@ -405,7 +405,7 @@ func TestSecondHello(t *testing.T) {
 		name        string
 		early, late string // what the client sends behind its first hello: at once, and when it was asked for another one
 		got         string // what of that the server gets
-		told        string // what the client is told behind what the server says
+		clientGets  string // what the client is told behind what the server says
 	}{
 		{"another name", "", evil, "", alert},
 		{"after early data", spec + data, evil, spec + data, alert},
@@ -431,7 +431,7 @@ func TestSecondHello(t *testing.T) {
 					_, _ = conn.Write(again[i : i+1])
 				}
 				rest, err := io.ReadAll(conn)
-				if tt.told == "bye" && err != nil {
+				if tt.clientGets == "bye" && err != nil {
 					t.Errorf("the server sees %v", err)
 				}
 				_, _ = io.WriteString(conn, "bye")
@@ -447,23 +447,23 @@ func TestSecondHello(t *testing.T) {
 				}
 				_, _ = io.WriteString(conn, tt.late)
 			}
-			if tt.told == "bye" {
+			if tt.clientGets == "bye" {
 				_ = conn.CloseWrite()
 			}
-			said, err := io.ReadAll(conn)
+			response, err := io.ReadAll(conn)
 			switch {
 			case err != nil:
-				t.Errorf("after %x: %v", said, err)
-			case !atOnce && string(said) != tt.told:
-				t.Errorf("the client is told %q, want %q", said, tt.told)
-			case atOnce && !strings.Contains(string(said), tt.told): // perhaps amid the server's answer, which is still on its way
-				t.Errorf("the client is told %q, without %q", said, tt.told)
+				t.Errorf("after %x: %v", response, err)
+			case !atOnce && string(response) != tt.clientGets:
+				t.Errorf("the client is told %q, want %q", response, tt.clientGets)
+			case atOnce && !strings.Contains(string(response), tt.clientGets): // perhaps amid the server's answer, which is still on its way
+				t.Errorf("the client is told %q, without %q", response, tt.clientGets)
 			}
 			conn.Close()
 			if got := <-heard; got != first+tt.got {
 				t.Errorf("the server got %q, want the first hello and %q", got, tt.got)
 			}
-			if tt.told == alert {
+			if tt.clientGets == alert {
 				w.refused("evil.test")
 			}
 		})
@@ -542,11 +542,11 @@ func TestPostgres(t *testing.T) {
 // TestPostgresAnswers has servers give answers behind which no TLS comes, and clients that go on with it, for
 // another name, or with HTTP.
 func TestPostgresAnswers(t *testing.T) {
-	request, evil := string(postgresRequests[0]), string(plainHello(t, "evil.test"))
+	request, evil := string(postgresRequests[0]), string(unencryptedHello(t, "evil.test"))
 	const failure = "ERROR: no more\n\x00"
 	for _, tt := range []struct {
-		name, answer string
-		told, reason string
+		name, answer       string
+		clientGets, reason string
 	}{
 		{"an error", failure, failure, ""},
 		{"HTTP's", "HTTP/1.1 400 Bad Request\r\n\r\n", "", "not PostgreSQL's"},
@@ -572,12 +572,12 @@ func TestPostgresAnswers(t *testing.T) {
 					} else {
 						_, _ = io.WriteString(conn, request)
 					}
-					said, _ := io.ReadAll(conn) // and perhaps a reset, for what it said too much
+					response, _ := io.ReadAll(conn) // and perhaps a reset, for what it said too much
 					if !atOnce {
 						_, _ = io.WriteString(conn, more)
 					}
-					if string(said) != tt.told && !(atOnce && tt.told != "" && strings.HasPrefix(tt.told, string(said))) {
-						t.Errorf("the client is told %q, want %q", said, tt.told)
+					if string(response) != tt.clientGets && !(atOnce && tt.clientGets != "" && strings.HasPrefix(tt.clientGets, string(response))) {
+						t.Errorf("the client is told %q, want %q", response, tt.clientGets)
 					}
 					conn.Close()
 					if got := <-heard; got != request {
@@ -601,7 +601,7 @@ func TestTLSGone(t *testing.T) {
 		ended <- err
 	})
 	conn := w.connect("a.test")
-	_, _ = conn.Write(plainHello(t, "a.test"))
+	_, _ = conn.Write(unencryptedHello(t, "a.test"))
 	blocked(t, "egress.watch.func1")
 	_ = conn.Close()
 	<-ended

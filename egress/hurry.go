@@ -9,8 +9,8 @@ import (
 // longAgo as a deadline ends reads at once.
 var longAgo = time.Unix(1, 0)
 
-// hurry lets others end the reads of one phase, and nothing later.
-type hurry struct {
+// readPhase lets others end the reads of one phase, and nothing later.
+type readPhase struct {
 	conn net.Conn
 	done chan struct{} // closed when the phase is over
 
@@ -28,8 +28,8 @@ const (
 	paused                   // the client is silent
 )
 
-// now ends reads, if the phase is not over.
-func (h *hurry) now(why cause) {
+// interrupt ends reads, if the phase is not over.
+func (h *readPhase) interrupt(why cause) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.over && (h.why == 0 || h.why == paused) {
@@ -39,7 +39,7 @@ func (h *hurry) now(why cause) {
 }
 
 // resume lets reads go on after a pause, and says whether there was one.
-func (h *hurry) resume() bool {
+func (h *readPhase) resume() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.why != paused {
@@ -51,7 +51,7 @@ func (h *hurry) resume() bool {
 }
 
 // end ends the phase: reads may take their time again. It returns why they were ended, if they were.
-func (h *hurry) end() cause {
+func (h *readPhase) end() cause {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.over {

@@ -114,19 +114,19 @@ func TestLocalGateway(t *testing.T) {
 	}})
 	w.server(Local, func(c *net.TCPConn) { io.Copy(c, c) })
 	for address, want := range map[string]bool{"127.0.0.1": true, "127.0.0.2": false, "127.0.1.1": false, "127.64.0.1": false} {
-		c, err := net.Dial("tcp", net.JoinHostPort(address, strconv.Itoa(w.door)))
+		c, err := net.Dial("tcp", net.JoinHostPort(address, strconv.Itoa(w.port)))
 		if err != nil && !want {
 			continue // it was reset at once
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		const said = "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"
-		io.WriteString(c, said)
+		const sent = "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+		io.WriteString(c, sent)
 		c.(*net.TCPConn).CloseWrite()
 		got, _ := io.ReadAll(c)
 		c.Close()
-		if (string(got) == said) != want {
+		if (string(got) == sent) != want {
 			t.Errorf("%s: got %q", address, got)
 		}
 	}
@@ -136,7 +136,7 @@ func TestLocalGateway(t *testing.T) {
 	closed := in(t, 3001, Config{Decide: func(_ context.Context, name string, port int) Decision {
 		return Policy{}.WithLocal([]int{3000}).Decide(name, port)
 	}})
-	if c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(closed.door))); err == nil { // or it was reset at once
+	if c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(closed.port))); err == nil { // or it was reset at once
 		defer c.Close()
 		if got, err := io.ReadAll(c); len(got) > 0 {
 			t.Errorf("another port: %q, %v", got, err)

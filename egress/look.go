@@ -8,27 +8,27 @@ import (
 )
 
 // kinds of first bytes.
-type sight int
+type protocol int
 
 const (
-	sawLittle   sight = iota // not to be told yet
-	sawOther                 // nothing in which another name could be asked for, as far as we know
-	sawTLS                   // TLS: its ClientHello is whole, or can't become one
-	sawHTTP                  // HTTP, or so like it that an HTTP server may take it for that
-	sawPostgres              // PostgreSQL asking whether it may go on with TLS
-	sawDoubt                 // to be refused
+	protoUndecided protocol = iota // not to be told yet
+	protoOther                     // nothing in which another name could be asked for, as far as we know
+	protoTLS                       // TLS: its ClientHello is whole, or can't become one
+	protoHTTP                      // HTTP, or so like it that an HTTP server may take it for that
+	protoPostgres                  // PostgreSQL asking whether it may go on with TLS
+	protoRefused                   // to be refused
 )
 
 const (
-	maxLine  = 16 << 10 // bytes of a first line; servers take 8 KiB or less unless told otherwise
-	maxHello = 64 << 10 // bytes of a ClientHello with its records; crypto/tls takes no more either
+	maxFirstLine = 16 << 10 // bytes of a first line; servers take 8 KiB or less unless told otherwise
+	maxHello     = 64 << 10 // bytes of a ClientHello with its records; crypto/tls takes no more either
 )
 
 // likeWeb are the ports on which what is not known is refused: HTTP servers listen there, and each is
 // lenient in its own way.
 var likeWeb = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 
-// look says what the first bytes of a client are, and why it is in doubt. ended is that no others come.
+// sniff says what the first bytes of a client are, and why it is in doubt. ended is that no others come.
 //
 // The danger is a request that names another host than the one that was decided about, and that goes
 // by as bytes of some other protocol. So anything that a lenient HTTP server may take for a request line
@@ -43,49 +43,49 @@ var likeWeb = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 //     OpenSSL of its time does that, where it may speak nothing newer.
 //   - names inside of other protocols: FastCGI, AJP, SOCKS, Redis, and what follows a STARTTLS other than
 //     PostgreSQL's.
-func look(b []byte, port int, ended bool) (sight, string) {
+func sniff(b []byte, port int, ended bool) (protocol, string) {
 	if len(b) == 0 {
 		if ended {
-			return sawOther, ""
+			return protoOther, ""
 		}
-		return sawLittle, ""
+		return protoUndecided, ""
 	}
-	switch s, why := lookTLS(b); {
-	case s == sawLittle && ended && b[0] == recordHandshake:
-		return sawTLS, "" // which it can't be any more
-	case s == sawOther, s == sawLittle && ended:
-		return lookText(b, port, ended)
+	switch s, why := sniffTLS(b); {
+	case s == protoUndecided && ended && b[0] == recordHandshake:
+		return protoTLS, "" // which it can't be any more
+	case s == protoOther, s == protoUndecided && ended:
+		return sniffText(b, port, ended)
 	default:
 		return s, why
 	}
 }
 
-// lookTLS knows the protocols that begin with bytes which no text has. It returns sawOther for the rest.
-func lookTLS(b []byte) (sight, string) {
+// sniffTLS knows the protocols that begin with bytes which no text has. It returns sawOther for the rest.
+func sniffTLS(b []byte) (protocol, string) {
 	switch {
 	case b[0] >= recordSpec && b[0] <= recordData:
-		return lookRecord(b), ""
+		return sniffRecord(b), ""
 	case b[0] >= 0x80 && b[0] < 0x84: // the first byte of the length of an SSLv2 record, which is short
 		switch {
 		case len(b) < 5 && (len(b) < 3 || b[2] == 1):
-			return sawLittle, ""
+			return protoUndecided, ""
 		case len(b) >= 5 && b[2] == 1 && (b[3] == 3 || b[3] == 0 && b[4] == 2):
-			return sawDoubt, "a hello in the form of SSLv2 can't say which name it is for: use TLS 1.2 or newer"
+			return protoRefused, "a hello in the form of SSLv2 can't say which name it is for: use TLS 1.2 or newer"
 		}
 	case b[0] == 0:
 		for _, request := range postgresRequests {
 			if bytes.HasPrefix(b, request) {
-				return sawPostgres, ""
+				return protoPostgres, ""
 			}
 			if bytes.HasPrefix(request, b) {
-				return sawLittle, ""
+				return protoUndecided, ""
 			}
 		}
 	}
-	return sawOther, ""
+	return protoOther, ""
 }
 
-// lookRecord looks at first bytes whose first one is the type of a TLS record. What it calls TLS is
+// sniffRecord looks at first bytes whose first one is the type of a TLS record. What it calls TLS is
 // refused unless it is a hello as helloEnd wants it.
 //
 // Servers are lenient here, too: crypto/tls skips warnings before the hello, and reads a first record
@@ -97,27 +97,27 @@ func lookTLS(b []byte) (sight, string) {
 // Refused by mistake are first messages with a length of 788 to 791, if it is little-endian, or of 5123,
 // 5379, 5635 or 5891, if it is big-endian and two bytes; those that have a 1 there; and, after
 // lookTime, those that are too short to tell.
-func lookRecord(b []byte) sight {
+func sniffRecord(b []byte) protocol {
 	switch {
 	case len(b) == 1:
-		return sawLittle
+		return protoUndecided
 	case b[1] == 3 && b[0] == recordHandshake:
 		if n, err := helloEnd(b); n == 0 && err == nil {
-			return sawLittle
+			return protoUndecided
 		}
-		return sawTLS
+		return protoTLS
 	case b[1] == 3:
-		return sawTLS
+		return protoTLS
 	case b[1] >= 0x10:
-		return sawOther
-	case len(b) <= recordHead:
-		return sawLittle
+		return protoOther
+	case len(b) <= recordHeader:
+		return protoUndecided
 	}
-	inside, empty := b[recordHead], b[3] == 0 && b[4] == 0
+	inside, empty := b[recordHeader], b[3] == 0 && b[4] == 0
 	if inside == 1 && !empty || empty && inside >= recordSpec && inside <= recordData {
-		return sawTLS
+		return protoTLS
 	}
-	return sawOther
+	return protoOther
 }
 
 // postgresRequests are SSLRequest and GSSENCRequest.
@@ -134,32 +134,32 @@ const (
 	whyProxy   = "a PROXY header claims to come from another address: connect without one"
 )
 
-// lookText tells HTTP from other text and from binary protocols by the first line.
-func lookText(b []byte, port int, ended bool) (sight, string) {
-	other, why := sawOther, ""
+// sniffText tells HTTP from other text and from binary protocols by the first line.
+func sniffText(b []byte, port int, ended bool) (protocol, string) {
+	other, why := protoOther, ""
 	if slices.Contains(likeWeb[:], port) {
-		other, why = sawDoubt, whyUnknown
+		other, why = protoRefused, whyUnknown
 	}
 	text := bytes.TrimLeft(b, blanks) // servers skip lines that are empty; some skip blanks, too
-	whole := ended || len(b) >= maxLine
+	whole := ended || len(b) >= maxFirstLine
 	switch {
 	case len(text) == 0 && ended:
 		return other, why
 	case len(text) == 0 && whole:
-		return sawDoubt, whyBlank
+		return protoRefused, whyBlank
 	case len(text) == 0:
-		return sawLittle, ""
+		return protoUndecided, ""
 	}
 	line, _, lineEnded := bytes.Cut(text, []byte("\n"))
 	if bytes.Contains(bytes.ToUpper(line), []byte("HTTP/")) {
-		return sawHTTP, ""
+		return protoHTTP, ""
 	}
 	n := len(line) - len(bytes.TrimLeft(line, tokenBytes))
 	method, rest := string(line[:n]), line[n:]
 	known := slices.Contains(methods[:], strings.ToUpper(method))
 	switch {
 	case n == 0 && len(text) < len(b) && (text[0] < ' ' || text[0] > '~'):
-		return sawDoubt, whyProxy // the second version of it is blank lines and a NUL
+		return protoRefused, whyProxy // the second version of it is blank lines and a NUL
 	case n == 0:
 		return other, why
 	case len(rest) > 0 && !strings.ContainsRune(separators, rune(rest[0])) && rest[0] != '\r' && !known:
@@ -167,15 +167,15 @@ func lookText(b []byte, port int, ended bool) (sight, string) {
 	case !lineEnded && !whole && bytes.IndexByte(rest, 0) >= 0 && !known:
 		return other, why // git's protocol, for one, sends text with a NUL in it, and no line end
 	case !lineEnded && !whole:
-		return sawLittle, ""
+		return protoUndecided, ""
 	case !lineEnded && !ended:
-		return sawHTTP, "" // too long: the relay's server says so, or reads it
+		return protoHTTP, "" // too long: the relay's server says so, or reads it
 	case method == "PROXY":
-		return sawDoubt, whyProxy
+		return protoRefused, whyProxy
 	case oldRequest(method, rest):
-		return sawDoubt, whyOld
+		return protoRefused, whyOld
 	case strings.HasPrefix(method, "SSH-"): // ssh may be had on 443, for who can't use 22
-		return sawOther, ""
+		return protoOther, ""
 	}
 	return other, why
 }
@@ -214,9 +214,9 @@ func latin(b []byte) string {
 	return string(runes)
 }
 
-// saysHTTP says whether the first bytes of a server may be HTTP's: an answer to a client that was too
+// isServerHTTP says whether the first bytes of a server may be HTTP's: an answer to a client that was too
 // slow (408), or the SETTINGS with which some HTTP/2 servers begin before they were sent anything.
-func saysHTTP(b []byte) bool {
+func isServerHTTP(b []byte) bool {
 	const answer = "HTTP/"
 	n := min(len(b), len(answer))
 	if string(b[:n]) == answer[:n] {

@@ -71,11 +71,11 @@ var (
 // IDNA knows no underscores.
 func toASCII(name string) (string, error) {
 	lower := strings.ToLower(name)
-	plain := !strings.HasPrefix(lower, "xn--") && !strings.Contains(lower, ".xn--")
+	isASCII := !strings.HasPrefix(lower, "xn--") && !strings.Contains(lower, ".xn--")
 	for i := 0; i < len(name); i++ {
-		plain = plain && name[i] < utf8.RuneSelf
+		isASCII = isASCII && name[i] < utf8.RuneSelf
 	}
-	if plain {
+	if isASCII {
 		return lower, nil
 	}
 	ascii, err := unicodeNames.ToASCII(name)
@@ -128,9 +128,9 @@ func isNumber(label string) bool {
 
 // quote makes untrusted text safe to show, and short.
 func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		s = s[:most] + "..."
+	const maxLen = 80
+	if len(s) > maxLen {
+		s = s[:maxLen] + "..."
 	}
 	return strconv.QuoteToASCII(s)
 }

@@ -50,7 +50,7 @@ func oneKind(n netip.Prefix) error {
 		return fmt.Errorf("%s has public addresses in it, and public addresses need no entry: name the private networks", n)
 	}
 	for _, k := range kinds {
-		if k.prefix.Bits() > n.Bits() && n.Contains(k.prefix.Addr()) && !k.tells {
+		if k.prefix.Bits() > n.Bits() && n.Contains(k.prefix.Addr()) && !k.secrets {
 			return fmt.Errorf("%s is more than one network: name each that is meant", n)
 		}
 	}
@@ -65,7 +65,7 @@ func (d *Dialer) Refuses(a netip.Addr) string {
 	a = a.Unmap()
 	k := special(a)
 	named := slices.ContainsFunc(d.Networks, func(n netip.Prefix) bool {
-		return n.Contains(a) && (k == nil || !k.tells || n.Bits() >= k.prefix.Bits())
+		return n.Contains(a) && (k == nil || !k.secrets || n.Bits() >= k.prefix.Bits())
 	})
 	switch {
 	case named && k != nil && k.within != 0:

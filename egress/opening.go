@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	lookTime = 10 * time.Second // for a ClientHello or a first line to become whole
+	sniffTimeout = 10 * time.Second // for a ClientHello or a first line to become whole
 	// missing is how long a client may still say that it speaks HTTP after its name could not be
 	// connected to: then it is told why.
 	missing = time.Second
@@ -19,9 +19,9 @@ const (
 
 const whySlow = "the first bytes take too long: neither a TLS ClientHello nor a first line came to its end"
 
-// opening is the beginning of a connection: the name is dialed while the client's first bytes come, and
+// prelude is the beginning of a connection: the name is dialed while the client's first bytes come, and
 // none of them is sent before it was looked at. A server may speak first.
-type opening struct {
+type prelude struct {
 	c    *connection
 	held []byte // what the client said
 	fin  bool   // and that was all
@@ -33,19 +33,19 @@ type opening struct {
 	server net.Conn
 	err    error
 
-	quiet chan struct{} // closed when the two below are set, and nobody reads from server
-	said  []byte        // what the server said before the client
-	reset bool
+	quiet    chan struct{} // closed when the two below are set, and nobody reads from server
+	greeting []byte        // what the server said before the client
+	reset    bool
 
-	hurry hurry // ends look
+	reads readPhase // ends look
 }
 
 // start begins to dial. opens is that TLS to the name is opened by the relay, for the sake of a secret:
 // then nothing is sent that the relay has not read.
-func (c *connection) start(ctx context.Context, opens bool) *opening {
-	o := &opening{c: c, dialed: make(chan struct{}), quiet: make(chan struct{})}
+func (c *connection) start(ctx context.Context, opens bool) *prelude {
+	o := &prelude{c: c, dialed: make(chan struct{}), quiet: make(chan struct{})}
 	o.words = !opens && !slices.Contains(likeWeb[:], c.port)
-	o.hurry = hurry{conn: c.client, done: make(chan struct{})}
+	o.reads = readPhase{conn: c.client, done: make(chan struct{})}
 	c.work.Go(func() {
 		defer close(o.quiet)
 		o.server, o.err = c.dial(ctx, c.counts)
@@ -58,8 +58,8 @@ func (c *connection) start(ctx context.Context, opens bool) *opening {
 		defer wait.Stop()
 		select {
 		case <-wait.C:
-			o.hurry.now(needed)
-		case <-o.hurry.done:
+			o.reads.interrupt(needed)
+		case <-o.reads.done:
 		}
 	})
 	return o
@@ -70,9 +70,9 @@ func (c *connection) start(ctx context.Context, opens bool) *opening {
 //
 // A server that ends without a word said nothing about itself, and may listen still: its end is passed on,
 // since the client may be waiting for it to speak first, and the client is looked at as before.
-func (o *opening) listen() {
+func (o *prelude) listen() {
 	select {
-	case <-o.hurry.done:
+	case <-o.reads.done:
 		return
 	default:
 	}
@@ -88,43 +88,43 @@ func (o *opening) listen() {
 		_ = closeWrite(o.c.client)
 		return
 	}
-	o.said, o.reset = b[:n], err != nil
-	if o.reset || !saysHTTP(o.said) {
-		o.hurry.now(needed)
+	o.greeting, o.reset = b[:n], err != nil
+	if o.reset || !isServerHTTP(o.greeting) {
+		o.reads.interrupt(needed)
 	}
 }
 
-// look reads until it is known what the client speaks. What it says of a server that spoke first, or
+// sniff reads until it is known what the client speaks. What it says of a server that spoke first, or
 // of a name that can't be connected to, is sawOther.
-func (o *opening) look() (sight, string, error) {
-	defer o.hurry.end()
+func (o *prelude) sniff() (protocol, string, error) {
+	defer o.reads.end()
 	var timer *time.Timer
 	for {
-		s, why := look(o.held, o.c.port, o.fin)
+		s, why := sniff(o.held, o.c.port, o.fin)
 		switch {
-		case s != sawLittle && s != sawOther && s != sawDoubt && o.sent > 0:
-			return sawDoubt, whyLate, nil
-		case s != sawLittle:
+		case s != protoUndecided && s != protoOther && s != protoRefused && o.sent > 0:
+			return protoRefused, whyLate, nil
+		case s != protoUndecided:
 			return s, why, nil
 		}
 		if timer == nil && len(o.held) > 0 {
-			timer = time.AfterFunc(lookTime, func() { o.hurry.now(tooSlow) })
+			timer = time.AfterFunc(sniffTimeout, func() { o.reads.interrupt(tooSlow) })
 			defer timer.Stop()
 		}
 		var silent *time.Timer
 		if o.waits() {
-			silent = time.AfterFunc(pause, func() { o.hurry.now(paused) })
+			silent = time.AfterFunc(pause, func() { o.reads.interrupt(paused) })
 		}
 		err := o.read()
 		if silent != nil {
 			silent.Stop()
 		}
-		if o.hurry.resume() && errors.Is(err, os.ErrDeadlineExceeded) {
+		if o.reads.resume() && errors.Is(err, os.ErrDeadlineExceeded) {
 			// From here on the client may take its time between its words, like one that is passed on: the
 			// idle limit ends it when it says nothing. It can't say more than maxLine bytes before look knows.
 			timer.Stop()
 			if o.show() != nil {
-				return sawOther, "", nil
+				return protoOther, "", nil
 			}
 			continue
 		}
@@ -132,10 +132,10 @@ func (o *opening) look() (sight, string, error) {
 		case err == io.EOF:
 			o.fin = true
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if o.hurry.end() == tooSlow {
-				return sawDoubt, whySlow, nil
+			if o.reads.end() == tooSlow {
+				return protoRefused, whySlow, nil
 			}
-			return sawOther, "", nil
+			return protoOther, "", nil
 		case err != nil:
 			return 0, "", err
 		}
@@ -143,7 +143,7 @@ func (o *opening) look() (sight, string, error) {
 }
 
 // read reads some more from the client. It takes no memory for one that says nothing.
-func (o *opening) read() error {
+func (o *prelude) read() error {
 	if len(o.held) == 0 {
 		if err := wait(o.c.client, readable); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (o *opening) read() error {
 
 // settle waits for the server, and returns it with what it said before put back. It may be called
 // once the client was looked at.
-func (o *opening) settle() (*tap, error) {
+func (o *prelude) settle() (*tap, error) {
 	<-o.dialed
 	if o.err != nil {
 		return nil, o.err
@@ -174,5 +174,5 @@ func (o *opening) settle() (*tap, error) {
 	if o.reset {
 		return nil, errors.New("the server reset the connection")
 	}
-	return o.c.tapped(o.server, o.said), nil
+	return o.c.tapped(o.server, o.greeting), nil
 }

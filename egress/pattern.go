@@ -56,15 +56,15 @@ func Canonical(text string) (string, error) {
 
 // asks returns what rules are searched for to find out whether they have all of p: the name of a wildcard is
 // none of any rule, so only wildcards find it, those that are as wide or wider.
-func (p pattern) asks() (name string, wanted []int) {
-	name, wanted = p.name, webPorts[:]
+func (p pattern) asks() (name string, ports []int) {
+	name, ports = p.name, webPorts[:]
 	if p.wildcard {
 		name = "*." + name
 	}
 	if p.port != 0 {
-		wanted = []int{p.port}
+		ports = []int{p.port}
 	}
-	return name, wanted
+	return name, ports
 }
 
 // cutPort cuts a decimal port off. What is left may still be anything.

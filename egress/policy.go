@@ -27,8 +27,8 @@ type Policy struct {
 // rules finds the pattern for a name without a walk over all patterns: one look-up for the name
 // itself, and one for each of its parents.
 type rules struct {
-	exact map[string]ports
-	below map[string]ports // *.example.com is kept under "example.com", a bare * under ""
+	exact     map[string]ports
+	wildcards map[string]ports // *.example.com is kept under "example.com", a bare * under ""
 }
 
 // ports is what a pattern opens. Port 0 stands for all.
@@ -73,7 +73,7 @@ func NewPolicy(allow, deny []string) (Policy, error) {
 func (r *rules) add(p pattern, byDefault []int) {
 	m := &r.exact
 	if p.wildcard {
-		m = &r.below
+		m = &r.wildcards
 	}
 	if *m == nil {
 		*m = map[string]ports{}
@@ -101,7 +101,7 @@ func (r rules) find(name string, port int) (pattern string, others ports) {
 	}
 	for rest := name; ; {
 		_, parent, more := strings.Cut(rest, ".")
-		if covers(r.below[parent]) {
+		if covers(r.wildcards[parent]) {
 			return strings.TrimSuffix("*."+parent, "."), nil
 		}
 		if !more {
@@ -119,8 +119,8 @@ func (p Policy) Covers(pattern string) bool {
 	if err != nil {
 		return false
 	}
-	name, wanted := pat.asks()
-	for _, port := range wanted {
+	name, needed := pat.asks()
+	for _, port := range needed {
 		allowed, _ := p.allow.find(name, port)
 		denied, _ := p.deny.find(name, port)
 		if allowed == "" || denied != "" {
@@ -137,8 +137,8 @@ func (p Policy) Denies(pattern string) (by string, denied bool) {
 	if err != nil {
 		return "", true
 	}
-	name, wanted := pat.asks()
-	for _, port := range wanted {
+	name, needed := pat.asks()
+	for _, port := range needed {
 		if by, _ = p.deny.find(name, port); by != "" {
 			return by, true
 		}
@@ -159,12 +159,12 @@ func (p Policy) Denied(name string, port int) (pattern string, denied bool) {
 
 // Empty says that the policy allows nothing at all.
 func (p Policy) Empty() bool {
-	return len(p.allow.exact)+len(p.allow.below)+len(p.local) == 0
+	return len(p.allow.exact)+len(p.allow.wildcards)+len(p.local) == 0
 }
 
 // Allowed returns the allowed patterns, sorted. Some of what they mean may be denied.
 func (p Policy) Allowed() (patterns []string) {
-	for prefix, m := range map[string]map[string]ports{"": p.allow.exact, "*.": p.allow.below} {
+	for prefix, m := range map[string]map[string]ports{"": p.allow.exact, "*.": p.allow.wildcards} {
 		for name, ps := range m {
 			web := !slices.ContainsFunc(webPorts[:], func(port int) bool { return !slices.Contains(ps, port) })
 			if web {
@@ -187,7 +187,7 @@ func (p Policy) Allowed() (patterns []string) {
 // Ports returns the ports that allowed patterns name, and those of the machine itself, ascending.
 func (p Policy) Ports() []int {
 	all := slices.Clone([]int(p.local))
-	for _, m := range []map[string]ports{p.allow.exact, p.allow.below} {
+	for _, m := range []map[string]ports{p.allow.exact, p.allow.wildcards} {
 		for _, ps := range m {
 			all = append(all, ps...)
 		}

@@ -362,11 +362,11 @@ func FuzzCovers(f *testing.F) {
 				return
 			}
 		}
-		wanted := webPorts[:]
+		needed := webPorts[:]
 		if pat.port != 0 {
-			wanted = []int{pat.port}
+			needed = []int{pat.port}
 		}
-		for _, port := range wanted {
+		for _, port := range needed {
 			if d := p.Decide(name, port); !d.Allowed {
 				t.Errorf("%q is covered, %+v", asked, d)
 			}

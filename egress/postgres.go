@@ -10,7 +10,7 @@ import (
 // A hello without SNI passes: these servers need none, and clients before libpq 14 send none. Where
 // many databases are behind one address, the server then goes by what is said inside the TLS. What
 // follows a refusal of encryption is in the clear, and names no host.
-func (c *connection) postgres(ctx context.Context, o *opening) {
+func (c *connection) postgres(ctx context.Context, o *prelude) {
 	server, err := o.settle()
 	if err != nil {
 		return
@@ -64,21 +64,21 @@ func (c *connection) encrypted(ctx context.Context, server, client *tap, answer 
 		}
 		return false, err
 	}
-	s, why, err := c.lookAgain(client)
+	s, why, err := c.sniffAgain(client)
 	if err != nil {
 		return false, err
 	}
 	// What follows GSSAPI's acceptance are tokens with their length before them, and so nothing that is known here.
 	switch {
-	case s == sawTLS && answer != answerGSS:
+	case s == protoTLS && answer != answerGSS:
 		if no := checkHello(client.held, c.name, true); no != nil {
 			c.stop(ctx, no)
 			return false, nil
 		}
 		c.greet(ctx, server, client, true)
-	case s == sawPostgres && answer == answerNo:
+	case s == protoPostgres && answer == answerNo:
 		return true, nil
-	case s == sawOther && answer != answerTLS:
+	case s == protoOther && answer != answerTLS:
 		c.splice(server, client)
 	case why == "":
 		c.refuse(ctx, "what followed PostgreSQL's request for encryption is no PostgreSQL")
@@ -88,11 +88,11 @@ func (c *connection) encrypted(ctx context.Context, server, client *tap, answer 
 	return false, nil
 }
 
-// lookAgain looks at what a client says after the beginning. It is no protocol in which the server is shown half
+// sniffAgain looks at what a client says after the beginning. It is no protocol in which the server is shown half
 // a line.
-func (c *connection) lookAgain(client *tap) (sight, string, error) {
-	o := &opening{c: c, held: client.held, hurry: hurry{conn: c.client, done: make(chan struct{})}}
-	s, why, err := o.look()
+func (c *connection) sniffAgain(client *tap) (protocol, string, error) {
+	o := &prelude{c: c, held: client.held, reads: readPhase{conn: c.client, done: make(chan struct{})}}
+	s, why, err := o.sniff()
 	client.held = o.held
 	return s, why, err
 }

@@ -59,8 +59,8 @@ func writtenOut(message []byte) bool {
 	return true
 }
 
-// wants says whether records of type t are among what is asked for.
-func (q query) wants(t dnsmessage.Type) bool {
+// asksFor says whether records of type t are among what is asked for.
+func (q query) asksFor(t dnsmessage.Type) bool {
 	return q.question.Type == t || q.question.Type == dnsmessage.TypeALL
 }
 
@@ -69,9 +69,9 @@ func (q query) addresses(all ...netip.Addr) answer {
 	var a answer
 	for _, address := range all {
 		switch {
-		case address.Is4() && q.wants(dnsmessage.TypeA):
+		case address.Is4() && q.asksFor(dnsmessage.TypeA):
 			a.records = append(a.records, &dnsmessage.AResource{A: address.As4()})
-		case address.Is6() && q.wants(dnsmessage.TypeAAAA):
+		case address.Is6() && q.asksFor(dnsmessage.TypeAAAA):
 			a.records = append(a.records, &dnsmessage.AAAAResource{AAAA: address.As16()})
 		}
 	}

@@ -24,20 +24,20 @@ func (c *connection) dial(ctx context.Context, counts *entry) (net.Conn, error) 
 	if err == nil {
 		return nil, net.ErrClosed
 	}
-	d := Decision{Allowed: true, Failed: true, Reason: "it is allowed, but no connection came about: " + line(err)}
+	d := Decision{Allowed: true, Failed: true, Reason: "it is allowed, but no connection came about: " + singleLine(err)}
 	var blocked *Blocked
 	if errors.As(err, &blocked) {
 		d, err = Decision{Reason: err.Error()}, ruled{err}
 	} else if ctx.Err() != nil {
 		return nil, err
 	}
-	c.g.tally.discount(counts)
+	c.g.counters.discount(counts)
 	c.record(ctx, d)
 	return nil, err
 }
 
-// line makes an error fit for a record: without line breaks, and short.
-func line(err error) string {
+// singleLine makes an error fit for a record: without line breaks, and short.
+func singleLine(err error) string {
 	s := strings.Join(strings.Fields(err.Error()), " ")
 	return strings.ToValidUTF8(s[:min(len(s), 300)], "")
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // relay has HTTP passed on, by one of the relay's two ways.
-func (c *connection) relay(ctx context.Context, o *opening, by func(context.Context, relay.Route) error) {
+func (c *connection) relay(ctx context.Context, o *prelude, by func(context.Context, relay.Route) error) {
 	var first atomic.Bool
 	err := by(ctx, relay.Route{
 		Name: c.name, Port: c.port, Client: o.tap(),
@@ -27,7 +27,7 @@ func (c *connection) relay(ctx context.Context, o *opening, by func(context.Cont
 		Refused: func(reason string) { c.record(ctx, Decision{Reason: reason}) },
 	})
 	if errors.Is(err, relay.ErrHandshake) && ctx.Err() == nil {
-		c.record(ctx, Decision{Allowed: true, Failed: true, Reason: "TLS with the program failed: it has to trust the certificate of this sandbox (SSL_CERT_FILE): " + line(err)})
+		c.record(ctx, Decision{Allowed: true, Failed: true, Reason: "TLS with the program failed: it has to trust the certificate of this sandbox (SSL_CERT_FILE): " + singleLine(err)})
 	}
 	c.finish()
 }
@@ -36,12 +36,12 @@ func (c *connection) relay(ctx context.Context, o *opening, by func(context.Cont
 // recorded like any other. The client waits meanwhile, as its requests do.
 func (c *connection) further(ctx context.Context) (net.Conn, error) {
 	d := c.g.config.Decide(ctx, c.name, c.port)
-	counts, err := c.g.tally.note(ctx, d)
+	counts, err := c.g.counters.note(ctx, d)
 	switch {
 	case err != nil:
 		return nil, ruled{err}
 	case !d.Allowed:
-		c.g.tally.release(counts)
+		c.g.counters.release(counts)
 		return nil, ruled{errors.New(d.Reason)}
 	}
 	c.mu.Lock()

@@ -288,7 +288,7 @@ func TestWholeNames(t *testing.T) {
 	}
 }
 
-func TestKept(t *testing.T) {
+func TestCachedLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &answers{take: time.Millisecond, each: documented}
 		d := &Dialer{Resolver: r}

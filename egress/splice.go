@@ -21,7 +21,7 @@ type tap struct {
 }
 
 // tap returns the client's connection from the first byte on that the server does not have.
-func (o *opening) tap() *tap { return &tap{Conn: o.c.client, c: o.c, held: o.held[o.sent:]} }
+func (o *prelude) tap() *tap { return &tap{Conn: o.c.client, c: o.c, held: o.held[o.sent:]} }
 
 // tapped returns a connection to the name, on which bytes are counted.
 func (c *connection) tapped(server net.Conn, held []byte) *tap {

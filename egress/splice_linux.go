@@ -61,9 +61,9 @@ func descriptors() int {
 }
 
 const (
-	pipeSize  = 1 << 20 // bytes; what /proc/sys/fs/pipe-max-size allows everybody
-	keptPipes = 16      // for the next that need one
-	maxPipes  = 64      // of one sandbox: whoever reads slowly keeps one full, in memory that is nobody's but the server's
+	pipeSize     = 1 << 20 // bytes; what /proc/sys/fs/pipe-max-size allows everybody
+	maxIdlePipes = 16      // for the next that need one
+	maxPipes     = 64      // of one sandbox: whoever reads slowly keeps one full, in memory that is nobody's but the server's
 )
 
 // pipe is what splice(2) puts bytes into between two sockets.
@@ -79,7 +79,7 @@ type pipes struct {
 	budget *Budget // for those in use; the few that are kept are not worth counting
 
 	mu   sync.Mutex
-	kept []*pipe
+	idle []*pipe
 	used int
 	over bool
 }
@@ -92,9 +92,9 @@ func (s *pipes) take() (*pipe, error) {
 	if s.used >= maxPipes || !s.budget.take(2, 0) {
 		return nil, errPipes
 	}
-	if n := len(s.kept); n > 0 {
-		p := s.kept[n-1]
-		s.kept = s.kept[:n-1]
+	if n := len(s.idle); n > 0 {
+		p := s.idle[n-1]
+		s.idle = s.idle[:n-1]
 		s.used++
 		return p, nil
 	}
@@ -114,20 +114,20 @@ func (s *pipes) give(p *pipe, empty bool) {
 	defer s.mu.Unlock()
 	s.used--
 	s.budget.give(2)
-	if !empty || s.over || len(s.kept) >= keptPipes {
+	if !empty || s.over || len(s.idle) >= maxIdlePipes {
 		p.close()
 		return
 	}
-	s.kept = append(s.kept, p)
+	s.idle = append(s.idle, p)
 }
 
 func (s *pipes) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.kept {
+	for _, p := range s.idle {
 		p.close()
 	}
-	s.kept, s.over = nil, true
+	s.idle, s.over = nil, true
 }
 
 // move passes bytes until from ends. While it waits for some it has no buffer and no pipe; few

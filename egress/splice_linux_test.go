@@ -237,17 +237,17 @@ func TestPipes(t *testing.T) {
 			t.Error(n, err)
 		}
 	}
-	kept := func() int {
+	idle := func() int {
 		w.pipes.mu.Lock()
 		defer w.pipes.mu.Unlock()
-		return len(w.pipes.kept)
+		return len(w.pipes.idle)
 	}
-	hosttest.Until(t, "pipes are kept", func() bool { return kept() > 0 })
-	if n := kept(); n > 6 {
+	hosttest.Until(t, "pipes are kept", func() bool { return idle() > 0 })
+	if n := idle(); n > 6 {
 		t.Errorf("%d pipes are kept", n)
 	}
 	w.Close()
-	if n := kept(); n > 0 {
+	if n := idle(); n > 0 {
 		t.Errorf("%d pipes are left", n)
 	}
 }
@@ -288,7 +288,7 @@ func TestNoDescriptors(t *testing.T) {
 	}
 	file := os.NewFile(uintptr(fd), "client")
 	defer file.Close()
-	at, err := w.book.address("a.test")
+	at, err := w.addresses.address("a.test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestNoDescriptors(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
 		t.Fatal(err)
 	}
-	err = syscall.Connect(fd, &syscall.SockaddrInet4{Port: w.door, Addr: at.As4()})
+	err = syscall.Connect(fd, &syscall.SockaddrInet4{Port: w.port, Addr: at.As4()})
 	blocked(t, "egress.ended") // the door waits before it tries again
 	_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)
 	if err != nil {
@@ -399,7 +399,7 @@ func BenchmarkConnect(b *testing.B) {
 		_ = conn.(*net.TCPConn).SetLinger(0) // or ports run out
 		_ = conn.Close()
 	}
-	at, err := w.book.address("a.test")
+	at, err := w.addresses.address("a.test")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -465,15 +465,15 @@ func BenchmarkBulk(b *testing.B) {
 		}
 		return time.Since(start)
 	}
-	at, err := w.book.address("a.test")
+	at, err := w.addresses.address("a.test")
 	if err != nil {
 		b.Fatal(err)
 	}
-	var plain, through time.Duration
+	var direct, through time.Duration
 	for b.Loop() {
-		plain += fetch(net.Dial("tcp4", proxy.Addr().String()))
+		direct += fetch(net.Dial("tcp4", proxy.Addr().String()))
 		through += fetch(w.tryAt(at.String()))
 	}
-	b.ReportMetric(float64(plain)/float64(through), "ratio")
+	b.ReportMetric(float64(direct)/float64(through), "ratio")
 	b.ReportMetric(size*float64(b.N)/through.Seconds()/1e9, "GB/s")
 }

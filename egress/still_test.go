@@ -19,20 +19,20 @@ import (
 // knows that they wait, so that time passes only when nothing else can happen.
 type still struct {
 	*Gateway
-	t     *testing.T
-	port  int
-	doors chan net.Conn
-	once  sync.Once
-	over  chan struct{}
+	t         *testing.T
+	port      int
+	listeners chan net.Conn
+	once      sync.Once
+	over      chan struct{}
 }
 
 // keepStill makes one in a bubble of synctest. serve has each connection to a name, and ends with it.
 func keepStill(t *testing.T, port int, c Config, serve func(net.Conn)) *still {
-	s := &still{t: t, port: port, doors: make(chan net.Conn), over: make(chan struct{})}
+	s := &still{t: t, port: port, listeners: make(chan net.Conn), over: make(chan struct{})}
 	s.Gateway = openVia(usual(c), Sockets{Ports: []net.Listener{s}}, func(context.Context, string, int) (net.Conn, error) {
-		near, far := net.Pipe()
-		go func() { defer far.Close(); serve(far) }()
-		return near, nil
+		local, remote := net.Pipe()
+		go func() { defer remote.Close(); serve(remote) }()
+		return local, nil
 	})
 	t.Cleanup(s.Gateway.Close)
 	return s
@@ -40,7 +40,7 @@ func keepStill(t *testing.T, port int, c Config, serve func(net.Conn)) *still {
 
 func (s *still) Accept() (net.Conn, error) {
 	select {
-	case conn := <-s.doors:
+	case conn := <-s.listeners:
 		return conn, nil
 	case <-s.over:
 		return nil, net.ErrClosed
@@ -65,16 +65,16 @@ func (c stillConn) LocalAddr() net.Addr { return c.local }
 // connect connects to a.test. Whatever comes back is put into the buffer that is returned, too.
 func (s *still) connect() (net.Conn, *bytes.Buffer) {
 	s.t.Helper()
-	at, err := s.book.address("a.test")
+	at, err := s.addresses.address("a.test")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	conn, inside := net.Pipe()
-	s.doors <- stillConn{inside, net.TCPAddrFromAddrPort(netip.AddrPortFrom(at, uint16(s.port)))}
-	said := &bytes.Buffer{}
-	go func() { _, _ = io.Copy(said, conn); conn.Close() }()
+	s.listeners <- stillConn{inside, net.TCPAddrFromAddrPort(netip.AddrPortFrom(at, uint16(s.port)))}
+	received := &bytes.Buffer{}
+	go func() { _, _ = io.Copy(received, conn); conn.Close() }()
 	s.t.Cleanup(func() { conn.Close() })
-	return conn, said
+	return conn, received
 }
 
 // TestTooSlow has clients that begin something and never end it.
@@ -85,7 +85,7 @@ func TestTooSlow(t *testing.T) {
 			s := keepStill(t, 7777, Config{}, func(conn net.Conn) { _, _ = io.Copy(&got, conn) })
 			conn, _ := s.connect()
 			_, _ = io.WriteString(conn, begun)
-			time.Sleep(lookTime - 1)
+			time.Sleep(sniffTimeout - 1)
 			synctest.Wait()
 			if r := s.Take(); len(r) != 1 || !r[0].Allowed {
 				t.Errorf("%q, before its time is over: %+v", begun, r)
@@ -137,11 +137,11 @@ func TestIdle(t *testing.T) {
 
 // TestServerSpeaksHTTPFirst has servers whose first words must not open the way.
 func TestServerSpeaksHTTPFirst(t *testing.T) {
-	for _, said := range []string{"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "H", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
+	for _, greeting := range []string{"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", "H", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
 		synctest.Test(t, func(t *testing.T) {
 			var got bytes.Buffer
 			s := keepStill(t, 7777, Config{}, func(conn net.Conn) {
-				_, _ = io.WriteString(conn, said)
+				_, _ = io.WriteString(conn, greeting)
 				_, _ = io.Copy(&got, conn)
 			})
 			conn, _ := s.connect()
@@ -149,7 +149,7 @@ func TestServerSpeaksHTTPFirst(t *testing.T) {
 			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
 			synctest.Wait()
 			if strings.Contains(got.String(), "evil") {
-				t.Errorf("after %q the server got %q", said, &got)
+				t.Errorf("after %q the server got %q", greeting, &got)
 			}
 		})
 	}
@@ -181,15 +181,15 @@ func TestSlowForeignHost(t *testing.T) {
 					if s := got.String(); strings.Contains(s, "evil.test") || strings.Contains(s, "\n") && !strings.Contains(s, "Host: a.test") {
 						t.Errorf("the server got %q", s)
 					}
-					shown := map[string]string{"method": "GE", "version": "FOO / HT", "drops": "GET"}[name]
+					prefix := map[string]string{"method": "GE", "version": "FOO / HT", "drops": "GET"}[name]
 					if port == 80 {
-						shown = ""
+						prefix = ""
 					}
-					if got.String() != shown {
-						t.Errorf("the server was shown %q, want %q", &got, shown)
+					if got.String() != prefix {
+						t.Errorf("the server was shown %q, want %q", &got, prefix)
 					}
 					records := s.Take()
-					if late := strings.Contains(fmt.Sprint(records), "now it is a request"); len(shown) > 0 != late {
+					if late := strings.Contains(fmt.Sprint(records), "now it is a request"); len(prefix) > 0 != late {
 						t.Errorf("got %+v", records)
 					}
 				})
@@ -207,15 +207,15 @@ func TestPostgresSilence(t *testing.T) {
 			_, _ = io.WriteString(conn, "N")
 			_, _ = io.Copy(&got, conn)
 		})
-		conn, said := s.connect()
+		conn, response := s.connect()
 		_, _ = conn.Write(postgresRequests[0])
 		synctest.Wait()
 		_, _ = io.WriteString(conn, "word")
 		time.Sleep(2 * pause)
 		s.Gateway.Close()
 		synctest.Wait()
-		if said.String() != "N" || got.Len() > 0 {
-			t.Errorf("the client was told %q, and the server got %q", said, &got)
+		if response.String() != "N" || got.Len() > 0 {
+			t.Errorf("the client was told %q, and the server got %q", response, &got)
 		}
 	})
 }

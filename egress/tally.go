@@ -20,15 +20,15 @@ var (
 	errTooMany    = fmt.Errorf("%d different destinations are allowed at most, until the run ends", maxAllowed)
 )
 
-// tally counts decisions, and bytes under them.
-type tally struct {
+// counters counts decisions, and bytes under them.
+type counters struct {
 	decided func(ctx context.Context, d Decision) error
 
 	period atomic.Int64 // how often it was taken
 	mu     sync.Mutex
 	of     map[Decision]*entry
 	order  []*entry
-	kept   [2]int // entries that refuse, and that allow
+	size   [2]int // entries that refuse, and that allow
 	more   int64  // refusals that no entry was made for
 }
 
@@ -40,19 +40,19 @@ type entry struct {
 	count   int64 // under the tally's lock
 	holders int   // connections that may still count bytes; under the tally's lock
 
-	telling sync.Mutex   // so that nothing leaves while decided is still at it for another connection
-	told    atomic.Int64 // 1 + the period in which decided was told
+	recording  sync.Mutex   // so that nothing leaves while decided is still at it for another connection
+	recordedIn atomic.Int64 // 1 + the period in which decided was told
 }
 
 // note counts d, and tells decided of it if this is the first time. An allowed decision may be acted
 // on only if there is no error, which is a reason for a person. The entry, which may be nil, must be
 // released.
-func (t *tally) note(ctx context.Context, d Decision) (*entry, error) {
+func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
 	e := t.hold(d)
 	if e == nil {
 		return nil, errTooMany
 	}
-	err := e.tell(context.WithoutCancel(ctx), t)
+	err := e.record(context.WithoutCancel(ctx), t)
 	if err == nil || !d.Allowed {
 		return e, nil
 	}
@@ -62,16 +62,16 @@ func (t *tally) note(ctx context.Context, d Decision) (*entry, error) {
 }
 
 // hold counts d without telling anybody. It returns nil when there are too many.
-func (t *tally) hold(d Decision) *entry {
+func (t *counters) hold(d Decision) *entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.of[d]
 	if e == nil {
-		which, most := 0, maxRefused
+		which, limit := 0, maxRefused
 		if d.Allowed {
-			which, most = 1, maxAllowed
+			which, limit = 1, maxAllowed
 		}
-		if t.kept[which] >= most {
+		if t.size[which] >= limit {
 			t.more++
 			return nil
 		}
@@ -81,7 +81,7 @@ func (t *tally) hold(d Decision) *entry {
 		e = &entry{Decision: d}
 		t.of[d] = e
 		t.order = append(t.order, e)
-		t.kept[which]++
+		t.size[which]++
 	}
 	e.count++
 	e.holders++
@@ -89,7 +89,7 @@ func (t *tally) hold(d Decision) *entry {
 }
 
 // discount takes back that e was counted once.
-func (t *tally) discount(e *entry) {
+func (t *counters) discount(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e.count > 0 { // else it was told already
@@ -97,7 +97,7 @@ func (t *tally) discount(e *entry) {
 	}
 }
 
-func (t *tally) release(e *entry) {
+func (t *counters) release(e *entry) {
 	if e == nil {
 		return
 	}
@@ -106,11 +106,11 @@ func (t *tally) release(e *entry) {
 	t.mu.Unlock()
 }
 
-func (e *entry) tell(ctx context.Context, t *tally) error {
-	e.telling.Lock()
-	defer e.telling.Unlock()
+func (e *entry) record(ctx context.Context, t *counters) error {
+	e.recording.Lock()
+	defer e.recording.Unlock()
 	now := t.period.Load() + 1
-	if e.told.Load() == now {
+	if e.recordedIn.Load() == now {
 		return nil
 	}
 	if t.decided == nil {
@@ -119,18 +119,18 @@ func (e *entry) tell(ctx context.Context, t *tally) error {
 	if err := t.decided(ctx, e.Decision); err != nil {
 		return err
 	}
-	e.told.Store(now)
+	e.recordedIn.Store(now)
 	return nil
 }
 
 // take returns what was counted since the last time. It keeps what connections still count under.
-func (t *tally) take() []Record {
+func (t *counters) take() []Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.period.Add(1)
 	var records []Record
 	before := t.order
-	t.order, t.kept = nil, [2]int{}
+	t.order, t.size = nil, [2]int{}
 	for _, e := range before {
 		r := Record{Decision: e.Decision, Count: e.count, Sent: e.sent.Swap(0), Received: e.received.Swap(0)}
 		e.count = 0
@@ -143,9 +143,9 @@ func (t *tally) take() []Record {
 		}
 		t.order = append(t.order, e)
 		if e.Allowed {
-			t.kept[1]++
+			t.size[1]++
 		} else {
-			t.kept[0]++
+			t.size[0]++
 		}
 	}
 	if t.more > 0 {

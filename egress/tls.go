@@ -12,13 +12,13 @@ import (
 const farewell = time.Second
 
 // secure passes TLS on whose ClientHello was held.
-func (c *connection) secure(ctx context.Context, o *opening, opens bool) {
+func (c *connection) secure(ctx context.Context, o *prelude, opens bool) {
 	if no := checkHello(o.held, c.name, false); no != nil {
 		c.stop(ctx, no)
 		return
 	}
 	if opens {
-		c.relay(ctx, o, c.g.config.Relay.Secure)
+		c.relay(ctx, o, c.g.config.Relay.ServeTLS)
 		return
 	}
 	server, err := o.settle()
@@ -58,11 +58,11 @@ func (c *connection) greet(ctx context.Context, server, client *tap, nameless bo
 
 // answered passes the beginning of the server's answer on, and says whether it asks for another hello.
 func (c *connection) answered(server, client *tap) (again bool, err error) {
-	var said []byte
+	var response []byte
 	b := make([]byte, 4<<10)
-	for unknown := true; unknown && len(said) < maxHello; again, unknown = asksAgain(said) {
+	for unknown := true; unknown && len(response) < maxHello; again, unknown = asksAgain(response) {
 		n, err := server.Read(b)
-		said = append(said, b[:n]...)
+		response = append(response, b[:n]...)
 		if err == io.EOF {
 			break
 		}
@@ -70,7 +70,7 @@ func (c *connection) answered(server, client *tap) (again bool, err error) {
 			return false, err
 		}
 	}
-	_, err = client.Write(said)
+	_, err = client.Write(response)
 	return again, err
 }
 
@@ -110,7 +110,7 @@ func (c *connection) retry(ctx context.Context, server, client *tap, nameless bo
 // readRecord appends a whole record to b.
 func readRecord(r io.Reader, b []byte) ([]byte, error) {
 	at := len(b)
-	b = append(b, make([]byte, recordHead)...)
+	b = append(b, make([]byte, recordHeader)...)
 	if _, err := io.ReadFull(r, b[at:]); err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func readRecord(r io.Reader, b []byte) ([]byte, error) {
 	if size > maxSealed {
 		return nil, &stopped{reason: "a TLS record is too long"}
 	}
-	b = slices.Grow(b, size)[:at+recordHead+size]
-	_, err := io.ReadFull(r, b[at+recordHead:])
+	b = slices.Grow(b, size)[:at+recordHeader+size]
+	_, err := io.ReadFull(r, b[at+recordHeader:])
 	return b, err
 }
 

@@ -84,9 +84,9 @@ func foreign() []string {
 		"GET / HTTP/1.1\r\nHost: a.test@evil.test\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: a.test:evil.test\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: a.test, evil.test\r\n\r\n",
-		"GET /" + strings.Repeat("a", 2*maxLine) + " HTTP/1.1\r\n" + host,
-		strings.Repeat("A", 2*maxLine) + " / HTTP/1.1\r\n" + host,
-		strings.Repeat("\r\n", maxLine) + "GET / HTTP/1.1\r\n" + host,
+		"GET /" + strings.Repeat("a", 2*maxFirstLine) + " HTTP/1.1\r\n" + host,
+		strings.Repeat("A", 2*maxFirstLine) + " / HTTP/1.1\r\n" + host,
+		strings.Repeat("\r\n", maxFirstLine) + "GET / HTTP/1.1\r\n" + host,
 		"CONNECT evil.test:443 HTTP/1.1\r\n" + host,
 		"POST / HTTP/1.1\r\nContent-Length: 0\r\n" + host,
 		"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n" + host,
@@ -105,9 +105,9 @@ func TestForeignHost(t *testing.T) {
 			conn := w.connect("a.test")
 			_, _ = io.WriteString(conn, shape)
 			_ = conn.CloseWrite()
-			said, _ := io.ReadAll(conn)
-			if strings.HasPrefix(string(said), "HTTP/1.1 200") {
-				t.Errorf("%d: %.60q is answered with %.100q", port, shape, said)
+			response, _ := io.ReadAll(conn)
+			if strings.HasPrefix(string(response), "HTTP/1.1 200") {
+				t.Errorf("%d: %.60q is answered with %.100q", port, shape, response)
 			}
 			if s := got.String(); strings.Contains(s, "evil") || strings.Contains(s, strings.Repeat("a", 50)) {
 				t.Fatalf("%d: the server got %.300q from %.60q", port, s, shape)
@@ -125,9 +125,9 @@ func TestServerEndsSilently(t *testing.T) {
 		b, _ := io.ReadAll(conn)
 		heard <- string(b)
 	})
-	for said, want := range map[string]string{
+	for request, want := range map[string]string{
 		"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n": "",
-		string(plainHello(t, "evil.test")):          "",
+		string(unencryptedHello(t, "evil.test")):    "",
 		"\x01\x02 of another protocol":              "\x01\x02 of another protocol",
 		"a line of another protocol\n":              "a line of another protocol\n",
 	} {
@@ -135,7 +135,7 @@ func TestServerEndsSilently(t *testing.T) {
 		if b, err := io.ReadAll(conn); err != nil || len(b) > 0 { // its end is told to who waits for it to speak first
 			t.Errorf("got %q and %v", b, err)
 		}
-		_, _ = io.WriteString(conn, said)
+		_, _ = io.WriteString(conn, request)
 		_ = conn.CloseWrite()
 		if got := <-heard; got != want {
 			t.Errorf("the server got %q, want %q", got, want)
@@ -148,8 +148,8 @@ func TestUnreachableWeb(t *testing.T) {
 	w := in(t, 80, Config{})
 	conn := w.connect("nowhere.test")
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: nowhere.test\r\nConnection: close\r\n\r\n")
-	if said, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 502") || !strings.Contains(string(said), "no such host") {
-		t.Errorf("got %q and %v", said, err)
+	if response, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 502") || !strings.Contains(string(response), "no such host") {
+		t.Errorf("got %q and %v", response, err)
 	}
 }
 

@@ -16,20 +16,20 @@ const whyLate = "the server has the beginning of this already, since there was a
 
 // waits says whether the client may be waiting for an answer already: to the beginning of a line of text,
 // on a port on which HTTP is not expected.
-func (o *opening) waits() bool {
+func (o *prelude) waits() bool {
 	if !o.words || len(o.held) == o.sent {
 		return false
 	}
-	s, _ := lookTLS(o.held)
+	s, _ := sniffTLS(o.held)
 	text := bytes.TrimLeft(o.held, blanks)
 	method := text[:len(text)-len(bytes.TrimLeft(text, tokenBytes))]
 	request := len(method) < len(text) && slices.Contains(methods[:], strings.ToUpper(string(method)))
-	return s == sawOther && len(text) > 0 && !request
+	return s == protoOther && len(text) > 0 && !request
 }
 
 // show sends the server what it has not seen of a line that has not ended. It is no request before it
 // has, and does not end without being looked at.
-func (o *opening) show() error {
+func (o *prelude) show() error {
 	<-o.dialed
 	if o.err != nil {
 		return o.err

@@ -64,7 +64,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	}
 	spec := backends.Spec{ID: b.res.ID, Language: "shell", Profile: b.bounds.base, Require: b.bounds.requires, Limits: b.bounds.limits.Limits,
 		Etc: browser.Trust(b.trusted())}
-	for _, dir := range b.program.Folders {
+	for _, dir := range b.program.Dirs {
 		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
 	}
 	b.outlet.Shape(&spec)

@@ -144,7 +144,7 @@ func (r *run) vault(ctx context.Context, q queued) (armed, error) {
 	if q.claim != nil {
 		a.leases = q.claim.Leases()
 		r.leases = a.leases
-		want = slices.DeleteFunc(slices.Clone(want), a.leases.Lends) // what a session was lent stays as it was
+		want = slices.DeleteFunc(slices.Clone(want), a.leases.Has) // what a session was lent stays as it was
 	}
 	lease, err := r.p.cfg.Vault.Lease(ctx, q.Namespace, want)
 	if err != nil && ctx.Err() == nil {

@@ -30,9 +30,9 @@ func TestAll(t *testing.T) {
 	}
 	defer lease.Close()
 	for name, value := range values {
-		told := strings.Contains(Leases{lease}.Redact("it is "+value), value)
-		if want := name == "other" || name == "dashed"; told != want {
-			t.Errorf("the value in %s is told: %v, want %v", name, told, want)
+		leaked := strings.Contains(Leases{lease}.Redact("it is "+value), value)
+		if want := name == "other" || name == "dashed"; leaked != want {
+			t.Errorf("the value in %s is told: %v, want %v", name, leaked, want)
 		}
 	}
 }

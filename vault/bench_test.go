@@ -59,7 +59,7 @@ func BenchmarkWrite(b *testing.B) {
 	for name, text := range texts(values) {
 		for _, n := range []int{1, 100} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
-				l := lend(b, values[:n]...)
+				l := lease(b, values[:n]...)
 				w := l.Writer(io.Discard)
 				b.SetBytes(int64(len(text)))
 				b.ReportAllocs()
@@ -79,7 +79,7 @@ func BenchmarkLease(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				lend(b, values[:n]...).Close()
+				lease(b, values[:n]...).Close()
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func BenchmarkFirstByte(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				l := lend(b, values[:n]...)
+				l := lease(b, values[:n]...)
 				l.Redact("x")
 				l.Close()
 			}

@@ -98,7 +98,7 @@ func (l *Lease) Bound() []Bound {
 }
 
 // value returns a copy of the value of secret i, "" after Close.
-func (in *lent) value(i int) string {
+func (in *leased) value(i int) string {
 	in.mu.RLock()
 	defer in.mu.RUnlock()
 	if in.closed {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lendBound returns a lease of API_KEY, which is bound, and PLAIN, which is not.
-func lendBound(t *testing.T, value string, to Binding) *Lease {
+// leaseBound returns a lease of API_KEY, which is bound, and PLAIN, which is not.
+func leaseBound(t *testing.T, value string, to Binding) *Lease {
 	t.Helper()
 	s := NewSealed(t.TempDir(), nil)
 	for _, e := range []Entry{{Namespace: "a", Key: "API_KEY", Binding: to}, {Namespace: "a", Key: "PLAIN"}} {
@@ -33,7 +33,7 @@ func lendBound(t *testing.T, value string, to Binding) *Lease {
 
 func TestBound(t *testing.T) {
 	value, to := "hunter2-"+"hunter2", Binding{Hosts: []string{"api.example.com", "*.example.org:8443"}, Require: true, Body: true}
-	l := lendBound(t, value, to)
+	l := leaseBound(t, value, to)
 	all := l.Bound()
 	if len(all) != 1 || all[0].Name != "API_KEY" || all[0].Value() != value {
 		t.Fatalf("got %d bound secrets", len(all))
@@ -76,7 +76,7 @@ func TestPlaceholdersAreFresh(t *testing.T) {
 		}
 		seen = append(seen, p)
 	}
-	first, second := lendBound(t, "hunter2-one", Binding{Hosts: []string{"a"}}), lendBound(t, "hunter2-two", Binding{Hosts: []string{"b"}})
+	first, second := leaseBound(t, "hunter2-one", Binding{Hosts: []string{"a"}}), leaseBound(t, "hunter2-two", Binding{Hosts: []string{"b"}})
 	all := Leases{first, nil, second}.Bound()
 	if len(all) != 2 || all[0].Placeholder == all[1].Placeholder || all[0].Value() != "hunter2-one" || all[1].Value() != "hunter2-two" {
 		t.Errorf("got %d bound secrets", len(all))
@@ -85,14 +85,14 @@ func TestPlaceholdersAreFresh(t *testing.T) {
 	if diff := cmp.Diff([]string{"API_KEY=" + all[0].Placeholder, "API_KEY=" + all[1].Placeholder}, env); diff != "" {
 		t.Error(diff)
 	}
-	if (*Lease)(nil).Bound() != nil || lend(t, "hunter2").Bound() != nil {
+	if (*Lease)(nil).Bound() != nil || lease(t, "hunter2").Bound() != nil {
 		t.Error("what is not bound is")
 	}
 }
 
 // A short value is not redacted, but the program does not get it either.
 func TestBoundAndUnredacted(t *testing.T) {
-	l := lendBound(t, "1234", Binding{Hosts: []string{"a.example"}})
+	l := leaseBound(t, "1234", Binding{Hosts: []string{"a.example"}})
 	if got := l.Env()[0]; strings.Contains(got, "1234") {
 		t.Errorf("got %s", got)
 	}

@@ -101,7 +101,7 @@ func (s *Sealed) put(ctx context.Context, tx *sql.Tx, e Entry, value []byte, rep
 	if err := s.seal(ctx, tx, e, value); err != nil {
 		return err
 	}
-	if err := s.tell(ctx, Change{Kind: Added, Entry: e}); err != nil || old.identity != inKeyring {
+	if err := s.recordChange(ctx, Change{Kind: Added, Entry: e}); err != nil || old.identity != inKeyring {
 		return err
 	}
 	return s.forget(ctx, e.Namespace, e.Key) // it has moved
@@ -158,7 +158,7 @@ func (s *Sealed) rotate(ctx context.Context, tx *sql.Tx, namespace, key string, 
 	if err := s.seal(ctx, tx, e, value); err != nil {
 		return Entry{}, err
 	}
-	return e, s.tell(ctx, Change{Kind: Rotated, Entry: e})
+	return e, s.recordChange(ctx, Change{Kind: Rotated, Entry: e})
 }
 
 // Delete removes a secret, or returns ErrNotFound. It does not need the key, but for one in the
@@ -180,7 +180,7 @@ func (s *Sealed) Delete(ctx context.Context, namespace, key string) error {
 		if err := remove(ctx, tx, namespace, key); err != nil {
 			return err
 		}
-		if err := s.tell(ctx, Change{Kind: Deleted, Entry: e}); err != nil || r.identity != inKeyring {
+		if err := s.recordChange(ctx, Change{Kind: Deleted, Entry: e}); err != nil || r.identity != inKeyring {
 			return err
 		}
 		return s.forget(ctx, namespace, key)

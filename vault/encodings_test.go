@@ -242,7 +242,7 @@ func left(got string) string { return strings.ReplaceAll(got, Mark, "") }
 
 func TestEncoders(t *testing.T) {
 	for token, v := range tokens() {
-		l := lend(t, v)
+		l := lease(t, v)
 		for name, encode := range encoders() {
 			text := encode(v)
 			if name == "json of chars" && strings.Contains(text, `\u`) {
@@ -313,7 +313,7 @@ func TestTools(t *testing.T) {
 					if name == "od -c" && !isASCII(v) {
 						continue
 					}
-					l := lend(t, v)
+					l := lease(t, v)
 					for _, size := range []int{1, 7, 4096} {
 						got := stream(t, l, string(out), size)
 						if name == "array" && len(v) > 100 {
@@ -381,7 +381,7 @@ func TestOrdinaryText(t *testing.T) {
 	for _, v := range tokens() {
 		values = append(values, v)
 	}
-	l := lend(t, values...)
+	l := lease(t, values...)
 	for name, text := range ordinary(t) {
 		if got := l.Redact(text); got != text {
 			i := strings.Index(got, Mark)

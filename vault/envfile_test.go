@@ -32,15 +32,15 @@ func TestReadEnvFile(t *testing.T) {
 		"a lone carriage":       {"A='a\rb'", "A=a\rb"},
 	} {
 		got, err := ReadEnvFile([]byte(c.text))
-		var shown []string
+		var parsed []string
 		for _, v := range got {
 			s := v.Name + "=" + string(v.Value)
 			if v.Expands {
 				s += " expands"
 			}
-			shown = append(shown, s)
+			parsed = append(parsed, s)
 		}
-		if text := strings.Join(shown, "|"); text != c.want || err != nil {
+		if text := strings.Join(parsed, "|"); text != c.want || err != nil {
 			t.Errorf("%s: got %q, %v, want %q", name, text, err, c.want)
 		}
 	}

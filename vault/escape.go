@@ -258,9 +258,9 @@ func letters(s string) (v uint32) {
 
 // digit takes one digit more of a number that has least to most of them, and reports whether it is
 // one and the number can become that of a byte or character which may follow.
-func (p *patterns) digit(t *thread, b byte, radix uint32, least, most uint8) bool {
+func (p *patterns) digit(t *thread, b byte, radix uint32, minDigits, maxDigits uint8) bool {
 	d := uint32(unhex(b))
-	if d >= radix || t.count >= most {
+	if d >= radix || t.count >= maxDigits {
 		return false
 	}
 	t.value = t.value*radix + d
@@ -270,10 +270,10 @@ func (p *patterns) digit(t *thread, b byte, radix uint32, least, most uint8) boo
 	}
 	from, to := t.value, t.value
 	for n := t.count; ; n++ {
-		if n >= least && p.follows(t, from, to) {
+		if n >= minDigits && p.follows(t, from, to) {
 			return true
 		}
-		if n == most || from > 0x10ffff {
+		if n == maxDigits || from > 0x10ffff {
 			return false
 		}
 		from, to = from*radix, to*radix+radix-1

@@ -28,16 +28,16 @@ func (e *explorer) all(p *patterns, group int) {
 	numbers := numerals()
 	for i, w := range p.words {
 		var buf [known]string
-		spelled, plain := p.spelling(buf[:0], w, numbers)
+		spelled, unescaped := p.spelling(buf[:0], w, numbers)
 		switch {
-		case p.way == asText:
+		case p.encoding == asText:
 			e.sets[0].threads = append(e.sets[0].threads[:0],
 				thread{group: uint8(group), point: point{lo: int32(i), hi: int32(i + 1)}})
 			e.explore(p, group, 0, 0)
-		case p.way == asSpaced:
+		case p.encoding == asSpaced:
 			spelled = characters(w)
 			e.join(group, spelled, listGaps)
-		case p.way == asGrouped:
+		case p.encoding == asGrouped:
 			e.addOnly(group, spelled...)
 			for _, gap := range listGaps {
 				e.addOnly(group, spelled[0], gap, spelled[1], gap)
@@ -50,13 +50,13 @@ func (e *explorer) all(p *patterns, group int) {
 			for i, s := range spelled[1:] { // the first may have a zero in front of it
 				spelled[i+1] = "00000000"[:int(p.width)-len(s)] + s
 			}
-			e.digits(group, p.way, strings.Join(spelled, ""))
+			e.digits(group, p.encoding, strings.Join(spelled, ""))
 		default:
 			e.add(group, spelled...)
-			if !plain {
+			if !unescaped {
 				e.escaped(group, spelled)
 			}
-			if p.way == asBase64 && !plain {
+			if p.encoding == asBase64 && !unescaped {
 				e.escaped(group, urlsafe(spelled))
 			}
 		}
@@ -64,7 +64,7 @@ func (e *explorer) all(p *patterns, group int) {
 }
 
 // known is how many bytes of a word the table knows: the prefix and the sets of what follows.
-const known = window + len(opening{}.then)
+const known = window + len(prefixEntry{}.then)
 
 // characters returns the first characters of w, of several bytes if they are not ASCII.
 func characters(w []byte) []string {
@@ -83,28 +83,28 @@ func characters(w []byte) []string {
 }
 
 // spelling returns the first symbols as they are written, and whether none of them is ever escaped.
-func (p *patterns) spelling(to []string, w []byte, numbers *[4][256]string) (spelled []string, plain bool) {
-	plain = true
+func (p *patterns) spelling(to []string, w []byte, numbers *[4][256]string) (spelled []string, unescaped bool) {
+	unescaped = true
 	for _, s := range w[:min(known, len(w))] {
 		switch {
 		case p.radix != 0:
-			to = append(to, numbers[p.way-asHex][s])
+			to = append(to, numbers[p.encoding-asHex][s])
 			continue
-		case p.way == asBase64:
+		case p.encoding == asBase64:
 			s = alphabet[s]
-		case p.way == asBase32:
+		case p.encoding == asBase32:
 			s = "abcdefghijklmnopqrstuvwxyz234567"[s]
-		case p.way == asBase32Hex:
+		case p.encoding == asBase32Hex:
 			s = "0123456789abcdefghijklmnopqrstuv"[s]
 		}
 		to = append(to, bytesAsStrings[s])
-		plain = plain && isWord(s) && s != '_'
+		unescaped = unescaped && isWord(s) && s != '_'
 	}
-	return to, plain
+	return to, unescaped
 }
 
 // digits adds the prefix of numbers that stand together.
-func (e *explorer) digits(group int, w way, digits string) {
+func (e *explorer) digits(group int, w encoding, digits string) {
 	key := binary.BigEndian.Uint32([]byte(digits))
 	then := [2]uint64{bitOf(digits[4]), bitOf(digits[5])}
 	if w != asBinary {
@@ -197,11 +197,11 @@ func setOf(bytes string) (s byteSet) {
 
 // What may come in each state, apart from the next symbols.
 var (
-	inText   = setOf("\n\r\\%&=+\t \x1b\xe2\xc2\xef")
-	inPlain  = setOf("\n\r\\%&= ")
-	inSlash  = setOf("\\xuU01234567nrtbfvae\n")
-	inWide   = byteSet{2: ^uint64(0)} // 0x80 to 0xbf
-	inEscape = setOf("0123456789abcdef\\\n\r{}#xu;[mKngtlqopsa ")
+	inText    = setOf("\n\r\\%&=+\t \x1b\xe2\xc2\xef")
+	inEncoded = setOf("\n\r\\%&= ")
+	inSlash   = setOf("\\xuU01234567nrtbfvae\n")
+	inWide    = byteSet{2: ^uint64(0)} // 0x80 to 0xbf
+	inEscape  = setOf("0123456789abcdef\\\n\r{}#xu;[mKngtlqopsa ")
 )
 
 // candidates adds the bytes that may lead somewhere from t, of those that are the same in the simple
@@ -214,8 +214,8 @@ func (p *patterns) candidates(may *byteSet, t *thread) {
 	case t.state == wide2 || t.state == wide3:
 		from = &inWide
 	case t.state == start || t.state == afterBreak:
-		from = &inPlain
-		if p.way == asText {
+		from = &inEncoded
+		if p.encoding == asText {
 			from = &inText
 		}
 	}
@@ -227,7 +227,7 @@ func (p *patterns) candidates(may *byteSet, t *thread) {
 	}
 	for _, w := range p.words[t.lo:t.hi] {
 		s := w[t.depth]
-		switch p.way {
+		switch p.encoding {
 		case asBase64:
 			may.add(alphabet[s])
 			if s >= 62 {

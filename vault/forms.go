@@ -38,7 +38,7 @@ const (
 )
 
 // forms is what to look for in each way of writing.
-type forms [ways][]word
+type forms [numEncodings][]word
 
 // formsOf takes over the values, and returns them and what becomes of them when they are transformed:
 // such a form is looked for like a value.
@@ -48,7 +48,7 @@ func formsOf(values [][]byte) *forms {
 	for i, v := range values {
 		size += len(v)
 		if i >= maxBasic {
-			f.add(lower(v), asPlain)
+			f.add(lower(v), asCaseless)
 			f.addEncoded(v)
 			continue
 		}
@@ -73,7 +73,7 @@ func formsOf(values [][]byte) *forms {
 	return f
 }
 
-func (f *forms) add(v []byte, in ...way) {
+func (f *forms) add(v []byte, in ...encoding) {
 	for _, w := range in {
 		f[w] = append(f[w], word{symbols: v})
 	}
@@ -103,7 +103,7 @@ func (f *forms) addApart(v []byte) {
 func (f *forms) addText(v []byte) {
 	v = bytes.TrimLeft(v, "\n\r \"'.;>)]}")
 	if len(v) >= minDerived {
-		f.add(lower(v), asPlain)
+		f.add(lower(v), asCaseless)
 	}
 }
 
@@ -122,7 +122,7 @@ func (f *forms) addEncoded(v []byte) {
 // addBits adds v as it is in the middle of other data, whose bits are written in characters of size
 // bits each: at all offsets. The bits that it shares with a character of what stands before it are
 // left out, and of these at most 4 of the secret show.
-func (f *forms) addBits(v []byte, in way, size int) {
+func (f *forms) addBits(v []byte, in encoding, size int) {
 	for offset := range size {
 		if skip := (size - 8*offset%size) % size; offset == 0 || skip > 0 && (size != 6 || offset < 3) {
 			f[in] = append(f[in], bitsOf(v, skip, size))
@@ -146,7 +146,7 @@ func bitsOf(v []byte, skip, size int) word {
 	}
 	if rest := n % size; rest > 0 {
 		pads := map[int]map[int]int{6: {2: 2, 4: 1}, 5: {3: 6, 1: 4, 4: 3, 2: 1}}[size][rest]
-		w.ending = ending{bits: at(8*len(v) - rest), known: uint8(rest), size: uint8(size), pads: uint8(pads)}
+		w.suffix = suffix{bits: at(8*len(v) - rest), known: uint8(rest), size: uint8(size), pads: uint8(pads)}
 	}
 	return w
 }

@@ -28,7 +28,7 @@ func many(n, size, line int) []string {
 // The commonest forms are found of each of three hundred secrets.
 func TestCommonFormsOfManySecrets(t *testing.T) {
 	values := many(350, 30, 0)
-	l := lend(t, values...)
+	l := lease(t, values...)
 	for _, name := range []string{"raw", "json", "json in json", "hex escapes", "percent", "double percent", "entities", "hex entities",
 		"octal escapes", "quoted-printable", "hex", "HEX", "hex colons", "hex blanks", "hex 0x", "base64", "base64 at 1", "base64 at 2",
 		"base64url", "mime", "base32", "base64 twice", "base64 of hex", "utf-16", "decimal list", "binary", "reversed", "rot13",
@@ -51,7 +51,7 @@ func TestMemoryOfForms(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		values []string
-		most   int // MB
+		maxMB  int // MB
 	}{
 		"ten secrets":        {many(10, 40, 0), 1},
 		"a hundred":          {many(100, 40, 0), 8},
@@ -59,10 +59,10 @@ func TestMemoryOfForms(t *testing.T) {
 		"lines of 16 bytes":  {many(100, 64<<10, 17), 100},
 	} {
 		before := heap()
-		l := lend(t, c.values...)
+		l := lease(t, c.values...)
 		l.Redact("text")
-		if got := (heap() - before) >> 20; got > c.most {
-			t.Errorf("%s: %d MB, want at most %d", name, got, c.most)
+		if got := (heap() - before) >> 20; got > c.maxMB {
+			t.Errorf("%s: %d MB, want at most %d", name, got, c.maxMB)
 		} else {
 			t.Log(name, fmt.Sprint(got), "MB")
 		}
@@ -79,17 +79,17 @@ func TestDigitsApart(t *testing.T) {
 	const pin, card, twoDigits = "73059182", "7305918264407193", "4111111111111111"
 	for _, sep := range []string{" ", "-", ".", ", ", "\n", "\r\n", "', '", " | ", "\t"} {
 		for _, v := range []string{pin, card, twoDigits} {
-			checkLeft(t, lend(t, v), "<"+fold(v, 1, sep)+">", 1+len(sep+"<>")) // the first is not held back
+			checkLeft(t, lease(t, v), "<"+fold(v, 1, sep)+">", 1+len(sep+"<>")) // the first is not held back
 		}
 		for _, v := range []string{card, twoDigits} {
 			for width := 2; width < len(v); width++ {
-				checkLeft(t, lend(t, v), "<"+fold(v, width, sep)+">", len("<>"))
+				checkLeft(t, lease(t, v), "<"+fold(v, width, sep)+">", len("<>"))
 			}
 		}
 	}
-	for _, lent := range []string{"7305 9182 6440 7193", "7305-9182-6440-7193"} {
-		for _, text := range []string{lent, card, fold(card, 1, " "), fold(card, 6, "-")} {
-			checkLeft(t, lend(t, lent), "<"+text+">", len("7-<>"))
+	for _, number := range []string{"7305 9182 6440 7193", "7305-9182-6440-7193"} {
+		for _, text := range []string{number, card, fold(card, 1, " "), fold(card, 6, "-")} {
+			checkLeft(t, lease(t, number), "<"+text+">", len("7-<>"))
 		}
 	}
 }
@@ -105,8 +105,8 @@ func TestDigitsApartThatAreNoSecret(t *testing.T) {
 		"00110101120":   "0, 0, 1, 1, 0, 1, 0, 1, 1, 2, 0",
 		"73059182":      "73 05 91 82", // of these there are too many for eight digits to tell
 	} {
-		check(t, lend(t, v), text, text)
-		check(t, lend(t, v), "<"+v+">", "<"+Mark+">")
+		check(t, lease(t, v), text, text)
+		check(t, lease(t, v), "<"+v+">", "<"+Mark+">")
 	}
 	r := rand.New(rand.NewPCG(13, 14))
 	var values []string
@@ -117,7 +117,7 @@ func TestDigitsApartThatAreNoSecret(t *testing.T) {
 		}
 		values = append(values, string(v))
 	}
-	l := lend(t, values...)
+	l := lease(t, values...)
 	for name, text := range ordinary(t) {
 		if got := l.Redact(text); got != text {
 			i := strings.Index(got, Mark)

@@ -34,7 +34,7 @@ func FuzzReference(f *testing.F) {
 		}
 		r := rand.New(rand.NewPCG(seed, 0))
 		text := disorder(r, values)
-		l := lend(t, values...)
+		l := lease(t, values...)
 		covered := make([]bool, len(text))
 		whole := scan{matcher: l.inner().matcher}
 		if whole.matcher != nil {
@@ -173,7 +173,7 @@ func FuzzComposed(f *testing.F) {
 		if r.IntN(2) == 0 && !strings.ContainsAny(text, "\\%&=\x1b\x00 \r\n\t,:;'\"<>|\u200b") {
 			text = []func(string) string{all["json"], all["query"], all["html"]}[r.IntN(3)](text)
 		}
-		if got, _ := inChunks(t, lend(t, v), "a "+text+" b", r); shows(got, v) || !strings.Contains(got, Mark) {
+		if got, _ := inChunks(t, lease(t, v), "a "+text+" b", r); shows(got, v) || !strings.Contains(got, Mark) {
 			t.Fatalf("%s as %s: %q leaves %q", token, name, text, got)
 		}
 	})
@@ -194,7 +194,7 @@ func FuzzRecover(f *testing.F) {
 			t.Skip("not lent, not redacted, or made of what the mark is made of")
 		}
 		r := rand.New(rand.NewPCG(seed, 1))
-		l := lend(t, value)
+		l := lease(t, value)
 		text := before + spell(r, value) + after
 		got, _ := inChunks(t, l, text, r)
 		for _, s := range decoded(got) {
@@ -202,8 +202,8 @@ func FuzzRecover(f *testing.F) {
 				t.Fatalf("value %q, text %q: the output %q shows it", value, text, got)
 			}
 		}
-		if plain := before + after; !strings.Contains(text, core) && got == text {
-			t.Fatalf("value %q, text %q (%q) passed unchanged", value, text, plain)
+		if clean := before + after; !strings.Contains(text, core) && got == text {
+			t.Fatalf("value %q, text %q (%q) passed unchanged", value, text, clean)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func (p *patterns) between(k *steps, t thread, b byte) {
 		k.add(t, breakLF)
 	case t.state == afterBreak && (b == ' ' || b == '\t'):
 		k.add(t, afterBreak)
-	case p.way != asText:
+	case p.encoding != asText:
 	case b == 0x1b:
 		t.tight = t.state == afterBreak
 		k.add(t, escape1)

@@ -98,7 +98,7 @@ func (s *Sealed) writeKeyFile(path string, k keyFile) error {
 	if err := os.Link(s.freshKeyFile(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncFolder(s.dir)
+	return syncDir(s.dir)
 }
 
 // freshKeyFile is where key files are written, one at a time, as the database is locked then. What a

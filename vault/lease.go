@@ -19,16 +19,16 @@ var ErrClosed = errors.New("the lease of the secrets is closed")
 type Lease struct {
 	// inner returns what is lent; nil if that is nothing. It is a function because no printer,
 	// logger or dumper looks into one, whether or not it follows pointers.
-	inner func() *lent
+	inner func() *leased
 }
 
-type lent struct {
-	mu      sync.RWMutex // held for reading while values are in use
-	closed  bool
-	secrets []secret
-	matcher *matcher // nil if there is nothing to look for
-	plain   []string // names of the secrets that are not redacted
-	release []func() // wipe what matcher looks for
+type leased struct {
+	mu         sync.RWMutex // held for reading while values are in use
+	closed     bool
+	secrets    []secret
+	matcher    *matcher // nil if there is nothing to look for
+	unredacted []string // names of the secrets that are not redacted
+	release    []func() // wipe what matcher looks for
 }
 
 type secret struct {
@@ -43,12 +43,12 @@ type secret struct {
 
 // newLease takes over the values.
 func newLease(secrets []secret) *Lease {
-	in := &lent{secrets: secrets}
+	in := &leased{secrets: secrets}
 	var parts, keys [][]byte
 	keep := func(to *[][]byte, s secret, part []byte) {
-		kept, release := s.pages.keep(part)
+		stored, release := s.pages.keep(part)
 		clear(part)
-		*to, in.release = append(*to, kept), append(in.release, release)
+		*to, in.release = append(*to, stored), append(in.release, release)
 	}
 	rest := make([][][]byte, len(secrets))
 	for i, s := range secrets {
@@ -57,7 +57,7 @@ func newLease(secrets []secret) *Lease {
 		}
 		rest[i] = partsOf(s.value)
 		if len(rest[i]) == 0 {
-			in.plain = append(in.plain, s.name)
+			in.unredacted = append(in.unredacted, s.name)
 			continue
 		}
 		for _, key := range joined(s.value) {
@@ -80,7 +80,7 @@ func newLease(secrets []secret) *Lease {
 		}
 	}
 	in.matcher = newMatcher(parts, keys)
-	return &Lease{func() *lent { return in }}
+	return &Lease{func() *leased { return in }}
 }
 
 // Names returns the names of the secrets, in the order in which they were asked for.
@@ -102,7 +102,7 @@ func (l *Lease) Unredacted() []string {
 	if l.empty() {
 		return nil
 	}
-	return slices.Clone(l.inner().plain)
+	return slices.Clone(l.inner().unredacted)
 }
 
 // Env returns the secrets as KEY=VALUE, for the environment of the program; a bound one has its
@@ -120,11 +120,11 @@ func (l *Lease) Env() []string {
 	}
 	var env []string
 	for _, s := range in.secrets {
-		shown := s.placeholder
+		value := s.placeholder
 		if !s.to.bound() {
-			shown = string(s.value)
+			value = string(s.value)
 		}
-		env = append(env, s.name+"="+shown)
+		env = append(env, s.name+"="+value)
 	}
 	return env
 }

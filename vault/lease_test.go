@@ -56,7 +56,7 @@ func TestNamesAndEnv(t *testing.T) {
 func TestUnredacted(t *testing.T) {
 	values := []string{"1", "true", "12345", "x\n", "password", "Production", "--------", "REDACTED", "      a     ",
 		"123456", "hunter2", "pass word"}
-	l := lend(t, values...)
+	l := lease(t, values...)
 	want := []string{"S0", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8"}
 	if diff := cmp.Diff(want, l.Unredacted()); diff != "" {
 		t.Error(diff)
@@ -75,7 +75,7 @@ func TestLines(t *testing.T) {
 		"lines": key, "crlf": strings.ReplaceAll(key, "\n", "\r\n"), "written out": strings.ReplaceAll(key, "\n", `\n`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := lend(t, value)
+			l := lease(t, value)
 			check(t, l, "> "+body[1]+"\n", "> "+Mark+"\n")
 			check(t, l, frame("BEGIN")+" "+body[2], frame("BEGIN")+" "+body[2])
 			if got := l.Redact(value); got != strings.Replace(value, strings.TrimSpace(value), Mark, 1) {
@@ -93,7 +93,7 @@ func TestLines(t *testing.T) {
 			}
 		})
 	}
-	check(t, lend(t, "line-end-cut\n"), "<line-end-cut>", "<"+Mark+">")
+	check(t, lease(t, "line-end-cut\n"), "<line-end-cut>", "<"+Mark+">")
 }
 
 // Where lines of a key are taken out, so is the frame beside them, however the line breaks are written.
@@ -102,7 +102,7 @@ func TestFrameOfKey(t *testing.T) {
 	body := []string{"TUlJRXZnSUJBREFOQmdrcWhraUc5dzBC", "QVFFRkFBU0NCS2d3Z2dTa0FnRUFBb0lC", "c2hvcnQ"}
 	lines := append(append([]string{frame("BEGIN")}, body...), frame("END"))
 	for _, leased := range []string{"\n", `\n`, "\r\n"} {
-		l := lend(t, strings.Join(lines, leased)+leased)
+		l := lease(t, strings.Join(lines, leased)+leased)
 		for _, end := range []string{"\n", "\r\n", "\n    ", `\n`, `\\n`, `\\\\n`, `\r\n`, `\\r\\n`} {
 			check(t, l, "<"+strings.Join(lines, end)+">", "<"+Mark+">")
 			check(t, l, "<"+strings.Join(lines[:2], end)+">", "<"+Mark+">")
@@ -115,7 +115,7 @@ func TestFrameOfKey(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	l := lend(t, "hunter2-hunter2")
+	l := lease(t, "hunter2-hunter2")
 	l.Redact("text") // prepares it
 	in := l.inner()
 	value, part := in.secrets[0].value, in.matcher.patterns[0].words[0]
@@ -150,7 +150,7 @@ func TestClose(t *testing.T) {
 
 // A lease that fails halfway leaves nothing behind.
 func TestFailedLeaseWipes(t *testing.T) {
-	s := &keeper{NewMemory(), nil}
+	s := &lastValue{NewMemory(), nil}
 	s.Set("a", "KEY", []byte("hunter2-hunter2"))
 	if _, err := New(s).Lease(context.Background(), "a", []string{"KEY", "OTHER"}); !errors.Is(err, ErrNotFound) {
 		t.Fatal(err)
@@ -160,13 +160,13 @@ func TestFailedLeaseWipes(t *testing.T) {
 	}
 }
 
-// keeper remembers the last value that it gave.
-type keeper struct {
+// lastValue remembers the last value that it gave.
+type lastValue struct {
 	*Memory
 	last []byte
 }
 
-func (k *keeper) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
+func (k *lastValue) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	value, to, err := k.Memory.Get(ctx, namespace, key)
 	if err == nil {
 		k.last = value
@@ -175,7 +175,7 @@ func (k *keeper) Get(ctx context.Context, namespace, key string) ([]byte, Bindin
 }
 
 func TestManyAtOnce(t *testing.T) {
-	l := lend(t, hundred()...)
+	l := lease(t, hundred()...)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -243,10 +243,10 @@ func TestNothingShowsAValue(t *testing.T) {
 		t.Error("the placeholder does not show, which it may: a bound secret was not tried")
 	}
 	for _, form := range []string{"%s", "%x", "%X", "%d", "%#v"} {
-		shown := strings.Trim(fmt.Sprintf(form, []byte(value[:6])), "[]")
-		shown = strings.TrimSuffix(strings.TrimPrefix(shown, "[]byte{"), "}")
-		if i := strings.Index(got, shown); i >= 0 {
-			t.Errorf("%q shows in ...%s...", shown, got[max(0, i-80):min(len(got), i+80)])
+		printed := strings.Trim(fmt.Sprintf(form, []byte(value[:6])), "[]")
+		printed = strings.TrimSuffix(strings.TrimPrefix(printed, "[]byte{"), "}")
+		if i := strings.Index(got, printed); i >= 0 {
+			t.Errorf("%q shows in ...%s...", printed, got[max(0, i-80):min(len(got), i+80)])
 		}
 	}
 	if slices.Contains(strings.Fields(got), "hunter2") {

@@ -11,8 +11,8 @@ import (
 // value lets all text pass.
 type Leases []*Lease
 
-// Lends says whether a secret of this name is among them.
-func (all Leases) Lends(name string) bool {
+// Has says whether a secret of this name is among them.
+func (all Leases) Has(name string) bool {
 	return slices.ContainsFunc(all, func(l *Lease) bool { return slices.Contains(l.Names(), name) })
 }
 

@@ -40,7 +40,7 @@ func TestLeases(t *testing.T) {
 	if yes, err := all.Find(strings.NewReader("nothing")); yes || err != nil {
 		t.Errorf("found %v, %v", yes, err)
 	}
-	if got := all.Env([]string{"B"}); len(got) != 1 || got[0] != "B="+second || !all.Lends("A") || all.Lends("C") {
+	if got := all.Env([]string{"B"}); len(got) != 1 || got[0] != "B="+second || !all.Has("A") || all.Has("C") {
 		t.Errorf("got %q", got)
 	}
 	all.Close()

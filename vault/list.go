@@ -9,10 +9,10 @@ const (
 	maxRest   = 100
 )
 
-// listed follows single characters, and bytes as numbers, with something between them.
-func (p *patterns) listed(k *steps, t thread, b byte) {
-	if p.way.apart() {
-		if p.way == asGrouped || t.run > 0 || !t.inside() || b&0xc0 == 0x80 {
+// stepList follows single characters, and bytes as numbers, with something between them.
+func (p *patterns) stepList(k *steps, t thread, b byte) {
+	if p.encoding.apart() {
+		if p.encoding == asGrouped || t.run > 0 || !t.inside() || b&0xc0 == 0x80 {
 			p.accept(k, t, b)
 		}
 	} else {
@@ -31,7 +31,7 @@ func (p *patterns) number(k *steps, t thread, b byte) {
 		case t.count == 1 && t.value == 0 && strings.IndexByte("xXoObB", b) >= 0: // 0x was read
 			t.digits = digits{}
 			k.add(t, start)
-		case t.count > 0 && (p.way == asHex || p.way == asBinary): // a line may end within a byte
+		case t.count > 0 && (p.encoding == asHex || p.encoding == asBinary): // a line may end within a byte
 			p.gapInNumber(k, t, b)
 		}
 		return
@@ -68,7 +68,7 @@ func (p *patterns) number(k *steps, t thread, b byte) {
 // pauses reports whether a text that ends at t is rather a text that happens to end so, than the first
 // of a list. It is not held back then, which may show the first character of a value.
 func (p *patterns) pauses(t *thread) bool {
-	return (p.radix != 0 || p.way.apart()) && t.depth == 1 && t.count == 0 && t.run > 0
+	return (p.radix != 0 || p.encoding.apart()) && t.depth == 1 && t.count == 0 && t.run > 0
 }
 
 // gapInNumber follows a line break within a number.
@@ -130,7 +130,7 @@ func (p *patterns) dump(k *steps, t thread, b byte) {
 			k.add(t, start)
 		}
 		t.state = start
-		p.listed(k, t, b)
+		p.stepList(k, t, b)
 	case column:
 		if b == '\n' {
 			t.run, t.dumped = 1, true
@@ -152,7 +152,7 @@ func (p *patterns) dump(k *steps, t thread, b byte) {
 			t.run++
 			k.add(t, lineStart)
 		} else {
-			p.listed(k, t, b)
+			p.stepList(k, t, b)
 		}
 	case offset:
 		if unhex(b) < 16 && t.run < maxOffset {

@@ -8,12 +8,12 @@ import (
 // special are the bytes that are, or may be, something else than a symbol.
 var special = setOf("\\%&=+\n\r \t\x1b\xc2\xe2\xef")
 
-// look reports at little cost whether no thread of a group will survive the window and the rest, as
+// precheck reports at little cost whether no thread of a group will survive the window and the rest, as
 // far as that is simple to see. If there are only symbols in the window, it also returns where they
 // lead to: the only thread that replay would find.
-func (s *scan) look(group int, rest []byte) (after point, dead bool) {
+func (s *scan) precheck(group int, rest []byte) (after point, dead bool) {
 	p := &s.patterns[group]
-	if p.way.apart() || p.way == asBinary {
+	if p.encoding.apart() || p.encoding == asBinary {
 		return after, false
 	}
 	at := point{hi: int32(len(p.words))}
@@ -58,7 +58,7 @@ func (p *patterns) noNumber(at point, text []byte) bool {
 			value = value*p.radix + uint32(unhex(text[n]))
 			n++
 		}
-		if n < p.width && (p.way == asHex || p.way == asBinary || at.depth > 0) {
+		if n < p.width && (p.encoding == asHex || p.encoding == asBinary || at.depth > 0) {
 			return false // folded, or with 0x, or with something between
 		}
 		if n < p.width && n > 0 && int(n) < len(text) {
@@ -135,7 +135,7 @@ func (p *patterns) deadEnd(at point, text []byte) bool {
 	case b == '\\' || b == '%' || b == '&' || b == '=':
 		return p.noEscape(at, text)
 	}
-	return !inside || p.way != asText
+	return !inside || p.encoding != asText
 }
 
 // noEscape reports whether text, which begins with what escapes begin with, is none of a symbol that

@@ -33,11 +33,11 @@ func (m *matcher) prepare() {
 			if len(words) == 0 {
 				continue
 			}
-			switch way(w) {
-			case asText, asPlain, asHex, asBinary, asBase64, asBase32, asBase32Hex:
+			switch encoding(w) {
+			case asText, asCaseless, asHex, asBinary, asBase64, asBase32, asBase32Hex:
 				m.folds |= 1 << len(m.patterns)
 			}
-			m.patterns = append(m.patterns, newPatterns(way(w), words))
+			m.patterns = append(m.patterns, newPatterns(encoding(w), words))
 		}
 		m.prefixes = newPrefixes(m)
 	})

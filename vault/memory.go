@@ -36,8 +36,8 @@ func (m *Memory) Set(namespace, key string, value []byte) error {
 	if old, ok := m.values[at]; ok {
 		clear(old())
 	}
-	kept := bytes.Clone(value)
-	m.values[at] = func() []byte { return kept }
+	stored := bytes.Clone(value)
+	m.values[at] = func() []byte { return stored }
 	return nil
 }
 

@@ -82,7 +82,7 @@ func Variable(namespace, key string) (string, error) {
 	if strings.Contains(key, "__") {
 		return "", fmt.Errorf("secret %s can't come from the environment: its name holds __", key)
 	}
-	if !all(namespace, isPlain) || strings.Contains("-"+namespace+"-", "--") {
+	if !all(namespace, isLabelByte) || strings.Contains("-"+namespace+"-", "--") {
 		return "", fmt.Errorf("namespace %s can't have secrets in the environment: "+
 			"use lower-case letters, digits and single dashes between them", namespace)
 	}
@@ -104,9 +104,9 @@ func WithoutSecrets(environ []string) []string {
 	})
 }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-func isWord(c byte) bool  { return isDigit(c) || c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
-func isPlain(c byte) bool { return isDigit(c) || c == '-' || 'a' <= c && c <= 'z' }
+func isDigit(c byte) bool     { return '0' <= c && c <= '9' }
+func isWord(c byte) bool      { return isDigit(c) || c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isLabelByte(c byte) bool { return isDigit(c) || c == '-' || 'a' <= c && c <= 'z' }
 
 func all(s string, ok func(byte) bool) bool {
 	for i := range len(s) {

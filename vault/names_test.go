@@ -118,7 +118,7 @@ func TestErrorSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestValuesThatCanNotBeLent(t *testing.T) {
+func TestValuesThatCanNotBeLeased(t *testing.T) {
 	m := NewMemory()
 	for _, v := range []string{"", "a\x00b", strings.Repeat("x", MaxValue+1)} {
 		if err := m.Set("a", "KEY", []byte(v)); err == nil || !strings.Contains(err.Error(), "KEY") {

@@ -31,12 +31,12 @@ func makeFile(dir, path string, fill func(fresh string) error) error {
 	if err := os.Link(fresh, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncFolder(dir)
+	return syncDir(dir)
 }
 
-// syncFolder makes what a folder lists durable. Not every system and file system can: then there is
+// syncDir makes what a folder lists durable. Not every system and file system can: then there is
 // nothing more to be done.
-func syncFolder(dir string) error {
+func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil

@@ -39,7 +39,7 @@ type region struct {
 
 // keep returns a copy of value, and what wipes it and gives its place back; after that nobody may look
 // at it any more. value is the caller's to wipe.
-func (p *pages) keep(value []byte) (kept []byte, release func()) {
+func (p *pages) keep(value []byte) (stored []byte, release func()) {
 	if r, i := p.take(len(value)); r != nil {
 		size := slotSizes[r.class]
 		slot := r.memory[i*size : (i+1)*size : (i+1)*size]
@@ -48,8 +48,8 @@ func (p *pages) keep(value []byte) (kept []byte, release func()) {
 			p.give(r, i)
 		})
 	}
-	kept = bytes.Clone(value)
-	return kept, func() { clear(kept) }
+	stored = bytes.Clone(value)
+	return stored, func() { clear(stored) }
 }
 
 // take returns a free slot, or nil.

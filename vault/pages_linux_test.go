@@ -44,7 +44,7 @@ func flagsAt(t *testing.T, at uintptr) (flags, locked string) {
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // A value that is lent is in memory that is locked and not dumped; so is what looks for it in text.
-func TestLentMemory(t *testing.T) {
+func TestLeasedMemory(t *testing.T) {
 	if !mayLock() {
 		hosttest.Missing(t, "RLIMIT_MEMLOCK", "less than 1 MB may be locked")
 	}

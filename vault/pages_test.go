@@ -33,8 +33,8 @@ func TestPages(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if most := len(slotSizes) * regionSize; p.mapped > most {
-		t.Errorf("%d bytes stay mapped, more than %d", p.mapped, most)
+	if limit := len(slotSizes) * regionSize; p.mapped > limit {
+		t.Errorf("%d bytes stay mapped, more than %d", p.mapped, limit)
 	}
 }
 
@@ -44,8 +44,8 @@ func TestPagesAreBounded(t *testing.T) {
 	long := []byte(strings.Repeat("x", MaxValue))
 	var releases []func()
 	for range maxMapped/regionSize + 10 {
-		kept, release := p.keep(long)
-		if !bytes.Equal(kept, long) {
+		stored, release := p.keep(long)
+		if !bytes.Equal(stored, long) {
 			t.Fatal("what is beyond the bound is not kept")
 		}
 		releases = append(releases, release)
@@ -64,11 +64,11 @@ func TestPagesAreBounded(t *testing.T) {
 func TestNoPages(t *testing.T) {
 	var p *pages
 	value := []byte("the value")
-	kept, release := p.keep(value)
-	if !bytes.Equal(kept, value) || &kept[0] == &value[0] {
-		t.Errorf("got %q", kept)
+	stored, release := p.keep(value)
+	if !bytes.Equal(stored, value) || &stored[0] == &value[0] {
+		t.Errorf("got %q", stored)
 	}
-	if release(); kept[0] != 0 {
+	if release(); stored[0] != 0 {
 		t.Error("it is not wiped")
 	}
 }

@@ -11,7 +11,7 @@ const (
 	minLine     = 16 // bytes; shorter lines of a longer value are often mere structure, like "}"
 	minDistinct = 3  // different bytes; "--------" and "00000000" are drawings and zeros; of a long number, 2
 
-	nodeShown = 50 // bytes of a Buffer that Node's console shows: the beginning of a longer value
+	nodePrefix = 50 // bytes of a Buffer that Node's console shows: the beginning of a longer value
 
 	maxOverlap = 32 // how often a value may overlap with itself; what does so more often is cut up
 	pieceSize  = 64 // bytes of a piece then
@@ -35,19 +35,19 @@ var common = []string{
 // The parts are copies.
 func partsOf(value []byte) [][]byte {
 	whole := bytes.TrimSpace(value)
-	if !telling(whole) {
+	if !distinctive(whole) {
 		return nil
 	}
 	var parts [][]byte
 	for _, piece := range pieces(whole) {
 		parts = append(parts, bytes.Clone(piece))
 	}
-	if len(whole) > nodeShown && telling(whole[:nodeShown]) {
-		parts = append(parts, bytes.Clone(whole[:nodeShown]))
+	if len(whole) > nodePrefix && distinctive(whole[:nodePrefix]) {
+		parts = append(parts, bytes.Clone(whole[:nodePrefix]))
 	}
 	for _, line := range bytes.Split(bytes.ReplaceAll(whole, []byte(`\n`), []byte("\n")), []byte("\n")) {
 		line = bytes.TrimSpace(line)
-		if len(line) >= minLine && len(line) < len(whole) && telling(line) && !bytes.HasPrefix(line, []byte("-----")) {
+		if len(line) >= minLine && len(line) < len(whole) && distinctive(line) && !bytes.HasPrefix(line, []byte("-----")) {
 			parts = append(parts, bytes.Clone(line))
 		}
 	}
@@ -75,8 +75,8 @@ func joined(value []byte) (all [][]byte) {
 	return all
 }
 
-// telling reports whether text that holds v holds it because it is the secret.
-func telling(v []byte) bool {
+// distinctive reports whether text that holds v holds it because it is the secret.
+func distinctive(v []byte) bool {
 	if len(v) < minValue || bytes.Contains([]byte(Mark), v) {
 		return false
 	}
@@ -117,7 +117,7 @@ func overlaps(v []byte) int {
 	border := make([]int, len(v)+1) // of v[:i], the longest other beginning that it ends with
 	count := make([]int, len(v)+1)  // how many such there are, itself among them
 	count[1] = 1
-	most := 1
+	maxCount := 1
 	for i, k := 1, 0; i < len(v); i++ {
 		for k > 0 && v[i] != v[k] {
 			k = border[k]
@@ -127,7 +127,7 @@ func overlaps(v []byte) int {
 		}
 		border[i+1] = k
 		count[i+1] = count[k] + 1
-		most = max(most, count[i+1])
+		maxCount = max(maxCount, count[i+1])
 	}
-	return most
+	return maxCount
 }

@@ -5,42 +5,42 @@ import (
 	"slices"
 )
 
-// way is how programs write bytes as text, seen from where one byte ends and the next begins. The
+// encoding is how programs write bytes as text, seen from where one byte ends and the next begins. The
 // ways to write a single byte (see escape) are the same in all.
-type way uint8
+type encoding uint8
 
 const (
-	asText      way = iota // as it is, or with any of its bytes escaped
-	asPlain                // in upper or lower case, with nothing escaped but punctuation
-	asSpaced               // s-e-c-r-e-t: something stands between any two characters
-	asGrouped              // 1234 5678: something may stand between any two digits
-	asHex                  // hex digits in pairs, and whatever stands between the pairs
-	asDecimal              // numbers in a list
-	asOctal                //
-	asBinary               //
-	asBase64               // base64 or base64url
-	asBase32               // RFC 4648, in either case
-	asBase32Hex            // ... with the alphabet that begins with the digits
-	ways
+	asText      encoding = iota // as it is, or with any of its bytes escaped
+	asCaseless                  // in upper or lower case, with nothing escaped but punctuation
+	asSpaced                    // s-e-c-r-e-t: something stands between any two characters
+	asGrouped                   // 1234 5678: something may stand between any two digits
+	asHex                       // hex digits in pairs, and whatever stands between the pairs
+	asDecimal                   // numbers in a list
+	asOctal                     //
+	asBinary                    //
+	asBase64                    // base64 or base64url
+	asBase32                    // RFC 4648, in either case
+	asBase32Hex                 // ... with the alphabet that begins with the digits
+	numEncodings
 )
 
 // patterns is all that is looked for in one way of writing: words of symbols, sorted, none twice. A
 // symbol is a byte, or what a character of base64 or base32 stands for. The words are a tree that
 // the text is led through: all that begin alike are followed at once.
 type patterns struct {
-	way     way
-	radix   uint32 // of the ways that write numbers; 0 for others
-	width   uint32 // digits of a byte in full
-	words   [][]byte
-	ends    []ending
-	symbols *[256]int16 // what a byte of text stands for; -1 for nothing
-	first   [257]int32  // for each symbol, the number of the first word that begins with it or a higher one
-	wide    bool        // a word has a byte that is not ASCII
+	encoding encoding
+	radix    uint32 // of the ways that write numbers; 0 for others
+	width    uint32 // digits of a byte in full
+	words    [][]byte
+	ends     []suffix
+	symbols  *[256]int16 // what a byte of text stands for; -1 for nothing
+	first    [257]int32  // for each symbol, the number of the first word that begins with it or a higher one
+	wide     bool        // a word has a byte that is not ASCII
 }
 
-// ending is what may follow the last whole symbol of a word in base64 or base32: a character whose
+// suffix is what may follow the last whole symbol of a word in base64 or base32: a character whose
 // first bits are the value's last, and padding.
-type ending struct {
+type suffix struct {
 	bits  byte  // these first bits, on top of a whole symbol
 	known uint8 // how many they are; 0 if the word ends with a whole symbol
 	size  uint8 // bits of a symbol
@@ -50,15 +50,15 @@ type ending struct {
 // word is an entry of patterns that is being put together.
 type word struct {
 	symbols []byte
-	ending
+	suffix
 }
 
 // apart reports whether something may stand between two characters.
-func (w way) apart() bool { return w == asSpaced || w == asGrouped }
+func (w encoding) apart() bool { return w == asSpaced || w == asGrouped }
 
-func newPatterns(w way, all []word) patterns {
+func newPatterns(w encoding, all []word) patterns {
 	slices.SortStableFunc(all, func(a, b word) int { return bytes.Compare(a.symbols, b.symbols) })
-	p := patterns{way: w, symbols: &symbols[w]}
+	p := patterns{encoding: w, symbols: &symbols[w]}
 	switch w {
 	case asHex:
 		p.radix, p.width = 16, 2
@@ -76,7 +76,7 @@ func newPatterns(w way, all []word) patterns {
 		}
 		p.words = append(p.words, word.symbols)
 		if w >= asBase64 {
-			p.ends = append(p.ends, word.ending)
+			p.ends = append(p.ends, word.suffix)
 		}
 		for _, c := range word.symbols {
 			p.wide = p.wide || c >= 0x80
@@ -129,10 +129,10 @@ func (p *patterns) follows(t *thread, from, to uint32) bool {
 	if to >= 0x80 && p.wide {
 		return true
 	}
-	switch p.way {
+	switch p.encoding {
 	case asText:
 		return p.has(t.point, from, to)
-	case asPlain:
+	case asCaseless:
 		for _, special := range [...][2]uint32{{0, '/'}, {':', '@'}, {'[', '`'}, {'{', 0xff}} {
 			if p.has(t.point, max(from, special[0]), min(to, special[1])) {
 				return true
@@ -172,16 +172,16 @@ func (p *patterns) search(at point, symbol uint32) int32 {
 }
 
 // symbols is, for each way, what a byte of text stands for.
-var symbols = func() (t [ways][256]int16) {
-	for w := range ways {
+var symbols = func() (t [numEncodings][256]int16) {
+	for w := range numEncodings {
 		for c := range 256 {
 			t[w][c] = int16(c)
 		}
 	}
 	for c := 'A'; c <= 'Z'; c++ {
-		t[asPlain][c] = int16(c) + 'a' - 'A'
+		t[asCaseless][c] = int16(c) + 'a' - 'A'
 	}
-	number := func(w way, alphabet string) {
+	number := func(w encoding, alphabet string) {
 		for c := range t[w] {
 			t[w][c] = -1
 		}
@@ -191,7 +191,7 @@ var symbols = func() (t [ways][256]int16) {
 	}
 	number(asBase64, alphabet)
 	t[asBase64]['-'], t[asBase64]['_'] = 62, 63
-	for w, alphabet := range map[way]string{
+	for w, alphabet := range map[encoding]string{
 		asBase32:    "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
 		asBase32Hex: "0123456789ABCDEFGHIJKLMNOPQRSTUV",
 	} {

@@ -17,9 +17,9 @@ const window = 4
 // punctuation, so that there are few: what is found has to be looked at again anyhow. Spellings with
 // a line break among their first bytes are not here: see fold.
 type prefixes struct {
-	first   *filter   // the prefixes
-	second  *filter   // the prefixes together with the byte that follows
-	entries []opening // a hash table
+	first   *filter       // the prefixes
+	second  *filter       // the prefixes together with the byte that follows
+	entries []prefixEntry // a hash table
 	used    int
 }
 
@@ -43,9 +43,9 @@ func (f *filter) add(hash uint32) { f[hash>>17] |= 1 << (hash >> 11 & 63) }
 // has returns 1 if it has a hash, otherwise 0.
 func (f *filter) has(hash uint32) uint64 { return f[hash>>17] >> (hash >> 11 & 63) & 1 }
 
-// opening is an entry of the table. What follows the prefix is in two sets: a byte that is none of the
+// prefixEntry is an entry of the table. What follows the prefix is in two sets: a byte that is none of the
 // special ones must be in the first, and then the next one in the second.
-type opening struct {
+type prefixEntry struct {
 	then   [2]uint64 // a bit for each byte; see bitOf
 	key    uint32    // 0 is a free place, as no prefix is four zeros
 	groups uint16    // a bit for each of the matcher's patterns
@@ -66,7 +66,7 @@ func simple(x uint64) uint64 {
 }
 
 func newPrefixes(m *matcher) prefixes {
-	p := prefixes{entries: make([]opening, 1<<9)}
+	p := prefixes{entries: make([]prefixEntry, 1<<9)}
 	e := explorer{to: &p}
 	for i := range m.patterns {
 		e.all(&m.patterns[i], i)
@@ -93,7 +93,7 @@ func newPrefixes(m *matcher) prefixes {
 func (p *prefixes) add(key uint32, group int, then [2]uint64) {
 	if 3*p.used >= 2*len(p.entries) {
 		old := p.entries
-		p.entries = make([]opening, 2*len(old))
+		p.entries = make([]prefixEntry, 2*len(old))
 		for i := range old {
 			if old[i].key != 0 {
 				p.entries[p.find(old[i].key)] = old[i]

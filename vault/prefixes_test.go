@@ -22,7 +22,7 @@ func TestEachSpellingBegins(t *testing.T) {
 	for range 50_000 {
 		group := r.IntN(len(m.patterns))
 		p := &m.patterns[group]
-		if p.radix != 0 || p.way.apart() {
+		if p.radix != 0 || p.encoding.apart() {
 			continue // see TestEachListGap
 		}
 		text := walk(r, p, group)
@@ -32,7 +32,7 @@ func TestEachSpellingBegins(t *testing.T) {
 		s := scan{matcher: m}
 		s.feed(text)
 		if len(s.found) == 0 && !slices.ContainsFunc(s.live, func(t thread) bool { return t.from == 0 }) {
-			t.Errorf("%q in way %d is not begun", text, p.way)
+			t.Errorf("%q in way %d is not begun", text, p.encoding)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestEachSpellingBegins(t *testing.T) {
 // A list begins with each of the gaps that are listed, whatever stands between the rest.
 func TestEachListGap(t *testing.T) {
 	const value = "k3y-Zq9_wT5x"
-	l := lend(t, value)
+	l := lease(t, value)
 	for format, mark := range map[string]string{"%c": "-", "%02x": "0x", "%02X": "0x", "%d": "-", "%o": "0o", "%03o": "0o", "%b": "0b", "%08b": "0b"} {
 		for _, gap := range listGaps {
 			if strings.Contains(gap, "0") && !strings.Contains(gap, mark) {

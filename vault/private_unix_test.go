@@ -35,8 +35,8 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 // A FIFO, a folder or a link in the key's place is an error, not a wait.
 func TestKeyThatIsNoFile(t *testing.T) {
 	s := seal(t, "KEY")
-	aside := filepath.Join(t.TempDir(), "key")
-	if err := os.Rename(s.keyFile(), aside); err != nil {
+	elsewhere := filepath.Join(t.TempDir(), "key")
+	if err := os.Rename(s.keyFile(), elsewhere); err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
@@ -45,7 +45,7 @@ func TestKeyThatIsNoFile(t *testing.T) {
 	}{
 		"fifo":   {func() error { return syscall.Mkfifo(s.keyFile(), 0o600) }, "is no file"},
 		"folder": {func() error { return os.Mkdir(s.keyFile(), 0o700) }, "is no file"},
-		"link":   {func() error { return os.Symlink(aside, s.keyFile()) }, "is a link"},
+		"link":   {func() error { return os.Symlink(elsewhere, s.keyFile()) }, "is a link"},
 	} {
 		os.Remove(s.keyFile())
 		if err := tt.make(); err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// lend returns a lease of these values, under the names S0, S1 and so on.
-func lend(t testing.TB, values ...string) *Lease {
+// lease returns a lease of these values, under the names S0, S1 and so on.
+func lease(t testing.TB, values ...string) *Lease {
 	t.Helper()
 	m := NewMemory()
 	var keys []string
@@ -86,7 +86,7 @@ func fold(s string, width int, end string) string {
 
 func TestEncodings(t *testing.T) {
 	const value = "pa/ss wörd\"\\&+\n<\U0001F511>%7é"
-	l := lend(t, value)
+	l := lease(t, value)
 	quoted, _ := json.Marshal(value)
 	inner := string(quoted[1 : len(quoted)-1])
 	std, raw := base64.StdEncoding, base64.RawURLEncoding
@@ -128,7 +128,7 @@ func TestEncodings(t *testing.T) {
 }
 
 // checkLeft wants no more than so many letters to be left of a text, however it is cut up.
-func checkLeft(t *testing.T, l *Lease, text string, most int) {
+func checkLeft(t *testing.T, l *Lease, text string, maxLeft int) {
 	t.Helper()
 	for n := 1; n <= len(text); n++ {
 		var out bytes.Buffer
@@ -138,7 +138,7 @@ func checkLeft(t *testing.T, l *Lease, text string, most int) {
 		}
 		w.Close()
 		left := strings.Join(strings.Fields(strings.ReplaceAll(out.String(), Mark, "")), "")
-		if len(left) > most || !strings.Contains(out.String(), Mark) {
+		if len(left) > maxLeft || !strings.Contains(out.String(), Mark) {
 			t.Errorf("%q in pieces of %d leaves %q", text, n, out.String())
 		}
 	}
@@ -146,7 +146,7 @@ func checkLeft(t *testing.T, l *Lease, text string, most int) {
 
 // The characters of base64 that URLs and JSON escape, also right after a line break.
 func TestEscapedBase64(t *testing.T) {
-	l := lend(t, "???>>>~~~abc!")
+	l := lease(t, "???>>>~~~abc!")
 	encoded := base64.StdEncoding.EncodeToString([]byte("???>>>~~~abc!"))
 	if !strings.Contains(encoded, "/") || !strings.Contains(encoded, "+") || !strings.HasSuffix(encoded, "=") {
 		t.Fatalf("%s does not test it", encoded)
@@ -162,9 +162,9 @@ func TestEscapedBase64(t *testing.T) {
 }
 
 // A value may look like an escape itself.
-func TestValueThatLooksEscaped(t *testing.T) {
+func TestValueWithEscapeSyntax(t *testing.T) {
 	for _, v := range []string{`\u0000`, `\u00e9`, `%41%42`, `\x41\x42`, `\n\r\t`, `"\\"\"x`, `+%20+ -`} {
-		l := lend(t, v)
+		l := lease(t, v)
 		check(t, l, "<"+v+">", "<"+Mark+">")
 		check(t, l, "<"+percent(v, "%%%02x")+">", "<"+Mark+">")
 		check(t, l, "<"+percent(v, "\\u%04x")+">", "<"+Mark+">")
@@ -173,7 +173,7 @@ func TestValueThatLooksEscaped(t *testing.T) {
 
 // Bytes that are not UTF-8, as Python writes them.
 func TestNotUTF8(t *testing.T) {
-	l := lend(t, "key\xff\xfe\x80end")
+	l := lease(t, "key\xff\xfe\x80end")
 	check(t, l, "<key\xff\xfe\x80end>", "<"+Mark+">")
 	check(t, l, `<key\udcff\udcfe\uDC80end>`, "<"+Mark+">")
 	check(t, l, `<key\xff\xfe\x80end>`, "<"+Mark+">")

@@ -69,7 +69,7 @@ func (s *Sealed) rekey(ctx context.Context, tx *sql.Tx, place string) (at string
 	}
 	k, err := s.prepareKey(ctx, id, place)
 	if err == nil {
-		err = s.tell(ctx, Change{Kind: Rekeyed, Place: place, Secrets: n})
+		err = s.recordChange(ctx, Change{Kind: Rekeyed, Place: place, Secrets: n})
 		if err != nil {
 			s.dropNext(ctx, k)
 		}
@@ -158,7 +158,7 @@ func (s *Sealed) settle(ctx context.Context, tx *sql.Tx) error {
 		if err := os.Rename(s.nextKeyFile(), s.keyFile()); err != nil {
 			return err
 		}
-		return syncFolder(s.dir)
+		return syncDir(s.dir)
 	case others == total:
 		return s.dropNext(ctx, next)
 	}

@@ -25,13 +25,13 @@ func TestRekey(t *testing.T) {
 		t.Fatal(err)
 	}
 	old, before := files(t, s), entriesOf(t, s)
-	var told []Change
-	recorded := NewSealed(s.dir, func(_ context.Context, c Change) error { told = append(told, c); return nil })
+	var changes []Change
+	recorded := NewSealed(s.dir, func(_ context.Context, c Change) error { changes = append(changes, c); return nil })
 	at, n, err := recorded.Rekey(t.Context(), "")
 	if at != InFile || n != 3 || err != nil {
 		t.Fatalf("got %s, %d, %v", at, n, err)
 	}
-	if diff := cmp.Diff([]Change{{Kind: Rekeyed, Place: InFile, Secrets: 3}}, told); diff != "" {
+	if diff := cmp.Diff([]Change{{Kind: Rekeyed, Place: InFile, Secrets: 3}}, changes); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(before, entriesOf(t, s)); diff != "" {
@@ -297,8 +297,8 @@ func TestRotate(t *testing.T) {
 	if err := s.Add(t.Context(), e, []byte("old-value"), false); err != nil {
 		t.Fatal(err)
 	}
-	var told []Change
-	recorded := NewSealed(s.dir, func(_ context.Context, c Change) error { told = append(told, c); return nil })
+	var changes []Change
+	recorded := NewSealed(s.dir, func(_ context.Context, c Change) error { changes = append(changes, c); return nil })
 	for name, c := range map[string]struct{ namespace, key, value, says string }{
 		"not there":       {"default", "OTHER", "new-value", "not in the vault"},
 		"other namespace": {"team", "KEY", "new-value", "not in the vault"},
@@ -311,13 +311,13 @@ func TestRotate(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if value, _, err := s.Get(t.Context(), "default", "KEY"); string(value) != "old-value" || told != nil || err != nil {
+	if value, _, err := s.Get(t.Context(), "default", "KEY"); string(value) != "old-value" || changes != nil || err != nil {
 		t.Errorf("refused, and now it is %q, %v", value, err)
 	}
 	began := time.Now().Truncate(time.Second)
 	changed, err := recorded.Rotate(t.Context(), "default", "KEY", []byte("new-value"))
-	if err != nil || len(told) != 1 || told[0].Kind != Rotated {
-		t.Fatalf("told %v, %v", told, err)
+	if err != nil || len(changes) != 1 || changes[0].Kind != Rotated {
+		t.Fatalf("told %v, %v", changes, err)
 	}
 	value, to, err := s.Get(t.Context(), "default", "KEY")
 	if diff := cmp.Diff(e.Binding, to); string(value) != "new-value" || diff != "" || err != nil {

@@ -37,11 +37,11 @@ type ringStore struct{ *Sealed }
 // the name.
 func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	r, err := s.row(ctx, namespace, key)
-	listed := err == nil && r.identity == inKeyring
+	hasRow := err == nil && r.identity == inKeyring
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, Binding{}, err
 	}
-	if listed {
+	if hasRow {
 		e, value, err := s.fromKeyring(ctx, r)
 		return value, e.Binding, err
 	}
@@ -98,7 +98,7 @@ func (s *Sealed) toKeyring(ctx context.Context, c Change, value []byte, replace 
 		return err
 	}
 	defer clear(packed)
-	if err := s.tell(ctx, c); err != nil {
+	if err := s.recordChange(ctx, c); err != nil {
 		return err
 	}
 	return s.ring.Set(ctx, service, at, itemMark+string(packed))

@@ -11,13 +11,13 @@ import (
 // text may be in the middle of; its memory is these.
 type scan struct {
 	*matcher
-	now   int64    // bytes of text seen
-	last  uint64   // the last eight of them
-	live  []thread // spellings that the text may be in the middle of
-	spare steps
-	trial steps
-	floor int64  // what began earlier was let go in part, and counts from here on
-	found []span // what was found: in order, apart, and grown together where it overlaps
+	now       int64    // bytes of text seen
+	last      uint64   // the last eight of them
+	live      []thread // spellings that the text may be in the middle of
+	spare     steps
+	lookahead steps
+	floor     int64  // what began earlier was let go in part, and counts from here on
+	found     []span // what was found: in order, apart, and grown together where it overlaps
 }
 
 // span is the text from one position up to, not including, the other.
@@ -64,19 +64,19 @@ const maxWalk = 4
 func (s *scan) walk(text []byte) int {
 	var rest [maxWalk][]byte
 	var of [maxWalk]*[256]int16
-	most := len(text)
+	limit := len(text)
 	for i := range s.live {
 		t := &s.live[i]
 		p := &s.patterns[t.group]
-		if t.state != start || t.tail != inWord || t.hi-t.lo != 1 || p.radix != 0 || p.way.apart() {
+		if t.state != start || t.tail != inWord || t.hi-t.lo != 1 || p.radix != 0 || p.encoding.apart() {
 			return 0
 		}
 		rest[i], of[i] = p.words[t.lo][t.depth:], p.symbols
-		most = min(most, len(rest[i])-1)
+		limit = min(limit, len(rest[i])-1)
 	}
 	n := 0
 walk:
-	for ; n < most; n++ {
+	for ; n < limit; n++ {
 		b := text[n]
 		last := s.last<<8 | uint64(b)
 		if special.has(b) {
@@ -139,8 +139,8 @@ func (s *scan) follow(b byte) {
 // ahead is how many bytes of the text behind a prefix decide whether it is worth while to begin.
 const ahead = 12
 
-// maxTrial is how many threads are tried ahead: if there are more, it is worth while.
-const maxTrial = 16
+// maxLookahead is how many threads are tried ahead: if there are more, it is worth while.
+const maxLookahead = 16
 
 // begin starts the threads of some groups whose first bytes are the last n ones seen.
 func (s *scan) begin(groups uint16, n int, rest []byte) {
@@ -148,7 +148,7 @@ func (s *scan) begin(groups uint16, n int, rest []byte) {
 		group := bits.TrailingZeros16(groups)
 		old := len(s.live)
 		if n == window {
-			at, dead := s.look(group, rest)
+			at, dead := s.precheck(group, rest)
 			if dead {
 				continue
 			}
@@ -181,38 +181,38 @@ func (s *scan) enter(old int, threads ...thread) {
 
 // replay returns the threads of a group that the last n bytes lead to.
 func (s *scan) replay(group, n int) []thread {
-	s.trial.threads = append(s.trial.threads[:0], s.root(group, max(s.now-int64(n), s.floor)))
+	s.lookahead.threads = append(s.lookahead.threads[:0], s.root(group, max(s.now-int64(n), s.floor)))
 	for i := n - 1; i >= 0; i-- {
 		s.tryStep(byte(s.last >> (8 * i)))
-		if len(s.trial.threads) == 0 {
+		if len(s.lookahead.threads) == 0 {
 			break
 		}
 	}
-	return s.trial.threads
+	return s.lookahead.threads
 }
 
 // tryStep leads the threads on trial one byte further.
 func (s *scan) tryStep(b byte) {
-	old := len(s.trial.threads)
+	old := len(s.lookahead.threads)
 	for i := range old {
-		t := s.trial.threads[i]
-		s.patterns[t.group].step(&s.trial, t, b)
+		t := s.lookahead.threads[i]
+		s.patterns[t.group].step(&s.lookahead, t, b)
 	}
-	s.trial.threads = append(s.trial.threads[:0], s.trial.threads[old:]...)
+	s.lookahead.threads = append(s.lookahead.threads[:0], s.lookahead.threads[old:]...)
 }
 
 // survive reports whether threads get through the next bytes, as far as they are known.
 func (s *scan) survive(threads []thread, rest []byte) bool {
 	for _, b := range rest[:min(ahead, len(rest))] {
 		s.tryStep(b)
-		if s.trial.match || len(s.trial.threads) > maxTrial {
+		if s.lookahead.match || len(s.lookahead.threads) > maxLookahead {
 			break
 		}
-		if len(s.trial.threads) == 0 {
+		if len(s.lookahead.threads) == 0 {
 			return false
 		}
 	}
-	s.trial.match = false
+	s.lookahead.match = false
 	return true
 }
 

@@ -200,7 +200,7 @@ func (s *Sealed) opener(ctx context.Context) func(row) (Entry, []byte, error) {
 	}
 }
 
-func (s *Sealed) tell(ctx context.Context, c Change) error {
+func (s *Sealed) recordChange(ctx context.Context, c Change) error {
 	if s.record == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestNothingOnTheDisk(t *testing.T) {
 		}
 	}
 	secrets := []string{string(valueOf("KEPT")), string(valueOf("REPLACED")), string(valueOf("DELETED")), big[len(big)-100:], "api.example.com"}
-	l := lend(t, secrets...)
+	l := lease(t, secrets...)
 	for name, text := range files(t, s) {
 		if found, err := l.Find(strings.NewReader(text)); found || err != nil {
 			t.Errorf("%s: found %v, %v", name, found, err)
@@ -48,8 +48,8 @@ func TestNothingOnTheDisk(t *testing.T) {
 			t.Error("the names are not there: the wrong file was searched")
 		}
 		for _, r := range rows { // of a long time ago, for whoever gets at the key later
-			if kept := strings.Contains(text, string(r.sealed)); kept != (r.key == "KEPT") {
-				t.Errorf("%s, as it was sealed, is there: %v", r.key, kept)
+			if present := strings.Contains(text, string(r.sealed)); present != (r.key == "KEPT") {
+				t.Errorf("%s, as it was sealed, is there: %v", r.key, present)
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func addUntilKilled(t *testing.T, s *Sealed, prefix string, when int) (keys []st
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	killIn := func(most time.Duration) { time.AfterFunc(rand.N(most), func() { cmd.Process.Kill() }) }
+	killIn := func(maxDelay time.Duration) { time.AfterFunc(rand.N(maxDelay), func() { cmd.Process.Kill() }) }
 	switch when {
 	case 0:
 		killIn(time.Millisecond)

@@ -206,7 +206,7 @@ func TestOnlyTheOwnerMayRead(t *testing.T) {
 }
 
 func TestRecord(t *testing.T) {
-	var told []Change
+	var changes []Change
 	var refuse error
 	s := seal(t)
 	there := func(key string) bool {
@@ -214,7 +214,7 @@ func TestRecord(t *testing.T) {
 		return err == nil
 	}
 	recorded := NewSealed(s.dir, func(_ context.Context, c Change) error {
-		told = append(told, c)
+		changes = append(changes, c)
 		if there(c.Key) == (c.Kind == Added) {
 			t.Errorf("%s of %s was made before it was recorded", c.Kind, c.Key)
 		}
@@ -242,7 +242,7 @@ func TestRecord(t *testing.T) {
 	}
 	recorded.Delete(t.Context(), "default", "KEY")
 	want := []Change{{Kind: Added, Entry: e}, {Kind: Added, Entry: e}, {Kind: Deleted, Entry: e}, {Kind: Deleted, Entry: e}}
-	if diff := cmp.Diff(want, told, cmpopts.IgnoreFields(Entry{}, "Added", "Store")); diff != "" {
+	if diff := cmp.Diff(want, changes, cmpopts.IgnoreFields(Entry{}, "Added", "Store")); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestNothingIsDelayedWithoutNeed(t *testing.T) {
-	l := lend(t, "hunter2-hunter2", "hunter2-hunter2-and-more", "Enter the house")
+	l := lease(t, "hunter2-hunter2", "hunter2-hunter2-and-more", "Enter the house")
 	for name, c := range map[string]struct{ in, out string }{
 		"prompt":                           {"Password: ", "Password: "},
 		"prompt that begins as a value":    {"Enter the key: ", "Enter the key: "},
@@ -48,7 +48,7 @@ func TestNothingIsDelayedWithoutNeed(t *testing.T) {
 // Streams pause between messages. What a message ends with is out before the pause, however many
 // secrets there are.
 func TestMessagesGoOutWhole(t *testing.T) {
-	l := lend(t, append(hundred(), "data: "+"secret", "\n\n"+"secret", "{\"secret"+"\": 1}")...)
+	l := lease(t, append(hundred(), "data: "+"secret", "\n\n"+"secret", "{\"secret"+"\": 1}")...)
 	for name, message := range map[string]string{
 		"server-sent event": "event: message\ndata: {\"delta\":\"the \"}\n\n",
 		"its end":           "data: [DONE]\r\n\r\n",
@@ -71,7 +71,7 @@ func TestMessagesGoOutWhole(t *testing.T) {
 // Each beginning of each spelling is held, and let go by the first byte that does not belong.
 func TestHoldsNoMoreThanTheBeginning(t *testing.T) {
 	const value = "a+b/c d\"e\\\U0001F511é?"
-	l := lend(t, value)
+	l := lease(t, value)
 	for _, s := range []string{value, percent(value, "%%%02x"), `a+b/c d\"e\\\ud83d\udd11\u00e9?`,
 		percent(value, "%02X"), base64.StdEncoding.EncodeToString([]byte(value))} {
 		for n := 1; n < len(s); n++ {
@@ -92,7 +92,7 @@ func TestHoldsNoMoreThanTheBeginning(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	value := strings.Repeat("ab+/c", 20)
-	l := lend(t, value)
+	l := lease(t, value)
 	w := l.Writer(io.Discard)
 	line := base64.StdEncoding.EncodeToString([]byte(value + value))[1:]
 	bound := 10 * len(value) * 4 / 3 // ten bytes a symbol, four symbols of base64 for three bytes
@@ -107,21 +107,21 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestOverlap(t *testing.T) {
-	l := lend(t, "abcdefgh", "efghijkl", "abcdefghijklmnop", "cdefgh")
+	l := lease(t, "abcdefgh", "efghijkl", "abcdefghijklmnop", "cdefgh")
 	check(t, l, "abcdefghijkl", Mark)
 	check(t, l, "1abcdefghijklmnop2", "1"+Mark+"2")
 	check(t, l, "1abcdefghijklmno2", "1"+Mark+"mno2")
 	check(t, l, "abcdefghabcdefgh", Mark+Mark)
 	check(t, l, "abcabcdefgabcdefgh", "abcabcdefg"+Mark)
-	l = lend(t, "abcdefghijkl", "defghi")
+	l = lease(t, "abcdefghijkl", "defghi")
 	check(t, l, "abcdefghijkl", Mark)
 	check(t, l, "abcdefghijk!", "abc"+Mark+"jk!")
-	check(t, lend(t, "abcabcabc"), "xabcabcabcabcabcy", "x"+Mark+"y")
+	check(t, lease(t, "abcabcabc"), "xabcabcabcabcabcy", "x"+Mark+"y")
 }
 
 func TestUnchanged(t *testing.T) {
 	values := hundred()
-	l := lend(t, values...)
+	l := lease(t, values...)
 	for name, text := range texts(values) {
 		if strings.Contains(name, "secret") {
 			continue
@@ -136,7 +136,7 @@ func TestUnchanged(t *testing.T) {
 }
 
 func TestWriterFails(t *testing.T) {
-	l := lend(t, "hunter2-hunter2")
+	l := lease(t, "hunter2-hunter2")
 	broken := errors.New("broken")
 	w := l.Writer(writerFunc(func([]byte) (int, error) { return 0, broken }))
 	if _, err := w.Write([]byte("text")); err != broken {
@@ -163,7 +163,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestFindReadsToTheEnd(t *testing.T) {
-	l := lend(t, "hunter2-hunter2")
+	l := lease(t, "hunter2-hunter2")
 	pad := strings.Repeat("x", 64<<10-7) // the value lies across two reads
 	for text, want := range map[string]bool{"": false, pad + "hunter2-hunter2": true, pad + "hunter2-hunter": false} {
 		if got, err := l.Find(strings.NewReader(text)); got != want || err != nil {
@@ -186,7 +186,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestAmbiguousEscapes(t *testing.T) {
 	for unit, end := range map[string]string{`\\a\b`: "", "%25%2525": "", "0%30\\u0030": "", `\`: "end"} {
 		value := strings.Repeat(unit, 25) + end
-		l := lend(t, value)
+		l := lease(t, value)
 		text := strings.Repeat(strings.Repeat(unit, hosttest.Long(500, 2000))+end, 2)
 		if got := l.Redact(text); !strings.Contains(got, Mark) || strings.Contains(got, value) {
 			t.Errorf("%q: %d bytes are left: %.100q", unit, len(got), got)
@@ -198,7 +198,7 @@ func TestAmbiguousEscapes(t *testing.T) {
 // others.
 func TestRepetition(t *testing.T) {
 	value := strings.Repeat("abc", 5000) + "the end"
-	l := lend(t, value)
+	l := lease(t, value)
 	l.Redact("text") // prepares it
 	for _, p := range l.inner().matcher.patterns[0].words {
 		if len(p) > pieceSize || len(l.inner().matcher.patterns[0].words) > 10 {

@@ -83,12 +83,12 @@ func (t *thread) inside() bool { return t.depth > 0 || t.tail != inWord }
 func (p *patterns) step(k *steps, t thread, b byte) {
 	switch t.state {
 	case start, afterBreak:
-		if p.way.apart() || p.radix != 0 {
-			p.listed(k, t, b)
+		if p.encoding.apart() || p.radix != 0 {
+			p.stepList(k, t, b)
 			return
 		}
 		p.accept(k, t, b)
-		if b == '+' && p.way == asText {
+		if b == '+' && p.encoding == asText {
 			p.accept(k, t, ' ')
 		}
 		p.between(k, t, b)

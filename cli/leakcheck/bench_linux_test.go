@@ -48,9 +48,9 @@ type bench struct {
 		sync.Mutex
 		of map[string][]event.Event // by run
 	}
-	parts []func()
-	told  outcome
-	runs  sync.Map // id -> the encoding
+	parts   []func()
+	outcome outcome
+	runs    sync.Map // id -> the encoding
 }
 
 // newBench wires the parts as the command does for a server, and lends from memory.
@@ -82,7 +82,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := shelf.Open(shelf.Config{Dir: b.path("runs")})
+	results, err := shelf.Open(shelf.Config{Dir: b.path("runs")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,10 +92,10 @@ func newBench(t *testing.T) *bench {
 	broker := approval.New(approval.Config{Audit: b.audit, Bus: bus})
 	listened := b.listen(bus)
 	b.Pipeline = pipeline.New(pipeline.Config{
-		Backends: []backends.Backend{backend}, Audit: b.audit, Vault: vault.New(memory), Bus: bus, Approvals: broker, Packages: store, Shelf: kept,
+		Backends: []backends.Backend{backend}, Audit: b.audit, Vault: vault.New(memory), Bus: bus, Approvals: broker, Packages: store, Shelf: results,
 		Temp: b.path("tmp"), Capture: pipeline.Capture{Code: true, Output: true}, Limits: pipeline.Bounds{Output: 8 << 20},
 	})
-	b.parts = []func(){func() { broker.Close() }, b.Pipeline.Close, func() { store.Close() }, func() { kept.Close() }, bus.Close, listened,
+	b.parts = []func(){func() { broker.Close() }, b.Pipeline.Close, func() { store.Close() }, func() { results.Close() }, bus.Close, listened,
 		func() { backend.Close() }, func() { b.audit.Close() }, func() { slog.SetDefault(was) }}
 	t.Cleanup(b.close)
 	return b
@@ -143,7 +143,7 @@ func (b *bench) do(from, how string, q pipeline.Request) pipeline.Result {
 		b.Fatalf("%s, %s: %v", how, from, err)
 	}
 	b.keep(from, how, res.ID, res)
-	b.told.add(from, how+" live", live.String())
+	b.outcome.add(from, how+" live", live.String())
 	if q.Artifacts != "" {
 		b.files(from, how+" artifact", q.Artifacts)
 	}

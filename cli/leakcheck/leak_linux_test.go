@@ -59,9 +59,9 @@ func TestLeaks(t *testing.T) {
 	b.close()
 	for run, events := range b.events.of {
 		text, _ := json.Marshal(events)
-		b.told.add(b.of(run), "events", fromJSON(text))
+		b.outcome.add(b.of(run), "events", fromJSON(text))
 	}
-	b.told.add("", "log", b.log.String())
+	b.outcome.add("", "log", b.log.String())
 	os.RemoveAll(b.path("saved")) // artifacts, which were looked at
 	b.files("", "left", b.dir)
 	b.report()
@@ -75,9 +75,9 @@ func TestExceptions(t *testing.T) {
 	for _, name := range exceptions {
 		b.do(name, "run", pipeline.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
 	}
-	for _, told := range b.told.texts {
-		if told.where == "run stdout" {
-			t.Logf("%s: %d of %d secrets are taken out", told.from, strings.Count(told.text, vault.Mark), 2*len(b.secrets))
+	for _, c := range b.outcome.texts {
+		if c.where == "run stdout" {
+			t.Logf("%s: %d of %d secrets are taken out", c.from, strings.Count(c.text, vault.Mark), 2*len(b.secrets))
 		}
 	}
 }
@@ -141,5 +141,5 @@ func (b *bench) session(ids [2]string, name, source string) {
 	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried")
 	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}")
 	_, err = b.Bridge(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
-	b.told.add(name, "bridge error", fmt.Sprint(err))
+	b.outcome.add(name, "bridge error", fmt.Sprint(err))
 }

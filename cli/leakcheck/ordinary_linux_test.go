@@ -30,8 +30,8 @@ func corpus(t *testing.T) string {
 			}
 		}
 	}
-	const shown = "true false null password secret token key admin root localhost 127.0.0.1 default example user test AKIA ghp_ sk_live_ xoxb- Bearer postgres://app: -----BEGIN PRIVATE KEY-----"
-	words := strings.Fields(shown)
+	const common = "true false null password secret token key admin root localhost 127.0.0.1 default example user test AKIA ghp_ sk_live_ xoxb- Bearer postgres://app: -----BEGIN PRIVATE KEY-----"
+	words := strings.Fields(common)
 	m := mint{t, dice}
 	for i := range hosttest.Long(5_000, 20_000) {
 		word := words[dice.IntN(len(words))]
@@ -72,7 +72,7 @@ func TestOrdinary(t *testing.T) {
 	b := newBench(t)
 	want := corpus(t)
 	found := map[string]string{}
-	if b.search.plain(want, found, "raw"); len(found) > 0 {
+	if b.search.verbatim(want, found, "raw"); len(found) > 0 {
 		t.Fatalf("the corpus has secrets: %v", found)
 	}
 	dir := t.TempDir()

@@ -15,15 +15,15 @@ import (
 // outcome is all that came out, by where.
 type outcome struct {
 	sync.Mutex
-	texts []told
+	texts []captured
 }
 
-type told struct{ from, where, text string } // from is the encoding, "" for all
+type captured struct{ from, where, text string } // from is the encoding, "" for all
 
 func (o *outcome) add(from, where, text string) {
 	o.Lock()
 	defer o.Unlock()
-	o.texts = append(o.texts, told{from, where, text})
+	o.texts = append(o.texts, captured{from, where, text})
 }
 
 // keep keeps all text in a value, as JSON has it.
@@ -40,7 +40,7 @@ func (b *bench) keep(from, how, id string, v any) {
 	for key, part := range any {
 		var out strings.Builder
 		flatten(&out, part)
-		b.told.add(from, how+" "+key, out.String())
+		b.outcome.add(from, how+" "+key, out.String())
 	}
 	if id == "" {
 		return
@@ -50,7 +50,7 @@ func (b *bench) keep(from, how, id string, v any) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.told.add(from, how+" row "+row.Kind, fromJSON(row.Data))
+		b.outcome.add(from, how+" row "+row.Kind, fromJSON(row.Data))
 	}
 }
 
@@ -107,17 +107,17 @@ func (b *bench) files(from, where, dir string) {
 		if from == "" {
 			from = b.of(name)
 		}
-		b.told.add(from, where+" name", name)
+		b.outcome.add(from, where+" name", name)
 		switch {
 		case d.Type()&os.ModeSymlink != 0:
 			to, _ := os.Readlink(path)
-			b.told.add(from, where+" link", to)
+			b.outcome.add(from, where+" link", to)
 		case d.Type().IsRegular():
 			content, err := os.ReadFile(path)
 			if err != nil {
 				b.Error(err)
 			}
-			b.told.add(from, where+" content", string(content))
+			b.outcome.add(from, where+" content", string(content))
 		}
 		return nil
 	})

@@ -53,9 +53,9 @@ func (b *bench) refused(i int, name string, change func(*pipeline.Request, strin
 	res, err := b.Do(b.Context(), q)
 	from := fmt.Sprintf("request %d", i)
 	b.keep(from, "refused", res.ID, res)
-	b.told.add(from, "error", fmt.Sprint(err))
+	b.outcome.add(from, "error", fmt.Sprint(err))
 	var e *pipeline.Error
 	if errors.As(err, &e) {
-		b.told.add(from, "error", e.Reason+"\n"+e.Remedy)
+		b.outcome.add(from, "error", e.Reason+"\n"+e.Remedy)
 	}
 }

@@ -23,21 +23,21 @@ func (b *bench) report() {
 	var turns sync.WaitGroup
 	room := make(chan struct{}, 4)
 	seen := map[string]bool{}
-	for _, told := range b.told.texts {
-		if seen[told.text] { // its first place is named
+	for _, c := range b.outcome.texts {
+		if seen[c.text] { // its first place is named
 			continue
 		}
-		seen[told.text] = true
+		seen[c.text] = true
 		turns.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			found := b.search.in(told.text)
+			found := b.search.in(c.text)
 			if len(found) == 0 {
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			p := place{told.from, told.where}
+			p := place{c.from, c.where}
 			if leaks[p] == nil {
 				leaks[p] = map[string]string{}
 			}
@@ -55,7 +55,7 @@ func (b *bench) report() {
 	}
 	slices.Sort(lines)
 	if len(lines) > 0 {
-		b.Errorf("%d leaks in %d texts:\n%s", len(lines), len(b.told.texts), strings.Join(lines, "\n"))
+		b.Errorf("%d leaks in %d texts:\n%s", len(lines), len(b.outcome.texts), strings.Join(lines, "\n"))
 	}
 }
 
@@ -70,7 +70,7 @@ func (b *bench) scan() {
 		b.Log("not scanned: gitleaks is not in PATH")
 		return
 	}
-	for i, t := range b.told.texts {
+	for i, t := range b.outcome.texts {
 		file := filepath.Join(dir, regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(t.from+" "+t.where), "-"), fmt.Sprintf("%05d.txt", i))
 		os.MkdirAll(filepath.Dir(file), 0o755)
 		if err := os.WriteFile(file, []byte(t.text), 0o644); err != nil {

@@ -49,8 +49,8 @@ func mix(part string) uint64 {
 	return h ^ h>>29
 }
 
-// plain returns the names of the secrets of which a part is in text as it stands.
-func (s *search) plain(text string, found map[string]string, how string) {
+// verbatim returns the names of the secrets of which a part is in text as it stands.
+func (s *search) verbatim(text string, found map[string]string, how string) {
 	for i := 0; i+width <= len(text); i++ {
 		part := text[i : i+width]
 		h := mix(part)
@@ -66,19 +66,19 @@ func (s *search) plain(text string, found map[string]string, how string) {
 // in returns the names of the secrets that are in text, and how each was found.
 func (s *search) in(text string) map[string]string {
 	found := map[string]string{}
-	s.plain(text, found, "raw")
+	s.verbatim(text, found, "raw")
 	for _, d := range decoders() {
 		once := d.decode(text)
 		if once == text || once == "" {
 			continue
 		}
-		s.plain(once, found, d.name)
+		s.verbatim(once, found, d.name)
 		for _, e := range decoders() {
 			if !d.again || !e.again {
 				continue
 			}
 			if twice := e.decode(once); twice != once && twice != "" {
-				s.plain(twice, found, d.name+", "+e.name)
+				s.verbatim(twice, found, d.name+", "+e.name)
 			}
 		}
 	}

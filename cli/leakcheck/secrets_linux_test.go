@@ -117,8 +117,8 @@ func (m mint) privateKey(i int) secret {
 	return secret{"private key", text, []string{body[min(24, len(body)/2):]}} // what stands before is the kind of the key
 }
 
-// account is a document with a key in it.
-func (m mint) account() secret {
+// serviceAccount is a document with a key in it.
+func (m mint) serviceAccount() secret {
 	key := m.privateKey(0)
 	text, err := json.Marshal(map[string]string{"type": "service_account", "project_id": "p-" + m.of(lower, 5), "private_key": key.value})
 	if err != nil {
@@ -138,7 +138,7 @@ func (m mint) secrets(n int) map[string]secret {
 			add(m.shaped(format, formats[format]))
 		}
 		add(m.privateKey(len(all)))
-		add(m.account())
+		add(m.serviceAccount())
 		basic := m.of(alnum, 30)
 		add(secret{"basic", base64.StdEncoding.EncodeToString([]byte("user:" + basic)), []string{base64.StdEncoding.EncodeToString([]byte("user:" + basic))[8:]}})
 	}

@@ -53,7 +53,7 @@ func TestStdio(t *testing.T) {
 		if err != nil {
 			t.Fatalf("vault add: %v: %s", err, out)
 		}
-		b.told.add("", "vault add", string(out))
+		b.outcome.add("", "vault add", string(out))
 	}
 	var log bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), self, "serve", "--structured") // which ends with its input, too
@@ -91,11 +91,11 @@ func TestStdio(t *testing.T) {
 	}
 	a.in.Close()
 	rest, _ := io.ReadAll(a.lines)
-	b.told.add("", "last lines", string(rest))
+	b.outcome.add("", "last lines", string(rest))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the server ended with %v", err)
 	}
-	b.told.add("", "log", log.String())
+	b.outcome.add("", "log", log.String())
 	b.files("", "left", b.dir)
 	b.report()
 }
@@ -134,7 +134,7 @@ func (a *agent) ask(method string, params map[string]any) map[string]any {
 		if answer.Method != "" {
 			where = answer.Method
 		}
-		a.told.add(a.from, where, fromJSON(line))
+		a.outcome.add(a.from, where, fromJSON(line))
 		if answer.ID == a.calls && answer.Method == "" {
 			return answer.Result
 		}

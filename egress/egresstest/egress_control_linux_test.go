@@ -32,7 +32,7 @@ func TestAttacksWork(t *testing.T) {
 		all := slices.DeleteFunc(slices.Clone(tried), func(a attempt) bool { return !strings.HasPrefix(a.Name, kind) })
 		hits, missed := 0, ""
 		for _, a := range all {
-			if len(strays(during(a, events), attackable())) > 0 {
+			if len(leftovers(during(a, events), attackable())) > 0 {
 				hits++
 			} else {
 				missed += "\n" + a.Name + ": " + a.Saw
@@ -54,7 +54,7 @@ func TestNoticed(t *testing.T) {
 	} {
 		w.take()
 		r := w.run("", "attacks.py", append(attackable(), "--allow", c.allow, "--", c.attack)...)
-		if got := strings.Join(strays(w.settled(), attackable()), "\n"); !strings.Contains(got, c.want) {
+		if got := strings.Join(leftovers(w.settled(), attackable()), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%s with %s allowed: got %q, want %q; it saw %s", c.attack, c.allow, got, c.want, r.Stdout)
 		}
 	}

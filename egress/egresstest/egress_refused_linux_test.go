@@ -15,7 +15,7 @@ type attempt struct {
 	Start, End float64 // Unix time
 	Saw        string
 	Reached    bool
-	Stray      string // something else that is not as it should be
+	Unexpected string // something else that is not as it should be
 }
 
 func attempts(t *testing.T, stdout string) (all []attempt) {
@@ -87,11 +87,11 @@ func (w *world) refuses(t *testing.T, who string, all bool, flags ...string) {
 
 func checkAttempt(t *testing.T, a attempt, events []event) {
 	t.Helper()
-	if a.Stray != "" {
-		t.Error(a.Stray)
+	if a.Unexpected != "" {
+		t.Error(a.Unexpected)
 		return
 	}
-	for _, c := range strays(events, attackable()) {
+	for _, c := range leftovers(events, attackable()) {
 		t.Errorf("%s: %s", a.Name, c)
 	}
 }
@@ -143,9 +143,9 @@ func TestRefusedTools(t *testing.T) {
 		t.Errorf("%d lines, want 18: %s", len(lines), r.Stderr)
 	}
 	for _, line := range lines {
-		var tool, said string
+		var tool, output string
 		var code int
-		if n, _ := fmt.Sscan(line, &tool, &code, &said); n != 3 || code == 124 { // of timeout(1), which had to end it
+		if n, _ := fmt.Sscan(line, &tool, &code, &output); n != 3 || code == 124 { // of timeout(1), which had to end it
 			t.Error(line)
 		}
 	}

@@ -98,10 +98,10 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for line := range strings.Lines(r.Stdout) {
-		name, said, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, output, _ := strings.Cut(strings.TrimSpace(line), " ")
 		status, reason, _ := strings.Cut(want[name], " ")
-		if want[name] == "" || !strings.HasPrefix(said, status) || !strings.Contains(said, reason) {
-			t.Errorf("%s: %s, want %s", name, said, want[name])
+		if want[name] == "" || !strings.HasPrefix(output, status) || !strings.Contains(output, reason) {
+			t.Errorf("%s: %s, want %s", name, output, want[name])
 		}
 		seen[name] = true
 	}

@@ -51,14 +51,14 @@ func TestSecretByClumsyUser(t *testing.T) {
 		{add(a.value, "--host", "*.example.test"), 0, nil},
 		{run("--secret", "KEY", "--allow", bound), 0, []string{"warning", "*.example.test", "ok unknown"}},
 	} {
-		said, code := try(c.args[0], c.args[1:]...)
+		output, code := try(c.args[0], c.args[1:]...)
 		for _, want := range c.says {
-			if !strings.Contains(strings.ToLower(said), strings.ToLower(want)) {
-				t.Errorf("%v: nothing of %q: %s", c.args[1:], want, said)
+			if !strings.Contains(strings.ToLower(output), strings.ToLower(want)) {
+				t.Errorf("%v: nothing of %q: %s", c.args[1:], want, output)
 			}
 		}
 		if code != c.code {
-			t.Errorf("%v: exit code %d: %s", c.args[1:], code, said)
+			t.Errorf("%v: exit code %d: %s", c.args[1:], code, output)
 		}
 	}
 	a.take()
@@ -81,8 +81,8 @@ func TestSecretByClumsyUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{run("--secret", "KEY", "--allow", bound), add(a.value, "--host", bound)} {
-			if said, code := try(args[0], args[1:]...); code == 0 || !strings.Contains(said, "key") {
-				t.Errorf("vault.key %s: %v: exit code %d: %s", what, args[1:], code, said)
+			if output, code := try(args[0], args[1:]...); code == 0 || !strings.Contains(output, "key") {
+				t.Errorf("vault.key %s: %v: exit code %d: %s", what, args[1:], code, output)
 			}
 		}
 		os.RemoveAll(key)

@@ -13,12 +13,12 @@ import (
 // only so much may leave.
 func (w *world) stays(t *testing.T, events []event, flags []string) {
 	t.Helper()
-	for _, complaint := range strays(events, flags) {
+	for _, complaint := range leftovers(events, flags) {
 		t.Error(complaint)
 	}
 }
 
-func strays(events []event, flags []string) (complaints []string) {
+func leftovers(events []event, flags []string) (complaints []string) {
 	names, packets := permitted(flags)
 	seen := map[string]bool{}
 	for _, e := range events {

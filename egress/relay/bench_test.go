@@ -74,7 +74,7 @@ func spliced(b *testing.B, address string, roots *x509.CertPool) *http.Client {
 // BenchmarkBulk tells how fast a relayed transfer is, as ratios to a direct one and to one that is
 // only spliced, in the same run.
 func BenchmarkBulk(b *testing.B) {
-	for _, c := range []benched{benchPlain(b), benchSecure(b)} {
+	for _, c := range []benched{benchServe(b), benchSecure(b)} {
 		b.Run(c.name, func(b *testing.B) {
 			through := c.rig.client(1)
 			var relayed, splice, straight time.Duration
@@ -98,7 +98,7 @@ func BenchmarkBulk(b *testing.B) {
 
 // BenchmarkSmall tells how much later a small answer comes, on a connection that stands.
 func BenchmarkSmall(b *testing.B) {
-	for _, c := range []benched{benchPlain(b), benchSecure(b)} {
+	for _, c := range []benched{benchServe(b), benchSecure(b)} {
 		through := c.rig.client(1)
 		b.Run(c.name+"/relayed", func(b *testing.B) {
 			for b.Loop() {
@@ -131,14 +131,14 @@ type benched struct {
 	to, splice *http.Client
 }
 
-func benchPlain(b *testing.B) benched {
+func benchServe(b *testing.B) benched {
 	s := clearServer(serveBulk)
 	return benched{"plain", newRig(b, setup{server: s}), direct(b, s.Listener.Addr().String(), nil), spliced(b, s.Listener.Addr().String(), nil)}
 }
 
 func benchSecure(b *testing.B) benched {
 	s := secureServer(b, false, serveBulk)
-	config := lend(nil).config()
+	config := lease(nil).config()
 	config.Redactor = nil // its cost is the vault's
 	g := newRig(b, setup{server: s, config: config, secure: true})
 	roots := g.relay.cfg.Roots

@@ -18,7 +18,7 @@ var errTooLarge = refusal{http.StatusRequestEntityTooLarge, "secrets are put int
 // body puts secrets into the body of r, if there are any that are put into bodies. For that the whole
 // of it is read first, so it can't be one half of a conversation. gRPC's is left as it is: its messages
 // say their length, which would be wrong then.
-func (x *exchange) body(f *filling, r *http.Request) error {
+func (x *exchange) body(f *substitution, r *http.Request) error {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength == 0 || strings.HasPrefix(kind, "application/grpc") ||
 		!slices.ContainsFunc(f.secrets, func(s Secret) bool { return s.Body }) {
@@ -53,7 +53,7 @@ func (x *exchange) body(f *filling, r *http.Request) error {
 }
 
 // inBody is replace for those secrets only that are put into bodies.
-func (f *filling) inBody(text, kind string) (string, error) {
+func (f *substitution) inBody(text, kind string) (string, error) {
 	s := inText
 	switch {
 	case strings.Contains(kind, "json"): // application/json, application/problem+json, application/x-ndjson

@@ -43,11 +43,11 @@ func (x *exchange) fill(r *http.Request) error {
 	if len(x.filled) == 0 {
 		return nil
 	}
-	f, err := newFilling(x.filled)
+	f, err := newSubstitution(x.filled)
 	if err != nil {
 		return err
 	}
-	if err := f.head(r); err != nil {
+	if err := f.header(r); err != nil {
 		return err
 	}
 	if err := x.body(f, r); err != nil {
@@ -66,9 +66,9 @@ func (x *exchange) fill(r *http.Request) error {
 
 // keepBack refuses what would need secrets that must not travel in the clear.
 func (x *exchange) keepBack(r *http.Request, closed []Secret) error {
-	f := filling{secrets: closed, values: make([]string, len(closed)), found: make([]bool, len(closed)), room: maxHead}
+	f := substitution{secrets: closed, values: make([]string, len(closed)), found: make([]bool, len(closed)), room: maxAddedHeader}
 	u := *r.URL
-	if err := f.head(&http.Request{URL: &u, Header: r.Header.Clone()}); err != nil {
+	if err := f.header(&http.Request{URL: &u, Header: r.Header.Clone()}); err != nil {
 		return err
 	}
 	for i, s := range closed {

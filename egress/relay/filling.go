@@ -8,21 +8,21 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxHead is how many bytes values may add to a request's headers and query: a program can repeat a
+// maxAddedHeader is how many bytes values may add to a request's headers and query: a program can repeat a
 // placeholder as often as it likes.
-const maxHead = 1 << 20
+const maxAddedHeader = 1 << 20
 
-// filling puts secrets into one request, and remembers which.
-type filling struct {
+// substitution puts secrets into one request, and remembers which.
+type substitution struct {
 	secrets []Secret
 	values  []string
 	found   []bool
 	room    int // bytes that may still be added
 }
 
-// newFilling fails if a secret is not lent any more.
-func newFilling(secrets []Secret) (*filling, error) {
-	f := &filling{secrets: secrets, values: make([]string, len(secrets)), found: make([]bool, len(secrets)), room: maxHead}
+// newSubstitution fails if a secret is not lent any more.
+func newSubstitution(secrets []Secret) (*substitution, error) {
+	f := &substitution{secrets: secrets, values: make([]string, len(secrets)), found: make([]bool, len(secrets)), room: maxAddedHeader}
 	for i, s := range secrets {
 		if f.values[i] = s.Value(); f.values[i] == "" {
 			return nil, refuse("the secret %s is not lent any more", s.Name)
@@ -31,8 +31,8 @@ func newFilling(secrets []Secret) (*filling, error) {
 	return f, nil
 }
 
-// head puts the secrets into the headers and the query. Host, path, method and header names stay.
-func (f *filling) head(r *http.Request) error {
+// header puts the secrets into the headers and the query. Host, path, method and header names stay.
+func (f *substitution) header(r *http.Request) error {
 	var err error
 	if r.URL.RawQuery, err = f.replace(r.URL.RawQuery, inQuery); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (f *filling) head(r *http.Request) error {
 }
 
 // authorization looks into Basic credentials, too, which are base64 of user:password (RFC 7617).
-func (f *filling) authorization(v string) (string, error) {
+func (f *substitution) authorization(v string) (string, error) {
 	text, ok := basic(v)
 	if !ok {
 		return f.replace(v, inHeader)
@@ -82,7 +82,7 @@ func basic(v string) (text string, ok bool) {
 }
 
 // replace returns text with the values in the place of their placeholders.
-func (f *filling) replace(text string, s spelling) (string, error) {
+func (f *substitution) replace(text string, s spelling) (string, error) {
 	var out strings.Builder
 	done := 0
 	for i := 0; i < len(text); {
@@ -93,7 +93,7 @@ func (f *filling) replace(text string, s spelling) (string, error) {
 		}
 		value := f.values[k]
 		f.found[k] = true
-		if s.line && (!httpguts.ValidHeaderFieldValue(value) || strings.ContainsAny(value, "\r\n\x00")) {
+		if s.singleLine && (!httpguts.ValidHeaderFieldValue(value) || strings.ContainsAny(value, "\r\n\x00")) {
 			return "", refuse("the value of the secret %s has characters that can't stand in a request's header or address", f.secrets[k].Name)
 		}
 		value = s.write(value)
@@ -113,7 +113,7 @@ func (f *filling) replace(text string, s spelling) (string, error) {
 }
 
 // match returns which secret's placeholder text begins with, and how long it is there; 0 is none.
-func (f *filling) match(text string, s spelling) (secret, n int) {
+func (f *substitution) match(text string, s spelling) (secret, n int) {
 	for k := range f.secrets {
 		if m := s.prefix(text, f.secrets[k].Placeholder); m > n {
 			secret, n = k, m
@@ -123,7 +123,7 @@ func (f *filling) match(text string, s spelling) (secret, n int) {
 }
 
 // required returns an error if there are secrets that a request must have one of, and it has none.
-func (f *filling) required(name string) error {
+func (f *substitution) required(name string) error {
 	missing := ""
 	for i, s := range f.secrets {
 		if s.Require && f.found[i] {

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-func TestPlainPassesRequestsOn(t *testing.T) {
+func TestServePassesRequestsOn(t *testing.T) {
 	g := newRig(t, setup{server: clearServer(echo)})
 	protocols(t, func(t *testing.T, major int) {
 		r := g.request("PATCH", "/a%2Fb/../c?x=1;y=%zz&z", strings.NewReader("text"))
@@ -42,7 +42,7 @@ func TestPlainPassesRequestsOn(t *testing.T) {
 			t.Errorf("trailer: %q", got)
 		}
 	})
-	if got := g.said(); len(got) > 0 {
+	if got := g.allRefusals(); len(got) > 0 {
 		t.Errorf("refused: %q", got)
 	}
 }
@@ -92,7 +92,7 @@ func TestHosts(t *testing.T) {
 		}
 		conn.Close()
 	}
-	for _, reason := range g.said() {
+	for _, reason := range g.allRefusals() {
 		if !strings.Contains(reason, "this connection was made to api.example.com") || len(reason) > 400 {
 			t.Errorf("reason: %q", reason)
 		}
@@ -367,8 +367,8 @@ func TestNameFails(t *testing.T) {
 				if res.StatusCode != c.status || !strings.HasPrefix(body, "sandboxmcp: ") || major == 1 && !strings.Contains(body, c.want) {
 					t.Errorf("%s %q", res.Status, body)
 				}
-				if got := res.Header.Get(refusedHeader) != ""; got != c.refused || got != (len(g.said()) > 0) {
-					t.Errorf("refused %v, %q", got, g.said())
+				if got := res.Header.Get(refusedHeader) != ""; got != c.refused || got != (len(g.allRefusals()) > 0) {
+					t.Errorf("refused %v, %q", got, g.allRefusals())
 				}
 			})
 		})
@@ -391,7 +391,7 @@ func TestNothingIsLeft(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		returned := make(chan error)
 		go func() {
-			returned <- relay.Plain(ctx, Route{Name: host, Port: 80, Client: conn, Dial: func(ctx context.Context) (net.Conn, error) {
+			returned <- relay.Serve(ctx, Route{Name: host, Port: 80, Client: conn, Dial: func(ctx context.Context) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
 			}})
 		}()

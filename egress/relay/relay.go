@@ -26,8 +26,8 @@ type Config struct {
 	Redact   func(string) string
 	Redactor func(io.Writer) io.WriteCloser
 
-	Opening bool           // there may be Secrets later, so there has to be an Authority from the beginning
-	Roots   *x509.CertPool // that names' real certificates are verified with; nil are the machine's
+	SecretsLater bool           // there may be Secrets later, so there has to be an Authority from the beginning
+	Roots        *x509.CertPool // that names' real certificates are verified with; nil are the machine's
 }
 
 // Secret is put in on the way to its names, and nowhere else: in header values, in the query, in
@@ -74,7 +74,7 @@ type Relay struct {
 // New returns a relay; if there are or may be secrets, with a certificate authority of its own.
 func New(c Config) (*Relay, error) {
 	r := &Relay{cfg: c, bodies: make(chan struct{}, maxBodies), sessions: tls.NewLRUClientSessionCache(resumed)}
-	if !c.Opening && len(r.secrets()) == 0 {
+	if !c.SecretsLater && len(r.secrets()) == 0 {
 		return r, nil
 	}
 	var err error
@@ -110,33 +110,33 @@ func (r *Relay) Authority() []byte {
 	return r.authority.pem
 }
 
-// Opens says whether TLS to name is to be ended here.
-func (r *Relay) Opens(name string, port int) bool {
+// TerminatesTLS says whether TLS to name is to be ended here.
+func (r *Relay) TerminatesTLS(name string, port int) bool {
 	return r != nil && r.authority != nil && len(r.bound(name, port)) > 0
 }
 
-// Plain serves HTTP in the clear (HTTP/1.x, and HTTP/2 by prior knowledge) until the connection ends,
+// Serve serves HTTP in the clear (HTTP/1.x, and HTTP/2 by prior knowledge) until the connection ends,
 // or ctx, whose error it then returns. When it returns, all that it began has ended.
 //
 // A secret is put in only if it says that it may travel in the clear here. A request that carries the
 // placeholder of another one is refused, and so is each request where such a one is required.
 //
 // A program that closes its sending half is taken for one that went away, as net/http does.
-func (r *Relay) Plain(ctx context.Context, t Route) error {
+func (r *Relay) Serve(ctx context.Context, t Route) error {
 	if r == nil {
 		r = &Relay{}
 	}
 	return newPassage(r, t, false).serve(ctx, t.Client)
 }
 
-// Secure ends TLS and serves the HTTP inside until the connection ends, or ctx. It returns an error if
+// ServeTLS ends TLS and serves the HTTP inside until the connection ends, or ctx. It returns an error if
 // the program's handshake fails, which it does when SNI is not the name. Towards the name there is TLS
 // again, with the real certificate verified: if that fails, each request is answered 502.
 //
 // What it does not see: frames of WebSockets (secrets are put into the handshake only, and nothing is
 // redacted behind it), messages that gRPC compressed, and a value that the name's server gives back
 // in a form that the Redactor does not know, for instance in pieces over several answers.
-func (r *Relay) Secure(ctx context.Context, t Route) error {
+func (r *Relay) ServeTLS(ctx context.Context, t Route) error {
 	if r == nil || r.authority == nil {
 		t.Client.Close()
 		return errors.New("end TLS: this relay was made without an authority")

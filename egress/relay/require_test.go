@@ -83,25 +83,25 @@ func TestRequire(t *testing.T) {
 		{"key=", http.Header{"X-Key": {p}}, true},
 	} {
 		var h heard
-		g := newRig(t, setup{server: secureServer(t, true, h.serve), config: lend(func(s *Secret) { s.Require = true }).config(), secure: true})
+		g := newRig(t, setup{server: secureServer(t, true, h.serve), config: lease(func(s *Secret) { s.Require = true }).config(), secure: true})
 		r := g.request("GET", "/path/"+p, nil)
 		r.URL.RawQuery = c.query
 		for name, values := range c.header {
 			r.Header[name] = values
 		}
 		res, body := g.do(1, r)
-		if c.passes && res.StatusCode != 200 || !c.passes && (res.StatusCode != 403 || h.count > 0 || res.Header.Get(refusedHeader) == "" || len(g.said()) != 1) {
+		if c.passes && res.StatusCode != 200 || !c.passes && (res.StatusCode != 403 || h.count > 0 || res.Header.Get(refusedHeader) == "" || len(g.allRefusals()) != 1) {
 			t.Errorf("%q %q: %s %q", c.query, c.header, res.Status, body)
 		}
-		if strings.Contains(strings.Join(g.said(), ""), "mine") {
-			t.Errorf("the reason tells the credential: %q", g.said())
+		if strings.Contains(strings.Join(g.allRefusals(), ""), "mine") {
+			t.Errorf("the reason tells the credential: %q", g.allRefusals())
 		}
 	}
 }
 
 // Where nothing is required, programs may use what they have.
 func TestNotRequired(t *testing.T) {
-	g := newRig(t, setup{server: secureServer(t, true, echo), config: lend(nil).config(), secure: true})
+	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	r := g.request("GET", "/?key=mine", nil)
 	r.Header.Set("Authorization", "Bearer mine")
 	if res, body := g.do(2, r); res.StatusCode != 200 {
@@ -111,7 +111,7 @@ func TestNotRequired(t *testing.T) {
 
 // One of several that are required is enough, and each counts only where it is put in.
 func TestRequireOneOfSeveral(t *testing.T) {
-	one := lend(func(s *Secret) { s.Require, s.Body = true, true })
+	one := lease(func(s *Secret) { s.Require, s.Body = true, true })
 	c := one.config()
 	two, free := one.Secret, one.Secret
 	two.Name, two.Placeholder, two.Body = "TWO", other, false
@@ -135,7 +135,7 @@ func TestRequireOneOfSeveral(t *testing.T) {
 
 // A cookie that came back would be refused, and may be worth as much as the secret.
 func TestRequiredNamesSetNoCookies(t *testing.T) {
-	g := newRig(t, setup{secure: true, config: lend(func(s *Secret) { s.Require = true }).config(),
+	g := newRig(t, setup{secure: true, config: lease(func(s *Secret) { s.Require = true }).config(),
 		server: secureServer(t, true, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Set-Cookie", "a=b") })})
 	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Key", placeholder)
@@ -145,7 +145,7 @@ func TestRequiredNamesSetNoCookies(t *testing.T) {
 }
 
 func TestTrailersWithCredentials(t *testing.T) {
-	g := newRig(t, setup{server: secureServer(t, true, echo), config: lend(func(s *Secret) { s.Require = true }).config(), secure: true})
+	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(func(s *Secret) { s.Require = true }).config(), secure: true})
 	r := g.request("POST", "/", strings.NewReader("x"))
 	r.ContentLength = -1
 	r.Header.Set("X-Key", placeholder)
@@ -163,7 +163,7 @@ func FuzzReplace(f *testing.F) {
 			return
 		}
 		for name, s := range map[string]spelling{"form": inForm, "json": inJSON, "text": inText} {
-			fill := &filling{secrets: []Secret{{Name: "A", Placeholder: placeholder}}, values: []string{v}, found: make([]bool, 1), room: maxBody}
+			fill := &substitution{secrets: []Secret{{Name: "A", Placeholder: placeholder}}, values: []string{v}, found: make([]bool, 1), room: maxBody}
 			got, err := fill.replace(text, s)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)

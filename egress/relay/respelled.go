@@ -120,15 +120,15 @@ func (r *respeller) find() (at, size int) {
 
 // pending returns how many of the last bytes may be the beginning of a spelling.
 func (r *respeller) pending() int {
-	most := 0
+	longest := 0
 	for _, s := range r.texts {
-		for n := min(len(s)-1, len(r.held)); n > most; n-- {
+		for n := min(len(s)-1, len(r.held)); n > longest; n-- {
 			if string(r.held[len(r.held)-n:]) == s[:n] {
-				most = n
+				longest = n
 			}
 		}
 	}
-	return most
+	return longest
 }
 
 // Close lets out what was held back.

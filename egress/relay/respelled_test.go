@@ -54,7 +54,7 @@ func TestRespelledAnswers(t *testing.T) {
 			}
 			w.Write([]byte(".." + s + s[:len(s)-1]))
 		}
-		g := newRig(t, setup{server: secureServer(t, true, serve), config: lend(nil).config(), secure: true})
+		g := newRig(t, setup{server: secureServer(t, true, serve), config: lease(nil).config(), secure: true})
 		res, body := g.do(1, g.request("GET", "/", nil))
 		if strings.Contains(body, s) || strings.Contains(res.Header.Get("Location"), s) || strings.Count(body, mark) < 2 || !strings.Contains(body, ".."+mark) && name != "login" {
 			t.Errorf("%s: %q %q", name, res.Header, body)

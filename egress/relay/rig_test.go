@@ -99,9 +99,9 @@ func newRig(t testing.TB, s setup) *rig {
 			}
 			g.running.Go(func() {
 				if s.secure {
-					relay.Secure(ctx, route)
+					relay.ServeTLS(ctx, route)
 				} else {
-					relay.Plain(ctx, route)
+					relay.Serve(ctx, route)
 				}
 			})
 		}
@@ -120,7 +120,7 @@ func (g *rig) refused(reason string) {
 	g.refusals = append(g.refusals, reason)
 }
 
-func (g *rig) said() []string {
+func (g *rig) allRefusals() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]string(nil), g.refusals...)
@@ -227,15 +227,15 @@ func secureServer(t testing.TB, two bool, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// lent is a secret that is bound to host, until close.
-type lent struct {
+// leased is a secret that is bound to host, until close.
+type leased struct {
 	Secret
 	mu     sync.Mutex
 	closed bool
 }
 
-func lend(change func(*Secret)) *lent {
-	l := &lent{}
+func lease(change func(*Secret)) *leased {
+	l := &leased{}
 	l.Secret = Secret{
 		Name: "API_KEY", Placeholder: placeholder,
 		Value: func() string {
@@ -254,13 +254,13 @@ func lend(change func(*Secret)) *lent {
 	return l
 }
 
-func (l *lent) close() {
+func (l *leased) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 }
 
-func (l *lent) config() Config {
+func (l *leased) config() Config {
 	var patterns []string
 	for _, v := range spellings(value) {
 		patterns = append(patterns, v, mark)

@@ -49,7 +49,7 @@ func (h *heard) all() string {
 func TestPutIn(t *testing.T) {
 	basic := func(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }
 	var h heard
-	bothSides(t, lend(nil), h.serve, func(t *testing.T, g *rig, major int) {
+	bothSides(t, lease(nil), h.serve, func(t *testing.T, g *rig, major int) {
 		escaped := "%73" + placeholder[1:]
 		r := g.request("POST", "/path/"+placeholder+"?key="+placeholder+"&again=x"+escaped+"&"+placeholder+"=1&other=%zz;a", strings.NewReader(placeholder))
 		r.Header.Set("Authorization", "Bearer "+placeholder)
@@ -104,7 +104,7 @@ func TestPutIn(t *testing.T) {
 
 func TestBodies(t *testing.T) {
 	var h heard
-	bothSides(t, lend(func(s *Secret) { s.Body = true }), h.serve, func(t *testing.T, g *rig, major int) {
+	bothSides(t, lease(func(s *Secret) { s.Body = true }), h.serve, func(t *testing.T, g *rig, major int) {
 		for _, c := range []struct{ kind, sent, want string }{
 			{"application/json; charset=utf-8", `{"key":"` + placeholder + `"}`, `{"key":"` + insideJSON(value) + `"}`},
 			{"application/vnd.api+json", placeholder, insideJSON(value)},
@@ -173,11 +173,11 @@ func TestBodies(t *testing.T) {
 // Values grow a request no further than that.
 func TestRoom(t *testing.T) {
 	big := strings.Repeat("v", 2000)
-	l := lend(func(s *Secret) { s.Value = func() string { return big } })
+	l := lease(func(s *Secret) { s.Value = func() string { return big } })
 	var h heard
 	g := newRig(t, setup{server: secureServer(t, false, h.serve), config: l.config(), secure: true})
 	r := g.request("GET", "/", nil)
-	r.Header.Set("X-Many", strings.Repeat(placeholder, maxHead/len(big)+1))
+	r.Header.Set("X-Many", strings.Repeat(placeholder, maxAddedHeader/len(big)+1))
 	if res, _ := g.do(1, r); res.StatusCode != 413 || h.count > 0 {
 		t.Errorf("%s, %d requests", res.Status, h.count)
 	}
@@ -186,7 +186,7 @@ func TestRoom(t *testing.T) {
 func TestValuesThatFitNoHeader(t *testing.T) {
 	for _, v := range []string{"a\r\nX-Evil: 1", "a\nb", "a\rb", "a\x00b", "a\x7fb", "a\x01b"} {
 		var h heard
-		l := lend(func(s *Secret) { s.Value = func() string { return v }; s.Body = true })
+		l := lease(func(s *Secret) { s.Value = func() string { return v }; s.Body = true })
 		g := newRig(t, setup{server: secureServer(t, false, h.serve), config: l.config(), secure: true})
 		for _, c := range []func(*http.Request){
 			func(r *http.Request) { r.Header.Set("X-Key", placeholder) },
@@ -207,7 +207,7 @@ func TestValuesThatFitNoHeader(t *testing.T) {
 
 func TestOtherNamesGetNothing(t *testing.T) {
 	var h heard
-	l := lend(func(s *Secret) { s.Body = true; s.Require = true })
+	l := lease(func(s *Secret) { s.Body = true; s.Require = true })
 	bound := l.Bound
 	l.Bound = func(name string, port int) bool { return port == 443 && bound(name, port) }
 	send := func(g *rig, method string) *http.Response {
@@ -233,7 +233,7 @@ func TestOtherNamesGetNothing(t *testing.T) {
 func TestInTheClear(t *testing.T) {
 	for _, may := range []bool{false, true} {
 		var h heard
-		l := lend(func(s *Secret) { s.Clear = func(string, int) bool { return may } })
+		l := lease(func(s *Secret) { s.Clear = func(string, int) bool { return may } })
 		g := newRig(t, setup{server: clearServer(h.serve), config: l.config()})
 		protocols(t, func(t *testing.T, major int) {
 			for i, change := range []func(*http.Request){
@@ -256,7 +256,7 @@ func TestInTheClear(t *testing.T) {
 			}
 		})
 	}
-	l := lend(func(s *Secret) { s.Require = true })
+	l := lease(func(s *Secret) { s.Require = true })
 	g := newRig(t, setup{server: clearServer(echo), config: l.config()})
 	if res, body := g.do(1, g.request("GET", "/", nil)); res.StatusCode != 403 || !strings.Contains(body, "use https") {
 		t.Errorf("required, in the clear: %s %q", res.Status, body)
@@ -265,7 +265,7 @@ func TestInTheClear(t *testing.T) {
 
 func TestClosedLease(t *testing.T) {
 	var h heard
-	l := lend(nil)
+	l := lease(nil)
 	g := newRig(t, setup{server: secureServer(t, false, h.serve), config: l.config(), secure: true})
 	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Key", placeholder)
@@ -281,7 +281,7 @@ func TestClosedLease(t *testing.T) {
 // An answer that comes after the lease was closed can't be looked through, so it is not told.
 func TestLeaseClosesBeforeTheAnswer(t *testing.T) {
 	for _, when := range []string{"headers", "body", "trailer", "hints"} {
-		l := lend(nil)
+		l := lease(nil)
 		g := newRig(t, setup{secure: true, config: l.config(), server: secureServer(t, false, func(w http.ResponseWriter, r *http.Request) {
 			if when == "headers" {
 				l.close()
@@ -375,7 +375,7 @@ func TestAnswers(t *testing.T) {
 		"nothing modified": {"GET", answer{status: 304, encoding: "br", body: func(string) string { return "" }}, 304, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bothSides(t, lend(nil), func(w http.ResponseWriter, r *http.Request) {
+			bothSides(t, lease(nil), func(w http.ResponseWriter, r *http.Request) {
 				a, v := c.answer, r.Header.Get("X-Key")
 				for name, values := range a.header {
 					w.Header()[name] = values
@@ -420,12 +420,12 @@ func TestAnswers(t *testing.T) {
 
 // 1xx answers, and header names, have values in them, too.
 func TestOtherPlacesInAnswers(t *testing.T) {
-	const plain = "lower-case-value-1234"
-	l := lend(func(s *Secret) {
+	const unmarked = "lower-case-value-1234"
+	l := lease(func(s *Secret) {
 		s.Value = func() string { return strings.Join([]string{"lower", "case", "value", "1234"}, "-") }
 	})
 	c := l.config()
-	c.Redact = func(s string) string { return strings.ReplaceAll(s, plain, mark) }
+	c.Redact = func(s string) string { return strings.ReplaceAll(s, unmarked, mark) }
 	g := newRig(t, setup{secure: true, config: c, server: secureServer(t, true, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", r.Header.Get("X-Key"))
 		w.Header().Set("Alt-Svc", "h3")
@@ -446,7 +446,7 @@ func TestOtherPlacesInAnswers(t *testing.T) {
 		if len(hints) != 1 || hints[0].Get("Link") != mark || hints[0].Get("Alt-Svc") != "" {
 			t.Errorf("hints %v", hints)
 		}
-		if text := strings.ToLower(dump(res, body)); strings.Contains(text, plain) {
+		if text := strings.ToLower(dump(res, body)); strings.Contains(text, unmarked) {
 			t.Errorf("came back:\n%s", text)
 		}
 	})
@@ -454,7 +454,7 @@ func TestOtherPlacesInAnswers(t *testing.T) {
 
 // Errors about answers that are no HTTP would quote them.
 func TestErrorsQuoteNothing(t *testing.T) {
-	l := lend(nil)
+	l := lease(nil)
 	server := secureServer(t, false, func(w http.ResponseWriter, r *http.Request) {
 		conn, _, _ := http.NewResponseController(w).Hijack()
 		fmt.Fprintf(conn, "HTTP/1.1 %s no status\r\n\r\n", r.Header.Get("X-Key"))
@@ -470,7 +470,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 
 // The status text of an upgrade is passed on by a way of its own.
 func TestStatusTextIsRedacted(t *testing.T) {
-	g := newRig(t, setup{server: clearServer(socket(t, acceptKey)), config: lend(func(s *Secret) {
+	g := newRig(t, setup{server: clearServer(socket(t, acceptKey)), config: lease(func(s *Secret) {
 		s.Clear = func(string, int) bool { return true }
 	}).config()})
 	talk(t, g.dial())

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-func bothSides(t *testing.T, l *lent, h http.HandlerFunc, f func(t *testing.T, g *rig, major int)) {
+func bothSides(t *testing.T, l *leased, h http.HandlerFunc, f func(t *testing.T, g *rig, major int)) {
 	for _, two := range []bool{false, true} {
 		g := newRig(t, setup{server: secureServer(t, two, h), config: l.config(), secure: true})
 		t.Run(map[bool]string{false: "to HTTP 1", true: "to HTTP 2"}[two], func(t *testing.T) {
@@ -27,7 +27,7 @@ func bothSides(t *testing.T, l *lent, h http.HandlerFunc, f func(t *testing.T, g
 }
 
 func TestSecure(t *testing.T) {
-	bothSides(t, lend(nil), echo, func(t *testing.T, g *rig, major int) {
+	bothSides(t, lease(nil), echo, func(t *testing.T, g *rig, major int) {
 		res, body := g.do(major, g.request("POST", "/x", strings.NewReader("text")))
 		if res.StatusCode != 200 || res.ProtoMajor != major || !strings.HasPrefix(body, "POST /x\nHost: "+host+"\n") {
 			t.Errorf("%s %s %q", res.Proto, res.Status, body)
@@ -36,34 +36,34 @@ func TestSecure(t *testing.T) {
 }
 
 func TestSecureConversation(t *testing.T) {
-	bothSides(t, lend(nil), converse, speak)
+	bothSides(t, lease(nil), converse, speak)
 }
 
 func TestSecureEvents(t *testing.T) {
 	s := newStream()
-	bothSides(t, lend(nil), s.serve, s.read)
+	bothSides(t, lease(nil), s.serve, s.read)
 }
 
 func TestAuthority(t *testing.T) {
 	var nobody *Relay
-	if nobody.Authority() != nil || nobody.Opens(host, 443) {
+	if nobody.Authority() != nil || nobody.TerminatesTLS(host, 443) {
 		t.Error("a nil relay opens TLS")
 	}
 	none, err := New(Config{})
-	if err != nil || none.Authority() != nil || none.Opens(host, 443) {
+	if err != nil || none.Authority() != nil || none.TerminatesTLS(host, 443) {
 		t.Errorf("without secrets: %v, %q", err, none.Authority())
 	}
 	client, conn := net.Pipe()
 	defer client.Close()
-	if err := none.Secure(context.Background(), Route{Name: host, Port: 443, Client: conn}); err == nil {
+	if err := none.ServeTLS(context.Background(), Route{Name: host, Port: 443, Client: conn}); err == nil {
 		t.Error("Secure without an authority has no error")
 	}
-	later, err := New(Config{Opening: true})
-	if err != nil || later.Authority() == nil || later.Opens(host, 443) {
+	later, err := New(Config{SecretsLater: true})
+	if err != nil || later.Authority() == nil || later.TerminatesTLS(host, 443) {
 		t.Errorf("with secrets later: %v", err)
 	}
-	one, err := New(lend(nil).config())
-	if err != nil || !one.Opens(host, 443) || one.Opens("other.example", 443) {
+	one, err := New(lease(nil).config())
+	if err != nil || !one.TerminatesTLS(host, 443) || one.TerminatesTLS("other.example", 443) {
 		t.Errorf("with a secret: %v", err)
 	}
 	if string(one.Authority()) == string(later.Authority()) {
@@ -100,7 +100,7 @@ func TestCertificatesAreStrict(t *testing.T) {
 }
 
 func TestOtherNamesInTheHello(t *testing.T) {
-	g := newRig(t, setup{server: secureServer(t, true, echo), config: lend(nil).config(), secure: true})
+	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	cache := tls.NewLRUClientSessionCache(0)
 	for _, sni := range []string{host, "other.example", "x." + host, ""} {
 		config := g.trust()
@@ -132,7 +132,7 @@ func (s *sameSession) Put(_ string, state *tls.ClientSessionState) {
 
 // A session of the name that is resumed for another one needs no certificate.
 func TestResumedForAnotherName(t *testing.T) {
-	g := newRig(t, setup{server: secureServer(t, true, echo), config: lend(nil).config(), secure: true})
+	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	cache := &sameSession{}
 	ask := func(sni string) (resumed bool, err error) {
 		config := g.trust()
@@ -158,7 +158,7 @@ func TestResumedForAnotherName(t *testing.T) {
 }
 
 func TestNameIsVerified(t *testing.T) {
-	l := lend(nil)
+	l := lease(nil)
 	for name, change := range map[string]func(c *Config, leaf *tls.Certificate){
 		"unknown authority": func(c *Config, _ *tls.Certificate) { c.Roots = x509.NewCertPool() },
 		"system's roots":    func(c *Config, _ *tls.Certificate) { c.Roots = nil },
@@ -189,7 +189,7 @@ func TestNameIsVerified(t *testing.T) {
 // A name without TLS is not spoken to.
 func TestNoFallback(t *testing.T) {
 	var w witness
-	g := newRig(t, setup{config: lend(nil).config(), secure: true, dial: w.dial})
+	g := newRig(t, setup{config: lease(nil).config(), secure: true, dial: w.dial})
 	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Key", placeholder)
 	if res, body := g.do(1, r); res.StatusCode != 502 {
@@ -202,7 +202,7 @@ func TestNoFallback(t *testing.T) {
 
 // Real programs trust the authority and get through, with their own headers.
 func TestPrograms(t *testing.T) {
-	g := newRig(t, setup{server: secureServer(t, true, echo), config: lend(nil).config(), secure: true})
+	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, g.relay.Authority(), 0o600); err != nil {
 		t.Fatal(err)

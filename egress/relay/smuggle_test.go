@@ -49,9 +49,9 @@ func (w *witness) read(conn net.Conn) {
 }
 
 func (w *witness) dial(context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	go w.read(far)
-	return near, nil
+	local, remote := net.Pipe()
+	go w.read(remote)
+	return local, nil
 }
 
 // hear has text said to a relay in front of the witness, and lets time pass until nothing more comes of it.
@@ -62,7 +62,7 @@ func (w *witness) hear(t *testing.T, text string) {
 			t.Fatal(err)
 		}
 		client, conn := net.Pipe()
-		go relay.Plain(t.Context(), Route{Name: host, Port: 80, Client: conn, Dial: w.dial, Refused: func(string) {}})
+		go relay.Serve(t.Context(), Route{Name: host, Port: 80, Client: conn, Dial: w.dial, Refused: func(string) {}})
 		go io.Copy(io.Discard, client)
 		go io.WriteString(client, text)
 		time.Sleep(2 * (headerTimeout + idleTimeout + continueTimeout))
@@ -266,7 +266,7 @@ func ask2(t *testing.T, conn net.Conn, fields []string) (status int) {
 
 // A request line of HTTP/1.1 is made of what came in HTTP/2, where spaces end nothing.
 func TestSpacesFromHTTP2(t *testing.T) {
-	l := lend(nil)
+	l := lease(nil)
 	g := newRig(t, setup{server: secureServer(t, false, echo), config: l.config(), secure: true})
 	r := g.request("GET", "/x", nil)
 	r.URL.RawQuery = "a HTTP/1.1&b= c"
@@ -275,7 +275,7 @@ func TestSpacesFromHTTP2(t *testing.T) {
 	}
 }
 
-func FuzzPlain(f *testing.F) {
+func FuzzServe(f *testing.F) {
 	h := "Host: " + host + "\r\n"
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\n" + h + "\r\n",

@@ -9,14 +9,14 @@ import (
 
 // spelling is how placeholders are found and values written somewhere.
 type spelling struct {
-	escaped bool // bytes may be written as %XX
-	line    bool // a line break would end it
-	write   func(value string) string
+	escaped    bool // bytes may be written as %XX
+	singleLine bool // a line break would end it
+	write      func(value string) string
 }
 
 var (
-	inHeader = spelling{line: true, write: asItIs}
-	inQuery  = spelling{line: true, write: percent, escaped: true}
+	inHeader = spelling{singleLine: true, write: asItIs}
+	inQuery  = spelling{singleLine: true, write: percent, escaped: true}
 	inForm   = spelling{write: percent, escaped: true}
 	inJSON   = spelling{write: insideJSON}
 	inText   = spelling{write: asItIs}

@@ -95,7 +95,7 @@ func TestWebSocket(t *testing.T) {
 
 func TestWebSocketInsideTLS(t *testing.T) {
 	for _, two := range []bool{false, true} { // a name that prefers HTTP/2 is spoken to in HTTP/1.1
-		g := newRig(t, setup{server: secureServer(t, two, socket(t, acceptKey)), config: lend(nil).config(), secure: true})
+		g := newRig(t, setup{server: secureServer(t, two, socket(t, acceptKey)), config: lease(nil).config(), secure: true})
 		conn := tls.Client(g.dial(), g.trust())
 		talk(t, conn)
 	}

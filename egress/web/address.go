@@ -111,14 +111,14 @@ func onward(r *http.Response, at *url.URL) (*url.URL, error) {
 
 // brief is text of others as it can stand in a message of ours.
 func brief(s string) string {
-	const most = 200
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
+	const maxLen = 200
+	if len(s) > maxLen {
+		s = strings.ToValidUTF8(s[:maxLen], "") + "..."
 	}
 	return safetext.Line(s)
 }
 
-// line makes one of a message of a library's, which may quote what a server sent.
-func line(s string) string {
+// oneLine makes one of a message of a library's, which may quote what a server sent.
+func oneLine(s string) string {
 	return brief(strings.Join(strings.Fields(s), " "))
 }

@@ -15,7 +15,7 @@ import (
 func (c *Client) take(ctx context.Context, response *http.Response, at *url.URL) (*Response, error) {
 	r := &Response{URL: at, Status: response.StatusCode, Header: response.Header}
 	wire := &io.LimitedReader{R: response.Body, N: c.cfg.MaxBytes}
-	var plain io.Reader = wire
+	var decoded io.Reader = wire
 	switch encoding := strings.ToLower(strings.TrimSpace(response.Header.Get("Content-Encoding"))); encoding {
 	case "", "identity":
 	case "gzip", "x-gzip":
@@ -28,11 +28,11 @@ func (c *Client) take(ctx context.Context, response *http.Response, at *url.URL)
 		case err != nil:
 			return nil, late(ctx, at)
 		}
-		plain = unpacked
+		decoded = unpacked
 	default:
 		return nil, fmt.Errorf("read %s: the page is packed by %q, which was not asked for", at.Hostname(), brief(encoding))
 	}
-	body, err := io.ReadAll(io.LimitReader(plain, c.cfg.MaxBytes+1))
+	body, err := io.ReadAll(io.LimitReader(decoded, c.cfg.MaxBytes+1))
 	switch {
 	case ctx.Err() != nil:
 		return nil, late(ctx, at)
@@ -42,7 +42,7 @@ func (c *Client) take(ctx context.Context, response *http.Response, at *url.URL)
 		n, _ := io.ReadFull(response.Body, make([]byte, 1))
 		r.Cut = n > 0
 	case err != nil && len(body) == 0:
-		return nil, fmt.Errorf("read %s: %s", at.Hostname(), line(err.Error()))
+		return nil, fmt.Errorf("read %s: %s", at.Hostname(), oneLine(err.Error()))
 	case err != nil:
 		r.Cut = true
 	}

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// lines are the connections of one call. They end with it: a transport keeps one of HTTP 2 whose last answer was given
+// connections are the connections of one call. They end with it: a transport keeps one of HTTP 2 whose last answer was given
 // up, for as long as the server likes.
-type lines struct {
+type connections struct {
 	mu   sync.Mutex
 	all  []net.Conn
 	over bool
 }
 
 // keep remembers a connection, unless the call is over: then it is closed.
-func (l *lines) keep(c net.Conn) error {
+func (l *connections) keep(c net.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
@@ -26,7 +26,7 @@ func (l *lines) keep(c net.Conn) error {
 }
 
 // close closes all of them. Some are closed already.
-func (l *lines) close() {
+func (l *connections) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.over = true

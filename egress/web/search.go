@@ -17,8 +17,8 @@ import (
 
 // How long an engine is left alone that did not answer: twice as long each time.
 const (
-	firstRest   = time.Minute
-	longestRest = 2 * time.Hour
+	minBackoff = time.Minute
+	maxBackoff = 2 * time.Hour
 )
 
 // Engines are the search engines that are asked, one after the other. They remember who did not want to answer, and
@@ -27,9 +27,9 @@ type Engines struct {
 	all []asked
 	mu  sync.Mutex
 	// turn is which of the public engines is asked first: each a share of the questions.
-	turn int
-	rest map[string]*rest
-	now  func() time.Time
+	next     int
+	backoffs map[string]*backoff
+	now      func() time.Time
 }
 
 // asked is an engine, and what it may be asked by.
@@ -39,8 +39,8 @@ type asked struct {
 	own    bool // the operator's
 }
 
-// rest is why an engine is left alone.
-type rest struct {
+// backoff is why an engine is left alone.
+type backoff struct {
 	until time.Time
 	times int
 	why   string
@@ -49,7 +49,7 @@ type rest struct {
 // NewEngines returns the engines of these names; none are all. searxng is the address of the operator's own, "" if
 // there is none: it is asked first, and may be reached for this where policy does not deny it.
 func NewEngines(names []string, searxng string, policy egress.Policy, deny []string) (*Engines, error) {
-	s := &Engines{rest: map[string]*rest{}, now: time.Now}
+	s := &Engines{backoffs: map[string]*backoff{}, now: time.Now}
 	if len(names) == 0 {
 		names = engine.Names()
 	}
@@ -105,7 +105,7 @@ type Found struct {
 func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) (Found, error) {
 	var f Found
 	for _, e := range s.order() {
-		if why := s.resting(e.Name); why != "" {
+		if why := s.backingOff(e.Name); why != "" {
 			f.Passed = append(f.Passed, e.Name+": "+why)
 			continue
 		}
@@ -116,11 +116,11 @@ func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read 
 		case err != nil:
 			return f, err
 		case why == "":
-			s.wake(e.Name)
+			s.answered(e.Name)
 			f.Engine, f.Results = e.Name, q.choose(results)
 			return f, nil
 		case !e.own: // whoever runs their own sees what it lacks, and mends it
-			why += s.tire(e.Name, why)
+			why += s.backOff(e.Name, why)
 		}
 		f.Passed = append(f.Passed, e.Name+": "+why)
 	}
@@ -194,39 +194,39 @@ func (s *Engines) order() (all []asked) {
 		return all
 	}
 	s.mu.Lock()
-	first := s.turn % len(others)
-	s.turn++
+	first := s.next % len(others)
+	s.next++
 	s.mu.Unlock()
 	return slices.Concat(all, others[first:], others[:first])
 }
 
-// resting says that an engine is left alone, and why.
-func (s *Engines) resting(name string) string {
+// backingOff says that an engine is left alone, and why.
+func (s *Engines) backingOff(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.rest[name]
+	r := s.backoffs[name]
 	if r == nil || !s.now().Before(r.until) {
 		return ""
 	}
 	return fmt.Sprintf("left alone for another %s, since %s", r.until.Sub(s.now()).Round(time.Second), r.why)
 }
 
-// tire leaves an engine alone for a while, and says for how long.
-func (s *Engines) tire(name, why string) string {
+// backOff leaves an engine alone for a while, and says for how long.
+func (s *Engines) backOff(name, why string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.rest[name]
+	r := s.backoffs[name]
 	if r == nil {
-		r = &rest{}
-		s.rest[name] = r
+		r = &backoff{}
+		s.backoffs[name] = r
 	}
-	wait := min(firstRest<<min(r.times, 20), longestRest)
+	wait := min(minBackoff<<min(r.times, 20), maxBackoff)
 	r.times, r.why, r.until = r.times+1, why, s.now().Add(wait)
 	return fmt.Sprintf(" (left alone for %s)", wait)
 }
 
-func (s *Engines) wake(name string) {
+func (s *Engines) answered(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.rest, name)
+	delete(s.backoffs, name)
 }

@@ -27,7 +27,7 @@ type street struct {
 func newStreet(t *testing.T, names ...string) *street {
 	t.Helper()
 	s := &street{t: t, town: newTown(t), answer: map[string]http.HandlerFunc{}, clock: time.Unix(1e9, 0)}
-	s.Engines = &Engines{rest: map[string]*rest{}, now: func() time.Time { return s.clock }}
+	s.Engines = &Engines{backoffs: map[string]*backoff{}, now: func() time.Time { return s.clock }}
 	for _, name := range names {
 		base := s.town.http(name+".example", func(w http.ResponseWriter, r *http.Request) {
 			s.asked = append(s.asked, name)
@@ -56,7 +56,7 @@ func (s *street) search(q Query) (Found, error) {
 	return s.Search(s.t.Context(), s.town.client(), &Trip{}, q, func(_ context.Context, q reader.Question) (reader.Answer, error) { return reader.Read(q), nil })
 }
 
-func TestTurns(t *testing.T) {
+func TestRoundRobin(t *testing.T) {
 	s := newStreet(t, "duckduckgo", "mojeek", "brave")
 	for _, want := range []string{"duckduckgo", "mojeek", "brave", "duckduckgo"} {
 		if f, err := s.search(Query{Text: "x", Limit: 3}); err != nil || f.Engine != want || len(f.Results) != 1 || len(f.Passed) != 0 {
@@ -65,8 +65,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestRest leaves engines alone that do not want to answer, for longer each time.
-func TestRest(t *testing.T) {
+// TestBackoff leaves engines alone that do not want to answer, for longer each time.
+func TestBackoff(t *testing.T) {
 	s := newStreet(t, "duckduckgo", "mojeek")
 	status := func(n int) http.HandlerFunc { return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(n) } }
 	s.answer["duckduckgo"] = status(429)
@@ -76,25 +76,25 @@ func TestRest(t *testing.T) {
 	}
 	for _, wait := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
 		s.clock = s.clock.Add(wait - time.Second)
-		s.turn = 0
+		s.next = 0
 		if f, err := s.search(Query{Text: "x"}); err != nil || slices.Contains(s.asked, "duckduckgo") || !strings.Contains(f.Passed[0], "left alone for another 1s, since it refuses") {
 			t.Errorf("before %s: %+v %v, asked %v", wait, f, err, s.asked)
 		}
 		s.clock = s.clock.Add(time.Second)
-		s.turn = 0
+		s.next = 0
 		if _, err := s.search(Query{Text: "x"}); err != nil || !slices.Equal(s.asked, []string{"duckduckgo", "mojeek"}) {
 			t.Errorf("after %s: %v, asked %v", wait, err, s.asked)
 		}
 	}
 	s.answer["duckduckgo"] = found
-	s.clock = s.clock.Add(longestRest)
-	s.turn = 0
-	if f, err := s.search(Query{Text: "x"}); err != nil || f.Engine != "duckduckgo" || len(s.rest) != 0 {
+	s.clock = s.clock.Add(maxBackoff)
+	s.next = 0
+	if f, err := s.search(Query{Text: "x"}); err != nil || f.Engine != "duckduckgo" || len(s.backoffs) != 0 {
 		t.Errorf("%+v %v", f, err)
 	}
 	for i := range 80 { // it does not overflow
-		s.tire("mojeek", "x")
-		if r := s.rest["mojeek"]; i > 10 && r.until.Sub(s.clock) != longestRest {
+		s.backOff("mojeek", "x")
+		if r := s.backoffs["mojeek"]; i > 10 && r.until.Sub(s.clock) != maxBackoff {
 			t.Fatalf("after %d: %+v", i, r)
 		}
 	}

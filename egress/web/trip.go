@@ -72,7 +72,7 @@ func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) err
 }
 
 // dial connects a transport. It decides once more, since what the transport wants to reach is what counts.
-func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy, open *lines) func(context.Context, string, string) (net.Conn, error) {
+func (t *Trip) dial(dialer *egress.Dialer, policy egress.Policy, open *connections) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, digits, err := net.SplitHostPort(address)
 		if err != nil {

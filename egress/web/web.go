@@ -67,7 +67,7 @@ func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address
 	if err != nil {
 		return nil, err
 	}
-	open := &lines{}
+	open := &connections{}
 	transport := c.transport(t, policy, open)
 	defer open.close()
 	defer transport.CloseIdleConnections()
@@ -97,7 +97,7 @@ func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address
 
 // transport lives as long as one call: connections, TLS sessions and what servers remember by them are not shared
 // between callers.
-func (c *Client) transport(t *Trip, policy egress.Policy, open *lines) *http.Transport {
+func (c *Client) transport(t *Trip, policy egress.Policy, open *connections) *http.Transport {
 	return &http.Transport{
 		DialContext:            t.dial(c.cfg.Dialer, policy, open),
 		TLSClientConfig:        &tls.Config{RootCAs: c.cfg.Roots, MinVersion: tls.VersionTLS12},
@@ -129,5 +129,5 @@ func (c *Client) ask(ctx context.Context, transport *http.Transport, at *url.URL
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("read %s: %w", at.Hostname(), context.Cause(ctx))
 	}
-	return nil, fmt.Errorf("read %s: %s", at.Hostname(), line(err.Error()))
+	return nil, fmt.Errorf("read %s: %s", at.Hostname(), oneLine(err.Error()))
 }

@@ -20,7 +20,7 @@ import (
 func TestGet(t *testing.T) {
 	w := newTown(t)
 	var got http.Header
-	plain := w.http("plain.example", func(rw http.ResponseWriter, r *http.Request) {
+	cleartext := w.http("plain.example", func(rw http.ResponseWriter, r *http.Request) {
 		got = r.Header.Clone()
 		http.SetCookie(rw, &http.Cookie{Name: "a", Value: "b"})
 		rw.WriteHeader(404)
@@ -32,8 +32,8 @@ func TestGet(t *testing.T) {
 
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	r, trip, err := w.get(plain + "/page#part")
-	if err != nil || r.Status != 404 || !strings.HasPrefix(string(r.Body), "not plain.example:") || r.URL.String() != plain+"/page" || r.Cut {
+	r, trip, err := w.get(cleartext + "/page#part")
+	if err != nil || r.Status != 404 || !strings.HasPrefix(string(r.Body), "not plain.example:") || r.URL.String() != cleartext+"/page" || r.Cut {
 		t.Fatalf("%+v %v", r, err)
 	}
 	if got.Get("Cookie") != "" || got.Get("Authorization") != "" || got.Get("Referer") != "" || !strings.Contains(got.Get("User-Agent"), "sandboxmcp") {

@@ -14,11 +14,11 @@ import (
 // relayed is what the relay is to know: of a session it changes, so it asks each time.
 func (o *Outlet) relayed() relay.Config {
 	return relay.Config{
-		Secrets:  o.secrets,
-		Redact:   func(text string) string { return o.leases().Redact(text) },
-		Redactor: func(w io.Writer) io.WriteCloser { return o.leases().Writer(w) },
-		Opening:  o.cfg.Opening,
-		Roots:    o.cfg.Roots,
+		Secrets:      o.secrets,
+		Redact:       func(text string) string { return o.leases().Redact(text) },
+		Redactor:     func(w io.Writer) io.WriteCloser { return o.leases().Writer(w) },
+		SecretsLater: o.cfg.Opening,
+		Roots:        o.cfg.Roots,
 	}
 }
 

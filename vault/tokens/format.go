@@ -15,7 +15,7 @@ type format struct {
 
 	pieces []piece
 	sure   int // so many pieces must fit; the rest is left out as far as it fits
-	shown  int // so many pieces are no secret and stay
+	public int // so many pieces are no secret and stay
 	check  func(t token) bool
 }
 
@@ -114,7 +114,7 @@ func named(kind string, value piece, check func(token) bool, names ...string) *f
 	space, closing := bytesOf(" \t\"'`\\"), bytesOf(" \t\"'`\\])")
 	return &format{kind: kind, begins: spellings(names),
 		pieces: []piece{run(bytesOf("a-zA-Z0-9_.-"), 0, 30), run(closing, 0, 4), run(bytesOf("=:>,|"), 1, 3), run(space, 0, 6), value},
-		sure:   5, shown: 4, check: check}
+		sure:   5, public: 4, check: check}
 }
 
 // spellings returns the names, which are in snake case, in the cases that programs use.

@@ -29,13 +29,13 @@ func FuzzPieces(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		want, found := write(t, text, true, func() int { return len(text) })
-		most := 1 + r.IntN(40)
-		got, again := write(t, text, true, func() int { return r.IntN(most) })
+		maxPiece := 1 + r.IntN(40)
+		got, again := write(t, text, true, func() int { return r.IntN(maxPiece) })
 		if got != want || !slices.Equal(found, again) {
 			t.Fatalf("%q\n whole  %q %q\n pieces %q %q", text, want, found, got, again)
 		}
-		if plain, kinds := write(t, text, false, func() int { return r.IntN(most) }); plain != text || !slices.Equal(kinds, found) {
-			t.Fatalf("%q without mask: %q %q, want %q", text, plain, kinds, found)
+		if unmasked, kinds := write(t, text, false, func() int { return r.IntN(maxPiece) }); unmasked != text || !slices.Equal(kinds, found) {
+			t.Fatalf("%q without mask: %q %q, want %q", text, unmasked, kinds, found)
 		}
 		if marks := strings.Count(want, Mark) - strings.Count(text, Mark); len(found) > 0 && marks <= 0 && !strings.Contains(text, "*") {
 			t.Fatalf("%q: %q were found, and not taken out of %q", text, found, want)

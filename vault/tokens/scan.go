@@ -105,7 +105,7 @@ func (s *scan) begin(e *entry) bool {
 	if from < s.done || !e.format.apart.stands(s.behind(from)) {
 		return false
 	}
-	s.walk = walk{format: e.format, begin: begin, head: len(begin), from: from, secret: from, at: from}
+	s.walk = walk{format: e.format, begin: begin, beginLen: len(begin), from: from, secret: from, at: from}
 	return true
 }
 
@@ -115,7 +115,7 @@ func (s *scan) behind(from int) []byte { return s.text[max(0, from-before):from]
 // accept takes a walk that fits for a token, if its check says so too.
 func (s *scan) accept() bool {
 	w := &s.walk
-	random := max(w.secret, w.from+w.head)
+	random := max(w.secret, w.from+w.beginLen)
 	if !w.format.check(token{s.behind(w.from), s.text[w.from:w.at], s.text[random:w.at]}) {
 		return false
 	}

@@ -37,7 +37,7 @@ func privateKey() *format {
 	return &format{kind: "a private key", begins: []string{"BEGIN "},
 		pieces: []piece{run(bytesOf("A-Za-z0-9 _"), 0, 100), {text: "----"}, run(bytesOf("-"), 0, 1),
 			{set: armour, min: 64, max: 64, key: true}, {set: armour, max: 64 << 10, key: true}},
-		sure: 4, shown: 3, check: keyBody}
+		sure: 4, public: 3, check: keyBody}
 }
 
 // armour is what stands between the first and the last line, also as a string in a program.
@@ -73,7 +73,7 @@ func withPassword() *format {
 	return &format{kind: "a URL with a password", begins: []string{"://"}, next: []*set{first},
 		pieces: []piece{run(user, 0, 128), {text: ":"},
 			{set: bytesOf("a-zA-Z0-9._~%!$&*+;=:,(){}[]^|-"), min: 5, max: 256, after: bytesOf("@")}},
-		sure: 3, shown: 2, check: realPassword}
+		sure: 3, public: 2, check: realPassword}
 }
 
 func realPassword(t token) bool {

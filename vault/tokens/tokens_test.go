@@ -59,58 +59,58 @@ type sample struct {
 func samples(s source) []sample {
 	jwt := b64(`{"alg":"RS256","typ":"JWT","kid":"`+s.of(8, alnum)+`"}`) + "." + b64(`{"sub":"`+s.of(20, alnum)+`","exp":1700000000}`) + "." + s.of(86, url64)
 	key := s.of(64*12+20, std64) + "=="
-	plain := func(kind string, parts ...string) sample { return sample{kind: kind, text: strings.Join(parts, "")} }
+	sampleOf := func(kind string, parts ...string) sample { return sample{kind: kind, text: strings.Join(parts, "")} }
 	user := base64.RawStdEncoding.EncodeToString([]byte(fmt.Sprint(100000000000000000 + s.Int64N(900000000000000000))))
 	all := []sample{
-		plain("a GitHub token", "github", "_pat_", s.of(22, alnum), "_", s.of(59, alnum)),
-		plain("an AWS access key id", "AK", "IA", s.of(16, abcUpper+"234567")),
-		plain("an AWS access key id", "AS", "IA", s.of(16, abcUpper+"234567")),
-		plain("an AWS access key id", "A3", "TX", s.of(16, abcUpper+"234567")),
-		plain("an AWS Bedrock key", "AB", "SK", s.of(128, std64)),
-		plain("a Slack token", "xo", "xb-", s.of(12, "123456789"), "-", s.of(13, "123456789"), "-", s.of(24, alnum)),
-		plain("a Slack token", "xo", "xp-", s.of(11, "123456789"), "-", s.of(12, "123456789"), "-", s.of(13, "123456789"), "-", s.of(32, hexes)),
-		plain("a Slack token", "xa", "pp-1-A", s.of(10, abcUpper+num), "-", s.of(13, "123456789"), "-", s.of(64, hexes)),
-		plain("a Slack token", "xo", "xe.xo", "xp-1-", s.of(165, abcUpper+num)),
-		plain("a Slack token", "xo", "xe-1-", s.of(146, abcUpper+num)),
+		sampleOf("a GitHub token", "github", "_pat_", s.of(22, alnum), "_", s.of(59, alnum)),
+		sampleOf("an AWS access key id", "AK", "IA", s.of(16, abcUpper+"234567")),
+		sampleOf("an AWS access key id", "AS", "IA", s.of(16, abcUpper+"234567")),
+		sampleOf("an AWS access key id", "A3", "TX", s.of(16, abcUpper+"234567")),
+		sampleOf("an AWS Bedrock key", "AB", "SK", s.of(128, std64)),
+		sampleOf("a Slack token", "xo", "xb-", s.of(12, "123456789"), "-", s.of(13, "123456789"), "-", s.of(24, alnum)),
+		sampleOf("a Slack token", "xo", "xp-", s.of(11, "123456789"), "-", s.of(12, "123456789"), "-", s.of(13, "123456789"), "-", s.of(32, hexes)),
+		sampleOf("a Slack token", "xa", "pp-1-A", s.of(10, abcUpper+num), "-", s.of(13, "123456789"), "-", s.of(64, hexes)),
+		sampleOf("a Slack token", "xo", "xe.xo", "xp-1-", s.of(165, abcUpper+num)),
+		sampleOf("a Slack token", "xo", "xe-1-", s.of(146, abcUpper+num)),
 		{"a Slack webhook", "POST https://", "hooks.slack" + ".com/services/T" + s.of(8, abcUpper+num) + "/B" + s.of(10, abcUpper+num) + "/" + s.of(24, alnum), ""},
 		{"a Discord webhook", "https://", "discord" + ".com/api/webhooks/" + s.of(18, num) + "/" + s.of(68, url64), ""},
-		plain("a Discord bot token", user, ".G", s.of(5, alnum), ".", s.of(38, url64)),
+		sampleOf("a Discord bot token", user, ".G", s.of(5, alnum), ".", s.of(38, url64)),
 		{"a Telegram bot token", "bot=" + s.of(9, "123456789"), ":A" + "A" + s.of(33, url64), ""},
-		plain("a Stripe key", "sk", "_live_", s.of(24, alnum)),
-		plain("a Stripe key", "rk", "_live_", s.of(99, alnum)),
-		plain("a webhook secret", "whs", "ec_", s.of(32, alnum)),
-		plain("a Google API key", "AI", "za", "Sy", s.of(33, url64)),
-		plain("a Google OAuth token", "ya", "29.", "a0A", s.of(160, url64)),
-		plain("a Google OAuth secret", "GOC", "SPX-", s.of(28, url64)),
-		plain("an OpenAI key", "sk-", "proj-", s.of(74, url64), "T3B", "lbkFJ", s.of(74, url64)),
-		plain("an OpenAI key", "sk-", "svcacct-", s.of(58, url64), "T3B", "lbkFJ", s.of(58, url64)),
-		plain("an OpenAI key", "sk", "-", s.of(20, alnum), "T3B", "lbkFJ", s.of(20, alnum)),
-		plain("an Anthropic key", "sk-", "ant-api03-", s.of(93, url64), "AA"),
-		plain("a Hugging Face token", "h", "f_", s.of(34, abcLower+abcUpper)),
-		plain("an npm token", "np", "m_", s.of(36, alnum)),
-		plain("a PyPI token", "pypi-", "AgEI", "cHlwaS5vcmc", s.of(150, url64)),
-		plain("a RubyGems key", "rubyg", "ems_", s.of(48, hexes)),
-		plain("a Docker Hub token", "dckr", "_pat_", s.of(27, url64)),
-		plain("a SendGrid key", "S", "G.", s.of(22, url64), ".", s.of(43, url64)),
-		plain("a Twilio key", "S", "K", s.of(32, hexes)),
+		sampleOf("a Stripe key", "sk", "_live_", s.of(24, alnum)),
+		sampleOf("a Stripe key", "rk", "_live_", s.of(99, alnum)),
+		sampleOf("a webhook secret", "whs", "ec_", s.of(32, alnum)),
+		sampleOf("a Google API key", "AI", "za", "Sy", s.of(33, url64)),
+		sampleOf("a Google OAuth token", "ya", "29.", "a0A", s.of(160, url64)),
+		sampleOf("a Google OAuth secret", "GOC", "SPX-", s.of(28, url64)),
+		sampleOf("an OpenAI key", "sk-", "proj-", s.of(74, url64), "T3B", "lbkFJ", s.of(74, url64)),
+		sampleOf("an OpenAI key", "sk-", "svcacct-", s.of(58, url64), "T3B", "lbkFJ", s.of(58, url64)),
+		sampleOf("an OpenAI key", "sk", "-", s.of(20, alnum), "T3B", "lbkFJ", s.of(20, alnum)),
+		sampleOf("an Anthropic key", "sk-", "ant-api03-", s.of(93, url64), "AA"),
+		sampleOf("a Hugging Face token", "h", "f_", s.of(34, abcLower+abcUpper)),
+		sampleOf("an npm token", "np", "m_", s.of(36, alnum)),
+		sampleOf("a PyPI token", "pypi-", "AgEI", "cHlwaS5vcmc", s.of(150, url64)),
+		sampleOf("a RubyGems key", "rubyg", "ems_", s.of(48, hexes)),
+		sampleOf("a Docker Hub token", "dckr", "_pat_", s.of(27, url64)),
+		sampleOf("a SendGrid key", "S", "G.", s.of(22, url64), ".", s.of(43, url64)),
+		sampleOf("a Twilio key", "S", "K", s.of(32, hexes)),
 		{"a Twilio token", "TWILIO_AUTH_TOKEN=", s.of(32, hexes), ""},
 		{"a Mailgun key", `"mailgunApiKey": "`, "ke" + "y-" + s.of(32, hexes), `"`},
 		{"a Mailgun key", `MAILGUN_SIGNING_KEY='`, s.of(32, hexes) + "-" + s.of(8, hexes) + "-" + s.of(8, hexes), `'`},
-		plain("a DigitalOcean token", "do", "p_v1_", s.of(64, hexes)),
-		plain("a DigitalOcean token", "do", "r_v1_", s.of(64, hexes)),
-		plain("a Shopify token", "shp", "at_", s.of(32, hexes)),
-		plain("a Shopify token", "shp", "ss_", s.of(32, hexes)),
-		plain("a Square token", "EA", "AA", s.of(60, url64)),
-		plain("a Square token", "sq0", "atp-", s.of(22, url64)),
-		plain("a Linear key", "lin", "_api_", s.of(40, alnum)),
+		sampleOf("a DigitalOcean token", "do", "p_v1_", s.of(64, hexes)),
+		sampleOf("a DigitalOcean token", "do", "r_v1_", s.of(64, hexes)),
+		sampleOf("a Shopify token", "shp", "at_", s.of(32, hexes)),
+		sampleOf("a Shopify token", "shp", "ss_", s.of(32, hexes)),
+		sampleOf("a Square token", "EA", "AA", s.of(60, url64)),
+		sampleOf("a Square token", "sq0", "atp-", s.of(22, url64)),
+		sampleOf("a Linear key", "lin", "_api_", s.of(40, alnum)),
 		{"a Linear secret", `linear_client_secret = "`, s.of(32, hexes), `"`},
-		plain("a Notion token", "nt", "n_", s.of(11, num), s.of(35, alnum)),
-		plain("a Notion token", "sec", "ret_", s.of(43, alnum)),
-		plain("a Databricks token", "da", "pi", s.of(32, hexes)),
+		sampleOf("a Notion token", "nt", "n_", s.of(11, num), s.of(35, alnum)),
+		sampleOf("a Notion token", "sec", "ret_", s.of(43, alnum)),
+		sampleOf("a Databricks token", "da", "pi", s.of(32, hexes)),
 		{"a Discord secret", "DISCORD_CLIENT_SECRET=", s.of(32, alnum), ""},
-		plain("a Vault token", "hv", "s.", s.of(95, url64)),
-		plain("a Vault token", "hv", "b.", s.of(150, url64)),
-		plain("a Vault token", "s", ".", s.of(12, alnum), s.of(1, num), s.of(11, alnum)),
+		sampleOf("a Vault token", "hv", "s.", s.of(95, url64)),
+		sampleOf("a Vault token", "hv", "b.", s.of(150, url64)),
+		sampleOf("a Vault token", "s", ".", s.of(12, alnum), s.of(1, num), s.of(11, alnum)),
 		{"a Terraform token", "token = \"" + s.of(14, alnum), ".atl" + "asv1." + s.of(67, url64), `"`},
 		{"an Azure storage key", "AccountName=x;", "Account" + "Key=" + s.of(86, std64) + "==", ";EndpointSuffix=y"},
 		{"an Azure signature", "https://x.blob.core.windows.net/c?sv=2024-01-01", "&si" + "g=" + strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D").Replace(base64.StdEncoding.EncodeToString([]byte(s.of(32, std64)))), "&se=1"},
@@ -119,8 +119,8 @@ func samples(s source) []sample {
 		{"an AWS secret access key", `"SecretAccessKey": "`, s.of(40, std64), `",`},
 		{"an AWS secret access key", "<SecretAccessKey>", s.of(40, std64), "</SecretAccessKey>"},
 		{"an AWS secret access key", `os.environ["AWS_SECRET_ACCESS_KEY"] = '`, s.of(40, std64), "'"},
-		plain("an age secret key", "AGE-SEC", "RET-KEY-1", s.of(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L")),
-		plain("a JSON web token", jwt),
+		sampleOf("an age secret key", "AGE-SEC", "RET-KEY-1", s.of(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L")),
+		sampleOf("a JSON web token", jwt),
 		{"a private key", "-----BEGIN RSA " + "PRIVATE KEY-----", "\n" + lines(key, "\n"), "-----END RSA " + "PRIVATE KEY-----\n"},
 		{"a private key", `"-----BEGIN ` + `PRIVATE KEY-----`, `\n` + lines(key, `\n`), `-----END ` + `PRIVATE KEY-----\n"`},
 		{"a private key", "-----BEGIN " + "PRIVATE KEY-----", "\r\nMC4CAQAwBQYDK2VwBCIEI" + s.of(43, alnum) + "\r\n", "-----END " + "PRIVATE KEY-----\r\n"},
@@ -130,13 +130,13 @@ func samples(s source) []sample {
 		{"a URL with a password", "redis://:", s.of(12, alnum+"!$"), "@cache:6379/0"},
 	}
 	for _, p := range []string{"p", "o", "u", "s", "r"} {
-		all = append(all, plain("a GitHub token", "gh", p, "_", s.of(36, alnum)))
+		all = append(all, sampleOf("a GitHub token", "gh", p, "_", s.of(36, alnum)))
 	}
 	for _, p := range []string{"glpat-", "gldt-", "glrt-", "glptt-"} {
 		n := map[string]int{"glptt-": 40}[p]
-		all = append(all, plain("a GitLab token", p[:2], p[2:], s.of(max(n, 20), hexes)))
+		all = append(all, sampleOf("a GitLab token", p[:2], p[2:], s.of(max(n, 20), hexes)))
 	}
-	return append(all, plain("a GitLab token", "gl", "pat-", s.of(27, url64), ".0", s.of(1, hexes), ".", s.of(9, num+abcLower)))
+	return append(all, sampleOf("a GitLab token", "gl", "pat-", s.of(27, url64), ".0", s.of(1, hexes), ".", s.of(9, num+abcLower)))
 }
 
 // Each format is found, and taken out whole, and nothing else is.

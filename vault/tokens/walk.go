@@ -3,17 +3,17 @@ package tokens
 // walk is the way through a format, from where it may begin in the text. Positions are in the scan's
 // buffer.
 type walk struct {
-	format *format
-	begin  string // what it begins with
-	head   int    // the length of that
-	from   int    // where it began
-	secret int    // from here on, it is not shown
-	at     int    // so far it went
-	end    int    // when it is sure: so far it is certain
-	piece  int
-	n      int // bytes of the piece
-	sure   bool
-	line   line
+	format   *format
+	begin    string // what it begins with
+	beginLen int    // the length of that
+	from     int    // where it began
+	secret   int    // from here on, it is not shown
+	at       int    // so far it went
+	end      int    // when it is sure: so far it is certain
+	piece    int
+	n        int // bytes of the piece
+	sure     bool
+	keyText  keyText
 }
 
 // verdict is what becomes of a walk.
@@ -40,7 +40,7 @@ func (w *walk) follow(text []byte, last bool) verdict {
 		if !w.sure && w.piece == f.sure {
 			return fits
 		}
-		if w.piece == f.shown && w.n == 0 && !w.sure && f.shown > 0 {
+		if w.piece == f.public && w.n == 0 && !w.sure && f.public > 0 {
 			w.secret = w.at
 		}
 		p := &f.pieces[w.piece]
@@ -92,7 +92,7 @@ func (w *walk) literal(want string, text []byte) (ok, done bool) {
 // run takes the bytes of a run; done is whether it is sure that it has them all.
 func (w *walk) run(p *piece, text []byte, last bool) (ok, done bool) {
 	for w.at < len(text) && (p.max == 0 || w.n < p.max) && p.set[text[w.at]] {
-		if p.key && !w.line.takes(text[w.at]) {
+		if p.key && !w.keyText.takes(text[w.at]) {
 			break
 		}
 		w.at++
@@ -100,7 +100,7 @@ func (w *walk) run(p *piece, text []byte, last bool) (ok, done bool) {
 	}
 	if w.sure && w.n >= p.min {
 		w.end = w.at
-		if p.key && w.line.dashes > 0 { // the last line may begin here
+		if p.key && w.keyText.dashes > 0 { // the last line may begin here
 			w.end--
 		}
 	}
@@ -124,16 +124,16 @@ func (w *walk) moved(n int) {
 	w.end -= n
 }
 
-// line tells the body of a key from the text after it, where the last line of the key is missing: words
+// keyText tells the body of a key from the text after it, where the last line of the key is missing: words
 // of such text are short.
-type line struct {
+type keyText struct {
 	word   int
 	long   bool // there was a line of a key
 	shorts int  // words since then
 	dashes int
 }
 
-func (l *line) takes(b byte) bool {
+func (l *keyText) takes(b byte) bool {
 	if b == '-' {
 		if l.dashes > 0 {
 			return false

@@ -133,15 +133,15 @@ func (w *windows) begins(text []byte) int {
 		copy(b[:], text[len(text)-n:])
 		x, mask := binary.BigEndian.Uint32(b[:]), ^uint32(0)<<(8*(window-n))
 		i, _ := slices.BinarySearchFunc(w.entries, x, func(e entry, x uint32) int { return cmp.Compare(e.bytes, x) })
-		most := 0
+		longest := 0
 		for ; i < len(w.entries) && w.entries[i].bytes&mask == x; i++ {
-			most = max(most, n-int(w.entries[i].behind))
+			longest = max(longest, n-int(w.entries[i].behind))
 			if w.entries[i].behind == 0 {
 				break
 			}
 		}
-		if most > 0 {
-			return most
+		if longest > 0 {
+			return longest
 		}
 	}
 	return 0

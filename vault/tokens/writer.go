@@ -10,13 +10,13 @@ type writer struct {
 	err  error // of the first call that failed; io.ErrClosedPipe after Close
 }
 
-// most is how many bytes are scanned at once: it keeps the copy of them in the processor's cache.
-const most = 32 << 10
+// scanSize is how many bytes are scanned at once: it keeps the copy of them in the processor's cache.
+const scanSize = 32 << 10
 
 // Write fails with the error of the underlying writer, and from then on does nothing but return it.
 func (w *writer) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0 && w.err == nil; {
-		piece := rest[:min(most, len(rest))]
+		piece := rest[:min(scanSize, len(rest))]
 		rest = rest[len(piece):]
 		w.pass(piece, false)
 	}

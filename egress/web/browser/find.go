@@ -15,8 +15,8 @@ import (
 
 // Program is a browser of this machine.
 type Program struct {
-	Path    string   // the program itself, and not a script that starts it
-	Folders []string // that it needs, beside the system's own
+	Path string   // the program itself, and not a script that starts it
+	Dirs []string // that it needs, beside the system's own
 }
 
 // Remedy is what to do where no browser is found.
@@ -83,7 +83,7 @@ func program(path string) (Program, error) {
 	case err != nil:
 		return Program{}, fmt.Errorf("the browser %s can't be read: %w", path, err)
 	case binary(head):
-		return Program{real, folders(real)}, nil
+		return Program{real, dirs(real)}, nil
 	case bytes.Contains(head, []byte("/snap/bin/")):
 		return Program{}, errSnap(path)
 	}
@@ -92,7 +92,7 @@ func program(path string) (Program, error) {
 		for _, name := range []string{base, "chrome", "chromium", "chromium-browser", "brave", "msedge"} {
 			at := filepath.Join(dir, name)
 			if head, err := begin(at); err == nil && binary(head) && at != path && dir != "/usr/bin" && dir != "/bin" {
-				return Program{at, folders(at)}, nil
+				return Program{at, dirs(at)}, nil
 			}
 		}
 	}
@@ -122,8 +122,8 @@ func begin(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 16<<10))
 }
 
-// folders are what a sandbox must be shown beside the system's own.
-func folders(path string) []string {
+// dirs are what a sandbox must be shown beside the system's own.
+func dirs(path string) []string {
 	dir := filepath.Dir(path)
 	system := []string{"/usr", "/bin", "/lib", "/lib64"}
 	if slices.ContainsFunc(system, func(s string) bool { return dir == s || strings.HasPrefix(dir, s+"/") }) {

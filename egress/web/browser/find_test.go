@@ -28,8 +28,8 @@ func TestFind(t *testing.T) {
 	if err := os.Symlink(script, link); err != nil {
 		t.Fatal(err)
 	}
-	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, []byte("\x7fELF"), 0o644); err != nil {
+	notExecutable := filepath.Join(dir, "plain")
+	if err := os.WriteFile(notExecutable, []byte("\x7fELF"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestFind(t *testing.T) {
 		link:   real,
 		place(t, filepath.Join(dir, "snap"), "#!/bin/sh\nexec /snap/bin/chromium \"$@\""): "comes from a snap",
 		place(t, filepath.Join(dir, "other"), "#!/bin/sh\nexec true"):                     "is a script",
-		plain:                      "no program",
+		notExecutable:              "no program",
 		filepath.Join(dir, "none"): "is not there",
 		"chromium":                 "no absolute path",
 		dir:                        "no program",
@@ -47,8 +47,8 @@ func TestFind(t *testing.T) {
 		if err != nil && !strings.Contains(err.Error(), want) || err == nil && p.Path != want {
 			t.Errorf("%s: %+v, %v, want %s", path, p, err, want)
 		}
-		if err == nil && (len(p.Folders) != 1 || p.Folders[0] != filepath.Dir(real)) {
-			t.Errorf("%s: folders %v", path, p.Folders)
+		if err == nil && (len(p.Dirs) != 1 || p.Dirs[0] != filepath.Dir(real)) {
+			t.Errorf("%s: folders %v", path, p.Dirs)
 		}
 	}
 	t.Setenv("PATH", dir)
@@ -63,7 +63,7 @@ func TestFind(t *testing.T) {
 	if p, err := inPath(); err != nil || filepath.Base(p.Path) != "brave-browser" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := Find("/bin/sh"); err != nil || p.Folders != nil {
+	if p, err := Find("/bin/sh"); err != nil || p.Dirs != nil {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -31,10 +31,10 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 		for {
 			err := t.ask(ctx, expression, &dom)
 			// One that has gone on to another page since shows nothing of that yet.
-			if err != nil || !dom.Loading || t.WaitFor != "" || time.Until(t.until) < look {
+			if err != nil || !dom.Loading || t.WaitFor != "" || time.Until(t.until) < pollInterval {
 				return err
 			}
-			time.Sleep(look)
+			time.Sleep(pollInterval)
 		}
 	})
 	if err != nil {
@@ -56,12 +56,12 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 const maxAddress, maxTitle = 8000, 1000
 
 // bound keeps the beginning of a text. The browser was asked to do that, and counts otherwise, or does not heed it.
-func (p *Page) bound(s string, most int) string {
-	if len(s) <= most {
+func (p *Page) bound(s string, maxLen int) string {
+	if len(s) <= maxLen {
 		return s
 	}
 	p.Cut = true
-	return strings.ToValidUTF8(s[:most], "")
+	return strings.ToValidUTF8(s[:maxLen], "")
 }
 
 // insist does what a page that is busy may not answer to, and if it does not, ends the scripts that it runs.
@@ -166,10 +166,10 @@ func (t *visit) notes(p *Page) {
 }
 
 // printable is the beginning of a text, in one line.
-func printable(s string, most int) string {
+func printable(s string, maxRunes int) string {
 	s = safetext.Line(s)
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "..."
+	if r := []rune(s); len(r) > maxRunes {
+		return string(r[:maxRunes]) + "..."
 	}
 	return s
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	mostAuthorities = 400
+	maxAuthorities  = 400
 	authoritiesFile = 1 << 20 // bytes of a file of certificates; that of a whole system has 250 kB
 )
 
@@ -37,7 +37,7 @@ func Authorities() [][]byte {
 	for _, dir := range dirs {
 		for _, pattern := range []string{"*", "*/*"} {
 			found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are good
-			files = append(files, found[:min(len(found), 2*mostAuthorities)]...)
+			files = append(files, found[:min(len(found), 2*maxAuthorities)]...)
 		}
 	}
 	return authorities(files)
@@ -49,7 +49,7 @@ func authorities(files []string) (all [][]byte) {
 	for _, name := range files {
 		for _, der := range certificates(name) {
 			c, err := x509.ParseCertificate(der)
-			if err == nil && c.IsCA && !seen[string(der)] && len(all) < mostAuthorities {
+			if err == nil && c.IsCA && !seen[string(der)] && len(all) < maxAuthorities {
 				seen[string(der)] = true
 				all = append(all, der)
 			}

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	look   = 50 * time.Millisecond // between looks at whether what is waited for is there
-	quiet  = 250 * time.Millisecond
-	settle = 3 * time.Second // that a page may go on fetching after its load event
-	grace  = 4 * time.Second // for reading a page whose time is up
+	pollInterval = 50 * time.Millisecond // between looks at whether what is waited for is there
+	quiet        = 250 * time.Millisecond
+	settle       = 3 * time.Second // that a page may go on fetching after its load event
+	grace        = 4 * time.Second // for reading a page whose time is up
 )
 
 // ErrNoAnswer is the error for a server that has not begun to answer when time is up.
@@ -166,7 +166,7 @@ func (t *visit) wait(ctx context.Context) (late string, err error) {
 				return "", err
 			}
 			arrived, went = err == nil, nil
-		case <-time.After(look):
+		case <-time.After(pollInterval):
 		case <-t.wire.gone:
 			return "", t.lost()
 		case <-ctx.Done():

@@ -33,8 +33,8 @@ type watch struct {
 	dialogs, popups, downloads int
 }
 
-// told are the parts of events that count. They are the page's to make up.
-type told struct {
+// eventParams are the parts of events that count. They are the page's to make up.
+type eventParams struct {
 	RequestID string `json:"requestId"`
 	FrameID   string `json:"frameId"`
 	Name      string `json:"name"`
@@ -52,7 +52,7 @@ type told struct {
 
 // event takes note of one. It must not wait.
 func (w *watch) event(m message) {
-	var e told
+	var e eventParams
 	if json.Unmarshal(m.Params, &e) != nil {
 		return
 	}
@@ -86,7 +86,7 @@ func (w *watch) event(m message) {
 
 // related is a target that the page has made. A window is closed before it has asked for anything; what
 // else there is, such as a worker or a frame, goes on.
-func (w *watch) related(e told) {
+func (w *watch) related(e eventParams) {
 	switch {
 	case e.Session == w.session || w.session == "":
 		return // the page itself
@@ -98,7 +98,7 @@ func (w *watch) related(e told) {
 	}
 }
 
-func (w *watch) lifecycle(e told) {
+func (w *watch) lifecycle(e eventParams) {
 	if e.FrameID != w.frame {
 		return
 	}
@@ -110,7 +110,7 @@ func (w *watch) lifecycle(e told) {
 	}
 }
 
-func (w *watch) traffic(method string, e told) {
+func (w *watch) traffic(method string, e eventParams) {
 	switch method {
 	case "Network.requestWillBeSent":
 		if len(w.loading) < maxLoading && len(e.RequestID) <= maxID {

@@ -165,7 +165,7 @@ func document(body []byte) (*goquery.Document, error) {
 type shape struct {
 	item, link, title, summary string
 	blocked, none              string // elements that a puzzle, or a page without results, has
-	noneSays                   string // text in it, in small letters; "" is any
+	emptyMessage               string // text in it, in small letters; "" is any
 }
 
 // read finds the results. Elements that have no link are no results: advertisements, boxes with related things.
@@ -187,7 +187,7 @@ func (s shape) read(body []byte) ([]Result, error) {
 		return all, nil
 	case doc.Find(s.blocked).Length() > 0:
 		return nil, errBlocked
-	case strings.Contains(strings.ToLower(doc.Find(s.none).Text()), s.noneSays) && doc.Find(s.none).Length() > 0:
+	case strings.Contains(strings.ToLower(doc.Find(s.none).Text()), s.emptyMessage) && doc.Find(s.none).Length() > 0:
 		return nil, nil
 	}
 	return nil, errUnknown

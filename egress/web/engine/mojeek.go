@@ -12,6 +12,6 @@ func readMojeek(body []byte) ([]Result, error) {
 	return shape{
 		item: "ul.results-standard > li", link: "h2 a, a.ob", title: "h2 a", summary: "p.s",
 		blocked: "form[action*='captcha'], #captcha, .g-recaptcha, .captcha",
-		none:    ".results p, .no-results, #results p, .content p", noneSays: "no pages found",
+		none:    ".results p, .no-results, #results p, .content p", emptyMessage: "no pages found",
 	}.read(body)
 }

@@ -47,21 +47,21 @@ func deceives(r rune) bool {
 }
 
 // Line returns text in one line of at most so many bytes.
-func Line(s string, most int) string {
+func Line(s string, maxBytes int) string {
 	s = strings.Join(strings.Fields(Clean(s)), " ")
-	if len(s) <= most {
+	if len(s) <= maxBytes {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	for maxBytes > 0 && !utf8.RuneStart(s[maxBytes]) {
+		maxBytes--
 	}
-	return s[:most] + "..."
+	return s[:maxBytes] + "..."
 }
 
 // Cut returns what follows of text after offset bytes, at most so many, and the offset of what follows that; 0 is
 // nothing. It ends at a paragraph's end, a line's or a word's, if there is one in the last quarter, and never
 // inside of a character.
-func Cut(text string, offset, most int) (piece string, next int) {
+func Cut(text string, offset, maxBytes int) (piece string, next int) {
 	if offset >= len(text) {
 		return "", 0
 	}
@@ -70,10 +70,10 @@ func Cut(text string, offset, most int) (piece string, next int) {
 		offset--
 	}
 	rest := text[offset:]
-	if len(rest) <= most {
+	if len(rest) <= maxBytes {
 		return rest, 0
 	}
-	end := max(most, 1)
+	end := max(maxBytes, 1)
 	for end > 0 && !utf8.RuneStart(rest[end]) {
 		end--
 	}

@@ -64,12 +64,12 @@ func invisible(n *html.Node, hidden []string) bool {
 }
 
 var (
-	comment  = lazy(`(?s)/\*.*?\*/`)
-	zero     = lazy(`^(?:0+(?:\.0*)?|\.0+)(?:[a-z%]*)?$`)
-	far      = lazy(`^-\d{3,}`)
-	emptied  = lazy(`^rect\(\s*[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?\s*\)$|^inset\(\s*(?:50|100)%`)
-	selector = lazy(`([.#][A-Za-z0-9_-]+)\s*$`)
-	rule     = lazy(`([^{}]+)\{([^{}]*)\}`)
+	comment   = lazy(`(?s)/\*.*?\*/`)
+	zero      = lazy(`^(?:0+(?:\.0*)?|\.0+)(?:[a-z%]*)?$`)
+	offscreen = lazy(`^-\d{3,}`)
+	emptied   = lazy(`^rect\(\s*[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?[\s,]+[01](?:px)?\s*\)$|^inset\(\s*(?:50|100)%`)
+	selector  = lazy(`([.#][A-Za-z0-9_-]+)\s*$`)
+	rule      = lazy(`([^{}]+)\{([^{}]*)\}`)
 )
 
 // hides says whether a style takes its element out of sight: not shown, without size, or off the page.
@@ -96,7 +96,7 @@ func hides(style string) bool {
 				return true
 			}
 		case "left", "right", "top", "bottom", "text-indent", "margin-left", "margin-top":
-			if far().MatchString(value) {
+			if offscreen().MatchString(value) {
 				return true
 			}
 		case "clip", "clip-path":

@@ -42,7 +42,7 @@ func readHTML(p *Page, s Source) {
 	content := article(doc, at)
 	switch s.Format {
 	case Text:
-		p.Text = plain(content)
+		p.Text = plainText(content)
 	case HTML:
 		p.Text = markup(content)
 	default:
@@ -58,7 +58,7 @@ func describe(p *Page, doc *html.Node, at *url.URL) {
 	walk(doc, func(n *html.Node) bool {
 		switch {
 		case n.DataAtom == atom.Title && p.Title == "" && n.Namespace == "":
-			p.Title = strings.TrimSpace(plain(n))
+			p.Title = strings.TrimSpace(plainText(n))
 		case n.DataAtom == atom.Link && p.Canonical == "" && strings.EqualFold(attribute(n, "rel"), "canonical"):
 			u, err := at.Parse(strings.TrimSpace(attribute(n, "href")))
 			if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.String() != at.String() && len(u.String()) < 2000 {
@@ -118,7 +118,7 @@ func parse(p readability.Parser, doc *html.Node, at *url.URL) (found readability
 func markdown(n *html.Node) (text string) {
 	defer func() {
 		if recover() != nil {
-			text = plain(n)
+			text = plainText(n)
 		}
 	}()
 	b, err := converter.NewConverter(
@@ -126,7 +126,7 @@ func markdown(n *html.Node) (text string) {
 		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()),
 	).ConvertNode(n)
 	if err != nil {
-		return plain(n)
+		return plainText(n)
 	}
 	return strings.TrimSpace(string(b)) + "\n"
 }
@@ -134,7 +134,7 @@ func markdown(n *html.Node) (text string) {
 func markup(n *html.Node) string {
 	var b bytes.Buffer
 	if err := html.Render(&b, n); err != nil {
-		return plain(n)
+		return plainText(n)
 	}
 	return b.String()
 }

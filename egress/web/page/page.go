@@ -76,18 +76,18 @@ func Read(s Source) (p Page) {
 
 // kind is the media type of a body: what the header says, unless the body is evidently something else.
 func kind(header string, body []byte) string {
-	said, _, _ := mime.ParseMediaType(header)
-	seen := mimetype.Detect(body)
-	is := strings.ToLower(strings.SplitN(seen.String(), ";", 2)[0])
+	declared, _, _ := mime.ParseMediaType(header)
+	detected := mimetype.Detect(body)
+	is := strings.ToLower(strings.SplitN(detected.String(), ";", 2)[0])
 	switch {
 	case is == "application/pdf":
 		return is
-	case said == "", said == "application/octet-stream", said == "binary/octet-stream", said == "unknown/unknown":
+	case declared == "", declared == "application/octet-stream", declared == "binary/octet-stream", declared == "unknown/unknown":
 		return is
-	case textual(said) && !textual(is) && !utf8.Valid(body) && !strings.HasPrefix(is, "text/") && is != "application/octet-stream":
+	case textual(declared) && !textual(is) && !utf8.Valid(body) && !strings.HasPrefix(is, "text/") && is != "application/octet-stream":
 		return is // such as a picture that is served as plain text
 	}
-	return said
+	return declared
 }
 
 // textual says whether a media type is text that can be read as it is.

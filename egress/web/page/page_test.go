@@ -171,18 +171,18 @@ func TestClean(t *testing.T) {
 
 func TestCut(t *testing.T) {
 	text := "first paragraph\n\nsecond one\nwith two lines\n\nthird é é é é"
-	for most := 1; most < len(text)+2; most++ {
+	for maxBytes := 1; maxBytes < len(text)+2; maxBytes++ {
 		var all string
 		for offset, next := 0, -1; next != 0; offset = next {
 			var piece string
-			piece, next = Cut(text, offset, most)
-			if !utf8.ValidString(piece) || len(piece) > max(most, utf8.UTFMax) || piece == "" {
-				t.Fatalf("%d: %q", most, piece)
+			piece, next = Cut(text, offset, maxBytes)
+			if !utf8.ValidString(piece) || len(piece) > max(maxBytes, utf8.UTFMax) || piece == "" {
+				t.Fatalf("%d: %q", maxBytes, piece)
 			}
 			all += piece
 		}
 		if all != text {
-			t.Fatalf("%d: %q", most, all)
+			t.Fatalf("%d: %q", maxBytes, all)
 		}
 	}
 	if piece, next := Cut(text, 0, 20); piece != "first paragraph\n\n" || next != 17 {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// plain is the text of a node: a line for each block, one blank one between paragraphs.
-func plain(n *html.Node) string {
+// plainText is the text of a node: a line for each block, one blank one between paragraphs.
+func plainText(n *html.Node) string {
 	w := &writer{}
 	w.node(n)
 	return strings.TrimSpace(w.b.String()) + "\n"
