@@ -104,7 +104,7 @@ func testTerminal(t *testing.T, b *bench) {
 		s.ends(0)
 	})
 	t.Run("resized", func(t *testing.T) {
-		s := sit(t, b, "trap 'stty size' WINCH; echo ready; until [ \"$(stty size)\" = '50 132' ]; do sleep 0.05; done; sleep 0.05; echo over")
+		s := sit(t, b, "trap 'stty size; ((++n))' WINCH; echo ready; sleep 1000 & while ((n < 2)); do wait; done; echo over")
 		s.sees("ready\r\n")
 		s.resized <- backends.Size{Columns: 81, Rows: 25}
 		s.sees("25 81\r\n")
