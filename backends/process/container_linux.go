@@ -35,9 +35,9 @@ func (s *sandbox) pollContainer(_ int64, open sockstat) reading {
 
 // ourselves is what PID 1 and the launchers hold, in bytes.
 func (s *sandbox) ourselves() int64 {
-	sum := kib(statusFields(s.read("self/status"))["RssAnon"])
+	sum := kib(statusField(s.read("self/status"), "RssAnon"))
 	for _, pid := range s.backend.launchers.pids() {
-		sum += kib(statusFields(s.read(pid + "/status"))["RssAnon"])
+		sum += kib(statusField(s.read(pid+"/status"), "RssAnon"))
 	}
 	return sum
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -25,7 +24,8 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: held, Detail: detail})
 	}
 	differs := namespacesDiffer(text)
-	status := statusFields(text[min(len(text), linkSize*len(namespaceLinks)):])
+	text = text[min(len(text), linkSize*len(namespaceLinks)):]
+	status := func(key string) string { return statusField(text, key) }
 	for i, name := range namespaceLayers {
 		add(name, differs[i], s.detail(name, differs[i]))
 	}
@@ -34,16 +34,16 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	} else { // only inside a container, or it would not have started
 		add(backends.LayerLandlock, false, noLandlock.Reason)
 	}
-	add(backends.LayerSeccomp, status["Seccomp"] == "2", "filters: "+status["Seccomp_filters"])
+	add(backends.LayerSeccomp, status("Seccomp") == "2", "filters: "+status("Seccomp_filters"))
 	none := true
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
 		// An ordinary user can't empty the bounding set but in a user namespace; without new
 		// privileges it has no effect.
-		bounding := set == "CapBnd" && s.landlockOnly && status["NoNewPrivs"] == "1"
-		none = none && (bounding || status[set] == "0000000000000000")
+		bounding := set == "CapBnd" && s.landlockOnly && status("NoNewPrivs") == "1"
+		none = none && (bounding || status(set) == "0000000000000000")
 	}
-	add(backends.LayerCaps, none, "effective: "+status["CapEff"]+", bounding: "+status["CapBnd"])
-	add(backends.LayerNNP, status["NoNewPrivs"] == "1", "")
+	add(backends.LayerCaps, none, "effective: "+status("CapEff")+", bounding: "+status("CapBnd"))
+	add(backends.LayerNNP, status("NoNewPrivs") == "1", "")
 	if s.cgroup != nil && s.cgroup.Check(s.pid) == nil {
 		add(backends.LayerCgroup, true, s.cgroup.Detail())
 	} else {
@@ -124,13 +124,12 @@ var ownNamespaces = sync.OnceValue(func() []string {
 	return ours
 })
 
-// statusFields parses /proc/self/status.
-func statusFields(text []byte) map[string]string {
-	fields := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok {
-			fields[key] = strings.TrimSpace(value)
+// statusField finds the value of a key in /proc/PID/status, and in what is written likewise: "" where it is not there.
+func statusField(text []byte, key string) string {
+	for line := range bytes.Lines(text) {
+		if value, ok := bytes.CutPrefix(line, []byte(key)); ok && len(value) > 0 && value[0] == ':' {
+			return string(bytes.TrimSpace(value[1:]))
 		}
 	}
-	return fields
+	return ""
 }

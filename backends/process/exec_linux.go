@@ -121,7 +121,7 @@ const (
 // With it goes the master of its terminal, if it has made one.
 func (p *plan) report(status arg, fds ...arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
-	buf := p.bytes(make([]byte, size))
+	buf := p.room(size)
 	m := launch.Message{Kind: launch.Status}
 	p.poke(arg{v: buf.v + uint64(unsafe.Offsetof(m.Pid))}, p.get("getpid", unix.SYS_GETPID))
 	copy(p.data[buf.v:], unsafe.Slice((*byte)(unsafe.Pointer(&m)), messageSize))

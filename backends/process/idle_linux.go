@@ -62,7 +62,8 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 		return nil
 	}
 	var theirs *os.File
-	env, whom := spare(), byte(launch.ForProgram)
+	var env []string
+	whom := byte(launch.ForProgram)
 	switch r.language {
 	case "python":
 		if theirs, err = connectChannel(func(c io.ReadWriteCloser) { k.channel = c }, func() {}); err != nil {
@@ -73,7 +74,7 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 			k.rewritesItself, whom = true, launch.ForHeld
 			break
 		}
-		env = append(env, "PYTHONPATH="+path.Join(workspace, hold))
+		env = append(spare(), "PYTHONPATH="+path.Join(workspace, hold))
 		source, err := holds.ReadFile("idle/sitecustomize.py")
 		if err != nil {
 			return err
@@ -86,12 +87,13 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 			return err
 		}
 	case "node":
+		env = spare()
 		if err := s.setFifo(k, r.script); err != nil {
 			return err
 		}
 	case "shell":
 		var ours *os.File
-		if theirs, ours, err = os.Pipe(); err != nil {
+		if theirs, ours, err = pipe(1); err != nil {
 			return fmt.Errorf("make a pipe: %w", err)
 		}
 		defer theirs.Close()
@@ -241,8 +243,8 @@ func (s *sandbox) Watch() (ended func() bool) {
 func (s *sandbox) Memory() int64 {
 	var sum int64
 	for _, pid := range []int{s.pid, s.idle.host} {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-		sum += kib(statusFields(text)["Pss"])
+		text, _ := readProc(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		sum += kib(statusField(text, "Pss"))
 	}
 	return sum
 }

@@ -86,7 +86,7 @@ func hello(ctx context.Context, channel io.ReadWriteCloser) error {
 // waits says whether the interpreter's first thread is in the system call that it is to wait in, by
 // proc_pid_syscall(5): python reads its descriptor 3, bash what it has opened by that name, node opens the fifo.
 func (k *idleProcess) waits() (bool, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", k.host))
+	text, err := readProc(fmt.Sprintf("/proc/%d/syscall", k.host))
 	if err != nil {
 		return false, err
 	}
@@ -118,10 +118,9 @@ func (k *idleProcess) waits() (bool, error) {
 // doomed says whether it has ended, or is about to: a signal that kills is on its way, or has been taken, so
 // that it does not sleep any more.
 func (k *idleProcess) doomed() bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", k.host))
-	status := statusFields(text)
-	pending, _ := strconv.ParseUint(status["SigPnd"], 16, 64)
-	return err != nil || !strings.HasPrefix(status["State"], "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || over(k.process)
+	text, err := readProc(fmt.Sprintf("/proc/%d/status", k.host))
+	pending, _ := strconv.ParseUint(statusField(text, "SigPnd"), 16, 64)
+	return err != nil || !strings.HasPrefix(statusField(text, "State"), "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || over(k.process)
 }
 
 // call is the system call that it waits in.
@@ -166,12 +165,12 @@ func (s *sandbox) hostPid() (int, error) {
 	if s.pidfd == nil {
 		return 0, errors.New("PID 1 of the sandbox is dead")
 	}
-	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", s.pidfd.Fd()))
+	info, err := readProc(fmt.Sprintf("/proc/self/fdinfo/%d", s.pidfd.Fd()))
 	if err != nil {
 		return 0, err
 	}
-	one := statusFields(info)["Pid"]
-	text, err := os.ReadFile(filepath.Join("/proc", one, "task", one, "children"))
+	one := statusField(info, "Pid")
+	text, err := readProc(filepath.Join("/proc", one, "task", one, "children"))
 	if err != nil {
 		return 0, err
 	}

@@ -165,10 +165,9 @@ func threadsOf(uid int) uint64 {
 	var sum uint64
 	names, _ := filepath.Glob("/proc/[1-9]*/status")
 	for _, name := range names {
-		text, _ := os.ReadFile(name)
-		fields := statusFields(text)
-		if real, _, _ := strings.Cut(fields["Uid"], "\t"); real == strconv.Itoa(uid) {
-			n, _ := strconv.ParseUint(fields["Threads"], 10, 32)
+		text, _ := readProc(name)
+		if real, _, _ := strings.Cut(statusField(text, "Uid"), "\t"); real == strconv.Itoa(uid) {
+			n, _ := strconv.ParseUint(statusField(text, "Threads"), 10, 32)
 			sum += n
 		}
 	}

@@ -296,7 +296,6 @@ func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	fds, parsed := unix.ParseUnixRights(&messages[0])
 	files := make([]*os.File, len(fds))
 	for i, fd := range fds {
-		unix.CloseOnExec(fd)
 		files[i] = os.NewFile(uintptr(fd), "received")
 	}
 	return n, files, cmp.Or(err, parsed)

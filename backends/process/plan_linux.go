@@ -22,7 +22,10 @@ type plan struct {
 	master *os.File   // of the terminal that the plan makes, once that has been sent
 }
 
-func newPlan() *plan { return &plan{free: launch.SlotFree} }
+// newPlan has room for what most plans hold.
+func newPlan() *plan {
+	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, 112), names: make([]string, 0, 112), data: make([]byte, 0, 6<<10)}
+}
 
 // arg is one argument of a step.
 type arg struct {
@@ -41,15 +44,23 @@ var cwd = val(unix.AT_FDCWD)
 
 // bytes puts b into the plan's memory, aligned for any type.
 func (p *plan) bytes(b []byte) arg {
-	for len(p.data)%8 != 0 {
-		p.data = append(p.data, 0)
-	}
-	at := len(p.data)
-	p.data = append(p.data, b...)
+	at := p.room(len(b))
+	copy(p.data[at.v:], b)
+	return at
+}
+
+// room puts n zeros into the plan's memory.
+func (p *plan) room(n int) arg {
+	at := (len(p.data) + 7) &^ 7
+	p.data = slices.Grow(p.data, at+n-len(p.data))[:at+n]
 	return arg{launch.Address, uint64(at)}
 }
 
-func (p *plan) str(s string) arg { return p.bytes(append([]byte(s), 0)) }
+func (p *plan) str(s string) arg {
+	at := p.room(len(s) + 1)
+	copy(p.data[at.v:], s)
+	return at
+}
 
 // value puts a Go value, which must hold no pointers, into the plan's memory.
 func value[T any](p *plan, v T) arg {
@@ -62,7 +73,7 @@ func (p *plan) strs(list []string) arg {
 	for i, s := range list {
 		at[i] = p.str(s).v
 	}
-	array := p.bytes(make([]byte, 8*(len(list)+1)))
+	array := p.room(8 * (len(list) + 1))
 	for i, to := range at {
 		p.point(array.v+8*uint64(i), to)
 	}
@@ -175,23 +186,19 @@ func (p *plan) encode(out []byte) ([]byte, error) {
 	if p.free > launch.Slots || len(p.files)+1 > launch.MaxFiles {
 		return nil, fmt.Errorf("a plan with %d slots and %d files: this is a bug", p.free, len(p.files))
 	}
-	steps := make([]launch.Step, len(p.steps))
-	for i, s := range p.steps {
+	out = slices.Grow(out, int(h.Size))
+	out = append(out, raw([]launch.Header{h})...)
+	for _, s := range p.steps {
 		for j := range s.Args {
 			if s.Kinds>>(4*j)&15 == launch.Address {
 				s.Args[j] += uint64(data)
 			}
 		}
-		steps[i] = s
+		out = append(out, raw([]launch.Step{s})...)
 	}
-	fixups := make([]launch.Fixup, len(p.fixups))
-	for i, f := range p.fixups {
-		fixups[i] = launch.Fixup{At: f.At + data, To: f.To + data}
+	for _, f := range p.fixups {
+		out = append(out, raw([]launch.Fixup{{At: f.At + data, To: f.To + data}})...)
 	}
-	out = slices.Grow(out, int(h.Size))
-	out = append(out, raw([]launch.Header{h})...)
-	out = append(out, raw(steps)...)
-	out = append(out, raw(fixups)...)
 	return append(out, p.data...), nil
 }
 

@@ -177,7 +177,7 @@ const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, s
 // around says what does not let a call through that the kernel has.
 func around() string {
 	text, _ := os.ReadFile("/proc/self/status")
-	if statusFields(text)["Seccomp"] == "2" {
+	if statusField(text, "Seccomp") == "2" {
 		return "a filter of system calls that sandboxmcp was started under refuses it"
 	}
 	return "a security module of this host refuses it"
@@ -186,7 +186,7 @@ func around() string {
 // administrates reports whether this process has CAP_SYS_ADMIN.
 func administrates() bool {
 	text, _ := os.ReadFile("/proc/self/status")
-	caps, _ := strconv.ParseUint(statusFields(text)["CapEff"], 16, 64)
+	caps, _ := strconv.ParseUint(statusField(text, "CapEff"), 16, 64)
 	return caps>>unix.CAP_SYS_ADMIN&1 == 1
 }
 

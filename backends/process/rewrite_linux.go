@@ -42,7 +42,7 @@ type mm struct {
 
 // mmOf reads proc_pid_stat(5), whose fields count from one, the name's brackets being around the second.
 func mmOf(pid int) (m mm, err error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return m, err
 	}

@@ -337,9 +337,9 @@ func (s *sandbox) newPipes() (*pipes, error) {
 	var err error
 	for i := range p.ours {
 		if err == nil && i == 0 {
-			p.theirs[i], p.ours[i], err = os.Pipe()
+			p.theirs[i], p.ours[i], err = pipe(1)
 		} else if err == nil {
-			p.ours[i], p.theirs[i], err = os.Pipe()
+			p.ours[i], p.theirs[i], err = pipe(0)
 		}
 		// A program may open /dev/stdout again, and the pipe is a file with an owner.
 		if err == nil && s.uid != 0 {
@@ -352,6 +352,17 @@ func (s *sandbox) newPipes() (*pipes, error) {
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
 	return p, nil
+}
+
+// pipe makes a pipe of which we poll only the end that we keep: 0, to read, or 1, to write.
+func pipe(ours int) (r, w *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	_, err = unix.FcntlInt(uintptr(fds[ours]), unix.F_SETFL, unix.O_NONBLOCK)
+	r, w = os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1")
+	return r, w, err
 }
 
 // attach connects our ends, or a terminal's master, with the caller's streams.
@@ -379,7 +390,10 @@ func (p *pipes) copy(to io.Writer, from *os.File) {
 		if to == nil {
 			to = io.Discard
 		}
-		_, err := io.Copy(to, from)
+		buf := copyBuffers.Get().(*[32 << 10]byte)
+		defer copyBuffers.Put(buf)
+		// A file would make a buffer of its own.
+		_, err := io.CopyBuffer(to, struct{ io.Reader }{from}, buf[:])
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = copyRemaining(to, from)
 		}
@@ -388,6 +402,8 @@ func (p *pipes) copy(to io.Writer, from *os.File) {
 		}
 	})
 }
+
+var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // copyRemaining moves what is still in a pipe whose time is up: it was written in time, and to was slow to take what came
 // before, as on a machine that is busy.

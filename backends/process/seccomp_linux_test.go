@@ -29,7 +29,7 @@ func TestOneFilter(t *testing.T) {
 			}
 			defer s.Close()
 			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.(*sandbox).pid))
-			if got := statusFields(text)["Seccomp_filters"]; got != "1" {
+			if got := statusField(text, "Seccomp_filters"); got != "1" {
 				t.Errorf("PID 1 has %q filters: %v", got, err)
 			}
 			if got := say(t, s.(*sandbox), "while read -r name n; do case $name in Seccomp_filters:) echo $n; esac; done </proc/self/status"); got != "1\n" {

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -249,13 +248,12 @@ func (n *template) ask(flags uint64, control, cgroup *os.File) (*os.File, error)
 
 // pidOf is the number by which we see the process of a pidfd: the nest tells that in its own PID namespace.
 func pidOf(pidfd *os.File) (int, error) {
-	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
+	text, err := readProc("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
 	if err != nil {
 		return 0, fmt.Errorf("pid of a pidfd: %w", err)
 	}
-	_, rest, _ := bytes.Cut(text, []byte("\nPid:\t"))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	pid, err := strconv.Atoi(string(line))
+	line := statusField(text, "Pid")
+	pid, err := strconv.Atoi(line)
 	if err != nil || pid <= 0 {
 		return 0, fmt.Errorf("pid of a pidfd: %q is none", line)
 	}

@@ -58,8 +58,7 @@ func TestOwnUser(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fields := statusFields(status)
-			users := append(strings.Fields(fields["Uid"]), strings.Fields(fields["Gid"])...)
+			users := append(strings.Fields(statusField(status, "Uid")), strings.Fields(statusField(status, "Gid"))...)
 			if want := strconv.Itoa(s.uid); s.uid < firstUID || slices.ContainsFunc(users, func(u string) bool { return u != want }) {
 				t.Errorf("%s: runs as %v, want only %s", w.name, users, want)
 			}

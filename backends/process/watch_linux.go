@@ -181,13 +181,13 @@ func (s *sandbox) pollProcesses(limit int64, open sockstat) reading {
 	saw := reading{ram: waiting}
 	var tables int64 // the page tables, which a process can make large with little else
 	for i, pid := range pids {
-		status := statusFields(s.read(pid + "/status"))
-		if strings.HasPrefix(status["State"], "Z") {
+		status := s.read(pid + "/status")
+		if strings.HasPrefix(statusField(status, "State"), "Z") {
 			pids[i], status = s.thread(pid, status)
 		}
-		tables += kib(status["VmPTE"])
-		saw.ram += kib(status["RssAnon"]) + kib(status["RssShmem"])
-		threads, _ := strconv.ParseUint(status["Threads"], 10, 32)
+		tables += kib(statusField(status, "VmPTE"))
+		saw.ram += kib(statusField(status, "RssAnon")) + kib(statusField(status, "RssShmem"))
+		threads, _ := strconv.ParseUint(statusField(status, "Threads"), 10, 32)
 		saw.threads += threads
 		saw.cpu += cpuTime(s.read(pid + "/stat"))
 	}
@@ -198,9 +198,9 @@ func (s *sandbox) pollProcesses(limit int64, open sockstat) reading {
 	}
 	var private, shared int64
 	for _, pid := range pids {
-		rollup := statusFields(s.read(pid + "/smaps_rollup"))
-		private += kib(rollup["Pss_Anon"])
-		shared += kib(rollup["Pss_Shmem"])
+		rollup := s.read(pid + "/smaps_rollup")
+		private += kib(statusField(rollup, "Pss_Anon"))
+		shared += kib(statusField(rollup, "Pss_Shmem"))
 	}
 	saw.ram = private + tables + max(shared, files) + waiting
 	return saw
@@ -216,7 +216,7 @@ func (n sockstat) unaccepted() int64 {
 
 // thread returns a thread of a process that has memory, and its status, where the first has ended: a process lives on
 // without it, and the kernel tells nothing of it under its own number. A thread's is a name in /proc, too, if not listed.
-func (s *sandbox) thread(pid string, status map[string]string) (string, map[string]string) {
+func (s *sandbox) thread(pid string, status []byte) (string, []byte) {
 	dir, err := os.Open(s.procName(pid + "/task"))
 	if err != nil {
 		return pid, status
@@ -224,8 +224,8 @@ func (s *sandbox) thread(pid string, status map[string]string) (string, map[stri
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
-		if fields := statusFields(s.read(name + "/status")); fields["RssAnon"] != "" {
-			return name, fields
+		if own := s.read(name + "/status"); statusField(own, "RssAnon") != "" {
+			return name, own
 		}
 	}
 	return pid, status
