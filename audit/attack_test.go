@@ -16,7 +16,7 @@ import (
 
 // attackable is a closed log as a server leaves it: sealed segments, receipts, checkpoints at 722, 822 and so on,
 // and the file beside it. It also returns checkpoints that somebody kept: an old and the newest one.
-func attackable(t testing.TB) (path string, rows []Row, kept [][]byte) {
+func attackable(t testing.TB) (path string, rows []Row, notes [][]byte) {
 	t.Helper()
 	path, _ = sealedLog(t)
 	for range 3 {
@@ -27,12 +27,12 @@ func attackable(t testing.TB) (path string, rows []Row, kept [][]byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept = append(kept, note)
+		notes = append(notes, note)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return path, rows, kept
+	return path, rows, notes
 }
 
 // noTriggers drops all triggers, and yesTriggers makes them again as they were: what somebody would do who
@@ -53,7 +53,7 @@ func noTriggers(t testing.TB) (drop, again []string) {
 
 // Each kind of tampering that leaves the triggers as they were is caught by the log itself, with its key.
 func TestAttack(t *testing.T) {
-	original, rows, kept := attackable(t)
+	original, rows, notes := attackable(t)
 	drop, again := noTriggers(t)
 	const last = 1622
 	for _, test := range []struct {
@@ -93,7 +93,7 @@ func TestAttack(t *testing.T) {
 		{"a checkpoint moved", "UPDATE checkpoints SET size = 1221 WHERE size = 1222", 1221, "for another row"},
 		{"a checkpoint emptied", "UPDATE checkpoints SET note = '' WHERE size = 1222", 1222, "not a signed checkpoint"},
 		{"a checkpoint's signature edited", "UPDATE checkpoints SET note = substr(note, 1, length(note) - 8) || 'AAAAAA=' || char(10) WHERE size = 1222", 1222, "the checkpoint there was changed"},
-		{"a checkpoint by another key", "UPDATE checkpoints SET note = '" + string(forge(t, kept[1])) + "' WHERE size = 1422", 1422, "no known key"},
+		{"a checkpoint by another key", "UPDATE checkpoints SET note = '" + string(forge(t, notes[1])) + "' WHERE size = 1422", 1422, "no known key"},
 		{"a checkpoint for more rows", "INSERT INTO checkpoints SELECT 9999, note FROM checkpoints WHERE size = 1622", 1623, "is missing"},
 		{"a checkpoint for less than nothing", "INSERT INTO checkpoints SELECT -5, note FROM checkpoints WHERE size = 1622", 0, "a checkpoint for -5 rows"},
 		{"the tree edited", "UPDATE tree SET hash = zeroblob(32) WHERE level = 8 AND position = 4", 0, "another hash over rows 1025 to 1280"},
@@ -154,7 +154,7 @@ func forge(t testing.TB, note []byte) []byte {
 
 // What needs more than one file, and what only a checkpoint kept elsewhere shows.
 func TestAttackFiles(t *testing.T) {
-	original, rows, kept := attackable(t)
+	original, rows, notes := attackable(t)
 	older := copySealed(t, original)
 	l := openSigned(t, original, signing(100))
 	fillFast(t, l, 50)
@@ -172,10 +172,10 @@ func TestAttackFiles(t *testing.T) {
 		return os.WriteFile(to, b, 0o600)
 	}
 	for _, test := range []struct {
-		name   string
-		attack func(path string) error
-		alone  string // what Verify says with the key
-		kept   string // and with the checkpoints that were kept as well; "" is the same
+		name     string
+		attack   func(path string) error
+		alone    string // what Verify says with the key
+		external string // and with the checkpoints that were kept as well; "" is the same
 	}{
 		{"an older copy of the database", func(path string) error { return copyTo(older, path) }, "row 1623 is missing", ""},
 		{"an older copy of database and checkpoint", func(path string) error {
@@ -247,10 +247,10 @@ func TestAttackFiles(t *testing.T) {
 			if err := test.attack(path); err != nil {
 				t.Fatal(err)
 			}
-			if test.kept == "" {
-				test.kept = test.alone
+			if test.external == "" {
+				test.external = test.alone
 			}
-			for want, o := range map[*string]VerifyOptions{&test.alone: {Keys: keys('a')}, &test.kept: {Keys: keys('a'), Checkpoints: append(kept, newest)}} {
+			for want, o := range map[*string]VerifyOptions{&test.alone: {Keys: keys('a')}, &test.external: {Keys: keys('a'), Checkpoints: append(notes, newest)}} {
 				l := openLog(t, path)
 				r, err := l.Verify(t.Context(), o)
 				l.Close()

@@ -75,7 +75,7 @@ func (c *chunk) readRows(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	defer rows.Close()
-	var wanted []receiptOf
+	var refs []receiptOf
 	var seq, nanos int64
 	var kind, run, namespace, data, prev, hash sql.RawBytes
 	var buf []byte
@@ -93,7 +93,7 @@ func (c *chunk) readRows(ctx context.Context, conn *sql.Conn) error {
 		}
 		c.times = append(c.times, time.Unix(0, nanos))
 		if want := receiptHash(data); want != nil {
-			wanted = append(wanted, receiptOf{seq, want})
+			refs = append(refs, receiptOf{seq, want})
 		}
 		if string(kind) == sealedKind {
 			c.sealings = append(c.sealings, bytes.Clone(data))
@@ -106,7 +106,7 @@ func (c *chunk) readRows(ctx context.Context, conn *sql.Conn) error {
 	if c.broken {
 		return nil
 	}
-	return c.readReceipts(ctx, conn, wanted)
+	return c.readReceipts(ctx, conn, refs)
 }
 
 // add reports whether a row with that hash may follow.
@@ -125,7 +125,7 @@ func (c *chunk) add(seq int64, prev, hash []byte, sum [hashSize]byte) bool {
 }
 
 // readReceipts finds the receipts that rows speak of, and no others.
-func (c *chunk) readReceipts(ctx context.Context, conn *sql.Conn, wanted []receiptOf) error {
+func (c *chunk) readReceipts(ctx context.Context, conn *sql.Conn, refs []receiptOf) error {
 	rows, err := conn.QueryContext(ctx, "SELECT seq, envelope FROM receipts WHERE seq BETWEEN ? AND ? ORDER BY seq", c.from, c.last)
 	if err != nil {
 		return err
@@ -138,20 +138,20 @@ func (c *chunk) readReceipts(ctx context.Context, conn *sql.Conn, wanted []recei
 			return err
 		}
 		switch sum := sha256.Sum256(envelope); {
-		case len(wanted) == 0 || seq < wanted[0].seq:
+		case len(refs) == 0 || seq < refs[0].seq:
 			c.bad = &Bad{seq, "has a receipt of which it says nothing"}
 			return nil
-		case seq > wanted[0].seq:
-			c.bad = &Bad{wanted[0].seq, "has lost its receipt"}
+		case seq > refs[0].seq:
+			c.bad = &Bad{refs[0].seq, "has lost its receipt"}
 			return nil
-		case !bytes.Equal(sum[:], wanted[0].hash):
+		case !bytes.Equal(sum[:], refs[0].hash):
 			c.bad = &Bad{seq, "has another receipt than the one it came with"}
 			return nil
 		}
-		wanted = wanted[1:]
+		refs = refs[1:]
 	}
-	if len(wanted) > 0 && rows.Err() == nil {
-		c.bad = &Bad{wanted[0].seq, "has lost its receipt"}
+	if len(refs) > 0 && rows.Err() == nil {
+		c.bad = &Bad{refs[0].seq, "has lost its receipt"}
 	}
 	return rows.Err()
 }

@@ -29,11 +29,11 @@ func (v *verification) grow(ctx context.Context, c *chunk) (*Bad, error) {
 			}
 			points = points[1:]
 		}
-		for len(v.kept) > 0 && v.kept[0].size <= v.tree.size {
-			if bad := v.compare(v.kept[0], c.hashes[i][:], c.times[i]); bad != nil {
+		for len(v.external) > 0 && v.external[0].size <= v.tree.size {
+			if bad := v.compare(v.external[0], c.hashes[i][:], c.times[i]); bad != nil {
 				return bad, nil
 			}
-			v.kept = v.kept[1:]
+			v.external = v.external[1:]
 		}
 	}
 	return nil, nil
@@ -114,9 +114,9 @@ func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
 		return &Bad{s.First, fmt.Sprintf("is in a sealed segment that is not here, with all up to row %d, and no checkpoint vouches for it: %s", s.Last, s.File)}, nil
 	}
 	v.remarks = append(v.remarks, s.Missing())
-	for len(v.kept) > 0 && v.kept[0].size < s.Last {
-		v.remarks = append(v.remarks, fmt.Sprintf("%s, for row %d, cannot be compared: that row is in a segment that is not here", v.kept[0].name, v.kept[0].size))
-		v.kept = v.kept[1:]
+	for len(v.external) > 0 && v.external[0].size < s.Last {
+		v.remarks = append(v.remarks, fmt.Sprintf("%s, for row %d, cannot be compared: that row is in a segment that is not here", v.external[0].name, v.external[0].size))
+		v.external = v.external[1:]
 	}
 	v.tree, v.absent = t, v.absent+s.Last-s.First+1
 	v.chain = chain{next: s.Last + 1, head: s.head, prev: v.chain.head}
@@ -125,12 +125,12 @@ func (v *verification) skip(ctx context.Context, c *chunk) (*Bad, error) {
 	} else {
 		v.proven = mark{s.Last, s.head, p.root}
 	}
-	for len(v.kept) > 0 && v.kept[0].size == s.Last {
+	for len(v.external) > 0 && v.external[0].size == s.Last {
 		head, _ := hex.DecodeString(s.head)
-		if bad := v.compare(v.kept[0], head, c.segment.Newest); bad != nil {
+		if bad := v.compare(v.external[0], head, c.segment.Newest); bad != nil {
 			return bad, nil
 		}
-		v.kept = v.kept[1:]
+		v.external = v.external[1:]
 	}
 	return nil, nil
 }

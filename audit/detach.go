@@ -36,7 +36,7 @@ func (l *Log) detachLocked(ctx context.Context, w *writer, p pack) error {
 	if err := os.Rename(p.temporary, p.segment.File); err != nil {
 		return err
 	}
-	if err := syncFolder(l.segmentDir()); err != nil {
+	if err := syncDir(l.segmentDir()); err != nil {
 		return err
 	}
 	if err := w.record(ctx, p); err != nil {

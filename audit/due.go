@@ -42,23 +42,23 @@ func (s *signer) mark() {
 	}
 }
 
-// look signs what was appended if it is time, and returns what patience does.
-func (s *signer) look(l *Log) time.Duration {
+// signIfDue signs what was appended if it is time, and returns what patience does.
+func (s *signer) signIfDue(l *Log) time.Duration {
 	rows := l.unsigned.Load()
 	if rows > 0 {
 		s.mark()
 	}
-	if s.due && (rows >= int64(s.Every) && s.err == nil || s.patience(l) == 0) {
+	if s.due && (rows >= int64(s.Every) && s.err == nil || s.untilDue(l) == 0) {
 		s.try(l)
 	}
 	if len(l.queue) == 0 {
 		s.prime(l)
 	}
-	return s.patience(l)
+	return s.untilDue(l)
 }
 
-// patience is how long rows may go on unsigned if no others follow.
-func (s *signer) patience(l *Log) time.Duration {
+// untilDue is how long rows may go on unsigned if no others follow.
+func (s *signer) untilDue(l *Log) time.Duration {
 	switch {
 	case s == nil || !s.due:
 		return 24 * time.Hour // there is nothing to do then, either

@@ -21,29 +21,29 @@ func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (Checkpoin
 		return Checkpointed{}, l.readError(err)
 	}
 	c, err := newKeyring(origin, keys).open(note)
-	kept := Checkpointed{c.origin, c.size}
+	result := Checkpointed{c.origin, c.size}
 	if err != nil {
-		return kept, err
+		return result, err
 	}
 	head, err := lastSeq(ctx, l.db)
 	if err != nil {
-		return kept, l.readError(err)
+		return result, l.readError(err)
 	}
 	if c.size > head {
-		return kept, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.size, head, ErrOlder)
+		return result, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.size, head, ErrOlder)
 	}
 	n, err := l.nodesAt(ctx, c.size)
 	if err != nil {
-		return kept, l.readError(err)
+		return result, l.readError(err)
 	}
 	t, err := n.tree(c.size)
 	if err != nil {
-		return kept, l.readError(err)
+		return result, l.readError(err)
 	}
 	if t.root() != c.root {
-		return kept, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.size)
+		return result, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.size)
 	}
-	return kept, nil
+	return result, nil
 }
 
 // ErrOlder is the error for a log that has fewer rows than are known elsewhere.

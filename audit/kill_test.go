@@ -202,7 +202,7 @@ func TestKillSeal(t *testing.T) {
 	l.Close()
 	finals := 0
 	for _, f := range segmentFiles(t, path) {
-		if !strings.Contains(f, unfinished) {
+		if !strings.Contains(f, tempPrefix) {
 			finals++
 		}
 	}

@@ -89,7 +89,7 @@ func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 			if i < len(o.Names) && o.Names[i] != "" {
 				name = o.Names[i]
 			}
-			v.kept = append(v.kept, point{c, name})
+			v.external = append(v.external, point{c, name})
 		}
 	}
 	switch {
@@ -99,11 +99,11 @@ func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 		if err != nil {
 			return &Bad{0, fmt.Sprintf("%s: %v", name, err)}, nil
 		}
-		v.kept = append(v.kept, point{c, name})
+		v.external = append(v.external, point{c, name})
 	case v.newest > 0:
 		v.remarks = append(v.remarks, fmt.Sprintf("%s is not there: without it, or a checkpoint kept elsewhere, an older copy in the log's place does not show", v.l.latestPath()))
 	}
-	slices.SortStableFunc(v.kept, func(a, b point) int { return cmp.Compare(a.size, b.size) })
+	slices.SortStableFunc(v.external, func(a, b point) int { return cmp.Compare(a.size, b.size) })
 	return nil, nil
 }
 

@@ -13,7 +13,7 @@ func TestRoom(t *testing.T) {
 	l := openLog(t, path)
 	long := func() bool {
 		info, err := os.Stat(path + "-wal")
-		return err == nil && info.Size() >= walRoom
+		return err == nil && info.Size() >= walSize
 	}
 	fill(t, l, 1)
 	rows := int64(1)
@@ -52,7 +52,7 @@ func TestNoRoom(t *testing.T) {
 		hosttest.Missing(t, "/dev/full", err.Error())
 	}
 	defer f.Close()
-	if err := lengthen(f, 10); err == nil {
+	if err := preallocate(f, 10); err == nil {
 		t.Error("made room on a full disk")
 	}
 }

@@ -219,7 +219,7 @@ func TestSealedRows(t *testing.T) {
 
 func TestSealedMissing(t *testing.T) {
 	original, _ := sealedLog(t)
-	kept, err := os.ReadFile(original + "-checkpoint")
+	saved, err := os.ReadFile(original + "-checkpoint")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestSealedMissing(t *testing.T) {
 					t.Errorf("remarks %q, want %q", r.Remarks, test.remarks)
 				}
 			}
-			if r := verify(t, path, VerifyOptions{Keys: keys('a'), Checkpoints: [][]byte{kept}}); r.Bad != nil {
+			if r := verify(t, path, VerifyOptions{Keys: keys('a'), Checkpoints: [][]byte{saved}}); r.Bad != nil {
 				t.Errorf("with a kept checkpoint: %+v", r.Bad)
 			}
 			// It goes on without them.

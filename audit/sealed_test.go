@@ -276,7 +276,7 @@ func TestNoSegment(t *testing.T) {
 }
 
 // A kept checkpoint that says nothing about the log is an error about that checkpoint.
-func TestKeptNotes(t *testing.T) {
+func TestExternalNotes(t *testing.T) {
 	path, other := logPath(t), logPath(t)
 	var notes [][]byte
 	for _, p := range []string{path, other} {

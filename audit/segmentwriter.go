@@ -27,11 +27,11 @@ type segmentWriter struct {
 	zip  *gzip.Writer
 }
 
-// unfinished begins the name of a segment file that is being written.
-const unfinished = ".new-"
+// tempPrefix begins the name of a segment file that is being written.
+const tempPrefix = ".new-"
 
 func newSegmentWriter(dir string) (*segmentWriter, error) {
-	f, err := os.CreateTemp(dir, unfinished+"*") // 0600
+	f, err := os.CreateTemp(dir, tempPrefix+"*") // 0600
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (l *Log) tidy(ctx context.Context, q querier) error {
 		path := filepath.Join(l.segmentDir(), f.Name())
 		var first, last int64
 		switch n, _ := fmt.Sscanf(f.Name(), "%020d-%020d.jsonl.gz", &first, &last); {
-		case strings.HasPrefix(f.Name(), unfinished):
+		case strings.HasPrefix(f.Name(), tempPrefix):
 			if info, err := f.Info(); err == nil && time.Since(info.ModTime()) > time.Hour {
 				os.Remove(path)
 			}
@@ -131,8 +131,8 @@ func (l *Log) removeDouble(ctx context.Context, q querier, path string) error {
 	return fmt.Errorf("%s is no segment of this log, or the only one that has its rows: move it away", path)
 }
 
-// syncFolder waits until the names in a folder are on the disk, where a system can do that.
-func syncFolder(dir string) error {
+// syncDir waits until the names in a folder are on the disk, where a system can do that.
+func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

@@ -266,8 +266,8 @@ func (k *brokenKey) Sign(r io.Reader, msg []byte, o crypto.SignerOpts) ([]byte, 
 func TestSigningFails(t *testing.T) {
 	path := logPath(t)
 	key := &brokenKey{Signer: seeded('a'), broken: true}
-	var told bytes.Buffer
-	l := openSigned(t, path, Signing{Key: always(key), Every: 5, Log: slog.New(slog.NewTextHandler(&told, nil))})
+	var logged bytes.Buffer
+	l := openSigned(t, path, Signing{Key: always(key), Every: 5, Log: slog.New(slog.NewTextHandler(&logged, nil))})
 	fill(t, l, 12)
 	_, err := l.Checkpoint(t.Context())
 	wantError(t, err, "pulled out")
@@ -284,8 +284,8 @@ func TestSigningFails(t *testing.T) {
 	key.set(true)
 	fill(t, l, 1)
 	wantError(t, l.Close(), "pulled out", path)
-	if n := strings.Count(told.String(), "stay unsigned"); n != 2 { // once for each time that it began to fail
-		t.Errorf("%d lines in the program's log:\n%s", n, told.String())
+	if n := strings.Count(logged.String(), "stay unsigned"); n != 2 { // once for each time that it began to fail
+		t.Errorf("%d lines in the program's log:\n%s", n, logged.String())
 	}
 	r := verify(t, path, VerifyOptions{Keys: keys('a')})
 	if r.Bad != nil || r.Rows != 18 || r.Unsigned < 1 {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// rest checks what lies outside the rows.
-func (v *verification) rest(ctx context.Context) (*Bad, error) {
+// outsideRows checks what lies outside the rows.
+func (v *verification) outsideRows(ctx context.Context) (*Bad, error) {
 	if n := len(v.segments); n > 0 && v.head <= v.segments[n-1].Last {
 		return &Bad{v.segments[n-1].Last + 1, "is missing, the one that says what was sealed"}, nil
 	}
-	for _, p := range v.kept {
+	for _, p := range v.external {
 		if p.size > v.head {
 			return v.cutOff(p), nil
 		}
@@ -31,16 +31,16 @@ func (v *verification) rest(ctx context.Context) (*Bad, error) {
 	if bad, err := v.neverSigned(ctx); bad != nil || err != nil {
 		return bad, err
 	}
-	if bad, err := v.strayNodes(ctx); bad != nil || err != nil {
+	if bad, err := v.orphanNodes(ctx); bad != nil || err != nil {
 		return bad, err
 	}
-	if bad := v.unsaid(); bad != nil {
+	if bad := v.unrecordedSegment(); bad != nil {
 		return bad, nil
 	}
 	if err := v.late(ctx); err != nil {
 		return nil, err
 	}
-	return v.strayRows(ctx)
+	return v.orphanRows(ctx)
 }
 
 // neverSigned finds a log without a checkpoint whose rows were signed: the first rows are, as soon as they are written, so
@@ -80,19 +80,19 @@ func (v *verification) late(ctx context.Context) error {
 	return err
 }
 
-// strayRows finds receipts and checkpoints for rows that no log has.
-func (v *verification) strayRows(ctx context.Context) (*Bad, error) {
-	var stray int64
-	err := v.l.db.QueryRowContext(ctx, "SELECT seq FROM receipts WHERE seq > ? AND seq NOT IN (SELECT seq FROM audit) LIMIT 1", v.head).Scan(&stray)
+// orphanRows finds receipts and checkpoints for rows that no log has.
+func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
+	var orphan int64
+	err := v.l.db.QueryRowContext(ctx, "SELECT seq FROM receipts WHERE seq > ? AND seq NOT IN (SELECT seq FROM audit) LIMIT 1", v.head).Scan(&orphan)
 	if err == nil {
-		return &Bad{v.head + 1, fmt.Sprintf("is missing: there is a receipt of row %d", stray)}, nil
+		return &Bad{v.head + 1, fmt.Sprintf("is missing: there is a receipt of row %d", orphan)}, nil
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		err = v.l.db.QueryRowContext(ctx, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1").Scan(&stray)
+		err = v.l.db.QueryRowContext(ctx, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1").Scan(&orphan)
 	}
 	switch {
 	case err == nil:
-		return &Bad{0, fmt.Sprintf("there is a checkpoint for %d rows", stray)}, nil
+		return &Bad{0, fmt.Sprintf("there is a checkpoint for %d rows", orphan)}, nil
 	case !errors.Is(err, sql.ErrNoRows):
 		return nil, err
 	}
@@ -103,9 +103,9 @@ func (v *verification) cutOff(p point) *Bad {
 	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d: %s covers them, so they were cut off, or an older copy of the log was put in its place", p.size, p.name)}
 }
 
-// strayNodes finds hashes that are stored for a tree that nobody has signed: the next signature
+// orphanNodes finds hashes that are stored for a tree that nobody has signed: the next signature
 // would stumble over them.
-func (v *verification) strayNodes(ctx context.Context) (*Bad, error) {
+func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
 	var stored, beyond int64
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE (position + 1) << level <= ?),
 		count(*) FILTER (WHERE (position + 1) << level > (SELECT coalesce(max(size), 0) FROM checkpoints))
@@ -113,8 +113,8 @@ func (v *verification) strayNodes(ctx context.Context) (*Bad, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wanted := storedNodes(v.newest); stored != wanted || beyond > 0 {
-		return &Bad{0, fmt.Sprintf("the stored tree has %d hashes instead of %d", stored+beyond, wanted)}, nil
+	if want := storedNodes(v.newest); stored != want || beyond > 0 {
+		return &Bad{0, fmt.Sprintf("the stored tree has %d hashes instead of %d", stored+beyond, want)}, nil
 	}
 	seams := map[node]bool{}
 	for _, s := range v.segments {
@@ -139,18 +139,18 @@ func (v *verification) strayNodes(ctx context.Context) (*Bad, error) {
 	return nil, rows.Err()
 }
 
-// unsaid finds a segment of which no row says that it was sealed. Where a segment is missing, that row may be in it.
-func (v *verification) unsaid() *Bad {
-	said := map[sealing]bool{}
+// unrecordedSegment finds a segment of which no row says that it was sealed. Where a segment is missing, that row may be in it.
+func (v *verification) unrecordedSegment() *Bad {
+	recorded := map[sealing]bool{}
 	for _, data := range v.sealings {
 		var s sealing
 		if json.Unmarshal(data, &s) == nil {
-			said[s] = true
+			recorded[s] = true
 		}
 	}
 	for i, s := range v.segments {
 		hidden := slices.ContainsFunc(v.segments[i+1:], func(later Segment) bool { return !later.Here })
-		if !said[s.sealing()] && !hidden {
+		if !recorded[s.sealing()] && !hidden {
 			return &Bad{s.First, fmt.Sprintf("was taken out of the log, with all up to row %d, and no row says that they were sealed", s.Last)}
 		}
 	}

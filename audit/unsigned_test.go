@@ -126,17 +126,17 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 	write(a, 3)
 	until := at.Add(time.Minute)
 	both := append(keys('b'), Key{keys('a')[0].PublicKey, until})
-	look := func(want string) {
+	expect := func(want string) {
 		t.Helper()
 		r := verify(t, path, VerifyOptions{Keys: both})
 		if want == "" && r.Bad != nil || want != "" && (r.Bad == nil || !strings.Contains(r.Bad.Why, want)) {
 			t.Errorf("got %+v, want %q", r.Bad, want)
 		}
 	}
-	look("")
+	expect("")
 	at = at.Add(30 * time.Minute)
 	late := write(a, 3) // by whoever has the old key
-	look("its key does not count from")
+	expect("its key does not count from")
 	l := openLog(t, path)
 	text, err := l.Proof(t.Context(), "5")
 	if err != nil {
@@ -150,7 +150,7 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 		t.Error("a proof with a checkpoint of a key that was replaced is taken")
 	}
 	write(b, 1)
-	look("") // the newer key vouches for all of it
+	expect("") // the newer key vouches for all of it
 	if r := verify(t, path, VerifyOptions{Keys: both, Checkpoints: [][]byte{late}}); !strings.Contains(strings.Join(r.Remarks, " "), "do not count") {
 		t.Errorf("nothing is said of it: %q", r.Remarks)
 	}

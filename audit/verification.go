@@ -23,7 +23,7 @@ type verification struct {
 	newest   int64 // newest stored checkpoint then
 	segments []Segment
 	known    bool       // that these are the segments then
-	kept     []point    // from outside the database, by size
+	external []point    // from outside the database, by size
 	other    *NoteError // a kept one that is of another log
 	altered  bool       // tables or triggers are not as they were made
 
@@ -88,7 +88,7 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 	}()
 	bad, err := v.rows(ctx)
 	if bad == nil && err == nil {
-		bad, err = v.rest(ctx)
+		bad, err = v.outsideRows(ctx)
 	}
 	if bad != nil || err != nil {
 		cancel()

@@ -149,7 +149,7 @@ func TestTriggersRefuse(t *testing.T) {
 func TestVerifyCutOff(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 10)
-	kept, err := l.Verify(t.Context(), VerifyOptions{})
+	saved, err := l.Verify(t.Context(), VerifyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +158,8 @@ func TestVerifyCutOff(t *testing.T) {
 	if err != nil || cut.Bad != nil {
 		t.Fatal(cut.Bad, err)
 	}
-	if cut.Rows != 7 || cut.Head == kept.Head {
-		t.Errorf("the head does not tell: %d rows, head %s; kept %d rows, head %s", cut.Rows, cut.Head, kept.Rows, kept.Head)
+	if cut.Rows != 7 || cut.Head == saved.Head {
+		t.Errorf("the head does not tell: %d rows, head %s; kept %d rows, head %s", cut.Rows, cut.Head, saved.Rows, saved.Head)
 	}
 }
 

@@ -13,7 +13,7 @@ func (l *Log) write() {
 	defer close(l.written)
 	defer l.end()
 	s := l.signer
-	quiet := time.NewTimer(s.patience(l))
+	quiet := time.NewTimer(s.untilDue(l))
 	defer quiet.Stop()
 	for {
 		select {
@@ -24,7 +24,7 @@ func (l *Log) write() {
 			l.commitNext(r)
 		case <-l.loose.C:
 			l.flushLoose()
-			l.makeRoom()
+			l.preallocateOnce()
 		case r := <-l.asks:
 			if r.state.CompareAndSwap(waiting, taken) {
 				r.note, r.err = s.try(l)
@@ -34,7 +34,7 @@ func (l *Log) write() {
 		case <-quiet.C:
 		}
 		if s != nil {
-			quiet.Reset(s.look(l))
+			quiet.Reset(s.signIfDue(l))
 		}
 	}
 }

@@ -24,9 +24,9 @@ type writer struct {
 	head, put  *sql.Stmt
 	putReceipt *sql.Stmt // made when the first one comes
 
-	since time.Time // when the first of the commits was made that are not on the disk
-	timed bool      // that is looked after
-	roomy bool      // the wal was made longer, or could not be
+	since        time.Time // when the first of the commits was made that are not on the disk
+	timed        bool      // that is looked after
+	preallocated bool      // the wal was made longer, or could not be
 }
 
 const (

@@ -234,7 +234,7 @@ func (p *program) verifyLeft(c *cli.Context, left *leftovers, dir string) (*veri
 	}
 	n := 0
 	if _, err := os.Stat(dir); err == nil || len(proof.Artifacts) > 0 {
-		problems, err = proof.VerifyFolder(signer.Folder{Path: dir, Loose: true})
+		problems, err = proof.VerifyDirectory(signer.Directory{Path: dir, Loose: true})
 		if v.bad(problems...); err != nil {
 			v.cannot("files", err)
 		}

@@ -34,5 +34,5 @@ func (t auditTable) Row(r audit.Row) error {
 	if t.narrow() {
 		when = "01-02 15:04:05"
 	}
-	return t.table.Row(strconv.FormatInt(r.Seq, 10), r.Time.Local().Format(when), r.Kind, r.Namespace, r.Run, facts.Gist(r))
+	return t.table.Row(strconv.FormatInt(r.Seq, 10), r.Time.Local().Format(when), r.Kind, r.Namespace, r.Run, facts.Summary(r))
 }

@@ -121,5 +121,5 @@ func matter(e event.Event) string {
 	if err != nil {
 		return ""
 	}
-	return facts.Gist(audit.Row{Kind: e.Name, Data: data})
+	return facts.Summary(audit.Row{Kind: e.Name, Data: data})
 }

@@ -93,7 +93,7 @@ func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOption
 	var ask []witness.Place
 	var errs []error
 	for _, p := range all {
-		note, ok, err := p.Kept(ctx)
+		note, ok, err := p.Stored(ctx)
 		switch {
 		case err != nil:
 			errs = append(errs, err)

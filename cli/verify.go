@@ -226,8 +226,8 @@ func (p *program) verifyManifest(c *cli.Context, v *verification) {
 }
 
 // folder is where files are compared. What was named on the command line may be in it, too.
-func folder(c *cli.Context, dir string, besides ...string) signer.Folder {
-	d := signer.Folder{Path: dir, Loose: c.Bool("loose")}
+func folder(c *cli.Context, dir string, besides ...string) signer.Directory {
+	d := signer.Directory{Path: dir, Loose: c.Bool("loose")}
 	for _, file := range append(besides, c.StringSlice("key")...) {
 		if name, err := nameIn(dir, file); err == nil {
 			d.Besides = append(d.Besides, name)

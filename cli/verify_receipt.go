@@ -69,7 +69,7 @@ func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
 	case beside == "":
 		v.Receipt.checked = "not compared: name their folder"
 	case beside != "-" && err == nil && info.IsDir():
-		problems, err := proof.VerifyFolder(folder(c, beside, file))
+		problems, err := proof.VerifyDirectory(folder(c, beside, file))
 		v.bad(problems...)
 		if err != nil {
 			v.cannot(beside, err)

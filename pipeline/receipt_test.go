@@ -86,11 +86,11 @@ func TestReceipt(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatalf("it does not verify: %+v", problems)
 	}
-	if problems, err := proof.VerifyFolder(signer.Folder{Path: dir}); err != nil || len(problems) > 0 {
+	if problems, err := proof.VerifyDirectory(signer.Directory{Path: dir}); err != nil || len(problems) > 0 {
 		t.Errorf("it does not verify: %+v, %v", problems, err)
 	}
 	os.WriteFile(filepath.Join(dir, "made"), []byte("forged"), 0o600)
-	if problems, err := proof.VerifyFolder(signer.Folder{Path: dir}); err != nil || len(problems) != 1 {
+	if problems, err := proof.VerifyDirectory(signer.Directory{Path: dir}); err != nil || len(problems) != 1 {
 		t.Errorf("with another file it verifies: %+v, %v", problems, err)
 	}
 }

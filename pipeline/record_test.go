@@ -204,7 +204,7 @@ func TestLongNamesDoNotBreakTheRecord(t *testing.T) {
 		{"the list", func() { os.Remove(filepath.Join(dir, "SHA256SUMS")) }, false},
 	} {
 		change.do()
-		if problems, err := proof.VerifyFolder(signer.Folder{Path: dir}); err != nil || (len(problems) == 0) != change.good {
+		if problems, err := proof.VerifyDirectory(signer.Directory{Path: dir}); err != nil || (len(problems) == 0) != change.good {
 			t.Errorf("after a change of %s: %d problems, %v", change.name, len(problems), err)
 		}
 	}

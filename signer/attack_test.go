@@ -79,7 +79,7 @@ func TestForgedReceipts(t *testing.T) {
 		out, _ := json.Marshal(f)
 		return string(out)
 	}
-	plain := with(func(*fields) {})
+	unmodified := with(func(*fields) {})
 	subject := func(name, digest string) string {
 		return fmt.Sprintf(`{"name":%q,"digest":{"sha256":%q}}`, name, digest)
 	}
@@ -89,31 +89,31 @@ func TestForgedReceipts(t *testing.T) {
 	predicate := fmt.Sprintf(`{"code_sha256":%q}`, sum("code"))
 	a := subject("a", sum("a"))
 	for _, c := range []struct{ name, text, kind, why string }{
-		{"as it is", plain, "", ""},
+		{"as it is", unmodified, "", ""},
 		{"by two, of whom one is not known", with(func(f *fields) { f.Signatures = append(f.Signatures, sig(theirs)) }), "", ""},
 		{"by two, the unknown one first", with(func(f *fields) { f.Signatures = []dsse.Signature{sig(theirs), sig(good)} }), "", ""},
 		{"with no id", with(func(f *fields) { f.Signatures[0].KeyID = "" }), "", ""},
 		{"in the alphabet of URLs", with(func(f *fields) { f.Payload = base64.URLEncoding.EncodeToString(good.Payload) }), "", ""},
-		{"with fields that nobody knows", strings.Replace(plain, "{", `{"more":[1,{"x":null}],`, 1), "", ""},
+		{"with fields that nobody knows", strings.Replace(unmodified, "{", `{"more":[1,{"x":null}],`, 1), "", ""},
 		{"two files of one content", statement(StatementType, a+","+subject("b", sum("a")), ReceiptType, predicate), "", ""},
 
 		{"empty", "", BadEnvelope, "is empty"},
-		{"cut", plain[:len(plain)/2], BadEnvelope, "was cut"},
+		{"cut", unmodified[:len(unmodified)/2], BadEnvelope, "was cut"},
 		{"no object", "[]", BadEnvelope, "no object"},
 		{"null", "null", BadEnvelope, "no object"},
-		{"something after it", plain + "{}", BadEnvelope, "after its end"},
-		{"twice", plain + "\n" + plain, BadEnvelope, "after its end"},
-		{"a mark before it", "\ufeff" + plain, BadEnvelope, "no JSON"},
-		{"no UTF-8", strings.Replace(plain, "{", "{\"\xff\":1,", 1), BadEnvelope, "UTF-8"},
+		{"something after it", unmodified + "{}", BadEnvelope, "after its end"},
+		{"twice", unmodified + "\n" + unmodified, BadEnvelope, "after its end"},
+		{"a mark before it", "\ufeff" + unmodified, BadEnvelope, "no JSON"},
+		{"no UTF-8", strings.Replace(unmodified, "{", "{\"\xff\":1,", 1), BadEnvelope, "UTF-8"},
 		{"deep", strings.Repeat("[", 1_000_000), BadEnvelope, "no JSON"},
 		{"deep and closed", `{"x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}", BadEnvelope, "levels deep"},
 		{"huge", `{"x":"` + strings.Repeat("x", MaxEnvelope) + `"}`, BadEnvelope, "larger than 2 MiB"},
-		{"two payloads", strings.Replace(plain, "{", `{"payload":"`+b64([]byte("{}"))+`",`, 1), BadEnvelope, `two fields "payload"`},
-		{"two payloads, one in capitals", strings.Replace(plain, "{", `{"PAYLOAD":"`+b64([]byte("{}"))+`",`, 1), BadEnvelope, "two fields"},
-		{"two payloads, one escaped", strings.Replace(plain, "{", `{"p\u0061yload":"`+b64([]byte("{}"))+`",`, 1), BadEnvelope, "two fields"},
-		{"two lists of signatures", strings.Replace(plain, "{", `{"signatures":[],`, 1), BadEnvelope, "two fields"},
-		{"two, by a letter that folds", strings.Replace(plain, "{", "{\"\u017fignatures\":[],", 1), BadEnvelope, "two fields"},
-		{"payload in capitals alone", strings.Replace(plain, `"payload"`, `"PAYLOAD"`, 1), BadEnvelope, `no text "payload"`},
+		{"two payloads", strings.Replace(unmodified, "{", `{"payload":"`+b64([]byte("{}"))+`",`, 1), BadEnvelope, `two fields "payload"`},
+		{"two payloads, one in capitals", strings.Replace(unmodified, "{", `{"PAYLOAD":"`+b64([]byte("{}"))+`",`, 1), BadEnvelope, "two fields"},
+		{"two payloads, one escaped", strings.Replace(unmodified, "{", `{"p\u0061yload":"`+b64([]byte("{}"))+`",`, 1), BadEnvelope, "two fields"},
+		{"two lists of signatures", strings.Replace(unmodified, "{", `{"signatures":[],`, 1), BadEnvelope, "two fields"},
+		{"two, by a letter that folds", strings.Replace(unmodified, "{", "{\"\u017fignatures\":[],", 1), BadEnvelope, "two fields"},
+		{"payload in capitals alone", strings.Replace(unmodified, `"payload"`, `"PAYLOAD"`, 1), BadEnvelope, `no text "payload"`},
 		{"payload is a number", `{"payloadType":"x","payload":1,"signatures":[]}`, BadEnvelope, `no text "payload"`},
 		{"payload is null", `{"payloadType":"x","payload":null,"signatures":[]}`, BadEnvelope, `no text "payload"`},
 		{"no base64", with(func(f *fields) { f.Payload = "!" + f.Payload }), BadEnvelope, "no base64"},
@@ -162,7 +162,7 @@ func TestForgedReceipts(t *testing.T) {
 			}
 		})
 	}
-	if _, problems := VerifyReceipt([]byte(plain), NewTrust()); len(problems) != 1 || problems[0].Kind != BadKey {
+	if _, problems := VerifyReceipt([]byte(unmodified), NewTrust()); len(problems) != 1 || problems[0].Kind != BadKey {
 		t.Errorf("with no key at all: %v", problems)
 	}
 }

@@ -70,8 +70,8 @@ func TestManyFiles(t *testing.T) {
 	if want := "over the cap of 1000 files: 99000; no regular files, or out of reach: 7"; m.Why != want {
 		t.Errorf("got %q, want %q", m.Why, want)
 	}
-	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 4<<20 {
-		t.Errorf("%d bytes stay in memory", kept)
+	if retained := int64(after.HeapAlloc) - int64(before.HeapAlloc); retained > 4<<20 {
+		t.Errorf("%d bytes stay in memory", retained)
 	}
 	runtime.KeepAlive(m)
 }

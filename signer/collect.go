@@ -21,7 +21,7 @@ const (
 
 type collector struct {
 	o      Options
-	folder *folder // nil: save nothing
+	dir    *directory // nil: save nothing
 	hold   spool
 	buf    []byte
 	left   int64 // bytes of artifacts that may still be read
@@ -58,7 +58,7 @@ func newCollector(o Options) (*collector, error) {
 }
 
 func (c *collector) open() error {
-	d, err := openFolder(c.o.Dir)
+	d, err := openDirectory(c.o.Dir)
 	if err != nil {
 		return err
 	}
@@ -66,14 +66,14 @@ func (c *collector) open() error {
 		d.close()
 		return err
 	}
-	c.folder = d
+	c.dir = d
 	return nil
 }
 
 func (c *collector) close() {
 	c.hold.reset()
-	if c.folder != nil {
-		c.folder.close()
+	if c.dir != nil {
+		c.dir.close()
 	}
 }
 
@@ -138,7 +138,7 @@ func (c *collector) changed(ctx context.Context, f File, want string) (bool, err
 
 // read lists one file, and saves it if it may be.
 func (c *collector) read(ctx context.Context, f File) error {
-	if c.o.Fresh && c.folder == nil && c.o.Dir != "" {
+	if c.o.Fresh && c.dir == nil && c.o.Dir != "" {
 		if err := c.open(); err != nil {
 			return err
 		}
@@ -181,10 +181,10 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	if why := badName(f.Name); why != "" {
 		return why, nil
 	}
-	if c.folder != nil && strings.EqualFold(f.Name, sumsName) {
+	if c.dir != nil && strings.EqualFold(f.Name, sumsName) {
 		return "its name is kept for the list of sums", nil
 	}
-	if c.folder != nil && strings.EqualFold(f.Name, ReceiptName) {
+	if c.dir != nil && strings.EqualFold(f.Name, ReceiptName) {
 		return "its name is kept for the receipt", nil
 	}
 	from := io.Reader(s)
@@ -196,10 +196,10 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 			return "", err
 		}
 	}
-	if c.folder == nil || s.err != nil {
+	if c.dir == nil || s.err != nil {
 		return "", nil
 	}
-	err = c.folder.save(f.Name, savedMode(f.Mode), until(ctx, from), c.buffer(f.Size))
+	err = c.dir.save(f.Name, savedMode(f.Mode), until(ctx, from), c.buffer(f.Size))
 	if b := (*blocked)(nil); errors.As(err, &b) {
 		return b.why, nil
 	}
@@ -211,7 +211,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 func (c *collector) search(s *scan, size int64) (withheld string, err error) {
 	c.hold.reset()
 	r := io.Reader(s)
-	if c.folder != nil {
+	if c.dir != nil {
 		r = io.TeeReader(s, &c.hold)
 	}
 	found, err := c.o.Secret(r)

@@ -224,7 +224,7 @@ func TestUnreadableFilesArePassedOver(t *testing.T) {
 	}
 }
 
-func TestListedTwice(t *testing.T) {
+func TestNamedTwice(t *testing.T) {
 	dir := t.TempDir()
 	m := collect(t, list(file("a", "1"), file("a", "2")), Options{Dir: dir})
 	if len(m.Artifacts) != 1 || m.Skipped != 1 || tree(t, dir)["a"] != "1" {
@@ -313,17 +313,17 @@ func TestSourceFails(t *testing.T) {
 // A run that leaves nothing but the script that it came with pays for reading that, and no more.
 func TestCollectReadsSmallThingsInSmallPieces(t *testing.T) {
 	script := "echo 1"
-	most := 0
+	largest := 0
 	src := list(File{Name: "script.sh", Size: int64(len(script)), Open: func() (io.ReadCloser, error) {
 		r := strings.NewReader(script)
 		return io.NopCloser(readerFunc(func(p []byte) (int, error) {
-			most = max(most, len(p))
+			largest = max(largest, len(p))
 			return r.Read(p)
 		})), nil
 	}})
 	sum := sha256.Sum256([]byte(script))
 	m := collect(t, src, Options{Unchanged: map[string]string{"script.sh": hex.EncodeToString(sum[:])}})
-	if len(m.Artifacts) != 0 || most == 0 || most > 4096 {
-		t.Errorf("%v, read in pieces of %d bytes", m.Artifacts, most)
+	if len(m.Artifacts) != 0 || largest == 0 || largest > 4096 {
+		t.Errorf("%v, read in pieces of %d bytes", m.Artifacts, largest)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"syscall"
 )
 
-// folder is where artifacts are saved. Nothing that was prepared in it leads out of it: os.Root
+// directory is where artifacts are saved. Nothing that was prepared in it leads out of it: os.Root
 // keeps to what is below, and enter refuses the links that os.Root would still follow.
-type folder struct {
+type directory struct {
 	top *os.Root
 	// The folder of the last file: files come folder by folder.
 	at     *os.Root
@@ -28,7 +28,7 @@ type blocked struct{ why string }
 
 func (b *blocked) Error() string { return b.why }
 
-func openFolder(dir string) (*folder, error) {
+func openDirectory(dir string) (*directory, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder for artifacts: %w", err)
 	}
@@ -36,11 +36,11 @@ func openFolder(dir string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the folder for artifacts: %w", err)
 	}
-	return &folder{top: top, at: top, atName: "."}, nil
+	return &directory{top: top, at: top, atName: "."}, nil
 }
 
 // forget removes what an earlier run left about its artifacts.
-func (d *folder) forget() error {
+func (d *directory) forget() error {
 	for _, name := range []string{sumsName, ReceiptName} {
 		if err := d.top.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the old %s from %q: %w", name, d.top.Name(), bare(err))
@@ -49,12 +49,12 @@ func (d *folder) forget() error {
 	return nil
 }
 
-func (d *folder) close() {
+func (d *directory) close() {
 	d.leave()
 	d.top.Close()
 }
 
-func (d *folder) leave() {
+func (d *directory) leave() {
 	if d.at != d.top {
 		d.at.Close()
 	}
@@ -63,7 +63,7 @@ func (d *folder) leave() {
 
 // save writes r to a new file, which then takes the name, whatever had it. A name in whose way
 // something stands is a *blocked, and r may then be read or not. buf is for copying.
-func (d *folder) save(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
+func (d *directory) save(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
 	if err := d.enter(path.Dir(name)); err != nil {
 		return unusable(err)
 	}
@@ -95,7 +95,7 @@ func write(at *os.Root, temp string, mode fs.FileMode, r io.Reader, buf []byte) 
 }
 
 // enter goes to the folder dir, making it where it is missing.
-func (d *folder) enter(dir string) error {
+func (d *directory) enter(dir string) error {
 	if dir == d.atName {
 		return nil
 	}
@@ -155,7 +155,7 @@ func unusable(err error) error {
 }
 
 // saveSums writes SHA256SUMS, if there is anything to list: an empty one is an error to sha256sum.
-func (d *folder) saveSums(m Manifest) error {
+func (d *directory) saveSums(m Manifest) error {
 	var b bytes.Buffer
 	if err := m.WriteSums(&b); err != nil || b.Len() == 0 {
 		return err
@@ -176,7 +176,7 @@ func SaveReceipt(dir string, e Envelope) error {
 	if err != nil {
 		return err
 	}
-	d, err := openFolder(dir)
+	d, err := openDirectory(dir)
 	if err != nil {
 		return err
 	}

@@ -51,19 +51,19 @@ func prepared(t *testing.T) (dir, outside string) {
 	return dir, outside
 }
 
-func TestPreparedFolder(t *testing.T) {
+func TestPreparedDirectory(t *testing.T) {
 	const (
-		saved    = ""
-		linked   = "a link or a file is in place of its folder"
-		isFolder = "a folder has its name"
-		tooLong  = "the file system can't take its name"
+		saved       = ""
+		linked      = "a link or a file is in place of its folder"
+		isDirectory = "a folder has its name"
+		tooLong     = "the file system can't take its name"
 	)
 	long := strings.Repeat("n", 300)
 	for name, want := range map[string]string{
 		"file": saved, "absolute": saved, "inside": saved, "dangling": saved, "loop": saved, "hard": saved,
 		"fifo": saved, "plain": saved, "real/victim": saved, "real/new/deep": saved, "out": saved,
 		"out/victim": linked, "out/new/x": linked, "in/victim": linked, "self/plain": linked, "loop/x": linked,
-		"plain/x": linked, "fifo/x": linked, "folder": isFolder, "real": isFolder,
+		"plain/x": linked, "fifo/x": linked, "folder": isDirectory, "real": isDirectory,
 		long: tooLong, long + "/x": tooLong, "real/" + long: tooLong,
 	} {
 		t.Run(name[:min(len(name), 20)], func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestPreparedFolder(t *testing.T) {
 }
 
 // A program can leave names that stand in each other's way only by changing them meanwhile.
-func TestFolderAndFileOfOneName(t *testing.T) {
+func TestDirectoryAndFileOfOneName(t *testing.T) {
 	dir := t.TempDir()
 	m := collect(t, list(file("a", "1"), file("a/x", "2"), file("b/x", "3"), file("b", "4")), Options{Dir: dir})
 	var withheld []string
@@ -101,9 +101,9 @@ func TestFolderAndFileOfOneName(t *testing.T) {
 }
 
 // While one goroutine swaps a folder for links and a fifo, files are saved below it.
-func TestFolderSwappedForALink(t *testing.T) {
+func TestDirectorySwappedForALink(t *testing.T) {
 	dir, outside := prepared(t)
-	sub, aside := filepath.Join(dir, "sub"), filepath.Join(dir, "aside")
+	sub, moved := filepath.Join(dir, "sub"), filepath.Join(dir, "aside")
 	must(t, os.Mkdir(sub, 0o755))
 	root, err := os.OpenRoot(dir)
 	must(t, err)
@@ -119,7 +119,7 @@ func TestFolderSwappedForALink(t *testing.T) {
 				return
 			default:
 			}
-			os.Rename(sub, aside)
+			os.Rename(sub, moved)
 			switch i % 3 {
 			case 0:
 				os.Symlink("../outside", sub)
@@ -129,7 +129,7 @@ func TestFolderSwappedForALink(t *testing.T) {
 				syscall.Mkfifo(sub, 0o600)
 			}
 			os.Remove(sub)
-			os.Rename(aside, sub)
+			os.Rename(moved, sub)
 		}
 	}()
 	for range hosttest.Long(50, 1000) {

@@ -20,8 +20,8 @@ type Sum struct {
 	SHA256 string // lower-case hex
 }
 
-// Folder is where files are looked for.
-type Folder struct {
+// Directory is where files are looked for.
+type Directory struct {
 	Path string
 	// Loose says that files that nothing vouches for are no problem. SHA256SUMS and the receipt never are.
 	Loose bool
@@ -34,7 +34,7 @@ const maxExtra = 1000
 
 // verify compares the files of a folder with what they should be. An error means that the folder
 // itself can't be read.
-func (d Folder) verify(sums []Sum) ([]Problem, error) {
+func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	top, err := os.OpenRoot(d.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open the folder: %w", err)

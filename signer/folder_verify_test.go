@@ -39,24 +39,24 @@ func TestVerifyManifest(t *testing.T) {
 	line := func(name string) string { return sum(name) + "  " + name + "\n" } // the content is the name
 	for _, c := range []struct {
 		name, list string
-		folder     Folder
+		dir        Directory
 		want       []string
 	}{
-		{"good", line("a") + line("sub/b"), Folder{}, []string{}},
-		{"binary, dots, line ends of Windows", sum("a") + " *./a\r\n" + strings.ToUpper(sum("sub/b")) + "  sub/./b\n", Folder{}, []string{}},
-		{"no line end", line("a") + strings.TrimSpace(line("sub/b")), Folder{}, []string{}},
-		{"missing", line("a") + line("sub/b") + line("c") + line("a/b") + line("none/x"), Folder{}, []string{"missing c", "missing a/b", "missing none/x"}},
-		{"changed", sum("x") + "  a\n" + line("sub/b"), Folder{}, []string{"changed a"}},
-		{"extra", line("a"), Folder{}, []string{"extra sub/b"}},
-		{"extra, and nobody minds", line("a"), Folder{Loose: true}, []string{}},
-		{"extra, and known", line("a"), Folder{Besides: []string{"sub/b"}}, []string{}},
-		{"a folder", line("sub"), Folder{Loose: true}, []string{"unreadable sub"}},
-		{"out", line("../a") + line("/etc/passwd") + line("sub/../../b") + line(".") + line("a\x00"), Folder{Loose: true},
+		{"good", line("a") + line("sub/b"), Directory{}, []string{}},
+		{"binary, dots, line ends of Windows", sum("a") + " *./a\r\n" + strings.ToUpper(sum("sub/b")) + "  sub/./b\n", Directory{}, []string{}},
+		{"no line end", line("a") + strings.TrimSpace(line("sub/b")), Directory{}, []string{}},
+		{"missing", line("a") + line("sub/b") + line("c") + line("a/b") + line("none/x"), Directory{}, []string{"missing c", "missing a/b", "missing none/x"}},
+		{"changed", sum("x") + "  a\n" + line("sub/b"), Directory{}, []string{"changed a"}},
+		{"extra", line("a"), Directory{}, []string{"extra sub/b"}},
+		{"extra, and nobody minds", line("a"), Directory{Loose: true}, []string{}},
+		{"extra, and known", line("a"), Directory{Besides: []string{"sub/b"}}, []string{}},
+		{"a folder", line("sub"), Directory{Loose: true}, []string{"unreadable sub"}},
+		{"out", line("../a") + line("/etc/passwd") + line("sub/../../b") + line(".") + line("a\x00"), Directory{Loose: true},
 			[]string{"path ../a", "path /etc/passwd", "path sub/../../b", "path .", "path a\x00"}},
 		{"broken lines", "hello\n" + line("a") + "\n" + sum("a") + " a\n" + sum("a")[1:] + "g  a\n" + `\` + sum("a") + "  a\\x\n" + `\` + sum("a") + "  a\\\n" + sum("a") + "  \n",
-			Folder{Loose: true}, []string{"list", "list", "list", "list", "list", "list", "list"}},
-		{"twice", line("a") + line("a") + sum("x") + "  ./a\n", Folder{Loose: true}, []string{"list", "list"}},
-		{"empty", "", Folder{Loose: true}, []string{"list"}},
+			Directory{Loose: true}, []string{"list", "list", "list", "list", "list", "list", "list"}},
+		{"twice", line("a") + line("a") + sum("x") + "  ./a\n", Directory{Loose: true}, []string{"list", "list"}},
+		{"empty", "", Directory{Loose: true}, []string{"list"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -64,8 +64,8 @@ func TestVerifyManifest(t *testing.T) {
 			put(t, dir, "sub/b", "sub/b")
 			put(t, dir, "SHA256SUMS", c.list)
 			put(t, dir, ReceiptName, "")
-			c.folder.Path = dir
-			_, problems, err := VerifyManifest(strings.NewReader(c.list), c.folder)
+			c.dir.Path = dir
+			_, problems, err := VerifyManifest(strings.NewReader(c.list), c.dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestVerifyManifest(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := VerifyManifest(strings.NewReader(line("a")), Folder{Path: filepath.Join(t.TempDir(), "none")}); err == nil {
+	if _, _, err := VerifyManifest(strings.NewReader(line("a")), Directory{Path: filepath.Join(t.TempDir(), "none")}); err == nil {
 		t.Error("a folder that is not there is no error")
 	}
 }
@@ -106,7 +106,7 @@ func TestVerifyWhatWasCollected(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sums.Close()
-		n, byList, err := VerifyManifest(sums, Folder{Path: dir})
+		n, byList, err := VerifyManifest(sums, Directory{Path: dir})
 		if err != nil || n != len(hostile) {
 			t.Fatalf("%d files, %v", n, err)
 		}
@@ -118,7 +118,7 @@ func TestVerifyWhatWasCollected(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		byReceipt, err := proof.VerifyFolder(Folder{Path: dir})
+		byReceipt, err := proof.VerifyDirectory(Directory{Path: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestVerifyWhatWasCollected(t *testing.T) {
 	lied := strings.Repeat("0", 64) + "  planted\n"
 	put(t, dir, sumsName, lied)
 	proof, _ := VerifyReceipt(envelope(t, r, key), NewTrust(key.PublicKey))
-	if problems, err := proof.VerifyFolder(Folder{Path: dir}); err != nil || len(problems) != 1 || problems[0].Kind != BadList {
+	if problems, err := proof.VerifyDirectory(Directory{Path: dir}); err != nil || len(problems) != 1 || problems[0].Kind != BadList {
 		t.Errorf("a list that lies beside the receipt: %v, %v", problems, err)
 	}
 	var sums strings.Builder
@@ -165,7 +165,7 @@ func TestManyExtraFiles(t *testing.T) {
 	for i := range maxExtra + 5 {
 		put(t, dir, sum(string(rune(i))), "")
 	}
-	_, problems, err := VerifyManifest(strings.NewReader(""), Folder{Path: dir})
+	_, problems, err := VerifyManifest(strings.NewReader(""), Directory{Path: dir})
 	if err != nil || len(problems) != maxExtra+2 || !strings.Contains(problems[maxExtra+1].Why, "5 more") {
 		t.Errorf("got %d problems, %v", len(problems), err)
 	}
@@ -249,7 +249,7 @@ func TestMoreThanAReceiptNames(t *testing.T) {
 		if got := p.What(unnamed, all); got != tt.what {
 			t.Errorf("%s: got %q, want %q", name, got, tt.what)
 		}
-		if problems, err := p.VerifyFolder(Folder{Path: dir}); err != nil || (len(problems) == 0) != tt.whole {
+		if problems, err := p.VerifyDirectory(Directory{Path: dir}); err != nil || (len(problems) == 0) != tt.whole {
 			t.Errorf("%s: %d problems, %v", name, len(problems), err)
 		}
 	}

@@ -32,7 +32,7 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	for _, name := range []string{"real", "inside", "absolute", "relative", "folder/secret", "loop", "dangling", "fifo", "device"} {
 		lines.WriteString(sum("a") + "  " + name + "\n")
 	}
-	_, problems, err := VerifyManifest(strings.NewReader(lines.String()), Folder{Path: dir})
+	_, problems, err := VerifyManifest(strings.NewReader(lines.String()), Directory{Path: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	_, through, err := VerifyManifest(strings.NewReader(lines.String()), Folder{Path: link})
+	_, through, err := VerifyManifest(strings.NewReader(lines.String()), Directory{Path: link})
 	if err != nil || !cmp.Equal(kinds(through), want) {
 		t.Errorf("through a link: %v, %v", through, err)
 	}

@@ -141,7 +141,7 @@ func makeFile(path string, content []byte, replace bool) error {
 	} else if err = os.Link(temp, path); errors.Is(err, fs.ErrExist) {
 		err = nil
 	}
-	return errors.Join(err, syncFolder(dir))
+	return errors.Join(err, syncDir(dir))
 }
 
 // removeAbandoned removes what processes left that were killed while they made a file, which takes

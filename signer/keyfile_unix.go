@@ -47,8 +47,8 @@ func foreign(info os.FileInfo) bool {
 	return !ok || s.Uid != 0 && int(s.Uid) != os.Geteuid()
 }
 
-// syncFolder makes a new name in a folder outlast a power failure.
-func syncFolder(dir string) error {
+// syncDir makes a new name in a folder outlast a power failure.
+func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

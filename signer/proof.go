@@ -47,9 +47,9 @@ func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 	return p, nil
 }
 
-// VerifyFolder says what is different in the folder of the run's artifacts, the list of their sums
+// VerifyDirectory says what is different in the folder of the run's artifacts, the list of their sums
 // included, if it is there. An error means that the folder itself can't be read.
-func (p Proof) VerifyFolder(d Folder) ([]Problem, error) {
+func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
 	list, hash, problems := readList(d.Path)
 	sums, whole := p.complete(list, hash)
 	if !whole {

@@ -58,11 +58,11 @@ func TestReplacedKeyEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := ReadTrust(keys.Dir())
+	dirTrust, err := ReadTrust(keys.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, trust := range map[string]*Trust{"own": trusted(t, keys), "follower": follower, "folder": folder} {
+	for name, trust := range map[string]*Trust{"own": trusted(t, keys), "follower": follower, "folder": dirTrust} {
 		t.Run(name, func(t *testing.T) {
 			wantReceipt(t, dated(t, old, time.Now().Add(-time.Hour)), trust, "")
 			wantReceipt(t, dated(t, old, time.Now().Add(time.Hour)), trust, "was replaced at")
@@ -125,11 +125,11 @@ func TestBrokenOffRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	lay(t, keys.next(key.ID()), text)
-	folder, err := ReadTrust(keys.Dir())
+	dirTrust, err := ReadTrust(keys.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, trust := range []*Trust{trusted(t, keys), folder} {
+	for _, trust := range []*Trust{trusted(t, keys), dirTrust} {
 		wantReceipt(t, dated(t, key, time.Now()), trust, "")
 	}
 }
@@ -177,11 +177,11 @@ func TestRevoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := ReadTrust(keys.Dir())
+	dirTrust, err := ReadTrust(keys.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, trust := range []*Trust{trusted(t, keys), follower, folder} {
+	for _, trust := range []*Trust{trusted(t, keys), follower, dirTrust} {
 		wantReceipt(t, dated(t, old, time.Now().Add(-time.Minute)), trust, "is revoked from")
 		wantReceipt(t, dated(t, old, time.Now().Add(-2*time.Hour)), trust, "")
 		if k, _ := trust.Find(old.ID()); k.Reason != "stolen" {

@@ -52,7 +52,7 @@ func (k *Keys) rotate(ctx context.Context) (key *Key, statement string, err erro
 	if err != nil {
 		return nil, "", err
 	}
-	told, err := old.succeed(fresh, time.Now())
+	text, err := old.succeed(fresh, time.Now())
 	if err != nil {
 		return nil, "", err
 	}
@@ -60,7 +60,7 @@ func (k *Keys) rotate(ctx context.Context) (key *Key, statement string, err erro
 	// leaves one about a key that nobody has, which the next rotation replaces.
 	statement = k.next(old.ID())
 	key, err = k.install(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh, func() error {
-		return makeFile(statement, told, replaceOld)
+		return makeFile(statement, text, replaceOld)
 	})
 	return key, statement, err
 }

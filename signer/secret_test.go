@@ -12,7 +12,7 @@ import (
 )
 
 // A secret at the end of a file must not have been in the folder while the file was read.
-func TestSecretNeverReachesTheFolder(t *testing.T) {
+func TestSecretNeverReachesTheDirectory(t *testing.T) {
 	dir, temp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	content := strings.Repeat("x", 3<<20) + secret + strings.Repeat("y", 1<<20)

@@ -108,8 +108,8 @@ func Collect(ctx context.Context, src Source, o Options) (Manifest, error) {
 		err = ctx.Err()
 	}
 	m := c.manifest(skipped)
-	if err == nil && c.folder != nil {
-		err = c.folder.saveSums(m)
+	if err == nil && c.dir != nil {
+		err = c.dir.saveSums(m)
 	}
 	return m, err
 }

@@ -13,23 +13,23 @@ const spoolMemory = 1 << 20
 // spool holds one file's bytes until it is known whether they may be saved: the first of them in
 // memory, the rest in a temporary file that has no name, so that a kill leaves nothing.
 type spool struct {
-	start bytes.Buffer
-	rest  *os.File
-	err   error // the first that Write returned
+	start    bytes.Buffer
+	overflow *os.File
+	err      error // the first that Write returned
 }
 
 func (s *spool) Write(p []byte) (n int, err error) {
-	if s.rest == nil && s.start.Len()+len(p) <= spoolMemory {
+	if s.overflow == nil && s.start.Len()+len(p) <= spoolMemory {
 		return s.start.Write(p)
 	}
-	if s.rest == nil {
-		s.rest, err = os.CreateTemp("", "sandboxmcp-")
+	if s.overflow == nil {
+		s.overflow, err = os.CreateTemp("", "sandboxmcp-")
 		if err == nil {
-			_ = os.Remove(s.rest.Name()) // Windows refuses, and reset does it
+			_ = os.Remove(s.overflow.Name()) // Windows refuses, and reset does it
 		}
 	}
 	if err == nil {
-		n, err = s.rest.Write(p)
+		n, err = s.overflow.Write(p)
 	}
 	if err != nil {
 		s.err = fmt.Errorf("hold it in %s: %w", os.TempDir(), bare(err))
@@ -39,21 +39,21 @@ func (s *spool) Write(p []byte) (n int, err error) {
 
 // reader reads from the start what was written. It is good until the next reset.
 func (s *spool) reader() (io.Reader, error) {
-	if s.rest == nil {
+	if s.overflow == nil {
 		return bytes.NewReader(s.start.Bytes()), nil
 	}
-	if _, err := s.rest.Seek(0, io.SeekStart); err != nil {
+	if _, err := s.overflow.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	return io.MultiReader(bytes.NewReader(s.start.Bytes()), s.rest), nil
+	return io.MultiReader(bytes.NewReader(s.start.Bytes()), s.overflow), nil
 }
 
 func (s *spool) reset() {
 	s.start.Reset()
 	s.err = nil
-	if s.rest != nil {
-		s.rest.Close()
-		_ = os.Remove(s.rest.Name())
-		s.rest = nil
+	if s.overflow != nil {
+		s.overflow.Close()
+		_ = os.Remove(s.overflow.Name())
+		s.overflow = nil
 	}
 }

@@ -86,7 +86,7 @@ func unescape(name string) (string, error) {
 
 // VerifyManifest compares a folder with a list of sums, and returns how many files it lists. An error
 // means that one of the two can't be read at all.
-func VerifyManifest(list io.Reader, d Folder) (files int, problems []Problem, err error) {
+func VerifyManifest(list io.Reader, d Directory) (files int, problems []Problem, err error) {
 	sums, problems, err := ParseSums(list)
 	if err != nil {
 		return 0, nil, err

@@ -36,7 +36,7 @@ func ReadTrust(paths ...string) (*Trust, error) {
 		switch {
 		case info.IsDir():
 			var next, revoked [][]byte
-			next, revoked, err = t.addFolder(path)
+			next, revoked, err = t.addDirectory(path)
 			statements, revocations = append(statements, next...), append(revocations, revoked...)
 		case filepath.Ext(path) == ".revoked":
 			var text []byte
@@ -66,9 +66,9 @@ func ReadTrust(paths ...string) (*Trust, error) {
 	return t, nil
 }
 
-// addFolder trusts the keys of a folder, and returns what they say about each other. A statement about a key that is not in
+// addDirectory trusts the keys of a folder, and returns what they say about each other. A statement about a key that is not in
 // the folder was left by a rotation that was broken off.
-func (t *Trust) addFolder(dir string) (next, revoked [][]byte, err error) {
+func (t *Trust) addDirectory(dir string) (next, revoked [][]byte, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, err

@@ -109,7 +109,7 @@ func Analyze(ctx context.Context, c Code, o Options) (Report, error) {
 		return r.refused(err)
 	}
 	r.Language, r.Name = kind.language, kind.file(c.Name)
-	warnings, bad := plainText(kind, c.Source)
+	warnings, bad := checkText(kind, c.Source)
 	r.note(warnings)
 	if bad != nil {
 		return r.refused(&Error{Name: c.Name, Problems: []Problem{*bad}})
@@ -225,7 +225,7 @@ func (r *Report) dangers(source []byte, found findings, off []string) {
 	seen := map[Danger]bool{}
 	for _, h := range hits {
 		rule, known := ruleNamed(h.Rule)
-		if !known || slices.Contains(off, h.Rule) || len(r.Dangers) >= mostDangers {
+		if !known || slices.Contains(off, h.Rule) || len(r.Dangers) >= maxDangers {
 			continue
 		}
 		p := Problem{}
@@ -239,8 +239,8 @@ func (r *Report) dangers(source []byte, found findings, off []string) {
 	}
 }
 
-// mostDangers is how many are told: the rest tells nothing new.
-const mostDangers = 100
+// maxDangers is how many are told: the rest tells nothing new.
+const maxDangers = 100
 
 // offset returns the byte offset of a line and a column in characters, both from 1, with the line
 // ends that Python and JavaScript know.

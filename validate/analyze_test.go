@@ -277,7 +277,7 @@ func FuzzAnalyze(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Dangers) > mostDangers || r.Valid != (len(r.Problems) == 0) || (r.Fixed == "") != (r.Diff == "") {
+		if len(r.Dangers) > maxDangers || r.Valid != (len(r.Problems) == 0) || (r.Fixed == "") != (r.Diff == "") {
 			t.Errorf("odd report %+v", r)
 		}
 		for _, n := range r.Notes {

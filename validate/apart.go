@@ -24,7 +24,7 @@ type job struct {
 	Lower bool     // in older syntax
 	Known []string // names that are bound already
 
-	patience time.Duration // that the tree is looked at; 0 in the process of the caller
+	treeTimeout time.Duration // that the tree is looked at; 0 in the process of the caller
 }
 
 // answer is what it says.
@@ -37,12 +37,12 @@ type answer struct {
 }
 
 const (
-	apartName   = "sandboxmcp-parse" // its argv[0]
-	apartTime   = 15 * time.Second   // 10 MB of ordinary TypeScript take five
-	apartMemory = 1 << 30            // bytes
-	apartStack  = 256 << 20          // bytes
-	apartAnswer = 16 * MaxSource     // bytes; the map of a source, in base64, is the largest part
-	apartLook   = 5 * time.Second    // a look at the tree; the syntax is answered without it
+	apartName           = "sandboxmcp-parse" // its argv[0]
+	apartTime           = 15 * time.Second   // 10 MB of ordinary TypeScript take five
+	apartMemory         = 1 << 30            // bytes
+	apartStack          = 256 << 20          // bytes
+	apartAnswer         = 16 * MaxSource     // bytes; the map of a source, in base64, is the largest part
+	isolatedTreeTimeout = 5 * time.Second    // a look at the tree; the syntax is answered without it
 )
 
 // places bounds how many parsers there are at the same time, since a bomb takes all of a parser's
@@ -70,7 +70,7 @@ func serveApart() {
 	if in.Decode(&j) != nil {
 		os.Exit(1)
 	}
-	j.patience = apartLook
+	j.treeTimeout = isolatedTreeTimeout
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)

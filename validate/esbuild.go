@@ -73,12 +73,12 @@ func translate(source, name string, commonJS bool) ([]byte, []Problem) {
 	return r.Code, problems(r.Errors)
 }
 
-// mostProblems is how many are told of one script: the later ones follow from the first.
-const mostProblems = 5
+// maxProblems is how many are told of one script: the later ones follow from the first.
+const maxProblems = 5
 
 func problems(messages []api.Message) []Problem {
 	var all []Problem
-	for _, m := range messages[:min(len(messages), mostProblems)] {
+	for _, m := range messages[:min(len(messages), maxProblems)] {
 		p := Problem{}
 		if at := m.Location; at != nil {
 			p = problem(at.Line, at.LineText, at.Column)

@@ -77,10 +77,10 @@ func diff(before, after string) string {
 	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
 		tail++
 	}
-	from, shown := max(0, head-diffContext), min(tail, diffContext)
+	from, trailing := max(0, head-diffContext), min(tail, diffContext)
 	var out strings.Builder
 	out.WriteString("--- before\n+++ after\n")
-	fmt.Fprintf(&out, "@@ -%s +%s @@\n", span(from, len(a)-tail+shown-from), span(from, len(b)-tail+shown-from))
+	fmt.Fprintf(&out, "@@ -%s +%s @@\n", span(from, len(a)-tail+trailing-from), span(from, len(b)-tail+trailing-from))
 	write := func(mark string, some []string) {
 		for _, line := range some {
 			out.WriteString(mark + line)
@@ -92,7 +92,7 @@ func diff(before, after string) string {
 	write(" ", a[from:head])
 	write("-", a[head:len(a)-tail])
 	write("+", b[head:len(b)-tail])
-	write(" ", a[len(a)-tail:len(a)-tail+shown])
+	write(" ", a[len(a)-tail:len(a)-tail+trailing])
 	return out.String()
 }
 

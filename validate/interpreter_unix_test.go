@@ -57,13 +57,13 @@ func (p *realPython) minor(t testing.TB) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said struct{ Version string }
+	var response struct{ Version string }
 	var minor int
-	if err := json.Unmarshal(answer, &said); err != nil {
+	if err := json.Unmarshal(answer, &response); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Sscanf(said.Version, "3.%d.", &minor); err != nil {
-		t.Fatalf("%q: %v", said.Version, err)
+	if _, err := fmt.Sscanf(response.Version, "3.%d.", &minor); err != nil {
+		t.Fatalf("%q: %v", response.Version, err)
 	}
 	return minor
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/go-sourcemap/sourcemap"
 )
 
-// lookNode looks at JavaScript, and at TypeScript in JavaScript's clothes. name is the one that the
+// inspectNode looks at JavaScript, and at TypeScript in JavaScript's clothes. name is the one that the
 // script runs under.
-func (j job) lookNode(name string) findings {
+func (j job) inspectNode(name string) findings {
 	source, module := string(j.Source), path.Ext(name) == ".mjs"
 	original := func(at int) int { return at }
 	if j.TypeScript || j.Lower {

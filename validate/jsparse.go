@@ -28,8 +28,8 @@ type jsImported struct {
 // jsImport stands for import where that is an expression. It has the same length.
 const jsImport = "$imprt"
 
-// mostRewrites bounds how often a source is parsed again: each export costs one.
-const mostRewrites = 60
+// maxRewrites bounds how often a source is parsed again: each export costs one.
+const maxRewrites = 60
 
 var errUnreadable = errors.New("our parser does not know all of its syntax")
 
@@ -44,7 +44,7 @@ func backtracks(source []byte) bool {
 		if i < 0 {
 			break
 		}
-		if !plainArrow(rest[:i]) {
+		if !simpleArrow(rest[:i]) {
 			odd++
 		}
 		// Parameters that hold an arrow are cut here, so that they have no beginning and are not plain.
@@ -53,9 +53,9 @@ func backtracks(source []byte) bool {
 	return odd > 6 || bytes.Count(source, []byte(":")) > 600
 }
 
-// plainArrow says whether what stands before an arrow are parameters without parentheses, text or
+// simpleArrow says whether what stands before an arrow are parameters without parentheses, text or
 // comments in them.
-func plainArrow(before []byte) bool {
+func simpleArrow(before []byte) bool {
 	before = bytes.TrimRight(before, " \t")
 	if len(before) == 0 {
 		return false
@@ -90,7 +90,7 @@ func parseJS(source string, module bool) (jsTree, error) {
 	if module || len(t.imports) > 0 {
 		wraps = wraps[1:]
 	}
-	for tries := 0; len(wraps) > 0 && tries < mostRewrites; tries++ {
+	for tries := 0; len(wraps) > 0 && tries < maxRewrites; tries++ {
 		program, err := parser.ParseFile(nil, "", wraps[0]+string(text)+"\n})", parser.IgnoreRegExpErrors, parser.WithDisableSourceMaps)
 		if err == nil {
 			return t.in(program, len(wraps[0]))

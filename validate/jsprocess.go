@@ -9,7 +9,7 @@ import (
 )
 
 // process looks at the functions of child_process.
-func (l *jsLook) process(x ast.Expression, name string, args []ast.Expression, n jsNode) {
+func (l *jsInspector) process(x ast.Expression, name string, args []ast.Expression, n jsNode) {
 	command, known := l.command(argument(args, 0), n.scope)
 	name = strings.TrimSuffix(name, "Sync")
 	bomb := name == "fork" || name == "spawn" || name == "exec"
@@ -41,7 +41,7 @@ func (l *jsLook) process(x ast.Expression, name string, args []ast.Expression, n
 }
 
 // command returns a command with unknownText for what is not known of it.
-func (l *jsLook) command(e ast.Expression, s *jsScope) (string, bool) {
+func (l *jsInspector) command(e ast.Expression, s *jsScope) (string, bool) {
 	if text, known := l.text(e, s, 0); known {
 		return text, true
 	}
@@ -56,7 +56,7 @@ func (l *jsLook) command(e ast.Expression, s *jsScope) (string, bool) {
 	return "", false
 }
 
-func (l *jsLook) words(e ast.Expression, s *jsScope) ([]string, bool) {
+func (l *jsInspector) words(e ast.Expression, s *jsScope) ([]string, bool) {
 	list, is := e.(*ast.ArrayLiteral)
 	if !is {
 		return nil, false
@@ -76,7 +76,7 @@ func quoteWords(words []string) string {
 }
 
 // option says whether an object has a key that is not plainly false.
-func (l *jsLook) option(e ast.Expression, key string, s *jsScope) bool {
+func (l *jsInspector) option(e ast.Expression, key string, s *jsScope) bool {
 	if id, is := e.(*ast.Identifier); is {
 		if b := s.lookup(string(id.Name)); len(b) == 1 && b[0].value != nil && b[0].key == "" {
 			e = b[0].value
@@ -103,7 +103,7 @@ func (l *jsLook) option(e ast.Expression, key string, s *jsScope) bool {
 	return false
 }
 
-func (l *jsLook) kill(x ast.Node, args []ast.Expression, s *jsScope) {
+func (l *jsInspector) kill(x ast.Node, args []ast.Expression, s *jsScope) {
 	pid, _ := l.text(argument(args, 0), s, 0)
 	parent := slices.Contains(l.paths(argument(args, 0), s, 0), "process.ppid")
 	if parent || pid == "-1" || pid == "0" || pid == "1" {
@@ -112,7 +112,7 @@ func (l *jsLook) kill(x ast.Node, args []ast.Expression, s *jsScope) {
 }
 
 // endless says whether a node stands in a loop that does not end.
-func (l *jsLook) endless(n jsNode) bool {
+func (l *jsInspector) endless(n jsNode) bool {
 	var test ast.Expression
 	var body ast.Statement
 	switch x := n.loop.(type) {
@@ -152,7 +152,7 @@ func breaks(body ast.Statement) bool {
 }
 
 // itself says whether what is started is this program again.
-func (l *jsLook) itself(args []ast.Expression, s *jsScope) bool {
+func (l *jsInspector) itself(args []ast.Expression, s *jsScope) bool {
 	p := newProgram()
 	for _, a := range args {
 		if a != nil {

@@ -35,19 +35,19 @@ var jsCalled = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// jsLook looks at the nodes of a program, each once.
-type jsLook struct {
+// jsInspector looks at the nodes of a program, each once.
+type jsInspector struct {
 	*jsProgram
 	hits []hit
 }
 
-func (l *jsLook) say(rule string, n ast.Node) { l.hits = append(l.hits, hit{rule, l.offset(n)}) }
+func (l *jsInspector) say(rule string, n ast.Node) { l.hits = append(l.hits, hit{rule, l.offset(n)}) }
 
 // dangers looks at all of it; whole is false when there was too much.
 func (p *jsProgram) dangers() (hits []hit, whole bool) {
-	l := &jsLook{jsProgram: p}
+	l := &jsInspector{jsProgram: p}
 	for _, n := range p.nodes {
-		if p.steps > jsSteps || len(l.hits) > 2*mostDangers {
+		if p.steps > jsSteps || len(l.hits) > 2*maxDangers {
 			return l.hits, false
 		}
 		switch x := n.node.(type) {
@@ -62,7 +62,7 @@ func (p *jsProgram) dangers() (hits []hit, whole bool) {
 	return l.hits, true
 }
 
-func (l *jsLook) call(x ast.Expression, callee ast.Expression, args []ast.Expression, n jsNode) {
+func (l *jsInspector) call(x ast.Expression, callee ast.Expression, args []ast.Expression, n jsNode) {
 	for _, path := range l.paths(callee, n.scope, 0) {
 		args := args
 		if path != "util.promisify" {
@@ -115,7 +115,7 @@ func (l *jsLook) call(x ast.Expression, callee ast.Expression, args []ast.Expres
 }
 
 // handed looks at a function that is given to another, which will call it: list.map(eval).
-func (l *jsLook) handed(args []ast.Expression, s *jsScope) {
+func (l *jsInspector) handed(args []ast.Expression, s *jsScope) {
 	for _, a := range args {
 		switch a.(type) {
 		case *ast.Identifier, *ast.DotExpression:
@@ -152,7 +152,7 @@ func isText(e ast.Expression) bool {
 }
 
 // evaluated looks at what text that becomes code is made of.
-func (l *jsLook) evaluated(x ast.Node, args []ast.Expression, s *jsScope) {
+func (l *jsInspector) evaluated(x ast.Node, args []ast.Expression, s *jsScope) {
 	for _, path := range l.inside(args, s) {
 		switch {
 		case slices.Contains([]string{"Buffer.from", "buffer.Buffer.from", "atob", "unescape", "decodeURIComponent", "zlib.gunzipSync",
@@ -165,7 +165,7 @@ func (l *jsLook) evaluated(x ast.Node, args []ast.Expression, s *jsScope) {
 }
 
 // inside returns the paths that are called anywhere in expressions, names followed a few steps.
-func (l *jsLook) inside(list []ast.Expression, s *jsScope) []string {
+func (l *jsInspector) inside(list []ast.Expression, s *jsScope) []string {
 	var found []string
 	p := newProgram()
 	for _, e := range list {
@@ -193,7 +193,7 @@ func (l *jsLook) inside(list []ast.Expression, s *jsScope) []string {
 }
 
 // writes looks at the functions of fs that change files.
-func (l *jsLook) writes(x ast.Node, name string, args []ast.Expression, s *jsScope) {
+func (l *jsInspector) writes(x ast.Node, name string, args []ast.Expression, s *jsScope) {
 	var changed []int
 	switch name {
 	case "writeFile", "appendFile", "createWriteStream", "unlink", "rm", "rmdir", "mkdir", "chmod", "chown", "lchown", "truncate", "utimes":
@@ -224,7 +224,7 @@ func sharedPrototype(path string) bool {
 	return is && (builtin || strings.HasSuffix(name, ".constructor")) || strings.HasSuffix(path, ".__proto__")
 }
 
-func (l *jsLook) assign(x *ast.AssignExpression, s *jsScope) {
+func (l *jsInspector) assign(x *ast.AssignExpression, s *jsScope) {
 	left := x.Left
 	for {
 		var name string

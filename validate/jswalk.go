@@ -193,8 +193,8 @@ func (w jsWalk) pattern(t ast.Expression, b jsBinding, bind func(string, jsBindi
 				bind(string(q.Name.Name), b.member(string(q.Name.Name)))
 				w.some(q.Initializer)
 			case *ast.PropertyKeyed:
-				key, plain := q.Key.(*ast.StringLiteral)
-				if q.Computed || !plain {
+				key, isString := q.Key.(*ast.StringLiteral)
+				if q.Computed || !isString {
 					w.some(q.Key)
 					w.pattern(q.Value, jsBinding{}, bind)
 					continue

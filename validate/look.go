@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// look looks at the tree of a script whose syntax was found good. Where that may take forever, it
+// inspect looks at the tree of a script whose syntax was found good. Where that may take forever, it
 // is left behind: the process ends with its answer.
-func (j job) look(name string) findings {
-	if j.patience == 0 {
+func (j job) inspect(name string) findings {
+	if j.treeTimeout == 0 {
 		return j.tree(name)
 	}
 	found := make(chan findings, 1)
@@ -16,7 +16,7 @@ func (j job) look(name string) findings {
 	select {
 	case f := <-found:
 		return f
-	case <-time.After(j.patience):
+	case <-time.After(j.treeTimeout):
 		return findings{Unread: "it takes too much time to look at"}
 	}
 }
@@ -29,7 +29,7 @@ func (j job) tree(name string) (f findings) {
 		}
 	}()
 	if j.Language == Shell {
-		return lookShell(string(j.Source))
+		return inspectShell(string(j.Source))
 	}
-	return j.lookNode(name)
+	return j.inspectNode(name)
 }

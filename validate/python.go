@@ -92,12 +92,12 @@ func (r *Report) python(ctx context.Context, source []byte, o Options) (findings
 	if err != nil {
 		return findings{}, fmt.Errorf("ask the python analyser: %w", err)
 	}
-	said, err := o.Python.Ask(ctx, request)
+	answer, err := o.Python.Ask(ctx, request)
 	if err != nil {
 		return findings{}, fmt.Errorf("ask the python analyser: %w", err)
 	}
 	var a pythonAnswer
-	if err := json.Unmarshal(said, &a); err != nil {
+	if err := json.Unmarshal(answer, &a); err != nil {
 		return findings{}, fmt.Errorf("read the python analyser's answer: %v", err)
 	}
 	r.Judged = true
@@ -106,7 +106,7 @@ func (r *Report) python(ctx context.Context, source []byte, o Options) (findings
 }
 
 func (r *Report) pythonProblems(source []byte, a pythonAnswer) {
-	for _, p := range a.Problems[:min(len(a.Problems), mostProblems)] {
+	for _, p := range a.Problems[:min(len(a.Problems), maxProblems)] {
 		out := Problem{}
 		if p.Line > 0 {
 			out = place(source, offset(source, p.Line, p.Column))
@@ -114,12 +114,12 @@ func (r *Report) pythonProblems(source []byte, a pythonAnswer) {
 		out.Text = visible(firstRunes(p.Text, 500))
 		r.Problems = append(r.Problems, out)
 	}
-	for _, n := range a.Notes[:min(len(a.Notes), mostNotes)] {
+	for _, n := range a.Notes[:min(len(a.Notes), maxNotes)] {
 		r.note([]Problem{{Line: n.Line, Text: visible(firstRunes(n.Text, 500))}})
 	}
 }
 
-const mostNotes = 20
+const maxNotes = 20
 
 // unreadWords say what the analyser's words for "not read" mean.
 var unreadWords = map[string]string{
@@ -133,12 +133,12 @@ var unreadWords = map[string]string{
 func (a pythonAnswer) findings(source []byte) findings {
 	var f findings
 	at := func(s spot) int { return offset(source, s.Line, s.Column) }
-	for _, d := range a.Dangers[:min(len(a.Dangers), 2*mostDangers)] {
+	for _, d := range a.Dangers[:min(len(a.Dangers), 2*maxDangers)] {
 		if strings.HasPrefix(d.Rule, "python-") {
 			f.Hits = append(f.Hits, hit{d.Rule, at(d.spot)})
 		}
 	}
-	for _, c := range a.Commands[:min(len(a.Commands), 2*mostDangers)] {
+	for _, c := range a.Commands[:min(len(a.Commands), 2*maxDangers)] {
 		f.Hits = append(f.Hits, commandHits(c.Text, at(c.spot))...)
 	}
 	for _, m := range a.Missing {

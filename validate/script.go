@@ -57,7 +57,7 @@ func (j job) do() answer {
 		a = j.javascript()
 	}
 	if j.Tree && (len(a.Problems) == 0 || a.Unsure) {
-		a.Found = j.look(a.Name)
+		a.Found = j.inspect(a.Name)
 	}
 	return a
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // function looks for a function that calls itself in a pipe or in the background.
-func (l *shellLook) function(x *syntax.FuncDecl) {
+func (l *shellInspector) function(x *syntax.FuncDecl) {
 	if x.Name == nil || x.Body == nil {
 		return
 	}
@@ -17,7 +17,7 @@ func (l *shellLook) function(x *syntax.FuncDecl) {
 }
 
 // loop looks for a script that starts itself, again and again.
-func (l *shellLook) loop(x *syntax.WhileClause) {
+func (l *shellInspector) loop(x *syntax.WhileClause) {
 	if len(x.Cond) != 1 || len(x.Do) == 0 {
 		return
 	}
@@ -36,7 +36,7 @@ func (l *shellLook) loop(x *syntax.WhileClause) {
 
 // multiplies says whether a statement starts the function, or with "" the script itself, without
 // waiting for it or twice at a time.
-func (l *shellLook) multiplies(body *syntax.Stmt, name string) bool {
+func (l *shellInspector) multiplies(body *syntax.Stmt, name string) bool {
 	found := false
 	itself := func(s *syntax.Stmt) bool {
 		call, is := s.Cmd.(*syntax.CallExpr)

@@ -19,18 +19,18 @@ func isShell(program string) bool {
 }
 
 // runs looks at sh -c and at sh <(...).
-func (l *shellLook) runs(c shellCommand, x syntax.Node) {
+func (l *shellInspector) runs(c shellCommand, x syntax.Node) {
 	for i, w := range c.words {
 		l.fed(w, x)
 		option := i > 0 && strings.HasPrefix(c.args[i-1], "-") && strings.HasSuffix(c.args[i-1], "c")
 		if option && isShell(c.program) {
-			l.nest(c.args[i], x)
+			l.inspectWord(c.args[i], x)
 		}
 	}
 }
 
 // evaluates looks at eval and source.
-func (l *shellLook) evaluates(c shellCommand, x syntax.Node) {
+func (l *shellInspector) evaluates(c shellCommand, x syntax.Node) {
 	before := len(l.hits)
 	for _, w := range c.words {
 		l.fed(w, x)
@@ -42,12 +42,12 @@ func (l *shellLook) evaluates(c shellCommand, x syntax.Node) {
 	if strings.Contains(text, unknownText) {
 		l.say("shell-eval", x)
 	}
-	l.nest(text, x)
+	l.inspectWord(text, x)
 }
 
-// nest looks at a command that stands in a word.
-func (l *shellLook) nest(text string, x syntax.Node) {
-	if l.nested >= mostNested || len(text) > maxWord {
+// inspectWord looks at a command that stands in a word.
+func (l *shellInspector) inspectWord(text string, x syntax.Node) {
+	if l.nested >= maxNested || len(text) > maxWord {
 		return
 	}
 	f, _ := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
@@ -60,13 +60,13 @@ func (l *shellLook) nest(text string, x syntax.Node) {
 }
 
 // fed looks for downloads and decoders in a word that becomes code.
-func (l *shellLook) fed(w *syntax.Word, x syntax.Node) {
+func (l *shellInspector) fed(w *syntax.Word, x syntax.Node) {
 	for _, p := range w.Parts {
 		l.fedPart(p, x)
 	}
 }
 
-func (l *shellLook) fedPart(p syntax.WordPart, x syntax.Node) {
+func (l *shellInspector) fedPart(p syntax.WordPart, x syntax.Node) {
 	switch p := p.(type) {
 	case *syntax.DblQuoted:
 		for _, q := range p.Parts {
@@ -88,9 +88,9 @@ func (l *shellLook) fedPart(p syntax.WordPart, x syntax.Node) {
 }
 
 // sources says what the output of commands, which becomes code, is made of.
-func (l *shellLook) sources(from, x syntax.Node) {
+func (l *shellInspector) sources(from, x syntax.Node) {
 	syntax.Walk(from, func(node syntax.Node) bool {
-		if l.steps++; l.steps > mostSteps {
+		if l.steps++; l.steps > maxSteps {
 			return false
 		}
 		call, is := node.(*syntax.CallExpr)
@@ -111,8 +111,8 @@ func (l *shellLook) sources(from, x syntax.Node) {
 	})
 }
 
-// mostSteps bounds the look at what feeds interpreters: a pipe of n of them takes n*n.
-const mostSteps = 100_000
+// maxSteps bounds the look at what feeds interpreters: a pipe of n of them takes n*n.
+const maxSteps = 100_000
 
 func downloads(c shellCommand) bool {
 	return slices.Contains([]string{"curl", "wget", "fetch", "lynx", "aria2c", "ftp"}, c.program)
@@ -132,7 +132,7 @@ func decodes(c shellCommand) bool {
 }
 
 // pipe looks at what is fed to an interpreter that reads its code from standard input.
-func (l *shellLook) pipe(x *syntax.BinaryCmd) {
+func (l *shellInspector) pipe(x *syntax.BinaryCmd) {
 	call, is := x.Y.Cmd.(*syntax.CallExpr)
 	if !is {
 		return
@@ -160,7 +160,7 @@ func readsCode(c shellCommand) bool {
 }
 
 // standardInput looks at code that is given to a shell with << or <<<.
-func (l *shellLook) standardInput(r *syntax.Redirect, s *syntax.Stmt) {
+func (l *shellInspector) standardInput(r *syntax.Redirect, s *syntax.Stmt) {
 	call, is := s.Cmd.(*syntax.CallExpr)
 	if !is {
 		return
@@ -175,6 +175,6 @@ func (l *shellLook) standardInput(r *syntax.Redirect, s *syntax.Stmt) {
 	}
 	if text != nil {
 		l.fed(text, s)
-		l.nest(l.names.text(text), s)
+		l.inspectWord(l.names.text(text), s)
 	}
 }

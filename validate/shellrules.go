@@ -7,8 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// lookShell looks at a script's tree.
-func lookShell(source string) findings {
+// inspectShell looks at a script's tree.
+func inspectShell(source string) findings {
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(source), "")
 	var out findings
 	if err != nil {
@@ -26,17 +26,17 @@ func commandHits(command string, at int) []hit {
 	if len(command) > maxWord {
 		return nil
 	}
-	hits := lookShell(command).Hits
+	hits := inspectShell(command).Hits
 	for i := range hits {
 		hits[i].At = at
 	}
 	return slices.DeleteFunc(hits, func(h hit) bool { return h.Rule == unread })
 }
 
-// mostNested is how deep sh -c 'sh -c ...' is followed.
-const mostNested = 4
+// maxNested is how deep sh -c 'sh -c ...' is followed.
+const maxNested = 4
 
-type shellLook struct {
+type shellInspector struct {
 	names  *shellNames
 	hits   []hit
 	nested int
@@ -44,9 +44,9 @@ type shellLook struct {
 }
 
 func shellHits(f syntax.Node, nested int) []hit {
-	l := &shellLook{names: namesOf(f), nested: nested}
+	l := &shellInspector{names: namesOf(f), nested: nested}
 	syntax.Walk(f, func(node syntax.Node) bool {
-		if len(l.hits) > 2*mostDangers {
+		if len(l.hits) > 2*maxDangers {
 			return false
 		}
 		switch x := node.(type) {
@@ -72,11 +72,11 @@ func shellHits(f syntax.Node, nested int) []hit {
 	return l.hits
 }
 
-func (l *shellLook) say(rule string, n syntax.Node) {
+func (l *shellInspector) say(rule string, n syntax.Node) {
 	l.hits = append(l.hits, hit{rule, int(n.Pos().Offset())})
 }
 
-func (l *shellLook) call(x *syntax.CallExpr) {
+func (l *shellInspector) call(x *syntax.CallExpr) {
 	c, ok := l.names.command(x)
 	if !ok {
 		return
@@ -166,7 +166,7 @@ func when(is bool, rule string) string {
 }
 
 // recursive looks at rm and at those that change who may do what.
-func (l *shellLook) recursive(c shellCommand, x syntax.Node) {
+func (l *shellInspector) recursive(c shellCommand, x syntax.Node) {
 	short, long, rest := c.flags()
 	rule := "shell-delete-all"
 	if c.program != "rm" {
@@ -180,7 +180,7 @@ func (l *shellLook) recursive(c shellCommand, x syntax.Node) {
 }
 
 // writes looks at the files that a command changes.
-func (l *shellLook) writes(x syntax.Node, names []string) {
+func (l *shellInspector) writes(x syntax.Node, names []string) {
 	for _, name := range names {
 		switch {
 		case diskDevice().MatchString(name):
@@ -199,7 +199,7 @@ func historyFile(name string) bool {
 	return strings.HasSuffix(name, "/.bash_history") || strings.HasSuffix(name, "/.zsh_history")
 }
 
-func (l *shellLook) find(c shellCommand, x syntax.Node) {
+func (l *shellInspector) find(c shellCommand, x syntax.Node) {
 	var roots []string
 	for _, a := range c.args {
 		if strings.HasPrefix(a, "-") || a == "(" || a == "!" {
@@ -232,7 +232,7 @@ func killsAll(args []string) bool {
 	return slices.Equal(args, []string{"1"}) || slices.Equal(args, []string{"0"})
 }
 
-func (l *shellLook) redirect(r *syntax.Redirect, s *syntax.Stmt) {
+func (l *shellInspector) redirect(r *syntax.Redirect, s *syntax.Stmt) {
 	name := l.names.text(r.Word)
 	if strings.HasPrefix(name, "/dev/tcp/") || strings.HasPrefix(name, "/dev/udp/") {
 		if call, is := s.Cmd.(*syntax.CallExpr); is {
@@ -252,7 +252,7 @@ func (l *shellLook) redirect(r *syntax.Redirect, s *syntax.Stmt) {
 	}
 }
 
-func (l *shellLook) assign(x *syntax.Assign) {
+func (l *shellInspector) assign(x *syntax.Assign) {
 	if x.Name == nil {
 		return
 	}

@@ -64,7 +64,7 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 		return Checked{}, err
 	}
 	out := Checked{Language: kind.language, Interpreter: kind.interpreter, Name: kind.file(c.Name), Source: c.Source}
-	warnings, bad := plainText(kind, c.Source)
+	warnings, bad := checkText(kind, c.Source)
 	if bad != nil {
 		return Checked{}, &Error{Name: c.Name, Problems: []Problem{*bad}}
 	}
@@ -184,8 +184,8 @@ func (k kind) file(name string) string {
 	return name
 }
 
-// plainText finds what makes a file no script in any language.
-func plainText(k kind, source []byte) (warnings []Problem, bad *Problem) {
+// checkText finds what makes a file no script in any language.
+func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	switch at := bytes.IndexByte(source, 0); {
 	case len(source) == 0:
 		return nil, &Problem{Text: "the script is empty"}

@@ -207,7 +207,7 @@ func TestSnippet(t *testing.T) {
 			if line != tt.line {
 				t.Errorf("got  %q\nwant %q", line, tt.line)
 			}
-			if below := width(line[:strings.IndexByte(line, ';')]); len(caret) != below+1 || !strings.HasSuffix(caret, " ^") {
+			if column := width(line[:strings.IndexByte(line, ';')]); len(caret) != column+1 || !strings.HasSuffix(caret, " ^") {
 				t.Errorf("the caret is not below the place:\n%s\n%s", line, caret)
 			}
 		})

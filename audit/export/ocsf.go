@@ -29,7 +29,7 @@ func (o *ocsf) Close() error { return nil }
 // event is what r is in the schema's terms.
 func (o *ocsf) event(r audit.Row) event {
 	f := facts.Of(r)
-	e := event{Time: r.Time.UnixMilli(), Message: f.Gist(r), Severity: informational, Status: success,
+	e := event{Time: r.Time.UnixMilli(), Message: f.Summary(r), Severity: informational, Status: success,
 		Unmapped: unmapped{Data: Sound(r).Data, Prev: r.Prev},
 		Metadata: metadata{
 			Version: OCSFVersion, Product: product{Name: "sandboxmcp", Vendor: "sandboxmcp", Version: o.about.Version},
@@ -97,7 +97,7 @@ func (e *event) end(r audit.Row, f facts.Facts) {
 		return
 	}
 	if f.Ended != "ok" {
-		e.Status, e.Detail = failure, cmp.Or(f.Reason, f.Gist(r))
+		e.Status, e.Detail = failure, cmp.Or(f.Reason, f.Summary(r))
 	}
 	switch {
 	case len(f.Missing) > 0:

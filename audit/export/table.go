@@ -31,13 +31,13 @@ func (t *table) Row(r audit.Row) error {
 		return err
 	}
 	t.rows++
-	_, err := fmt.Fprintf(t.w, tableRow, r.Seq, r.Time.UTC().Format("2006-01-02 15:04:05.000"), shown(r.Kind), shown(r.Namespace),
-		shown(r.Run), shown(facts.Gist(r)), shown(string(safetext.JSON(r.Data))))
+	_, err := fmt.Fprintf(t.w, tableRow, r.Seq, r.Time.UTC().Format("2006-01-02 15:04:05.000"), escaped(r.Kind), escaped(r.Namespace),
+		escaped(r.Run), escaped(facts.Summary(r)), escaped(string(safetext.JSON(r.Data))))
 	return err
 }
 
-// shown is text as it stands between two tags.
-func shown(text string) string { return template.HTMLEscapeString(safetext.Line(text)) }
+// escaped is text as it stands between two tags.
+func escaped(text string) string { return template.HTMLEscapeString(safetext.Line(text)) }
 
 func (t *table) head() (err error) {
 	if t.headed {

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-func TestGist(t *testing.T) {
+func TestSummary(t *testing.T) {
 	for _, tt := range []struct{ kind, data, want string }{
 		{"execution.started", `{"name":"a.py"}`, "a.py"},
 		{"execution.started", `{"language":"python"}`, "python"},
@@ -46,7 +46,7 @@ func TestGist(t *testing.T) {
 		{"execution.completed", `[1]`, ""},
 		{"", `{}`, ""},
 	} {
-		if got := Gist(audit.Row{Kind: tt.kind, Data: json.RawMessage(tt.data)}); got != tt.want {
+		if got := Summary(audit.Row{Kind: tt.kind, Data: json.RawMessage(tt.data)}); got != tt.want {
 			t.Errorf("%s %s: got %q, want %q", tt.kind, tt.data, got, tt.want)
 		}
 	}
@@ -71,6 +71,6 @@ func FuzzOf(f *testing.F) {
 	f.Add("egress.denied", []byte(`{"name":"a","egress":[{"port":"x"}],"secrets":{"name":"b"}}`))
 	f.Add("session.killed", []byte(`{"cells":1e99}`))
 	f.Fuzz(func(t *testing.T, kind string, data []byte) {
-		Gist(audit.Row{Kind: kind, Data: data})
+		Summary(audit.Row{Kind: kind, Data: data})
 	})
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// Gist is what matters most in r, in some words. They are as they stand in the row: whoever shows them has
+// Summary is what matters most in r, in some words. They are as they stand in the row: whoever shows them has
 // to make them harmless.
-func Gist(r audit.Row) string { return Of(r).Gist(r) }
+func Summary(r audit.Row) string { return Of(r).Summary(r) }
 
-// Gist is Gist of r, whose facts f are.
-func (f Facts) Gist(r audit.Row) string {
+// Summary is Gist of r, whose facts f are.
+func (f Facts) Summary(r audit.Row) string {
 	stem, verb, _ := strings.Cut(r.Kind, ".")
 	var words []string
 	switch {
@@ -49,7 +49,7 @@ func (f Facts) Gist(r audit.Row) string {
 	if text := sentence(words); text != "" {
 		return text
 	}
-	return rest(r.Data)
+	return otherFields(r.Data)
 }
 
 func (f Facts) run() []string {
@@ -128,8 +128,8 @@ func (f Facts) Limits() []string {
 	return all
 }
 
-// rest shows the short facts of a row that nobody here knows, such as one of a newer version.
-func rest(data json.RawMessage) string {
+// otherFields shows the short facts of a row that nobody here knows, such as one of a newer version.
+func otherFields(data json.RawMessage) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(data, &all) != nil {
 		return ""

@@ -61,14 +61,14 @@ type slot struct {
 // draw makes a chart of slots. every is after how many of them one has its name below.
 func draw(title string, slots []slot, every int) chart {
 	c := chart{Title: title, Width: chartWidth, Height: chartHeight}
-	var most int64 = 1
+	var maxCount int64 = 1
 	for _, s := range slots {
-		most = max(most, s.bars.sum())
+		maxCount = max(maxCount, s.bars.sum())
 	}
-	most = ceiling(most)
+	maxCount = ceiling(maxCount)
 	high := float64(chartHeight - chartBottom - 8)
-	y := func(n int64) float64 { return 8 + high*(1-float64(n)/float64(most)) }
-	for _, n := range slices.Compact([]int64{0, most / 2, most}) {
+	y := func(n int64) float64 { return 8 + high*(1-float64(n)/float64(maxCount)) }
+	for _, n := range slices.Compact([]int64{0, maxCount / 2, maxCount}) {
 		c.Lines = append(c.Lines, rule{pixel(y(n)), short(n)})
 	}
 	wide := float64(chartWidth-chartLeft) / float64(max(len(slots), 1))
@@ -76,17 +76,17 @@ func draw(title string, slots []slot, every int) chart {
 	for i, s := range slots {
 		x := chartLeft + float64(i)*wide
 		if i%every == 0 {
-			c.Labels = append(c.Labels, mark{pixel(x + wide/2), anchor(i, len(slots)), s.name})
+			c.Labels = append(c.Labels, mark{pixel(x + wide/2), textAnchor(i, len(slots)), s.name})
 		}
 		if s.bars.sum() == 0 {
 			continue
 		}
-		b := bar{Title: fmt.Sprintf("%s: %s", s.name, said(s.bars))}
-		var below int64
+		b := bar{Title: fmt.Sprintf("%s: %s", s.name, describe(s.bars))}
+		var base int64
 		for how, n := range s.bars {
 			if n > 0 {
-				b.Parts = append(b.Parts, part{classes[how], pixel(x + gap/2), pixel(y(below + n)), pixel(wide - gap), pixel(y(below) - y(below+n))})
-				below += n
+				b.Parts = append(b.Parts, part{classes[how], pixel(x + gap/2), pixel(y(base + n)), pixel(wide - gap), pixel(y(base) - y(base+n))})
+				base += n
 			}
 		}
 		c.Bars = append(c.Bars, b)
@@ -94,8 +94,8 @@ func draw(title string, slots []slot, every int) chart {
 	return c
 }
 
-// anchor keeps the first and the last name inside of the chart.
-func anchor(i, all int) string {
+// textAnchor keeps the first and the last name inside of the chart.
+func textAnchor(i, all int) string {
 	switch {
 	case all > 3 && i == 0:
 		return "start"
@@ -105,7 +105,7 @@ func anchor(i, all int) string {
 	return "middle"
 }
 
-func said(b bars) string {
+func describe(b bars) string {
 	var words []string
 	for how, n := range b {
 		if n > 0 {

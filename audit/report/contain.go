@@ -9,12 +9,12 @@ import (
 
 // layers is how well runs were contained.
 type layers struct {
-	held    tally[string] // by layer: runs in which it was in force (N), and in which it was not (Denied)
-	missing tally[gap]
+	held    counter[string] // by layer: runs in which it was in force (N), and in which it was not (Denied)
+	missing counter[gap]
 	ran     int64 // runs that say which layers held
 	without int64 // runs without some layer
 	list    newest[ran]
-	refused tally[string]
+	refused counter[string]
 }
 
 // gap is where a layer was missing.
@@ -38,18 +38,18 @@ func (s *layers) add(r audit.Row, f facts.Facts) {
 	if len(f.Missing) > 0 {
 		s.without++
 		if ends(r.Kind) {
-			s.list.add(ranBy(r, f), maxListed)
+			s.list.add(ranBy(r, f), maxNewest)
 		}
 	}
 }
 
 // network is what was reached, and what was not.
 type network struct {
-	names          tally[target] // N allowed, Denied denied: rows of the log
+	names          counter[target] // N allowed, Denied denied: rows of the log
 	allowed        int64
 	denied         int64
-	reasons        tally[string] // of denials
-	unlisted       int64         // decisions that rows of runs' ends have no room for
+	reasons        counter[string] // of denials
+	unlisted       int64           // decisions that rows of runs' ends have no room for
 	sent, received int64
 }
 

@@ -63,7 +63,7 @@ func (l *Log) Found(r audit.Report) {
 // Write makes the page. It needs nothing else to be shown: no script, and nothing to load.
 func (s *Summary) Write(w io.Writer, a About) error {
 	page, err := template.New("report").Funcs(template.FuncMap{
-		"plain": safetext.Line, "moment": moment, "bytes": size, "count": grouped, "pixel": pixel, "seconds": seconds,
+		"plain": safetext.Line, "timestamp": timestamp, "bytes": size, "count": grouped, "pixel": pixel, "seconds": seconds,
 		"pair": func(all ...any) []any { return all },
 	}).Parse(partsText + `{{define "page"}}` + pageText + "{{end}}")
 	if err != nil {
@@ -72,8 +72,8 @@ func (s *Summary) Write(w io.Writer, a About) error {
 	return page.ExecuteTemplate(w, "page", s.view(a))
 }
 
-// listed is how many lines a table has.
-const listed = 25
+// maxRows is how many lines a table has.
+const maxRows = 25
 
 // view is what the page shows, in its order.
 func (s *Summary) view(a About) map[string]any {
@@ -83,25 +83,25 @@ func (s *Summary) view(a About) map[string]any {
 		"Cards": s.cards(a), "Timeline": timeline(s.runs.hours), "Clock": clockface(s.runs.ofDay), "Legend": s.legend(),
 		"Ended": s.runs.ended.sum(), "Started": s.runs.started, "Open": len(s.runs.open), "Lost": s.runs.lost,
 		"Wall": s.runs.wall, "CPU": s.runs.cpu,
-		"How": s.runs.how.top(listed, often), "Languages": s.runs.language.top(listed, often), "Namespaces": s.runs.space.top(listed, often),
-		"Backends": s.runs.backend.top(listed, often), "Refusals": s.runs.refusals.top(listed, often),
-		"Longest": s.runs.listed(s.runs.longest), "Hungry": s.runs.listed(s.runs.hungry),
-		"Runs": s.runs.list.All(), "OlderRuns": s.runs.list.Left, "Policies": s.runs.policies.top(listed, often),
-		"Denials": s.runs.listed(s.runs.denied.All()), "OlderDenials": s.runs.denied.Left,
-		"Weak": s.runs.listed(s.layers.list.All()), "OlderWeak": s.layers.list.Left,
-		"Told": s.layers.ran, "Without": s.layers.without, "LayerRefused": s.layers.refused.top(listed, often),
-		"Held":    s.layers.held.top(listed, func(c count) int64 { return c.N + c.Denied }),
-		"Missing": s.layers.missing.top(listed, often),
-		"Denied":  s.egress.names.top(listed, denials), "Allowed": s.egress.names.top(listed, often),
-		"Reasons": s.egress.reasons.top(listed, often), "Unlisted": s.egress.unlisted, "Sent": s.egress.sent, "Received": s.egress.received,
+		"How": s.runs.how.top(maxRows, often), "Languages": s.runs.language.top(maxRows, often), "Namespaces": s.runs.space.top(maxRows, often),
+		"Backends": s.runs.backend.top(maxRows, often), "Refusals": s.runs.refusals.top(maxRows, often),
+		"Longest": s.runs.linkable(s.runs.longest), "Hungry": s.runs.linkable(s.runs.hungry),
+		"Runs": s.runs.list.All(), "OlderRuns": s.runs.list.Left, "Policies": s.runs.policies.top(maxRows, often),
+		"Denials": s.runs.linkable(s.runs.denied.All()), "OlderDenials": s.runs.denied.Left,
+		"Weak": s.runs.linkable(s.layers.list.All()), "OlderWeak": s.layers.list.Left,
+		"Told": s.layers.ran, "Without": s.layers.without, "LayerRefused": s.layers.refused.top(maxRows, often),
+		"Held":    s.layers.held.top(maxRows, func(c count) int64 { return c.N + c.Denied }),
+		"Missing": s.layers.missing.top(maxRows, often),
+		"Denied":  s.egress.names.top(maxRows, denials), "Allowed": s.egress.names.top(maxRows, often),
+		"Reasons": s.egress.reasons.top(maxRows, often), "Unlisted": s.egress.unlisted, "Sent": s.egress.sent, "Received": s.egress.received,
 		"DeniedRows": s.egress.denied, "AllowedRows": s.egress.allowed,
-		"Asked": s.people.asked, "Verdicts": s.people.verdicts.top(listed, often), "Answers": s.people.list.All(), "OlderAnswers": s.people.list.Left,
-		"Secrets": s.secrets.names.top(listed, often), "Lent": s.secrets.lent, "Changes": s.secrets.changes.All(), "OlderChanges": s.secrets.changes.Left,
-		"Packages": s.packages.top(maxListed, often), "Limits": s.limits.top(listed, often),
+		"Asked": s.people.asked, "Verdicts": s.people.verdicts.top(maxRows, often), "Answers": s.people.list.All(), "OlderAnswers": s.people.list.Left,
+		"Secrets": s.secrets.names.top(maxRows, often), "Leased": s.secrets.leased, "Changes": s.secrets.changes.All(), "OlderChanges": s.secrets.changes.Left,
+		"Packages": s.packages.top(maxNewest, often), "Limits": s.limits.top(maxRows, often),
 		"Created": s.sessions.created, "Killed": s.sessions.killed, "Cells": s.sessions.cells, "Restarts": s.sessions.restarts,
-		"SessionLanguages": s.sessions.language.top(listed, often), "Why": s.sessions.why.top(listed, often),
-		"Files": s.files.all, "FileRuns": s.files.runs, "Withheld": s.files.withheld, "Kept": s.files.list.All(), "OlderKept": s.files.list.Left,
-		"Kinds": s.kinds.top(maxListed, often), "Keys": maxKeys,
+		"SessionLanguages": s.sessions.language.top(maxRows, often), "Why": s.sessions.why.top(maxRows, often),
+		"Files": s.files.all, "FileRuns": s.files.runs, "Withheld": s.files.withheld, "WithheldFiles": s.files.list.All(), "OlderWithheld": s.files.list.Left,
+		"Kinds": s.kinds.top(maxNewest, often), "Keys": maxKeys,
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *Summary) cards(a About) []card {
 		{grouped(s.egress.denied), "connections and names denied", "denied", false},
 		{grouped(s.egress.allowed), "allowed", "allowed", false},
 		{grouped(s.people.verdicts.sum()), "decisions by people", "people", false},
-		{grouped(s.secrets.lent), "times secrets were lent", "secrets", false},
+		{grouped(s.secrets.leased), "times secrets were lent", "secrets", false},
 		{grouped(s.files.withheld), "artifacts withheld", "withheld", s.files.withheld > 0},
 	}
 	switch {
@@ -133,8 +133,8 @@ func (s *Summary) cards(a About) []card {
 	return c
 }
 
-func (t *tally[K]) sum() int64 {
-	n := t.rest.N
+func (t *counter[K]) sum() int64 {
+	n := t.other.N
 	for _, c := range t.of {
 		n += c.N
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 )
 
-// maxListed is how many of the newest things are listed one by one.
-const maxListed = 100
+// maxNewest is how many of the newest things are listed one by one.
+const maxNewest = 100
 
 // people is who decided what.
 type people struct {
 	asked    int64
-	verdicts tally[verdict]
+	verdicts counter[verdict]
 	list     newest[answer]
 }
 
@@ -39,13 +39,13 @@ func (s *people) add(r audit.Row, f facts.Facts) {
 	}
 	s.verdicts.at(verdict{clip(what), clip(f.By), clip(f.User)}, r.Time).N++
 	s.list.add(answer{r.Seq, r.Time, clip(what), clip(f.Kind), clip(f.What), clip(r.Namespace), clip(f.By), clip(f.User), clip(f.Scope),
-		clip(f.Until), clip(f.Reason)}, maxListed)
+		clip(f.Until), clip(f.Reason)}, maxNewest)
 }
 
 // secrets is what was taken from the vault, and what was put there. Rows have names only.
 type secrets struct {
-	lent    int64 // how often runs were lent secrets
-	names   tally[secret]
+	leased  int64 // how often runs were lent secrets
+	names   counter[secret]
 	changes newest[change]
 }
 
@@ -64,7 +64,7 @@ func (s *secrets) add(r audit.Row, f facts.Facts) {
 	}
 	names := append(f.Secrets, f.Names...)
 	if r.Kind == "vault.accessed" {
-		s.lent++
+		s.leased++
 		for _, name := range names {
 			s.names.at(secret{clip(r.Namespace), clip(name)}, r.Time).N++
 		}
@@ -73,15 +73,15 @@ func (s *secrets) add(r audit.Row, f facts.Facts) {
 	if f.Name != "" {
 		names = append(names, f.Name)
 	}
-	s.changes.add(change{r.Seq, r.Time, clip(r.Kind), clip(r.Namespace), clip(strings.Join(names, ", ")), clip(strings.Join(f.Hosts, ", "))}, maxListed)
+	s.changes.add(change{r.Seq, r.Time, clip(r.Kind), clip(r.Namespace), clip(strings.Join(names, ", ")), clip(strings.Join(f.Hosts, ", "))}, maxNewest)
 }
 
 // sessions is which of them there were.
 type sessions struct {
 	created, killed int64
 	cells, restarts int64
-	language        tally[string]
-	why             tally[string]
+	language        counter[string]
+	why             counter[string]
 }
 
 func (s *sessions) add(r audit.Row, f facts.Facts) {
@@ -99,11 +99,11 @@ func (s *sessions) add(r audit.Row, f facts.Facts) {
 // files is what runs left behind.
 type files struct {
 	runs, all, withheld int64
-	list                newest[kept]
+	list                newest[withheld]
 }
 
-// kept is an artifact that was not handed out.
-type kept struct {
+// withheld is an artifact that was not handed out.
+type withheld struct {
 	Seq                       int64
 	Time                      time.Time
 	Run, Namespace, Name, Why string
@@ -118,7 +118,7 @@ func (s *files) add(r audit.Row, f facts.Facts) {
 	for _, file := range f.Files {
 		if file.Withheld != "" {
 			s.withheld++
-			s.list.add(kept{r.Seq, r.Time, clip(r.Run), clip(r.Namespace), clip(file.Name), clip(file.Withheld)}, maxListed)
+			s.list.add(withheld{r.Seq, r.Time, clip(r.Run), clip(r.Namespace), clip(file.Name), clip(file.Withheld)}, maxNewest)
 		}
 	}
 }

@@ -15,15 +15,15 @@ import (
 type Summary struct {
 	rows        int64
 	first, last audit.Row // without their data
-	kinds       tally[string]
+	kinds       counter[string]
 
 	runs     runs
 	layers   layers
 	egress   network
 	people   people
 	secrets  secrets
-	packages tally[installed]
-	limits   tally[limit]
+	packages counter[installed]
+	limits   counter[limit]
 	sessions sessions
 	files    files
 }
@@ -79,8 +79,8 @@ func clip(text string) string {
 	return text[:maxText] + "..." // half a character shows as such
 }
 
-// moment is t as the page shows it.
-func moment(t time.Time) string {
+// timestamp is t as the page shows it.
+func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

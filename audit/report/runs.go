@@ -35,12 +35,12 @@ type runs struct {
 	ended    bars
 	hours    map[int64]*bars // by the hours since 1970
 	ofDay    [24]bars        // by the hour of the day
-	language tally[string]
-	space    tally[string]
-	backend  tally[[2]string]
-	how      tally[string]
-	refusals tally[[2]string] // by stage and reason
-	policies tally[string]    // by their hashes
+	language counter[string]
+	space    counter[string]
+	backend  counter[[2]string]
+	how      counter[string]
+	refusals counter[[2]string] // by stage and reason
+	policies counter[string]    // by their hashes
 	longest  record
 	hungry   record
 	list     newest[ran]
@@ -85,7 +85,7 @@ func (s *runs) add(r audit.Row, f facts.Facts) {
 	one := ranBy(r, f)
 	s.list.add(one, maxRuns)
 	if how == refused {
-		s.denied.add(one, maxListed)
+		s.denied.add(one, maxNewest)
 	}
 	s.longest.add(one, f.WallMS)
 	s.hungry.add(one, float64(f.Peak))
@@ -165,7 +165,7 @@ type ran struct {
 	Reached, Refused               int    // names, as far as the row lists them
 	Files                          int
 	Receipt                        string // its SHA-256
-	Listed                         bool   // among the runs that are listed one by one
+	Linked                         bool   // among the runs that are listed one by one
 }
 
 func ranBy(r audit.Row, f facts.Facts) ran {
@@ -195,11 +195,11 @@ func (rec *record) add(one ran, value float64) {
 	*rec = (*rec)[:min(len(*rec), maxRecord)]
 }
 
-// listed marks those that are listed one by one: they are links.
-func (s *runs) listed(all []ran) []ran {
+// linkable marks those that are listed one by one: they are links.
+func (s *runs) linkable(all []ran) []ran {
 	all = slices.Clone(all)
 	for i := range all {
-		all[i].Listed = len(s.list.all) > 0 && all[i].Seq >= s.list.all[0].Seq
+		all[i].Linked = len(s.list.all) > 0 && all[i].Seq >= s.list.all[0].Seq
 	}
 	return all
 }

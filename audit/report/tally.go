@@ -11,10 +11,10 @@ import (
 // a new one each time.
 const maxKeys = 5000
 
-// tally counts things by what they are. The first maxKeys are told apart, and the rest is counted together.
-type tally[K comparable] struct {
-	of   map[K]*count
-	rest count
+// counter counts things by what they are. The first maxKeys are told apart, and the rest is counted together.
+type counter[K comparable] struct {
+	of    map[K]*count
+	other count
 }
 
 // count is how often something was, and what came of it.
@@ -27,12 +27,12 @@ type count struct {
 	Why            string // the last time
 }
 
-func (t *tally[K]) at(key K, when time.Time) *count {
+func (t *counter[K]) at(key K, when time.Time) *count {
 	c := t.of[key]
 	switch {
 	case c != nil:
 	case len(t.of) >= maxKeys:
-		c = &t.rest
+		c = &t.other
 	default:
 		if t.of == nil {
 			t.of = map[K]*count{}
@@ -44,8 +44,8 @@ func (t *tally[K]) at(key K, when time.Time) *count {
 	return c
 }
 
-// line is one key of a tally, with its share of the largest count in percent.
-type line[K comparable] struct {
+// ranked is one key of a tally, with its share of the largest count in percent.
+type ranked[K comparable] struct {
 	Key K
 	count
 	Share float64
@@ -53,20 +53,20 @@ type line[K comparable] struct {
 
 // list is the beginning of a tally in some order.
 type list[K comparable] struct {
-	Lines []line[K]
+	Lines []ranked[K]
 	Left  int   // keys that are not among the lines
 	Rest  int64 // what was counted without being told apart
 }
 
 // top returns the max lines for which by is largest, leaving out those for which it is 0.
-func (t *tally[K]) top(max int, by func(count) int64) list[K] {
+func (t *counter[K]) top(max int, by func(count) int64) list[K] {
 	var l list[K]
 	for key, c := range t.of {
 		if by(*c) > 0 {
-			l.Lines = append(l.Lines, line[K]{Key: key, count: *c})
+			l.Lines = append(l.Lines, ranked[K]{Key: key, count: *c})
 		}
 	}
-	slices.SortFunc(l.Lines, func(a, b line[K]) int {
+	slices.SortFunc(l.Lines, func(a, b ranked[K]) int {
 		if c := cmp.Compare(by(b.count), by(a.count)); c != 0 {
 			return c
 		}
@@ -78,7 +78,7 @@ func (t *tally[K]) top(max int, by func(count) int64) list[K] {
 	for i := range l.Lines {
 		l.Lines[i].Share = 100 * float64(by(l.Lines[i].count)) / float64(by(l.Lines[0].count))
 	}
-	l.Rest = by(t.rest)
+	l.Rest = by(t.other)
 	return l
 }
 

@@ -90,16 +90,16 @@ func (s *server) ask(ctx context.Context, log Log, text []byte, old, size int64)
 		return nil, 0, err
 	}
 	defer answer.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	content, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
 		return nil, 0, err
 	}
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch code := answer.StatusCode; {
 	case code == http.StatusOK:
-		return said, 0, s.key.check(text, said)
+		return content, 0, s.key.check(text, content)
 	case code == http.StatusConflict && kind == "text/x.tlog.size":
-		has, err := strconv.ParseInt(strings.TrimSuffix(string(said), "\n"), 10, 64)
+		has, err := strconv.ParseInt(strings.TrimSuffix(string(content), "\n"), 10, 64)
 		if err != nil || has < 0 {
 			return nil, 0, errors.New("the witness names no size")
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// Patience is how long one place may take to answer.
-const Patience = 20 * time.Second
+// Timeout is how long one place may take to answer.
+const Timeout = 20 * time.Second
 
 // Log is what a place must know of the log. [audit.Log] has it.
 type Log interface {
@@ -35,7 +35,7 @@ type Place struct {
 	to   interface {
 		push(ctx context.Context, log Log, keys []audit.Key) (signatures []byte, err error)
 	}
-	kept store // nil for a witness, which tells what it has only to who pushes
+	store store // nil for a witness, which tells what it has only to who pushes
 }
 
 // Parse reads where checkpoints are taken: the absolute path of a file; git:REMOTE, or git:REMOTE#BRANCH;
@@ -47,7 +47,7 @@ func Parse(text string) (Place, error) {
 	switch remote, git := strings.CutPrefix(where, "git:"); {
 	case git:
 		g, err := newGit(remote, rest)
-		p.to, p.kept = &keeper{g}, g
+		p.to, p.store = &storePusher{g}, g
 		return p, err
 	case strings.HasPrefix(where, "https://"), strings.HasPrefix(where, "http://"):
 		s, err := newServer(where, rest)
@@ -55,7 +55,7 @@ func Parse(text string) (Place, error) {
 		return p, err
 	case filepath.IsAbs(where):
 		f := file(text)
-		p.Name, p.to, p.kept = text, &keeper{f}, f
+		p.Name, p.to, p.store = text, &storePusher{f}, f
 		return p, nil
 	}
 	return p, fmt.Errorf("%q is no place for checkpoints: write /an/absolute/path, git:REMOTE#BRANCH, or https://HOST/PREFIX#KEY of a witness", where)
@@ -64,7 +64,7 @@ func Parse(text string) (Place, error) {
 // Push takes the log's newest checkpoint to the place, if what is there does not cover it already, and returns what a witness
 // signed of it, as lines of a signed note.
 func (p Place) Push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	signatures, err := p.to.push(ctx, log, keys)
 	if err != nil {
@@ -73,15 +73,15 @@ func (p Place) Push(ctx context.Context, log Log, keys []audit.Key) ([]byte, err
 	return signatures, nil
 }
 
-// Kept returns the checkpoint that the place has; ok is false for a witness, which can only be asked by a push. A place
+// Stored returns the checkpoint that the place has; ok is false for a witness, which can only be asked by a push. A place
 // that has none is an error: something was to be there.
-func (p Place) Kept(ctx context.Context) (note []byte, ok bool, err error) {
-	if p.kept == nil {
+func (p Place) Stored(ctx context.Context) (note []byte, ok bool, err error) {
+	if p.store == nil {
 		return nil, false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	note, err = p.kept.read(ctx)
+	note, err = p.store.read(ctx)
 	if err == nil && note == nil {
 		err = errors.New("no checkpoint is there: none was pushed yet, or it was removed (sandboxmcp audit checkpoint --push)")
 	}
@@ -94,7 +94,7 @@ func (p Place) Kept(ctx context.Context) (note []byte, ok bool, err error) {
 // timely says that a place took too long, which is why its last step failed.
 func timely(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("it did not answer within %v", Patience)
+		return fmt.Errorf("it did not answer within %v", Timeout)
 	}
 	return err
 }
@@ -106,10 +106,10 @@ type store interface {
 	write(ctx context.Context, note, old []byte, size int64) error
 }
 
-// keeper pushes to a store.
-type keeper struct{ store }
+// storePusher pushes to a store.
+type storePusher struct{ store }
 
-func (k *keeper) push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
+func (k *storePusher) push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
 	note, err := log.Newest(ctx)
 	if err != nil {
 		return nil, err
@@ -123,11 +123,11 @@ func (k *keeper) push(ctx context.Context, log Log, keys []audit.Key) ([]byte, e
 		return nil, err
 	}
 	if old != nil {
-		kept, err := log.Continues(ctx, old, keys)
+		stored, err := log.Continues(ctx, old, keys)
 		if err != nil {
 			return nil, fmt.Errorf("the checkpoint there: %w", err)
 		}
-		if kept.Size >= size { // another process was first
+		if stored.Size >= size { // another process was first
 			return nil, nil
 		}
 	}

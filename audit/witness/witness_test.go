@@ -205,7 +205,7 @@ func wantPush(t *testing.T, p Place, l Log, why string) []byte {
 func TestPush(t *testing.T) {
 	eachPlace(t, func(t *testing.T, p Place) {
 		l := open(t, filepath.Join(t.TempDir(), "log.db"))
-		if _, ok, err := p.Kept(t.Context()); ok && err == nil {
+		if _, ok, err := p.Stored(t.Context()); ok && err == nil {
 			t.Error("a place that has nothing says nothing")
 		}
 		for _, rows := range []int{1, 2, 300, 1} {
@@ -216,8 +216,8 @@ func TestPush(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept, ok, err := p.Kept(t.Context()); ok && (err != nil || !bytes.Equal(kept, newest)) {
-				t.Errorf("it keeps %q, %v; want %q", kept, err, newest)
+			if stored, ok, err := p.Stored(t.Context()); ok && (err != nil || !bytes.Equal(stored, newest)) {
+				t.Errorf("it keeps %q, %v; want %q", stored, err, newest)
 			}
 		}
 		if _, err := l.Seal(t.Context(), time.Now().Add(time.Hour)); err != nil {
@@ -245,7 +245,7 @@ func TestStatePutBack(t *testing.T) {
 			t.Fatalf("the older copy is not sound: %+v, %v", r.Bad, err)
 		}
 		wantPush(t, p, old, audit.ErrOlder.Error())
-		if note, ok, err := p.Kept(t.Context()); ok {
+		if note, ok, err := p.Stored(t.Context()); ok {
 			r, verifyErr := old.Verify(t.Context(), audit.VerifyOptions{Keys: logKeys, Checkpoints: [][]byte{note}, Names: []string{"the pushed one"}})
 			if err != nil || verifyErr != nil || r.Bad == nil || !strings.Contains(r.Bad.Why, "the pushed one covers them") {
 				t.Errorf("got %+v, %v, %v", r.Bad, err, verifyErr)
@@ -267,14 +267,14 @@ func TestOtherLog(t *testing.T) {
 			fill(t, other, 30)
 			wantPush(t, p, one, "")
 			wantPush(t, p, other, "of another log")
-			kept, _, err := p.Kept(t.Context())
+			stored, _, err := p.Stored(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one.Continues(t.Context(), kept, logKeys); err != nil {
+			if _, err := one.Continues(t.Context(), stored, logKeys); err != nil {
 				t.Error(err)
 			}
-			if _, err := one.Continues(t.Context(), kept, []audit.Key{{PublicKey: seeded("b").Public().(ed25519.PublicKey)}}); err == nil {
+			if _, err := one.Continues(t.Context(), stored, []audit.Key{{PublicKey: seeded("b").Public().(ed25519.PublicKey)}}); err == nil {
 				t.Error("a checkpoint by nobody who is known is taken")
 			}
 		})
@@ -291,7 +291,7 @@ func TestLyingWitness(t *testing.T) {
 			return true
 		}
 	}
-	says := func(code int, text string) func(http.ResponseWriter, *http.Request) bool {
+	answer := func(code int, text string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(code)
 			io.WriteString(w, text)
@@ -303,21 +303,21 @@ func TestLyingWitness(t *testing.T) {
 		lie  func(http.ResponseWriter, *http.Request) bool
 		want string
 	}{
-		"no signature":           {says(200, ""), "no signature of witness.example"},
-		"nonsense":               {says(200, "ok\n"), "no signature of"},
-		"of another text":        {says(200, cosign("x\n1\ny\n", cosignerName, cosignerKey)), "no signature of"},
-		"by another key":         {says(200, cosign("x\n", cosignerName, seeded("x"))), "no signature of"},
-		"without end":            {says(200, strings.Repeat("x", 1<<20)), "no signature of"},
+		"no signature":           {answer(200, ""), "no signature of witness.example"},
+		"nonsense":               {answer(200, "ok\n"), "no signature of"},
+		"of another text":        {answer(200, cosign("x\n1\ny\n", cosignerName, cosignerKey)), "no signature of"},
+		"by another key":         {answer(200, cosign("x\n", cosignerName, seeded("x"))), "no signature of"},
+		"without end":            {answer(200, strings.Repeat("x", 1<<20)), "no signature of"},
 		"a larger log":           {conflict("1000000\n"), "or the witness lies"},
 		"a size that is none":    {conflict("many\n"), "names no size"},
 		"a size below zero":      {conflict("-1\n"), "names no size"},
 		"409, and the same size": {conflict("0\n"), "refuses the size that it names itself"},
 		"another size each time": {func(w http.ResponseWriter, r *http.Request) bool { n++; return conflict(fmt.Sprint(n))(w, r) }, "another size each time"},
-		"409 without a size":     {says(409, "no"), "rewritten"},
-		"no proof":               {says(422, "no"), "rewritten"},
-		"unknown log":            {says(404, ""), "does not know this log"},
-		"unknown key":            {says(403, ""), "does not know the key"},
-		"an error":               {says(500, ""), "500"},
+		"409 without a size":     {answer(409, "no"), "rewritten"},
+		"no proof":               {answer(422, "no"), "rewritten"},
+		"unknown log":            {answer(404, ""), "does not know this log"},
+		"unknown key":            {answer(403, ""), "does not know the key"},
+		"an error":               {answer(500, ""), "500"},
 		"elsewhere": {func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
 			return true
@@ -391,7 +391,7 @@ func TestPlaceThatFails(t *testing.T) {
 	path := filepath.Join(dir, "kept.note")
 	p := place(t, path)
 	wantPush(t, p, l, "")
-	was, _, _ := p.Kept(t.Context())
+	was, _, _ := p.Stored(t.Context())
 	fill(t, l, 1)
 	if err := os.WriteFile(path, []byte("garbage\n"), 0o600); err != nil {
 		t.Fatal(err)
