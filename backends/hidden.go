@@ -7,6 +7,8 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // Cover is a place inside of a sandbox at which something else has to lie over what a mount shows there.
@@ -39,7 +41,7 @@ func Hide(names []string) Hidden {
 	places = append(places, elsewhere(places)...)
 	slices.Sort(places)
 	for _, p := range places {
-		if !slices.ContainsFunc(h.places, func(o string) bool { return within(p, o) }) {
+		if !slices.ContainsFunc(h.places, func(o string) bool { return paths.Within(p, o) }) {
 			h.places = append(h.places, p)
 		}
 	}
@@ -54,13 +56,13 @@ func (h Hidden) Check(asked, real Spec) error {
 		if i < len(asked.Mounts) {
 			name = asked.Mounts[i].Host
 		}
-		own := slices.ContainsFunc(h.names, func(ours string) bool { return strictlyWithin(name, ours) })
+		own := slices.ContainsFunc(h.names, func(ours string) bool { return paths.Below(name, ours) })
 		for _, place := range h.places {
 			switch {
 			case m.Host == "" || own:
-			case within(m.Host, place):
+			case paths.Within(m.Host, place):
 				return RefuseMount(name, "is, or lies in, "+place+", which is sandboxmcp's own")
-			case m.Write && strictlyWithin(place, m.Host):
+			case m.Write && paths.Below(place, m.Host):
 				return RefuseMount(name, "holds "+place+", which is sandboxmcp's own, and would be writable")
 			}
 		}
@@ -71,7 +73,7 @@ func (h Hidden) Check(asked, real Spec) error {
 // Covers are what has to lie over a mount whose links were followed.
 func (h Hidden) Covers(m Mount) (list []Cover) {
 	for _, place := range h.places {
-		if !strictlyWithin(place, m.Host) {
+		if !paths.Below(place, m.Host) {
 			continue
 		}
 		rest, err := filepath.Rel(m.Host, place)
@@ -96,17 +98,9 @@ func (h Hidden) Uncovered(spec Spec, why string) error {
 // Holds returns the place that a path of the host, with links followed, is or lies in; "" if it is in none.
 func (h Hidden) Holds(real string) string {
 	for _, place := range h.places {
-		if within(real, place) {
+		if paths.Within(real, place) {
 			return place
 		}
 	}
 	return ""
-}
-
-func within(name, dir string) bool { return name == dir || strictlyWithin(name, dir) }
-
-// strictlyWithin is under for paths of the host.
-func strictlyWithin(name, dir string) bool {
-	rest, err := filepath.Rel(dir, name)
-	return err == nil && rest != "." && filepath.IsLocal(rest)
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // mounted is a line of mountinfo: proc_pid_mountinfo(5).
@@ -43,9 +45,10 @@ func elsewhere(places []string) (names []string) {
 				continue
 			}
 			name := m.point
-			if rest, err := filepath.Rel(m.root, there); err == nil && filepath.IsLocal(rest) {
+			if paths.Within(there, m.root) {
+				rest, _ := filepath.Rel(m.root, there)
 				name = filepath.Join(m.point, rest)
-			} else if !strictlyWithin(m.root, there) {
+			} else if !paths.Below(m.root, there) {
 				continue
 			}
 			// Another mount may lie over it, and show something else.
@@ -61,7 +64,7 @@ func elsewhere(places []string) (names []string) {
 func holding(table []mounted, name string) (at int, rest string) {
 	at = -1
 	for i, m := range table {
-		if within(name, m.point) && (at < 0 || len(m.point) >= len(table[at].point)) {
+		if paths.Within(name, m.point) && (at < 0 || len(m.point) >= len(table[at].point)) {
 			at = i
 		}
 	}

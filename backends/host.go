@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // ResolveMounts returns spec with all links of its mounts and workspace on the host followed, so that what was looked at is
@@ -49,16 +51,16 @@ func resolveMount(host string, sockets []string) (string, error) {
 	if err != nil {
 		return "", RefuseMount(host, "can't be shown: "+err.Error())
 	}
-	if real == filepath.VolumeName(real)+string(filepath.Separator) || real == "/proc" || under(real, "/proc") {
+	if real == filepath.VolumeName(real)+string(filepath.Separator) || paths.Within(real, "/proc") {
 		return "", RefuseMount(host, "would show the whole host")
 	}
 	for _, dir := range []string{"/dev", "/sys"} {
-		if real == dir || under(real, dir) {
+		if paths.Within(real, dir) {
 			return "", RefuseMount(host, "would show the host's devices")
 		}
 	}
 	for _, s := range sockets {
-		if s == real || under(s, real) {
+		if paths.Within(s, real) {
 			return "", RefuseMount(host, "would show "+s+", by which a container engine is told to do anything")
 		}
 	}

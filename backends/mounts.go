@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // Workspace is where programs find their workspace.
@@ -28,7 +30,7 @@ func CheckPlaces(spec Spec, own ...string) error {
 	reserved := slices.Concat([]string{"/", "/tmp", Workspace}, covered, system)
 	for i, m := range spec.Mounts {
 		at := m.Inside
-		in := func(dir string) bool { return under(at, dir) }
+		in := func(dir string) bool { return paths.Below(at, dir) }
 		switch {
 		case !path.IsAbs(at) || path.Clean(at) != at || strings.ContainsRune(at, 0):
 			return RefuseMount(at, "is not an absolute, clean path")
@@ -51,5 +53,3 @@ func CheckPlaces(spec Spec, own ...string) error {
 func RefuseMount(name, why string) error {
 	return &Refusal{Reason: fmt.Sprintf("mount: %q %s", name, why), Remedy: "choose another path for --mount or --workspace"}
 }
-
-func under(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }

@@ -37,6 +37,7 @@ var mayImport = []struct {
 	{"egress/web/reader", []string{"egress/web/engine", "egress/web/page"}},
 	{"egress/web", []string{"egress", "egress/web/engine", "egress/web/reader"}},
 	{"backends", nil},
+	{"backends/paths", nil},
 	{"backends/cgroup", nil},
 	{"backends/hosttest", nil}, // only tests import it
 	{"backends/podman/...", []string{"backends", "backends/podman/...", "backends/container/..."}},
@@ -66,7 +67,7 @@ var mayImport = []struct {
 }
 
 // leaves are the packages that any other may import.
-var leaves = []string{"audit/safetext"}
+var leaves = []string{"audit/safetext", "backends/paths"}
 
 // light are the packages that import no leaf either, since each program that we start begins with them.
 var light = []string{"backends/process/launch", "pipeline/host/launch"}

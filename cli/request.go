@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/validate"
@@ -280,10 +281,10 @@ func within(dir, file string) string {
 	if err != nil || file == "-" || file == "" {
 		return ""
 	}
-	rel, err := filepath.Rel(dir, abs)
-	if err != nil || !filepath.IsLocal(rel) {
+	if !paths.Within(abs, dir) {
 		return ""
 	}
+	rel, _ := filepath.Rel(dir, abs)
 	return filepath.ToSlash(rel)
 }
 

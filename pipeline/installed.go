@@ -5,13 +5,13 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -96,7 +96,7 @@ func (p *Pipeline) Installed(ctx context.Context, backend, namespace, language s
 		name, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		version, folder, _ := strings.Cut(rest, "\t")
 		own := slices.ContainsFunc(view.Mounts, func(m backends.Mount) bool {
-			return folder == m.Inside || strings.HasPrefix(folder, path.Clean(m.Inside)+"/")
+			return paths.Within(folder, m.Inside)
 		})
 		list = append(list, Installed{clip(name, 100), clip(version, 40), own})
 	}

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // overlap refuses a run that could write, from inside, what we write or trust outside: the folder
@@ -19,12 +19,12 @@ func (p *Pipeline) overlap(q Request) error {
 			continue
 		}
 		host := real(m.Host)
-		if m.Write && q.Artifacts != "" && within(real(q.Artifacts), host) {
+		if m.Write && q.Artifacts != "" && paths.Within(real(q.Artifacts), host) {
 			return refuse(StageValidate, fmt.Sprintf("the program could replace the folder for artifacts, which lies in %s", m.Host),
 				"name a folder outside of it with --artifacts, or show it read-only")
 		}
 		for _, ours := range p.cfg.Protected {
-			if ours = real(ours); m.Write && within(ours, host) || within(host, ours) {
+			if ours = real(ours); m.Write && paths.Within(ours, host) || paths.Within(host, ours) {
 				return p.refuseProtected(m, ours)
 			}
 		}
@@ -40,16 +40,11 @@ func (p *Pipeline) refuseProtected(m backends.Mount, ours string) error {
 // shows says whether a program is shown a folder above our own files.
 func (p *Pipeline) shows(q Request) bool {
 	for _, m := range append(slices.Clone(q.Mounts), q.Workspace) {
-		if m.Host != "" && slices.ContainsFunc(p.cfg.Protected, func(ours string) bool { return within(real(ours), real(m.Host)) }) {
+		if m.Host != "" && slices.ContainsFunc(p.cfg.Protected, func(ours string) bool { return paths.Within(real(ours), real(m.Host)) }) {
 			return true
 		}
 	}
 	return false
-}
-
-// within says whether name is dir or lies below it.
-func within(name, dir string) bool {
-	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // real follows the links of a path as far as it exists.

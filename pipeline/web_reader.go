@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 )
@@ -87,7 +86,7 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 // systemFile says whether every sandbox shows a file already.
 func systemFile(name string) bool {
 	for _, dir := range backends.SystemDirs {
-		if strings.HasPrefix(filepath.Clean(name), dir+"/") {
+		if paths.Below(name, dir) {
 			return true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // systemRoots are the folders that belong to the system.
@@ -29,7 +31,7 @@ func systemFile(name string) bool {
 		return false
 	}
 	return privateFile().MatchString(name) || slices.ContainsFunc(systemRoots, func(root string) bool {
-		return name == root || strings.HasPrefix(name, root+"/")
+		return paths.Within(name, root)
 	})
 }
 

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // shared makes a folder on the host that the sandbox's user may enter and write to, whoever it is.
 func shared(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = filepath.Dir(d) {
+	for d := dir; paths.Below(d, os.TempDir()); d = filepath.Dir(d) {
 		os.Chmod(d, 0o755)
 	}
 	if err := os.Chmod(dir, 0o777); err != nil {

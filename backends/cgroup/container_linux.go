@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	cg "github.com/opencontainers/cgroups"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // View returns the cgroup that a container's processes are in, to be read and not changed; or nil
@@ -33,7 +35,8 @@ func view() (*Group, error) {
 	for _, m := range mounts {
 		for _, name := range m.Subsystems {
 			// Without a cgroup namespace, the engine mounts our own folder, and its root is as long as our path.
-			if rel, err := filepath.Rel(m.Root, own[name]); err == nil && !strings.HasPrefix(rel, "..") {
+			if paths.Within(own[name], m.Root) {
+				rel, _ := filepath.Rel(m.Root, own[name])
 				g.paths[name] = filepath.Join(m.Mountpoint, rel)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 const hostname = "sandbox"
@@ -240,10 +241,8 @@ func (c *Container) meets(at string) bool {
 	for _, b := range c.Binds {
 		ours = append(ours, b.Inside)
 	}
-	return slices.ContainsFunc(ours, func(o string) bool { return o == at || under(o, at) || under(at, o) || at == "/" })
+	return slices.ContainsFunc(ours, func(o string) bool { return paths.Within(o, at) || paths.Within(at, o) })
 }
-
-func under(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }
 
 // environ is that of PID 1, which programs do not inherit: where the image keeps its programs, and nothing
 // else that it says.

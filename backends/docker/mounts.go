@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // loopback is where a sandbox's names are answered.
@@ -56,7 +57,7 @@ func tmpfs(c container.Container, i container.Image) map[string]string {
 func cover(volume string, ours []string) string {
 	const options = "size=4k,nr_inodes=64,mode=555,nosuid,nodev,noexec"
 	for _, p := range ours {
-		if strings.HasPrefix(p, volume+"/") {
+		if paths.Below(p, volume) {
 			return options
 		}
 	}

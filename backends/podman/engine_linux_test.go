@@ -22,6 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // image is what the tests' containers are made from: one static program, and a configuration that
@@ -90,7 +91,7 @@ func unmount(t *testing.T, dir string) {
 	lines := strings.Split(string(mounts), "\n")
 	slices.Reverse(lines)
 	for _, line := range lines {
-		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], dir+"/") {
+		if f := strings.Fields(line); len(f) > 4 && paths.Below(f[4], dir) {
 			syscall.Unmount(f[4], syscall.MNT_DETACH)
 			if f[4] != dir+"/root/overlay" {
 				t.Errorf("%s is still mounted", f[4])

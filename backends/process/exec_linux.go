@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
@@ -101,8 +102,9 @@ func (s *sandbox) inside(dir string) string {
 	if dir == "" {
 		dir = workspace
 	}
-	if rest, ok := strings.CutPrefix(dir, workspace); ok && s.landlockOnly {
-		return s.dir + rest
+	if s.landlockOnly && paths.Within(dir, workspace) {
+		rest, _ := filepath.Rel(workspace, dir)
+		return filepath.Join(s.dir, rest)
 	}
 	return dir
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
@@ -44,20 +44,18 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 func (s *sandbox) checkRuntime(asked []backends.Mount) error {
 	for _, m := range asked {
 		for _, prefix := range s.runtime.Prefixes {
-			if m.Inside == prefix || under(m.Inside, prefix) {
+			if paths.Within(m.Inside, prefix) {
 				return backends.RefuseMount(m.Inside, "lies in the interpreter's own folder "+prefix)
 			}
 		}
 		for link := range s.runtime.Links {
-			if m.Inside == link || under(link, m.Inside) || under(m.Inside, link) {
+			if paths.Within(link, m.Inside) || paths.Within(m.Inside, link) {
 				return backends.RefuseMount(m.Inside, "meets the interpreter's own link "+link)
 			}
 		}
 	}
 	return nil
 }
-
-func under(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }
 
 // owned is a host path that the sandbox's user may write, although on the host somebody else owns it.
 type owned struct {

@@ -6,11 +6,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // Landlock has no say over modes and times of files. In the profile "landlock" a program that has our user could change them
@@ -136,7 +139,7 @@ func (q *request) serve(roots []string, waits func() bool) error {
 	defer unix.Close(file)
 	self := "/proc/self/fd/" + strconv.Itoa(file)
 	where, err := os.Readlink(self)
-	if err != nil || !within(where, roots) || mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+	if err != nil || !slices.ContainsFunc(roots, func(root string) bool { return paths.Within(where, root) }) || mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
 		return unix.EPERM
 	}
 	if !waits() {
@@ -199,14 +202,4 @@ func stringAt(memory io.ReaderAt, at uint64) (string, error) {
 		return "", unix.EFAULT
 	}
 	return "", unix.ENAMETOOLONG
-}
-
-// within says whether a file is one of roots, or below one.
-func within(name string, roots []string) bool {
-	for _, root := range roots {
-		if name == root || under(name, root) {
-			return true
-		}
-	}
-	return false
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
@@ -43,7 +44,7 @@ type template struct {
 // covers says whether a sandbox's own file system hides what the runtime has to show.
 func covers(r runtimes.Runtime) bool {
 	return slices.ContainsFunc(slices.Concat(r.Prefixes, slices.Collect(maps.Keys(r.Links))), func(name string) bool {
-		return slices.ContainsFunc(ownDirs, func(dir string) bool { return name == dir || under(name, dir) })
+		return slices.ContainsFunc(ownDirs, func(dir string) bool { return paths.Within(name, dir) })
 	})
 }
 

@@ -5,11 +5,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // trust puts more beside what the host trusts, into a file of our own, and shows that in the place of the
@@ -40,12 +40,12 @@ func visibleBundles() (visible []string) {
 
 // isVisible says whether a file of the host lies in what all sandboxes see of it.
 func isVisible(file string) bool {
-	if slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return under(file, dir) }) {
+	if slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Below(file, dir) }) {
 		return true
 	}
 	return slices.ContainsFunc(etcNames(), func(name string) bool {
 		at := "/etc/" + name
 		info, err := os.Lstat(at)
-		return err == nil && (at == file || info.IsDir() && strings.HasPrefix(file, at+"/"))
+		return err == nil && (at == file || info.IsDir() && paths.Within(file, at))
 	})
 }

@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // defaultPath are the folders in which programs are looked for, the first one first.
@@ -144,7 +146,7 @@ func within(path string, folders []string) bool {
 		if err != nil {
 			continue // what is not there holds nothing
 		}
-		if rel, err := filepath.Rel(real, path); err == nil && filepath.IsLocal(rel) {
+		if paths.Within(path, real) {
 			return true
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // keeper is the process between a test and its engine.
@@ -267,7 +269,7 @@ func mountsBelow(mountinfo, dir string) []string {
 	text, _ := os.ReadFile(mountinfo)
 	var found []string
 	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
+		if fields := strings.Fields(line); len(fields) > 4 && paths.Within(fields[4], dir) {
 			found = append(found, fields[4])
 		}
 	}

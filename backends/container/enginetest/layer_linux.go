@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // layer is a file system layer of an image, in a file.
@@ -109,7 +111,7 @@ func (l *layerWriter) add(path string) {
 }
 
 func (l *layerWriter) entry(path string, info fs.FileInfo, to string) {
-	if l.without != "" && strings.HasPrefix(path+"/", l.without+"/") {
+	if l.without != "" && paths.Within(path, l.without) {
 		return
 	}
 	if l.seen[path] || !info.Mode().IsRegular() && !info.IsDir() && to == "" {

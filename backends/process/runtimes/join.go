@@ -3,6 +3,8 @@ package runtimes
 import (
 	"maps"
 	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // Join is what shows several interpreters at once, under a name. It has no program of its own.
@@ -12,7 +14,7 @@ func Join(name string, each []Runtime) Runtime {
 	for _, r := range each {
 		for _, dir := range r.Prefixes {
 			if !v.shows(dir) {
-				v.dirs = append(slices.DeleteFunc(v.dirs, func(has string) bool { return under(has, dir) }), dir)
+				v.dirs = append(slices.DeleteFunc(v.dirs, func(has string) bool { return paths.Within(has, dir) }), dir)
 			}
 		}
 		for _, dir := range r.PathDirs {

@@ -6,7 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // SystemPath is the search path inside a sandbox, after Runtime.PathDirs.
@@ -147,25 +148,17 @@ func unreadable(r Runtime) (string, bool) {
 // top is the prefix that holds p, or p.
 func top(r Runtime, p string) string {
 	for _, prefix := range r.Prefixes {
-		if under(p, prefix) {
+		if paths.Within(p, prefix) {
 			return prefix
 		}
 	}
 	return p
 }
 
-// under reports whether path is dir or lies in it. Both are clean and absolute.
-func under(path, dir string) bool {
-	if dir == "/" {
-		return true
-	}
-	return path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
-}
-
 // system reports whether a path lies in the folders that every sandbox shows.
 func system(path string) bool {
 	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
-		if under(path, dir) {
+		if paths.Within(path, dir) {
 			return true
 		}
 	}

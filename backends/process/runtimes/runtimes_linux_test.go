@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // host is a made-up home folder and search path.
@@ -123,7 +125,7 @@ func (h *host) want(t *testing.T, language string, want found) {
 func sound(t *testing.T, env Env, r Runtime) {
 	t.Helper()
 	for _, p := range r.Prefixes {
-		if !filepath.IsAbs(p) || under(env.Home, p) || p == "/" || system(p) {
+		if !filepath.IsAbs(p) || paths.Within(env.Home, p) || p == "/" || system(p) {
 			t.Errorf("prefix %s must not be shown", p)
 		}
 		if !isDir(p) {
@@ -324,7 +326,7 @@ func TestVirtualEnvironments(t *testing.T) {
 			sound(t, h.env, r)
 		}
 		for _, p := range r.Prefixes {
-			if under(h.env.Home, p) {
+			if paths.Within(h.env.Home, p) {
 				t.Errorf("%s is shown", p)
 			}
 		}

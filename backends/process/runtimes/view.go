@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // view collects the host folders that will be visible.
@@ -28,7 +30,7 @@ func newView(home string) *view {
 // forbidden reports whether showing dir would show the whole home folder or more.
 func (v *view) forbidden(dir string) bool {
 	for _, home := range v.homes {
-		if under(home, dir) {
+		if paths.Within(home, dir) {
 			return true
 		}
 	}
@@ -82,7 +84,7 @@ func (v *view) tree(program string) error {
 // treeOf is the folder that holds all of one installation.
 func treeOf(program string) string {
 	for _, store := range []string{"/nix/store", "/gnu/store"} {
-		if under(program, store) {
+		if paths.Within(program, store) {
 			return store // a package there refers to many others by their full names
 		}
 	}
@@ -104,7 +106,7 @@ func own(dir string) bool {
 			return true
 		}
 	}
-	return under(dir, "/nix/store") || under(dir, "/gnu/store")
+	return paths.Within(dir, "/nix/store") || paths.Within(dir, "/gnu/store")
 }
 
 // alias also shows a tree under the name by which path reaches it, when that is a link.
@@ -138,7 +140,7 @@ func (v *view) shows(path string) bool {
 		return true
 	}
 	for _, dir := range v.dirs {
-		if under(path, dir) {
+		if paths.Within(path, dir) {
 			return true
 		}
 	}
@@ -150,7 +152,7 @@ func (v *view) prefixes() []string {
 	slices.Sort(v.dirs)
 	var out []string
 	for _, dir := range v.dirs {
-		if !slices.ContainsFunc(out, func(o string) bool { return under(dir, o) }) {
+		if !slices.ContainsFunc(out, func(o string) bool { return paths.Within(dir, o) }) {
 			out = append(out, dir)
 		}
 	}

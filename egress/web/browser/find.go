@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // Program is a browser of this machine.
@@ -126,7 +128,7 @@ func begin(path string) ([]byte, error) {
 func dirs(path string) []string {
 	dir := filepath.Dir(path)
 	system := []string{"/usr", "/bin", "/lib", "/lib64"}
-	if slices.ContainsFunc(system, func(s string) bool { return dir == s || strings.HasPrefix(dir, s+"/") }) {
+	if slices.ContainsFunc(system, func(s string) bool { return paths.Within(dir, s) }) {
 		return nil
 	}
 	return []string{dir}

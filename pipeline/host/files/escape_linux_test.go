@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // place is a root with a file in it, beside a folder that nobody may reach.
@@ -398,7 +399,7 @@ func FuzzClean(f *testing.F) {
 			t.Errorf("%q became %q", s, got)
 		}
 		root := Root{Path: "/root/of/all"}
-		if within(got, root.Path) && !filepath.IsLocal(below(got, root.Path)) {
+		if paths.Within(got, root.Path) && !filepath.IsLocal(below(got, root.Path)) {
 			t.Errorf("%q leaves the root as %q", s, below(got, root.Path))
 		}
 	})

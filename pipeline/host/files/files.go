@@ -25,6 +25,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // Root is a folder that is allowed with all below it, or one file.
@@ -82,11 +84,6 @@ func file(name string) (string, error) {
 	return clean, err
 }
 
-// within says whether a path is dir or lies below it. Both are clean.
-func within(name, dir string) bool {
-	return name == dir || dir == "/" || strings.HasPrefix(name, dir+"/")
-}
-
 // below is name relative to dir, which it is within.
 func below(name, dir string) string {
 	if rest := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"); rest != "" {
@@ -97,7 +94,7 @@ func below(name, dir string) string {
 
 // Holds says whether the words of a root cover a path, without a look at either.
 func (a Access) Holds(name string, write bool) bool {
-	return slices.ContainsFunc(a.Roots, func(r Root) bool { return within(name, r.Path) && (r.Write || !write) })
+	return slices.ContainsFunc(a.Roots, func(r Root) bool { return paths.Within(name, r.Path) && (r.Write || !write) })
 }
 
 // Describe says in words which folders are allowed, for who was refused.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // Guard knows what is refused although a root holds it.
@@ -60,7 +61,7 @@ type kept struct {
 }
 
 func (g Guard) keep(r Root) kept {
-	places := slices.DeleteFunc(slices.Concat(g.private, privateOfSystem), func(place string) bool { return within(r.Path, place) })
+	places := slices.DeleteFunc(slices.Concat(g.private, privateOfSystem), func(place string) bool { return paths.Within(r.Path, place) })
 	return kept{places, backends.Hide(places), identities(places)}
 }
 
@@ -69,7 +70,7 @@ func (g Guard) check(s spot, write bool) error {
 	for _, name := range []string{s.asked, s.real} {
 		place := g.own.Holds(name)
 		for _, o := range g.ours { // what is not there yet is nowhere, and may not be made either
-			if within(name, o) {
+			if paths.Within(name, o) {
 				place = o
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // privateNames are files and folders that hold credentials wherever they are, or that tools look for them in. Each is
@@ -101,7 +103,7 @@ func plain(word string) string {
 func (s spot) inside(places []string) string {
 	for _, p := range places {
 		for _, name := range []string{s.asked, s.real} {
-			if within(name, p) && !within(s.root.Path, p) {
+			if paths.Within(name, p) && !paths.Within(s.root.Path, p) {
 				return p
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
 // door is a root that is open, and a path below it.
@@ -68,7 +70,7 @@ func (a Access) Check(name string, write bool) error {
 
 // open returns nil for a path that the root does not hold.
 func (r Root) open(name string) (*door, error) {
-	holds := within(name, r.Path)
+	holds := paths.Within(name, r.Path)
 	f, err := r.folder()
 	if err != nil && holds {
 		return nil, fmt.Errorf("open the folder %q, which is allowed: %w", r.Path, err)
@@ -85,7 +87,7 @@ func (r Root) open(name string) (*door, error) {
 	switch {
 	case holds:
 		d.rest = below(name, r.Path)
-	case within(name, base) && !r.Exact:
+	case paths.Within(name, base) && !r.Exact:
 		d.rest = below(name, base)
 	default:
 		f.Close()

@@ -1,0 +1,34 @@
+// Package paths tells whether a path lies in a directory, by their words alone: links are not followed.
+package paths
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Within reports whether name is dir, or lies in it. A relative path lies in "." unless it leads out of it, and never in an
+// absolute one.
+func Within(name, dir string) bool {
+	name, dir = spelled(name), spelled(dir)
+	return name == dir || below(name, dir)
+}
+
+// Below is Within, but false for dir itself.
+func Below(name, dir string) bool { return below(spelled(name), spelled(dir)) }
+
+func below(name, dir string) bool {
+	rest, ok := name, !filepath.IsAbs(name) && name[0] != '/' && name != "."
+	if dir != "." {
+		rest, ok = strings.CutPrefix(name, strings.TrimSuffix(dir, "/")+"/")
+	}
+	return ok && rest != "" && rest != ".." && !strings.HasPrefix(rest, "../")
+}
+
+// spelled is a path as it is compared: clean, with slashes, and where volumes have letters, in one case.
+func spelled(name string) string {
+	name = filepath.ToSlash(filepath.Clean(name))
+	if filepath.VolumeName(name) != "" {
+		return strings.ToLower(name)
+	}
+	return name
+}

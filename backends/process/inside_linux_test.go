@@ -1,0 +1,14 @@
+package process
+
+import "testing"
+
+func TestInside(t *testing.T) {
+	s := &sandbox{landlockOnly: true, dir: "/run/x"}
+	for dir, want := range map[string]string{
+		"": "/run/x", "/workspace": "/run/x", "/workspace/a": "/run/x/a", "/workspaces/a": "/workspaces/a", "/tmp": "/tmp",
+	} {
+		if got := s.inside(dir); got != want {
+			t.Errorf("%q: got %q, want %q", dir, got, want)
+		}
+	}
+}
