@@ -3,6 +3,7 @@ package engine
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
@@ -10,14 +11,15 @@ import (
 // Longest is how many bytes of a text of others people are shown.
 const Longest = 2000
 
-// Plain makes one line of an engine's text.
+// Plain makes one line of an engine's text, without its hidden characters: what an engine writes is meant for a terminal.
 func Plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
 			return ' '
+		case safetext.Hidden(r), r == utf8.RuneError:
+			return -1
 		}
 		return r
-	}, s[:min(len(s), Longest)])
-	s = safetext.Line(strings.TrimSpace(s))
-	return strings.ToValidUTF8(s[:min(len(s), Longest)], "")
+	}, s[:min(len(s), Longest)]))
 }

@@ -11,8 +11,9 @@ func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                               "",
 		" it broke\r\n\there ":           "it broke   here",
-		"\x1b]0;title\x07x\u202ey\x00":   `\x1b]0;title\x07x\u202ey\x00`,
-		"\xff\u009b31m\u2066größe\ufffd": "\ufffd" + `\u009b31m\u2066größe` + "\ufffd",
+		"\x1b]0;title\x07x\u202ey\x00":   "]0;titlexy",
+		"\xff\u009b31m\u2066größe\ufffd": "31mgröße",
+		"a\u3164\U000e0101b\u034f":       "ab",
 	} {
 		if got := Plain(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)

@@ -17,7 +17,7 @@ func TestTail(t *testing.T) {
 		}
 	}
 	fmt.Fprint(&tail, "it \x1b[31mbr", "oke\r\n")
-	if want := `line 997; line 998; line 999; it \x1b[31mbroke`; tail.String() != want {
+	if want := "line 997; line 998; line 999; it [31mbroke"; tail.String() != want {
 		t.Errorf("got %q, want %q", tail.String(), want)
 	}
 	fmt.Fprint(&tail, strings.Repeat("a", 1<<20)+"end")
