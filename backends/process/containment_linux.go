@@ -2,7 +2,6 @@ package process
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -52,9 +51,6 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	add(backends.LayerRlimit, true, s.rlimitDetail())
 	return c
 }
-
-// hostUID is whom the host's kernel counts the sandbox's processes for.
-func (s *sandbox) hostUID() int { return cmp.Or(s.uid, os.Geteuid()) }
 
 // promised is what contained will say if all goes well; Start refuses by it.
 func (s *sandbox) promised() backends.Containment {
@@ -132,4 +128,18 @@ func statusField(text []byte, key string) string {
 		}
 	}
 	return ""
+}
+
+// satisfies checks the layers that policy requires against those that the kernel confirmed.
+func (s *sandbox) satisfies(c backends.Containment) error {
+	for _, name := range s.require {
+		i := slices.IndexFunc(c.Layers, func(l backends.Layer) bool { return l.Name == name })
+		if i < 0 {
+			return refusal(name, "the process backend has no such layer")
+		}
+		if !c.Layers[i].InForce {
+			return refusal(name, c.Layers[i].Detail)
+		}
+	}
+	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"os"
 	"path"
 	"runtime"
-	"slices"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -185,44 +186,13 @@ func (f *files) open(name string, entry fs.FileInfo) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// diskUsed is how many bytes the sandbox's file system holds, and diskFull whether it has no room left. Of several,
-// what counts is what they hold together, and whether one has no room.
-func (s *sandbox) diskUsed() int64 {
-	if s.landlockOnly {
-		return s.dirsUsed()
-	}
-	return used(s.statDisks())
-}
-
-func used(disks []unix.Statfs_t) (sum int64) {
-	for _, st := range disks {
-		sum += int64(st.Blocks-st.Bfree) * st.Bsize
-	}
-	return sum
-}
-
-func (s *sandbox) diskFull() bool {
-	return slices.ContainsFunc(s.statDisks(), func(st unix.Statfs_t) bool { return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0 })
-}
-
-// statDisks describes the file system, or those of a container; nothing of it is set when that was closed.
-func (s *sandbox) statDisks() []unix.Statfs_t {
-	if !s.inContainer {
-		st := make([]unix.Statfs_t, 1)
-		if conn, err := s.disk.SyscallConn(); err == nil {
-			conn.Control(func(fd uintptr) { unix.Fstatfs(int(fd), &st[0]) })
-		}
-		return st
-	}
-	names := disks
-	if s.host.Host != "" {
-		names = disks[1:]
-	}
-	st := make([]unix.Statfs_t, len(names))
-	for i, name := range names {
-		unix.Statfs(name, &st[i])
-	}
-	return st
-}
-
 func (f *files) close() error { return f.root.Close() }
+
+// changed is a file's ctime.
+func changed(info fs.FileInfo) time.Time {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return info.ModTime()
+	}
+	return time.Unix(st.Ctim.Unix())
+}

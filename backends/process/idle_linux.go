@@ -1,26 +1,18 @@
 package process
 
 import (
-	"bytes"
-	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
-
-//go:embed idle
-var holds embed.FS
 
 // idleProcess is a program's process that is contained already, and waits for its program.
 //
@@ -47,109 +39,6 @@ type idleProcess struct {
 	leaving        sync.Once
 	watching       sync.WaitGroup // until then somebody waits for its end
 	dead           bool           // which came; set before watching is done
-}
-
-// idleStartTimeout bounds how long an interpreter may take until it waits.
-const idleStartTimeout = 20 * time.Second
-
-var errNoRewrite = errors.New("an interpreter that waits can't be given its arguments on this processor architecture")
-
-// startIdle starts the interpreter of a sandbox that nobody has asked for yet, and returns when it waits.
-func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err error) {
-	k := &idleProcess{key: r, left: make(chan struct{})}
-	s.idle = k // whom Close dismisses
-	if r.script == "" || r.language == "shell" && path.Base(s.runtime.Path) != "bash" {
-		return nil
-	}
-	var theirs *os.File
-	var env []string
-	whom := byte(launch.ForProgram)
-	switch r.language {
-	case "python":
-		if theirs, err = connectChannel(func(c io.ReadWriteCloser) { k.channel = c }, func() {}); err != nil {
-			return err
-		}
-		defer theirs.Close()
-		if s.foreign {
-			k.rewritesItself, whom = true, launch.ForHeld
-			break
-		}
-		env = append(spare(), "PYTHONPATH="+path.Join(workspace, hold))
-		source, err := holds.ReadFile("idle/sitecustomize.py")
-		if err != nil {
-			return err
-		}
-		code, err := a.bytecode(ctx, s.runtime.Path, "hold", string(source))
-		if err != nil {
-			return err
-		}
-		if err := s.files.Put(hold+"/sitecustomize.pyc", 0o600, bytes.NewReader(code)); err != nil {
-			return err
-		}
-	case "node":
-		env = spare()
-		if err := s.setFifo(k, r.script); err != nil {
-			return err
-		}
-	case "shell":
-		var ours *os.File
-		if theirs, ours, err = pipe(1); err != nil {
-			return fmt.Errorf("make a pipe: %w", err)
-		}
-		defer theirs.Close()
-		k.rewritesItself, k.channel, env = true, ours, []string{bashWaits}
-		if s.uid != 0 { // bash opens it by name
-			if err := theirs.Chown(s.uid, s.uid); err != nil {
-				return err
-			}
-		}
-	}
-	if k.pipes, err = s.newPipes(); err != nil {
-		return err
-	}
-	p := s.backend.execPlan(s, backends.Command{Args: r.args(), Env: env}, k.pipes, theirs)
-	k.pid, k.contained, err = s.begin(ctx, p, whom)
-	k.pipes.started()
-	theirs.Close()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
-	defer cancel()
-	if err := s.awaitIdle(ctx, k); err != nil {
-		return fmt.Errorf("wait for %s to stand ready: %w", r.language, err)
-	}
-	return nil
-}
-
-// hold is where python finds what stops it, which removes the folder.
-const hold = ".hold"
-
-// bytecode is source as an interpreter has compiled it, in a sandbox of its own.
-func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
-	a.compiling.Lock()
-	defer a.compiling.Unlock()
-	key := name + " " + interpreter
-	if code := a.compiled[key]; code != nil {
-		return code, nil
-	}
-	compiler, err := holds.ReadFile("idle/compile.py")
-	if err != nil {
-		return nil, err
-	}
-	s, err := a.backend.inTime(ctx, backends.Spec{ID: "compile", Language: "python"}, a.spawn)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	var out, errs bytes.Buffer
-	r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-I", "-S", "-c", string(compiler)}},
-		backends.Streams{Stdin: strings.NewReader(source), Stdout: &out, Stderr: &errs})
-	if err != nil || r.Ended != backends.EndedOK {
-		return nil, fmt.Errorf("compile what python waits in: %s %v %.500s", r.Ended, err, errs.String())
-	}
-	a.compiled[key] = out.Bytes()
-	return out.Bytes(), nil
 }
 
 // setFifo puts what node will wait on into the workspace.
@@ -248,3 +137,6 @@ func (s *sandbox) Memory() int64 {
 	}
 	return sum
 }
+
+// errElsewhere is for an interpreter that does not wait where it should.
+var errElsewhere = errors.New("it does not wait where it should")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -15,9 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// errElsewhere is for an interpreter that does not wait where it should.
-var errElsewhere = errors.New("it does not wait where it should")
 
 // awaitIdle returns when the interpreter waits.
 func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
@@ -152,31 +148,4 @@ func (k *idleProcess) seize() (*tracee, error) {
 		err = errors.Join(errElsewhere, t.release())
 	}
 	return t, err
-}
-
-// over says whether the process of a pidfd has ended.
-func over(pidfd *os.File) bool { return overWithin(pidfd, 0) }
-
-// hostPid is PID 1's only child, as we see it. PID 1's own number may be that of another namespace,
-// but its descriptor tells ours.
-func (s *sandbox) hostPid() (int, error) {
-	s.initHandle.mu.Lock()
-	defer s.initHandle.mu.Unlock()
-	if s.pidfd == nil {
-		return 0, errors.New("PID 1 of the sandbox is dead")
-	}
-	info, err := readProc(fmt.Sprintf("/proc/self/fdinfo/%d", s.pidfd.Fd()))
-	if err != nil {
-		return 0, err
-	}
-	one := statusField(info, "Pid")
-	text, err := readProc(filepath.Join("/proc", one, "task", one, "children"))
-	if err != nil {
-		return 0, err
-	}
-	children := strings.Fields(string(text))
-	if len(children) != 1 {
-		return 0, fmt.Errorf("PID 1 of the sandbox has %d children", len(children))
-	}
-	return strconv.Atoi(children[0])
 }

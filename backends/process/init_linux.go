@@ -32,14 +32,6 @@ type initHandle struct {
 	stuck       bool          // the kernel has not ended it in time
 }
 
-// flags of a hardened PID 1.
-func (b *Backend) flags() uint64 {
-	if b.root {
-		return namespaces
-	}
-	return namespaces | unix.CLONE_NEWUSER
-}
-
 // spawn has a launcher fork the PID 1 of a sandbox.
 func (b *Backend) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
 	if s.shared() {
@@ -189,12 +181,6 @@ func (b *initHandle) follow(ctx context.Context, p *plan, whom byte, fds ...**os
 // alive says whether PID 1 still runs.
 func (b *initHandle) alive() bool { return !over(b.pidfd) }
 
-// current says whether it comes from a nest from which another would come now, if from any.
-func (b *initHandle) current() bool { return b.template == nil || b.template.Good() }
-
-// Good implements [warm.Spare].
-func (b *initHandle) Good() bool { return b.alive() && b.current() }
-
 // kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes
 // waitable only after the kernel has ended the others. Where the kernel does not, kill gives up, and says so.
 func (b *initHandle) kill() (gone bool) {
@@ -267,4 +253,35 @@ func (b *initHandle) release() {
 		b.template.Release()
 		b.template = nil
 	}
+}
+
+// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForNest. A small
+// plan travels in the message, where PID 1 is one of ours in all.
+func send(b *initHandle, p *plan, whom byte) error {
+	const small = 64 << 10
+	message := make([]byte, launch.HelloSize)
+	message[0] = whom
+	message, err := p.encode(message)
+	if err != nil {
+		return err
+	}
+	var fds []int
+	if len(message) > small || b.foreign {
+		file, err := memfd(message[launch.HelloSize:])
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		fds = append(fds, int(file.Fd()))
+		message = message[:1]
+	}
+	for _, f := range p.files {
+		fds = append(fds, int(f.Fd()))
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	_, _, err = b.control.WriteMsgUnix(message, rights, nil)
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
@@ -120,4 +121,30 @@ func allow(p *plan, ruleset arg, r rule, fs uint64) {
 		p.try("landlock_add_rule "+r.path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, val(unix.LANDLOCK_RULE_PATH_BENEATH), attr, val(0))
 	}
 	p.try("close "+r.path, unix.SYS_CLOSE, fd)
+}
+
+// landlockRules are what a program may reach on the host when it has no root folder of its own.
+func landlockRules(s *sandbox) []rule {
+	const all = fsRead | fsWrite
+	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}
+	if s.host.Host != "" && !s.host.Write {
+		rules[0].access = fsRead
+	}
+	for _, dir := range backends.SystemDirs {
+		rules = append(rules, rule{dir, fsRead})
+	}
+	for _, name := range etcNames() {
+		rules = append(rules, rule{"/etc/" + name, fsRead})
+	}
+	for _, name := range []string{
+		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/debian_version", "/proc/meminfo", "/proc/cpuinfo",
+		"/proc/stat", "/proc/version", "/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/pid_max",
+		"/proc/sys/kernel/ngroups_max", "/proc/sys/kernel/cap_last_cap", "/sys/devices/system/cpu",
+	} {
+		rules = append(rules, rule{name, ll.AccessFSReadFile | ll.AccessFSReadDir})
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		rules = append(rules, rule{"/dev/" + name, ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSIoctlDev})
+	}
+	return rules
 }

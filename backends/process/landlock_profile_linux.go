@@ -5,14 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 
-	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
-	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
@@ -65,16 +60,6 @@ func (b *Backend) workDir() string {
 		return "/var/lib/sandboxmcp/work" // on disk: what lies in /run takes memory
 	}
 	return filepath.Join(b.config.StateDir, "work")
-}
-
-// closed returns the folder above name that other users can't pass, "" if there is none.
-func closed(name string) string {
-	for dir := filepath.Dir(name); dir != "/"; dir = filepath.Dir(dir) {
-		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
-			return dir
-		}
-	}
-	return ""
 }
 
 // removeDir removes what makeDir made.
@@ -132,60 +117,4 @@ func (b *Backend) removeDeadWork() {
 			removeAll(name)
 		}
 	}
-}
-
-// landlockRules are what a program may reach on the host when it has no root folder of its own.
-func landlockRules(s *sandbox) []rule {
-	const all = fsRead | fsWrite
-	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}
-	if s.host.Host != "" && !s.host.Write {
-		rules[0].access = fsRead
-	}
-	for _, dir := range backends.SystemDirs {
-		rules = append(rules, rule{dir, fsRead})
-	}
-	for _, name := range etcNames() {
-		rules = append(rules, rule{"/etc/" + name, fsRead})
-	}
-	for _, name := range []string{
-		"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/nsswitch.conf", "/etc/debian_version", "/proc/meminfo", "/proc/cpuinfo",
-		"/proc/stat", "/proc/version", "/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/pid_max",
-		"/proc/sys/kernel/ngroups_max", "/proc/sys/kernel/cap_last_cap", "/sys/devices/system/cpu",
-	} {
-		rules = append(rules, rule{name, ll.AccessFSReadFile | ll.AccessFSReadDir})
-	}
-	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-		rules = append(rules, rule{"/dev/" + name, ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSIoctlDev})
-	}
-	return rules
-}
-
-// threadsOf counts the threads that a user has on this host.
-func threadsOf(uid int) uint64 {
-	var sum uint64
-	names, _ := filepath.Glob("/proc/[1-9]*/status")
-	for _, name := range names {
-		text, _ := readProc(name)
-		if real, _, _ := strings.Cut(statusField(text, "Uid"), "\t"); real == strconv.Itoa(uid) {
-			n, _ := strconv.ParseUint(statusField(text, "Threads"), 10, 32)
-			sum += n
-		}
-	}
-	return sum
-}
-
-// dirsUsed adds up what the sandbox's own folders hold, in bytes.
-func (s *sandbox) dirsUsed() int64 {
-	const inode = 1 << 10 // or empty files could use up those of the host, and each look would take longer
-	var sum int64
-	filepath.WalkDir(s.hostDir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil {
-			sum += max(info.Sys().(*syscall.Stat_t).Blocks*512, inode)
-		}
-		return nil
-	})
-	return sum
 }

@@ -1,11 +1,9 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -219,84 +217,3 @@ type forkError struct{ errno unix.Errno }
 
 func (e *forkError) Error() string { return "clone3: " + e.errno.Error() }
 func (e *forkError) Unwrap() error { return e.errno }
-
-// socketPair makes a connection that keeps messages apart and can carry descriptors.
-func socketPair() (*net.UnixConn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("socketpair: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-	defer ours.Close()
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		theirs.Close()
-		return nil, nil, fmt.Errorf("socketpair: %w", err)
-	}
-	return conn.(*net.UnixConn), theirs, nil
-}
-
-// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForNest. A small
-// plan travels in the message, where PID 1 is one of ours in all.
-func send(b *initHandle, p *plan, whom byte) error {
-	const small = 64 << 10
-	message := make([]byte, launch.HelloSize)
-	message[0] = whom
-	message, err := p.encode(message)
-	if err != nil {
-		return err
-	}
-	var fds []int
-	if len(message) > small || b.foreign {
-		file, err := memfd(message[launch.HelloSize:])
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		fds = append(fds, int(file.Fd()))
-		message = message[:1]
-	}
-	for _, f := range p.files {
-		fds = append(fds, int(f.Fd()))
-	}
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	_, _, err = b.control.WriteMsgUnix(message, rights, nil)
-	return err
-}
-
-// receive reads one message, says how long it is, and returns the descriptors that came with it.
-func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
-	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
-	n, oobn, flags, _, err := conn.ReadMsgUnix(buf, oob)
-	if errors.Is(err, unix.ECONNRESET) { // it ended with a message of ours unread: what it said before comes after that error
-		n, oobn, flags, _, err = conn.ReadMsgUnix(buf, oob)
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	if n == 0 {
-		return 0, nil, io.EOF
-	}
-	if flags&unix.MSG_CTRUNC != 0 { // oob has room for all that a message may carry
-		err = fmt.Errorf("receive descriptors: %w", unix.EMFILE)
-	}
-	if oobn == 0 {
-		return n, nil, err
-	}
-	messages, parsed := unix.ParseSocketControlMessage(oob[:oobn])
-	if parsed != nil {
-		return 0, nil, fmt.Errorf("parse control message: %w", parsed)
-	}
-	if len(messages) != 1 {
-		return 0, nil, fmt.Errorf("got %d control messages, want 1", len(messages))
-	}
-	fds, parsed := unix.ParseUnixRights(&messages[0])
-	files := make([]*os.File, len(fds))
-	for i, fd := range fds {
-		files[i] = os.NewFile(uintptr(fd), "received")
-	}
-	return n, files, cmp.Or(err, parsed)
-}

@@ -6,13 +6,11 @@ import (
 	"os"
 	"slices"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
 // checkMounts refuses requests that can't be shown where they ask to be, and returns spec with all links on
@@ -55,12 +53,6 @@ func (s *sandbox) checkRuntime(asked []backends.Mount) error {
 		}
 	}
 	return nil
-}
-
-// owned is a host path that the sandbox's user may write, although on the host somebody else owns it.
-type owned struct {
-	host string
-	ids  *os.File // a user namespace in which the owner's number means the sandbox's user
 }
 
 // own makes, for each writable mount of a sandbox that root starts, the user namespace that maps
@@ -106,22 +98,6 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 	return os.Open(proc + "ns/user")
 }
 
-// mapOwner begins the name of the step that a file system may not support.
-const mapOwner = "map the owner of "
-
-// bindOwned shows a host path under another owner. Only a mount that is nowhere yet can be given
-// such a map.
-func (r *root) bindOwned(o owned, at string) {
-	tree := slot(r.free)
-	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
-	attr := value(r.plan, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
-	userns := uint64(unsafe.Offsetof(unix.MountAttr{}.Userns_fd))
-	r.poke(arg{launch.Address, attr.v + userns}, r.file(o.ids))
-	r.do(mapOwner+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(unsafe.Sizeof(unix.MountAttr{})))
-	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot+at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
-	r.do("close "+o.host, unix.SYS_CLOSE, tree)
-}
-
 // mountsOf are the mounts a sandbox shows besides the system's folders: the interpreter's own, then the request's.
 func mountsOf(prefixes []string, asked []backends.Mount) []backends.Mount {
 	var mounts []backends.Mount
@@ -129,23 +105,4 @@ func mountsOf(prefixes []string, asked []backends.Mount) []backends.Mount {
 		mounts = append(mounts, backends.Mount{Host: p, Inside: p})
 	}
 	return append(mounts, asked...)
-}
-
-// cover hides what of a host path, which is shown at a place, no program may see.
-func (r *root) cover(host, at string) {
-	if len(r.hide) == 0 {
-		return
-	}
-	if r.hidden == nil {
-		h := backends.Hide(r.hide)
-		r.hidden = &h
-	}
-	for _, c := range r.hidden.Covers(backends.Mount{Host: host, Inside: at}) {
-		if c.Dir {
-			r.tmpfs(newRoot+c.Inside, "mode=555,size=4k,nr_inodes=1", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
-			continue
-		}
-		r.do("cover "+c.Inside, unix.SYS_MOUNT, r.str("/dev/null"), r.str(newRoot+c.Inside), val(0), val(unix.MS_BIND), val(0))
-		r.attr(newRoot+c.Inside, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	}
 }

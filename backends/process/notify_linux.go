@@ -24,9 +24,6 @@ import (
 // What we act on is what we have opened and looked at ourselves (O_PATH), so that nothing that the program changes meanwhile,
 // neither its memory nor links, leads elsewhere.
 
-// notifies says whether the kernel asks us: a user of root's sandboxes owns nothing on the host.
-func (s *sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
-
 // request is struct seccomp_notif, and answer struct seccomp_notif_resp.
 type request struct {
 	id   uint64

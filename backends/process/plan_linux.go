@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -230,3 +232,50 @@ type stepError struct {
 
 func (e *stepError) Error() string { return e.step + ": " + e.errno.Error() }
 func (e *stepError) Unwrap() error { return e.errno }
+
+// minHighFD is the lowest number for descriptors that must be out of the way of 0 to 3, and lastAside the highest
+// number that a program's table has room for at its start.
+const minHighFD, maxStartFD = 100, 255
+
+// dupHigh makes a copy of a descriptor that no dup3 to a small number can hit.
+func (p *plan) dupHigh(name string, fd arg) arg {
+	return p.get(name, unix.SYS_FCNTL, fd, val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
+}
+
+// whereabouts says which step of a plan a process is in, by proc_pid_syscall(5), for the error of a plan that was not
+// followed in time.
+func (p *plan) whereabouts(pid int) string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
+	number, _, _ := strings.Cut(string(text), " ")
+	nr, failed := strconv.ParseUint(strings.TrimSpace(number), 10, 32)
+	if err != nil || failed != nil {
+		return "a step that can't be seen"
+	}
+	for i, s := range p.steps {
+		if uint64(s.NR) == nr {
+			return p.names[i]
+		}
+	}
+	return "system call " + number
+}
+
+// sysctl sets what must be there.
+func (p *plan) sysctl(at, name, value string) { p.write(at+"/proc/sys/"+name, value, 0, 0) }
+
+func (p *plan) trySysctl(at, name, value string) {
+	fd := slot(p.free)
+	p.add("open "+name, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
+		unix.SYS_OPENAT, []arg{cwd, p.str(at + "/proc/sys/" + name), val(unix.O_WRONLY | unix.O_CLOEXEC), val(0)})
+	p.try("write "+name, unix.SYS_WRITE, fd, p.str(value), val(len(value)))
+	p.try("close "+name, unix.SYS_CLOSE, fd)
+}
+
+func (p *plan) tmpfs(at, options string, flags uintptr) {
+	p.do("mount tmpfs "+at, unix.SYS_MOUNT, p.str("sandbox"), p.str(at), p.str("tmpfs"), val(flags), p.str(options))
+}
+
+// attr sets attributes of the mount at path; AT_RECURSIVE reaches the mounts below it.
+func (p *plan) attr(at string, flags int, set uint64) {
+	a := unix.MountAttr{Attr_set: set}
+	p.do("mount_setattr "+at, unix.SYS_MOUNT_SETATTR, cwd, p.str(at), val(flags), value(p, a), val(unsafe.Sizeof(a)))
+}

@@ -95,18 +95,6 @@ func onlyCold(spec backends.Spec) string {
 	return ""
 }
 
-// readAtStart says whether an interpreter, or a library that it loads, looks at a variable before it
-// comes to the program.
-func readAtStart(name string) bool {
-	switch name {
-	case "HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "LOCPATH", "LOCALDOMAIN", "RES_OPTIONS", "NLSPATH", "OUTPUT_CHARSET":
-		return true
-	}
-	return slices.ContainsFunc([]string{
-		"PYTHON", "NODE_", "LD_", "LC_", "GCONV_", "GLIBC_", "MALLOC_", "OPENSSL_", "SSL_", "ICU_", "UV_", "V8_", "GETCONF_", "__PYVENV",
-	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
-
 // plainFileName says whether a script's name is that of a file in the workspace itself, and nothing else.
 func plainFileName(name string) bool {
 	ordinary := func(r rune) bool {

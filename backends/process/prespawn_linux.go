@@ -1,12 +1,12 @@
 package process
 
 import (
-	"cmp"
+	"bytes"
 	"context"
-	"errors"
-	"runtime"
+	"embed"
+	"fmt"
+	"strings"
 	"sync"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
@@ -25,122 +25,6 @@ type preSpawned struct {
 	compiled  map[string][]byte // by interpreter: what it waits in
 }
 
-func newPreSpawned(b *Backend) *preSpawned {
-	a := &preSpawned{
-		backend:   b,
-		spares:    warm.Spares[*initHandle]{Enough: b.config.Ahead, Bound: b.starting},
-		templates: warm.NewTemplates[*template](warm.Limits{Each: runtime.NumCPU(), PauseFirst: time.Minute, PauseMax: time.Minute}),
-		zygotes: warm.NewTemplates[*template](warm.Limits{
-			Each: 1, All: maxZygotes, Uses: maxForks, Age: maxZygoteAge, PauseFirst: time.Second, PauseMax: 10 * time.Minute,
-		}),
-		compiled: map[string][]byte{},
-	}
-	c := b.config.Pool
-	a.pool = warm.NewPool(warm.Config[poolKey, *sandbox]{
-		Max: c.Max, Memory: cmp.Or(c.Memory, 256<<20), Idle: cmp.Or(c.Idle, 5*time.Minute), Once: b.config.Inside,
-		Make: a.newIdle, Tidy: a.zygotes.Tidy,
-	})
-	return a
-}
-
-// start returns the sandbox that stands ready for a program, or a new one.
-func (a *preSpawned) start(ctx context.Context, spec backends.Spec) (s *sandbox, err error) {
-	var r poolKey
-	var why string // none stands ready
-	if a.backend.config.Pool.Max > 0 && spec.Program != nil {
-		if r, why = poolKeyOf(spec); why == "" {
-			s, why = a.pool.Take(r)
-		}
-	}
-	if s == nil {
-		if a.backend.config.Inside {
-			a.pool.Clear() // or the program would see what stood ready for another
-		}
-		if s, err = a.backend.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return a.fresh(ctx, spec, r, why) }); err != nil {
-			return nil, err
-		}
-	}
-	if s.idle != nil {
-		s.id, s.idle.program = spec.ID, spec.Program
-		a.pool.Record(s.runtime.Name, s.limits.RAM, s.idle.cold)
-	}
-	return s, nil
-}
-
-// fresh starts a sandbox for which none stood ready. Where a zygote is at hand, its interpreter is forked for the program at
-// once, which takes less than to start one. A zygote that fails costs the run time, and nothing else.
-func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, why string) (*sandbox, error) {
-	s, err := a.backend.plan(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	spawn := a.spawn
-	if r.language == "python" && a.zygotes.Ready(scriptKind(s.runtime, r.script)) {
-		spawn = a.zygoteSpawner(r.script, new(error))
-	}
-	if err = s.start(ctx, spawn); err == nil && s.zygote() != nil {
-		err = a.startIdle(ctx, s, r)
-	}
-	if err != nil {
-		z := s.zygote()
-		s.Close()
-		var refusal *backends.Refusal
-		if z == nil || ctx.Err() != nil || errors.As(err, &refusal) {
-			return nil, a.backend.diagnose(s, err)
-		}
-		a.zygotes.Drop(z, err)
-		why = "a Python could not be forked: " + err.Error()
-		if s, err = a.backend.startNew(ctx, spec, a.spawn); err != nil {
-			return nil, err
-		}
-	}
-	if s.idle == nil && why != "" {
-		s.idle = &idleProcess{cold: why}
-	}
-	return s, nil
-}
-
-// newIdle makes a sandbox whose interpreter waits for a program. note is why no zygote bore it that should have.
-func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, note, err error) {
-	ctx, cancel := a.backend.starting(ctx)
-	defer cancel()
-	s, note, err = a.tryIdle(ctx, r, r.language == "python")
-	if err == nil || s == nil {
-		return s, note, err
-	}
-	z := s.zygote()
-	s.Close()
-	if z == nil || ctx.Err() != nil {
-		return nil, nil, err
-	}
-	a.zygotes.Drop(z, err)
-	note = err
-	if s, _, err = a.tryIdle(ctx, r, false); err != nil && s != nil {
-		s.Close()
-	}
-	return s, note, err
-}
-
-// tryIdle makes one, by a zygote if that is asked for and there is one. A sandbox that comes with an error has to be closed.
-func (a *preSpawned) tryIdle(ctx context.Context, r poolKey, held bool) (s *sandbox, note, err error) {
-	if s, err = a.backend.plan(ctx, r.spec()); err != nil {
-		return nil, nil, err
-	}
-	spawn := a.spawn
-	if held {
-		spawn = a.zygoteSpawner(r.script, &note)
-	} else if r.needsRewrite() && !canRewrite {
-		return nil, nil, errNoRewrite
-	}
-	if err = s.start(ctx, spawn); err != nil {
-		return s, nil, err
-	}
-	if !s.foreign && r.needsRewrite() && !canRewrite {
-		return s, nil, cmp.Or(note, errNoRewrite)
-	}
-	return s, note, a.startIdle(ctx, s, r)
-}
-
 // spawn gives a sandbox a PID 1 that was made ahead, or by a nest.
 func (a *preSpawned) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
 	switch {
@@ -152,19 +36,37 @@ func (a *preSpawned) spawn(ctx context.Context, s *sandbox) (*initHandle, error)
 	return a.spares.Take(ctx, "any", func(ctx context.Context) (*initHandle, error) { return a.backend.spawn(ctx, s) })
 }
 
-// zygoteSpawner gives a sandbox a PID 1 that a zygote has borne for a script, or another where none can be had: note is why.
-func (a *preSpawned) zygoteSpawner(script string, note *error) spawner {
-	return func(ctx context.Context, s *sandbox) (child *initHandle, err error) {
-		if s.hostIndependent() {
-			if child, *note = a.spawnByZygote(ctx, s.runtime, script); *note == nil {
-				return child, nil
-			}
-		}
-		return a.spawn(ctx, s)
-	}
-}
-
 // templateSpawner makes PID 1s for sandboxes that show of the host what all show, and a runtime.
 func (a *preSpawned) templateSpawner(r runtimes.Runtime) func(context.Context) (*initHandle, error) {
 	return func(ctx context.Context) (*initHandle, error) { return a.spawnForRuntime(ctx, r) }
 }
+
+// bytecode is source as an interpreter has compiled it, in a sandbox of its own.
+func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
+	a.compiling.Lock()
+	defer a.compiling.Unlock()
+	key := name + " " + interpreter
+	if code := a.compiled[key]; code != nil {
+		return code, nil
+	}
+	compiler, err := holds.ReadFile("idle/compile.py")
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.backend.inTime(ctx, backends.Spec{ID: "compile", Language: "python"}, a.spawn)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var out, errs bytes.Buffer
+	r, err := s.Exec(ctx, backends.Command{Args: []string{"python", "-I", "-S", "-c", string(compiler)}},
+		backends.Streams{Stdin: strings.NewReader(source), Stdout: &out, Stderr: &errs})
+	if err != nil || r.Ended != backends.EndedOK {
+		return nil, fmt.Errorf("compile what python waits in: %s %v %.500s", r.Ended, err, errs.String())
+	}
+	a.compiled[key] = out.Bytes()
+	return out.Bytes(), nil
+}
+
+//go:embed idle
+var holds embed.FS

@@ -1,25 +1,11 @@
 package process
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
-
-var noLandlock = &backends.Refusal{
-	Layer:  backends.LayerLandlock,
-	Reason: "this kernel has no Landlock, or it is not switched on",
-	Remedy: "use a kernel of 5.13 or newer with lsm=landlock,... on its command line",
-}
 
 // Probe implements [backends.Backend]. It starts a sandbox, which is the only sure way to know
 // what the host gives, and closes it.
@@ -66,141 +52,4 @@ func (b *Backend) probeRuntime(ctx context.Context, language string) backends.Ru
 		return backends.Runtime{Name: language, Why: err.Error()}
 	}
 	return backends.Runtime{Name: language, Path: r.Path, Version: version, Why: r.Why}
-}
-
-// remedies say what to type where a layer can't be had.
-var remedies = map[string]string{
-	backends.LayerUser:     "use --profile hardened: this profile has no namespaces",
-	backends.LayerLandlock: noLandlock.Remedy,
-	backends.LayerSeccomp:  "use a kernel with CONFIG_SECCOMP_FILTER",
-	backends.LayerTime:     "use a kernel of 5.6 or newer with CONFIG_TIME_NS",
-	backends.LayerCgroup:   "run it as a service with Delegate=yes, or with systemd-run --user --scope -p Delegate=yes",
-}
-
-// refusal is the error for a layer that policy requires and that is not in force.
-func refusal(layer, why string) error {
-	return &backends.Refusal{Layer: layer, Reason: why, Remedy: remedies[layer]}
-}
-
-// diagnose turns a failed start of a sandbox, or of a program in it, into a refusal that says what the host lacks.
-func (b *Backend) diagnose(s *sandbox, err error) error {
-	var errno unix.Errno
-	if err == nil || s.inContainer || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {
-		return err
-	}
-	if refused := cmp.Or(withheld(err), unmapped(s, err)); refused != nil {
-		return refused
-	}
-	var namespace *namespaceError
-	if s.landlockOnly || !errors.As(err, &namespace) {
-		return err
-	}
-	refuse := func(reason, remedy string) error {
-		return &backends.Refusal{Layer: backends.LayerUser, Reason: reason + ": " + err.Error(),
-			Remedy: remedy + ", or choose the weaker containment by name, from which names of the host's files and processes are not hidden: --profile landlock"}
-	}
-	switch {
-	case number("/proc/sys/user/max_user_namespaces") == "0":
-		return refuse("user namespaces are switched off", "sudo sysctl -w user.max_user_namespaces=15000")
-	case number("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-		return refuse("user namespaces are switched off for ordinary users", "sudo sysctl -w kernel.unprivileged_userns_clone=1")
-	case !b.root && number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		return refuse("AppArmor keeps user namespaces from programs without a profile", appArmorRemedy())
-	case errno == unix.ENOSPC || errno == unix.EUSERS:
-		return refuse("there are too many namespaces", "raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces")
-	case errno == unix.EINVAL && errors.As(err, new(*forkError)):
-		return refuse("this kernel lacks a kind of namespace", remedies[backends.LayerTime])
-	case b.root && errno == unix.EPERM && !administrates():
-		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+unconfined)
-	case errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS:
-		return refuse("this host does not let us make namespaces (are we inside a container?)", "in Docker, start it with "+unconfined)
-	}
-	return err
-}
-
-// unconfined is what gives a container of Docker the system calls that sandboxes are made with.
-const unconfined = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
-
-// walls are the steps that any kernel lets who has come that far make, by how their names begin, and the layers that they make.
-var walls = []struct{ step, layer string }{
-	{"pivot_root", backends.LayerMount},
-	{"landlock_", backends.LayerLandlock},
-	{"seccomp", backends.LayerSeccomp},
-	{"prctl(PR_SET_NO_NEW_PRIVS", backends.LayerNNP},
-	{"prctl(PR_SET_SECUREBITS", backends.LayerCaps},
-	{"prctl(PR_CAP", backends.LayerCaps},
-	{"prctl(", ""},
-	{"capset", backends.LayerCaps},
-}
-
-// withheld returns a refusal if err is about a call that what surrounds this process does not let through, otherwise nil.
-func withheld(err error) *backends.Refusal {
-	var failed *stepError
-	if !errors.As(err, &failed) || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
-		return nil
-	}
-	for _, w := range walls {
-		if !strings.HasPrefix(failed.step, w.step) {
-			continue
-		}
-		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + around(), Remedy: outside}
-		if w.layer == backends.LayerMount { // the others are the weaker profile's, too
-			r.Remedy += ", or choose the weaker containment by name: --profile landlock"
-		}
-		return r
-	}
-	return nil
-}
-
-// unmapped returns a refusal if err is about a file system that can't show its files under another owner, otherwise nil.
-func unmapped(s *sandbox, err error) *backends.Refusal {
-	var failed *stepError
-	if !errors.As(err, &failed) {
-		return nil
-	}
-	for _, o := range s.owned {
-		if failed.step != mapOwner+o.host || failed.errno != unix.EINVAL && failed.errno != unix.EPERM {
-			continue
-		}
-		return &backends.Refusal{
-			Reason: fmt.Sprintf("%s can't be shown for writing to the unprivileged user that root's sandboxes run as: its file system, %s, has no mounts with other owners (%v)",
-				o.host, cmp.Or(backends.FileSystem(o.host), "of an unknown kind"), err),
-			Remedy: "start sandboxmcp as the ordinary user who owns it, or use a folder on ext4, xfs or btrfs",
-		}
-	}
-	return nil
-}
-
-// outside is what to do about a call that is not let through.
-const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, start it with " + unconfined
-
-// around says what does not let a call through that the kernel has.
-func around() string {
-	text, _ := os.ReadFile("/proc/self/status")
-	if statusField(text, "Seccomp") == "2" {
-		return "a filter of system calls that sandboxmcp was started under refuses it"
-	}
-	return "a security module of this host refuses it"
-}
-
-// administrates reports whether this process has CAP_SYS_ADMIN.
-func administrates() bool {
-	text, _ := os.ReadFile("/proc/self/status")
-	caps, _ := strconv.ParseUint(statusField(text, "CapEff"), 16, 64)
-	return caps>>unix.CAP_SYS_ADMIN&1 == 1
-}
-
-func number(file string) string {
-	b, _ := os.ReadFile(file)
-	return strings.TrimSpace(string(b))
-}
-
-// appArmorRemedy is the profile that lets just this program make user namespaces, as Ubuntu's
-// release notes describe it.
-func appArmorRemedy() string {
-	exe, err := os.Executable()
-	if err != nil {
-		exe = "/usr/local/bin/sandboxmcp"
-	}
-	return fmt.Sprintf("printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile sandboxmcp %s flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/sandboxmcp && sudo apparmor_parser -r /etc/apparmor.d/sandboxmcp", exe)
 }

@@ -156,3 +156,5 @@ func (t *tracee) rewrite(args, env []string) error {
 	}
 	return t.set(memory, m, (m.envEnd+7)&^7, make([]byte, unsafe.Sizeof(m)))
 }
+
+var errNoRewrite = errors.New("an interpreter that waits can't be given its arguments on this processor architecture")

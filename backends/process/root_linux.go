@@ -4,7 +4,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"unsafe"
 
@@ -56,29 +55,6 @@ func (p *plan) pts(at string) {
 		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620,max=64"))
 }
 
-// moveIn adds what is sandbox s's own, and makes the new root the only one.
-func moveIn(p *plan, s *sandbox) {
-	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned, hide: s.backend.config.Hidden}
-	r.mkdir(diskAt)
-	r.disk(s, newRoot)
-	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
-	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
-	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
-	r.trust(s.trust)
-	for name, content := range s.etc {
-		at := "/etc/" + name
-		r.mkdir(path.Dir(at))
-		r.write(newRoot+at, content, unix.O_CREAT, 0o644)
-	}
-	for _, m := range s.mounts {
-		r.bind(m.Host, m.Inside, !m.Write)
-	}
-	for at, target := range s.runtime.Links {
-		r.link(target, at)
-	}
-	enter(p)
-}
-
 // enter makes the furnished root the only one.
 func enter(p *plan) {
 	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
@@ -87,16 +63,6 @@ func enter(p *plan) {
 	p.do("pivot_root", unix.SYS_PIVOT_ROOT, p.str("."), p.str("."))
 	p.do("umount old root", unix.SYS_UMOUNT2, p.str("."), val(unix.MNT_DETACH))
 	p.do("chdir /", unix.SYS_CHDIR, p.str("/"))
-}
-
-func (p *plan) tmpfs(at, options string, flags uintptr) {
-	p.do("mount tmpfs "+at, unix.SYS_MOUNT, p.str("sandbox"), p.str(at), p.str("tmpfs"), val(flags), p.str(options))
-}
-
-// attr sets attributes of the mount at path; AT_RECURSIVE reaches the mounts below it.
-func (p *plan) attr(at string, flags int, set uint64) {
-	a := unix.MountAttr{Attr_set: set}
-	p.do("mount_setattr "+at, unix.SYS_MOUNT_SETATTR, cwd, p.str(at), val(flags), value(p, a), val(unsafe.Sizeof(a)))
 }
 
 // root furnishes newRoot. Its paths are those that the program will see.
@@ -194,33 +160,6 @@ const (
 // ownDirs are where.
 var ownDirs = []string{workspace, "/tmp", "/var/tmp", "/dev/shm"}
 
-// disk mounts the one file system that the program may fill: folders of it are shown, so that its size
-// bounds them together. base is where the root is furnished, "" where it is the root already.
-func (r *root) disk(s *sandbox, base string) {
-	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
-	options := "mode=755,nr_inodes=256k,size=" + strconv.FormatInt(s.limits.Disk, 10)
-	r.tmpfs(base+diskAt, options, unix.MS_NOSUID|unix.MS_NODEV)
-	for _, d := range []struct {
-		name, at string
-		mode     uint32
-	}{{"workspace", workspace, 0o755}, {"tmp", "/tmp", 0o1777}, {"var-tmp", "/var/tmp", 0o1777}, {"shm", "/dev/shm", 0o1777}} {
-		if d.at == workspace && s.host.Host != "" {
-			r.bind(s.host.Host, workspace, !s.host.Write)
-			continue
-		}
-		if base != "" {
-			r.mkdir(d.at)
-		}
-		dir := base + diskAt + "/" + d.name
-		r.do("mkdir "+d.at, unix.SYS_MKDIRAT, cwd, r.str(dir), val(0o755))
-		r.do("chmod "+d.at, unix.SYS_FCHMODAT, cwd, r.str(dir), val(d.mode))
-		if s.uid != 0 {
-			r.do("chown "+d.at, unix.SYS_FCHOWNAT, cwd, r.str(dir), val(s.uid), val(s.uid), val(0))
-		}
-		r.do("mount "+d.at, unix.SYS_MOUNT, r.str(dir), r.str(base+d.at), val(0), val(unix.MS_BIND), val(0))
-	}
-}
-
 // devices makes a minimal /dev.
 func (r *root) devices() {
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
@@ -279,4 +218,70 @@ var etcFiles = map[string]string{
 	"hostname":      "sandbox\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 	"machine-id":    "",
+}
+
+// owned is a host path that the sandbox's user may write, although on the host somebody else owns it.
+type owned struct {
+	host string
+	ids  *os.File // a user namespace in which the owner's number means the sandbox's user
+}
+
+// mapOwner begins the name of the step that a file system may not support.
+const mapOwner = "map the owner of "
+
+// bindOwned shows a host path under another owner. Only a mount that is nowhere yet can be given
+// such a map.
+func (r *root) bindOwned(o owned, at string) {
+	tree := slot(r.free)
+	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
+	attr := value(r.plan, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	userns := uint64(unsafe.Offsetof(unix.MountAttr{}.Userns_fd))
+	r.poke(arg{launch.Address, attr.v + userns}, r.file(o.ids))
+	r.do(mapOwner+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(unsafe.Sizeof(unix.MountAttr{})))
+	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot+at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
+	r.do("close "+o.host, unix.SYS_CLOSE, tree)
+}
+
+// cover hides what of a host path, which is shown at a place, no program may see.
+func (r *root) cover(host, at string) {
+	if len(r.hide) == 0 {
+		return
+	}
+	if r.hidden == nil {
+		h := backends.Hide(r.hide)
+		r.hidden = &h
+	}
+	for _, c := range r.hidden.Covers(backends.Mount{Host: host, Inside: at}) {
+		if c.Dir {
+			r.tmpfs(newRoot+c.Inside, "mode=555,size=4k,nr_inodes=1", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
+			continue
+		}
+		r.do("cover "+c.Inside, unix.SYS_MOUNT, r.str("/dev/null"), r.str(newRoot+c.Inside), val(0), val(unix.MS_BIND), val(0))
+		r.attr(newRoot+c.Inside, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	}
+}
+
+// pathState is how a path of the host looked when it was shown: a copy, or a mount of what stood there, would not
+// follow when another is put in its place.
+type pathState struct {
+	path string
+	at   func(string) (os.FileInfo, error)
+	info os.FileInfo // nil where there was nothing
+}
+
+func stateOf(path string, at func(string) (os.FileInfo, error)) pathState {
+	info, err := at(path)
+	if err != nil {
+		info = nil
+	}
+	return pathState{path, at, info}
+}
+
+// changed says whether something else stands there now. What a folder holds is seen through its mount.
+func (l pathState) changed() bool {
+	now := stateOf(l.path, l.at).info
+	if now == nil || l.info == nil {
+		return now != l.info
+	}
+	return !os.SameFile(now, l.info) || !now.IsDir() && (now.Size() != l.info.Size() || !now.ModTime().Equal(l.info.ModTime()))
 }

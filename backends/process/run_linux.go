@@ -3,12 +3,8 @@ package process
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,16 +52,6 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return r, nil
 }
 
-// launched is a command's process.
-type launched struct {
-	pid       int32 // inside
-	contained backends.Containment
-	pipes     *pipes
-	plan      *plan  // that it followed
-	warm      bool   // it stood ready
-	cold      string // why not
-}
-
 // launch has a command begin, in the process that stands ready for it if there is one.
 func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams backends.Streams, w *watcher) (*launched, error) {
 	one, warm, why := s.launchWarm(ctx, cmd, streams)
@@ -101,104 +87,6 @@ func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams back
 	}
 	pipes.attach(streams, p.master) // not before: a caller who cancels at the first output cancels no start
 	return &launched{pid: pid, contained: contained, pipes: pipes, plan: p, warm: warm, cold: why}, nil
-}
-
-// checkCommand refuses what execve can't be given.
-func checkCommand(cmd backends.Command) error {
-	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
-		return errors.New("no command")
-	}
-	for _, s := range slices.Concat(cmd.Args, cmd.Env, []string{cmd.Dir}) {
-		if strings.ContainsRune(s, 0) {
-			return errors.New("an argument, an environment variable or the working folder contains a NUL byte")
-		}
-	}
-	for _, kv := range cmd.Env {
-		if i := strings.IndexByte(kv, '='); i <= 0 {
-			return errors.New("an environment variable is not of the form KEY=VALUE")
-		}
-	}
-	return nil
-}
-
-// begin has PID 1 fork a process that follows p, and waits until that says how it is contained.
-func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backends.Containment, error) {
-	s.starting.Lock()
-	defer s.starting.Unlock()
-	ctx, cancel := s.backend.starting(ctx)
-	defer cancel()
-	s.begun.Add(1)
-	if err := send(s.initHandle, p, whom); err != nil {
-		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
-	}
-	var pid int32
-	var contained *backends.Containment
-	var failed error
-	for failed == nil && contained == nil || pid == 0 {
-		select {
-		case m := <-s.starts:
-			switch m.Kind {
-			case launch.Started:
-				pid = m.Pid
-			case launch.Failed:
-				if failed = p.explain(m.Message); m.Index < 0 {
-					pid = -1 // it was not even forked
-				}
-			case launch.Status:
-				c := s.contained(m.text)
-				contained = &c
-				if len(m.files) > 0 {
-					p.master = m.files[0]
-				}
-			}
-		case <-s.gone:
-			return 0, backends.Containment{}, errors.New("PID 1 of the sandbox is dead")
-		case <-ctx.Done():
-			at := "PID 1's fork"
-			if host, err := s.hostPid(); err == nil {
-				at = p.whereabouts(host)
-			}
-			s.kill()
-			return 0, backends.Containment{}, fmt.Errorf("start the program: %w: it is in %s", stopped(ctx), at)
-		}
-	}
-	if failed != nil {
-		if pid > 0 {
-			s.awaitExit(pid)
-		}
-		return 0, backends.Containment{}, failed
-	}
-	if err := s.satisfies(*contained); err != nil {
-		s.kill()
-		return 0, *contained, err
-	}
-	return pid, *contained, nil
-}
-
-// awaitExit waits for the end of a process that did not become a program, or its number would still
-// be taken when it comes again.
-func (s *sandbox) awaitExit(pid int32) {
-	select {
-	case <-s.life(pid).exit:
-	case <-s.gone:
-	case <-time.After(s.backend.config.killTimeout()):
-		s.kill() // it does not end by itself alone: nothing more can run here
-	}
-	s.forget(pid)
-}
-
-// satisfies checks the layers that policy requires against those that the kernel confirmed.
-func (s *sandbox) satisfies(c backends.Containment) error {
-	for _, name := range s.require {
-		i := slices.IndexFunc(c.Layers, func(l backends.Layer) bool { return l.Name == name })
-		if i < 0 {
-			return refusal(name, "the process backend has no such layer")
-		}
-		if !c.Layers[i].InForce {
-			return refusal(name, c.Layers[i].Detail)
-		}
-	}
-	return nil
 }
 
 // end is why and how a command ended.
@@ -322,38 +210,6 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 	return r
 }
 
-// pipes connect a program's descriptors 0, 1 and 2 with the caller's streams.
-type pipes struct {
-	theirs   [3]*os.File
-	ours     [3]*os.File
-	copies   sync.WaitGroup
-	terminal *backends.Terminal // that it has instead; the program's process makes it
-	closed   chan struct{}      // by close, if there is a terminal
-}
-
-// newPipes makes them. An empty input is a pipe, too: what is kept ready does not know what it will get.
-func (s *sandbox) newPipes() (*pipes, error) {
-	p := &pipes{}
-	var err error
-	for i := range p.ours {
-		if err == nil && i == 0 {
-			p.theirs[i], p.ours[i], err = pipe(1)
-		} else if err == nil {
-			p.ours[i], p.theirs[i], err = pipe(0)
-		}
-		// A program may open /dev/stdout again, and the pipe is a file with an owner.
-		if err == nil && s.uid != 0 {
-			err = p.theirs[i].Chown(s.uid, s.uid)
-		}
-	}
-	if err != nil {
-		p.started()
-		p.close()
-		return nil, fmt.Errorf("make pipes: %w", err)
-	}
-	return p, nil
-}
-
 // pipe makes a pipe of which we poll only the end that we keep: 0, to read, or 1, to write.
 func pipe(ours int) (r, w *os.File, err error) {
 	var fds [2]int
@@ -365,97 +221,4 @@ func pipe(ours int) (r, w *os.File, err error) {
 	return r, w, err
 }
 
-// attach connects our ends, or a terminal's master, with the caller's streams.
-func (p *pipes) attach(streams backends.Streams, master *os.File) {
-	if master != nil {
-		p.attachTerminal(master, streams)
-		return
-	}
-	if streams.Stdin == nil {
-		p.ours[0].Close()
-	} else {
-		go func(w *os.File) {
-			io.Copy(w, streams.Stdin)
-			w.Close()
-		}(p.ours[0])
-	}
-	for i, to := range []io.Writer{streams.Stdout, streams.Stderr} {
-		p.copy(to, p.ours[i+1])
-	}
-}
-
-// copy moves what the program writes to the caller, and goes on when the caller does not want it.
-func (p *pipes) copy(to io.Writer, from *os.File) {
-	p.copies.Go(func() {
-		if to == nil {
-			to = io.Discard
-		}
-		buf := copyBuffers.Get().(*[32 << 10]byte)
-		defer copyBuffers.Put(buf)
-		// A file would make a buffer of its own.
-		_, err := io.CopyBuffer(to, struct{ io.Reader }{from}, buf[:])
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = copyRemaining(to, from)
-		}
-		if err != nil {
-			io.Copy(io.Discard, from)
-		}
-	})
-}
-
 var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
-
-// copyRemaining moves what is still in a pipe whose time is up: it was written in time, and to was slow to take what came
-// before, as on a machine that is busy.
-func copyRemaining(to io.Writer, from *os.File) error {
-	raw, err := from.SyscallConn()
-	if err != nil {
-		return err
-	}
-	left := 0
-	if e := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); e != nil || err != nil {
-		return errors.Join(e, err)
-	}
-	if err := from.SetReadDeadline(time.Time{}); err != nil { // nobody else reads, so this does not wait
-		return err
-	}
-	_, err = io.CopyN(to, from, int64(left))
-	return errors.Join(err, from.SetReadDeadline(time.Unix(1, 0)))
-}
-
-// started closes the ends that the program has now.
-func (p *pipes) started() {
-	for _, f := range p.theirs {
-		if f != nil {
-			f.Close()
-		}
-	}
-}
-
-// drain waits until all that was written has arrived. Who holds the pipes then gets a moment: in a
-// session, processes that the command left behind; else, a process of the host to which the program
-// passed its descriptors through a socket in a folder that it was shown.
-func (p *pipes) drain(keep bool) {
-	timeout := 2 * time.Second
-	if keep {
-		timeout = 100 * time.Millisecond
-	}
-	for _, f := range p.ours[1:] {
-		if f != nil {
-			f.SetReadDeadline(time.Now().Add(timeout))
-		}
-	}
-	p.copies.Wait()
-}
-
-func (p *pipes) close() {
-	if p.closed != nil {
-		close(p.closed)
-	}
-	for _, f := range p.ours {
-		if f != nil {
-			f.Close()
-		}
-	}
-	p.copies.Wait()
-}

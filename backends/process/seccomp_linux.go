@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/elastic/go-seccomp-bpf/arch"
 	moby "github.com/moby/profiles/seccomp"
@@ -28,15 +27,6 @@ var forbidden = []string{
 // newNamespaces are the flags with which clone would make a namespace.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
-
-// filterKind tells apart the filters that sandboxes need.
-type filterKind struct {
-	namespaces  bool // there are a network and an IPC namespace of its own
-	affinity    bool // the program may choose its CPUs, for a cgroup counts
-	shared      bool // it may write to a folder of the host
-	notifies    bool // the files around it are its user's, and no mount keeps it from them: see asks
-	inContainer bool // PID 1 has threads that the program can name, and others of its user are ours, too
-}
 
 // withheld are calls that this kind does not allow. Without an IPC namespace, what the latter make
 // would outlive the sandbox.
@@ -91,61 +81,6 @@ func (k filterKind) absent() []string {
 // rare are calls that programs do without, where the kernel has them not: the first kind of asynchronous I/O, whose
 // contexts are counted for the whole host (fs.aio-max-nr), and two that few kernels ago were not there.
 var rare = []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "vmsplice", "futex_waitv"}
-
-// filters assembles each kind of filter once.
-type filters struct {
-	mu   sync.Mutex
-	made map[filterKind][]byte
-}
-
-func (s *sandbox) filterKind() filterKind {
-	shared := s.landlockOnly || s.writesHost()
-	return filterKind{namespaces: !s.landlockOnly, affinity: s.cpus == nil, shared: shared, notifies: s.notifies(), inContainer: s.inContainer}
-}
-
-// of returns a filter that has been prepared.
-func (f *filters) of(k filterKind) []byte {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.made[k]
-}
-
-// prepare assembles the filter of a kind, if that has not been done.
-func (f *filters) prepare(k filterKind) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.made[k] != nil {
-		return nil
-	}
-	code, err := assemble(k)
-	if err != nil {
-		return fmt.Errorf("seccomp filter: %w", err)
-	}
-	if f.made == nil {
-		f.made = map[filterKind][]byte{}
-	}
-	f.made[k] = code
-	return nil
-}
-
-// filter has PID 1 load code, an array of struct sock_filter, that all programs of the sandbox inherit: each filter costs the host
-// memory and a lock that all share. Where the kernel asks us about calls, it returns what we hear of that by.
-func filter(p *plan, code []byte, notifies bool) (listener []arg) {
-	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
-	p.point(prog.v+8, p.bytes(code).v)
-	if notifies {
-		listener = []arg{p.get("seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER), prog)}
-	} else {
-		p.want(0, "seccomp", unix.SYS_SECCOMP, val(unix.SECCOMP_SET_MODE_FILTER), val(0), prog)
-	}
-	return listener
-}
-
-// filtered sees that a program's process has inherited the filter, and that it holds.
-func filtered(p *plan) {
-	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
-	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
-}
 
 func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
 	out := make([]unix.SockFilter, len(code))
@@ -358,4 +293,13 @@ func sockets() []conditions {
 		}
 	}
 	return list
+}
+
+// filterKind tells apart the filters that sandboxes need.
+type filterKind struct {
+	namespaces  bool // there are a network and an IPC namespace of its own
+	affinity    bool // the program may choose its CPUs, for a cgroup counts
+	shared      bool // it may write to a folder of the host
+	notifies    bool // the files around it are its user's, and no mount keeps it from them: see asks
+	inContainer bool // PID 1 has threads that the program can name, and others of its user are ours, too
 }

@@ -4,17 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path"
+	"strconv"
 	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
-
-// Inside, the program is user 1000 in group 1000, whoever it is outside.
-const insideID = 1000
 
 // namespaces are those that a hardened sandbox is born in. The cgroup namespace comes later, when it has
 // been put into its cgroup; the user namespace that keeps the program from the mounts comes last.
@@ -172,27 +170,81 @@ func dropCapabilities(p *plan) {
 	p.do("capset", unix.SYS_CAPSET, value(p, [2]uint32{version3}), p.bytes(make([]byte, 24)))
 }
 
-// ready sends launch.Ready with the descriptors in the given slots.
-func (p *plan) ready(fds ...arg) {
-	p.say("ready", value(p, launch.Message{Kind: launch.Ready}), messageSize, fds...)
+// moveIn adds what is sandbox s's own, and makes the new root the only one.
+func moveIn(p *plan, s *sandbox) {
+	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned, hide: s.backend.config.Hidden}
+	r.mkdir(diskAt)
+	r.disk(s, newRoot)
+	// Nobody passes here any more: the root is read-only, and its owner's capabilities are not the
+	// program's. Unmounting it instead would cost an RCU grace period, 0.1 ms.
+	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
+	r.trust(s.trust)
+	for name, content := range s.etc {
+		at := "/etc/" + name
+		r.mkdir(path.Dir(at))
+		r.write(newRoot+at, content, unix.O_CREAT, 0o644)
+	}
+	for _, m := range s.mounts {
+		r.bind(m.Host, m.Inside, !m.Write)
+	}
+	for at, target := range s.runtime.Links {
+		r.link(target, at)
+	}
+	enter(p)
 }
 
-// say sends a message of size bytes at m, with the descriptors in the given slots.
-func (p *plan) say(what string, m arg, size int64, fds ...arg) {
-	if len(fds) == 0 {
-		p.want(size, "say "+what, unix.SYS_SENDTO, slot(launch.SlotControl), m, val(size), val(unix.MSG_NOSIGNAL), val(0), val(0))
+// disk mounts the one file system that the program may fill: folders of it are shown, so that its size
+// bounds them together. base is where the root is furnished, "" where it is the root already.
+func (r *root) disk(s *sandbox, base string) {
+	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
+	options := "mode=755,nr_inodes=256k,size=" + strconv.FormatInt(s.limits.Disk, 10)
+	r.tmpfs(base+diskAt, options, unix.MS_NOSUID|unix.MS_NODEV)
+	for _, d := range []struct {
+		name, at string
+		mode     uint32
+	}{{"workspace", workspace, 0o755}, {"tmp", "/tmp", 0o1777}, {"var-tmp", "/var/tmp", 0o1777}, {"shm", "/dev/shm", 0o1777}} {
+		if d.at == workspace && s.host.Host != "" {
+			r.bind(s.host.Host, workspace, !s.host.Write)
+			continue
+		}
+		if base != "" {
+			r.mkdir(d.at)
+		}
+		dir := base + diskAt + "/" + d.name
+		r.do("mkdir "+d.at, unix.SYS_MKDIRAT, cwd, r.str(dir), val(0o755))
+		r.do("chmod "+d.at, unix.SYS_FCHMODAT, cwd, r.str(dir), val(d.mode))
+		if s.uid != 0 {
+			r.do("chown "+d.at, unix.SYS_FCHOWNAT, cwd, r.str(dir), val(s.uid), val(s.uid), val(0))
+		}
+		r.do("mount "+d.at, unix.SYS_MOUNT, r.str(dir), r.str(base+d.at), val(0), val(unix.MS_BIND), val(0))
+	}
+}
+
+// join makes the process that follows p a member of v1 cgroups. In a v2 one it is born.
+func join(g *cgroup.Group, p *plan) {
+	if g.V2() {
 		return
 	}
-	iov := value(p, [2]uint64{0, uint64(size)})
-	p.point(iov.v, m.v)
-	control := value(p, unix.Cmsghdr{Len: uint64(unix.CmsgLen(4 * len(fds))), Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS})
-	room := p.bytes(make([]byte, unix.CmsgSpace(4*len(fds))-unix.SizeofCmsghdr))
-	for i, fd := range fds {
-		p.poke(arg{v: room.v + 4*uint64(i)}, fd)
+	for _, f := range g.JoinFiles() {
+		p.want(1, "join cgroup", unix.SYS_WRITE, p.file(f), p.str("0"), val(1))
 	}
-	// struct msghdr: name, namelen, iov, iovlen, control, controllen, flags
-	h := value(p, [7]uint64{3: 1, 5: uint64(unix.CmsgSpace(4 * len(fds)))})
-	p.point(h.v+16, iov.v)
-	p.point(h.v+32, control.v)
-	p.want(size, "say "+what, unix.SYS_SENDMSG, slot(launch.SlotControl), h, val(unix.MSG_NOSIGNAL))
+}
+
+// flags of a hardened PID 1.
+func (b *Backend) flags() uint64 {
+	if b.root {
+		return namespaces
+	}
+	return namespaces | unix.CLONE_NEWUSER
+}
+
+// containerSetup is the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile
+// "landlock" there are no namespaces of our own and the stand-in is a subreaper; but what is around it is
+// the container's alone, so that it may listen there, and its folders are those of a hardened sandbox.
+func (b *Backend) containerSetup(s *sandbox) *plan {
+	p := newPlan()
+	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
+	doors := listeners(p, s.sockets)
+	b.settle(p, s, workspace, segments(), "/tmp", doors...)
+	return p
 }

@@ -8,10 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
 // socketBytes is what a TCP socket may hold for each direction, in bytes. The pages of all TCP sockets come out of one
@@ -31,17 +27,6 @@ func spareSockets(p *plan, at string) {
 func spareWatches(p *plan) {
 	p.trySysctl("", "user/max_inotify_instances", "16")
 	p.trySysctl("", "user/max_inotify_watches", "8192")
-}
-
-// sysctl sets what must be there.
-func (p *plan) sysctl(at, name, value string) { p.write(at+"/proc/sys/"+name, value, 0, 0) }
-
-func (p *plan) trySysctl(at, name, value string) {
-	fd := slot(p.free)
-	p.add("open "+name, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
-		unix.SYS_OPENAT, []arg{cwd, p.str(at + "/proc/sys/" + name), val(unix.O_WRONLY | unix.O_CLOEXEC), val(0)})
-	p.try("write "+name, unix.SYS_WRITE, fd, p.str(value), val(len(value)))
-	p.try("close "+name, unix.SYS_CLOSE, fd)
 }
 
 // maxSockets is how many of any kind a sandbox may have at once: those count, too, that a program has closed and a gateway has

@@ -276,3 +276,14 @@ func (n *template) Good() bool {
 	}
 	return !n.stale
 }
+
+// hostIndependent says that the sandbox shows of the host what all show, and its runtime.
+func (s *sandbox) hostIndependent() bool {
+	return !s.shared() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && !covers(s.runtime)
+}
+
+// current says whether it comes from a nest from which another would come now, if from any.
+func (b *initHandle) current() bool { return b.template == nil || b.template.Good() }
+
+// Good implements [warm.Spare].
+func (b *initHandle) Good() bool { return b.alive() && b.current() }

@@ -4,8 +4,8 @@ package process
 
 import "errors"
 
-// dresses says whether an interpreter that waits can be given its arguments and variables from outside.
-const dresses = false
+// canRewrite says whether an interpreter that waits can be given its arguments and variables from outside.
+const canRewrite = false
 
 // tracee is not written for this architecture: programs go cold.
 type tracee struct{ pid int }

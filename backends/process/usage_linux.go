@@ -1,10 +1,6 @@
 package process
 
 import (
-	"io/fs"
-	"syscall"
-	"time"
-
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
@@ -79,13 +75,4 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	s.inForce = next
 	s.ram.Store(next.RAM)
 	return next, nil
-}
-
-// changed is a file's ctime.
-func changed(info fs.FileInfo) time.Time {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return info.ModTime()
-	}
-	return time.Unix(st.Ctim.Unix())
 }

@@ -1,19 +1,15 @@
 package process
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // watcher keeps the limits that the kernel does not keep for the whole tree: RAM without the
@@ -79,18 +75,6 @@ func (w *watcher) runDisk(s *sandbox) {
 			return
 		}
 	}
-}
-
-// diskExceeded says whether there is more than there may be.
-func (s *sandbox) diskExceeded() bool {
-	if s.landlockOnly {
-		return s.dirsUsed() > s.limits.Disk
-	}
-	// A file system that is full to the last byte must be told so (ENOSPC), although there is a little in another.
-	const slack = 4 << 20
-	disks := s.statDisks()
-	return used(disks) > s.limits.Disk+slack ||
-		slices.ContainsFunc(disks, func(st unix.Statfs_t) bool { return st.Files-st.Ffree > maxFiles })
 }
 
 func (w *watcher) exceed(limit string) {
@@ -245,37 +229,6 @@ func (s *sandbox) segments() int64 {
 	return sum
 }
 
-// cpuTime adds up fields 14 to 17 of /proc/pid/stat, in ticks of 10 ms: proc_pid_stat(5).
-func cpuTime(stat []byte) time.Duration {
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	var ticks int64
-	for i := 11; i <= 14 && i < len(fields); i++ {
-		n, _ := strconv.ParseInt(fields[i], 10, 64)
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
-}
-
-// pids lists the sandbox's processes, by their names in its own /proc.
-func (s *sandbox) pids() []string {
-	if s.shared() {
-		return s.descendants(s.pid)
-	}
-	dir, err := os.Open(s.procName("."))
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	pids := names[:0]
-	for _, name := range names {
-		if name[0] >= '1' && name[0] <= '9' && name != "1" {
-			pids = append(pids, name)
-		}
-	}
-	return pids
-}
-
 // memfds adds up the memory files that processes hold open; what is written to them is in no
 // process's memory.
 func (s *sandbox) memfds(pids []string) int64 {
@@ -302,30 +255,17 @@ func (s *sandbox) memfds(pids []string) int64 {
 	return sum
 }
 
-// kib parses "123 kB" into bytes.
-func kib(field string) int64 {
-	n, _ := strconv.ParseInt(strings.TrimSuffix(field, " kB"), 10, 64)
-	return n << 10
+// pollContainer sees the container's cgroup without ourselves: the container's PID 1 and the launcher
+// are in it, too.
+func (s *sandbox) pollContainer(_ int64, open sockstat) reading {
+	return reading{ram: s.cgroup.Anonymous() + open.unaccepted() - s.diskUsed() - s.ourselves()}
 }
 
-// pick chooses as many of our CPUs as the limit has cores, at least one, starting at a random
-// one. Where no cgroup counts CPU time, keeping to these (and a filter that forbids choosing
-// others) is what bounds it.
-func pick(cores float64) *unix.CPUSet {
-	var all, some unix.CPUSet
-	if unix.SchedGetaffinity(0, &all) != nil {
-		return nil
+// ourselves is what PID 1 and the launchers hold, in bytes.
+func (s *sandbox) ourselves() int64 {
+	sum := kib(statusField(s.read("self/status"), "RssAnon"))
+	for _, pid := range s.backend.launchers.pids() {
+		sum += kib(statusField(s.read(pid+"/status"), "RssAnon"))
 	}
-	var list []int
-	for cpu := range len(all) * 64 {
-		if all.IsSet(cpu) {
-			list = append(list, cpu)
-		}
-	}
-	n := min(len(list), max(1, int(cores+0.999)))
-	first := int(time.Now().UnixNano()/1000) % len(list)
-	for i := range n {
-		some.Set(list[(first+i)%len(list)])
-	}
-	return &some
+	return sum
 }

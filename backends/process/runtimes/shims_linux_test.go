@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -233,4 +234,11 @@ func FuzzVersionFiles(f *testing.F) {
 			}
 		}
 	})
+}
+
+func fifo(t *testing.T, path string) {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
 // Backend runs programs as hardened processes. It implements [backends.Backend].
@@ -144,35 +144,27 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// runtime finds the interpreter for a language, once.
-func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtime, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if r, ok := b.found[language]; ok {
-		return r, nil
-	}
-	r, err := runtimes.Find(ctx, language, runtimes.FromOS())
-	if err != nil {
-		return r, err
-	}
-	if b.root && r.Private {
-		return r, fmt.Errorf("%s: %s", r.Path, r.Why)
-	}
-	b.found[language] = r
-	return r, nil
-}
-
-// every joins the interpreters of all languages that can be shown, for a command, which may start any of them. weak is
-// the profile "landlock", where a sandbox of root's can't pass what is closed to others.
-func (b *Backend) every(ctx context.Context, landlockOnly bool) (all runtimes.Runtime, each []runtimes.Runtime) {
-	for _, language := range backends.Languages {
-		r, err := b.runtime(ctx, language)
-		if err != nil || b.root && landlockOnly && closed(r.Path) != "" {
-			continue
-		}
-		each = append(each, r)
-	}
-	return runtimes.Join(backends.AnyProgram, each), each
-}
-
 var _ backends.Backend = (*Backend)(nil)
+
+// Start implements [backends.Backend].
+func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	var s *sandbox
+	var err error
+	if b.preSpawned != nil {
+		s, err = b.preSpawned.start(ctx, spec)
+	} else {
+		s, err = b.inTime(ctx, spec, b.spawn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	finished := b.finished
+	b.running[s] = struct{}{}
+	b.mu.Unlock()
+	if finished {
+		s.Close()
+		return nil, warm.ErrClosed
+	}
+	return s, nil
+}

@@ -1,73 +1,12 @@
 package process
 
 import (
-	"encoding/binary"
 	"errors"
-	"maps"
 	"slices"
 
-	"github.com/elastic/go-seccomp-bpf/arch"
 	netbpf "golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
-
-// assemble makes the filter: what is not allowed is EPERM, a call newer than we know is ENOSYS
-// (so that libraries fall back), another architecture's way to make calls is death.
-//
-// The calls whose arguments decide come first, a comparison each. Those that are always allowed
-// are found by halving ranges of numbers: the kernel runs the filter once for each call when it
-// is loaded (seccomp_cache_prepare), and a list of 400 comparisons makes that 0.3 ms.
-func assemble(k filterKind) ([]byte, error) {
-	info, err := arch.GetInfo("")
-	if err != nil {
-		return nil, err
-	}
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return nil, errors.New("no filter is written for this processor's order of bytes")
-	}
-	always, decisions, err := mobysList(info)
-	if err != nil {
-		return nil, err
-	}
-	always = slices.DeleteFunc(always, func(n int) bool {
-		return slices.Contains(k.withheld(), info.SyscallNumbers[n])
-	})
-	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
-	list := []netbpf.Instruction{
-		netbpf.LoadAbsolute{Off: 4, Size: 4}, // seccomp_data.arch
-		netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
-		netbpf.RetConstant{Val: uint32(unix.SECCOMP_RET_KILL_PROCESS)},
-		netbpf.LoadAbsolute{Off: 0, Size: 4}, // seccomp_data.nr
-		netbpf.JumpIf{Cond: netbpf.JumpLessThan, Val: uint32(arch.X32.SeccompMask), SkipTrue: 1},
-		netbpf.RetConstant{Val: uint32(unix.SECCOMP_RET_KILL_PROCESS)},
-		netbpf.JumpIf{Cond: netbpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
-		netbpf.RetConstant{Val: enosys},
-	}
-	replies := k.replies()
-	for _, name := range slices.Sorted(maps.Keys(replies)) {
-		if number, known := info.SyscallNames[name]; known {
-			list = append(list, netbpf.JumpIf{Cond: netbpf.JumpNotEqual, Val: uint32(number), SkipTrue: 1}, netbpf.RetConstant{Val: replies[name]})
-		}
-	}
-	for _, d := range append(ours(k), decisions...) {
-		if _, known := info.SyscallNames[d.name]; !known {
-			continue // on this architecture
-		}
-		block := d.assemble()
-		number := uint32(info.SyscallNames[d.name])
-		list = append(list, netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: number, SkipTrue: 1}, netbpf.Jump{Skip: uint32(len(block))})
-		list = append(list, block...)
-	}
-	tail, err := search(runs(always))
-	if err != nil {
-		return nil, err
-	}
-	code, err := netbpf.Assemble(append(list, tail...))
-	if err != nil {
-		return nil, err
-	}
-	return raw(sockFilters(code)), nil
-}
 
 // What the filter can answer.
 const (

@@ -2,6 +2,8 @@ package process
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,4 +121,65 @@ func (s *sandbox) killTree(pid int) {
 	pids := append(s.descendants(pid), strconv.Itoa(pid))
 	s.signal(pids, unix.SIGSTOP)
 	s.signal(append(s.descendants(pid), pids...), unix.SIGKILL)
+}
+
+// pids lists the sandbox's processes, by their names in its own /proc.
+func (s *sandbox) pids() []string {
+	if s.shared() {
+		return s.descendants(s.pid)
+	}
+	dir, err := os.Open(s.procName("."))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	pids := names[:0]
+	for _, name := range names {
+		if name[0] >= '1' && name[0] <= '9' && name != "1" {
+			pids = append(pids, name)
+		}
+	}
+	return pids
+}
+
+// hostPid is PID 1's only child, as we see it. PID 1's own number may be that of another namespace,
+// but its descriptor tells ours.
+func (s *sandbox) hostPid() (int, error) {
+	s.initHandle.mu.Lock()
+	defer s.initHandle.mu.Unlock()
+	if s.pidfd == nil {
+		return 0, errors.New("PID 1 of the sandbox is dead")
+	}
+	info, err := readProc(fmt.Sprintf("/proc/self/fdinfo/%d", s.pidfd.Fd()))
+	if err != nil {
+		return 0, err
+	}
+	one := statusField(info, "Pid")
+	text, err := readProc(filepath.Join("/proc", one, "task", one, "children"))
+	if err != nil {
+		return 0, err
+	}
+	children := strings.Fields(string(text))
+	if len(children) != 1 {
+		return 0, fmt.Errorf("PID 1 of the sandbox has %d children", len(children))
+	}
+	return strconv.Atoi(children[0])
+}
+
+// kib parses "123 kB" into bytes.
+func kib(field string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSuffix(field, " kB"), 10, 64)
+	return n << 10
+}
+
+// cpuTime adds up fields 14 to 17 of /proc/pid/stat, in ticks of 10 ms: proc_pid_stat(5).
+func cpuTime(stat []byte) time.Duration {
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks int64
+	for i := 11; i <= 14 && i < len(fields); i++ {
+		n, _ := strconv.ParseInt(fields[i], 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }

@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // A start takes milliseconds, and seconds on an emulated machine; an end less. A kernel can stop answering all the same:
@@ -46,63 +42,6 @@ func stopped(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// inTime is startNew with a deadline.
-func (b *Backend) inTime(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
-	return b.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return b.startNew(ctx, spec, spawn) })
-}
-
-// bounded gives a start a deadline, also where this process itself waits for the kernel: what is started
-// too late is closed by whoever started it.
-func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*sandbox, error)) (*sandbox, error) {
-	ctx, cancel := b.starting(ctx)
-	type result struct {
-		s   *sandbox
-		err error
-	}
-	made, gone := make(chan result), make(chan struct{})
-	go func() {
-		defer cancel()
-		s, err := start(ctx)
-		select {
-		case made <- result{s, err}:
-		case <-gone:
-			if s != nil {
-				s.Close()
-			}
-		}
-	}()
-	select {
-	case r := <-made:
-		return r.s, r.err
-	case <-ctx.Done():
-	}
-	// It knows better where it was stopped, if it still can say so.
-	select {
-	case r := <-made:
-		return r.s, r.err
-	case <-time.After(2 * b.config.killTimeout()):
-		close(gone)
-		return nil, fmt.Errorf("start a sandbox: %w, and still does not", stopped(ctx))
-	}
-}
-
-// whereabouts says which step of a plan a process is in, by proc_pid_syscall(5), for the error of a plan that was not
-// followed in time.
-func (p *plan) whereabouts(pid int) string {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
-	number, _, _ := strings.Cut(string(text), " ")
-	nr, failed := strconv.ParseUint(strings.TrimSpace(number), 10, 32)
-	if err != nil || failed != nil {
-		return "a step that can't be seen"
-	}
-	for i, s := range p.steps {
-		if uint64(s.NR) == nr {
-			return p.names[i]
-		}
-	}
-	return "system call " + number
-}
-
 // overWithin waits for the end of a pidfd's process, and says whether it came.
 func overWithin(pidfd *os.File, timeout time.Duration) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
@@ -114,3 +53,9 @@ func overWithin(pidfd *os.File, timeout time.Duration) bool {
 		}
 	}
 }
+
+// over says whether the process of a pidfd has ended.
+func over(pidfd *os.File) bool { return overWithin(pidfd, 0) }
+
+// idleStartTimeout bounds how long an interpreter may take until it waits.
+const idleStartTimeout = 20 * time.Second

@@ -1,0 +1,86 @@
+package process
+
+import (
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// disks are the folders of a container that programs can write to, each a file system of its own. A workspace
+// that is the host's is none.
+var disks = []string{workspace, "/tmp", "/dev/shm"}
+
+// maxFiles is how many names each of them may hold, also where the engine could not be told to bound
+// them: as many as a hardened sandbox's.
+const maxFiles = 256 << 10
+
+// diskUsed is how many bytes the sandbox's file system holds, and diskFull whether it has no room left. Of several,
+// what counts is what they hold together, and whether one has no room.
+func (s *sandbox) diskUsed() int64 {
+	if s.landlockOnly {
+		return s.dirsUsed()
+	}
+	return used(s.statDisks())
+}
+
+func used(disks []unix.Statfs_t) (sum int64) {
+	for _, st := range disks {
+		sum += int64(st.Blocks-st.Bfree) * st.Bsize
+	}
+	return sum
+}
+
+func (s *sandbox) diskFull() bool {
+	return slices.ContainsFunc(s.statDisks(), func(st unix.Statfs_t) bool { return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0 })
+}
+
+// statDisks describes the file system, or those of a container; nothing of it is set when that was closed.
+func (s *sandbox) statDisks() []unix.Statfs_t {
+	if !s.inContainer {
+		st := make([]unix.Statfs_t, 1)
+		if conn, err := s.disk.SyscallConn(); err == nil {
+			conn.Control(func(fd uintptr) { unix.Fstatfs(int(fd), &st[0]) })
+		}
+		return st
+	}
+	names := disks
+	if s.host.Host != "" {
+		names = disks[1:]
+	}
+	st := make([]unix.Statfs_t, len(names))
+	for i, name := range names {
+		unix.Statfs(name, &st[i])
+	}
+	return st
+}
+
+// dirsUsed adds up what the sandbox's own folders hold, in bytes.
+func (s *sandbox) dirsUsed() int64 {
+	const inode = 1 << 10 // or empty files could use up those of the host, and each look would take longer
+	var sum int64
+	filepath.WalkDir(s.hostDir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			sum += max(info.Sys().(*syscall.Stat_t).Blocks*512, inode)
+		}
+		return nil
+	})
+	return sum
+}
+
+// diskExceeded says whether there is more than there may be.
+func (s *sandbox) diskExceeded() bool {
+	if s.landlockOnly {
+		return s.dirsUsed() > s.limits.Disk
+	}
+	// A file system that is full to the last byte must be told so (ENOSPC), although there is a little in another.
+	const slack = 4 << 20
+	disks := s.statDisks()
+	return used(disks) > s.limits.Disk+slack ||
+		slices.ContainsFunc(disks, func(st unix.Statfs_t) bool { return st.Files-st.Ffree > maxFiles })
+}

@@ -1,0 +1,169 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+)
+
+// runtime finds the interpreter for a language, once.
+func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtime, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, ok := b.found[language]; ok {
+		return r, nil
+	}
+	r, err := runtimes.Find(ctx, language, runtimes.FromOS())
+	if err != nil {
+		return r, err
+	}
+	if b.root && r.Private {
+		return r, fmt.Errorf("%s: %s", r.Path, r.Why)
+	}
+	b.found[language] = r
+	return r, nil
+}
+
+// every joins the interpreters of all languages that can be shown, for a command, which may start any of them. weak is
+// the profile "landlock", where a sandbox of root's can't pass what is closed to others.
+func (b *Backend) every(ctx context.Context, landlockOnly bool) (all runtimes.Runtime, each []runtimes.Runtime) {
+	for _, language := range backends.Languages {
+		r, err := b.runtime(ctx, language)
+		if err != nil || b.root && landlockOnly && closed(r.Path) != "" {
+			continue
+		}
+		each = append(each, r)
+	}
+	return runtimes.Join(backends.AnyProgram, each), each
+}
+
+// closed returns the folder above name that other users can't pass, "" if there is none.
+func closed(name string) string {
+	for dir := filepath.Dir(name); dir != "/"; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
+			return dir
+		}
+	}
+	return ""
+}
+
+// Runtime is the interpreter for a language, found once, without its version; the reason stands in Why where
+// there is none.
+func (b *Backend) Runtime(ctx context.Context, language string) backends.Runtime {
+	r, err := b.runtime(ctx, language)
+	if err != nil {
+		return backends.Runtime{Name: language, Why: err.Error()}
+	}
+	return backends.Runtime{Name: language, Path: r.Path, Why: r.Why}
+}
+
+// resolve replaces args[0], where it is a runtime's name, and returns the places inside where the program may be.
+func (s *sandbox) resolve(args, env []string) []string {
+	name := args[0]
+	for _, r := range append(slices.Clone(s.joined), s.runtime) {
+		own := name == r.Name && (s.joined == nil || name == "python" || name == "node") // "r" is another program
+		if own || name == "bash" && r.Name == "shell" {
+			args[0] = r.Argv0
+			if filepath.IsAbs(args[0]) {
+				return []string{args[0]}
+			}
+			return []string{r.Path}
+		}
+	}
+	if strings.Contains(name, "/") {
+		return []string{s.inside(name)}
+	}
+	var places []string
+	for dir := range strings.SplitSeq(searchPath(env), ":") {
+		if dir != "" { // or else it is the working folder
+			dir = s.inside(dir)
+		}
+		places = append(places, filepath.Join(dir, name))
+	}
+	return places
+}
+
+// searchPath is the PATH of an environment.
+func searchPath(env []string) (path string) {
+	for _, kv := range env {
+		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = p
+		}
+	}
+	return path
+}
+
+func (s *sandbox) path() string {
+	return strings.Join(append(slices.Clone(s.runtime.PathDirs), runtimes.SystemPath), ":")
+}
+
+// environ is the program's whole environment. Caches and settings go to /tmp, so that what is
+// left in the workspace is what the program made.
+func (s *sandbox) environ(extra []string) []string {
+	home, tmp := workspace, "/tmp"
+	if s.landlockOnly {
+		home, tmp = s.dir, s.tmp
+	}
+	// Numeric libraries start a thread for each CPU of the machine, which the limits may not allow.
+	threads := strconv.Itoa(max(1, int(s.limits.CPU)))
+	env := []string{
+		"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
+		"PATH=" + s.path(), "HOME=" + home, "USER=sandbox", "LOGNAME=sandbox", "SHELL=/bin/sh",
+		"LANG=C.UTF-8", "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + tmp + "/.cache", "XDG_CONFIG_HOME=" + tmp + "/.config",
+		"npm_config_cache=" + tmp + "/.npm",
+		"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
+	}
+	if s.landlockOnly { // or git sees the host's settings, may not read them, and gives up
+		env = append(env, "GIT_CONFIG_NOSYSTEM=1")
+	}
+	return merge(env, extra)
+}
+
+// merge adds extra to env; what comes later is stronger, and a name appears once.
+func merge(env, extra []string) []string {
+	at := map[string]int{}
+	var out []string
+	for _, kv := range append(slices.Clone(env), extra...) {
+		name, _, _ := strings.Cut(kv, "=")
+		if i, ok := at[name]; ok {
+			out[i] = kv
+			continue
+		}
+		at[name] = len(out)
+		out = append(out, kv)
+	}
+	return out
+}
+
+// inside is the working folder that a command means: in the profile "landlock" the workspace is
+// elsewhere.
+func (s *sandbox) inside(dir string) string {
+	if dir == "" {
+		dir = workspace
+	}
+	if s.landlockOnly && paths.Within(dir, workspace) {
+		rest, _ := filepath.Rel(workspace, dir)
+		return filepath.Join(s.dir, rest)
+	}
+	return dir
+}
+
+// readAtStart says whether an interpreter, or a library that it loads, looks at a variable before it
+// comes to the program.
+func readAtStart(name string) bool {
+	switch name {
+	case "HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "LOCPATH", "LOCALDOMAIN", "RES_OPTIONS", "NLSPATH", "OUTPUT_CHARSET":
+		return true
+	}
+	return slices.ContainsFunc([]string{
+		"PYTHON", "NODE_", "LD_", "LC_", "GCONV_", "GLIBC_", "MALLOC_", "OPENSSL_", "SSL_", "ICU_", "UV_", "V8_", "GETCONF_", "__PYVENV",
+	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}

@@ -1,0 +1,146 @@
+package process
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
+)
+
+// boundsOf are a sandbox's limits. What the program's files take is charged to the cgroup, too. This bounds both
+// together, whatever happens; the watcher keeps RAM alone below its limit.
+func boundsOf(l backends.Limits, tasks uint64) cgroup.Bounds {
+	return cgroup.Bounds{Memory: l.RAM + l.Disk, Sockets: l.RAM, CPU: l.CPU, Tasks: int64(tasks)}
+}
+
+// limit sets the limits of each process. Those of the whole tree are the cgroup's or the watcher's.
+func limit(p *plan, s *sandbox, main bool) {
+	const unlimited = unix.RLIM_INFINITY
+	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
+	if main { // what it may use is for whoever keeps it to say
+		seconds = unlimited
+	}
+	// Where the sandbox has a file system of its own, that bounds what it writes, and files with holes are no harm. In a
+	// folder of the host this is only against an accident.
+	file, maxFile := uint64(s.limits.Disk)+1<<20, uint64(unlimited)
+	switch {
+	case s.landlockOnly:
+		maxFile = file
+	case !s.writesHost():
+		file = unlimited
+	}
+	// Where a cgroup counts, let it be the one that refuses, because it tells.
+	tasks := s.tasks
+	switch {
+	case s.shared() && s.cgroup.Enforces("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
+		tasks = unix.RLIM_INFINITY - 1
+	case s.shared(): // without a user namespace, the kernel counts all that the user runs
+		tasks += threadsOf(s.hostUID())
+	case s.cgroup.Enforces("pids"):
+		tasks += 8
+	}
+	for _, l := range []struct {
+		name       string
+		id         int
+		soft, hard uint64
+	}{
+		{"CPU", unix.RLIMIT_CPU, seconds, unlimited}, // a program may have more: wall time and cores bound it
+		{"FSIZE", unix.RLIMIT_FSIZE, file, maxFile},
+		// Open files are counted for the whole host (fs.file-max), and each process has as many as that: the usual 1,024 with the
+		// default number of processes in any language.
+		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 288<<10/s.tasks))},
+		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
+		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory, and
+		// lent secrets in it, to a program of the host's root: core(5).
+		{"CORE", unix.RLIMIT_CORE, 1, 1},
+		// Signals that wait, and timers, are counted for the user, and an ordinary user's sandboxes are one.
+		{"SIGPENDING", unix.RLIMIT_SIGPENDING, 1024, 1024},
+		// Address space that is reserved and never touched is no harm, and runtimes reserve a lot
+		// (8 MiB for each thread's stack): this only ends what grows faster than the watcher looks.
+		{"DATA", unix.RLIMIT_DATA, s.data(), s.data()},
+		{"MSGQUEUE", unix.RLIMIT_MSGQUEUE, 819200, 819200},
+		{"MEMLOCK", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
+		{"RTPRIO", unix.RLIMIT_RTPRIO, 0, 0},
+	} {
+		r := s.within(l.id, unix.Rlimit{Cur: l.soft, Max: l.hard})
+		p.do("setrlimit "+l.name, unix.SYS_PRLIMIT64, val(0), val(l.id), value(p, r), val(0))
+	}
+}
+
+// data is RLIMIT_DATA: four times the RAM limit, and at least 4 GiB. Where no cgroup bounds what is taken between two looks,
+// and the limit can't be raised later, it is that and 1 GiB, of which Node reserves about 150 MB at its start and Java 500, or
+// the stacks of as many threads as there may be, 8 MiB each, where those are more.
+func (s *sandbox) data() uint64 {
+	if !s.cgroup.Enforces("memory") && !s.keep {
+		return uint64(s.limits.RAM) + max(1<<30, s.tasks<<23)
+	}
+	return max(4*uint64(s.limits.RAM), 4<<30)
+}
+
+// within keeps r below our own hard limit, which a process without privilege can't raise.
+func (s *sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
+	var own unix.Rlimit
+	if unix.Getrlimit(id, &own) == nil {
+		r.Max = min(r.Max, own.Max)
+		r.Cur = min(r.Cur, r.Max)
+	}
+	return r
+}
+
+// threadsOf counts the threads that a user has on this host.
+func threadsOf(uid int) uint64 {
+	var sum uint64
+	names, _ := filepath.Glob("/proc/[1-9]*/status")
+	for _, name := range names {
+		text, _ := readProc(name)
+		if real, _, _ := strings.Cut(statusField(text, "Uid"), "\t"); real == strconv.Itoa(uid) {
+			n, _ := strconv.ParseUint(statusField(text, "Threads"), 10, 32)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// pick chooses as many of our CPUs as the limit has cores, at least one, starting at a random
+// one. Where no cgroup counts CPU time, keeping to these (and a filter that forbids choosing
+// others) is what bounds it.
+func pick(cores float64) *unix.CPUSet {
+	var all, some unix.CPUSet
+	if unix.SchedGetaffinity(0, &all) != nil {
+		return nil
+	}
+	var list []int
+	for cpu := range len(all) * 64 {
+		if all.IsSet(cpu) {
+			list = append(list, cpu)
+		}
+	}
+	n := min(len(list), max(1, int(cores+0.999)))
+	first := int(time.Now().UnixNano()/1000) % len(list)
+	for i := range n {
+		some.Set(list[(first+i)%len(list)])
+	}
+	return &some
+}
+
+// checkCgroup forgets a container's cgroup that was not made for it.
+func (s *sandbox) checkCgroup() {
+	if s.inContainer && s.cgroup != nil && !s.cgroup.MadeFor(s.limits.RAM+s.limits.Disk) {
+		s.cgroup, s.backend.cgroups.Why = nil, cgroup.ErrUnlimited.Error()
+	}
+}
+
+// Cgroup says what is limited for the container in which this process is (Config.Inside): "v1: memory pids cpu"; ""
+// if nothing is.
+func (b *Backend) Cgroup() string {
+	g, err := b.cgroups.View()
+	if err != nil {
+		return ""
+	}
+	return g.Detail()
+}

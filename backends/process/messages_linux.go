@@ -1,0 +1,130 @@
+package process
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// messageSize is how long every message to the server is; a status has text behind it.
+const messageSize = int64(unsafe.Sizeof(launch.Message{}))
+
+func messageBytes(m *launch.Message) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(m)), messageSize)
+}
+
+// ready sends launch.Ready with the descriptors in the given slots.
+func (p *plan) ready(fds ...arg) {
+	p.say("ready", value(p, launch.Message{Kind: launch.Ready}), messageSize, fds...)
+}
+
+// say sends a message of size bytes at m, with the descriptors in the given slots.
+func (p *plan) say(what string, m arg, size int64, fds ...arg) {
+	if len(fds) == 0 {
+		p.want(size, "say "+what, unix.SYS_SENDTO, slot(launch.SlotControl), m, val(size), val(unix.MSG_NOSIGNAL), val(0), val(0))
+		return
+	}
+	iov := value(p, [2]uint64{0, uint64(size)})
+	p.point(iov.v, m.v)
+	control := value(p, unix.Cmsghdr{Len: uint64(unix.CmsgLen(4 * len(fds))), Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS})
+	room := p.bytes(make([]byte, unix.CmsgSpace(4*len(fds))-unix.SizeofCmsghdr))
+	for i, fd := range fds {
+		p.poke(arg{v: room.v + 4*uint64(i)}, fd)
+	}
+	// struct msghdr: name, namelen, iov, iovlen, control, controllen, flags
+	h := value(p, [7]uint64{3: 1, 5: uint64(unix.CmsgSpace(4 * len(fds)))})
+	p.point(h.v+16, iov.v)
+	p.point(h.v+32, control.v)
+	p.want(size, "say "+what, unix.SYS_SENDMSG, slot(launch.SlotControl), h, val(unix.MSG_NOSIGNAL))
+}
+
+// A status message is a launch.Message, then a link of linkSize bytes for each of namespaceLinks,
+// then what /proc/self/status says.
+const (
+	linkSize   = 64
+	statusSize = 4096
+)
+
+// namespaceLinks are read back, in this order, from /proc/self/ns.
+var namespaceLinks = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
+
+// report sends a status message: how the kernel sees the process that is about to become the program.
+// With it goes the master of its terminal, if it has made one.
+func (p *plan) report(status arg, fds ...arg) {
+	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
+	buf := p.room(size)
+	m := launch.Message{Kind: launch.Status}
+	p.poke(arg{v: buf.v + uint64(unsafe.Offsetof(m.Pid))}, p.get("getpid", unix.SYS_GETPID))
+	copy(p.data[buf.v:], unsafe.Slice((*byte)(unsafe.Pointer(&m)), messageSize))
+	at := buf.v + uint64(messageSize)
+	for _, name := range namespaceLinks {
+		p.try("readlink ns/"+name, unix.SYS_READLINKAT, cwd, p.str("/proc/self/ns/"+name), arg{launch.Address, at}, val(linkSize-1))
+		at += linkSize
+	}
+	p.want(launch.Some, "read status", unix.SYS_READ, status, arg{launch.Address, at}, val(statusSize))
+	p.say("status", buf, int64(size), fds...)
+}
+
+// socketPair makes a connection that keeps messages apart and can carry descriptors.
+func socketPair() (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	return conn.(*net.UnixConn), theirs, nil
+}
+
+// receive reads one message, says how long it is, and returns the descriptors that came with it.
+func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
+	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
+	n, oobn, flags, _, err := conn.ReadMsgUnix(buf, oob)
+	if errors.Is(err, unix.ECONNRESET) { // it ended with a message of ours unread: what it said before comes after that error
+		n, oobn, flags, _, err = conn.ReadMsgUnix(buf, oob)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if n == 0 {
+		return 0, nil, io.EOF
+	}
+	if flags&unix.MSG_CTRUNC != 0 { // oob has room for all that a message may carry
+		err = fmt.Errorf("receive descriptors: %w", unix.EMFILE)
+	}
+	if oobn == 0 {
+		return n, nil, err
+	}
+	messages, parsed := unix.ParseSocketControlMessage(oob[:oobn])
+	if parsed != nil {
+		return 0, nil, fmt.Errorf("parse control message: %w", parsed)
+	}
+	if len(messages) != 1 {
+		return 0, nil, fmt.Errorf("got %d control messages, want 1", len(messages))
+	}
+	fds, parsed := unix.ParseUnixRights(&messages[0])
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "received")
+	}
+	return n, files, cmp.Or(err, parsed)
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,207 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// pipes connect a program's descriptors 0, 1 and 2 with the caller's streams.
+type pipes struct {
+	theirs   [3]*os.File
+	ours     [3]*os.File
+	copies   sync.WaitGroup
+	terminal *backends.Terminal // that it has instead; the program's process makes it
+	closed   chan struct{}      // by close, if there is a terminal
+}
+
+// newPipes makes them. An empty input is a pipe, too: what is kept ready does not know what it will get.
+func (s *sandbox) newPipes() (*pipes, error) {
+	p := &pipes{}
+	var err error
+	for i := range p.ours {
+		if err == nil && i == 0 {
+			p.theirs[i], p.ours[i], err = pipe(1)
+		} else if err == nil {
+			p.ours[i], p.theirs[i], err = pipe(0)
+		}
+		// A program may open /dev/stdout again, and the pipe is a file with an owner.
+		if err == nil && s.uid != 0 {
+			err = p.theirs[i].Chown(s.uid, s.uid)
+		}
+	}
+	if err != nil {
+		p.started()
+		p.close()
+		return nil, fmt.Errorf("make pipes: %w", err)
+	}
+	return p, nil
+}
+
+// attach connects our ends, or a terminal's master, with the caller's streams.
+func (p *pipes) attach(streams backends.Streams, master *os.File) {
+	if master != nil {
+		p.attachTerminal(master, streams)
+		return
+	}
+	if streams.Stdin == nil {
+		p.ours[0].Close()
+	} else {
+		go func(w *os.File) {
+			io.Copy(w, streams.Stdin)
+			w.Close()
+		}(p.ours[0])
+	}
+	for i, to := range []io.Writer{streams.Stdout, streams.Stderr} {
+		p.copy(to, p.ours[i+1])
+	}
+}
+
+// copy moves what the program writes to the caller, and goes on when the caller does not want it.
+func (p *pipes) copy(to io.Writer, from *os.File) {
+	p.copies.Go(func() {
+		if to == nil {
+			to = io.Discard
+		}
+		buf := copyBuffers.Get().(*[32 << 10]byte)
+		defer copyBuffers.Put(buf)
+		// A file would make a buffer of its own.
+		_, err := io.CopyBuffer(to, struct{ io.Reader }{from}, buf[:])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = copyRemaining(to, from)
+		}
+		if err != nil {
+			io.Copy(io.Discard, from)
+		}
+	})
+}
+
+// copyRemaining moves what is still in a pipe whose time is up: it was written in time, and to was slow to take what came
+// before, as on a machine that is busy.
+func copyRemaining(to io.Writer, from *os.File) error {
+	raw, err := from.SyscallConn()
+	if err != nil {
+		return err
+	}
+	left := 0
+	if e := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); e != nil || err != nil {
+		return errors.Join(e, err)
+	}
+	if err := from.SetReadDeadline(time.Time{}); err != nil { // nobody else reads, so this does not wait
+		return err
+	}
+	_, err = io.CopyN(to, from, int64(left))
+	return errors.Join(err, from.SetReadDeadline(time.Unix(1, 0)))
+}
+
+// started closes the ends that the program has now.
+func (p *pipes) started() {
+	for _, f := range p.theirs {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// drain waits until all that was written has arrived. Who holds the pipes then gets a moment: in a
+// session, processes that the command left behind; else, a process of the host to which the program
+// passed its descriptors through a socket in a folder that it was shown.
+func (p *pipes) drain(keep bool) {
+	timeout := 2 * time.Second
+	if keep {
+		timeout = 100 * time.Millisecond
+	}
+	for _, f := range p.ours[1:] {
+		if f != nil {
+			f.SetReadDeadline(time.Now().Add(timeout))
+		}
+	}
+	p.copies.Wait()
+}
+
+func (p *pipes) close() {
+	if p.closed != nil {
+		close(p.closed)
+	}
+	for _, f := range p.ours {
+		if f != nil {
+			f.Close()
+		}
+	}
+	p.copies.Wait()
+}
+
+// channel is our end of a command's private stream. It tells the watcher when the command gets
+// something to do.
+type channel struct {
+	net.Conn
+	poke func()
+}
+
+func (c channel) Write(b []byte) (int, error) {
+	c.poke()
+	return c.Conn.Write(b)
+}
+
+// connectChannel makes the stream and hands our end to open. What it returns is the command's, nil
+// if nobody wants one; closing nil is no harm.
+func connectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error) {
+	if open == nil {
+		return nil, nil
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make the private channel: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, fmt.Errorf("make the private channel: %w", err)
+	}
+	open(channel{conn, poke})
+	return theirs, nil
+}
+
+// openTerminal makes a terminal among the sandbox's own. Its master is sent to us, and is not left to the program: pty(7).
+func (p *plan) openTerminal(size backends.Size) (master, slave arg) {
+	// Our reads and writes are to end at deadlines.
+	master = p.get("open /dev/ptmx", unix.SYS_OPENAT, cwd, p.str("/dev/ptmx"), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK), val(0))
+	p.do("TIOCSPTLCK", unix.SYS_IOCTL, master, val(unix.TIOCSPTLCK), value(p, int32(0)))
+	slave = p.get("TIOCGPTPEER", unix.SYS_IOCTL, master, val(unix.TIOCGPTPEER), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC))
+	p.do("TIOCSWINSZ", unix.SYS_IOCTL, slave, val(unix.TIOCSWINSZ), value(p, winsize(size)))
+	return master, slave
+}
+
+func winsize(size backends.Size) unix.Winsize {
+	return unix.Winsize{Col: size.Columns, Row: size.Rows}
+}
+
+// attachTerminal connects a terminal's master with the caller's streams.
+func (p *pipes) attachTerminal(master *os.File, streams backends.Streams) {
+	p.copy(streams.Stdout, master) // which fails once nobody has the terminal any more
+	if streams.Stdin != nil {
+		go io.Copy(master, streams.Stdin)
+	}
+	go func() {
+		conn, err := master.SyscallConn() // Fd would make it one whose reads can't be ended
+		for err == nil {
+			select {
+			case size := <-p.terminal.Resized:
+				w := winsize(size)
+				err = conn.Control(func(fd uintptr) { _ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &w) })
+			case <-p.closed:
+				return
+			}
+		}
+	}()
+}

@@ -1,0 +1,217 @@
+package process
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"runtime"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
+)
+
+func newPreSpawned(b *Backend) *preSpawned {
+	a := &preSpawned{
+		backend:   b,
+		spares:    warm.Spares[*initHandle]{Enough: b.config.Ahead, Bound: b.starting},
+		templates: warm.NewTemplates[*template](warm.Limits{Each: runtime.NumCPU(), PauseFirst: time.Minute, PauseMax: time.Minute}),
+		zygotes: warm.NewTemplates[*template](warm.Limits{
+			Each: 1, All: maxZygotes, Uses: maxForks, Age: maxZygoteAge, PauseFirst: time.Second, PauseMax: 10 * time.Minute,
+		}),
+		compiled: map[string][]byte{},
+	}
+	c := b.config.Pool
+	a.pool = warm.NewPool(warm.Config[poolKey, *sandbox]{
+		Max: c.Max, Memory: cmp.Or(c.Memory, 256<<20), Idle: cmp.Or(c.Idle, 5*time.Minute), Once: b.config.Inside,
+		Make: a.newIdle, Tidy: a.zygotes.Tidy,
+	})
+	return a
+}
+
+// start returns the sandbox that stands ready for a program, or a new one.
+func (a *preSpawned) start(ctx context.Context, spec backends.Spec) (s *sandbox, err error) {
+	var r poolKey
+	var why string // none stands ready
+	if a.backend.config.Pool.Max > 0 && spec.Program != nil {
+		if r, why = poolKeyOf(spec); why == "" {
+			s, why = a.pool.Take(r)
+		}
+	}
+	if s == nil {
+		if a.backend.config.Inside {
+			a.pool.Clear() // or the program would see what stood ready for another
+		}
+		if s, err = a.backend.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return a.fresh(ctx, spec, r, why) }); err != nil {
+			return nil, err
+		}
+	}
+	if s.idle != nil {
+		s.id, s.idle.program = spec.ID, spec.Program
+		a.pool.Record(s.runtime.Name, s.limits.RAM, s.idle.cold)
+	}
+	return s, nil
+}
+
+// fresh starts a sandbox for which none stood ready. Where a zygote is at hand, its interpreter is forked for the program at
+// once, which takes less than to start one. A zygote that fails costs the run time, and nothing else.
+func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, why string) (*sandbox, error) {
+	s, err := a.backend.plan(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	spawn := a.spawn
+	if r.language == "python" && a.zygotes.Ready(scriptKind(s.runtime, r.script)) {
+		spawn = a.zygoteSpawner(r.script, new(error))
+	}
+	if err = s.start(ctx, spawn); err == nil && s.zygote() != nil {
+		err = a.startIdle(ctx, s, r)
+	}
+	if err != nil {
+		z := s.zygote()
+		s.Close()
+		var refusal *backends.Refusal
+		if z == nil || ctx.Err() != nil || errors.As(err, &refusal) {
+			return nil, a.backend.diagnose(s, err)
+		}
+		a.zygotes.Drop(z, err)
+		why = "a Python could not be forked: " + err.Error()
+		if s, err = a.backend.startNew(ctx, spec, a.spawn); err != nil {
+			return nil, err
+		}
+	}
+	if s.idle == nil && why != "" {
+		s.idle = &idleProcess{cold: why}
+	}
+	return s, nil
+}
+
+// newIdle makes a sandbox whose interpreter waits for a program. note is why no zygote bore it that should have.
+func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, note, err error) {
+	ctx, cancel := a.backend.starting(ctx)
+	defer cancel()
+	s, note, err = a.tryIdle(ctx, r, r.language == "python")
+	if err == nil || s == nil {
+		return s, note, err
+	}
+	z := s.zygote()
+	s.Close()
+	if z == nil || ctx.Err() != nil {
+		return nil, nil, err
+	}
+	a.zygotes.Drop(z, err)
+	note = err
+	if s, _, err = a.tryIdle(ctx, r, false); err != nil && s != nil {
+		s.Close()
+	}
+	return s, note, err
+}
+
+// tryIdle makes one, by a zygote if that is asked for and there is one. A sandbox that comes with an error has to be closed.
+func (a *preSpawned) tryIdle(ctx context.Context, r poolKey, held bool) (s *sandbox, note, err error) {
+	if s, err = a.backend.plan(ctx, r.spec()); err != nil {
+		return nil, nil, err
+	}
+	spawn := a.spawn
+	if held {
+		spawn = a.zygoteSpawner(r.script, &note)
+	} else if r.needsRewrite() && !canRewrite {
+		return nil, nil, errNoRewrite
+	}
+	if err = s.start(ctx, spawn); err != nil {
+		return s, nil, err
+	}
+	if !s.foreign && r.needsRewrite() && !canRewrite {
+		return s, nil, cmp.Or(note, errNoRewrite)
+	}
+	return s, note, a.startIdle(ctx, s, r)
+}
+
+// zygoteSpawner gives a sandbox a PID 1 that a zygote has borne for a script, or another where none can be had: note is why.
+func (a *preSpawned) zygoteSpawner(script string, note *error) spawner {
+	return func(ctx context.Context, s *sandbox) (child *initHandle, err error) {
+		if s.hostIndependent() {
+			if child, *note = a.spawnByZygote(ctx, s.runtime, script); *note == nil {
+				return child, nil
+			}
+		}
+		return a.spawn(ctx, s)
+	}
+}
+
+// startIdle starts the interpreter of a sandbox that nobody has asked for yet, and returns when it waits.
+func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err error) {
+	k := &idleProcess{key: r, left: make(chan struct{})}
+	s.idle = k // whom Close dismisses
+	if r.script == "" || r.language == "shell" && path.Base(s.runtime.Path) != "bash" {
+		return nil
+	}
+	var theirs *os.File
+	var env []string
+	whom := byte(launch.ForProgram)
+	switch r.language {
+	case "python":
+		if theirs, err = connectChannel(func(c io.ReadWriteCloser) { k.channel = c }, func() {}); err != nil {
+			return err
+		}
+		defer theirs.Close()
+		if s.foreign {
+			k.rewritesItself, whom = true, launch.ForHeld
+			break
+		}
+		env = append(spare(), "PYTHONPATH="+path.Join(workspace, hold))
+		source, err := holds.ReadFile("idle/sitecustomize.py")
+		if err != nil {
+			return err
+		}
+		code, err := a.bytecode(ctx, s.runtime.Path, "hold", string(source))
+		if err != nil {
+			return err
+		}
+		if err := s.files.Put(hold+"/sitecustomize.pyc", 0o600, bytes.NewReader(code)); err != nil {
+			return err
+		}
+	case "node":
+		env = spare()
+		if err := s.setFifo(k, r.script); err != nil {
+			return err
+		}
+	case "shell":
+		var ours *os.File
+		if theirs, ours, err = pipe(1); err != nil {
+			return fmt.Errorf("make a pipe: %w", err)
+		}
+		defer theirs.Close()
+		k.rewritesItself, k.channel, env = true, ours, []string{bashWaits}
+		if s.uid != 0 { // bash opens it by name
+			if err := theirs.Chown(s.uid, s.uid); err != nil {
+				return err
+			}
+		}
+	}
+	if k.pipes, err = s.newPipes(); err != nil {
+		return err
+	}
+	p := s.backend.execPlan(s, backends.Command{Args: r.args(), Env: env}, k.pipes, theirs)
+	k.pid, k.contained, err = s.begin(ctx, p, whom)
+	k.pipes.started()
+	theirs.Close()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, idleStartTimeout)
+	defer cancel()
+	if err := s.awaitIdle(ctx, k); err != nil {
+		return fmt.Errorf("wait for %s to stand ready: %w", r.language, err)
+	}
+	return nil
+}
+
+// hold is where python finds what stops it, which removes the folder.
+const hold = ".hold"

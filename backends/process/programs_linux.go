@@ -1,0 +1,170 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+)
+
+// life is what is told of one program after it was ready.
+type life struct {
+	exit   chan launch.Message
+	ready  bool            // it has said so: execve comes next
+	failed *launch.Message // and did not succeed; set before exit is sent
+}
+
+// report is a message with the text behind it.
+type report struct {
+	launch.Message
+	text  []byte
+	files []*os.File // that came with it
+}
+
+// launched is a command's process.
+type launched struct {
+	pid       int32 // inside
+	contained backends.Containment
+	pipes     *pipes
+	plan      *plan  // that it followed
+	warm      bool   // it stood ready
+	cold      string // why not
+}
+
+// hear sorts PID 1's messages until PID 1 is gone.
+func (s *sandbox) hear() {
+	defer close(s.gone)
+	buf := make([]byte, int(messageSize)+linkSize*len(namespaceLinks)+statusSize)
+	for {
+		n, files, err := receive(s.control, buf)
+		if err != nil || n < int(messageSize) {
+			closeAll(files)
+			return
+		}
+		var m launch.Message
+		copy(messageBytes(&m), buf)
+		if s.later(m) {
+			continue
+		}
+		select {
+		case s.starts <- report{m, append([]byte(nil), buf[messageSize:n]...), files}:
+		case <-time.After(time.Second): // nobody listens: an Exec that gave up
+			closeAll(files)
+		}
+	}
+}
+
+// later keeps what concerns a program after it was ready, and says whether m was that. All else is
+// for whoever starts a program just now.
+func (s *sandbox) later(m launch.Message) bool {
+	switch l := s.life(m.Pid); m.Kind {
+	case launch.Status:
+		l.ready = true
+	case launch.Failed:
+		if l.ready {
+			l.failed = &m
+		}
+		return l.ready
+	case launch.Exited:
+		select {
+		case l.exit <- m:
+		default: // nobody has waited for the last of that number
+			s.forget(m.Pid)
+		}
+		return true
+	}
+	return false
+}
+
+// life is that of the program pid, which is new if nobody has heard of it.
+func (s *sandbox) life(pid int32) *life {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lives[pid] == nil {
+		s.lives[pid] = &life{exit: make(chan launch.Message, 1)}
+	}
+	return s.lives[pid]
+}
+
+func (s *sandbox) forget(pid int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.lives, pid)
+}
+
+// begin has PID 1 fork a process that follows p, and waits until that says how it is contained.
+func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backends.Containment, error) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	ctx, cancel := s.backend.starting(ctx)
+	defer cancel()
+	s.begun.Add(1)
+	if err := send(s.initHandle, p, whom); err != nil {
+		return 0, backends.Containment{}, fmt.Errorf("send to PID 1: %w", err)
+	}
+	var pid int32
+	var contained *backends.Containment
+	var failed error
+	for failed == nil && contained == nil || pid == 0 {
+		select {
+		case m := <-s.starts:
+			switch m.Kind {
+			case launch.Started:
+				pid = m.Pid
+			case launch.Failed:
+				if failed = p.explain(m.Message); m.Index < 0 {
+					pid = -1 // it was not even forked
+				}
+			case launch.Status:
+				c := s.contained(m.text)
+				contained = &c
+				if len(m.files) > 0 {
+					p.master = m.files[0]
+				}
+			}
+		case <-s.gone:
+			return 0, backends.Containment{}, errors.New("PID 1 of the sandbox is dead")
+		case <-ctx.Done():
+			at := "PID 1's fork"
+			if host, err := s.hostPid(); err == nil {
+				at = p.whereabouts(host)
+			}
+			s.kill()
+			return 0, backends.Containment{}, fmt.Errorf("start the program: %w: it is in %s", stopped(ctx), at)
+		}
+	}
+	if failed != nil {
+		if pid > 0 {
+			s.awaitExit(pid)
+		}
+		return 0, backends.Containment{}, failed
+	}
+	if err := s.satisfies(*contained); err != nil {
+		s.kill()
+		return 0, *contained, err
+	}
+	return pid, *contained, nil
+}
+
+// awaitExit waits for the end of a process that did not become a program, or its number would still
+// be taken when it comes again.
+func (s *sandbox) awaitExit(pid int32) {
+	select {
+	case <-s.life(pid).exit:
+	case <-s.gone:
+	case <-time.After(s.backend.config.killTimeout()):
+		s.kill() // it does not end by itself alone: nothing more can run here
+	}
+	s.forget(pid)
+}
+
+// kill ends every process of the sandbox and returns when they are gone.
+func (s *sandbox) kill() {
+	if s.initHandle != nil {
+		s.initHandle.kill()
+	}
+}

@@ -1,0 +1,206 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+)
+
+// spawner gives a sandbox its PID 1.
+type spawner func(context.Context, *sandbox) (*initHandle, error)
+
+// startNew makes a sandbox.
+func (b *Backend) startNew(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
+	s, err := b.plan(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, spawn); err != nil {
+		s.Close()
+		return nil, b.diagnose(s, err)
+	}
+	return s, nil
+}
+
+// inTime is startNew with a deadline.
+func (b *Backend) inTime(ctx context.Context, spec backends.Spec, spawn spawner) (*sandbox, error) {
+	return b.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return b.startNew(ctx, spec, spawn) })
+}
+
+// bounded gives a start a deadline, also where this process itself waits for the kernel: what is started
+// too late is closed by whoever started it.
+func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*sandbox, error)) (*sandbox, error) {
+	ctx, cancel := b.starting(ctx)
+	type result struct {
+		s   *sandbox
+		err error
+	}
+	made, gone := make(chan result), make(chan struct{})
+	go func() {
+		defer cancel()
+		s, err := start(ctx)
+		select {
+		case made <- result{s, err}:
+		case <-gone:
+			if s != nil {
+				s.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-made:
+		return r.s, r.err
+	case <-ctx.Done():
+	}
+	// It knows better where it was stopped, if it still can say so.
+	select {
+	case r := <-made:
+		return r.s, r.err
+	case <-time.After(2 * b.config.killTimeout()):
+		close(gone)
+		return nil, fmt.Errorf("start a sandbox: %w, and still does not", stopped(ctx))
+	}
+}
+
+// plan decides what the sandbox will be, and refuses what can't be.
+func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+	s := &sandbox{
+		backend: b, id: spec.ID, keep: spec.Keep, require: spec.Require,
+		limits: spec.Limits.WithDefaults(),
+		lives:  map[int32]*life{}, starts: make(chan report, 8), gone: make(chan struct{}),
+	}
+	s.ram.Store(s.limits.RAM)
+	s.inForce = s.limits
+	s.sockets, s.gatewayPorts, s.trust, s.etc = s.insides(spec), spec.Gateway, spec.Trust, spec.Etc
+	switch spec.Profile {
+	case "", "hardened":
+		s.inContainer = b.config.Inside
+	case "landlock":
+		if b.config.Inside {
+			return nil, &backends.Refusal{Reason: "a container has only the profile hardened"}
+		}
+		if len(spec.Etc) > 0 {
+			return nil, &backends.Refusal{Reason: "the profile landlock shows no files of /etc but the host's"}
+		}
+		s.landlockOnly = true
+	default:
+		return nil, &backends.Refusal{Reason: fmt.Sprintf("the process backend has no profile %q", spec.Profile), Remedy: "use hardened or landlock"}
+	}
+	if len(spec.GPUs) > 0 && !s.inContainer {
+		return nil, &backends.Refusal{Reason: "the process backend shows no GPUs", Remedy: "use a container: --backend docker or --backend podman"}
+	}
+	if b.landlockABI == 0 && !s.inContainer {
+		return nil, noLandlock
+	}
+	if s.landlockOnly && b.landlockABI < truncateABI {
+		return nil, &backends.Refusal{
+			Layer:  backends.LayerLandlock,
+			Reason: fmt.Sprintf("the profile landlock has nothing else that keeps files of the host, and this kernel's Landlock (ABI %d) lets them be emptied", b.landlockABI),
+			Remedy: "use a kernel of 6.2 or newer, or the profile hardened"}
+	}
+	var err error
+	if !s.inContainer { // or else whoever made the container has checked
+		if spec, err = b.checkMounts(spec); err != nil {
+			return nil, err
+		}
+	}
+	s.host = spec.Workspace
+	if err := checkListen(spec, s.landlockOnly); err != nil {
+		return nil, err
+	}
+	var missing *runtimes.Missing
+	if spec.Language == backends.AnyProgram {
+		s.runtime, s.joined = b.every(ctx, s.landlockOnly)
+	} else if s.runtime, err = b.runtime(ctx, spec.Language); errors.As(err, &missing) {
+		return nil, &backends.Refusal{Reason: "no " + missing.Language + ": " + missing.Reason, Remedy: missing.Remedy}
+	} else if err != nil {
+		return nil, &backends.Refusal{Reason: err.Error()}
+	}
+	if b.root && s.landlockOnly && s.runtime.Path != "" {
+		if dir := closed(s.runtime.Path); dir != "" {
+			return nil, &backends.Refusal{
+				Reason: fmt.Sprintf("%s lies below %s, which is closed to the unprivileged user that it would run as", s.runtime.Path, dir),
+				Remedy: "install it for all users, or start sandboxmcp as an ordinary user"}
+		}
+	}
+	if err := s.checkRuntime(spec.Mounts); err != nil {
+		return nil, err
+	}
+	s.mounts = mountsOf(s.runtime.Prefixes, spec.Mounts)
+	s.tasks = uint64(backends.Tasks(spec.Language, s.limits.Processes))
+	if s.inContainer {
+		s.dir, s.tmp = workspace, "/tmp"
+	}
+	return s, nil
+}
+
+// start has PID 1 furnish the sandbox.
+func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
+	if s.initHandle, err = spawn(ctx, s); err != nil {
+		return err
+	}
+	if s.landlockOnly {
+		if err := s.makeDir(); err != nil {
+			return err
+		}
+	}
+	s.checkCgroup()
+	if err := s.satisfies(s.promised()); err != nil {
+		return err
+	}
+	if err := s.cgroup.Limit(boundsOf(s.limits, s.tasks)); err != nil {
+		return err
+	}
+	if !s.cgroup.Enforces("cpu") {
+		s.cpus = pick(s.limits.CPU)
+	}
+	if err := s.backend.filters.prepare(s.filterKind()); err != nil {
+		return err
+	}
+	if err := s.own(ctx); err != nil {
+		return err
+	}
+	var work, notifications *os.File
+	sockets := make([]*os.File, len(s.sockets))
+	files := []**os.File{&work, &s.proc, &s.shm, &s.disk}
+	for i := range sockets {
+		files = append(files, &sockets[i])
+	}
+	if s.notifies() {
+		files = append(files, &notifications)
+	}
+	if err := s.follow(ctx, s.setupPlan(), launch.ForInit, files...); err != nil {
+		return err
+	}
+	defer work.Close()
+	if notifications != nil {
+		s.notifying.Go(func() { s.serveNotifications(notifications) })
+	}
+	if err := s.open(sockets); err != nil {
+		return err
+	}
+	if s.files, err = openFiles(work, s.uid, s.host.Host == ""); err != nil {
+		return err
+	}
+	go s.hear()
+	if s.cgroup != nil {
+		return s.cgroup.Check(s.pid)
+	}
+	return nil
+}
+
+func (s *sandbox) setupPlan() *plan {
+	switch {
+	case s.landlockOnly:
+		return s.backend.landlockSetup(s)
+	case s.inContainer:
+		return s.backend.containerSetup(s)
+	}
+	return s.backend.setup(s)
+}

@@ -1,0 +1,101 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+)
+
+// Close implements [backends.Sandbox].
+func (s *sandbox) Close() error {
+	var err error
+	s.close.Do(func() {
+		s.mu.Lock()
+		s.closing = true
+		s.mu.Unlock()
+		s.dismiss()
+		s.backend.mu.Lock()
+		waited := s.backend.finished // for what is removed later
+		s.backend.mu.Unlock()
+		if waited || !s.quiet() {
+			s.backend.teardowns.wait(func() { err = s.tearDown() })
+			return
+		}
+		s.shut()
+		err = s.files.close()
+		s.initHandle.end()
+		s.backend.teardowns.do(func() { s.tearDown() })
+	})
+	return err
+}
+
+// quiet says that nothing of the sandbox is alive but PID 1, and nothing in it is the host's: that nobody can tell
+// whether its namespaces are gone.
+func (s *sandbox) quiet() bool {
+	begun := s.begun.Load()
+	return s.files != nil && s.hostIndependent() && (begun == 0 || begun == 1 && s.exited.Load())
+}
+
+// tearDown ends what is alive, and removes all that belongs to the sandbox.
+func (s *sandbox) tearDown() error {
+	var err error
+	s.kill()
+	if s.files != nil { // and so listen runs, and sees that PID 1 is gone
+		<-s.gone
+		s.notifying.Wait()
+		s.using.Wait()
+		err = s.files.close()
+	}
+	s.shut()
+	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
+		f.Close() // of nil, too
+	}
+	for _, o := range s.owned {
+		o.ids.Close()
+	}
+	if s.initHandle != nil {
+		s.initHandle.Remove()
+	}
+	if s.landlockOnly {
+		err = errors.Join(err, s.removeDir())
+	}
+	s.backend.mu.Lock()
+	delete(s.backend.running, s)
+	s.backend.mu.Unlock()
+	if s.backend.preSpawned != nil {
+		s.backend.preSpawned.pool.Fill()
+	}
+	return err
+}
+
+// teardowns are the removals of sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind
+// locks of the whole host, and thousands at once have kept it from all else.
+type teardowns struct {
+	room chan struct{}
+	all  sync.WaitGroup
+}
+
+func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
+
+// do removes one behind the caller's back, who waits where there is no room.
+func (e *teardowns) do(end func()) {
+	select {
+	case e.room <- struct{}{}:
+		e.all.Go(func() {
+			defer e.leave()
+			end()
+		})
+	default:
+		e.wait(end)
+	}
+}
+
+// wait removes one when there is room, and returns when it is gone.
+func (e *teardowns) wait(end func()) {
+	e.room <- struct{}{}
+	defer e.leave()
+	end()
+}
+
+func (e *teardowns) leave() { <-e.room }
