@@ -120,16 +120,6 @@ var ownNamespaces = sync.OnceValue(func() []string {
 	return ours
 })
 
-// statusField finds the value of a key in /proc/PID/status, and in what is written likewise: "" where it is not there.
-func statusField(text []byte, key string) string {
-	for line := range bytes.Lines(text) {
-		if value, ok := bytes.CutPrefix(line, []byte(key)); ok && len(value) > 0 && value[0] == ':' {
-			return string(bytes.TrimSpace(value[1:]))
-		}
-	}
-	return ""
-}
-
 // satisfies checks the layers that policy requires against those that the kernel confirmed.
 func (s *sandbox) satisfies(c backends.Containment) error {
 	for _, name := range s.require {

@@ -205,3 +205,16 @@ func (p *pipes) attachTerminal(master *os.File, streams backends.Streams) {
 		}
 	}()
 }
+
+var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// pipe makes a pipe of which we poll only the end that we keep: 0, to read, or 1, to write.
+func pipe(ours int) (r, w *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	_, err = unix.FcntlInt(uintptr(fds[ours]), unix.F_SETFL, unix.O_NONBLOCK)
+	r, w = os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1")
+	return r, w, err
+}

@@ -183,3 +183,13 @@ func cpuTime(stat []byte) time.Duration {
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
+
+// statusField finds the value of a key in /proc/PID/status, and in what is written likewise: "" where it is not there.
+func statusField(text []byte, key string) string {
+	for line := range bytes.Lines(text) {
+		if value, ok := bytes.CutPrefix(line, []byte(key)); ok && len(value) > 0 && value[0] == ':' {
+			return string(bytes.TrimSpace(value[1:]))
+		}
+	}
+	return ""
+}
