@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -126,6 +127,11 @@ func (k keyring) open(msg []byte) (checkpoint, error) {
 		return c, fmt.Errorf("%w, %s; this one is %s", errOtherLog, quoted(c.origin), k.origin)
 	case k.some && len(n.Sigs) == 0:
 		return c, errNoKey
+	}
+	for _, s := range slices.Concat(n.Sigs, n.UnverifiedSigs) {
+		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil { // the note package ignores the bits beside the last byte
+			return c, errBadSig
+		}
 	}
 	for i, s := range n.Sigs { // of several keys, the one that counts longest
 		if end := k.until[s.Hash]; i == 0 || end.IsZero() || !c.until.IsZero() && end.After(c.until) {

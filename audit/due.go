@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -42,7 +43,28 @@ func (s *signer) mark() {
 	}
 }
 
-// signIfDue signs what was appended if it is time, and returns what patience does.
+// adopt marks the row about a new key, which another Log wrote before there was a key to sign with, as one to sign: no other row
+// may follow. It reads the log once, in a quiet moment or at the end; a log with other rows and no checkpoint is left as the
+// evidence that it is.
+func (s *signer) adopt(l *Log) {
+	if s.adopted || s.due || l.unsigned.Load() > 0 {
+		return
+	}
+	s.adopted = true
+	ctx := context.Background()
+	if err := s.connect(ctx, l); err != nil {
+		return
+	}
+	var only bool
+	err := s.conn.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM checkpoints) AND EXISTS (SELECT 1 FROM audit)
+		AND NOT EXISTS (SELECT 1 FROM audit WHERE kind <> 'key.created')`).Scan(&only)
+	if err == nil && only {
+		s.none = true
+		s.mark()
+	}
+}
+
+// signIfDue signs what was appended if it is time, and returns what untilDue does.
 func (s *signer) signIfDue(l *Log) time.Duration {
 	rows := l.unsigned.Load()
 	if rows > 0 {
@@ -60,6 +82,8 @@ func (s *signer) signIfDue(l *Log) time.Duration {
 // untilDue is how long rows may go on unsigned if no others follow.
 func (s *signer) untilDue(l *Log) time.Duration {
 	switch {
+	case s != nil && !s.due && !s.adopted:
+		return idle
 	case s == nil || !s.due:
 		return 24 * time.Hour // there is nothing to do then, either
 	case s.err != nil:

@@ -14,16 +14,17 @@ type signer struct {
 	Signing
 	writer // a connection of its own, on which a commit does not wait for the disk
 
-	origin string
-	mine   keyring   // the keys whose checkpoints are taken as true
-	tree   tree      // as far as it is known
-	nodes  []node    // of tree, which are not stored yet
-	primed bool      // the first checkpoint was prepared, or could not be
-	none   bool      // no checkpoint is in the log: the first one does not wait
-	due    bool      // rows were appended that are not signed yet
-	since  time.Time // when that began
-	err    error     // of the last try
-	failed time.Time // when that was
+	origin  string
+	mine    keyring   // the keys whose checkpoints are taken as true
+	tree    tree      // as far as it is known
+	nodes   []node    // of tree, which are not stored yet
+	primed  bool      // the first checkpoint was prepared, or could not be
+	adopted bool      // rows that another Log left unsigned were looked for
+	none    bool      // no checkpoint is in the log: the first one does not wait
+	due     bool      // rows were appended that are not signed yet
+	since   time.Time // when that began
+	err     error     // of the last try
+	failed  time.Time // when that was
 }
 
 // checkpoint returns a note that covers all rows, and makes it if there is none. If rows left the

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -438,4 +439,67 @@ func TestVanishingRow(t *testing.T) {
 	}
 	_, err := l.Append(t.Context(), Entry{Kind: "key.rotated"})
 	wantError(t, err, "was not taken")
+}
+
+// The row about a new key is signed although no other follows, by a process that ends at once and by one that stays.
+func TestRowOfTheKeyIsSigned(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind   string
+		stays  time.Duration
+		signed bool
+	}{
+		"ends at once": {"key.created", 0, true},
+		"stays":        {"key.created", idle + time.Second, true},
+		"another row":  {"run.start", idle + time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := logPath(t)
+			l, err := Open(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Append(t.Context(), Entry{Kind: tt.kind}); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				l := openSigned(t, path, signing(0))
+				time.Sleep(tt.stays)
+				synctest.Wait()
+				if tt.stays > 0 {
+					if _, err := l.Newest(t.Context()); (err == nil) != tt.signed {
+						t.Errorf("before the end: %v", err)
+					}
+				}
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if r := verify(t, path, VerifyOptions{Keys: keys('a')}); (r.Bad == nil) != tt.signed {
+				t.Errorf("got %+v", r.Bad)
+			}
+		})
+	}
+}
+
+// A checkpoint has one spelling: of the bits that base64 pads its last byte with, none may be set.
+func TestSignatureHasOneSpelling(t *testing.T) {
+	path := logPath(t)
+	l := openSigned(t, path, signing(0))
+	fill(t, l, 1)
+	note, err := l.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	last := strings.LastIndexByte(string(note), '=') - 1
+	if _, err := openNote(note, keys('a')); err != nil || note[last+1] != '=' {
+		t.Fatalf("%s: %v", note, err)
+	}
+	note[last] = digits[strings.IndexByte(digits, note[last])+1]
+	if _, err := openNote(note, keys('a')); !errors.Is(err, errBadSig) {
+		t.Errorf("%s: got %v", note, err)
+	}
 }

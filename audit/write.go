@@ -32,6 +32,9 @@ func (l *Log) write() {
 			}
 		case <-l.heard:
 		case <-quiet.C:
+			if s != nil {
+				s.adopt(l)
+			}
 		}
 		if s != nil {
 			quiet.Reset(s.signIfDue(l))
@@ -42,6 +45,7 @@ func (l *Log) write() {
 // end signs what is left to sign, and gives the connections back.
 func (l *Log) end() {
 	if s := l.signer; s != nil {
+		s.adopt(l)
 		if l.unsigned.Load() > 0 || s.due {
 			s.try(l)
 		}
