@@ -2,10 +2,13 @@ package signer
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 )
 
@@ -40,4 +43,96 @@ func (m Manifest) WriteSums(w io.Writer) error {
 		fmt.Fprintf(b, "%s%s  %s\n", mark, a.SHA256, name)
 	}
 	return b.Flush()
+}
+
+// isHash says whether s is a SHA-256 as it is written here: lower-case hex.
+func isHash(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 32 && s == strings.ToLower(s)
+}
+
+// maxSums is how large a list of sums may be, in bytes: that of DefaultMaxCount of the longest names
+// is a tenth of it.
+const maxSums = 64 << 20
+
+// ParseSums reads what sha256sum writes, in its default format: lines "HASH  NAME", with a * instead
+// of the second blank for binary mode, and with a \ before those whose names have \n, \r and \\ for
+// what would end the line. problems are about lines that are none, and names that occur twice.
+func ParseSums(r io.Reader) (sums []Sum, problems []Problem, err error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxSums+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(text) > maxSums {
+		return nil, nil, fmt.Errorf("the list is larger than %d MiB", maxSums>>20)
+	}
+	seen := map[string]bool{}
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		s, err := parseSum(strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"))
+		if err == nil && seen[path.Clean(s.Name)] {
+			err = fmt.Errorf("it lists %q once more", clip(s.Name))
+		}
+		if err != nil {
+			problems = append(problems, problem(BadList, "line %d: %v", number, err)...)
+			continue
+		}
+		seen[path.Clean(s.Name)] = true
+		sums = append(sums, s)
+	}
+	if number == 0 {
+		problems = problem(BadList, "it is empty")
+	}
+	return sums, problems, nil
+}
+
+func parseSum(line string) (Sum, error) {
+	line, escaped := strings.CutPrefix(line, `\`)
+	const digits = 64
+	if len(line) < digits+3 || line[digits] != ' ' || line[digits+1] != ' ' && line[digits+1] != '*' {
+		return Sum{}, errors.New("it is not of the form HASH  NAME")
+	}
+	s := Sum{Name: line[digits+2:], SHA256: strings.ToLower(line[:digits])}
+	if !isHash(s.SHA256) {
+		return Sum{}, errors.New("it does not begin with a SHA-256")
+	}
+	if escaped {
+		var err error
+		if s.Name, err = unescape(s.Name); err != nil {
+			return Sum{}, err
+		}
+	}
+	return s, nil
+}
+
+func unescape(name string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		if name[i] != '\\' {
+			b.WriteByte(name[i])
+			continue
+		}
+		i++
+		if i == len(name) {
+			return "", errors.New(`its name ends in the middle of an escape`)
+		}
+		at := strings.IndexByte(`nr\`, name[i])
+		if at < 0 {
+			return "", fmt.Errorf(`its name has the escape \%c, which there is not`, name[i])
+		}
+		b.WriteByte("\n\r\\"[at])
+	}
+	return b.String(), nil
+}
+
+// VerifyManifest compares a folder with a list of sums, and returns how many files it lists. An error
+// means that one of the two can't be read at all.
+func VerifyManifest(list io.Reader, d Directory) (files int, problems []Problem, err error) {
+	sums, problems, err := ParseSums(list)
+	if err != nil {
+		return 0, nil, err
+	}
+	more, err := d.verify(sums)
+	return len(sums), append(problems, more...), err
 }

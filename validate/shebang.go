@@ -2,6 +2,7 @@ package validate
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"strings"
 )
@@ -56,3 +57,16 @@ func byShebang(source []byte) (kind, bool) {
 	k.interpreter = words
 	return k, true
 }
+
+// Language returns the name under which the interpreter of a language is known here: "javascript"
+// and "typescript" are "node", "bash" is "shell".
+func Language(name string) (string, error) {
+	k, ok := byLanguage(name)
+	if !ok {
+		return "", fmt.Errorf("unknown language %.40q: use %s", name, Languages)
+	}
+	return k.language, nil
+}
+
+// Languages are the names that are always known, for messages.
+const Languages = "python, node, shell or r"

@@ -10,6 +10,7 @@
 package page
 
 import (
+	"bytes"
 	"fmt"
 	"mime"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gabriel-vasile/mimetype"
+	"golang.org/x/net/html/charset"
 )
 
 // Formats that a page of HTML can be returned in. What is no HTML is text in each of them.
@@ -112,3 +114,21 @@ func address(s Source) *url.URL {
 	}
 	return u
 }
+
+// decode makes UTF-8 of a body: by its byte order mark, the header, what the page says of itself, or else by what
+// its bytes can be.
+func decode(body []byte, header string) string {
+	encoding, name, certain := charset.DetermineEncoding(head(body), header)
+	if !certain && utf8.Valid(body) || name == "utf-8" {
+		body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+		return strings.ToValidUTF8(string(body), "\ufffd")
+	}
+	text, err := encoding.NewDecoder().Bytes(body)
+	if err != nil {
+		return strings.ToValidUTF8(string(body), "\ufffd")
+	}
+	return strings.TrimPrefix(string(text), "\ufeff")
+}
+
+// head is where a page says how it is encoded: in its first 1024 bytes.
+func head(body []byte) []byte { return body[:min(len(body), 1024)] }
