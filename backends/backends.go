@@ -2,7 +2,7 @@
 //
 // A [Backend] starts a [Sandbox], the sandbox runs commands, and closing it leaves nothing
 // behind. One-shot is start, exec, close; a session keeps its sandbox. Each backend lives in a
-// folder of its own and passes the attacks in backends/backendtest.
+// directory of its own and passes the attacks in backends/backendtest.
 package backends
 
 import (
@@ -87,13 +87,13 @@ type Sandbox interface {
 
 // Files reaches into a sandbox's workspace without following links that programs left there.
 type Files interface {
-	// Put writes one file, named relative to the workspace, and the folders above it. The file
+	// Put writes one file, named relative to the workspace, and the directories above it. The file
 	// belongs to the sandbox's user. A name that leaves the workspace is an error.
 	Put(name string, mode uint32, r io.Reader) error
 
 	// Each calls f for every regular file below the workspace, in no fixed order, until f
 	// returns an error, which Each then returns. It returns how many other things it passed over
-	// (links, sockets, devices, fifos, and names below folders that could not be read).
+	// (links, sockets, devices, fifos, and names below directories that could not be read).
 	Each(ctx context.Context, f func(File) error) (skipped int, err error)
 }
 
@@ -111,7 +111,7 @@ type File struct {
 }
 
 // Spec is what a sandbox is made of. The zero value shows nothing of the host but its system
-// folders, allows no network, and has the default limits.
+// directories, allows no network, and has the default limits.
 type Spec struct {
 	ID       string   // of the run or session, a ULID: names what must have a name on the host
 	Language string   // one of Languages: the runtime that must be visible inside; or AnyProgram
@@ -119,7 +119,7 @@ type Spec struct {
 	Require  []string // layers without which the sandbox must not start
 	Limits   Limits
 	Mounts   []Mount
-	// Workspace is a host folder to show as /workspace; "" is an empty one that is thrown away.
+	// Workspace is a host directory to show as /workspace; "" is an empty one that is thrown away.
 	Workspace Mount
 	Keep      bool // a session: other processes live on when a command ends
 	// Listen are TCP ports on the sandbox's own loopback address, 127.0.0.1, on which the host
@@ -353,7 +353,7 @@ var ContainmentLayers = []string{
 // NoProgram is the error of Exec for a program that the sandbox does not show, or can't execute. Nothing ran.
 type NoProgram struct {
 	Name   string // Args[0] of the command
-	Path   string // the folders in which it was looked for, with colons between; "" for a name with a slash
+	Path   string // the directories in which it was looked for, with colons between; "" for a name with a slash
 	Found  bool   // it is there, and can't be executed
 	Reason string // the kernel's
 }

@@ -14,10 +14,10 @@ import (
 // Cover is a place inside of a sandbox at which something else has to lie over what a mount shows there.
 type Cover struct {
 	Inside string
-	Dir    bool // an empty, read-only folder; else a file that has nothing in it, or can't be opened
+	Dir    bool // an empty, read-only directory; else a file that has nothing in it, or can't be opened
 }
 
-// Hidden are files and folders of the host that no program may see, such as the server's keys, by the names that
+// Hidden are files and directories of the host that no program may see, such as the server's keys, by the names that
 // these have on the host now: with links followed, and by each other mount that shows them. What a
 // copy, a hard link or another file system says of them is not known.
 type Hidden struct {
@@ -49,7 +49,7 @@ func Hide(names []string) Hidden {
 }
 
 // Check refuses mounts that nothing can be laid over: asked is as the request has it, real is with links followed. What
-// is asked for by a name below a hidden one is the server's own doing, such as a folder of packages.
+// is asked for by a name below a hidden one is the server's own doing, such as a directory of packages.
 func (h Hidden) Check(asked, real Spec) error {
 	for i, m := range append(slices.Clone(real.Mounts), real.Workspace) {
 		name := asked.Workspace.Host

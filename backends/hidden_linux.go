@@ -11,7 +11,7 @@ import (
 // mounted is a line of mountinfo: proc_pid_mountinfo(5).
 type mounted struct {
 	device string // "major:minor" of the file system
-	root   string // the folder of it that is shown
+	root   string // the directory of it that is shown
 	point  string // where
 	kind   string // of file system
 }
@@ -30,7 +30,7 @@ func mountTable() (table []mounted) {
 	return table
 }
 
-// elsewhere are the names that places have by other mounts: of the same folder, of one above it, and of what
+// elsewhere are the names that places have by other mounts: of the same directory, of one above it, and of what
 // lies in it.
 func elsewhere(places []string) (names []string) {
 	table := mountTable()

@@ -2,5 +2,5 @@
 
 package backends
 
-// elsewhere is for systems on which a folder is mounted at one place.
+// elsewhere is for systems on which a directory is mounted at one place.
 func elsewhere([]string) []string { return nil }

@@ -33,7 +33,7 @@ func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 		return spec, err
 	}
 	if info, err := os.Stat(spec.Workspace.Host); err != nil || !info.IsDir() {
-		return spec, RefuseMount(asked, "is not a folder")
+		return spec, RefuseMount(asked, "is not a directory")
 	}
 	return spec, nil
 }
@@ -70,7 +70,7 @@ func resolveMount(host string, sockets []string) (string, error) {
 	return real, nil
 }
 
-// readable says why a folder can't be listed or entered. A file is for whoever opens it.
+// readable says why a directory can't be listed or entered. A file is for whoever opens it.
 func readable(name string) error {
 	info, err := os.Stat(name)
 	if err != nil || !info.IsDir() {
@@ -85,7 +85,7 @@ func readable(name string) error {
 	return err
 }
 
-// engineSockets are where container engines listen or would, links followed: those whose folder is there. Addresses
+// engineSockets are where container engines listen or would, links followed: those whose directory is there. Addresses
 // of other kinds are left out.
 func engineSockets(more []string) []string {
 	list := append(EngineSockets(os.Getenv, os.Getuid()), os.Getenv("DOCKER_HOST"), os.Getenv("CONTAINER_HOST"))

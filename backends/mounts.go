@@ -19,11 +19,11 @@ var SystemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 // writable one, of which a message holds 32.
 const maxMounts = 24
 
-// CheckPlaces refuses mounts that can't be where they ask to be inside: in folders of the system or of the
+// CheckPlaces refuses mounts that can't be where they ask to be inside: in directories of the system or of the
 // sandbox itself, to which a backend may add its own, and in one another.
 func CheckPlaces(spec Spec, own ...string) error {
 	if len(spec.Mounts) > maxMounts {
-		return &Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), Remedy: "mount a folder above them"}
+		return &Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), Remedy: "mount a directory above them"}
 	}
 	system := append(slices.Clone(SystemDirs), "/etc")
 	covered := append([]string{"/proc", "/dev", "/sys", "/run"}, own...) // with all that is in them
@@ -35,11 +35,11 @@ func CheckPlaces(spec Spec, own ...string) error {
 		case !path.IsAbs(at) || path.Clean(at) != at || strings.ContainsRune(at, 0):
 			return RefuseMount(at, "is not an absolute, clean path")
 		case slices.ContainsFunc(system, in):
-			return RefuseMount(at, "lies in a folder of the system, which is read-only")
+			return RefuseMount(at, "lies in a directory of the system, which is read-only")
 		case slices.Contains(reserved, at), slices.ContainsFunc(covered, in):
 			return RefuseMount(at, "is the sandbox's own")
 		case spec.Workspace.Host != "" && in(Workspace):
-			return RefuseMount(at, "lies in the host's workspace, where a folder would have to be made for it")
+			return RefuseMount(at, "lies in the host's workspace, where a directory would have to be made for it")
 		case slices.ContainsFunc(spec.Mounts, func(o Mount) bool { return in(o.Inside) }):
 			return RefuseMount(at, "lies in another mount, where what is on the host would decide where it leads")
 		case slices.ContainsFunc(spec.Mounts[:i], func(o Mount) bool { return o.Inside == at }):

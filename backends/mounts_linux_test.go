@@ -15,13 +15,13 @@ func TestMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	join := func(name string) string { return filepath.Join(dir, name) }
-	os.Mkdir(join("folder"), 0o755)
+	os.Mkdir(join("directory"), 0o755)
 	os.Mkdir(join("engine"), 0o755)
 	os.MkdirAll(join("session/podman"), 0o755)
 	t.Setenv("XDG_RUNTIME_DIR", join("session"))
 	os.WriteFile(join("file"), nil, 0o644)
 	os.Symlink("/", join("whole"))
-	os.Symlink("folder", join("link"))
+	os.Symlink("directory", join("link"))
 	os.Symlink("engine", join("to-engine"))
 	l, err := net.Listen("unix", join("engine/e.sock"))
 	if err != nil {
@@ -41,14 +41,14 @@ func TestMounts(t *testing.T) {
 		work   string
 		want   string // in the refusal; "" for none
 	}{
-		{"a folder", []Mount{{Host: join("folder"), Inside: "/data"}}, "", ""},
+		{"a directory", []Mount{{Host: join("directory"), Inside: "/data"}}, "", ""},
 		{"a file", []Mount{{Host: join("file"), Inside: "/opt/x/file"}}, "", ""},
-		{"in the workspace", []Mount{{Host: join("folder"), Inside: "/workspace/data"}}, "", ""},
-		{"a workspace", nil, join("folder"), ""},
-		{"both", []Mount{{Host: join("folder"), Inside: "/data"}}, join("folder"), ""},
+		{"in the workspace", []Mount{{Host: join("directory"), Inside: "/workspace/data"}}, "", ""},
+		{"a workspace", nil, join("directory"), ""},
+		{"both", []Mount{{Host: join("directory"), Inside: "/data"}}, join("directory"), ""},
 		{"not there", []Mount{{Host: join("nothing"), Inside: "/data"}}, "", "can't be shown"},
-		{"relative", []Mount{{Host: "folder", Inside: "/data"}}, "", "absolute, clean"},
-		{"dots", []Mount{{Host: dir + "/folder/..", Inside: "/data"}}, "", "absolute, clean"},
+		{"relative", []Mount{{Host: "directory", Inside: "/data"}}, "", "absolute, clean"},
+		{"dots", []Mount{{Host: dir + "/directory/..", Inside: "/data"}}, "", "absolute, clean"},
 		{"dots inside", []Mount{{Host: dir, Inside: "/data/../proc"}}, "", "absolute, clean"},
 		{"NUL", []Mount{{Host: dir, Inside: "/data\x00"}}, "", "absolute, clean"},
 		{"the host", []Mount{{Host: "/", Inside: "/data"}}, "", "whole host"},
@@ -58,10 +58,10 @@ func TestMounts(t *testing.T) {
 		{"an engine of the user's", []Mount{{Host: join("session"), Inside: "/data"}}, "", "told to do anything"},
 		{"the kernel", []Mount{{Host: "/sys/kernel", Inside: "/data"}}, "", "devices"},
 		{"the engine", []Mount{{Host: join("engine/e.sock"), Inside: "/data"}}, "", "told to do anything"},
-		{"the engine's folder", []Mount{{Host: join("engine"), Inside: "/data"}}, "", "told to do anything"},
-		{"the engine's folder by a link", []Mount{{Host: join("to-engine"), Inside: "/data"}}, "", "told to do anything"},
-		{"the engine's folder as a workspace", nil, dir, "told to do anything"},
-		{"a file as a workspace", nil, join("file"), "not a folder"},
+		{"the engine's directory", []Mount{{Host: join("engine"), Inside: "/data"}}, "", "told to do anything"},
+		{"the engine's directory by a link", []Mount{{Host: join("to-engine"), Inside: "/data"}}, "", "told to do anything"},
+		{"the engine's directory as a workspace", nil, dir, "told to do anything"},
+		{"a file as a workspace", nil, join("file"), "not a directory"},
 		{"root", []Mount{{Host: dir, Inside: "/"}}, "", "own"},
 		{"over us", []Mount{{Host: dir, Inside: own + "/init"}}, "", "own"},
 		{"over all of us", []Mount{{Host: dir, Inside: own}}, "", "own"},
@@ -69,9 +69,9 @@ func TestMounts(t *testing.T) {
 		{"over /tmp", []Mount{{Host: dir, Inside: "/tmp"}}, "", "own"},
 		{"over the system", []Mount{{Host: dir, Inside: "/usr/lib"}}, "", "read-only"},
 		{"over the resolver", []Mount{{Host: dir, Inside: "/etc/resolv.conf"}}, "", "read-only"},
-		{"in a mount", []Mount{{Host: join("folder"), Inside: "/data"}, {Host: join("file"), Inside: "/data/file"}}, "", "another mount"},
-		{"twice", []Mount{{Host: join("folder"), Inside: "/data"}, {Host: join("file"), Inside: "/data"}}, "", "twice"},
-		{"in the host's workspace", []Mount{{Host: join("file"), Inside: "/workspace/file"}}, join("folder"), "host's workspace"},
+		{"in a mount", []Mount{{Host: join("directory"), Inside: "/data"}, {Host: join("file"), Inside: "/data/file"}}, "", "another mount"},
+		{"twice", []Mount{{Host: join("directory"), Inside: "/data"}, {Host: join("file"), Inside: "/data"}}, "", "twice"},
+		{"in the host's workspace", []Mount{{Host: join("file"), Inside: "/workspace/file"}}, join("directory"), "host's workspace"},
 		{"too many", make([]Mount, 25), "", "25 mounts"},
 	}
 	for _, tt := range tests {
@@ -91,7 +91,7 @@ func TestMounts(t *testing.T) {
 	}
 	asked := []Mount{{Host: join("link"), Inside: "/data", Write: true}}
 	got, err := check(Spec{Mounts: asked, Workspace: Mount{Host: join("link")}})
-	if err != nil || got.Mounts[0] != (Mount{join("folder"), "/data", true}) || got.Workspace.Host != join("folder") {
+	if err != nil || got.Mounts[0] != (Mount{join("directory"), "/data", true}) || got.Workspace.Host != join("directory") {
 		t.Errorf("links: got %+v, %v", got, err)
 	}
 	if asked[0].Host != join("link") {

@@ -34,7 +34,7 @@ func EngineSockets(env func(name string) string, uid int) []string {
 		"/run/containerd/containerd.sock", "/run/crio/crio.sock")
 }
 
-// RuntimeDir is the folder of a user's sockets.
+// RuntimeDir is the directory of a user's sockets.
 func RuntimeDir(env func(name string) string, uid int) string {
 	if dir := env("XDG_RUNTIME_DIR"); dir != "" {
 		return dir

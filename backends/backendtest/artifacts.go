@@ -95,7 +95,7 @@ func testTricks(t *testing.T, b *bench) {
 		}
 	}
 	for name := range files {
-		for _, bad := range []string{"link", "fifo", "socket", "loop", "folder"} {
+		for _, bad := range []string{"link", "fifo", "socket", "loop", "directory"} {
 			if strings.HasPrefix(name, bad) {
 				t.Errorf("%q is listed as a file", name)
 			}
@@ -112,9 +112,9 @@ func testManyFiles(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Limits.Disk, spec.Limits.RAM = 512<<20, 512<<20
 	s := b.start(t, spec)
-	folders := hosttest.Long(10, 100)
-	exec(t, s, "python", "-c", "import os, sys\nfor i in range(int(sys.argv[1])):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))", itoa(folders)).ok(t)
-	if n := len(filesOf(t, s)); n != folders*1000 {
+	directories := hosttest.Long(10, 100)
+	exec(t, s, "python", "-c", "import os, sys\nfor i in range(int(sys.argv[1])):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))", itoa(directories)).ok(t)
+	if n := len(filesOf(t, s)); n != directories*1000 {
 		t.Errorf("listed %d", n)
 	}
 	if err := s.Close(); err != nil {
@@ -122,7 +122,7 @@ func testManyFiles(t *testing.T, b *bench) {
 	}
 }
 
-// testDeep: folders deeper than any path may be long.
+// testDeep: directories deeper than any path may be long.
 func testDeep(t *testing.T, b *bench) {
 	b.parallel(t)
 	s := b.start(t, b.spec("python"))
@@ -138,7 +138,7 @@ func testDeep(t *testing.T, b *bench) {
 	}
 }
 
-// testRaces: a program that runs on swaps files and folders for links to the host's, as fast as it
+// testRaces: a program that runs on swaps files and directories for links to the host's, as fast as it
 // can, while they are collected.
 func testRaces(t *testing.T, b *bench) {
 	b.parallel(t)
@@ -176,12 +176,12 @@ func testRaces(t *testing.T, b *bench) {
 			t.Errorf("each: %v", err)
 			break
 		}
-		if err := s.Files().Put("folder/put", 0o644, strings.NewReader("owned")); err == nil {
+		if err := s.Files().Put("directory/put", 0o644, strings.NewReader("owned")); err == nil {
 			seen++
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "put")); err == nil {
-		t.Error("put wrote to the host's folder")
+		t.Error("put wrote to the host's directory")
 	}
 	t.Logf("%d files read, %d changed under the hand", seen, errs)
 }
@@ -190,12 +190,12 @@ func testRaces(t *testing.T, b *bench) {
 func testSwapped(t *testing.T, b *bench) {
 	b.parallel(t)
 	s := b.session(t, "shell")
-	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo folder gone other d/file; do echo mine >$f; done").ok(t)
+	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo directory gone other d/file; do echo mine >$f; done").ok(t)
 	files := filesOf(t, s)
 	if len(files) != 6 {
 		t.Fatalf("listed %v", files)
 	}
-	exec(t, s, "bash", "-c", "rm link fifo folder gone; mv other it; echo mine >other; ln -s /etc/passwd link; mkfifo fifo; mkdir folder; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").ok(t)
+	exec(t, s, "bash", "-c", "rm link fifo directory gone; mv other it; echo mine >other; ln -s /etc/passwd link; mkfifo fifo; mkdir directory; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").ok(t)
 	for name, f := range files {
 		if text, err := content(t, f); err == nil && text != "mine\n" {
 			t.Errorf("%s: %.80q, want an error", name, text)

@@ -1,7 +1,7 @@
 // Package backendtest is the contract of package backends as tests, written as attacks. Each
 // backend's own test calls Run; a case that opens anything is a failure.
 //
-// The programs that attack lie in folder programs. They report what they could do, and the test
+// The programs that attack lie in directory programs. They report what they could do, and the test
 // looks from the host's side, too: at canary files, processes, listeners and memory segments that
 // it set out before. Whatever could harm a host that does not contain it is bounded in itself.
 package backendtest
@@ -40,7 +40,7 @@ type Options struct {
 	// Left lists what the sandbox with this id still has on the host, in the backend's own words.
 	// It may be nil. Processes, mounts, cgroups, descriptors and files in Dirs are looked for anyway.
 	Left func(t testing.TB, id string) []string
-	// Dirs are folders on the host that must look the same before and after.
+	// Dirs are directories on the host that must look the same before and after.
 	Dirs []string
 	// Has is what a sandbox offers ("python", "node", "shell", "numpy") where that is not what the host
 	// offers: SANDBOXMCP_TEST_REQUIRE asks for nothing else there. Nil is all that the host has.

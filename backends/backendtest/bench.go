@@ -117,7 +117,7 @@ func (b *bench) shell(t testing.TB, source string, args ...string) outcome {
 	return b.run(t, b.spec("shell"), source, args...)
 }
 
-// program puts a file of folder programs into a fresh sandbox and runs it.
+// program puts a file of directory programs into a fresh sandbox and runs it.
 func (b *bench) program(t testing.TB, spec backends.Spec, name string, args ...string) outcome {
 	t.Helper()
 	cmd := backends.Command{Args: append([]string{runtimeOf(name), name}, args...)}
@@ -136,7 +136,7 @@ func runtimeOf(name string) string {
 	return "bash"
 }
 
-// put copies files of folder programs into the workspace.
+// put copies files of directory programs into the workspace.
 func put(t testing.TB, s backends.Sandbox, names ...string) {
 	t.Helper()
 	for _, name := range names {

@@ -42,7 +42,7 @@ func testFiles(t *testing.T, b *bench) {
 // canary is a word that appears nowhere else. It says whose it is, so that what a killed test left can be told.
 func canary() string { return "canary-" + itoa(os.Getpid()) + "-" + ulid.Make().String() }
 
-// sweepCanaries removes from a folder the files of tests that were killed.
+// sweepCanaries removes from a directory the files of tests that were killed.
 func sweepCanaries(dir string) {
 	all, _ := filepath.Glob(filepath.Join(dir, "canary-*-*"))
 	for _, path := range all {
@@ -57,7 +57,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// filesTarget lays canaries into every folder of the host where a program might find something.
+// filesTarget lays canaries into every directory of the host where a program might find something.
 // The function it returns checks that they are untouched.
 func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
 	word := canary()
@@ -145,28 +145,28 @@ assert os.popen("./tool").read() == "tool\n"
 for copy in (shutil.copy, shutil.copy2):
     copy("tool", "copy")
     assert os.access("copy", os.X_OK)
-os.mkdir("folder")
-os.chmod("folder", 0o700)
-os.symlink("folder/file", "link")
-with open("folder/file", "w") as f:
+os.mkdir("directory")
+os.chmod("directory", 0o700)
+os.symlink("directory/file", "link")
+with open("directory/file", "w") as f:
     os.fchmod(f.fileno(), 0o640)
     os.utime(f.fileno(), (1000, 2000))
 assert os.stat("link").st_mtime == 2000 and os.stat("link").st_mode & 0o777 == 0o640
 os.chmod("link", 0o600)
 os.utime("link", (3, 4))
 os.utime("link", (5, 6), follow_symlinks=False)
-assert (os.stat("folder/file").st_mtime, os.lstat("link").st_mtime, os.stat("link").st_mode & 0o777) == (4, 6, 0o600)
-os.chmod("file", 0o644, dir_fd=os.open("folder", os.O_RDONLY))
-os.chmod("/proc/self/fd/%d" % os.open("folder/file", os.O_PATH), 0o444)
-assert os.stat("folder/file").st_mode & 0o777 == 0o444
+assert (os.stat("directory/file").st_mtime, os.lstat("link").st_mtime, os.stat("link").st_mode & 0o777) == (4, 6, 0o600)
+os.chmod("file", 0o644, dir_fd=os.open("directory", os.O_RDONLY))
+os.chmod("/proc/self/fd/%d" % os.open("directory/file", os.O_PATH), 0o444)
+assert os.stat("directory/file").st_mode & 0o777 == 0o444
 gone = os.open("gone", os.O_CREAT | os.O_RDWR)
 os.unlink("gone")
 os.fchmod(gone, 0o600)
 with tarfile.open("t.tar", "w") as tar:
-    tar.add("folder")
+    tar.add("directory")
 with tarfile.open("t.tar") as tar:
     tar.extractall("out")
-assert os.stat("out/folder/file").st_mtime == 4
+assert os.stat("out/directory/file").st_mtime == 4
 for wrong, why in (("nowhere", 2), ("tool/x", 20), ("", 2), ("n" * 300, 36), ("x/" * 3000, 36)):
     try:
         os.chmod(wrong, 0o600)
@@ -227,7 +227,7 @@ echo more >>a/b/c/deep; rm plain; mkdir a/b/mine; chmod 700 tool; cat $'new\nlin
 	}
 }
 
-// testPutLinks: what a program left in the place of a folder or file is not followed.
+// testPutLinks: what a program left in the place of a directory or file is not followed.
 func testPutLinks(t *testing.T, b *bench) {
 	begun := time.Now()
 	dir := t.TempDir()
@@ -237,9 +237,9 @@ func testPutLinks(t *testing.T, b *bench) {
 	}
 	s := b.session(t, "shell")
 	exec(t, s, "bash", "-c", `set -e
-ln -s "$1" folder; ln -s "$1/secret" file; ln -s /etc etc; ln -s / root; mkfifo fifo; mkdir real; ln -s .. real/up; ln -s nowhere dangling`,
+ln -s "$1" directory; ln -s "$1/secret" file; ln -s /etc etc; ln -s / root; mkfifo fifo; mkdir real; ln -s .. real/up; ln -s nowhere dangling`,
 		"bash", dir).ok(t)
-	for _, name := range []string{"folder/new", "file", "etc/new", "root/tmp/new", "real/up/up", "fifo", "dangling", "fifo/x"} {
+	for _, name := range []string{"directory/new", "file", "etc/new", "root/tmp/new", "real/up/up", "fifo", "dangling", "fifo/x"} {
 		err := s.Files().Put(name, 0o644, strings.NewReader("owned"))
 		t.Logf("put %s: %v", name, err)
 	}

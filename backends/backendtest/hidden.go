@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// household is a folder of the host in which some things are the server's own.
+// household is a directory of the host in which some things are the server's own.
 type household struct {
 	dir      string   // programs may see it
 	hidden   []string // but not these, which all say "canary"
@@ -39,7 +39,7 @@ func newHousehold(t *testing.T) household {
 	return h
 }
 
-// Hidden tries to see what a backend has been told to hide, in each way in which a folder above it can be shown.
+// Hidden tries to see what a backend has been told to hide, in each way in which a directory above it can be shown.
 func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backends.Backend, o Options) {
 	h := newHousehold(t)
 	backend := newBackend(t, h.hidden)
@@ -67,8 +67,8 @@ func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backend
 		dir  string
 	}{
 		"a mount":           {mounted(h.dir, "/home/user"), "/home/user"},
-		"a folder above":    {mounted(above, "/data"), "/data/" + filepath.Base(h.dir)},
-		"a folder below":    {mounted(filepath.Join(h.dir, "a"), "/data/a"), "/data"},
+		"a directory above": {mounted(above, "/data"), "/data/" + filepath.Base(h.dir)},
+		"a directory below": {mounted(filepath.Join(h.dir, "a"), "/data/a"), "/data"},
 		"the workspace":     {workspace, "/workspace"},
 		"both":              {both, "/data"},
 		"a link":            {mounted(link, "/data"), "/data"},
@@ -98,7 +98,7 @@ func testHiddenRefused(t *testing.T, b *bench, h household, mounted func(host, i
 	for name, spec := range map[string]backends.Spec{
 		"what is hidden, by a link":    mounted(link, "/data"),
 		"below it, by a link":          mounted(filepath.Join(h.dir, "by-link/signing.key"), "/data"),
-		"the folder":                   mounted(filepath.Join(h.dir, "a/state"), "/data"),
+		"the directory":                mounted(filepath.Join(h.dir, "a/state"), "/data"),
 		"a file":                       mounted(filepath.Join(h.dir, "b c/log.db"), "/data"),
 		"the workspace":                workspace,
 		"to be written to":             writable,

@@ -102,7 +102,7 @@ func sharedObjects(t testing.TB, word string) map[string]any {
 	return map[string]any{"shm": key, "sem": key, "msg": key, "mq": word, "posix": posix, "numbers": numbers}
 }
 
-// sendRoot sends a descriptor of the host's root folder over a Unix socket.
+// sendRoot sends a descriptor of the host's root directory over a Unix socket.
 func sendRoot(fd int) error {
 	dir, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -135,7 +135,7 @@ func testEnv(t *testing.T, b *bench) {
 	}
 }
 
-// testCommands: programs other than a runtime, working folders, and what can't be run.
+// testCommands: programs other than a runtime, working directories, and what can't be run.
 func testCommands(t *testing.T, b *bench) {
 	b.parallel(t)
 	spec := b.spec("shell")
@@ -152,7 +152,7 @@ func testCommands(t *testing.T, b *bench) {
 		{"on PATH", backends.Command{Args: []string{"uname", "-s"}}, "Linux\n"},
 		{"relative", backends.Command{Args: []string{"bin/tool.sh", "1"}}, "tool 1 in /workspace\n"},
 		{"absolute", backends.Command{Args: []string{"/workspace/bin/tool.sh", "2"}}, "tool 2 in /workspace\n"},
-		{"in a folder", backends.Command{Args: []string{"./tool.sh", "3"}, Dir: "/workspace/bin"}, "tool 3 in /workspace/bin\n"},
+		{"in a directory", backends.Command{Args: []string{"./tool.sh", "3"}, Dir: "/workspace/bin"}, "tool 3 in /workspace/bin\n"},
 		{"in /tmp", backends.Command{Args: []string{"pwd"}, Dir: "/tmp"}, "/tmp\n"},
 	}
 	for _, c := range good {
@@ -167,24 +167,24 @@ func testCommands(t *testing.T, b *bench) {
 	// Whatever the answer, it must be an error or a program that failed, and never a hang; and the
 	// sandbox goes on working.
 	for name, cmd := range map[string]backends.Command{
-		"no such program":   {Args: []string{"no-such-program-anywhere"}},
-		"no such path":      {Args: []string{"/no/such/program"}},
-		"a folder":          {Args: []string{"/tmp"}},
-		"not executable":    {Args: []string{"/etc/passwd"}},
-		"no such folder":    {Args: []string{"true"}, Dir: "/no/such/folder"},
-		"a file as folder":  {Args: []string{"true"}, Dir: "/etc/passwd"},
-		"NUL in argv":       {Args: []string{"echo", "a\x00b"}},
-		"NUL in env":        {Args: []string{"true"}, Env: []string{"A=\x00"}},
-		"nothing":           {},
-		"empty name":        {Args: []string{""}},
-		"argument too long": {Args: []string{"echo", strings.Repeat("x", 3<<20)}},
+		"no such program":     {Args: []string{"no-such-program-anywhere"}},
+		"no such path":        {Args: []string{"/no/such/program"}},
+		"a directory":         {Args: []string{"/tmp"}},
+		"not executable":      {Args: []string{"/etc/passwd"}},
+		"no such directory":   {Args: []string{"true"}, Dir: "/no/such/directory"},
+		"a file as directory": {Args: []string{"true"}, Dir: "/etc/passwd"},
+		"NUL in argv":         {Args: []string{"echo", "a\x00b"}},
+		"NUL in env":          {Args: []string{"true"}, Env: []string{"A=\x00"}},
+		"nothing":             {},
+		"empty name":          {Args: []string{""}},
+		"argument too long":   {Args: []string{"echo", strings.Repeat("x", 3<<20)}},
 	} {
 		o, err := try(t, s, cmd, nil)
 		if err == nil && (o.ExitCode == 0 || o.Ended == backends.EndedOK) {
 			t.Errorf("%s: ended %s, exit code %d, stdout %q", name, o.Ended, o.ExitCode, o.Stdout)
 		}
 		// A program that can't be had is told from what else may go wrong.
-		found, want := map[string]bool{"no such program": false, "no such path": false, "a folder": true, "not executable": true}[name]
+		found, want := map[string]bool{"no such program": false, "no such path": false, "a directory": true, "not executable": true}[name]
 		no, is := errors.AsType[*backends.NoProgram](err)
 		if is != want || is && (no.Found != found || no.Name != cmd.Args[0]) {
 			t.Errorf("%s: %T %v, a missing program: %v, and found: %v", name, err, err, want, found)

@@ -57,7 +57,7 @@ func scenarios() []scenario {
 			exec(t, s, "python", "-c", "import ctypes; c = ctypes.CDLL(None); print(c.shmget(0, 4096, 0o1600), c.semget(0, 1, 0o1600), c.msgget(0, 0o1600), "+
 				"c.mq_open(b'/x', 0o102, 0o600, None) if hasattr(c, 'mq_open') else 0)").ok(t)
 		}},
-		{"sealed folders", false, func(t *testing.T, s backends.Sandbox, word string) {
+		{"sealed directories", false, func(t *testing.T, s backends.Sandbox, word string) {
 			put(t, s, "tricks.py")
 			exec(t, s, "python", "tricks.py", word)
 		}},

@@ -255,7 +255,7 @@ func testProcesses(t *testing.T, b *bench) {
 	})
 }
 
-// testDisk: a full disk is ENOSPC, for all folders together, and the program lives on.
+// testDisk: a full disk is ENOSPC, for all directories together, and the program lives on.
 func testDisk(t *testing.T, b *bench) {
 	const limit = 24 << 20
 	limits := backends.Limits{RAM: 256 << 20, Disk: limit, Wall: time.Hour}

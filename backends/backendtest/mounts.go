@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// shared makes a folder on the host that the sandbox's user may enter and write to, whoever it is.
+// shared makes a directory on the host that the sandbox's user may enter and write to, whoever it is.
 func shared(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,14 +64,14 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 	})
 	t.Run("links in it lead nowhere else", func(t *testing.T) {
 		dir, other := shared(t), shared(t)
-		for name, to := range map[string]string{"abs": filepath.Join(other, "given"), "shadow": "/etc/shadow", "up": "../../../../../../etc/shadow", "folder": other} {
+		for name, to := range map[string]string{"abs": filepath.Join(other, "given"), "shadow": "/etc/shadow", "up": "../../../../../../etc/shadow", "directory": other} {
 			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		spec := b.spec("shell")
 		spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Write: true}}
-		o := exec(t, b.start(t, spec), "bash", "-c", `cd /data; cat abs shadow up folder/given 2>/dev/null; echo owned 2>/dev/null >abs; echo owned 2>/dev/null >folder/given; ls -d ..`)
+		o := exec(t, b.start(t, spec), "bash", "-c", `cd /data; cat abs shadow up directory/given 2>/dev/null; echo owned 2>/dev/null >abs; echo owned 2>/dev/null >directory/given; ls -d ..`)
 		if o.Stdout != "..\n" {
 			t.Errorf("got %q", o.Stdout)
 		}
@@ -139,13 +139,13 @@ func testWorkspace(t *testing.T, b *bench) {
 			os.WriteFile(filepath.Join(dir, path), []byte("x"), 0o600)
 			os.Chmod(filepath.Join(dir, path), mode)
 		}
-		os.Mkdir(filepath.Join(dir, "sealed-folder"), 0)
+		os.Mkdir(filepath.Join(dir, "sealed-directory"), 0)
 		spec := b.spec("shell")
 		spec.Workspace = backends.Mount{Host: dir, Write: true}
 		for _, f := range filesOf(t, b.start(t, spec)) {
 			content(t, f)
 		}
-		for path, want := range map[string]os.FileMode{"sealed": 0, "sealed-folder": os.ModeDir, "readable": 0o444, "given": 0o666} {
+		for path, want := range map[string]os.FileMode{"sealed": 0, "sealed-directory": os.ModeDir, "readable": 0o444, "given": 0o666} {
 			if fi, err := os.Stat(filepath.Join(dir, path)); err != nil || fi.Mode() != want {
 				t.Errorf("%s has mode %v now, want %v, %v", path, fi.Mode(), want, err)
 			}
@@ -164,7 +164,7 @@ func testWorkspace(t *testing.T, b *bench) {
 			t.Error("put wrote to a read-only workspace")
 		}
 		if left, _ := os.ReadDir(dir); len(left) != 1 {
-			t.Errorf("the host's folder holds %v", left)
+			t.Errorf("the host's directory holds %v", left)
 		}
 	})
 	t.Run("thrown away", func(t *testing.T) {

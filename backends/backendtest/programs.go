@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// modest are the checks that must hold without a root folder and a network of one's own, too. The
+// modest are the checks that must hold without a root directory and a network of one's own, too. The
 // others may fail there.
 func modest() []string {
 	return []string{"threads", "thread_pool", "subprocesses", "signals", "memory_maps", "locales", "keeps_away_from_the_limits",
@@ -38,7 +38,7 @@ func testPrograms(t *testing.T, b *bench) {
 				checks++
 				t.Run(r.Name, func(t *testing.T) {
 					if r.State == "failed" && !b.promises(backends.LayerMount) && !slices.Contains(modest(), r.Name) {
-						t.Skip("not without a root folder of its own: ", r.Detail)
+						t.Skip("not without a root directory of its own: ", r.Detail)
 					}
 					switch r.State {
 					case "missing":

@@ -84,7 +84,7 @@ func mounts(t testing.TB) []string {
 	if err != nil && runtime.GOOS == "linux" {
 		t.Fatal(err)
 	}
-	// Other packages' tests, which run at the same time, mount small disks in their own folders.
+	// Other packages' tests, which run at the same time, mount small disks in their own directories.
 	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
 		return strings.Contains(line, "/go-test-script") || strings.Contains(line, "/Test")
 	})
@@ -129,11 +129,11 @@ func cgroupDirs() []string {
 	return found
 }
 
-// files lists all that lies in the backend's folders and the temporary one, and what bears our name
-// in the folders that everybody uses.
+// files lists all that lies in the backend's directories and the temporary one, and what bears our name
+// in the directories that everybody uses.
 func (b *bench) files() []string {
-	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`)      // t.TempDir's folders; what is in them counts
-	inOwn := regexp.MustCompile(`/Test[^/]*/\d+/[^/]+$`) // a state folder may be made, and stay empty
+	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`)      // t.TempDir's directories; what is in them counts
+	inOwn := regexp.MustCompile(`/Test[^/]*/\d+/[^/]+$`) // a state directory may be made, and stay empty
 	var found []string
 	for _, dir := range append([]string{os.TempDir()}, b.o.Dirs...) {
 		filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

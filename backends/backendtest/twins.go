@@ -13,7 +13,7 @@ import (
 // twin is a program that is to see the same whether its interpreter stood ready or not.
 type twin struct {
 	name      string // of the case
-	program   string // of folder programs, or
+	program   string // of directory programs, or
 	source    string // its text
 	args, env []string
 	files     map[string]string // beside it

@@ -22,12 +22,12 @@ import (
 // controllers are those that are needed. In v1 each is a tree of its own.
 var controllers = []string{"memory", "pids", "cpu"}
 
-// Groups makes the cgroups of one owner in a server, all below one folder that carries the server's
+// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's
 // identity, so that the next server can tell what a killed one left behind.
 type Groups struct {
 	Delegate bool   // the user's systemd is asked for a scope where there is no other way
 	Inside   bool   // of a container, whose engine has made one
-	Name     string // what our folders are called; see NewFolder
+	Name     string // what our directories are called; see NewName
 	Why      string // why there are none
 
 	once    sync.Once
@@ -36,7 +36,7 @@ type Groups struct {
 	blind   error             // why there is none
 	base    map[string]string // by controller; "" is v2's single tree
 
-	locks []*os.File // of our folders, by which others see that we live
+	locks []*os.File // of our directories, by which others see that we live
 
 	spares   spares
 	sweeping sync.WaitGroup // the removal of what killed servers left, which may take seconds
@@ -88,15 +88,15 @@ func (c *Groups) Find() {
 	})
 }
 
-// Identity begins the name of a server's folders: its pid, and when it started, for pids come again.
+// Identity begins the name of a server's directories: its pid, and when it started, for pids come again.
 func Identity(pid int) string {
 	return fmt.Sprintf("%s%d.%s.", Prefix, pid, StartTime(pid))
 }
 
-// NewName names the folders of one owner in this process.
+// NewName names the directories of one owner in this process.
 func NewName() string { return Identity(os.Getpid()) + rand.Text()[:8] }
 
-// Prefix begins the names of all servers' folders.
+// Prefix begins the names of all servers' directories.
 const Prefix = "sandboxmcp."
 
 // StartTime is field 22 of /proc/pid/stat: proc_pid_stat(5). "" when there is no such process.
@@ -113,10 +113,10 @@ func StartTime(pid int) string {
 // Found says whether there is a place for cgroups, once Find has looked.
 func (c *Groups) Found() bool { return c.base != nil }
 
-// Bases are the folders of all that are made, by controller; "" is v2's single tree.
+// Bases are the directories of all that are made, by controller; "" is v2's single tree.
 func (c *Groups) Bases() map[string]string { return c.base }
 
-// removeDead removes the folders of servers that are no more, and what may be left in them.
+// removeDead removes the directories of servers that are no more, and what may be left in them.
 func removeDead(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))
 	for _, name := range names {
@@ -127,8 +127,8 @@ func removeDead(dir string) {
 	}
 }
 
-// Dead says whether the server that a folder belongs to is no more: no process of that number and
-// age is to be seen, and nobody holds the folder's lock. The number alone would not do: a server in
+// Dead says whether the server that a directory belongs to is no more: no process of that number and
+// age is to be seen, and nobody holds the directory's lock. The number alone would not do: a server in
 // another PID namespace has it in that one only.
 func Dead(dir string) bool {
 	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), Prefix), ".")
@@ -144,7 +144,7 @@ func Dead(dir string) bool {
 	return true
 }
 
-// Lock locks a folder for as long as the file is open.
+// Lock locks a directory for as long as the file is open.
 func Lock(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -157,7 +157,7 @@ func Lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// own makes this server's folders and locks them.
+// own makes this server's directories and locks them.
 func (c *Groups) own() error {
 	for _, dir := range c.base {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -278,8 +278,8 @@ func (g *Group) Limit(want Bounds) error {
 	return nil
 }
 
-// JoinFiles are open files by which a process joins the cgroup: of v2 its folder, in which it can be born; of v1 each
-// folder's tasks, to which it writes "0". That moves the calling thread without the grace period (10 ms) that the
+// JoinFiles are open files by which a process joins the cgroup: of v2 its directory, in which it can be born; of v1 each
+// directory's tasks, to which it writes "0". That moves the calling thread without the grace period (10 ms) that the
 // kernel waits for when another process, or a whole one, is moved (cgroup_procs_write_start).
 func (g *Group) JoinFiles() []*os.File {
 	if g == nil || g.readOnly {
@@ -308,7 +308,7 @@ func (g *Group) openJoinFiles() error {
 // V2 says whether it is one of version 2.
 func (g *Group) V2() bool { return g != nil && g.paths[""] != "" }
 
-// Dir is the v2 folder that PID 1 is to be born in, if any.
+// Dir is the v2 directory that PID 1 is to be born in, if any.
 func (g *Group) Dir() *os.File {
 	if g == nil || g.readOnly || !g.V2() {
 		return nil
@@ -350,7 +350,7 @@ func (g *Group) Check(pid int) error {
 	return nil
 }
 
-// pathsOf reads the lines "7:cpu,cpuacct:/folder" of a /proc/pid/cgroup; v2's controller is "". It
+// pathsOf reads the lines "7:cpu,cpuacct:/directory" of a /proc/pid/cgroup; v2's controller is "". It
 // is the library's ParseCgroupFile without the scanner, for each program's start waits for it.
 func pathsOf(file string) (map[string]string, error) {
 	text, err := readOnce(file)
@@ -405,7 +405,7 @@ func killAll(dir string) (int, error) {
 	return len(all), err
 }
 
-// ParentDirs are the folders of v1 that a thread goes back to which was in the cgroup for a moment.
+// ParentDirs are the directories of v1 that a thread goes back to which was in the cgroup for a moment.
 func (c *Groups) ParentDirs() (dirs []string) {
 	for _, base := range c.base {
 		dirs = append(dirs, filepath.Dir(base))
@@ -441,7 +441,7 @@ func (g *Group) Release() {
 	g.Remove()
 }
 
-// Close removes the server's own folder.
+// Close removes the server's own directory.
 func (c *Groups) Close() {
 	c.spares.close()
 	c.sweeping.Wait()

@@ -34,7 +34,7 @@ func view() (*Group, error) {
 	}
 	for _, m := range mounts {
 		for _, name := range m.Subsystems {
-			// Without a cgroup namespace, the engine mounts our own folder, and its root is as long as our path.
+			// Without a cgroup namespace, the engine mounts our own directory, and its root is as long as our path.
 			if paths.Within(own[name], m.Root) {
 				rel, _ := filepath.Rel(m.Root, own[name])
 				g.paths[name] = filepath.Join(m.Mountpoint, rel)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestContainersLimits reads limits from folders like those of the kernel.
+// TestContainersLimits reads limits from directories like those of the kernel.
 func TestContainersLimits(t *testing.T) {
 	const asked = 768 << 20
 	const own = "872415232" // asked, and 64 MiB for the init

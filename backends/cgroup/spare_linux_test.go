@@ -111,7 +111,7 @@ func TestSpoiltCgroups(t *testing.T) {
 }
 
 // TestSweepSparesTheLiving sweeps as a server in another PID namespace would, where the number in a
-// living server's folder is nobody's: only the lock tells.
+// living server's directory is nobody's: only the lock tells.
 func TestSweepSparesTheLiving(t *testing.T) {
 	parent := t.TempDir()
 	const nobody = Prefix + "4194303.1" // above any pid_max that is likely
@@ -127,14 +127,14 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	}
 	removeDead(parent)
 	if _, err := os.Stat(living); err != nil {
-		t.Errorf("a living server's folder was removed: %v", err)
+		t.Errorf("a living server's directory was removed: %v", err)
 	}
 	if _, err := os.Stat(gone); err == nil {
-		t.Error("a dead server's folder is still there")
+		t.Error("a dead server's directory is still there")
 	}
 	f.Close()
 	removeDead(parent)
 	if _, err := os.Stat(living); err == nil {
-		t.Error("the folder is still there although its server is gone")
+		t.Error("the directory is still there although its server is gone")
 	}
 }

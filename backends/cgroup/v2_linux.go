@@ -114,8 +114,8 @@ func family(pid int) bool {
 	return pid == os.Getpid()
 }
 
-// makeV2 makes a v2 folder below the server's own. The library's Apply would do that, too, but it
-// switches on every controller of the kernel in each folder from the host's root down, for good.
+// makeV2 makes a v2 directory below the server's own. The library's Apply would do that, too, but it
+// switches on every controller of the kernel in each directory from the host's root down, for good.
 func makeV2(dir string) error {
 	base := filepath.Dir(dir)
 	if err := os.Mkdir(base, 0o755); err != nil && !errors.Is(err, os.ErrExist) {

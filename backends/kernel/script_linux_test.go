@@ -19,12 +19,12 @@ import (
 type ran struct {
 	out, err string
 	code     int
-	left     string // names of the files in its folder
+	left     string // names of the files in its directory
 	value    Bundle
 	displays []Bundle
 }
 
-// runProgram has an interpreter run a program in a folder of its own, with the driver or without.
+// runProgram has an interpreter run a program in a directory of its own, with the driver or without.
 func runProgram(t *testing.T, interpreter, code string, driven bool) (r ran) {
 	t.Helper()
 	dir := t.TempDir()
@@ -156,7 +156,7 @@ func TestScriptShows(t *testing.T) {
 				{"a repr that exits", "class T:\n    def __repr__(self): raise SystemExit(3)\nT()", "", "", "what the program leaves to be shown can not be: SystemExit: 3\n", 0},
 				{"the error after", "5\ndisplay(1)\nraise SystemExit", "", "", "", 1},
 				{"children do not", "import os\nif os.fork() == 0:\n    display(1)\n    print(end='', flush=True)\n    os._exit(0)\nos.wait()[1]", "0", "1\n", "", 0},
-				{"folder left", "import os\nos.mkdir('d')\nos.chdir('d')\n5", "5", "", "", 0},
+				{"directory left", "import os\nos.mkdir('d')\nos.chdir('d')\n5", "5", "", "", 0},
 				{"large", "'x' * (1 << 19)", "'xxx", "", "", 0},
 			} {
 				t.Run(test.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestNotebookLines(t *testing.T) {
 		{"a file", "%%writefile a.txt\na\n  'b", "", "Writing a.txt\n", ""},
 		{"time", "%time x = 5\nx", "5", "", ""},
 		{"a cell's time", "%%time\nx = 5\nx", "5", "", ""},
-		{"folders", "%cd /\nx = %pwd\nx", "'/'", "/\n", ""},
+		{"directories", "%cd /\nx = %pwd\nx", "'/'", "/\n", ""},
 		{"environment", "%env A=b\n!echo $A", "", "env: A=b\nb\n", ""},
 	}
 	check := func(t *testing.T, value, out, errs, wantValue, wantOut, wantErr string) {

@@ -45,7 +45,7 @@ func TestShell(t *testing.T) {
 		{"variables", []string{"x=5; declare -A m=([k]=v); a=(1 2)", `echo "$x ${m[k]} ${a[@]}"`}, "5 v 1 2\n", "", 0},
 		{"functions", []string{"f() {\n echo \"f $1\"\n}", "f 1"}, "f 1\n", "", 0},
 		{"aliases", []string{"alias hello='echo hi'", "hello"}, "hi\n", "", 0},
-		{"folder and umask", []string{"cd /; umask 027", "pwd; umask"}, "/\n0027\n", "", 0},
+		{"directory and umask", []string{"cd /; umask 027", "pwd; umask"}, "/\n0027\n", "", 0},
 		{"options", []string{"set -o pipefail; shopt -s nullglob", "false | true; echo $? /nosuch*"}, "1\n", "", 0},
 		{"positional parameters", []string{"set -- a 'b c'", `echo "$#$2"`}, "2b c\n", "", 0},
 		{"traps", []string{"trap 'echo got' USR1", "kill -USR1 $$; true"}, "got\n", "", 0},
@@ -274,7 +274,7 @@ func TestShellValues(t *testing.T) {
 	for _, c := range []struct{ name, key, value, want string }{
 		{"set a readonly one", "r", `"2"`, "can't be changed"},
 		{"set what is no name", "a b", `"2"`, "can't be the name"},
-		{"set a folder elsewhere", "../x", `"2"`, "can't be the name"},
+		{"set a directory elsewhere", "../x", `"2"`, "can't be the name"},
 		{"set a NUL byte", "x", `"\u0000"`, "NUL byte"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

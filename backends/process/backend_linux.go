@@ -31,7 +31,7 @@ type Backend struct {
 	found    map[string]runtimes.Runtime // by language
 	running  map[*sandbox]struct{}
 	finished bool
-	workLock *os.File // of the folder for workspaces that can't be mounted, once there is one
+	workLock *os.File // of the directory for workspaces that can't be mounted, once there is one
 }
 
 // New returns the backend. Nothing is started, and nothing on the host changes, before Start or Warm.

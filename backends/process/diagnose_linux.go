@@ -117,7 +117,7 @@ func unmapped(s *sandbox, err error) *backends.Refusal {
 		return &backends.Refusal{
 			Reason: fmt.Sprintf("%s can't be shown for writing to the unprivileged user that root's sandboxes run as: its file system, %s, has no mounts with other owners (%v)",
 				o.host, cmp.Or(backends.FileSystem(o.host), "of an unknown kind"), err),
-			Remedy: "start sandboxmcp as the ordinary user who owns it, or use a folder on ext4, xfs or btrfs",
+			Remedy: "start sandboxmcp as the ordinary user who owns it, or use a directory on ext4, xfs or btrfs",
 		}
 	}
 	return nil

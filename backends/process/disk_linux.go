@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disks are the folders of a container that programs can write to, each a file system of its own. A workspace
+// disks are the directories of a container that programs can write to, each a file system of its own. A workspace
 // that is the host's is none.
 var disks = []string{workspace, "/tmp", "/dev/shm"}
 
@@ -57,7 +57,7 @@ func (s *sandbox) statDisks() []unix.Statfs_t {
 	return st
 }
 
-// dirsUsed adds up what the sandbox's own folders hold, in bytes.
+// dirsUsed adds up what the sandbox's own directories hold, in bytes.
 func (s *sandbox) dirsUsed() int64 {
 	const inode = 1 << 10 // or empty files could use up those of the host, and each look would take longer
 	var sum int64

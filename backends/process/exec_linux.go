@@ -89,7 +89,7 @@ func (s *sandbox) notExecuted(cmd backends.Command, err error) error {
 	switch failed.errno {
 	case unix.ENOENT, unix.ENOTDIR, unix.ENAMETOOLONG, unix.ELOOP:
 	case unix.EACCES, unix.ENOEXEC, unix.EISDIR:
-		no.Found = strings.Contains(no.Name, "/") // or else a folder of PATH may be closed
+		no.Found = strings.Contains(no.Name, "/") // or else a directory of PATH may be closed
 	default:
 		return err
 	}
@@ -106,7 +106,7 @@ func checkCommand(cmd backends.Command) error {
 	}
 	for _, s := range slices.Concat(cmd.Args, cmd.Env, []string{cmd.Dir}) {
 		if strings.ContainsRune(s, 0) {
-			return errors.New("an argument, an environment variable or the working folder contains a NUL byte")
+			return errors.New("an argument, an environment variable or the working directory contains a NUL byte")
 		}
 	}
 	for _, kv := range cmd.Env {

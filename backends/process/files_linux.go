@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// maxDepth is how deep Each looks. Opening a file walks its whole path, one folder at a time, so
-// that a program which makes a chain of a million folders must not make us walk it.
+// maxDepth is how deep Each looks. Opening a file walks its whole path, one directory at a time, so
+// that a program which makes a chain of a million directories must not make us walk it.
 const maxDepth = 128
 
 // files reaches into a workspace by a descriptor of its mount. That outlives the sandbox's
@@ -26,7 +26,7 @@ const maxDepth = 128
 type files struct {
 	root *os.Root
 	uid  int  // who owns what we put there; 0 is us
-	own  bool // not a folder of the host: what the program sealed may be opened
+	own  bool // not a directory of the host: what the program sealed may be opened
 }
 
 // openFiles makes files from an O_PATH descriptor of the workspace.
@@ -147,7 +147,7 @@ func (f *files) walk(ctx context.Context, dir string, depth int, do func(backend
 	}
 }
 
-// openDir opens a folder, also one of the sandbox's own from which the program took all rights.
+// openDir opens a directory, also one of the sandbox's own from which the program took all rights.
 func (f *files) openDir(name string) (*os.File, error) {
 	const flags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 	d, err := f.root.OpenFile(name, flags, 0)

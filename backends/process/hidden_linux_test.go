@@ -19,7 +19,7 @@ func TestHidden(t *testing.T) {
 	}, backendtest.Options{Profile: "hardened"})
 }
 
-// TestHiddenElsewhere shows a folder above what is hidden by another name that a mount gives it.
+// TestHiddenElsewhere shows a directory above what is hidden by another name that a mount gives it.
 func TestHiddenElsewhere(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount")

@@ -45,7 +45,7 @@ func (b *Backend) every(ctx context.Context, landlockOnly bool) (all runtimes.Ru
 	return runtimes.Join(backends.AnyProgram, each), each
 }
 
-// closed returns the folder above name that other users can't pass, "" if there is none.
+// closed returns the directory above name that other users can't pass, "" if there is none.
 func closed(name string) string {
 	for dir := filepath.Dir(name); dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
@@ -83,7 +83,7 @@ func (s *sandbox) resolve(args, env []string) []string {
 	}
 	var places []string
 	for dir := range strings.SplitSeq(searchPath(env), ":") {
-		if dir != "" { // or else it is the working folder
+		if dir != "" { // or else it is the working directory
 			dir = s.inside(dir)
 		}
 		places = append(places, filepath.Join(dir, name))
@@ -143,7 +143,7 @@ func merge(env, extra []string) []string {
 	return out
 }
 
-// inside is the working folder that a command means: in the profile "landlock" the workspace is
+// inside is the working directory that a command means: in the profile "landlock" the workspace is
 // elsewhere.
 func (s *sandbox) inside(dir string) string {
 	if dir == "" {

@@ -109,21 +109,21 @@ func attrSize(abi int) int {
 	return 24
 }
 
-// allow adds one rule. A path that does not exist, or is no folder and can't have a folder's
+// allow adds one rule. A path that does not exist, or is no directory and can't have a directory's
 // rights, simply gets fewer.
 func allow(p *plan, ruleset arg, r rule, fs uint64) {
 	fd := slot(p.free)
 	p.add("open "+r.path, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
 		unix.SYS_OPENAT, []arg{cwd, p.str(r.path), val(unix.O_PATH | unix.O_CLOEXEC), val(0)})
 	for _, access := range slices.Compact([]uint64{r.access & fs & fsFile, r.access & fs}) {
-		attr := value(p, [2]uint64{access}) // struct landlock_path_beneath_attr; the folder's descriptor comes next
+		attr := value(p, [2]uint64{access}) // struct landlock_path_beneath_attr; the directory's descriptor comes next
 		p.poke(arg{v: attr.v + 8}, fd)
 		p.try("landlock_add_rule "+r.path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, val(unix.LANDLOCK_RULE_PATH_BENEATH), attr, val(0))
 	}
 	p.try("close "+r.path, unix.SYS_CLOSE, fd)
 }
 
-// landlockRules are what a program may reach on the host when it has no root folder of its own.
+// landlockRules are what a program may reach on the host when it has no root directory of its own.
 func landlockRules(s *sandbox) []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}

@@ -28,7 +28,7 @@ func (b *Backend) landlockSetup(s *sandbox) *plan {
 	return p
 }
 
-// makeDir makes the workspace of a sandbox that can't mount one, and a folder for temporary files
+// makeDir makes the workspace of a sandbox that can't mount one, and a directory for temporary files
 // beside it.
 func (s *sandbox) makeDir() error {
 	if err := s.backend.ownWork(); err != nil {
@@ -54,7 +54,7 @@ func (s *sandbox) makeDir() error {
 }
 
 // workDir is where workspaces of the profile "landlock" live. The unprivileged user that root's
-// sandboxes run under could not pass root's state folder.
+// sandboxes run under could not pass root's state directory.
 func (b *Backend) workDir() string {
 	if b.root {
 		return "/var/lib/sandboxmcp/work" // on disk: what lies in /run takes memory
@@ -70,7 +70,7 @@ func (s *sandbox) removeDir() error {
 	return removeAll(s.hostDir)
 }
 
-// ownWork makes and locks, once, the folder that holds all workspaces of this server, and removes
+// ownWork makes and locks, once, the directory that holds all workspaces of this server, and removes
 // those of servers that are no more.
 func (b *Backend) ownWork() error {
 	b.mu.Lock()
@@ -88,7 +88,7 @@ func (b *Backend) ownWork() error {
 	return err
 }
 
-// closeWork removes that folder.
+// closeWork removes that directory.
 func (b *Backend) closeWork() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +98,7 @@ func (b *Backend) closeWork() {
 	}
 }
 
-// removeAll removes a folder with what is in it, also where a program took the right to.
+// removeAll removes a directory with what is in it, also where a program took the right to.
 func removeAll(dir string) error {
 	filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {

@@ -26,7 +26,7 @@ func limit(p *plan, s *sandbox, main bool) {
 		seconds = unlimited
 	}
 	// Where the sandbox has a file system of its own, that bounds what it writes, and files with holes are no harm. In a
-	// folder of the host this is only against an accident.
+	// directory of the host this is only against an accident.
 	file, maxFile := uint64(s.limits.Disk)+1<<20, uint64(unlimited)
 	switch {
 	case s.landlockOnly:

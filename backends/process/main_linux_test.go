@@ -128,7 +128,7 @@ func start() {
 }
 
 // TestServerKilled kills a server with SIGKILL while programs run in its sandboxes: they are gone
-// at once, and the next server removes the folders that are left.
+// at once, and the next server removes the directories that are left.
 func TestServerKilled(t *testing.T) {
 	for _, profile := range []string{"hardened", "landlock"} {
 		t.Run(profile, func(t *testing.T) {

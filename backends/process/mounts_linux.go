@@ -38,12 +38,12 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	return resolved, nil
 }
 
-// checkRuntime refuses mounts that meet the interpreter's own folders and links.
+// checkRuntime refuses mounts that meet the interpreter's own directories and links.
 func (s *sandbox) checkRuntime(asked []backends.Mount) error {
 	for _, m := range asked {
 		for _, prefix := range s.runtime.Prefixes {
 			if paths.Within(m.Inside, prefix) {
-				return backends.RefuseMount(m.Inside, "lies in the interpreter's own folder "+prefix)
+				return backends.RefuseMount(m.Inside, "lies in the interpreter's own directory "+prefix)
 			}
 		}
 		for link := range s.runtime.Links {
@@ -98,7 +98,7 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 	return os.Open(proc + "ns/user")
 }
 
-// mountsOf are the mounts a sandbox shows besides the system's folders: the interpreter's own, then the request's.
+// mountsOf are the mounts a sandbox shows besides the system's directories: the interpreter's own, then the request's.
 func mountsOf(prefixes []string, asked []backends.Mount) []backends.Mount {
 	var mounts []backends.Mount
 	for _, p := range prefixes {

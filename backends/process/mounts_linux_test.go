@@ -61,7 +61,7 @@ func TestEtc(t *testing.T) {
 	}
 }
 
-// TestNoOtherOwner has root show a folder for writing whose file system knows no mounts with other owners: the refusal
+// TestNoOtherOwner has root show a directory for writing whose file system knows no mounts with other owners: the refusal
 // names both.
 func TestNoOtherOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -84,7 +84,7 @@ func TestNoOtherOwner(t *testing.T) {
 		}
 		var refusal *backends.Refusal
 		if !errors.As(err, &refusal) || !strings.Contains(refusal.Reason, dir) || !strings.Contains(refusal.Reason, "ramfs") || !strings.Contains(refusal.Remedy, "the ordinary user who owns it") {
-			t.Errorf("%s: got %v, want a refusal that names the folder, its file system and what to do", spec.ID, err)
+			t.Errorf("%s: got %v, want a refusal that names the directory, its file system and what to do", spec.ID, err)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // Landlock has no say over modes and times of files. In the profile "landlock" a program that has our user could change them
 // for all files of that user, also through a descriptor opened to read. So the filter has the kernel ask us: a
-// program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a folder that the program may write,
+// program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a directory that the program may write,
 // or have refused it: seccomp_unotify(2).
 //
 // What we act on is what we have opened and looked at ourselves (O_PATH), so that nothing that the program changes meanwhile,

@@ -113,7 +113,7 @@ func (p *pipes) started() {
 
 // drain waits until all that was written has arrived. Who holds the pipes then gets a moment: in a
 // session, processes that the command left behind; else, a process of the host to which the program
-// passed its descriptors through a socket in a folder that it was shown.
+// passed its descriptors through a socket in a directory that it was shown.
 func (p *pipes) drain(keep bool) {
 	timeout := 2 * time.Second
 	if keep {

@@ -213,5 +213,5 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 	return nil
 }
 
-// hold is where python finds what stops it, which removes the folder.
+// hold is where python finds what stops it, which removes the directory.
 const hold = ".hold"

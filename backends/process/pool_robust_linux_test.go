@@ -97,7 +97,7 @@ func TestReadyForOthers(t *testing.T) {
 	}{
 		{"another argument", backends.Command{Args: []string{"python", "main.py", "x"}}, "another command was announced"},
 		{"another variable", backends.Command{Args: []string{"python", "main.py"}, Env: []string{"A=1"}}, "another command was announced"},
-		{"another folder", backends.Command{Args: []string{"python", "main.py"}, Dir: "/tmp/../workspace"}, "another command was announced"},
+		{"another directory", backends.Command{Args: []string{"python", "main.py"}, Dir: "/tmp/../workspace"}, "another command was announced"},
 		{"no file", readyPython, "the program is not there"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -63,15 +63,15 @@ const sourceMaps = "--enable-source-maps"
 // onlyCold names what can't be given to a sandbox that stands already.
 func onlyCold(spec backends.Spec) string {
 	for why, is := range map[string]bool{
-		"host folders are shown":      len(spec.Mounts) > 0 || spec.Workspace.Host != "",
-		"it has a way to the network": len(spec.Listen) > 0 || len(spec.Gateway) > 0,
-		"it trusts a certificate":     len(spec.Trust) > 0,
-		"it has files of /etc":        len(spec.Etc) > 0,
-		"it shows GPUs":               len(spec.GPUs) > 0,
-		"it is a session":             spec.Keep || spec.Program.Main,
-		"the profile has no own root": spec.Profile != "" && spec.Profile != "hardened",
-		"it begins in another folder": spec.Program.Dir != "" && spec.Program.Dir != workspace,
-		"the command can't be run":    checkCommand(*spec.Program) != nil,
+		"host directories are shown":     len(spec.Mounts) > 0 || spec.Workspace.Host != "",
+		"it has a way to the network":    len(spec.Listen) > 0 || len(spec.Gateway) > 0,
+		"it trusts a certificate":        len(spec.Trust) > 0,
+		"it has files of /etc":           len(spec.Etc) > 0,
+		"it shows GPUs":                  len(spec.GPUs) > 0,
+		"it is a session":                spec.Keep || spec.Program.Main,
+		"the profile has no own root":    spec.Profile != "" && spec.Profile != "hardened",
+		"it begins in another directory": spec.Program.Dir != "" && spec.Program.Dir != workspace,
+		"the command can't be run":       checkCommand(*spec.Program) != nil,
 	} {
 		if is {
 			return why

@@ -1,10 +1,10 @@
 // Package process is the hardened process backend: a program runs as an ordinary process of the
-// host's kernel, inside namespaces, a root folder built from nothing, Landlock, seccomp and
+// host's kernel, inside namespaces, a root directory built from nothing, Landlock, seccomp and
 // cgroups, and sees nothing else.
 //
 // Package launch holds what runs outside the server. Here are the plans that it follows, and the
 // reading back of what the kernel says is in force. Sandboxes that show of the host only the system and
-// an interpreter are born in a nest, whose root folder is furnished already; all others by a launcher.
+// an interpreter are born in a nest, whose root directory is furnished already; all others by a launcher.
 //
 // Config.Pool has sandboxes stand ready, each for one program, with all layers in force and an interpreter
 // that waits for its arguments and its environment (parked). A program finds there what it would have
@@ -58,7 +58,7 @@ type Config struct {
 	// Pool bounds the sandboxes whose interpreters stand ready for programs that may come.
 	Pool Pool
 	// Inside says that this process is the init of a container, whose engine has made the namespaces,
-	// the root folder and the limits: the profile "hardened" then adds Landlock, the filter of
+	// the root directory and the limits: the profile "hardened" then adds Landlock, the filter of
 	// system calls and limits of each process, and the workspace is the container's own.
 	Inside bool
 	// StartTimeout is how long a sandbox, or a program in it, may take to start before that is an error; 30 s if zero.
@@ -66,7 +66,7 @@ type Config struct {
 	// KillTimeout is how long killed processes may take to end; 10 s if zero. What the kernel has not ended by then is
 	// removed when it has.
 	KillTimeout time.Duration
-	// Hidden are files and folders of the host that no program may see, whatever is mounted: they are
+	// Hidden are files and directories of the host that no program may see, whatever is mounted: they are
 	// covered. Nothing need be there.
 	Hidden []string
 }

@@ -88,7 +88,7 @@ func (s *sandbox) group(pgrp int) []string {
 	return out
 }
 
-// signal signals processes by their names in /proc. A descriptor of such a folder is good for
+// signal signals processes by their names in /proc. A descriptor of such a directory is good for
 // pidfd_send_signal(2), so that no number is taken for another process.
 func (s *sandbox) signal(pids []string, sig unix.Signal) {
 	for _, pid := range pids {

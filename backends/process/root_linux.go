@@ -13,15 +13,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// Folders of the sandbox.
+// Directories of the sandbox.
 const (
 	workspace = backends.Workspace
-	// newRoot is where the new root is furnished. Any folder of the host would do, but what lies
+	// newRoot is where the new root is furnished. Any directory of the host would do, but what lies
 	// below it can't be a mount's source any more, and nothing below /proc ever is one.
 	newRoot = "/proc"
 )
 
-// setUpRoot builds a root folder from nothing, with what all sandboxes see, except for those file systems
+// setUpRoot builds a root directory from nothing, with what all sandboxes see, except for those file systems
 // that each has of its own: proc and pts.
 func setUpRoot(p *plan) *root {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
@@ -34,7 +34,7 @@ func setUpRoot(p *plan) *root {
 	return r
 }
 
-// proc mounts the /proc of the PID namespace below the folder at.
+// proc mounts the /proc of the PID namespace below the directory at.
 func (p *plan) proc(at, options string) {
 	p.do("mount /proc", unix.SYS_MOUNT, p.str("proc"), p.str(at+"/proc"), p.str("proc"),
 		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), p.str(options))
@@ -140,7 +140,7 @@ func (r *root) same(at string) {
 	}
 }
 
-// system shows the operating system's own folders.
+// system shows the operating system's own directories.
 func (r *root) system() {
 	for _, dir := range backends.SystemDirs {
 		r.same(dir)
@@ -150,8 +150,8 @@ func (r *root) system() {
 	}
 }
 
-// diskAt is where a sandbox's own file system is mounted. Folders of it are shown elsewhere, and the
-// folder above is closed.
+// diskAt is where a sandbox's own file system is mounted. Directories of it are shown elsewhere, and the
+// directory above is closed.
 const (
 	diskAt     = hiddenDisk + "/all"
 	hiddenDisk = "/run/disk"
@@ -184,7 +184,7 @@ func (r *root) device(name string) {
 	r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// etcNames are files and folders of /etc that programs need and that say nothing about the host
+// etcNames are files and directories of /etc that programs need and that say nothing about the host
 // or its users. Some carry a version, such as Debian's /etc/python3.11, into which the standard
 // library has links.
 var etcNames = sync.OnceValue(func() []string {
@@ -277,7 +277,7 @@ func stateOf(path string, at func(string) (os.FileInfo, error)) pathState {
 	return pathState{path, at, info}
 }
 
-// changed says whether something else stands there now. What a folder holds is seen through its mount.
+// changed says whether something else stands there now. What a directory holds is seen through its mount.
 func (l pathState) changed() bool {
 	now := stateOf(l.path, l.at).info
 	if now == nil || l.info == nil {

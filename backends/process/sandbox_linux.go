@@ -25,15 +25,15 @@ type sandbox struct {
 	require      []string
 	limits       backends.Limits // that it was started with
 	mounts       []backends.Mount
-	host         backends.Mount    // the host folder that is the workspace, if any
+	host         backends.Mount    // the host directory that is the workspace, if any
 	sockets      []inside          // on its loopback, that lead to us
 	gatewayPorts []int             // of spec.Gateway
 	trust        []byte            // of spec.Trust
 	etc          map[string]string // of spec.Etc
 	owned        []owned           // mounts whose owner on the host is another
-	hostDir      string            // weak: a folder of our own on the host, with
+	hostDir      string            // weak: a directory of our own on the host, with
 	dir          string            // the workspace, if that is not the host's,
-	tmp          string            // and a folder for temporary files
+	tmp          string            // and a directory for temporary files
 	runtime      runtimes.Runtime
 	idle         *idleProcess // what waits in it for the first command
 	tasks        uint64       // threads that may live at once
@@ -87,7 +87,7 @@ const insideID = 1000
 // notifies says whether the kernel asks us: a user of root's sandboxes owns nothing on the host.
 func (s *sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
 
-// writesHost says whether a folder of the host is shown for writing.
+// writesHost says whether a directory of the host is shown for writing.
 func (s *sandbox) writesHost() bool {
 	return s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
 }

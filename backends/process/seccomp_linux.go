@@ -259,7 +259,7 @@ func notInit(k filterKind) []decision {
 }
 
 // noSetuid keeps a program from leaving files on the host that run as their owner, whom it stands for
-// in a folder that it may write: mounts with nosuid bind only those inside.
+// in a directory that it may write: mounts with nosuid bind only those inside.
 func noSetuid() []decision {
 	const bits = unix.S_ISUID | unix.S_ISGID
 	// The mode counts only where a file is made: O_CREAT, and O_TMPFILE's own bit.
@@ -299,7 +299,7 @@ func sockets() []conditions {
 type filterKind struct {
 	namespaces  bool // there are a network and an IPC namespace of its own
 	affinity    bool // the program may choose its CPUs, for a cgroup counts
-	shared      bool // it may write to a folder of the host
+	shared      bool // it may write to a directory of the host
 	notifies    bool // the files around it are its user's, and no mount keeps it from them: see asks
 	inContainer bool // PID 1 has threads that the program can name, and others of its user are ours, too
 }

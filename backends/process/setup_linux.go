@@ -193,7 +193,7 @@ func moveIn(p *plan, s *sandbox) {
 	enter(p)
 }
 
-// disk mounts the one file system that the program may fill: folders of it are shown, so that its size
+// disk mounts the one file system that the program may fill: directories of it are shown, so that its size
 // bounds them together. base is where the root is furnished, "" where it is the root already.
 func (r *root) disk(s *sandbox, base string) {
 	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
@@ -240,7 +240,7 @@ func (b *Backend) flags() uint64 {
 
 // containerSetup is the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile
 // "landlock" there are no namespaces of our own and the stand-in is a subreaper; but what is around it is
-// the container's alone, so that it may listen there, and its folders are those of a hardened sandbox.
+// the container's alone, so that it may listen there, and its directories are those of a hardened sandbox.
 func (b *Backend) containerSetup(s *sandbox) *plan {
 	p := newPlan()
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)

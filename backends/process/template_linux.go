@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
-// template is a PID 1 without programs, whose root folder is furnished with what the sandboxes of one
+// template is a PID 1 without programs, whose root directory is furnished with what the sandboxes of one
 // interpreter show, and which forks their PID 1s. Those find the root as it is, where the launcher's
 // have to build one from sixty mounts and files each.
 //
@@ -217,7 +217,7 @@ func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHan
 }
 
 // clone has a process forked with flags (CLONE_*), which has control as its end of a socket and is born in a cgroup v2
-// folder if given. The number is how the server sees it.
+// directory if given. The number is how the server sees it.
 func (n *template) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
 	n.cloning.Lock()
 	pidfd, err := n.ask(flags, control, cgroup)

@@ -105,7 +105,7 @@ func TestTemplateFollowsTheHost(t *testing.T) {
 	}
 	dir, err := os.MkdirTemp(home, "TestNest")
 	if err != nil || covers(runtimes.Runtime{Prefixes: []string{dir}}) {
-		t.Skip("no folder outside of /tmp: ", err)
+		t.Skip("no directory outside of /tmp: ", err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	prefix := dir + "/prefix"

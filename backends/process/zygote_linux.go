@@ -117,7 +117,7 @@ func lastOutput(output *os.File) string {
 	return ": " + strings.TrimSpace(string(text))
 }
 
-// zygoteDir is where the zygote's program lies in its own root. Each sandbox mounts its own folder there.
+// zygoteDir is where the zygote's program lies in its own root. Each sandbox mounts its own directory there.
 const zygoteDir = "/tmp"
 
 // zygotePlans are two: a nest's, at the end of which root has to map users, and the rest, up to where Python is executed.

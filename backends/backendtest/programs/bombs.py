@@ -322,8 +322,8 @@ def cpu():
         pass
 
 
-def fill(folders):
-    files = [open(os.path.join(f, "bomb"), "wb", buffering=0) for f in folders]
+def fill(directories):
+    files = [open(os.path.join(f, "bomb"), "wb", buffering=0) for f in directories]
     full = set()
     small = block[:1 << 18]
     while made < bound and len(full) < len(files):
@@ -343,7 +343,7 @@ def fill(folders):
 
 
 def disk_anywhere():
-    folders = []
+    directories = []
     for top, dirs, _ in os.walk("/"):
         if top.count("/") > 4 or top in ("/proc", "/sys"):
             dirs[:] = []
@@ -354,9 +354,9 @@ def disk_anywhere():
         except OSError:
             continue
         os.unlink(path)
-        folders.append(top)
-    sys.stderr.write("writable: %s\n" % folders)
-    fill(folders)
+        directories.append(top)
+    sys.stderr.write("writable: %s\n" % directories)
+    fill(directories)
 
 
 def inodes():
@@ -366,9 +366,9 @@ def inodes():
     for i in range(bound):
         if i % 10000 == 0:
             os.mkdir(str(i))
-            folder = os.open(str(i), os.O_RDONLY)
+            directory = os.open(str(i), os.O_RDONLY)
             say()
-        os.close(os.open("f%d" % i, os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        os.close(os.open("f%d" % i, os.O_CREAT | os.O_WRONLY, dir_fd=directory))
         globals()["made"] += 1
 
 

@@ -189,7 +189,7 @@ def init_signals():
 
 @attack(bare=False)
 def programs_in_volumes():
-    """What an image has in the folders that it declares as volumes is not carried over, and nothing
+    """What an image has in the directories that it declares as volumes is not carried over, and nothing
     can be written there."""
     for path in ("/image/volume", "/var/volume with space", HOME + "/line"):
         if os.path.isdir(path) and os.listdir(path) not in ([], ["socket"]):

@@ -1,6 +1,6 @@
 """Files of the host that the sandbox was not given.
 
-TARGET: canaries, paths of files that hold word, which is their name, too; writable, folders on
+TARGET: canaries, paths of files that hold word, which is their name, too; writable, directories on
 the host where everybody may write; sealed, files that only root reads.
 """
 import ctypes
@@ -50,7 +50,7 @@ def read_by_any_process():
 
 @attack
 def read_by_any_descriptor():
-    """Folders that someone holds open."""
+    """Directories that someone holds open."""
     for fd in glob.glob("/proc/[0-9]*/fd/*"):
         for path in TARGET["canaries"]:
             try:
@@ -102,7 +102,7 @@ def hard_link():
 
 @attack(bare=False)
 def search_everywhere():
-    """No folder anywhere has a file of the canary's name."""
+    """No directory anywhere has a file of the canary's name."""
     for top, dirs, files in os.walk("/"):
         if top == "/":
             dirs[:] = [d for d in dirs if d not in ("proc", "usr")]
@@ -111,8 +111,8 @@ def search_everywhere():
 
 
 @attack(bare=False)
-def folders_of_the_host():
-    """Folders that hold nothing a program needs must not be there, or be empty."""
+def directories_of_the_host():
+    """Directories that hold nothing a program needs must not be there, or be empty."""
     found = {}
     for path in ("/root", "/home", "/boot", "/mnt", "/media", "/srv", "/lost+found", "/var/log", "/var/lib/docker", "/run/systemd",
                  "/run/user", "/sys/fs/cgroup", "/sys/class/net", "/sys/block", "/etc/ssh", "/etc/sudoers.d", "/var/spool", "/host",
@@ -121,7 +121,7 @@ def folders_of_the_host():
             names = os.listdir(path)
         except OSError:
             continue
-        # The way to an interpreter may lead through a home folder; nothing else may be beside it.
+        # The way to an interpreter may lead through a home directory; nothing else may be beside it.
         if names and not all(_leads_to_mount(os.path.join(path, n)) for n in names):
             found[path] = names[:4]
     return str(found) if found else None
@@ -159,20 +159,20 @@ def password_file_of_the_host():
 
 # --- writing
 
-def _writes(folder):
+def _writes(directory):
     def f():
-        path = os.path.join(folder, TARGET["word"] + "-written")
+        path = os.path.join(directory, TARGET["word"] + "-written")
         with open(path, "w") as f:
             f.write("owned")
         if os.path.isdir("/proc/self") and not BARE:
-            # A folder of our own may have that name; the test looks at the host's.
+            # A directory of our own may have that name; the test looks at the host's.
             return None
         return "wrote " + path
     return f
 
 
-for i, folder in enumerate(TARGET["writable"]):
-    add("write_host_folder_%d" % i, _writes(folder))
+for i, directory in enumerate(TARGET["writable"]):
+    add("write_host_directory_%d" % i, _writes(directory))
 for i, path in enumerate(TARGET["canaries"]):
     add("overwrite_%d" % i, lambda path=path: "opened for writing: %d" % os.open(path, os.O_WRONLY))
     add("delete_%d" % i, lambda path=path: "deleted: %s" % os.unlink(path))
@@ -180,7 +180,7 @@ for i, path in enumerate(TARGET["canaries"]):
 
 
 def _rename_over(path):
-    os.stat(path)  # a file of our own in a folder of that name is no opening
+    os.stat(path)  # a file of our own in a directory of that name is no opening
     with open("mine", "w") as f:
         f.write("owned")
     import shutil
@@ -201,7 +201,7 @@ def devices_of_mounts():
 
 @attack(bare=False)
 def names_of_the_host_in_mountinfo():
-    """What mountinfo shows of the host's folder names is no more than the mounts that were made."""
+    """What mountinfo shows of the host's directory names is no more than the mounts that were made."""
     with open("/proc/self/mountinfo") as f:
         text = f.read()
     return "mountinfo names %s" % TARGET["word"] if TARGET["word"] in text else None

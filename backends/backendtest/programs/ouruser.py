@@ -1,6 +1,6 @@
 """What a user may do to all of its files and objects, without a right to open them.
 
-TARGET: closed, a file of the host that is not shown; shown, one in a folder that is, read-only; pid, a process of the
+TARGET: closed, a file of the host that is not shown; shown, one in a directory that is, read-only; pid, a process of the
 user; shm, sem and msg, numbers of System V objects; mq, the name of a message queue.
 """
 import ctypes
@@ -40,12 +40,12 @@ def descriptor(path, flags=os.O_RDONLY):
 
 
 for name, path in (("closed", CLOSED), ("shown", SHOWN)):
-    folder, base = os.path.split(path)
+    directory, base = os.path.split(path)
     add("chmod_" + name, _done(lambda path=path: os.chmod(path, 0o600)))
     add("chmod_setuid_" + name, _done(lambda path=path: os.chmod(path, 0o4755)))
-    add("chmod_at_" + name, _done(lambda folder=folder, base=base: os.chmod(base, 0o600, dir_fd=os.open(folder, os.O_PATH))))
+    add("chmod_at_" + name, _done(lambda directory=directory, base=base: os.chmod(base, 0o600, dir_fd=os.open(directory, os.O_PATH))))
     add("chmod_descriptor_%s" % name, _done(lambda path=path: os.chmod("/proc/self/fd/%d" % os.open(path, os.O_PATH), 0o600)))
-    add("chmod_folder_" + name, _done(lambda folder=folder: os.chmod(folder, 0o700)))
+    add("chmod_directory_" + name, _done(lambda directory=directory: os.chmod(directory, 0o700)))
     add("chmod_dots_" + name, _done(lambda path=path: os.chmod("../" * 30 + path[1:], 0o600)))
     add("utime_" + name, _done(lambda path=path: os.utime(path, (1, 1))))
     add("utime_now_" + name, _done(lambda path=path: os.utime(path)))
@@ -55,13 +55,13 @@ for name, path in (("closed", CLOSED), ("shown", SHOWN)):
     add("setxattr_" + name, _done(lambda path=path: os.setxattr(path, "user.canary", b"x")))
     add("getxattr_" + name, _done(lambda path=path: os.listxattr(path)))
     add("removexattr_" + name, _done(lambda path=path: (os.setxattr(path, "user.r", b"x"), os.removexattr(path, "user.r"))))
-    add("inotify_" + name, _done(lambda folder=folder: call("inotify_add_watch", libc.inotify_init(), folder.encode(), 0xfff)))
+    add("inotify_" + name, _done(lambda directory=directory: call("inotify_add_watch", libc.inotify_init(), directory.encode(), 0xfff)))
 
 add("chmod_link", _done(lambda: os.chmod(link(), 0o600)))
 add("utime_link", _done(lambda: os.utime(link(), (1, 1))))
 add("chmod_hard_link", _done(lambda: (os.link(SHOWN, "hard"), os.chmod("hard", 0o600))))
 add("fchmod", _done(lambda: os.fchmod(descriptor(SHOWN), 0o600)))
-add("fchmod_folder", _done(lambda: os.fchmod(descriptor(os.path.dirname(SHOWN)), 0o700)))
+add("fchmod_directory", _done(lambda: os.fchmod(descriptor(os.path.dirname(SHOWN)), 0o700)))
 add("futimens", _done(lambda: os.utime(descriptor(SHOWN), (1, 1))))
 add("fchown", _done(lambda: os.fchown(descriptor(SHOWN), -1, os.getgid())))
 add("fsetxattr", _done(lambda: os.setxattr(descriptor(SHOWN), "user.canary", b"x")))

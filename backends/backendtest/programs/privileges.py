@@ -136,7 +136,7 @@ def inherited_descriptors():
 
 @attack(bare=False)
 def standard_descriptors_are_files():
-    """A regular file or folder of the host as standard stream can be opened again, for writing."""
+    """A regular file or directory of the host as standard stream can be opened again, for writing."""
     for fd in (0, 1, 2):
         mode = os.fstat(fd).st_mode
         to = os.readlink("/proc/self/fd/%d" % fd)
@@ -147,7 +147,7 @@ def standard_descriptors_are_files():
 
 
 @attack(bare=False)
-def folder_of_the_first_process():
+def directory_of_the_first_process():
     """runc's CVE-2024-21626: /proc/self/cwd that is outside of the root."""
     for path in ("/proc/self/cwd", "/proc/1/cwd"):
         try:

@@ -25,8 +25,8 @@ assert socket.gethostname()
 assert socket.gethostbyname("localhost") == "127.0.0.1"
 assert os.cpu_count() >= 1
 assert os.umask(0o22) in (0o22, 0o77, 0o02)
-for folder in ("/workspace", "/tmp", "/dev/shm"):
-    path = os.path.join(folder, "here")
+for directory in ("/workspace", "/tmp", "/dev/shm"):
+    path = os.path.join(directory, "here")
     with open(path, "w") as f:
         f.write("x")
     assert os.stat(path).st_uid == os.getuid(), (path, os.stat(path))

@@ -1,4 +1,4 @@
-"""Goes on in the background, swapping a file and a folder for links to the host's again and again."""
+"""Goes on in the background, swapping a file and a directory for links to the host's again and again."""
 import os
 import sys
 
@@ -7,11 +7,11 @@ with open("file", "w") as f:
     f.write("mine")
 with open("plain", "w") as f:
     f.write("mine")
-os.mkdir("folder")
-with open("folder/plain", "w") as f:
+os.mkdir("directory")
+with open("directory/plain", "w") as f:
     f.write("mine")
 os.symlink(os.path.join(host, "file"), "file.link")
-os.symlink(host, "folder.link")
+os.symlink(host, "directory.link")
 os.mkfifo("file.fifo")
 print("swapping", flush=True)
 if os.fork():
@@ -32,5 +32,5 @@ while True:
     for other in ("file.link", "file.fifo"):
         swap("file", other)
         swap("file", other)
-    swap("folder", "folder.link")
-    swap("folder", "folder.link")
+    swap("directory", "directory.link")
+    swap("directory", "directory.link")

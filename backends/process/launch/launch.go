@@ -12,7 +12,7 @@
 // may be large; starting a whole Go program for each sandbox's PID 1 would cost 2 ms; and only the
 // launcher's thread must live as long as the sandboxes, which die with it (PR_SET_PDEATHSIG).
 //
-// A nest is such a PID 1 in which no program ever runs: it has furnished a root folder that many
+// A nest is such a PID 1 in which no program ever runs: it has furnished a root directory that many
 // sandboxes share, and forks their PID 1s, as the launcher does. They find the root as it is.
 // A Python that speaks the same messages can be a nest, too: see package zygote.
 //
@@ -52,7 +52,7 @@ const (
 const MaxFiles = 32
 
 // Request asks the launcher, or a nest, for a process in new namespaces, which becomes PID 1 of a sandbox and
-// waits for its plans. Its control socket is attached, and a cgroup v2 folder to be born in if
+// waits for its plans. Its control socket is attached, and a cgroup v2 directory to be born in if
 // there is one.
 type Request struct {
 	Flags uint64 // CLONE_*

@@ -51,7 +51,7 @@ func receive() (r Request, files []int, ok bool) {
 	}
 }
 
-// launch forks a PID 1. files are its control socket and, if any, its cgroup v2 folder.
+// launch forks a PID 1. files are its control socket and, if any, its cgroup v2 directory.
 func launch(r Request, files []int) (Reply, int) {
 	slots[SlotControl] = uintptr(files[0])
 	pidfd := int32(-1)

@@ -7,7 +7,7 @@ import (
 )
 
 // asdf resolves a shim of asdf: the version in ASDF_<PLUGIN>_VERSION, or in the nearest
-// .tool-versions, or in the home folder's.
+// .tool-versions, or in the home directory's.
 func (f *finder) asdf(shim string) (target, how string, err error) {
 	data := or(f.env.get("ASDF_DATA_DIR"), f.env.get("ASDF_DIR"), f.home(".asdf"))
 	installs := filepath.Join(data, "installs", f.plugin)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// libraries adds the folders of shared libraries that a program names in its RUNPATH and the
+// libraries adds the directories of shared libraries that a program names in its RUNPATH and the
 // system's loader would not find: a Python whose libpython lies elsewhere.
 func (v *view) libraries(program string) {
 	if system(program) {
@@ -32,7 +32,7 @@ func (v *view) libraries(program string) {
 	}
 }
 
-// library adds a folder if one of the needed libraries lies in it.
+// library adds a directory if one of the needed libraries lies in it.
 func (v *view) library(dir string, needed []string) {
 	if !filepath.IsAbs(dir) || v.shows(dir) || v.forbidden(dir) {
 		return

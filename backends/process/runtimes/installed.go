@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// installed returns the folder name in dir that a version stands for: itself, else the newest
+// installed returns the directory name in dir that a version stands for: itself, else the newest
 // that begins with it ("3.12" is 3.12.7), else, for "latest" and the like, the newest of all. A
 // version file may come from anywhere, so a name never leads out of dir (CVE-2022-35861).
 func installed(dir, want string) (string, bool) {

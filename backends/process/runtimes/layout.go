@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// layout works out what of the host a program needs beside the system folders.
+// layout works out what of the host a program needs beside the system directories.
 func (f *finder) layout(path string) (Runtime, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func follow(path string) []string {
 			break
 		}
 		if !filepath.IsAbs(target) {
-			// ".." after a folder that is a link leaves the link's target.
+			// ".." after a directory that is a link leaves the link's target.
 			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 			if err != nil {
 				break

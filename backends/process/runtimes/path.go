@@ -18,7 +18,7 @@ type candidate struct{ path, how string }
 
 // candidates yields programs in the order in which a user would expect them: an activated virtual
 // environment, PATH, what version managers installed but a non-interactive shell does not see,
-// and the system's own folders.
+// and the system's own directories.
 func (f *finder) candidates() iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
 		if v := f.env.get("VIRTUAL_ENV"); v != "" && f.name == "python" {
@@ -59,7 +59,7 @@ func (f *finder) inDir(dir, how string, yield func(candidate) bool) bool {
 func (f *finder) program(dir, name, how string, yield func(candidate) bool) bool {
 	path := filepath.Join(dir, name)
 	if !filepath.IsAbs(dir) {
-		// "", "." and relative entries mean the working folder, which is where downloaded and
+		// "", "." and relative entries mean the working directory, which is where downloaded and
 		// generated files lie.
 		if _, err := os.Stat(path); err == nil {
 			f.note("passed over %s: its PATH entry is relative", path)
@@ -95,7 +95,7 @@ func executable(path string) bool {
 	return err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0
 }
 
-// pathDirs returns the folders before SystemPath with which r is the first found by its names.
+// pathDirs returns the directories before SystemPath with which r is the first found by its names.
 func (f *finder) pathDirs(r Runtime) []string {
 	if !filepath.IsAbs(r.Argv0) {
 		return nil
@@ -127,7 +127,7 @@ func (f *finder) pathDirs(r Runtime) []string {
 	return []string{dir}
 }
 
-// unreadable returns the folder to open up, if a user who owns nothing could not start r. Folders
+// unreadable returns the directory to open up, if a user who owns nothing could not start r. Directories
 // above a prefix do not count, because a bind mount does not pass through them.
 func unreadable(r Runtime) (string, bool) {
 	for _, p := range []string{r.Path, r.Argv0} {
@@ -155,7 +155,7 @@ func top(r Runtime, p string) string {
 	return p
 }
 
-// system reports whether a path lies in the folders that every sandbox shows.
+// system reports whether a path lies in the directories that every sandbox shows.
 func system(path string) bool {
 	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
 		if paths.Within(path, dir) {

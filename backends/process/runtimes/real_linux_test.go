@@ -31,7 +31,7 @@ func pythons(t *testing.T) map[string]Env {
 	return out
 }
 
-// inside runs a program where nothing of the host exists but the system folders and what r names.
+// inside runs a program where nothing of the host exists but the system directories and what r names.
 func inside(t *testing.T, r Runtime, args ...string) string {
 	t.Helper()
 	script := `set -e
@@ -119,7 +119,7 @@ func TestPrefixesAreEnough(t *testing.T) {
 	})
 }
 
-// The loader finds a libpython in a folder that only RUNPATH names.
+// The loader finds a libpython in a directory that only RUNPATH names.
 func TestLibrariesBesideTheProgram(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and
-// says which folders of the host it can't do without.
+// says which directories of the host it can't do without.
 //
 // Every command line run pays for it, so it reads files instead of starting programs: a system
 // interpreter costs some stat(2) calls, a pyenv shim (70 ms when executed) the reading of pyenv's
@@ -24,9 +24,9 @@ type Runtime struct {
 	// it is absolute it resolves to Path also inside, given Prefixes and Links.
 	Argv0 string
 
-	// Prefixes are host folders that must be visible inside, read-only, at the same path. They are
-	// absolute, none lies in another, and each is a folder once links are followed. None is a
-	// system folder (/usr and what stands beside it), the home folder, or a folder above that.
+	// Prefixes are host directories that must be visible inside, read-only, at the same path. They are
+	// absolute, none lies in another, and each is a directory once links are followed. None is a
+	// system directory (/usr and what stands beside it), the home directory, or a directory above that.
 	Prefixes []string
 
 	// Links are symbolic links, by absolute path, that must exist inside, with their targets: the
@@ -48,10 +48,10 @@ type Runtime struct {
 // Env is all that Find knows about the caller.
 type Env struct {
 	Path  string              // the search path
-	Home  string              // never shown, nor a folder above it
-	Dir   string              // working folder: version files are looked for in it and above
+	Home  string              // never shown, nor a directory above it
+	Dir   string              // working directory: version files are looked for in it and above
 	Get   func(string) string // other environment variables; nil knows none
-	Cache string              // folder for what executing wrappers taught; "" remembers nothing
+	Cache string              // directory for what executing wrappers taught; "" remembers nothing
 }
 
 // FromOS describes this process.

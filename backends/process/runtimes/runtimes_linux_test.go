@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// host is a made-up home folder and search path.
+// host is a made-up home directory and search path.
 type host struct {
 	t    *testing.T
 	root string
@@ -129,7 +129,7 @@ func sound(t *testing.T, env Env, r Runtime) {
 			t.Errorf("prefix %s must not be shown", p)
 		}
 		if !isDir(p) {
-			t.Errorf("prefix %s is no folder", p)
+			t.Errorf("prefix %s is no directory", p)
 		}
 	}
 	if !system(r.Path) && top(r, r.Path) == r.Path {
@@ -180,7 +180,7 @@ func TestUnsafePathEntriesArePassedOver(t *testing.T) {
 	}
 }
 
-// A link in a good folder does not make its world-writable target good.
+// A link in a good directory does not make its world-writable target good.
 func TestLinkToLooseProgram(t *testing.T) {
 	h := newHost(t)
 	h.file("elsewhere/bin/x", "\x7fELF", 0o757)
@@ -203,20 +203,20 @@ func TestNotPrograms(t *testing.T) {
 		Prefixes: []string{"e"}, PathDirs: []string{"e/bin"}})
 }
 
-// The home folder holds keys and tokens: no installation is a reason to show it.
+// The home directory holds keys and tokens: no installation is a reason to show it.
 func TestHomeIsNeverVisible(t *testing.T) {
 	cases := map[string]struct {
 		program string
 		lib     string
 		want    []string // nil: refused
 	}{
-		"prefix is home":           {"home/u/bin/python3", "home/u/lib/python3.12", []string{"home/u/bin", "home/u/lib"}},
-		"prefix is ~/.local":       {"home/u/.local/bin/python3", "home/u/.local/lib/python3.12", []string{"home/u/.local/bin", "home/u/.local/lib"}},
-		"straight in home":         {"home/u/python3", "", nil},
-		"straight above home":      {"home/python3", "", nil},
-		"prefix above home":        {"home/bin/python3", "home/lib/python3.12", []string{"home/bin", "home/lib"}},
-		"folder of its own":        {"home/u/py/bin/python3", "home/u/py/lib/python3.12", []string{"home/u/py"}},
-		"built in a source folder": {"home/u/src/cpython/python3", "", []string{"home/u/src/cpython"}},
+		"prefix is home":              {"home/u/bin/python3", "home/u/lib/python3.12", []string{"home/u/bin", "home/u/lib"}},
+		"prefix is ~/.local":          {"home/u/.local/bin/python3", "home/u/.local/lib/python3.12", []string{"home/u/.local/bin", "home/u/.local/lib"}},
+		"straight in home":            {"home/u/python3", "", nil},
+		"straight above home":         {"home/python3", "", nil},
+		"prefix above home":           {"home/bin/python3", "home/lib/python3.12", []string{"home/bin", "home/lib"}},
+		"directory of its own":        {"home/u/py/bin/python3", "home/u/py/lib/python3.12", []string{"home/u/py"}},
+		"built in a source directory": {"home/u/src/cpython/python3", "", []string{"home/u/src/cpython"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestHomeIsNeverVisible(t *testing.T) {
 			h.onPath(filepath.Dir(c.program))
 			r, err := Find(context.Background(), "python", h.env)
 			if c.want == nil {
-				if r.Path == h.path(c.program) || !strings.Contains(r.Why, "folder of its own") {
+				if r.Path == h.path(c.program) || !strings.Contains(r.Why, "directory of its own") {
 					t.Fatalf("got %q, why %q, %v", r.Path, r.Why, err)
 				}
 				return
@@ -244,7 +244,7 @@ func TestHomeIsNeverVisible(t *testing.T) {
 	}
 }
 
-// A home folder that is reached through a link is still the home folder.
+// A home directory that is reached through a link is still the home directory.
 func TestHomeBehindLink(t *testing.T) {
 	h := newHost(t)
 	h.program("home/u/bin/python3")
@@ -305,18 +305,18 @@ func TestVirtualEnvironments(t *testing.T) {
 		h.want(t, "python", found{Path: real, Argv0: "v/bin/python3", Why: "VIRTUAL_ENV",
 			Prefixes: []string{"v"}, PathDirs: []string{"v/bin"}})
 	})
-	t.Run("the home folder itself", func(t *testing.T) {
+	t.Run("the home directory itself", func(t *testing.T) {
 		h := newHost(t)
 		h.program("home/u/bin/python3")
 		h.mkdir("home/u/lib")
 		h.file("home/u/pyvenv.cfg", "home = /usr/bin\n", 0o644)
 		h.onPath("home/u/bin")
 		r, _ := Find(context.Background(), "python", h.env)
-		if r.Path == h.path("home/u/bin/python3") || !strings.Contains(r.Why, "is the home folder") {
+		if r.Path == h.path("home/u/bin/python3") || !strings.Contains(r.Why, "is the home directory") {
 			t.Errorf("got %q, %q", r.Path, r.Why)
 		}
 	})
-	t.Run("one that names the home folder as base", func(t *testing.T) {
+	t.Run("one that names the home directory as base", func(t *testing.T) {
 		h := newHost(t)
 		h.program("v/bin/python3")
 		h.file("v/pyvenv.cfg", "home = "+h.env.Home+"\n", 0o644)
@@ -415,7 +415,7 @@ func TestPrivateInterpreter(t *testing.T) {
 	}
 	h.onPath("root/py/bin")
 	if r, err := Find(context.Background(), "python", h.env); err != nil || r.Private {
-		t.Errorf("a closed folder above the prefix: private %v, why %q, %v", r.Private, r.Why, err)
+		t.Errorf("a closed directory above the prefix: private %v, why %q, %v", r.Private, r.Why, err)
 	}
 }
 

@@ -58,7 +58,7 @@ func readHead(path string) ([]byte, error) {
 	return append(buf, rest...), err
 }
 
-// above yields dir and each folder above it, up to the root.
+// above yields dir and each directory above it, up to the root.
 func above(dir string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		if !filepath.IsAbs(dir) {

@@ -21,7 +21,7 @@ func TestPyenv(t *testing.T) {
 	}{
 		{"global", "", "", "", "3.11.7\n", "3.11.7", ".pyenv/version"},
 		{"local wins", "", "", "3.12.1\n", "3.11.7\n", "3.12.1", "sub/.python-version"},
-		{"folder above", "", "3.12.1\n", "", "3.11.7\n", "3.12.1", "project/.python-version"},
+		{"directory above", "", "3.12.1\n", "", "3.11.7\n", "3.12.1", "project/.python-version"},
 		{"variable wins", "3.9.18", "", "3.12.1", "3.11.7", "3.9.18", "PYENV_VERSION"},
 		{"prefix means newest", "3", "", "", "", "3.12.1", "PYENV_VERSION"},
 		{"minor", "3.9", "", "", "", "3.9.18", "PYENV_VERSION"},
@@ -187,7 +187,7 @@ func TestSnapIsExplained(t *testing.T) {
 func TestStrangeVersionFiles(t *testing.T) {
 	for name, make := range map[string]func(h *host, path string){
 		"huge":       func(h *host, p string) { h.file(p, strings.Repeat("x", 10<<20), 0o644) },
-		"folder":     func(h *host, p string) { h.mkdir(p) },
+		"directory":  func(h *host, p string) { h.mkdir(p) },
 		"unreadable": func(h *host, p string) { h.file(p, "3.9", 0) },
 		"binary":     func(h *host, p string) { h.file(p, "\x00\xff\xfe\n\x00", 0o644) },
 		"fifo":       func(h *host, p string) { fifo(h.t, h.path(p)) },

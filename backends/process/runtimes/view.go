@@ -11,9 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// view collects the host folders that will be visible.
+// view collects the host directories that will be visible.
 type view struct {
-	homes []string // the home folder, as named and as resolved
+	homes []string // the home directory, as named and as resolved
 	dirs  []string
 }
 
@@ -28,7 +28,7 @@ func newView(home string) *view {
 	return v
 }
 
-// forbidden reports whether showing dir would show the whole home folder or more.
+// forbidden reports whether showing dir would show the whole home directory or more.
 func (v *view) forbidden(dir string) bool {
 	for _, home := range v.homes {
 		if paths.Within(home, dir) {
@@ -58,7 +58,7 @@ func (v *view) add(dir string) {
 	}
 }
 
-// tree adds the folder in which a program was installed.
+// tree adds the directory in which a program was installed.
 func (v *view) tree(program string) error {
 	if system(program) {
 		return nil
@@ -77,12 +77,12 @@ func (v *view) tree(program string) error {
 		}
 	}
 	if !found || !v.shows(program) {
-		return fmt.Errorf("%s lies in %s, which is not shown to programs: install it in a folder of its own", program, root)
+		return fmt.Errorf("%s lies in %s, which is not shown to programs: install it in a directory of its own", program, root)
 	}
 	return nil
 }
 
-// treeOf is the folder that holds all of one installation.
+// treeOf is the directory that holds all of one installation.
 func treeOf(program string) string {
 	for _, store := range []string{"/nix/store", "/gnu/store"} {
 		if paths.Within(program, store) {
@@ -100,7 +100,7 @@ func treeOf(program string) string {
 	return dir
 }
 
-// own reports whether a folder is marked as one installation's own.
+// own reports whether a directory is marked as one installation's own.
 func own(dir string) bool {
 	for _, mark := range []string{"pyvenv.cfg", "conda-meta"} {
 		if _, err := os.Stat(filepath.Join(dir, mark)); err == nil {
@@ -121,7 +121,7 @@ func (v *view) alias(path string) {
 	}
 }
 
-// missing returns the links among hops that no shown folder holds.
+// missing returns the links among hops that no shown directory holds.
 func (v *view) missing(hops []string) map[string]string {
 	var links map[string]string
 	for i := range len(hops) - 1 {
@@ -148,7 +148,7 @@ func (v *view) shows(path string) bool {
 	return false
 }
 
-// prefixes returns the folders, without those that lie in others.
+// prefixes returns the directories, without those that lie in others.
 func (v *view) prefixes() []string {
 	slices.Sort(v.dirs)
 	var out []string

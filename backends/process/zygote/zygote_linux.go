@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// File is the name under which Python finds the program, in a folder that PYTHONPATH names.
+// File is the name under which Python finds the program, in a directory that PYTHONPATH names.
 const File = "sitecustomize.pyc"
 
 // Private is the descriptor on which a program's process is told its arguments and environment.
