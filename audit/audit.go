@@ -99,7 +99,7 @@ type Log struct {
 const lockWait = 10 * time.Second
 
 // Open opens the log at path. If nothing is there, a new log is made with mode 0600, and the
-// folders above it with 0700. Whatever else is there is left alone: a damaged or foreign file is an
+// directories above it with 0700. Whatever else is there is left alone: a damaged or foreign file is an
 // error, never the place of a new log.
 //
 // While the log is open, nothing else in this process may open its file, not even to read it: closing

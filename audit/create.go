@@ -42,7 +42,7 @@ func find(ctx context.Context, path string) (os.FileInfo, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return nil, errors.New("it is a folder: name a file in it")
+		return nil, errors.New("it is a directory: name a file in it")
 	case info.Size() == 0: // create leaves no empty file, and SQLite would take it for a new database
 		return nil, errEmpty
 	}
@@ -84,7 +84,7 @@ func create(ctx context.Context, path string) error {
 const newPrefix = ".new-audit-"
 
 // removeAbandoned removes what processes left that were killed while they made a log, which takes
-// some milliseconds: a folder of a minute ago is nobody's.
+// some milliseconds: a directory of a minute ago is nobody's.
 func removeAbandoned(parent string) {
 	dirs, _ := filepath.Glob(filepath.Join(parent, newPrefix+"*"))
 	for _, dir := range dirs {

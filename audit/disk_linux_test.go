@@ -191,7 +191,7 @@ func openAsUser(t *testing.T, path string) string {
 	return string(out)
 }
 
-// publicDir is a temporary folder that every user can enter.
+// publicDir is a temporary directory that every user can enter.
 func publicDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -21,7 +21,7 @@ var (
 
 const (
 	restore   = "move it, its -wal and its -checkpoint file away as evidence; a new log starts in its place, or put a backup there"
-	elsewhere = "make the file and its folder writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
+	elsewhere = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 )
 
 // explain adds to an error of SQLite or of the file system what to do about it.

@@ -150,7 +150,7 @@ func TestOpenBadPlaces(t *testing.T) {
 		t.Skip(err)
 	}
 	for name, want := range map[string]string{
-		dir:                             "is a folder",
+		dir:                             "is a directory",
 		filepath.Join(file, "audit.db"): "SANDBOXMCP_SQLITE_PATH",
 		filepath.Join(dir, "link"):      "no such file",
 	} {
@@ -271,9 +271,9 @@ func TestCreateRemovesAbandoned(t *testing.T) {
 	}
 	defer log.Close()
 	if _, err := os.Stat(abandoned); err == nil {
-		t.Error("the abandoned folder is still there")
+		t.Error("the abandoned directory is still there")
 	}
 	if _, err := os.Stat(recent); err != nil {
-		t.Errorf("a folder that may be in use was removed: %v", err)
+		t.Errorf("a directory that may be in use was removed: %v", err)
 	}
 }

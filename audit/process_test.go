@@ -39,7 +39,7 @@ func TestKillWhileMaking(t *testing.T) {
 			t.Errorf("left beside the log: %v", left)
 		}
 	}
-	t.Logf("%d of %d had made the log before they were killed, %d left a folder", made, kills, abandoned)
+	t.Logf("%d of %d had made the log before they were killed, %d left a directory", made, kills, abandoned)
 }
 
 func childWrite(path string, args []string) error {

@@ -292,7 +292,7 @@ func TestVerifySegment(t *testing.T) {
 		t.Errorf("with no key: %+v, %v", r.Bad, err)
 	}
 	if _, err := VerifySegment(filepath.Dir(files[0]), keys('a')); err == nil {
-		t.Error("a folder is no segment")
+		t.Error("a directory is no segment")
 	}
 	lines := unpack(t, files[1])
 	edit := func(i int, old, new string) []string {

@@ -69,7 +69,7 @@ func (w *segmentWriter) abandon() {
 	os.Remove(w.file.Name())
 }
 
-// tidy removes what killed processes left in the folder: files that were not finished an hour ago, and
+// tidy removes what killed processes left in the directory: files that were not finished an hour ago, and
 // segments whose rows are all still in the database. The caller holds the lock, so no other process is
 // just putting a segment there.
 func (l *Log) tidy(ctx context.Context, q querier) error {
@@ -131,7 +131,7 @@ func (l *Log) removeDouble(ctx context.Context, q querier, path string) error {
 	return fmt.Errorf("%s is no segment of this log, or the only one that has its rows: move it away", path)
 }
 
-// syncDir waits until the names in a folder are on the disk, where a system can do that.
+// syncDir waits until the names in a directory are on the disk, where a system can do that.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -147,7 +147,7 @@ func syncDir(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// cannotSync reports whether err says that a file system has no way to sync folders, which is no reason to
+// cannotSync reports whether err says that a file system has no way to sync directories, which is no reason to
 // seal nothing there.
 func cannotSync(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)

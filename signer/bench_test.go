@@ -41,7 +41,7 @@ func BenchmarkCollect(b *testing.B) {
 			b.SetBytes(int64(min(c.files, DefaultMaxCount) * len(c.content)))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if c.save { // a new folder: replacing files costs some file systems a flush
+				if c.save { // a new directory: replacing files costs some file systems a flush
 					c.o.Dir = filepath.Join(dir, strconv.Itoa(i))
 				}
 				if _, err := Collect(context.Background(), list(files...), c.o); err != nil {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Trust are the keys of the folder that may have signed something: the one that signs today, whose private half is here, and
+// Trust are the keys of the directory that may have signed something: the one that signs today, whose private half is here, and
 // back from there each that was introduced by the one before it, and vouched for by the one after it, in one statement that both
-// have signed. Whatever else lies in the folder is nobody's: see Strangers. A folder that others can write to is an
+// have signed. Whatever else lies in the directory is nobody's: see Strangers. A directory that others can write to is an
 // error; one that is not there, or has no key to sign with, trusts none.
 func (k *Keys) Trust() (*Trust, error) {
 	if err := k.check(); errors.Is(err, fs.ErrNotExist) {
 		return NewTrust(), nil
 	} else if err != nil {
-		return nil, fmt.Errorf("the folder of keys: %w", err)
+		return nil, fmt.Errorf("the directory of keys: %w", err)
 	}
 	key, _, err := readPrivate(k.private())
 	if errors.Is(err, errNoKey) {
@@ -58,7 +58,7 @@ func (k *Keys) trust(today PublicKey) (*Trust, error) {
 	return t, nil
 }
 
-// links are the statements of the folder about successors, by the id of the successor that they name: who signed them is
+// links are the statements of the directory about successors, by the id of the successor that they name: who signed them is
 // yet to be seen.
 func (k *Keys) links() (map[string][][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(k.dir, "*.next"))
@@ -99,7 +99,7 @@ func (k *Keys) before(next PublicKey, statements [][]byte) (PublicKey, bool) {
 	return PublicKey{}, false
 }
 
-// Strangers are files of the folder that hold a public key which Trust has no reason to trust.
+// Strangers are files of the directory that hold a public key which Trust has no reason to trust.
 func (k *Keys) Strangers(t *Trust) (files []string, err error) {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

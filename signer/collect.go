@@ -13,10 +13,10 @@ import (
 )
 
 // Names beyond these are dropped. A path may be longer than the kernel's PATH_MAX when it was made
-// folder by folder; MaxCount names must fit into memory, and saving walks each folder of a name.
+// directory by directory; MaxCount names must fit into memory, and saving walks each directory of a name.
 const (
 	maxName  = 4096 // bytes
-	maxDepth = 128  // folders
+	maxDepth = 128  // directories
 )
 
 type collector struct {
@@ -96,7 +96,7 @@ func (c *collector) add(ctx context.Context, f File) error {
 		return nil
 	}
 	if c.seen[f.Name] {
-		// A folder read while files are renamed in it can show a name twice.
+		// A directory read while files are renamed in it can show a name twice.
 		c.skip("listed twice", nil)
 		return nil
 	}
@@ -206,7 +206,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	return "", err
 }
 
-// search looks for a secret in s, reads it to its end, and holds its bytes outside of the folder:
+// search looks for a secret in s, reads it to its end, and holds its bytes outside of the directory:
 // what turns out to hold a secret must not have been there even for a moment.
 func (c *collector) search(s *scan, size int64) (withheld string, err error) {
 	c.hold.reset()

@@ -91,7 +91,7 @@ func tree(t *testing.T, dir string) map[string]string {
 func wantTree(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	if diff := cmp.Diff(want, tree(t, dir)); diff != "" {
-		t.Errorf("folder differs from what was wanted (-want +got):\n%s", diff)
+		t.Errorf("directory differs from what was wanted (-want +got):\n%s", diff)
 	}
 }
 

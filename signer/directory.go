@@ -20,7 +20,7 @@ import (
 // keeps to what is below, and enter refuses the links that os.Root would still follow.
 type directory struct {
 	top *os.Root
-	// The folder of the last file: files come folder by folder.
+	// The directory of the last file: files come directory by directory.
 	at     *os.Root
 	atName string
 }
@@ -32,11 +32,11 @@ func (b *blocked) Error() string { return b.why }
 
 func openDirectory(dir string) (*directory, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder for artifacts: %w", err)
+		return nil, fmt.Errorf("make the directory for artifacts: %w", err)
 	}
 	top, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open the folder for artifacts: %w", err)
+		return nil, fmt.Errorf("open the directory for artifacts: %w", err)
 	}
 	return &directory{top: top, at: top, atName: "."}, nil
 }
@@ -71,7 +71,7 @@ func (d *directory) save(name string, mode fs.FileMode, r io.Reader, buf []byte)
 	}
 	base := path.Base(name)
 	if info, err := d.at.Lstat(base); err == nil && info.IsDir() {
-		return &blocked{"a folder has its name"}
+		return &blocked{"a directory has its name"}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unusable(err)
 	}
@@ -96,7 +96,7 @@ func write(at *os.Root, temp string, mode fs.FileMode, r io.Reader, buf []byte) 
 	return errors.Join(err, f.Close()) // some file systems say only at close that they are full
 }
 
-// enter goes to the folder dir, making it where it is missing.
+// enter goes to the directory dir, making it where it is missing.
 func (d *directory) enter(dir string) error {
 	if dir == d.atName {
 		return nil
@@ -120,8 +120,8 @@ func (d *directory) enter(dir string) error {
 	return nil
 }
 
-// step opens the folder elem in at. OpenRoot follows links that stay in the root, and a link can
-// take the folder's place after Lstat: so what was opened must be what was looked at. The "/."
+// step opens the directory elem in at. OpenRoot follows links that stay in the root, and a link can
+// take the directory's place after Lstat: so what was opened must be what was looked at. The "/."
 // makes os open elem with O_DIRECTORY: without it, a fifo in its place blocks us for ever.
 func step(at *os.Root, elem string) (*os.Root, error) {
 	if err := at.Mkdir(elem, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -132,7 +132,7 @@ func step(at *os.Root, elem string) (*os.Root, error) {
 		return nil, err
 	}
 	if !want.IsDir() {
-		return nil, &blocked{"a link or a file is in place of its folder"}
+		return nil, &blocked{"a link or a file is in place of its directory"}
 	}
 	next, err := at.OpenRoot(elem + "/.")
 	if err != nil {
@@ -140,7 +140,7 @@ func step(at *os.Root, elem string) (*os.Root, error) {
 	}
 	if got, err := next.Stat("."); err != nil || !os.SameFile(want, got) {
 		next.Close()
-		return nil, &blocked{"its folder was replaced"}
+		return nil, &blocked{"its directory was replaced"}
 	}
 	return next, nil
 }
@@ -168,10 +168,10 @@ func (d *directory) saveSums(m Manifest) error {
 	return nil
 }
 
-// ReceiptName is the file of a run's receipt, in the folder of its artifacts.
+// ReceiptName is the file of a run's receipt, in the directory of its artifacts.
 const ReceiptName = "receipt.intoto.json"
 
-// SaveReceipt puts the receipt into a folder of artifacts, which is made when missing. It appears
+// SaveReceipt puts the receipt into a directory of artifacts, which is made when missing. It appears
 // whole or not at all, in place of an older one.
 func SaveReceipt(dir string, e Envelope) error {
 	text, err := json.Marshal(e)
@@ -194,7 +194,7 @@ func SaveReceipt(dir string, e Envelope) error {
 func badName(name string) string {
 	switch {
 	case !filepath.IsLocal(name) || path.Clean(name) != name || name == ".":
-		return "its name leaves the folder"
+		return "its name leaves the directory"
 	case strings.ContainsRune(name, 0):
 		return "its name has a NUL byte"
 	case runtime.GOOS == "windows" && !windowsName(name):

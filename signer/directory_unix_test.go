@@ -22,7 +22,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// prepared makes a folder full of traps beside one with a victim.
+// prepared makes a directory full of traps beside one with a victim.
 func prepared(t *testing.T) (dir, outside string) {
 	t.Helper()
 	top := t.TempDir()
@@ -54,8 +54,8 @@ func prepared(t *testing.T) (dir, outside string) {
 func TestPreparedDirectory(t *testing.T) {
 	const (
 		saved       = ""
-		linked      = "a link or a file is in place of its folder"
-		isDirectory = "a folder has its name"
+		linked      = "a link or a file is in place of its directory"
+		isDirectory = "a directory has its name"
 		tooLong     = "the file system can't take its name"
 	)
 	long := strings.Repeat("n", 300)
@@ -100,7 +100,7 @@ func TestDirectoryAndFileOfOneName(t *testing.T) {
 	wantTree(t, dir, map[string]string{"a": "1", "b/x": "3", "SHA256SUMS": sum("1") + "  a\n" + sum("3") + "  b/x\n"})
 }
 
-// While one goroutine swaps a folder for links and a fifo, files are saved below it.
+// While one goroutine swaps a directory for links and a fifo, files are saved below it.
 func TestDirectorySwappedForALink(t *testing.T) {
 	dir, outside := prepared(t)
 	sub, moved := filepath.Join(dir, "sub"), filepath.Join(dir, "aside")
@@ -235,6 +235,6 @@ func TestUnusableDir(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "SHA256SUMS")))
 	must(t, os.MkdirAll(filepath.Join(dir, "SHA256SUMS", "x"), 0o755))
 	if _, err := Collect(t.Context(), list(), Options{Dir: dir}); !errors.Is(err, syscall.ENOTEMPTY) {
-		t.Errorf("SHA256SUMS is a folder: got %v", err)
+		t.Errorf("SHA256SUMS is a directory: got %v", err)
 	}
 }

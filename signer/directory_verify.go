@@ -32,12 +32,12 @@ type Directory struct {
 // maxExtra is how many files that nothing vouches for are named.
 const maxExtra = 1000
 
-// verify compares the files of a folder with what they should be. An error means that the folder
+// verify compares the files of a directory with what they should be. An error means that the directory
 // itself can't be read.
 func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	top, err := os.OpenRoot(d.Path)
 	if err != nil {
-		return nil, fmt.Errorf("open the folder: %w", err)
+		return nil, fmt.Errorf("open the directory: %w", err)
 	}
 	defer top.Close()
 	var problems []Problem
@@ -49,7 +49,7 @@ func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	for _, s := range sums {
 		name := path.Clean(s.Name)
 		if !filepath.IsLocal(s.Name) || strings.ContainsRune(s.Name, 0) || name == "." {
-			problems = append(problems, Problem{Kind: BadPath, Name: readable(s.Name), Why: "its name leads out of the folder, so it was not opened"})
+			problems = append(problems, Problem{Kind: BadPath, Name: readable(s.Name), Why: "its name leads out of the directory, so it was not opened"})
 			continue
 		}
 		known[name] = true
@@ -86,7 +86,7 @@ func whyNot(name string, err error) *Problem {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return &Problem{Kind: Missing, Name: name, Why: "it is not there"}
 	case strings.Contains(err.Error(), "escapes from parent"): // package os has no error to match
-		return &Problem{Kind: BadPath, Name: name, Why: "a link leads out of the folder, so it was not opened"}
+		return &Problem{Kind: BadPath, Name: name, Why: "a link leads out of the directory, so it was not opened"}
 	}
 	return &Problem{Kind: Unreadable, Name: name, Why: bare(err).Error()}
 }

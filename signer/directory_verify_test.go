@@ -50,7 +50,7 @@ func TestVerifyManifest(t *testing.T) {
 		{"extra", line("a"), Directory{}, []string{"extra sub/b"}},
 		{"extra, and nobody minds", line("a"), Directory{Loose: true}, []string{}},
 		{"extra, and known", line("a"), Directory{Besides: []string{"sub/b"}}, []string{}},
-		{"a folder", line("sub"), Directory{Loose: true}, []string{"unreadable sub"}},
+		{"a directory", line("sub"), Directory{Loose: true}, []string{"unreadable sub"}},
 		{"out", line("../a") + line("/etc/passwd") + line("sub/../../b") + line(".") + line("a\x00"), Directory{Loose: true},
 			[]string{"path ../a", "path /etc/passwd", "path sub/../../b", "path .", "path a\x00"}},
 		{"broken lines", "hello\n" + line("a") + "\n" + sum("a") + " a\n" + sum("a")[1:] + "g  a\n" + `\` + sum("a") + "  a\\x\n" + `\` + sum("a") + "  a\\\n" + sum("a") + "  \n",
@@ -75,7 +75,7 @@ func TestVerifyManifest(t *testing.T) {
 		})
 	}
 	if _, _, err := VerifyManifest(strings.NewReader(line("a")), Directory{Path: filepath.Join(t.TempDir(), "none")}); err == nil {
-		t.Error("a folder that is not there is no error")
+		t.Error("a directory that is not there is no error")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What stands in a file's place is not followed out of the folder, nor waited for.
+// What stands in a file's place is not followed out of the directory, nor waited for.
 func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	put(t, outside, "secret", "a")
@@ -40,12 +40,12 @@ func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	if diff := cmp.Diff(want, kinds(problems)); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%v", diff, problems)
 	}
-	for name, why := range map[string]string{at("fifo"): "a FIFO", "/dev/zero": "a device", at("device"): "a device", dir: "a folder"} {
+	for name, why := range map[string]string{at("fifo"): "a FIFO", "/dev/zero": "a device", at("device"): "a device", dir: "a directory"} {
 		if _, err := HashFile(name); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A link in the place of the folder itself is the caller's wish.
+	// A link in the place of the directory itself is the caller's wish.
 	link := filepath.Join(outside, "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)

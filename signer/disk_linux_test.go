@@ -33,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 		return
 	}
 	content := strings.Repeat("x", 3<<20)
-	for name, full := range map[string]string{"straight": "dir", "held": "dir", "temporary folder": "temp"} {
+	for name, full := range map[string]string{"straight": "dir", "held": "dir", "temporary directory": "temp"} {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
 			dir, temp := filepath.Join(top, "dir"), filepath.Join(top, "temp")
@@ -58,7 +58,7 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("the error does not name the artifact: %v", err)
 			}
 			if full == "temp" && err != nil && !strings.Contains(err.Error(), temp) {
-				t.Errorf("the error does not name the full folder: %v", err)
+				t.Errorf("the error does not name the full directory: %v", err)
 			}
 			wantTree(t, dir, map[string]string{"a": "1", "big": "old"})
 			wantTree(t, temp, map[string]string{})

@@ -56,7 +56,7 @@ func readPrivate(path string) (*Key, os.FileInfo, error) {
 	defer clear(text)
 	der, why := onlyBlock(text, "PRIVATE KEY")
 	if why != "" {
-		return nil, nil, fmt.Errorf("%q %s: put the right file back, or move it away with the whole folder and start anew", path, why)
+		return nil, nil, fmt.Errorf("%q %s: put the right file back, or move it away with the whole directory and start anew", path, why)
 	}
 	defer clear(der)
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
@@ -156,7 +156,7 @@ func removeAbandoned(dir string) {
 	}
 }
 
-// lock waits until no other process changes the folder, which it makes. The lock goes with its
+// lock waits until no other process changes the directory, which it makes. The lock goes with its
 // process, however that ends.
 func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {

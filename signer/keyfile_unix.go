@@ -38,7 +38,7 @@ func openPrivate(path string) (*os.File, os.FileInfo, error) {
 	return f, info, nil
 }
 
-// othersWrite says whether others could put files of theirs into a folder.
+// othersWrite says whether others could put files of theirs into a directory.
 func othersWrite(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 || foreign(info) }
 
 // foreign says whether a file is another user's, who is not root.
@@ -47,7 +47,7 @@ func foreign(info os.FileInfo) bool {
 	return !ok || s.Uid != 0 && int(s.Uid) != os.Geteuid()
 }
 
-// syncDir makes a new name in a folder outlast a power failure.
+// syncDir makes a new name in a directory outlast a power failure.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // openPrivate opens a regular file. Who may read it isn't in the mode bits of this system: it is
-// what the folder above hands down, and that of a user's own state is the user's.
+// what the directory above hands down, and that of a user's own state is the user's.
 func openPrivate(path string) (*os.File, os.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -24,7 +24,7 @@ func openPrivate(path string) (*os.File, os.FileInfo, error) {
 
 func othersWrite(os.FileInfo) bool { return false }
 
-func syncFolder(string) error { return nil } // folders can't be synced here
+func syncFolder(string) error { return nil } // directories can't be synced here
 
 // tryLock locks an open file until it is closed, or says that another process has.
 func tryLock(f *os.File) (bool, error) {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Keys are the keys of a folder: the one that signs, and the public ones of all that ever did. Many
-// goroutines and processes may use one folder at once.
+// Keys are the keys of a directory: the one that signs, and the public ones of all that ever did. Many
+// goroutines and processes may use one directory at once.
 //
-// In the folder are signing.key (PKCS #8 PEM, for its owner alone), ID.pub (PKIX PEM) of each key
+// In the directory are signing.key (PKCS #8 PEM, for its owner alone), ID.pub (PKIX PEM) of each key
 // there ever was, ID.next of each that was replaced: a statement, signed by the old key and the new
 // one, that names the new one; and ID.revoked of each that was revoked, signed by a later one. Whoever can read signing.key can sign in its name; nothing here stops root.
 type Keys struct {
@@ -44,15 +44,15 @@ const (
 	Revoked = "key.revoked"
 )
 
-// OpenKeys returns the keys of a folder, which need not exist: it is made with the first key, when
+// OpenKeys returns the keys of a directory, which need not exist: it is made with the first key, when
 // that is first asked for. One that others can write to is refused.
 //
 // record is told of each change when nothing but the disk can stop it any more, and before it is
-// made. An error stops it. It is called with the folder locked, so it must not use Keys. nil is nobody.
+// made. An error stops it. It is called with the directory locked, so it must not use Keys. nil is nobody.
 func OpenKeys(dir string, record func(context.Context, Change) error) (*Keys, error) {
 	k := &Keys{dir: dir, record: record}
 	if err := k.check(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the folder of keys: %w", err)
+		return nil, fmt.Errorf("the directory of keys: %w", err)
 	}
 	return k, nil
 }
@@ -63,11 +63,11 @@ func (k *Keys) check() error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%q is no folder", k.dir)
+		return fmt.Errorf("%q is no directory", k.dir)
 	case othersWrite(info):
 		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it", k.dir)
 	}
-	// In a folder of everybody's without the sticky bit, anybody can put another one in its place.
+	// In a directory of everybody's without the sticky bit, anybody can put another one in its place.
 	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 && unixModes {
 		return fmt.Errorf("anybody on this machine may write to %q, and so put other keys in place of %q: look at what is there, and chmod o-w it", filepath.Dir(k.dir), k.dir)
 	}
@@ -115,7 +115,7 @@ func (k *Keys) create(ctx context.Context) (*Key, error) {
 	return k.install(ctx, Change{Kind: Created, ID: fresh.ID()}, fresh)
 }
 
-// install makes fresh the key to sign with, after what must be done before, in the locked folder.
+// install makes fresh the key to sign with, after what must be done before, in the locked directory.
 func (k *Keys) install(ctx context.Context, c Change, fresh *Key, before ...func() error) (*Key, error) {
 	text, err := fresh.privatePEM()
 	if err != nil {
@@ -165,7 +165,7 @@ func (k *Keys) load() (*Key, error) {
 	return key, nil
 }
 
-// Dir is the folder.
+// Dir is the directory.
 func (k *Keys) Dir() string { return k.dir }
 
 func (k *Keys) private() string         { return filepath.Join(k.dir, "signing.key") }

@@ -54,7 +54,7 @@ func TestKeyIsMadeOnFirstUse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "keys")
 	keys := openKeys(t, dir)
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("the folder is there before anybody asked for a key")
+		t.Error("the directory is there before anybody asked for a key")
 	}
 	if all, err := keys.All(); err != nil || len(all) != 0 {
 		t.Errorf("got %v, %v", all, err)
@@ -112,7 +112,7 @@ func TestRotate(t *testing.T) {
 		t.Fatalf("got %v, %v", second, err)
 	}
 	if got := current(t, elsewhere); got.ID() != second.ID() {
-		t.Error("another user of the folder goes on signing with the old key")
+		t.Error("another user of the directory goes on signing with the old key")
 	}
 	third, two, err := elsewhere.Rotate(t.Context())
 	if err != nil {

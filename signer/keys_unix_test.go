@@ -43,11 +43,11 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := OpenKeys(keys.Dir(), nil); err == nil || !strings.Contains(err.Error(), "chmod 700") {
-		t.Errorf("a folder that others may write to: %v", err)
+		t.Errorf("a directory that others may write to: %v", err)
 	}
 }
 
-// Whoever owns the folder or the file can replace the key.
+// Whoever owns the directory or the file can replace the key.
 func TestKeyOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "nobody else can give files away")
@@ -87,7 +87,7 @@ func TestKeyThatIsNoFile(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenKeys(path, nil); err == nil || !strings.Contains(err.Error(), "is no folder") {
+	if _, err := OpenKeys(path, nil); err == nil || !strings.Contains(err.Error(), "is no directory") {
 		t.Errorf("got %v", err)
 	}
 }

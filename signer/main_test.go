@@ -8,7 +8,7 @@ import (
 )
 
 // asProcess is the variable that makes the test binary another process of this program: one that asks
-// for the key in a folder ("current"), or replaces it ("rotate").
+// for the key in a directory ("current"), or replaces it ("rotate").
 const asProcess = "SANDBOXMCP_TEST_KEYS"
 
 func TestMain(m *testing.M) {

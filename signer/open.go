@@ -10,7 +10,7 @@ import (
 // errIrregular is for what can't be read to an end.
 var errIrregular = errors.New("it is no regular file")
 
-// opener opens files by name: package os, or one folder that nothing leads out of.
+// opener opens files by name: package os, or one directory that nothing leads out of.
 type opener interface {
 	Stat(name string) (fs.FileInfo, error)
 	OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error)
@@ -65,7 +65,7 @@ func regular(info fs.FileInfo) error {
 	case mode.IsRegular():
 		return nil
 	case mode.IsDir():
-		return fmt.Errorf("%w but a folder", errIrregular)
+		return fmt.Errorf("%w but a directory", errIrregular)
 	case mode&fs.ModeNamedPipe != 0:
 		return fmt.Errorf("%w but a FIFO", errIrregular)
 	case mode&fs.ModeSocket != 0:

@@ -2,5 +2,5 @@
 
 package signer
 
-// dontBlock would keep opening a FIFO from blocking: here, none has a path in a folder.
+// dontBlock would keep opening a FIFO from blocking: here, none has a path in a directory.
 const dontBlock = 0

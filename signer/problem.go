@@ -11,7 +11,7 @@ const (
 	BadStatement   = "statement"    // it is of another kind, or says what can't be
 	BadLog         = "log"          // the log has no such row, or another one
 	BadList        = "list"         // a line of SHA256SUMS can't be read
-	BadPath        = "path"         // a name leads out of the folder
+	BadPath        = "path"         // a name leads out of the directory
 	Missing        = "missing"      // a file is not there
 	Unreadable     = "unreadable"   // what is there is no file, or could not be read
 	Changed        = "changed"      // a file has another hash

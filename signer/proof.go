@@ -47,8 +47,8 @@ func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 	return p, nil
 }
 
-// VerifyDirectory says what is different in the folder of the run's artifacts, the list of their sums
-// included, if it is there. An error means that the folder itself can't be read.
+// VerifyDirectory says what is different in the directory of the run's artifacts, the list of their sums
+// included, if it is there. An error means that the directory itself can't be read.
 func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
 	list, hash, problems := readList(d.Path)
 	sums, whole := p.complete(list, hash)
@@ -63,7 +63,7 @@ func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
 }
 
 // All returns what is known of all artifacts that were handed out: those that the receipt names and, where
-// they are too many, those that SHA256SUMS in the folder dir does. whole is false if there is no such list
+// they are too many, those that SHA256SUMS in the directory dir does. whole is false if there is no such list
 // as it was signed.
 func (p Proof) All(dir string) (sums []Sum, whole bool) {
 	if p.ArtifactsUnlisted == 0 {

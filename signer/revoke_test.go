@@ -72,7 +72,7 @@ func TestReplacedKeyEnds(t *testing.T) {
 	wantReceipt(t, dated(t, old, time.Now().Add(time.Hour)), NewTrust(old.PublicKey), "") // who knows of no rotation
 }
 
-// What somebody lays into the folder is no signer: not a key alone, nor one that calls the machine's its successor.
+// What somebody lays into the directory is no signer: not a key alone, nor one that calls the machine's its successor.
 func TestStrangersAreNotTrusted(t *testing.T) {
 	keys, first := newKeys(t)
 	if _, _, err := keys.Rotate(t.Context()); err != nil {

@@ -76,7 +76,7 @@ func (k *Key) succeed(fresh *Key, at time.Time) ([]byte, error) {
 	}, k, fresh)
 }
 
-// errUnknownKey is what Find wraps for an id that no key of the folder has.
+// errUnknownKey is what Find wraps for an id that no key of the directory has.
 var errUnknownKey = errors.New("no such key")
 
 // Find returns the public key of an id, also one that was replaced.

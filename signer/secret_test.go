@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A secret at the end of a file must not have been in the folder while the file was read.
+// A secret at the end of a file must not have been in the directory while the file was read.
 func TestSecretNeverReachesTheDirectory(t *testing.T) {
 	dir, temp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -20,10 +20,10 @@ func TestSecretNeverReachesTheDirectory(t *testing.T) {
 		r := strings.NewReader(content)
 		return readerFunc(func(p []byte) (int, error) {
 			if got := tree(t, dir); len(got) != 0 {
-				t.Fatalf("in the folder before the verdict: %d files", len(got))
+				t.Fatalf("in the directory before the verdict: %d files", len(got))
 			}
 			if runtime.GOOS != "windows" && len(tree(t, temp)) != 0 {
-				t.Fatal("a file in the temporary folder has a name, and would stay after a kill")
+				t.Fatal("a file in the temporary directory has a name, and would stay after a kill")
 			}
 			return r.Read(p)
 		})

@@ -52,7 +52,7 @@ const (
 
 // Options say what to do with the files.
 type Options struct {
-	// Dir is the folder to save to, made when missing; "" saves nothing. Links in the path Dir
+	// Dir is the directory to save to, made when missing; "" saves nothing. Links in the path Dir
 	// itself are the caller's wish and followed, links below it never are.
 	Dir string
 	// Fresh says that nothing is in Dir yet: it is made when there is an artifact, and not before.
@@ -85,14 +85,14 @@ type Manifest struct {
 //
 // A saved file appears whole or not at all, in place of what had its name before. It has the
 // permission bits that it had, but is readable and writable for its owner, never writable for
-// others, never setuid, setgid or sticky; the umask takes away more. New folders are 0755 less the
+// others, never setuid, setgid or sticky; the umask takes away more. New directories are 0755 less the
 // umask. SHA256SUMS is written last, and lists just the files saved now; without it (none were
 // saved, or Collect failed) no list of an earlier run is left either, nor is its receipt. Files are
 // not synced to disk.
 //
-// A name that can't be saved (it leaves Dir, a link or a folder is in its place, it is
+// A name that can't be saved (it leaves Dir, a link or a directory is in its place, it is
 // SHA256SUMS or receipt.intoto.json) withholds the artifact. An error means that the listing failed,
-// that ctx ended, or that Dir, or the temporary folder, can't be written to; the Manifest then has
+// that ctx ended, or that Dir, or the temporary directory, can't be written to; the Manifest then has
 // what came before it.
 //
 // A kill in the middle can leave a file named ".sandboxmcp-" and 26 letters in Dir. On a

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// sumsName is the list of sums, in the folder that it is about.
+// sumsName is the list of sums, in the directory that it is about.
 const sumsName = "SHA256SUMS"
 
 // escaper is the escaping of GNU sha256sum, which marks a line that needs it with a backslash in
@@ -126,7 +126,7 @@ func unescape(name string) (string, error) {
 	return b.String(), nil
 }
 
-// VerifyManifest compares a folder with a list of sums, and returns how many files it lists. An error
+// VerifyManifest compares a directory with a list of sums, and returns how many files it lists. An error
 // means that one of the two can't be read at all.
 func VerifyManifest(list io.Reader, d Directory) (files int, problems []Problem, err error) {
 	sums, problems, err := ParseSums(list)

@@ -23,8 +23,8 @@ func NewTrust(keys ...PublicKey) *Trust {
 }
 
 // ReadTrust trusts what is in the paths: the PEM file of a public key; all files *.pub and *.pem of a
-// folder; the key that a rotation statement (*.next) names, if a key of the other paths signed it, which
-// counts no longer from then on; and takes over revocations (*.revoked), in the paths and in folders.
+// directory; the key that a rotation statement (*.next) names, if a key of the other paths signed it, which
+// counts no longer from then on; and takes over revocations (*.revoked), in the paths and in directories.
 func ReadTrust(paths ...string) (*Trust, error) {
 	t := &Trust{}
 	var statements, revocations [][]byte
@@ -66,8 +66,8 @@ func ReadTrust(paths ...string) (*Trust, error) {
 	return t, nil
 }
 
-// addDirectory trusts the keys of a folder, and returns what they say about each other. A statement about a key that is not in
-// the folder was left by a rotation that was broken off.
+// addDirectory trusts the keys of a directory, and returns what they say about each other. A statement about a key that is not in
+// the directory was left by a rotation that was broken off.
 func (t *Trust) addDirectory(dir string) (next, revoked [][]byte, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

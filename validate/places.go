@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// systemRoots are the folders that belong to the system.
+// systemRoots are the directories that belong to the system.
 var systemRoots = strings.Fields(`/etc /usr /bin /sbin /lib /lib32 /lib64 /boot /sys /proc /dev /var/lib
 	/var/log /var/spool /var/run /run /root`)
 

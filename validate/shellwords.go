@@ -158,7 +158,7 @@ func preset(name string) bool {
 
 // shellCommand is a simple command as it will run: what only starts another one is taken off.
 type shellCommand struct {
-	program  string // without folders
+	program  string // without directories
 	args     []string
 	words    []*syntax.Word // of args
 	wrappers []string       // what was taken off: sudo, env ...

@@ -11,7 +11,7 @@ import (
 // Add keeps a copy of value under e's names, in e's store, bound to where e says. Another one that is
 // there already, in either store, is replaced if replace says so; otherwise that is ErrExists.
 //
-// When Add returns, the secret is on the disk, or in the keyring. The first secret of a folder makes
+// When Add returns, the secret is on the disk, or in the keyring. The first secret of a directory makes
 // its key.
 func (s *Sealed) Add(ctx context.Context, e Entry, value []byte, replace bool) error {
 	return s.AddAll(ctx, []Addition{{e, value}}, replace)

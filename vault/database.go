@@ -156,7 +156,7 @@ func (s *Sealed) explain(err error) error {
 		case sqlite3.SQLITE_FULL:
 			advice = "free some disk space; nothing was changed"
 		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
-			advice = "make the file and its folder writable"
+			advice = "make the file and its directory writable"
 		case sqlite3.SQLITE_IOERR:
 			advice = "the disk or its file system failed: see the system's log"
 		default:

@@ -11,7 +11,7 @@ import (
 
 const newPrefix = ".new-vault-"
 
-// makeFile makes the file path in the folder dir out of what fill writes. It is built under another
+// makeFile makes the file path in the directory dir out of what fill writes. It is built under another
 // name and then linked into place, whole: of many processes that come first one wins, a process that is
 // killed leaves nothing half made at path, and what is there already is not replaced.
 func makeFile(dir, path string, fill func(fresh string) error) error {
@@ -34,7 +34,7 @@ func makeFile(dir, path string, fill func(fresh string) error) error {
 	return syncDir(dir)
 }
 
-// syncDir makes what a folder lists durable. Not every system and file system can: then there is
+// syncDir makes what a directory lists durable. Not every system and file system can: then there is
 // nothing more to be done.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
@@ -50,7 +50,7 @@ func syncDir(dir string) error {
 }
 
 // removeAbandoned removes what processes left that were killed while they made a file, which takes
-// some milliseconds: a folder of a minute ago is nobody's.
+// some milliseconds: a directory of a minute ago is nobody's.
 func removeAbandoned(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, newPrefix+"*"))
 	for _, name := range left {

@@ -32,7 +32,7 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 	}
 }
 
-// A FIFO, a folder or a link in the key's place is an error, not a wait.
+// A FIFO, a directory or a link in the key's place is an error, not a wait.
 func TestKeyThatIsNoFile(t *testing.T) {
 	s := seal(t, "KEY")
 	elsewhere := filepath.Join(t.TempDir(), "key")

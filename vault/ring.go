@@ -27,7 +27,7 @@ var errByHand = errors.New("what the keyring holds was put there by hand, in the
 	"add it again with --replace, or delete it and put it there once more")
 
 // Keyring returns the store that lends what the keyring of the operating system holds. What was put there
-// with Add is lent as it was bound, as long as the folder's vault.db lists it. What somebody put there by
+// with Add is lent as it was bound, as long as the directory's vault.db lists it. What somebody put there by
 // hand, under the service sandboxmcp and the user NAMESPACE/KEY, is bound to nothing.
 func Keyring(dir string) Store { return ringStore{NewSealed(dir, nil)} }
 
@@ -51,7 +51,7 @@ func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Bind
 		return nil, Binding{}, ErrNotFound
 	case err != nil:
 		return nil, Binding{}, err
-	case strings.HasPrefix(text, itemMark): // of another folder, or left by a process that was killed
+	case strings.HasPrefix(text, itemMark): // of another directory, or left by a process that was killed
 		return nil, Binding{}, ErrNotFound
 	}
 	value := []byte(text)
@@ -89,7 +89,7 @@ func (s *Sealed) toKeyring(ctx context.Context, c Change, value []byte, replace 
 	at := userOf(c.Namespace, c.Key)
 	switch _, err := s.ring.Get(ctx, service, at); {
 	case err == nil && !replace:
-		return fmt.Errorf("%w: the keyring holds one, from another folder or put there by hand", ErrExists)
+		return fmt.Errorf("%w: the keyring holds one, from another directory or put there by hand", ErrExists)
 	case err != nil && !errors.Is(err, keyring.ErrNotFound):
 		return err
 	}

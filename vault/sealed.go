@@ -15,10 +15,10 @@ import (
 // ErrExists is what Sealed.Add wraps for a secret that is there already.
 var ErrExists = errors.New("in the vault already")
 
-// Sealed is a store that keeps secrets in a folder, each one encrypted by itself: what one process
-// adds is there for the others. Many goroutines and processes may use one folder at once.
+// Sealed is a store that keeps secrets in a directory, each one encrypted by itself: what one process
+// adds is there for the others. Many goroutines and processes may use one directory at once.
 //
-// In the folder are vault.db, with the names in the clear, and vault.key, an age identity that only
+// In the directory are vault.db, with the names in the clear, and vault.key, an age identity that only
 // its owner may read, or the name of one that is in the keyring of the operating system. Whoever has
 // both has the secrets. Whoever can change vault.db, and no more, can take secrets away and put back an
 // older one under the same name, but can't read one, make one appear under another name, or bind it to
@@ -64,7 +64,7 @@ type Entry struct {
 	Store string    // InSealed or InKeyring; "" is InSealed
 }
 
-// NewSealed returns the store in a folder, which need not exist.
+// NewSealed returns the store in a directory, which need not exist.
 //
 // record is told of each change when nothing but the disk, or the keyring, can stop it any more, and
 // before it is made. An error stops it. nil is nobody.

@@ -71,7 +71,7 @@ func TestOneWins(t *testing.T) {
 	wantValue(t, s, "SAME")
 }
 
-// A process that adds secrets is killed at some moment, over and over, in new folders and in one that
+// A process that adds secrets is killed at some moment, over and over, in new directories and in one that
 // is there. What it promised is there, and the next one can go on.
 func TestKilledWhileAdding(t *testing.T) {
 	kills, promised, early := hosttest.Long(16, 60), 0, 0

@@ -48,7 +48,7 @@ func tamper(t *testing.T, s *Sealed, statement string, args ...any) {
 	}
 }
 
-// files returns what is in the store's folder, by name.
+// files returns what is in the store's directory, by name.
 func files(t *testing.T, s *Sealed) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -162,7 +162,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Whoever only reads makes nothing: neither folder, nor key, nor a file beside the database.
+// Whoever only reads makes nothing: neither directory, nor key, nor a file beside the database.
 func TestReadsMakeNothing(t *testing.T) {
 	read := func(s *Sealed) {
 		s.Get(t.Context(), "default", "KEY")
@@ -175,7 +175,7 @@ func TestReadsMakeNothing(t *testing.T) {
 	none := NewSealed(filepath.Join(t.TempDir(), "state"), nil)
 	read(none)
 	if _, err := os.Stat(none.dir); !os.IsNotExist(err) {
-		t.Errorf("the folder was made: %v", err)
+		t.Errorf("the directory was made: %v", err)
 	}
 	s := seal(t, "KEY")
 	before := files(t, s)

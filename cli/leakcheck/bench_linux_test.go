@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench is a pipeline as a server has one, with all that it keeps in folders of the test.
+// bench is a pipeline as a server has one, with all that it keeps in directories of the test.
 type bench struct {
 	*testing.T
 	*pipeline.Pipeline

@@ -1,6 +1,6 @@
 // Package leakcheck has hostile programs give away hundreds of secrets, in every encoding that people
 // know by name and over every path that leads out of a sandbox, and then searches all that came out:
-// results, files, the log, events, and what is left in folders. It has only tests. The search decodes;
+// results, files, the log, events, and what is left in directories. It has only tests. The search decodes;
 // it knows nothing of how the vault looks for secrets.
 //
 // What is encrypted, compressed, or mixed with something else is beyond any search: the tests know such

@@ -94,7 +94,7 @@ func (b *bench) of(name string) (from string) {
 	return from
 }
 
-// files keeps the names, the targets and the contents of all files below a folder.
+// files keeps the names, the targets and the contents of all files below a directory.
 func (b *bench) files(from, where, dir string) {
 	b.Helper()
 	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

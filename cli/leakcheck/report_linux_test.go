@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// dumpVariable names a folder for all that came out, for scanners.
+// dumpVariable names a directory for all that came out, for scanners.
 const dumpVariable = "SANDBOXMCP_LEAK_DUMP"
 
 // report writes what leaked, by encoding and path, and fails for all that should not have.

@@ -28,7 +28,7 @@ type agent struct {
 // secrets is in the environment of the command, the rest in its sealed store.
 func TestStdio(t *testing.T) {
 	b := newBench(t)
-	b.close() // only its secrets are used, and its folder
+	b.close() // only its secrets are used, and its directory
 	b.names = b.names[:min(100, len(b.names))]
 	for _, dir := range []string{"state", "config/sandboxmcp", "home", "temp"} {
 		os.MkdirAll(b.path(dir), 0o700)

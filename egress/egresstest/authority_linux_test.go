@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// authority makes a folder like /etc/ssl/certs that trusts a new certificate authority alone, and
+// authority makes a directory like /etc/ssl/certs that trusts a new certificate authority alone, and
 // a certificate of it that is good for every site: certificates must not be what keeps an attack off.
 func authority(t *testing.T, dir string) tls.Certificate {
 	t.Helper()

@@ -67,14 +67,14 @@ func TestSecretByClumsyUser(t *testing.T) {
 		"missing":   func() error { return os.Rename(key, key+".away") },
 		"cut off":   func() error { return os.Truncate(key, 20) },
 		"not own":   func() error { return os.Chmod(key, 0o644) },
-		"a folder":  func() error { return os.Mkdir(key, 0o700) },
+		"a directory":  func() error { return os.Mkdir(key, 0o700) },
 		"other one": func() error { return os.WriteFile(key, []byte("AGE-SECRET-KEY-1"+strings.Repeat("Q", 58)+"\n"), 0o600) },
 	} {
 		saved, err := os.ReadFile(key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if what == "a folder" {
+		if what == "a directory" {
 			os.Remove(key)
 		}
 		if err := change(); err != nil {

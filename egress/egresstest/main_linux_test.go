@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
 
-// programs is a folder for what is built.
+// programs is a directory for what is built.
 var programs = filepath.Join(os.TempDir(), fmt.Sprintf("egresstest-program-%d", os.Getpid()))
 
 // program builds sandboxmcp, once for all tests.

@@ -40,8 +40,8 @@ DOES = {
 DOES.update({'%sx': DOES['!!'], '%system': DOES['!!'], '%set_env': DOES['%env'], '%%sh': DOES['%%bash'], '%%file': DOES['%%writefile']})
 
 
-def change(folder):
-    os.chdir(os.path.expanduser(folder or '~'))
+def change(directory):
+    os.chdir(os.path.expanduser(directory or '~'))
     print(os.getcwd())
 
 

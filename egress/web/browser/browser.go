@@ -47,7 +47,7 @@ const (
 )
 
 // Arguments are the browser's own, for a process that finds the stream at descriptors 3 and 4. profile is
-// a folder that has the Settings, and that nobody needs later.
+// a directory that has the Settings, and that nobody needs later.
 func Arguments(profile string) []string {
 	return []string{
 		"--remote-debugging-pipe", "--headless=new", "--no-startup-window",
@@ -78,7 +78,7 @@ const features = "Translate,MediaRouter,OptimizationHints,OptimizationGuideModel
 	"SpareRendererForSitePerProcess,AudioServiceOutOfProcess,PaintHolding,AcceptCHFrame,LensOverlay," +
 	"UseDnsHttpsSvcb,AsyncDns,NetworkTimeServiceQuerying"
 
-// Settings are files that the profile's folder must have, by name. The gateway passes on no TLS that may hide
+// Settings are files that the profile's directory must have, by name. The gateway passes on no TLS that may hide
 // another name (ECH), or seems to, and browsers have no argument any more by which they leave that out.
 func Settings() map[string]string {
 	return map[string]string{"Local State": `{"ssl":{"ech_enabled":false}}`}

@@ -48,7 +48,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %s", path, p, err, want)
 		}
 		if err == nil && (len(p.Dirs) != 1 || p.Dirs[0] != filepath.Dir(real)) {
-			t.Errorf("%s: folders %v", path, p.Dirs)
+			t.Errorf("%s: directories %v", path, p.Dirs)
 		}
 	}
 	t.Setenv("PATH", dir)

@@ -1,5 +1,5 @@
 // Package keyringtest starts a real Secret Service for tests: a session bus and a GNOME keyring, in
-// folders of their own. The user's own keyring is neither asked nor seen.
+// directories of their own. The user's own keyring is neither asked nor seen.
 package keyringtest
 
 import (
