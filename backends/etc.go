@@ -2,8 +2,8 @@ package backends
 
 import "fmt"
 
-// Etc are files that a sandbox has in /etc instead of the host's or the image's, by their names there. Its
-// user has these numbers inside, and names are asked for where Spec.Gateway answers.
+// Etc returns files that replace the host's or the image's in a sandbox's /etc, by name. The sandbox's user has these
+// numbers inside, and DNS queries go to the address that Spec.Gateway serves.
 func Etc(uid, gid int) map[string]string {
 	return map[string]string{
 		"passwd": fmt.Sprintf("root:x:0:0:root:/root:/usr/sbin/nologin\nsandbox:x:%d:%d:sandbox:/workspace:/bin/sh\n"+

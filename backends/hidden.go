@@ -11,21 +11,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// Cover is a place inside of a sandbox at which something else has to lie over what a mount shows there.
+// Cover is a place inside of a sandbox that must be covered, because a mount would show a hidden file there.
 type Cover struct {
 	Inside string
-	Dir    bool // an empty, read-only directory; else a file that has nothing in it, or can't be opened
+	Dir    bool // an empty, read-only directory; else an empty or unreadable file
 }
 
-// Hidden are files and directories of the host that no program may see, such as the server's keys, by the names that
-// these have on the host now: with links followed, and by each other mount that shows them. What a
-// copy, a hard link or another file system says of them is not known.
+// Hidden are files and directories of the host that no program may see, such as the server's keys, by their present names:
+// with links followed, and by every mount that shows them. Copies, hard links and other file systems with the same content
+// are not known.
 type Hidden struct {
-	names  []string // as they were given
-	places []string // where they are now, each in no other
+	names  []string // as configured
+	places []string // present locations, none within another
 }
 
-// Hide looks for absolute names on the host. What does not exist is nowhere.
+// Hide locates absolute names on the host. A name that does not exist has no location.
 func Hide(names []string) Hidden {
 	var places []string
 	for _, name := range names {
@@ -48,8 +48,8 @@ func Hide(names []string) Hidden {
 	return h
 }
 
-// Check refuses mounts that nothing can be laid over: asked is as the request has it, real is with links followed. What
-// is asked for by a name below a hidden one is the server's own doing, such as a directory of packages.
+// Check refuses mounts that can't be covered: asked is the request's spec, real has its links followed. A name within a
+// hidden one was chosen by the server itself, such as a directory of packages, and passes.
 func (h Hidden) Check(asked, real Spec) error {
 	for i, m := range append(slices.Clone(real.Mounts), real.Workspace) {
 		name := asked.Workspace.Host
@@ -70,7 +70,7 @@ func (h Hidden) Check(asked, real Spec) error {
 	return nil
 }
 
-// Covers are what has to lie over a mount whose links were followed.
+// Covers returns what must be covered within a mount whose links were followed.
 func (h Hidden) Covers(m Mount) (list []Cover) {
 	for _, place := range h.places {
 		if !paths.Below(place, m.Host) {
@@ -85,7 +85,7 @@ func (h Hidden) Covers(m Mount) (list []Cover) {
 	return list
 }
 
-// Uncovered refuses mounts over which something would have to be laid, where nothing can be.
+// Uncovered refuses mounts with hidden files in them, for a backend that can't cover anything.
 func (h Hidden) Uncovered(spec Spec, why string) error {
 	for _, m := range append(slices.Clone(spec.Mounts), spec.Workspace) {
 		if covers := h.Covers(m); m.Host != "" && len(covers) > 0 {
@@ -95,7 +95,7 @@ func (h Hidden) Uncovered(spec Spec, why string) error {
 	return nil
 }
 
-// Holds returns the place that a path of the host, with links followed, is or lies in; "" if it is in none.
+// Holds returns the hidden place that contains a path of the host whose links were followed; "" if there is none.
 func (h Hidden) Holds(real string) string {
 	for _, place := range h.places {
 		if paths.Within(real, place) {

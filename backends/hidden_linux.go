@@ -8,15 +8,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// mounted is a line of mountinfo: proc_pid_mountinfo(5).
+// mounted is one entry of mountinfo: proc_pid_mountinfo(5).
 type mounted struct {
 	device string // "major:minor" of the file system
-	root   string // the directory of it that is shown
-	point  string // where
-	kind   string // of file system
+	root   string // the directory of it that is mounted
+	point  string // the mount point
+	kind   string // the type of file system
 }
 
-// mountTable is empty where there is no /proc, without which nothing can be mounted for a sandbox either.
+// mountTable returns the mounts of this process; none without /proc, without which a sandbox can't mount anything either.
 func mountTable() (table []mounted) {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
@@ -30,8 +30,8 @@ func mountTable() (table []mounted) {
 	return table
 }
 
-// elsewhere are the names that places have by other mounts: of the same directory, of one above it, and of what
-// lies in it.
+// elsewhere returns the names that other mounts give to places: mounts of the same directory, of a parent, and of its
+// contents.
 func elsewhere(places []string) (names []string) {
 	table := mountTable()
 	for _, place := range places {
@@ -60,7 +60,8 @@ func elsewhere(places []string) (names []string) {
 	return names
 }
 
-// holding is the mount that a path leads to, and the path below it. Later ones lie over those before.
+// holding returns the index of the mount that contains a path, and the path relative to it. Later mounts cover earlier
+// ones.
 func holding(table []mounted, name string) (at int, rest string) {
 	at = -1
 	for i, m := range table {
@@ -74,7 +75,7 @@ func holding(table []mounted, name string) (at int, rest string) {
 	return at, rest
 }
 
-// FileSystem is the kind of file system that a path without links lies on, such as ext4; "" where that is not known.
+// FileSystem returns the type of the file system of a path without links, such as ext4; "" if unknown.
 func FileSystem(name string) string {
 	table := mountTable()
 	if at, _ := holding(table, name); at >= 0 {

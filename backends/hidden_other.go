@@ -2,5 +2,6 @@
 
 package backends
 
-// elsewhere is for systems on which a directory is mounted at one place.
+// elsewhere returns the names that other mounts give to places: mounts of the same directory, of a parent, and of its
+// contents.
 func elsewhere([]string) []string { return nil }

@@ -9,10 +9,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// ResolveMounts returns spec with all links of its mounts and workspace on the host followed, so that what was looked at is
-// what is shown. It refuses what can't be shown, and what would show more than files: the whole host, its
-// devices and kernel, and sockets by which a container engine is told to do anything. engines are addresses
-// of such besides the usual ones.
+// ResolveMounts returns spec with the host's links in its mounts and workspace followed, so that the checked path is the
+// mounted path. It refuses paths that can't be shown, and paths that would give access to more than files: the whole host,
+// its devices and kernel, and the control sockets of container engines. engines are addresses of engines in addition to the
+// usual ones.
 func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 	if len(spec.Mounts) == 0 && spec.Workspace.Host == "" {
 		return spec, nil
@@ -38,7 +38,7 @@ func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 	return spec, nil
 }
 
-// resolveMount is the real path of one.
+// resolveMount returns the real path of one mount source.
 func resolveMount(host string, sockets []string) (string, error) {
 	if !filepath.IsAbs(host) || filepath.Clean(host) != host || strings.ContainsRune(host, 0) {
 		return "", RefuseMount(host, "is not an absolute, clean path")
@@ -61,7 +61,7 @@ func resolveMount(host string, sockets []string) (string, error) {
 	}
 	for _, s := range sockets {
 		if paths.Within(s, real) {
-			return "", RefuseMount(host, "would show "+s+", by which a container engine is told to do anything")
+			return "", RefuseMount(host, "would show "+s+", the control socket of a container engine")
 		}
 	}
 	if err := readable(real); err != nil {
@@ -70,7 +70,8 @@ func resolveMount(host string, sockets []string) (string, error) {
 	return real, nil
 }
 
-// readable says why a directory can't be listed or entered. A file is for whoever opens it.
+// readable returns the reason why a directory can't be listed or entered. Files are not checked: opening them is left to
+// the program.
 func readable(name string) error {
 	info, err := os.Stat(name)
 	if err != nil || !info.IsDir() {
@@ -85,8 +86,8 @@ func readable(name string) error {
 	return err
 }
 
-// engineSockets are where container engines listen or would, links followed: those whose directory is there. Addresses
-// of other kinds are left out.
+// engineSockets returns the paths of container engines' sockets, with links followed, whose directory exists. Addresses of
+// other kinds are left out.
 func engineSockets(more []string) []string {
 	list := append(EngineSockets(os.Getenv, os.Getuid()), os.Getenv("DOCKER_HOST"), os.Getenv("CONTAINER_HOST"))
 	var found []string

@@ -9,18 +9,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// Workspace is where programs find their workspace.
+// Workspace is the directory of the program's files, inside.
 const Workspace = "/workspace"
 
-// SystemDirs are the operating system's own, besides /etc. Programs see them read-only.
+// SystemDirs are the operating system's own directories, besides /etc. Programs see them read-only.
 var SystemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// maxMounts is how many mounts a sandbox can have. A hardened process takes a descriptor along for each
-// writable one, of which a message holds 32.
+// maxMounts bounds the mounts of a sandbox. A hardened process passes a descriptor for each writable mount, and a message
+// holds 32 descriptors.
 const maxMounts = 24
 
-// CheckPlaces refuses mounts that can't be where they ask to be inside: in directories of the system or of the
-// sandbox itself, to which a backend may add its own, and in one another.
+// CheckPlaces refuses mounts whose place inside is not available: in directories of the system or of the sandbox itself, to
+// which a backend may add its own, and within one another.
 func CheckPlaces(spec Spec, own ...string) error {
 	if len(spec.Mounts) > maxMounts {
 		return &Refusal{Reason: fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), Remedy: "mount a directory above them"}
@@ -49,7 +49,7 @@ func CheckPlaces(spec Spec, own ...string) error {
 	return nil
 }
 
-// RefuseMount is the refusal of a mount, or of a host's workspace, by the path that is wrong about it.
+// RefuseMount returns the refusal of a mount, or of a host's workspace, because of the path name.
 func RefuseMount(name, why string) error {
 	return &Refusal{Reason: fmt.Sprintf("mount: %q %s", name, why), Remedy: "choose another path for --mount or --workspace"}
 }

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// maxReasons bounds what is remembered of why programs found nothing ready: callers name the variables in some reasons.
+	// maxReasons bounds the recorded reasons of misses: some contain names of variables, which callers choose.
 	maxReasons = 32
-	// maxReasonBytes is how many bytes one may have, likewise.
+	// maxReasonBytes bounds the length of one reason.
 	maxReasonBytes = 200
 	otherReason    = "another reason"
-	// MaxKinds bounds the kinds that a Tally tells apart: callers choose how much RAM a program may have.
+	// MaxKinds bounds the kinds that PoolCounters distinguishes: callers choose the amount of RAM.
 	MaxKinds = 64
 )
 
-// Miss counts a program that found nothing ready, and why.
+// Miss counts a program that found no idle sandbox, by reason.
 func (p *Pool) Miss(why string) {
 	p.Misses++
 	if p.Cold == nil {
@@ -28,21 +28,22 @@ func (p *Pool) Miss(why string) {
 	p.Cold[why]++
 }
 
-// PoolCounters counts, by kind of program, who found something ready. The zero value is empty. It may not be used concurrently.
+// PoolCounters counts, by kind of program, the hits and misses of a pool. The zero value is empty. It must not be used
+// concurrently.
 type PoolCounters struct {
-	pools map[kind]*Pool // without Ready and Memory, which change by themselves
+	pools map[kind]*Pool // without Ready and Memory, which the pool itself knows
 }
 
-// kind is what a Tally tells apart.
+// kind is the key of PoolCounters.
 type kind struct {
 	language string
 	ram      int64
 }
 
-// others are counted together when there are too many kinds.
+// others counts all kinds beyond MaxKinds.
 var others = kind{language: "others"}
 
-// kind is what a program is counted under.
+// kind returns the key that counts a program.
 func (t *PoolCounters) kind(language string, ram int64) kind {
 	k := kind{language, ram}
 	if t.pools[k] == nil && len(t.pools) >= MaxKinds {
@@ -51,7 +52,7 @@ func (t *PoolCounters) kind(language string, ram int64) kind {
 	return k
 }
 
-// Of is where programs of a language with as much RAM are counted.
+// Of returns the counters of programs of a language with as much RAM.
 func (t *PoolCounters) Of(language string, ram int64) *Pool {
 	k := t.kind(language, ram)
 	if t.pools == nil {
@@ -63,8 +64,8 @@ func (t *PoolCounters) Of(language string, ram int64) *Pool {
 	return t.pools[k]
 }
 
-// Pools are all figures, by language and RAM, with what stands ready just now: of that, only Language, RAM,
-// Ready and Memory count.
+// Pools returns all counters, ordered by language and RAM, with the idle sandboxes of the moment: of ready, only Language,
+// RAM, Ready and Memory count.
 func (t *PoolCounters) Pools(ready []Pool) []Pool {
 	all := map[kind]Pool{}
 	for k, p := range t.pools {

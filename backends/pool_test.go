@@ -29,7 +29,7 @@ func TestMiss(t *testing.T) {
 	}
 }
 
-// TestPoolCounters counts programs of more kinds than are told apart, and what stands ready of one that came late.
+// TestPoolCounters counts programs of more kinds than it distinguishes, and the idle sandboxes of a late kind.
 func TestPoolCounters(t *testing.T) {
 	var tally PoolCounters
 	for i := range 2 * MaxKinds {
@@ -37,7 +37,7 @@ func TestPoolCounters(t *testing.T) {
 	}
 	pools := tally.Pools([]Pool{{Language: "python", RAM: 1, Ready: 2, Memory: 3}, {Language: "node", RAM: 4, Ready: 5}})
 	if len(pools) != MaxKinds+1 {
-		t.Fatalf("%d kinds are told apart, want %d and the others", len(pools), MaxKinds)
+		t.Fatalf("%d kinds, want %d and the others", len(pools), MaxKinds)
 	}
 	if got := pools[0]; got.Language != "others" || got.Hits != MaxKinds || got.Ready != 5 {
 		t.Errorf("others: got %+v", got)

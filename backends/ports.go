@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// MaxSockets is how many sockets can be opened inside a sandbox: as many as its PID 1 can hand over in one message.
+// MaxSockets bounds the sockets inside a sandbox: PID 1 passes all of them to the host in one message.
 const MaxSockets = 24
 
-// CheckPorts refuses ports of Spec.Listen and Spec.Gateway that can't all be opened in one sandbox.
+// CheckPorts refuses ports of Spec.Listen and Spec.Gateway that one sandbox can't all open.
 func CheckPorts(spec Spec) error {
 	ports := slices.Concat(spec.Listen, spec.Gateway)
 	room := MaxSockets

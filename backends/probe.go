@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// NotTried says of each layer whether it can be had, after a sandbox could not be started for err: of the one
-// that a *Refusal is about, that it can't, and why.
+// NotTried returns the layers of a probe whose sandbox could not be started because of err: the layer of a *Refusal with
+// its reason, and all others as not tried.
 func NotTried(err error) []LayerProbe {
 	var refusal *Refusal
 	if !errors.As(err, &refusal) {

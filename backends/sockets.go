@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// DockerSockets are those at which Docker listens for a user where nothing else was said: rootless Docker's, the
-// system's, Docker Desktop's. env looks up an environment variable.
+// DockerSockets returns the default socket paths of Docker for a user: rootless Docker's, the system's, Docker Desktop's.
+// env looks up an environment variable.
 func DockerSockets(env func(name string) string, uid int) []string {
 	var paths []string
 	if uid != 0 || env("XDG_RUNTIME_DIR") != "" {
@@ -19,7 +19,7 @@ func DockerSockets(env func(name string) string, uid int) []string {
 	return paths
 }
 
-// PodmanSocket is where the Podman of a user listens.
+// PodmanSocket returns the default socket path of a user's Podman.
 func PodmanSocket(env func(name string) string, uid int) string {
 	if uid == 0 {
 		return "/run/podman/podman.sock"
@@ -27,14 +27,14 @@ func PodmanSocket(env func(name string) string, uid int) string {
 	return filepath.Join(RuntimeDir(env, uid), "podman", "podman.sock")
 }
 
-// EngineSockets are all at which engines of this machine usually listen, for a user and for root.
+// EngineSockets returns the usual socket paths of this machine's engines, for a user and for root.
 func EngineSockets(env func(name string) string, uid int) []string {
 	return append(DockerSockets(env, uid), PodmanSocket(env, uid), PodmanSocket(env, 0),
 		filepath.Join(RuntimeDir(env, uid), "podman", "podman.sock"), // of a root who has a session
 		"/run/containerd/containerd.sock", "/run/crio/crio.sock")
 }
 
-// RuntimeDir is the directory of a user's sockets.
+// RuntimeDir returns the directory of a user's sockets.
 func RuntimeDir(env func(name string) string, uid int) string {
 	if dir := env("XDG_RUNTIME_DIR"); dir != "" {
 		return dir

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// launchWarm has the process that stands ready run a command; without it, why it does not. warm says that
-// the sandbox at least stood ready for a program that is started when it comes.
+// launchWarm has the idle process run a command; without one, it returns the reason. warm reports that at least the sandbox
+// was idle, and the interpreter is to be started for the command.
 func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *launched, warm bool, why string) {
 	s.mu.Lock()
 	k := s.idle
@@ -51,7 +51,7 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 	return &launched{pid: k.pid, contained: k.contained, pipes: k.pipes, warm: true}, true, ""
 }
 
-// announced says whether a command is what a sandbox was made ready for. In a container it was only guessed.
+// announced reports whether a command is the program of the lease. In a container, that was only a prediction.
 func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
 	if s.inContainer {
 		spec := k.key.spec()
@@ -62,9 +62,8 @@ func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
 	return !cmd.Main && cmd.Dir == k.program.Dir && slices.Equal(cmd.Args, k.program.Args) && slices.Equal(cmd.Env, k.program.Env)
 }
 
-// assign gives the process that stands ready a command's arguments and environment. begin, which is
-// called while nothing of the program runs yet, says that it will. When why is not empty, begin was
-// not called, and the process has to go.
+// assign gives the idle process a command's arguments and environment. It calls begin just before the program can run. If
+// why is not empty, begin was not called, and the process must be ended.
 func (s *sandbox) assign(k *idleProcess, cmd backends.Command, begin func()) (why string) {
 	if why := s.hindered(k); why != "" {
 		return why
@@ -106,7 +105,7 @@ func (s *sandbox) assign(k *idleProcess, cmd backends.Command, begin func()) (wh
 	return ""
 }
 
-// assignment is what tells an interpreter that waits to go on.
+// assignment returns the bytes that make a waiting interpreter go on.
 func (r poolKey) assignment(cmd backends.Command, env []string) []byte {
 	if r.language == "shell" {
 		return bashAssignment(cmd.Env)
@@ -114,8 +113,8 @@ func (r poolKey) assignment(cmd backends.Command, env []string) []byte {
 	return assignmentBytes(cmd.Args[len(r.args()):], env)
 }
 
-// assignmentBytes are what a process that stands ready reads from its private descriptor, up to the end: how
-// many arguments there are behind the script's name, these, and the whole environment; each ends with NUL.
+// assignmentBytes encodes the assignment that an idle Python reads from descriptor 3 to the end: the number of arguments
+// behind the script's name, these arguments, and the whole environment; each ends with NUL.
 func assignmentBytes(args, env []string) []byte {
 	var b bytes.Buffer
 	b.WriteString(strconv.Itoa(len(args)) + "\x00")
@@ -126,7 +125,7 @@ func assignmentBytes(args, env []string) []byte {
 	return b.Bytes()
 }
 
-// hindered says what in the workspace an interpreter would have looked at that came after it did.
+// hindered returns the change of the workspace that the interpreter would have seen at its start; "" if there is none.
 func (s *sandbox) hindered(k *idleProcess) string {
 	info, err := s.files.root.Lstat(k.key.script)
 	if err != nil || !info.Mode().IsRegular() || k.placeholder != nil && os.SameFile(info, k.placeholder) {
@@ -138,7 +137,7 @@ func (s *sandbox) hindered(k *idleProcess) string {
 	return ""
 }
 
-// endIdle ends the process that stands ready, for a command that can't have it.
+// endIdle ends the idle process, for a command that can't use it.
 func (s *sandbox) endIdle(k *idleProcess) {
 	s.killTree(int(k.pid))
 	s.awaitExit(k.pid)

@@ -18,23 +18,23 @@ import (
 // Backend runs programs as hardened processes. It implements [backends.Backend].
 type Backend struct {
 	config      Config
-	root        bool // started by root: sandboxes run under an unprivileged uid of their own
+	root        bool // started by root: each sandbox runs under an unprivileged uid of its own
 	landlockABI int  // 0 where the kernel has no Landlock
-	uids        uids // of sandboxes, where root starts them
+	uids        uids // of sandboxes, if root is true
 	filters     filters
 	cgroups     cgroup.Groups
 	launchers   *launchers
-	preSpawned  *preSpawned // nil where each sandbox is made when it is asked for
+	preSpawned  *preSpawned // nil if each sandbox is made on request
 	teardowns   teardowns
 
 	mu       sync.Mutex
-	found    map[string]runtimes.Runtime // by language
+	found    map[string]runtimes.Runtime // interpreters by language
 	running  map[*sandbox]struct{}
 	finished bool
-	workLock *os.File // of the directory for workspaces that can't be mounted, once there is one
+	workLock *os.File // of the directory for workspaces that can't be mounted, once it exists
 }
 
-// New returns the backend. Nothing is started, and nothing on the host changes, before Start or Warm.
+// New returns the backend. It starts nothing, and changes nothing on the host, before Start or Warm.
 func New(c Config) *Backend {
 	if c.Inside {
 		c.Pool.Max = 1 // for the one program of the container
@@ -57,8 +57,8 @@ func New(c Config) *Backend {
 	return b
 }
 
-// Warm begins, in the background, what the next Start will need: a program that has other work to
-// do first calls it to save that time. It must not be called once a sandbox has been asked for.
+// Warm begins, in the background, the work that the next Start will need, for a program that has other work to do first. It
+// must not be called after Start.
 func (b *Backend) Warm() {
 	if b.config.Inside {
 		b.launchers.warm()
@@ -82,7 +82,7 @@ func (b *Backend) Warm() {
 	})
 }
 
-// Prepare has a sandbox and an interpreter stand ready for spec's program if that can be, and returns when they do. It is for the
+// Prepare puts an idle sandbox for spec's program into the pool if possible, and returns when it is there. It is for the
 // one program of a container: see Config.Inside.
 func (b *Backend) Prepare(spec backends.Spec) {
 	if r, why := poolKeyOf(spec); why == "" {
@@ -90,8 +90,8 @@ func (b *Backend) Prepare(spec backends.Spec) {
 	}
 }
 
-// isRoot says whether we are the host's root, and not one that a user namespace made up, for whom
-// there are no other users to become.
+// isRoot reports whether this process is the host's root, and not the root of a user namespace, which has no other users to
+// become.
 func isRoot() bool {
 	all, _ := os.ReadFile("/proc/self/uid_map")
 	fields := strings.Fields(string(all))

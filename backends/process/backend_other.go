@@ -12,15 +12,17 @@ import (
 // Backend is not available here: it needs the Linux kernel.
 type Backend struct{}
 
+// needsLinux is the answer on every other system.
 var needsLinux = &backends.Refusal{
 	Reason: "the process backend needs Linux, and this is " + runtime.GOOS,
 	Remedy: "run sandboxmcp on Linux, in a virtual machine, or with a container backend",
 }
 
-// New returns a backend that refuses every run.
+// New returns the backend. It starts nothing, and changes nothing on the host, before Start or Warm.
 func New(Config) *Backend { return &Backend{} }
 
-// Warm does nothing.
+// Warm begins, in the background, the work that the next Start will need, for a program that has other work to do first. It
+// must not be called after Start.
 func (*Backend) Warm() {}
 
 // Name implements [backends.Backend].

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// bashWaits has bash read its claim.
+// bashWaits has bash read its assignment.
 const bashWaits = "BASH_ENV=/proc/self/fd/3"
 
-// bashAssignment makes a bash that has waited one that has just begun, with these variables: no time has gone by, and there is no
-// trace of what it waited for. The last word is what _ is where a script begins.
+// bashAssignment makes an idle bash equal to one that has just begun with these variables: no time has passed, and no trace
+// of the wait is left. The last word is the value of _ where a script begins.
 func bashAssignment(env []string) []byte {
 	var b strings.Builder
 	for _, kv := range env {
@@ -22,7 +22,7 @@ func bashAssignment(env []string) []byte {
 	return []byte(b.String())
 }
 
-// exportable says whether a bash that waits can be given these variables, so that all is as if it had begun with them.
+// exportable reports whether an idle bash can be given these variables as if it had begun with them.
 func exportable(env []string) bool {
 	size := 0
 	for _, kv := range env {
@@ -34,7 +34,7 @@ func exportable(env []string) bool {
 	return true
 }
 
-// bashs says whether a variable is one that bash(1) sets or uses itself, or no name for it.
+// bashs reports whether a variable is one that bash(1) sets or uses itself, or is no valid name.
 func bashs(name string) bool {
 	for i, r := range name {
 		if letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'; !letter && (i == 0 || r < '0' || r > '9') {

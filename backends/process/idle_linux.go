@@ -14,34 +14,33 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// idleProcess is a program's process that is contained already, and waits for its program.
+// idleProcess is an interpreter that is contained already, and waits for its program.
 //
-// Python waits in a sitecustomize.py that removes itself, reading its descriptor 3: that is the claim,
-// see claimBytes. Node waits without any help: it opens the package.json beside its program before it
-// reads that, and finds a fifo, on which open(2) waits. When the fifo is gone and the call begins
-// again, Node finds what is there by then. Nothing of Node's own is changed, but it reads its arguments
-// before it comes that far, so that there can be no more of them. Bash waits without any help, too: it reads BASH_ENV, which is
-// a pipe, to its end before it opens its script, and the claim is what it finds there.
+// Python waits in a sitecustomize.py that removes itself, reading its assignment from descriptor 3: see assignmentBytes.
+// Node waits without any help: it opens the package.json beside its program before it reads that, and finds a fifo, on
+// which open(2) waits. When the fifo is gone and the call restarts, Node finds the real file or none. Nothing of Node's own
+// is changed, but it reads its arguments earlier, so that there can be no more of them. Bash waits without any help, too:
+// it reads BASH_ENV, which is a pipe that delivers the assignment, to its end before it opens its script.
 type idleProcess struct {
-	key            poolKey           // that it stands ready by
-	program        *backends.Command // for which it has been taken
-	cold           string            // why nothing waits, for the first command; all else is zero then
-	pid            int32             // inside; 0 where only the sandbox stands ready
-	host           int               // the same, as we see it,
-	process        *os.File          // and for certain: numbers come again
+	key            poolKey           // of its bucket in the pool
+	program        *backends.Command // of the caller that has leased it
+	cold           string            // why no interpreter is idle, for the first command; then all other fields are zero
+	pid            int32             // inside; 0 if only the sandbox is idle
+	host           int               // its number in the server's PID namespace
+	process        *os.File          // its pidfd: numbers are reused
 	contained      backends.Containment
 	pipes          *pipes
-	channel        io.ReadWriteCloser // python's or bash's claim goes there
-	fifo           string             // that node waits on
-	placeholder    os.FileInfo        // an empty file in the place of node's program
-	rewritesItself bool               // nothing has to be done to it from here: it puts on the claim by itself
-	left           chan struct{}      // closed when nobody needs to wait for its end any more
+	channel        io.ReadWriteCloser // delivers Python's or bash's assignment
+	fifo           string             // that Node waits on
+	placeholder    os.FileInfo        // an empty file in the place of Node's program
+	rewritesItself bool               // it applies the assignment itself, and needs no ptrace
+	left           chan struct{}      // closed when watching may stop
 	leaving        sync.Once
-	watching       sync.WaitGroup // until then somebody waits for its end
-	dead           bool           // which came; set before watching is done
+	watching       sync.WaitGroup // goroutines that wait for its end
+	dead           bool           // it has ended; set before watching is done
 }
 
-// setFifo puts what node will wait on into the workspace.
+// setFifo puts the fifo that Node will open into the workspace.
 func (s *sandbox) setFifo(k *idleProcess, script string) error {
 	if err := s.files.Put(script, 0o600, strings.NewReader("")); err != nil {
 		return err
@@ -65,21 +64,21 @@ func (s *sandbox) setFifo(k *idleProcess, script string) error {
 	return nil
 }
 
-// removeFifo takes the fifo away, unless something has taken its place already.
+// removeFifo removes the fifo, unless another file has replaced it already.
 func (s *sandbox) removeFifo(k *idleProcess) {
 	if info, err := s.files.root.Lstat(k.fifo); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 		s.files.root.Remove(k.fifo)
 	}
 }
 
-// leave ends the waiting for the process's end, and says whether it still runs.
+// leave stops watching the process, and reports whether it still runs.
 func (k *idleProcess) leave() bool {
 	k.leaving.Do(func() { close(k.left) })
 	k.watching.Wait()
 	return !k.dead
 }
 
-// dismiss lets go of what stands ready, if that is still so.
+// dismiss releases an idle process that was never leased.
 func (s *sandbox) dismiss() {
 	s.mu.Lock()
 	k := s.idle
@@ -107,7 +106,7 @@ func (k *idleProcess) close() {
 // Lease implements [warm.Item].
 func (s *sandbox) Lease() bool { return s.idle.leave() && s.current() }
 
-// Watch implements [warm.Item]: the interpreter, or all of the sandbox, may end.
+// Watch implements [warm.Item]: the interpreter, or the whole sandbox, may end while idle.
 func (s *sandbox) Watch() (ended func() bool) {
 	k := s.idle
 	var exit <-chan launch.Message
@@ -128,7 +127,7 @@ func (s *sandbox) Watch() (ended func() bool) {
 	}
 }
 
-// Memory implements [warm.Item]. PID 1's memory is closed to an ordinary user.
+// Memory implements [warm.Item]. PID 1's memory is not readable for an ordinary user.
 func (s *sandbox) Memory() int64 {
 	var sum int64
 	for _, pid := range []int{s.pid, s.idle.host} {
@@ -138,5 +137,5 @@ func (s *sandbox) Memory() int64 {
 	return sum
 }
 
-// errElsewhere is for an interpreter that does not wait where it should.
+// errElsewhere reports an interpreter that does not wait in the expected system call.
 var errElsewhere = errors.New("it does not wait where it should")

@@ -62,7 +62,7 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 	}
 }
 
-// hello reads the byte that python sends just before it waits.
+// hello reads the byte that Python sends just before it waits.
 func hello(ctx context.Context, channel io.ReadWriteCloser) error {
 	done := make(chan error, 1)
 	go func() {
@@ -79,8 +79,8 @@ func hello(ctx context.Context, channel io.ReadWriteCloser) error {
 	}
 }
 
-// waits says whether the interpreter's first thread is in the system call that it is to wait in, by
-// proc_pid_syscall(5): python reads its descriptor 3, bash what it has opened by that name, node opens the fifo.
+// waits reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python reads
+// descriptor 3, bash reads the descriptor that it opened by that name, Node opens the fifo.
 func (k *idleProcess) waits() (bool, error) {
 	text, err := readProc(fmt.Sprintf("/proc/%d/syscall", k.host))
 	if err != nil {
@@ -111,15 +111,15 @@ func (k *idleProcess) waits() (bool, error) {
 	return string(got) == want, nil
 }
 
-// doomed says whether it has ended, or is about to: a signal that kills is on its way, or has been taken, so
-// that it does not sleep any more.
+// doomed reports whether the process has ended or is about to: a fatal signal is pending, or has been taken, so that it
+// does not sleep any more.
 func (k *idleProcess) doomed() bool {
 	text, err := readProc(fmt.Sprintf("/proc/%d/status", k.host))
 	pending, _ := strconv.ParseUint(statusField(text, "SigPnd"), 16, 64)
 	return err != nil || !strings.HasPrefix(statusField(text, "State"), "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || over(k.process)
 }
 
-// call is the system call that it waits in.
+// call returns the system call in which the process waits.
 func (k *idleProcess) call() uint64 {
 	if k.fifo != "" {
 		return unix.SYS_OPENAT
@@ -127,7 +127,7 @@ func (k *idleProcess) call() uint64 {
 	return unix.SYS_READ
 }
 
-// try sees that it will be possible to give it what a claim brings.
+// try tests that the process's arguments can be rewritten.
 func (k *idleProcess) try() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -138,7 +138,7 @@ func (k *idleProcess) try() error {
 	return errors.Join(t.try(), t.release())
 }
 
-// seize stops it where it waits.
+// seize stops the process in its system call.
 func (k *idleProcess) seize() (*tracee, error) {
 	if over(k.process) {
 		return nil, errElsewhere

@@ -16,19 +16,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// initHandle is a PID 1 in its namespaces and its cgroup, prepared, before it knows what sandbox it will be.
+// initHandle is the server's handle of a sandbox's PID 1, which has its namespaces and its cgroup before the server knows
+// which sandbox it will serve.
 type initHandle struct {
 	pid         int // as the host sees it
-	uid         int // the host user that it will be, where root starts it; else 0
+	uid         int // its host user, where root starts it; else 0
 	pidfd       *os.File
-	users       *uids // who takes it back
+	users       *uids // takes uid back
 	control     *net.UnixConn
 	cgroup      *cgroup.Group
-	template    *template     // from which it comes, if any
-	foreign     bool          // a process that is not package launch's plays PID 1
+	template    *template     // that spawned it, if any
+	foreign     bool          // not package launch's PID 1, but a zygote's
 	subreaper   bool          // without a PID namespace
-	killTimeout time.Duration // for its end, see Config.KillTimeout
-	mu          sync.Mutex    // guards pidfd once somebody may remove us, and the next
+	killTimeout time.Duration // see Config.KillTimeout
+	mu          sync.Mutex    // guards pidfd once Remove may be called concurrently, and stuck
 	stuck       bool          // the kernel has not ended it in time
 }
 
@@ -40,7 +41,7 @@ func (b *Backend) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
 	return b.spawnByLauncher(ctx, b.flags())
 }
 
-// newInitHandle begins a birth: with a host user of its own, where there are others to become.
+// newInitHandle returns the handle of a PID 1 to be spawned, with a host user of its own where root starts it.
 func (b *Backend) newInitHandle() (child *initHandle, err error) {
 	child = &initHandle{killTimeout: b.config.killTimeout()}
 	if b.root {
@@ -50,8 +51,8 @@ func (b *Backend) newInitHandle() (child *initHandle, err error) {
 	return child, err
 }
 
-// spawnByLauncher has a launcher fork a PID 1, and prepares it if it is to be that of a hardened sandbox. The
-// cgroup and the plan are made while a launcher starts, if one has to.
+// spawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are made
+// while a launcher starts, if one has to.
 func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandle, error) {
 	child, err := b.newInitHandle()
 	if err != nil {
@@ -87,8 +88,8 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 	return child, nil
 }
 
-// launch has a launcher fork child's process. What that needs may still be in the making when it is called: an error
-// that made gives is another reason to fail.
+// launch has a launcher fork child's process while its resources are still being made. Each channel of made delivers the
+// error of one of them.
 func (b *Backend) launch(ctx context.Context, child *initHandle, flags uint64, made ...<-chan error) error {
 	one, err := b.launchers.take(ctx)
 	for _, done := range made {
@@ -114,13 +115,13 @@ func (b *Backend) launch(ctx context.Context, child *initHandle, flags uint64, m
 	return b.fork(one, child, flags)
 }
 
-// namespaceError is a failure to make or furnish namespaces: the host does not give them.
+// namespaceError is a failure to make or set up namespaces: the host does not permit them.
 type namespaceError struct{ err error }
 
 func (e *namespaceError) Error() string { return e.err.Error() }
 func (e *namespaceError) Unwrap() error { return e.err }
 
-// fork uses a launcher and gives it back, unless it is broken.
+// fork uses a launcher and returns it, unless it is broken.
 func (b *Backend) fork(one *launcher, child *initHandle, flags uint64) (err error) {
 	var theirs *os.File
 	if child.control != nil {
@@ -149,7 +150,7 @@ func (b *Backend) fork(one *launcher, child *initHandle, flags uint64) (err erro
 	return err
 }
 
-// follow has PID 1 follow a plan that ends with telling that it is ready. whom is launch.ForInit or launch.ForNest.
+// follow has PID 1 execute a plan that ends with a ready message. whom is launch.ForInit or launch.ForTemplate.
 func (b *initHandle) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
 	if err := send(b, p, whom); err != nil {
 		return fmt.Errorf("send to PID 1: %w", err)
@@ -178,11 +179,11 @@ func (b *initHandle) follow(ctx context.Context, p *plan, whom byte, fds ...**os
 	return err
 }
 
-// alive says whether PID 1 still runs.
+// alive reports whether PID 1 still runs.
 func (b *initHandle) alive() bool { return !over(b.pidfd) }
 
-// kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes
-// waitable only after the kernel has ended the others. Where the kernel does not, kill gives up, and says so.
+// kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes waitable only after the
+// kernel has ended the others. If the kernel does not end it in time, kill returns false.
 func (b *initHandle) kill() (gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -201,7 +202,7 @@ func (b *initHandle) kill() (gone bool) {
 	return !b.stuck
 }
 
-// end begins what kill does, and does not wait.
+// end sends the signal of kill, and does not wait.
 func (b *initHandle) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -218,7 +219,7 @@ func (b *initHandle) signal() {
 	}
 }
 
-// Remove kills PID 1 and removes what belongs to it; later, where it is stuck.
+// Remove kills PID 1 and removes its resources; in the background if it is stuck.
 func (b *initHandle) Remove() {
 	if b.kill() {
 		b.release()
@@ -232,7 +233,7 @@ func (b *initHandle) Remove() {
 	}()
 }
 
-// release gives back what belongs to a PID 1 that is gone.
+// release returns the resources of a PID 1 that is gone.
 func (b *initHandle) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -32,8 +32,8 @@ func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtim
 	return r, nil
 }
 
-// every joins the interpreters of all languages that can be shown, for a command, which may start any of them. weak is
-// the profile "landlock", where a sandbox of root's can't pass what is closed to others.
+// every joins the interpreters of all languages that can be shown, for a command, which may start any of them. In the
+// profile "landlock", a sandbox of root's can't pass directories that are closed to others.
 func (b *Backend) every(ctx context.Context, landlockOnly bool) (all runtimes.Runtime, each []runtimes.Runtime) {
 	for _, language := range backends.Languages {
 		r, err := b.runtime(ctx, language)
@@ -156,8 +156,7 @@ func (s *sandbox) inside(dir string) string {
 	return dir
 }
 
-// readAtStart says whether an interpreter, or a library that it loads, looks at a variable before it
-// comes to the program.
+// readAtStart reports whether an interpreter, or a library that it loads, reads a variable before it opens the program.
 func readAtStart(name string) bool {
 	switch name {
 	case "HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "LOCPATH", "LOCALDOMAIN", "RES_OPTIONS", "NLSPATH", "OUTPUT_CHARSET":

@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
+// newPreSpawned returns an empty pool with the limits of b's configuration.
 func newPreSpawned(b *Backend) *preSpawned {
 	a := &preSpawned{
 		backend:   b,
@@ -35,7 +36,7 @@ func newPreSpawned(b *Backend) *preSpawned {
 	return a
 }
 
-// start returns the sandbox that stands ready for a program, or a new one.
+// start returns an idle sandbox for a program, or a new one.
 func (a *preSpawned) start(ctx context.Context, spec backends.Spec) (s *sandbox, err error) {
 	var r poolKey
 	var why string // none stands ready
@@ -59,8 +60,8 @@ func (a *preSpawned) start(ctx context.Context, spec backends.Spec) (s *sandbox,
 	return s, nil
 }
 
-// fresh starts a sandbox for which none stood ready. Where a zygote is at hand, its interpreter is forked for the program at
-// once, which takes less than to start one. A zygote that fails costs the run time, and nothing else.
+// fresh starts a sandbox for which none was idle. If a zygote is ready, its interpreter is forked for the program at once,
+// which is faster than a start. A zygote that fails costs time, and nothing else.
 func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, why string) (*sandbox, error) {
 	s, err := a.backend.plan(ctx, spec)
 	if err != nil {
@@ -92,7 +93,7 @@ func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, w
 	return s, nil
 }
 
-// newIdle makes a sandbox whose interpreter waits for a program. note is why no zygote bore it that should have.
+// newIdle makes an idle sandbox. note is the reason why a zygote did not fork its interpreter.
 func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, note, err error) {
 	ctx, cancel := a.backend.starting(ctx)
 	defer cancel()
@@ -113,7 +114,8 @@ func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, note, 
 	return s, note, err
 }
 
-// tryIdle makes one, by a zygote if that is asked for and there is one. A sandbox that comes with an error has to be closed.
+// tryIdle makes an idle sandbox, by a zygote if that is requested and possible. A sandbox returned with an error must be
+// closed.
 func (a *preSpawned) tryIdle(ctx context.Context, r poolKey, held bool) (s *sandbox, note, err error) {
 	if s, err = a.backend.plan(ctx, r.spec()); err != nil {
 		return nil, nil, err
@@ -133,7 +135,8 @@ func (a *preSpawned) tryIdle(ctx context.Context, r poolKey, held bool) (s *sand
 	return s, note, a.startIdle(ctx, s, r)
 }
 
-// zygoteSpawner gives a sandbox a PID 1 that a zygote has borne for a script, or another where none can be had: note is why.
+// zygoteSpawner returns a spawner that has a zygote fork the PID 1 and the interpreter, and falls back to spawn. note is
+// set to the reason.
 func (a *preSpawned) zygoteSpawner(script string, note *error) spawner {
 	return func(ctx context.Context, s *sandbox) (child *initHandle, err error) {
 		if s.hostIndependent() {
@@ -145,7 +148,7 @@ func (a *preSpawned) zygoteSpawner(script string, note *error) spawner {
 	}
 }
 
-// startIdle starts the interpreter of a sandbox that nobody has asked for yet, and returns when it waits.
+// startIdle starts the interpreter of a sandbox before it has a program, and returns when the interpreter waits.
 func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err error) {
 	k := &idleProcess{key: r, left: make(chan struct{})}
 	s.idle = k // whom Close dismisses
@@ -213,5 +216,5 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 	return nil
 }
 
-// hold is where python finds what stops it, which removes the directory.
+// hold is the directory of the sitecustomize.py that stops an idle Python, and that removes the directory.
 const hold = ".hold"

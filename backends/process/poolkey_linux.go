@@ -9,17 +9,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// poolKey is what a sandbox that stands ready is made by: all of a Spec that can't be changed afterwards.
+// poolKey identifies interchangeable idle sandboxes: all of a Spec that can't be changed after the start.
 type poolKey struct {
 	language string
 	require  string // sorted, with spaces between
 	limits   backends.Limits
 	dns      bool
 	options  string // of the interpreter, with spaces between
-	script   string // the file that it will run, relative to the workspace; "" where it is started when it comes
+	script   string // the file that it will run, relative to the workspace; "" if the interpreter is started for the command
 }
 
-// poolKeyOf says what would have to stand ready for a program, or why nothing can.
+// poolKeyOf returns the key of the idle sandboxes that suit a program, or the reason why none can.
 func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	if why = onlyCold(spec); why != "" {
 		return r, why
@@ -60,7 +60,7 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 
 const sourceMaps = "--enable-source-maps"
 
-// onlyCold names what can't be given to a sandbox that stands already.
+// onlyCold returns the part of spec that an idle sandbox can't have; "" if there is none.
 func onlyCold(spec backends.Spec) string {
 	for why, is := range map[string]bool{
 		"host directories are shown":     len(spec.Mounts) > 0 || spec.Workspace.Host != "",
@@ -95,7 +95,7 @@ func onlyCold(spec backends.Spec) string {
 	return ""
 }
 
-// plainFileName says whether a script's name is that of a file in the workspace itself, and nothing else.
+// plainFileName reports whether a script's name is that of a file directly in the workspace, of ordinary characters only.
 func plainFileName(name string) bool {
 	ordinary := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.'
@@ -104,12 +104,12 @@ func plainFileName(name string) bool {
 		strings.IndexFunc(name, func(r rune) bool { return !ordinary(r) }) < 0
 }
 
-// spec is that of a sandbox which is nobody's yet.
+// spec returns the Spec of an idle sandbox of this key.
 func (r poolKey) spec() backends.Spec {
 	return backends.Spec{ID: "ready", Language: r.language, Require: strings.Fields(r.require), Limits: r.limits, DNS: r.dns}
 }
 
-// args are those that the interpreter is started with.
+// args returns the arguments that the interpreter is started with.
 func (r poolKey) args() []string {
 	program := r.language
 	if program == "shell" {
@@ -121,7 +121,7 @@ func (r poolKey) args() []string {
 // Kind implements [warm.Key].
 func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
 
-// needsRewrite says that the interpreter has to be given its arguments and variables from outside.
+// needsRewrite reports whether the interpreter's arguments and variables have to be changed from outside.
 func (r poolKey) needsRewrite() bool { return r.script != "" && r.language != "shell" }
 
 func (r poolKey) String() string { return fmt.Sprintf("%s %s %s", r.language, r.options, r.script) }

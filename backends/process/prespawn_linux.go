@@ -13,7 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
-// preSpawned is all that a backend makes before somebody asks for it. Without it a sandbox is the same, but for the time that it takes.
+// preSpawned holds the processes that a backend starts before a request needs them. A sandbox made without it is the same,
+// and only takes longer.
 type preSpawned struct {
 	backend   *Backend
 	spares    warm.Spares[*initHandle]   // by shows
@@ -22,10 +23,10 @@ type preSpawned struct {
 	pool      *warm.Pool[poolKey, *sandbox]
 
 	compiling sync.Mutex
-	compiled  map[string][]byte // by interpreter: what it waits in
+	compiled  map[string][]byte // bytecode of idle interpreters' start-up code, by interpreter
 }
 
-// spawn gives a sandbox a PID 1 that was made ahead, or by a nest.
+// spawn gives a sandbox a PID 1 that was pre-spawned, or one spawned by a template.
 func (a *preSpawned) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
 	switch {
 	case s.shared():
@@ -36,12 +37,12 @@ func (a *preSpawned) spawn(ctx context.Context, s *sandbox) (*initHandle, error)
 	return a.spares.Take(ctx, "any", func(ctx context.Context) (*initHandle, error) { return a.backend.spawn(ctx, s) })
 }
 
-// templateSpawner makes PID 1s for sandboxes that show of the host what all show, and a runtime.
+// templateSpawner returns a function that spawns PID 1s for host-independent sandboxes of a runtime.
 func (a *preSpawned) templateSpawner(r runtimes.Runtime) func(context.Context) (*initHandle, error) {
 	return func(ctx context.Context) (*initHandle, error) { return a.spawnForRuntime(ctx, r) }
 }
 
-// bytecode is source as an interpreter has compiled it, in a sandbox of its own.
+// bytecode compiles source by an interpreter in a sandbox of its own.
 func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source string) ([]byte, error) {
 	a.compiling.Lock()
 	defer a.compiling.Unlock()

@@ -143,8 +143,8 @@ func (s *sandbox) pids() []string {
 	return pids
 }
 
-// hostPid is PID 1's only child, as we see it. PID 1's own number may be that of another namespace,
-// but its descriptor tells ours.
+// hostPid returns the number of PID 1's only child in the server's PID namespace. PID 1's recorded number may be that of
+// another namespace, but its pidfd tells the server's.
 func (s *sandbox) hostPid() (int, error) {
 	s.initHandle.mu.Lock()
 	defer s.initHandle.mu.Unlock()

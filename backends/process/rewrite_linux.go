@@ -20,7 +20,7 @@ const (
 	spareBytes     = 32 << 10
 )
 
-// spare are the variables that make the room. None is left when the program begins.
+// spare returns the variables that make the room. None is left when the program begins.
 func spare() []string {
 	list := []string{"_0=" + strings.Repeat(" ", spareBytes)}
 	for i := 1; i < spareVariables; i++ {
@@ -29,9 +29,10 @@ func spare() []string {
 	return list
 }
 
+// errRoom refuses arguments and variables that exceed spareBytes or spareVariables.
 var errRoom = errors.New("arguments and environment are too large")
 
-// mm is where a process has what it was executed with: struct prctl_mm_map of linux/prctl.h.
+// mm locates a process's code, data, arguments and environment: struct prctl_mm_map of linux/prctl.h.
 type mm struct {
 	startCode, endCode, startData, endData, startBrk, brk, startStack uint64
 	argStart, argEnd, envStart, envEnd                                uint64
@@ -40,7 +41,7 @@ type mm struct {
 	exe                                                               uint32
 }
 
-// mmOf reads proc_pid_stat(5), whose fields count from one, the name's brackets being around the second.
+// mmOf reads proc_pid_stat(5), whose fields count from one; the second is the name in brackets.
 func mmOf(pid int) (m mm, err error) {
 	stat, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -62,7 +63,7 @@ func mmOf(pid int) (m mm, err error) {
 	return m, nil
 }
 
-// mm reads where the stopped process has what. Only a process knows its own brk(2).
+// mm reads the layout of the stopped process. Only the process itself can ask for its brk(2).
 func (t *tracee) mm() (mm, error) {
 	m, err := mmOf(t.pid)
 	if err != nil {
@@ -74,8 +75,8 @@ func (t *tracee) mm() (mm, error) {
 	return m, nil
 }
 
-// set tells the kernel where the process has what. The structure that says so is put at address at for that
-// long, in the place of what follows, which must be as long.
+// set changes the layout in the kernel's records. The structure is written to address at for the length of the call, and
+// then replaced by what, which must be as long.
 func (t *tracee) set(memory *os.File, m mm, at uint64, what []byte) error {
 	if _, err := memory.WriteAt(raw([]mm{m}), int64(at)); err != nil {
 		return fmt.Errorf("write its arguments: %w", err)
@@ -89,7 +90,7 @@ func (t *tracee) set(memory *os.File, m mm, at uint64, what []byte) error {
 	return nil
 }
 
-// memory opens the process's memory, and says what lies where.
+// memory opens the process's memory and returns its layout.
 func (t *tracee) memory() (*os.File, mm, error) {
 	m, err := t.mm()
 	if err != nil {
@@ -99,7 +100,7 @@ func (t *tracee) memory() (*os.File, mm, error) {
 	return f, m, err
 }
 
-// try sets what is set already, to see that it can be done.
+// try sets the present layout, to test that the process permits it.
 func (t *tracee) try() error {
 	memory, m, err := t.memory()
 	if err != nil {
@@ -113,9 +114,9 @@ func (t *tracee) try() error {
 	return t.set(memory, m, at, old)
 }
 
-// rewrite gives a stopped process the arguments and the environment that it would have had from the
-// beginning: on its stack, where libc's environ points, and in the kernel's eyes, so that its cmdline
-// and environ in /proc say so, too. The first arguments must be those that it was executed with.
+// rewrite gives a stopped process the arguments and the environment that it would have had from the beginning: on its
+// stack, in libc's environ, and in the kernel's records, so that its cmdline and environ in /proc agree. The first
+// arguments must be those that it was executed with.
 func (t *tracee) rewrite(args, env []string) error {
 	memory, m, err := t.memory()
 	if err != nil {
@@ -157,4 +158,5 @@ func (t *tracee) rewrite(args, env []string) error {
 	return t.set(memory, m, (m.envEnd+7)&^7, make([]byte, unsafe.Sizeof(m)))
 }
 
+// errNoRewrite refuses an idle interpreter on architectures without a tracee.
 var errNoRewrite = errors.New("an interpreter that waits can't be given its arguments on this processor architecture")

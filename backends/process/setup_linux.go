@@ -230,7 +230,7 @@ func join(g *cgroup.Group, p *plan) {
 	}
 }
 
-// flags of a hardened PID 1.
+// flags returns the namespaces of a hardened PID 1, as CLONE_* flags.
 func (b *Backend) flags() uint64 {
 	if b.root {
 		return namespaces

@@ -22,33 +22,32 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
-// template is a PID 1 without programs, whose root directory is furnished with what the sandboxes of one
-// interpreter show, and which forks their PID 1s. Those find the root as it is, where the launcher's
-// have to build one from sixty mounts and files each.
+// template is a PID 1 without programs, which forks the PID 1s of the sandboxes that show one interpreter. Its root
+// directory is set up already, where a launcher's child has to build one from sixty mounts and files.
 //
-// It has mount and PID namespaces of its own, and where an ordinary user started us a user namespace,
-// in which that user has all capabilities. Its sandboxes' PID namespaces lie below its own, so that they can't name
-// it, and end with it. It keeps the rights that furnishing takes, as the launcher's children do until they are set up.
+// It has mount and PID namespaces of its own, and where an ordinary user started the server a user namespace, in which that
+// user has all capabilities. The PID namespaces of its sandboxes are descendants of its own, so that they can't name it,
+// and end with it. It keeps the rights that the setup takes, as a launcher's children do until they are set up.
 type template struct {
 	*initHandle
 	warm.Use
-	states   []pathState
+	states   []pathState   // of the host's paths that its root shows
 	checking sync.Mutex    // guards the next two
-	checked  time.Time     // when they were last compared with the host
-	stale    bool          // and no longer agreed
-	answers  time.Duration // within which it has to answer a request
-	cloning  sync.Mutex    // one request is on its way at a time
-	lost     error         // why one got no answer, which may still come; cloning guards it
+	checked  time.Time     // last comparison of states with the host
+	stale    bool          // a comparison has failed
+	answers  time.Duration // timeout of a request
+	cloning  sync.Mutex    // held for one request at a time
+	lost     error         // why a request got no answer, which may still come; guarded by cloning
 }
 
-// covers says whether a sandbox's own file system hides what the runtime has to show.
+// covers reports whether a sandbox's own file systems hide a path that the runtime needs.
 func covers(r runtimes.Runtime) bool {
 	return slices.ContainsFunc(slices.Concat(r.Prefixes, slices.Collect(maps.Keys(r.Links))), func(name string) bool {
 		return slices.ContainsFunc(ownDirs, func(dir string) bool { return paths.Within(name, dir) })
 	})
 }
 
-// shows names the root that a runtime's sandboxes share.
+// shows returns a key for the root directory that a runtime's sandboxes share.
 func shows(r runtimes.Runtime) string {
 	var b strings.Builder
 	for _, prefix := range r.Prefixes {
@@ -60,7 +59,7 @@ func shows(r runtimes.Runtime) string {
 	return b.String()
 }
 
-// startTemplate has a launcher fork a PID 1, and that furnish the root.
+// startTemplate has a launcher fork a PID 1, which sets up the root.
 func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*template, error) {
 	if cgroup.Unified() {
 		b.cgroups.Find() // see bear
@@ -82,7 +81,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 	return one, nil
 }
 
-// templatePlan furnishes the root and makes it the only one.
+// templatePlan sets up the root and makes it the only one.
 func (b *Backend) templatePlan(one *template, r runtimes.Runtime) *plan {
 	p := newPlan()
 	root := b.setUpTemplateRoot(p, one, r)
@@ -92,7 +91,7 @@ func (b *Backend) templatePlan(one *template, r runtimes.Runtime) *plan {
 	return p
 }
 
-// setUpTemplateRoot furnishes the root.
+// setUpTemplateRoot compiles the setup of a template's root.
 func (b *Backend) setUpTemplateRoot(p *plan, one *template, r runtimes.Runtime) *root {
 	p.do("umask", unix.SYS_UMASK, val(0o022))
 	if !b.root {
@@ -123,13 +122,13 @@ func (b *Backend) setUpTemplateRoot(p *plan, one *template, r runtimes.Runtime) 
 	return root
 }
 
-// unshareFlags are the namespaces that a nest's child makes for itself, while the nest forks the next.
+// unshareFlags are the namespaces that a template's child makes for itself, while the template forks the next.
 const unshareFlags = namespaces&^cloneFlags | unix.CLONE_NEWCGROUP
 
-// cloneFlags are those that it can only be born in.
+// cloneFlags are the namespaces that a child can only get from clone.
 const cloneFlags = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 
-// templateChildPlan is for what the sandboxes of a nest have in common.
+// templateChildPlan makes the namespaces that the sandboxes of a template do not share.
 func (b *Backend) templateChildPlan(child *initHandle) *plan {
 	p := newPlan()
 	join(child.cgroup, p)
@@ -153,8 +152,8 @@ func (b *Backend) templateChildPlan(child *initHandle) *plan {
 	return p
 }
 
-// spawnForRuntime has the runtime's nest fork a PID 1, or another where that has died while it was idle. Where no nest
-// can be had, the launcher does, from which all that follows is the same but for the time it takes.
+// spawnForRuntime has the runtime's template fork a PID 1, or another template if the first has died idle. Without a
+// template, a launcher forks it, which only takes longer.
 func (a *preSpawned) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*initHandle, error) {
 	var late error
 	for range 2 {
@@ -180,7 +179,7 @@ func (a *preSpawned) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*
 	return a.backend.spawnByLauncher(ctx, a.backend.flags())
 }
 
-// spawnByTemplate has a nest that the caller has acquired fork a PID 1, and prepares it.
+// spawnByTemplate has a template that the caller has acquired fork a PID 1, and prepares it.
 func (b *Backend) spawnByTemplate(ctx context.Context, n *template) (*initHandle, error) {
 	spawned := sync.OnceFunc(n.Spawned)
 	defer spawned()
@@ -199,6 +198,7 @@ func (b *Backend) spawnByTemplate(ctx context.Context, n *template) (*initHandle
 	return child, nil
 }
 
+// cloneTemplate forks and prepares child's process. It calls spawned when the template can serve the next request.
 func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHandle, spawned func()) (err error) {
 	if child.cgroup, err = b.cgroups.Make(); err != nil {
 		return err
@@ -216,8 +216,8 @@ func (b *Backend) cloneTemplate(ctx context.Context, n *template, child *initHan
 	return child.follow(ctx, b.templateChildPlan(child), launch.ForInit)
 }
 
-// clone has a process forked with flags (CLONE_*), which has control as its end of a socket and is born in a cgroup v2
-// directory if given. The number is how the server sees it.
+// clone forks a process with flags (CLONE_*), whose end of a socket is control, in a cgroup v2 directory if cgroup is not
+// nil. The number is the process's in the server's PID namespace.
 func (n *template) clone(flags uint64, control, cgroup *os.File) (*os.File, int, error) {
 	n.cloning.Lock()
 	pidfd, err := n.ask(flags, control, cgroup)
@@ -233,8 +233,8 @@ func (n *template) clone(flags uint64, control, cgroup *os.File) (*os.File, int,
 	return pidfd, pid, nil
 }
 
-// ask requests a process. Where an earlier request got no answer, there is none: the answer to that would be taken for
-// this one's, and who comes next would wait as long again. The caller has locked.
+// ask sends a request. After a request without an answer, it fails: a late answer would be taken for that of the next
+// request. The caller holds cloning.
 func (n *template) ask(flags uint64, control, cgroup *os.File) (*os.File, error) {
 	if n.lost != nil {
 		return nil, n.lost
@@ -247,7 +247,7 @@ func (n *template) ask(flags uint64, control, cgroup *os.File) (*os.File, error)
 	return pidfd, err
 }
 
-// pidOf is the number by which we see the process of a pidfd: the nest tells that in its own PID namespace.
+// pidOf returns the process number of a pidfd in the server's PID namespace. The template knows the number in its own only.
 func pidOf(pidfd *os.File) (int, error) {
 	text, err := readProc("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
 	if err != nil {
@@ -261,8 +261,8 @@ func pidOf(pidfd *os.File) (int, error) {
 	return pid, nil
 }
 
-// Good says whether the nest lives, and shows the host as it is. It looks ten times a second at most, and
-// does not forget what it saw: who asks may only want to know.
+// Good reports whether the template lives and its root still equals the host. It compares at most ten times a second, and
+// stale is permanent: the caller may not act on the answer.
 func (n *template) Good() bool {
 	const often = 100 * time.Millisecond
 	n.checking.Lock()
@@ -277,12 +277,12 @@ func (n *template) Good() bool {
 	return !n.stale
 }
 
-// hostIndependent says that the sandbox shows of the host what all show, and its runtime.
+// hostIndependent reports whether the sandbox shows of the host only the system and its runtime, as a template's root does.
 func (s *sandbox) hostIndependent() bool {
 	return !s.shared() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && !covers(s.runtime)
 }
 
-// current says whether it comes from a nest from which another would come now, if from any.
+// current reports whether its template, if any, would still be used for another.
 func (b *initHandle) current() bool { return b.template == nil || b.template.Good() }
 
 // Good implements [warm.Spare].

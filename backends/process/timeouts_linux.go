@@ -42,7 +42,7 @@ func stopped(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// overWithin waits for the end of a pidfd's process, and says whether it came.
+// overWithin waits for the end of a pidfd's process, and reports whether it came in time.
 func overWithin(pidfd *os.File, timeout time.Duration) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
 	for end := time.Now().Add(timeout); ; {
@@ -54,7 +54,7 @@ func overWithin(pidfd *os.File, timeout time.Duration) bool {
 	}
 }
 
-// over says whether the process of a pidfd has ended.
+// over reports whether the process of a pidfd has ended.
 func over(pidfd *os.File) bool { return overWithin(pidfd, 0) }
 
 // idleStartTimeout bounds how long an interpreter may take until it waits.

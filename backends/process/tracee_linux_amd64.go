@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canRewrite says whether an interpreter that waits can be given its arguments and variables from outside.
+// canRewrite reports whether an idle interpreter's arguments and variables can be changed from outside.
 const canRewrite = true
 
-// tracee is the stopped main thread of an interpreter that stands ready. Only the thread that has stopped
-// it may use it (runtime.LockOSThread), and when that ends, the kernel lets it go.
+// tracee is the stopped main thread of an idle interpreter. Only the thread that has stopped it may use it
+// (runtime.LockOSThread), and when that ends, the kernel detaches.
 type tracee struct {
 	pid  int
 	regs unix.PtraceRegs // as they were when it stopped: behind the syscall instruction
@@ -40,8 +40,8 @@ func seize(pid int, nr uint64) (*tracee, error) {
 	return t, nil
 }
 
-// detach lets the thread go. One that has been killed has to be waited for: as long as it is ours, its PID
-// namespace can't end, and who waits for that would wait for ever.
+// detach lets the thread go. A killed thread must be waited for: as long as it is traced, its PID namespace can't end, and
+// a wait for that would never return.
 func (t *tracee) detach() error {
 	err := unix.PtraceDetach(t.pid)
 	if err == unix.ESRCH {
@@ -51,8 +51,8 @@ func (t *tracee) detach() error {
 	return err
 }
 
-// restarts says whether a call that was interrupted will begin again: ERESTARTSYS, ERESTARTNOINTR
-// and ERESTARTNOHAND of the kernel's errno.h, which programs never see.
+// restarts reports whether an interrupted call will begin again: ERESTARTSYS, ERESTARTNOINTR and ERESTARTNOHAND of the
+// kernel's errno.h, which programs never see.
 func restarts(result int64) bool { return result <= -512 && result >= -514 }
 
 func (t *tracee) wait() error {
@@ -100,7 +100,7 @@ func (t *tracee) call(nr uint64, args ...uint64) (uint64, error) {
 	return r.Rax, nil
 }
 
-// release lets the thread begin again the call that it was stopped in.
+// release lets the thread restart the call in which it was stopped.
 func (t *tracee) release() error {
 	r := t.regs
 	r.Rip -= 2
