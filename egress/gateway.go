@@ -3,6 +3,7 @@ package egress
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -200,16 +201,26 @@ func (g *Gateway) Take() []Record { return g.counters.take() }
 // Close ends all connections and waits for them.
 func (g *Gateway) Close() {
 	g.stop()
+	var all []io.Closer
 	if g.sockets.DNS != nil {
-		_ = g.sockets.DNS.Close()
+		all = append(all, g.sockets.DNS)
 	}
 	if g.sockets.DNSStream != nil {
-		_ = g.sockets.DNSStream.Close()
+		all = append(all, g.sockets.DNSStream)
 	}
 	for _, l := range g.sockets.Ports {
-		_ = l.Close()
+		all = append(all, l)
+	}
+	for _, s := range all {
+		// To close one that is being read waits for the reader, who waits to be woken. So all are woken first.
+		if d, ok := s.(interface{ SetDeadline(time.Time) error }); !ok || d.SetDeadline(time.Unix(1, 0)) != nil {
+			_ = s.Close()
+		}
 	}
 	g.work.Wait()
+	for _, s := range all {
+		_ = s.Close()
+	}
 	g.pipes.close()
 }
 

@@ -68,7 +68,11 @@ func (r *run) audit(ctx context.Context, e ended) (Result, error) {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	closed := make(chan error, 1)
-	go func() { closed <- e.Close() }()
+	if e.claim != nil { // nothing of it takes long
+		closed <- e.Close()
+	} else {
+		go func() { closed <- e.Close() }()
+	}
 	err := r.noteEnd(ctx, e)
 	if err == nil {
 		err = r.flush(ctx)

@@ -50,12 +50,18 @@ func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, sh
 	case <-k.interrupt:
 	default:
 	}
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		k.channel.Write(frame) // should it fail, the interpreter is about to be dead
-	}()
-	defer func() { <-sent }() // a driver that doesn't read, or is dead, has been killed by then
+	if c, ok := k.channel.(interface{ TryWrite([]byte) int }); ok {
+		frame = frame[c.TryWrite(frame):]
+	}
+	var sent chan struct{}
+	if len(frame) > 0 {
+		sent = make(chan struct{})
+		go func() {
+			defer close(sent)
+			k.channel.Write(frame) // should it fail, the interpreter is about to be dead
+		}()
+		defer func() { <-sent }() // a driver that doesn't read, or is dead, has been killed by then
+	}
 	timer := time.NewTimer(p.limit)
 	defer timer.Stop()
 	written, cancelled := sent, ctx.Done()

@@ -67,6 +67,11 @@ func (c *cutter) begin(mark string, to io.Writer) {
 
 // wait returns when the cell's mark has come, or will not come.
 func (c *cutter) wait(dead <-chan struct{}) {
+	select {
+	case <-c.reached:
+		return
+	default:
+	}
 	began := time.Now()
 	timer := time.NewTimer(markTimeout)
 	defer timer.Stop()

@@ -6,12 +6,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
 // idleProcess is an interpreter that is contained already, and waits for its program.
@@ -34,10 +32,7 @@ type idleProcess struct {
 	fifo           string             // that Node waits on
 	placeholder    os.FileInfo        // an empty file in the place of Node's program
 	rewritesItself bool               // it applies the assignment itself, and needs no ptrace
-	left           chan struct{}      // closed when watching may stop
-	leaving        sync.Once
-	watching       sync.WaitGroup // goroutines that wait for its end
-	dead           bool           // it has ended; set before watching is done
+	ended          func()             // called once if it ends while the pool has it; the sandbox's mu guards it
 }
 
 // setFifo puts the fifo that Node will open into the workspace.
@@ -71,11 +66,10 @@ func (s *sandbox) removeFifo(k *idleProcess) {
 	}
 }
 
-// leave stops watching the process, and reports whether it still runs.
-func (k *idleProcess) leave() bool {
-	k.leaving.Do(func() { close(k.left) })
-	k.watching.Wait()
-	return !k.dead
+func (s *sandbox) setIdle(k *idleProcess) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = k
 }
 
 // dismiss releases an idle process that was never leased.
@@ -84,8 +78,7 @@ func (s *sandbox) dismiss() {
 	k := s.idle
 	s.idle = nil
 	s.mu.Unlock()
-	if k != nil && k.cold == "" {
-		k.leave()
+	if k != nil {
 		k.close()
 	}
 }
@@ -104,27 +97,47 @@ func (k *idleProcess) close() {
 }
 
 // Lease implements [warm.Item].
-func (s *sandbox) Lease() bool { return s.idle.leave() && s.current() }
+func (s *sandbox) Lease() bool {
+	s.mu.Lock()
+	s.idle.ended = nil
+	over := s.idleOver()
+	s.mu.Unlock()
+	return !over && s.current()
+}
 
 // Watch implements [warm.Item]: the interpreter, or the whole sandbox, may end while idle.
-func (s *sandbox) Watch() (ended func() bool) {
-	k := s.idle
-	var exit <-chan launch.Message
-	if k.pid != 0 {
-		exit = s.life(k.pid).exit
+func (s *sandbox) Watch(ended func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle.ended = ended
+	if s.idleOver() {
+		go s.idleEnded(0)
 	}
-	k.watching.Add(1)
-	return func() bool {
-		defer k.watching.Done()
-		select {
-		case <-exit:
-		case <-s.gone:
-		case <-k.left:
-			return false
-		}
-		k.dead = true
+}
+
+// idleOver reports whether the interpreter or the sandbox has ended. The caller holds mu.
+func (s *sandbox) idleOver() bool {
+	select {
+	case <-s.gone:
 		return true
+	default:
 	}
+	life := s.lives[s.idle.pid]
+	return life != nil && len(life.exit) > 0
+}
+
+// idleEnded tells the pool that an idle interpreter has ended; pid 0 is the whole sandbox.
+func (s *sandbox) idleEnded(pid int32) {
+	s.mu.Lock()
+	k := s.idle
+	if k == nil || k.ended == nil || pid != 0 && pid != k.pid {
+		s.mu.Unlock()
+		return
+	}
+	ended := k.ended
+	k.ended = nil
+	s.mu.Unlock()
+	ended()
 }
 
 // Memory implements [warm.Item]. PID 1's memory is not readable for an ordinary user.

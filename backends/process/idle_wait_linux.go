@@ -35,7 +35,7 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 		}
 	}
 	tried := k.rewritesItself // nothing has to be done to it
-	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		waits, err := k.waits()
 		if err != nil {
 			return err
@@ -64,19 +64,12 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 
 // hello reads the byte that Python sends just before it waits.
 func hello(ctx context.Context, channel io.ReadWriteCloser) error {
-	done := make(chan error, 1)
-	go func() {
-		_, err := io.ReadFull(channel, make([]byte, 1))
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		channel.Close()
-		<-done
+	stop := context.AfterFunc(ctx, func() { channel.Close() })
+	_, err := io.ReadFull(channel, make([]byte, 1))
+	if !stop() {
 		return ctx.Err()
 	}
+	return err
 }
 
 // waits reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python reads

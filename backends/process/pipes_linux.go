@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -149,6 +150,16 @@ type channel struct {
 func (c channel) Write(b []byte) (int, error) {
 	c.poke()
 	return c.Conn.Write(b)
+}
+
+// TryWrite writes as many bytes as there is room for now, and returns their number.
+func (c channel) TryWrite(b []byte) (n int) {
+	c.poke()
+	raw, err := c.Conn.(syscall.Conn).SyscallConn()
+	if err == nil {
+		raw.Write(func(fd uintptr) bool { n, _ = unix.Write(int(fd), b); return true })
+	}
+	return max(n, 0)
 }
 
 // connectChannel makes the stream and hands our end to open. What it returns is the command's, nil

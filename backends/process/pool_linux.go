@@ -88,7 +88,7 @@ func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, w
 		}
 	}
 	if s.idle == nil && why != "" {
-		s.idle = &idleProcess{cold: why}
+		s.setIdle(&idleProcess{cold: why})
 	}
 	return s, nil
 }
@@ -150,8 +150,8 @@ func (a *preSpawned) zygoteSpawner(script string, note *error) spawner {
 
 // startIdle starts the interpreter of a sandbox before it has a program, and returns when the interpreter waits.
 func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err error) {
-	k := &idleProcess{key: r, left: make(chan struct{})}
-	s.idle = k // whom Close dismisses
+	k := &idleProcess{key: r}
+	s.setIdle(k) // whom Close dismisses
 	if r.script == "" || r.language == "shell" && path.Base(s.runtime.Path) != "bash" {
 		return nil
 	}

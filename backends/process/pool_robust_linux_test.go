@@ -61,7 +61,7 @@ func TestReadyDies(t *testing.T) {
 			alive(t, b, spec)
 			stock(t, b, spec)
 			s = standing(b, spec)[0]
-			unix.PidfdSendSignal(int(s.pidfd.Fd()), unix.SIGKILL, nil, 0)
+			s.end()
 			<-s.gone
 			alive(t, b, spec)
 			stock(t, b, spec)

@@ -37,6 +37,7 @@ type launched struct {
 
 // hear sorts PID 1's messages until PID 1 is gone.
 func (s *sandbox) hear() {
+	defer s.idleEnded(0)
 	defer close(s.gone)
 	buf := make([]byte, int(messageSize)+linkSize*len(namespaceLinks)+statusSize)
 	for {
@@ -72,6 +73,7 @@ func (s *sandbox) later(m launch.Message) bool {
 	case launch.Exited:
 		select {
 		case l.exit <- m:
+			s.idleEnded(m.Pid)
 		default: // nobody has waited for the last of that number
 			s.forget(m.Pid)
 		}

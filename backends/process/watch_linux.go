@@ -20,8 +20,14 @@ type watcher struct {
 	crowded  atomic.Bool // there were as many threads as there may be
 	cpu      atomic.Int64
 	quit     chan struct{}
-	once     sync.Once
-	busy     chan struct{} // somebody has just given the program something to do
+
+	mu      sync.Mutex // one look at a time; guards the next two
+	pause   time.Duration
+	last    reading
+	poked   atomic.Bool // somebody has given the program something to do since the last look
+	tick    *time.Timer
+	longest time.Duration
+	poll    func(limit int64, open sockstat) reading
 }
 
 // interval between looks. A program that touches 4 GB/s gets 40 MB past its limit at the most,
@@ -33,20 +39,21 @@ const interval = 10 * time.Millisecond
 // by the cgroup.
 const lazy = 320 * time.Millisecond
 
+// watch starts a watcher. Most programs end before its first look, and cost no goroutine.
 func (s *sandbox) watch(main bool) *watcher {
-	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), busy: make(chan struct{}, 1)}
-	poll := s.pollProcesses
+	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), pause: interval, longest: interval, poll: s.pollProcesses}
 	switch {
 	case s.cgroup != nil && s.inContainer:
-		poll = s.pollContainer
+		w.poll = s.pollContainer
 	case s.cgroup != nil:
-		poll = s.pollCgroup
+		w.poll = s.pollCgroup
 	}
-	longest := interval
 	if main {
-		longest = lazy
+		w.longest = lazy
 	}
-	s.using.Go(func() { w.run(poll, s, longest) })
+	w.mu.Lock() // until tick is set
+	defer w.mu.Unlock()
+	w.tick = time.AfterFunc(interval, func() { w.look(s) })
 	if s.shared() {
 		s.using.Go(func() { w.runDisk(s) })
 	}
@@ -92,55 +99,63 @@ type reading struct {
 	cpu     time.Duration // of the processes alive, and of their children that are not
 }
 
-// run looks until the command ends, less and less often, up to longest, while nothing changes.
-func (w *watcher) run(poll func(limit int64, open sockstat) reading, s *sandbox, longest time.Duration) {
-	pause := interval
-	tick := time.NewTimer(pause)
-	defer tick.Stop()
-	for last := (reading{}); ; tick.Reset(pause) {
-		select {
-		case <-w.quit:
-			return
-		case <-s.gone:
-			return
-		case <-w.busy:
-			pause = interval
-			continue
-		case <-tick.C:
-		}
-		limit := s.ram.Load()
-		open := s.socketCounts()
-		saw := poll(limit, open)
-		saw.sockets = open.used
-		if pause = min(2*pause, longest); saw != last {
-			pause = interval
-		}
-		last = saw
-		w.peak.Store(max(w.peak.Load(), saw.ram))
-		w.cpu.Store(max(w.cpu.Load(), int64(saw.cpu)))
-		if saw.threads+1 >= s.tasks { // and PID 1
-			w.crowded.Store(true)
-		}
-		if saw.ram > limit {
-			w.exceed("ram")
-			return
-		}
-		if open.tooMany(tcpPressure(), s.cgroup.Enforces("memory")) {
-			w.exceed("sockets")
-			return
-		}
+// look checks the limits, and sets the timer for the next check: less and less often, up to longest, while nothing changes.
+func (w *watcher) look(s *sandbox) {
+	done, err := s.use()
+	if err != nil {
+		return
 	}
-}
-
-// poke says that the program has got something to do.
-func (w *watcher) poke() {
+	defer done()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	select {
-	case w.busy <- struct{}{}:
+	case <-w.quit:
+		return
+	case <-s.gone:
+		return
 	default:
 	}
+	if w.poked.Swap(false) {
+		w.pause = interval
+	}
+	limit := s.ram.Load()
+	open := s.socketCounts()
+	saw := w.poll(limit, open)
+	saw.sockets = open.used
+	if w.pause = min(2*w.pause, w.longest); saw != w.last {
+		w.pause = interval
+	}
+	w.last = saw
+	w.peak.Store(max(w.peak.Load(), saw.ram))
+	w.cpu.Store(max(w.cpu.Load(), int64(saw.cpu)))
+	if saw.threads+1 >= s.tasks { // and PID 1
+		w.crowded.Store(true)
+	}
+	switch {
+	case saw.ram > limit:
+		w.exceed("ram")
+		return
+	case open.tooMany(tcpPressure(), s.cgroup.Enforces("memory")):
+		w.exceed("sockets")
+		return
+	}
+	w.tick.Reset(w.pause)
+	if w.poked.Load() {
+		w.tick.Reset(interval)
+	}
 }
 
-func (w *watcher) stop() { w.once.Do(func() { close(w.quit) }) }
+// poke notes that the program has got work. Only the first poke since the last look moves the next one.
+func (w *watcher) poke() {
+	if !w.poked.Swap(true) {
+		w.tick.Reset(interval)
+	}
+}
+
+func (w *watcher) stop() {
+	close(w.quit)
+	w.tick.Stop()
+}
 
 // pollCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
 // in our sense: not the page cache of files, and not what lies on the sandbox's own disk.

@@ -22,9 +22,9 @@ type Key interface {
 // Item stands idle in a pool, for one use.
 type Item interface {
 	comparable
-	// Watch begins to look for the item's end, and returns what waits: for that, which is true, or for Lease.
-	Watch() (ended func() bool)
-	// Lease takes the item from who watches it, and says whether it is of use.
+	// Watch has ended called, once and by another goroutine, if the item ends before Lease.
+	Watch(ended func())
+	// Lease ends that, and says whether the item is of use. It does not wait for a call that is under way.
 	Lease() bool
 	Memory() int64 // bytes that it holds in RAM, shared pages counted by share (PSS)
 	Close() error
@@ -320,21 +320,18 @@ func brief(err error) string {
 
 // watch discards an item that ends while it is idle.
 func (p *Pool[K, I]) watch(one I, b *bucket[I]) {
-	ended := one.Watch()
-	p.making.Go(func() {
-		if !ended() {
+	one.Watch(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		i := slices.Index(b.ready, one)
+		if i < 0 { // somebody has it in hand
 			return
 		}
-		p.mu.Lock()
-		i := slices.Index(b.ready, one)
-		if i >= 0 {
-			b.ready = slices.Delete(b.ready, i, i+1)
-		}
-		p.mu.Unlock()
-		if i >= 0 { // or somebody has it in hand
+		b.ready = slices.Delete(b.ready, i, i+1)
+		p.making.Go(func() {
 			one.Close()
 			p.Fill()
-		}
+		})
 	})
 }
 

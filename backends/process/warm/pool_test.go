@@ -29,15 +29,14 @@ type item struct {
 }
 
 func (i *item) Lease() bool { close(i.leased); return i.useful.Load() }
-func (i *item) Watch() func() bool {
-	return func() bool {
+func (i *item) Watch(ended func()) {
+	go func() {
 		select {
 		case <-i.ends:
-			return true
+			ended()
 		case <-i.leased:
-			return false
 		}
-	}
+	}()
 }
 func (i *item) Memory() int64 { return 1 << 20 }
 func (i *item) Close() error {
