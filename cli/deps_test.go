@@ -61,6 +61,7 @@ var mayImport = []struct {
 	{"cli/complete", nil},
 	{"cli/manual", nil},
 	{"cli/config", nil},
+	{"cli/transcript", nil}, // only tests import it
 	{"cli/setup", nil},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},
 	{"cli", []string{"..."}},

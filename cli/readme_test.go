@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,21 +10,20 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/transcript"
 )
 
-// readmes calls f with each README of the repository, by its path.
+// readmes calls f with each Markdown file of the repository, by its path.
 func readmes(t *testing.T, f func(path, text string)) {
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == "README.md" {
-			text, err := os.ReadFile(path)
-			f(path, string(text))
-			return err
+	transcript.Files(t, "..", func(name string) {
+		path := filepath.Join("..", name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err
+		f(path, string(text))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestReadmeCommands types each line of a README that begins with a prompt: its commands and flags exist.

@@ -108,7 +108,7 @@ func condition(name string) (bool, error) {
 		ok = found("python3")
 	case "node":
 		ok = found("node")
-	case "bash", "zsh", "fish":
+	case "bash", "zsh", "fish", "git", "curl", "cosign":
 		ok = found(name)
 	case "keyring":
 		ok = found("dbus-daemon") && found("gnome-keyring-daemon") && found("setpriv")

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/transcript"
+)
+
+var update = flag.Bool("update", false, "write output that differs into the Markdown files")
+
+// TestConsole runs each console block of each Markdown file. What they need (scripts, data, a prelude of the shell) is in
+// testdata/console. Blocks that need containers are run by cli/enginecheck.
+func TestConsole(t *testing.T) {
+	need(t, "sandbox", "python", "bash")
+	const root = "../.."
+	ran := 0
+	transcript.Files(t, root, func(name string) {
+		ran++
+		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			env := &testscript.Env{WorkDir: dir, Vars: os.Environ()}
+			if err := setup(env); err != nil {
+				t.Fatal(err)
+			}
+			env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, "XDG_") }) // people read about ~/.config
+			transcript.Run(t, filepath.Join(root, name), transcript.Machine{
+				Dir: dir, Env: env.Vars, Need: needBlock, Update: *update,
+				With: filepath.Join("testdata", "console", strings.ReplaceAll(name, "/", "_")+".txtar"),
+			})
+		})
+	})
+	if ran < 10 {
+		t.Errorf("only %d files were found", ran)
+	}
+}
+
+func needBlock(t testing.TB, needs []string) {
+	for _, what := range needs {
+		if what == "internet" || what == "images" { // which no test has here
+			t.Skipf("it needs %s", what)
+		}
+		need(t, what)
+	}
+}

@@ -1,0 +1,311 @@
+// Package transcript runs the console blocks of Markdown files, and compares what they show with what is printed. Only tests import it.
+package transcript
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// Machine is where the blocks of a file run.
+type Machine struct {
+	Dir    string // holds the directories work and home, which are made
+	Env    []string
+	With   string                             // txtar archive of the files in work, with a prelude of the shell as its comment; it need not exist
+	Need   func(t testing.TB, needs []string) // skips a block that this machine can't run
+	Update bool                               // writes output that differs into the file
+}
+
+// Files calls f with each Markdown file below root, by its path from there.
+func Files(t *testing.T, root string, f func(name string)) {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		f(name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Run runs the console blocks of the Markdown file path, in order and in one bash. A command that shows no output must succeed; of
+// one that does, output is compared, but for what differs from run to run, and lines of three dots. A comment before a block,
+// <!-- needs: chromium, internet -->, says what not every machine has.
+func Run(t *testing.T, path string, m Machine) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	found := blocks(lines)
+	if len(found) == 0 {
+		return
+	}
+	sh := newShell(t, m)
+	differs := false
+	for _, b := range found {
+		t.Run(fmt.Sprintf("line%d", b.line), func(t *testing.T) {
+			m.Need(t, b.needs)
+			differs = sh.runBlock(t, b, m.Update) || differs
+		})
+	}
+	if !m.Update || !differs {
+		return
+	}
+	var out []string
+	at := 0
+	for _, b := range found {
+		for _, c := range b.commands {
+			out = append(append(out, lines[at:c.from]...), c.printed...)
+			at = c.to
+		}
+	}
+	out = append(out, lines[at:]...)
+	if err := os.WriteFile(path, []byte(strings.Join(out, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// block is a console block of a Markdown file.
+type block struct {
+	line     int // of its first command, from 1
+	needs    []string
+	indent   string // of a block in a list
+	commands []*typed
+}
+
+// typed is one command of a block, with the output that the file shows.
+type typed struct {
+	text     string
+	output   []string
+	printed  []string // output, or what was printed in its place
+	from, to int      // the lines of the output
+}
+
+var needsComment = regexp.MustCompile(`^<!-- needs: ([a-z, ]+) -->$`)
+
+// blocks returns the console blocks of a file. They may be indented, in a list.
+func blocks(lines []string) (all []block) {
+	var needs []string
+	for i := 0; i < len(lines); i++ {
+		l := strings.TrimSpace(lines[i])
+		if m := needsComment.FindStringSubmatch(l); m != nil {
+			needs = strings.Split(m[1], ", ")
+			continue
+		}
+		if l != "```console" {
+			needs = nil
+			continue
+		}
+		indent := strings.TrimSuffix(lines[i], "```console")
+		b := block{line: i + 2, needs: needs, indent: indent}
+		for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
+			l := strings.TrimPrefix(lines[i], indent)
+			if text, prompt := strings.CutPrefix(l, "$ "); prompt {
+				for unfinished(text) && i+1 < len(lines) {
+					i++
+					text += "\n" + strings.TrimPrefix(lines[i], indent)
+				}
+				b.commands = append(b.commands, &typed{text: text, from: i + 1, to: i + 1})
+			} else if n := len(b.commands); n > 0 {
+				c := b.commands[n-1]
+				c.output, c.printed, c.to = append(c.output, lines[i]), append(c.printed, lines[i]), i+1
+			}
+		}
+		all, needs = append(all, b), nil
+	}
+	return all
+}
+
+// unfinished reports whether bash would go on reading.
+func unfinished(text string) bool {
+	out, err := exec.Command("bash", "-n", "-c", text).CombinedOutput()
+	return strings.HasSuffix(text, `\`) || err != nil && strings.Contains(string(out), "unexpected")
+}
+
+// shell is a bash that stays for all blocks of a file.
+type shell struct {
+	in     io.Writer
+	out    *bufio.Reader
+	code   string            // exit code of the last command
+	names  map[string]string // values of this run, such as IDs, by those of the file
+	places *strings.Replacer // of directories of this run by such as people have
+}
+
+const endMark = "\x01ended\x01"
+
+func newShell(t *testing.T, m Machine) *shell {
+	work, home := filepath.Join(m.Dir, "work"), filepath.Join(m.Dir, "home")
+	for _, dir := range []string{work, home} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prelude := ""
+	if a, err := txtar.ParseFile(m.With); err == nil {
+		prelude = string(a.Comment)
+		for _, f := range a.Files {
+			if err := os.WriteFile(filepath.Join(work, f.Name), f.Data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", "--norc", "--noprofile")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = work, append(m.Env, "HOME="+home), w, w
+	alone(cmd)
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		end(cmd)
+		in.Close()
+		_ = cmd.Wait()
+		_, _ = io.Copy(io.Discard, r) // until servers have ended, too: they write to the directory
+		r.Close()
+	})
+	s := &shell{in: in, out: bufio.NewReader(r), code: "0", names: map[string]string{}, places: strings.NewReplacer(work, "/home/ann/work", home, "/home/ann")}
+	if lines, code := s.run(t, prelude); code != "0" {
+		t.Fatalf("the prelude in %s: %s, %q", m.With, code, lines)
+	}
+	return s
+}
+
+// run has the shell run text, and returns what it printed, and its exit code.
+func (s *shell) run(t *testing.T, text string) (lines []string, code string) {
+	fmt.Fprintf(s.in, "{ (exit %s)\n%s\n} </dev/null\nprintf '\\n%s %%s\\n' $?\n", s.code, text, strings.ReplaceAll(endMark, "\x01", `\001`))
+	for {
+		l, err := s.out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the shell ended in %q: %v, after %q", text, err, lines)
+		}
+		l = strings.TrimSuffix(l, "\n")
+		if rest, ended := strings.CutPrefix(l, endMark); ended {
+			if n := len(lines); n > 0 && lines[n-1] == "" { // the line end before the mark
+				lines = lines[:n-1]
+			}
+			s.code = strings.TrimSpace(rest)
+			return lines, s.code
+		}
+		lines = append(lines, s.places.Replace(l))
+	}
+}
+
+// runBlock reports whether something was printed other than is shown, which is an error unless it is to be updated.
+func (s *shell) runBlock(t *testing.T, b block, update bool) (differs bool) {
+	for _, c := range b.commands {
+		got, code := s.run(t, s.named(c.text))
+		if len(c.output) == 0 {
+			if code != "0" {
+				t.Errorf("%s\nended with exit code %s:\n%s", c.text, code, strings.Join(got, "\n"))
+			}
+			continue
+		}
+		s.learn(c.output, got)
+		want := canonical(c.output)
+		d := cmp.Diff(want, cut(want, canonical(got)))
+		differs = differs || d != ""
+		if d != "" && !update {
+			t.Errorf("%s\nprints other than is shown (-shown +printed):\n%s\nas a whole:\n%s", c.text, d, strings.Join(got, "\n"))
+		}
+		if d != "" || !slices.Contains(want, "...") {
+			c.printed = nil
+			for _, l := range got {
+				c.printed = append(c.printed, b.indent+l)
+			}
+		}
+	}
+	return differs
+}
+
+// cut leaves out the lines of got for which want has dots.
+func cut(want, got []string) []string {
+	i := slices.Index(want, "...")
+	rest := len(want) - i - 1
+	if i < 0 || len(got) < i+rest {
+		return got
+	}
+	return slices.Concat(got[:i], []string{"..."}, got[len(got)-rest:])
+}
+
+// value is what differs from run to run.
+var value = regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b[0-9a-f]{64}\b|[A-Za-z0-9+/]{43}=`)
+
+// learn remembers which value of this run stands for which of the file.
+func (s *shell) learn(shown, printed []string) {
+	a, b := value.FindAllString(strings.Join(shown, "\n"), -1), value.FindAllString(strings.Join(printed, "\n"), -1)
+	for i := range min(len(a), len(b)) {
+		if _, known := s.names[a[i]]; !known {
+			s.names[a[i]] = b[i]
+		}
+	}
+}
+
+// named puts the values of this run into a command, also where only the first characters of an ID are typed.
+func (s *shell) named(text string) string {
+	return regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{2,24}\b|\b[0-9a-f]{64}\b`).ReplaceAllStringFunc(text, func(short string) string {
+		for shown, printed := range s.names {
+			if strings.HasPrefix(shown, short) {
+				return printed
+			}
+		}
+		return short
+	})
+}
+
+// varying are the parts of output that differ from machine to machine, or from time to time.
+var varying = []struct {
+	of *regexp.Regexp
+	as string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|µs)\b`), "DURATION"},
+	{regexp.MustCompile(`\b(just now|DURATION ago)\b`), "AGO"},
+	{regexp.MustCompile(`\b(Python|Node|bash) v?\d+\.\d+\.\d+\b`), "$1 VERSION"},
+	{regexp.MustCompile(`\bprocess \d+\b`), "process N"},
+	{regexp.MustCompile(`\bI am \d+`), "I am UID"},
+	{regexp.MustCompile(`, cgroup\b`), ""}, // not every machine has one
+	{regexp.MustCompile(`\b\d+ pages in \d+ steps\b`), "PAGES"},
+	{regexp.MustCompile(`-{3,}`), "---"},
+	{regexp.MustCompile(` +`), " "}, // columns are as wide as their values
+}
+
+// canonical is output with each value numbered and what varies replaced.
+func canonical(lines []string) (all []string) {
+	numbers := map[string]int{}
+	for _, l := range lines {
+		l = value.ReplaceAllStringFunc(l, func(v string) string {
+			if numbers[v] == 0 {
+				numbers[v] = len(numbers) + 1
+			}
+			return fmt.Sprintf("VALUE%d", numbers[v])
+		})
+		for _, v := range varying {
+			l = v.of.ReplaceAllString(l, v.as)
+		}
+		all = append(all, strings.TrimSpace(l))
+	}
+	return all
+}
