@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// lister is what a Store has that can name what it holds.
+// lister is implemented by stores that can list the names of their secrets.
 type lister interface {
 	names(ctx context.Context, namespace string) ([]string, error)
 }
 
-// All lends every secret of a namespace that the stores know of, for redaction only: what comes from outside of any
-// sandbox may hold one that nobody lent. It fails if one of them can't be read. Whoever gets a lease closes it.
+// All leases every secret of a namespace that the stores can list, for redaction only: text from outside of any
+// sandbox may contain a secret that no run has leased. It fails if one of them can't be read. The caller closes the
+// lease.
 func (v *Vault) All(ctx context.Context, namespace string) (*Lease, error) {
 	keys, err := v.Names(ctx, namespace)
 	if err != nil {
@@ -21,7 +22,7 @@ func (v *Vault) All(ctx context.Context, namespace string) (*Lease, error) {
 	return v.Lease(ctx, namespace, keys)
 }
 
-// Names returns the names of the secrets of a namespace that the stores know of, sorted. No value is read.
+// Names returns the sorted names of a namespace's secrets that the stores can list. It reads no value.
 func (v *Vault) Names(ctx context.Context, namespace string) ([]string, error) {
 	if err := checkNamespace(namespace); err != nil {
 		return nil, err

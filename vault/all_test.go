@@ -32,7 +32,7 @@ func TestAll(t *testing.T) {
 	for name, value := range values {
 		leaked := strings.Contains(Leases{lease}.Redact("it is "+value), value)
 		if want := name == "other" || name == "dashed"; leaked != want {
-			t.Errorf("the value in %s is told: %v, want %v", name, leaked, want)
+			t.Errorf("the value in %s is shown: %v, want %v", name, leaked, want)
 		}
 	}
 }

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Binding says where a secret may go. The zero value binds it to nothing: the program itself gets
-// the value, and may send it wherever it can. A bound secret's program sees a placeholder, which is
-// exchanged for the value outside the sandbox, on its way to one of the hosts.
+// Binding names the hosts that a secret may be sent to. The zero value binds to nothing: the program itself gets the
+// value, and may send it anywhere. The program of a bound secret has a placeholder, which is replaced by the value
+// outside the sandbox, on the way to one of the hosts.
 type Binding struct {
 	// Hosts are patterns, such as api.example.com, *.example.com or example.com:8443. This package
-	// does not know what they mean: whoever stores them checks them.
+	// does not interpret them: the caller that stores them checks them.
 	Hosts []string
 
 	Require bool // a request to one of the hosts that does not carry the placeholder is refused
 	Body    bool // the placeholder is exchanged in a request's body, too
 }
 
-// maxHosts and maxHost bound what one secret is bound to: a name has at most 253 bytes.
+// Limits of a binding. A DNS name has at most 253 bytes.
 const (
 	maxHosts = 100
 	maxHost  = 300
@@ -34,8 +34,8 @@ func (b Binding) clone() Binding {
 	return b
 }
 
-// check refuses what can't have been meant, and a value that could not be sent to where it is bound:
-// a line break would end the header that it stands in, and begin another one.
+// check refuses a contradictory binding, and a value that can't be sent to its hosts: a line break would end its
+// header and begin another one.
 func (b Binding) check(value []byte) error {
 	control := func(c byte) bool { return c < ' ' || c == 0x7f }
 	switch {
@@ -56,33 +56,32 @@ func (b Binding) check(value []byte) error {
 	return nil
 }
 
-// Bound is a bound secret that is lent.
+// Bound is a leased secret that is bound to hosts.
 type Bound struct {
 	Name string
-	// Placeholder is what the program has in the place of the value: at least 40 letters, digits and
-	// _, which nobody could guess and which stay as they are in headers, addresses and JSON. It is
-	// another one in each lease.
+	// Placeholder stands for the value in the program: at least 40 letters, digits and _, which can't be
+	// guessed and need no escaping in headers, addresses and JSON. Each lease has another one.
 	Placeholder string
 	Binding
 
-	// Value returns the value, and "" once the lease is closed. The string is a copy, which Close
-	// can't wipe: keep it nowhere. It is a function because no printer, logger or dumper looks into one.
+	// Value returns the value, and "" once the lease is closed. The string is a copy that Close can't wipe:
+	// keep no reference. It is a function because no printer, logger or dumper reads a closure.
 	Value func() string `json:"-"`
 }
 
-// placeholderSize is the random bytes of a placeholder: as many as nobody tries through.
+// placeholderSize is the number of random bytes in a placeholder: too many to try all.
 const placeholderSize = 20
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// newPlaceholder returns a fresh one. Its beginning tells people who meet it where to look.
+// newPlaceholder returns a random placeholder. Its prefix tells people where it comes from.
 func newPlaceholder() string {
 	random := make([]byte, placeholderSize)
 	rand.Read(random) // never fails
 	return "sandboxmcp_" + lowerBase32.EncodeToString(random)
 }
 
-// Bound returns the bound secrets, in the order in which they were asked for.
+// Bound returns the bound secrets in the order of the request.
 func (l *Lease) Bound() []Bound {
 	if l.empty() {
 		return nil
@@ -116,8 +115,7 @@ func (ls Leases) Bound() []Bound {
 	return bound
 }
 
-// MayBind says whether any secret may be bound to hosts: false means that none is, and costs nothing
-// to learn.
+// MayBind reports whether any secret may be bound to hosts. false is certain, and cheap to find out.
 func (v *Vault) MayBind() bool {
 	if v == nil {
 		return false
@@ -128,7 +126,7 @@ func (v *Vault) MayBind() bool {
 	})
 }
 
-// binder is what a Store has that can say whether it holds a bound secret at all.
+// binder is implemented by stores that can tell whether they hold a bound secret.
 type binder interface{ mayBind() bool }
 
 func (environment) mayBind() bool { return false }

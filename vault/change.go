@@ -8,26 +8,25 @@ import (
 	"time"
 )
 
-// Add keeps a copy of value under e's names, in e's store, bound to where e says. Another one that is
-// there already, in either store, is replaced if replace says so; otherwise that is ErrExists.
+// Add stores a copy of value under e's names, in e's store, with e's binding. It replaces a secret of these names in
+// either store if replace is set; otherwise that is ErrExists.
 //
-// When Add returns, the secret is on the disk, or in the keyring. The first secret of a directory makes
-// its key.
+// When Add returns, the secret is on the disk, or in the keyring. The first secret of a directory creates its key.
 func (s *Sealed) Add(ctx context.Context, e Entry, value []byte, replace bool) error {
 	return s.AddAll(ctx, []Addition{{e, value}}, replace)
 }
 
-// Addition is a secret that is to be added.
+// Addition is a secret to add.
 type Addition struct {
 	Entry
 	Value []byte
 }
 
-// Check says why Sealed would not add a secret, if that can be known before.
+// Check returns the error that adding the secret is certain to give, or nil.
 func (a Addition) Check() error { return a.Entry.check(a.Value, 1) }
 
-// AddAll adds all of these secrets or none, as Add does. More than one can't be added to the keyring,
-// which does not know all or none.
+// AddAll adds all of these secrets or none, as Add does. The keyring has no transactions, so it takes one secret at a
+// time.
 func (s *Sealed) AddAll(ctx context.Context, all []Addition, replace bool) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	for i := range all {
@@ -83,7 +82,7 @@ func (e Entry) failed(err error) error {
 	return fmt.Errorf("add secret %s to namespace %s: %w", e.Key, e.Namespace, err)
 }
 
-// put makes one change, with the database locked.
+// put adds one secret, with the database locked.
 func (s *Sealed) put(ctx context.Context, tx *sql.Tx, e Entry, value []byte, replace bool) error {
 	old, err := find(ctx, tx, e.Namespace, e.Key)
 	switch {
@@ -120,8 +119,8 @@ func (s *Sealed) seal(ctx context.Context, tx *sql.Tx, e Entry, value []byte) er
 	return put(ctx, tx, row{e.Namespace, e.Key, id.name(), sealed})
 }
 
-// Rotate gives a secret another value, which is bound as the old one was, and returns what it is now;
-// or ErrNotFound. Its age starts anew. Whoever was lent the old value keeps that.
+// Rotate replaces the value of a secret, keeps its binding, resets its age, and returns the new entry; or ErrNotFound.
+// Open leases keep the old value.
 func (s *Sealed) Rotate(ctx context.Context, namespace, key string, value []byte) (e Entry, err error) {
 	if err := CheckName(namespace, key); err != nil {
 		return Entry{}, err
@@ -161,8 +160,8 @@ func (s *Sealed) rotate(ctx context.Context, tx *sql.Tx, namespace, key string, 
 	return e, s.recordChange(ctx, Change{Kind: Rotated, Entry: e})
 }
 
-// Delete removes a secret, or returns ErrNotFound. It does not need the key, but for one in the
-// keyring it needs that.
+// Delete removes a secret, or returns ErrNotFound. It needs no key, but for a secret in the keyring it needs the
+// keyring.
 func (s *Sealed) Delete(ctx context.Context, namespace, key string) error {
 	if err := CheckName(namespace, key); err != nil {
 		return err

@@ -24,7 +24,7 @@ type EnvVariable struct {
 }
 
 // ReadEnvFile returns what a .env file sets. godotenv reads them, too, but not for secrets: it expands every $ and what
-// follows, so that a password with a $ in it gets another one, and can't be told not to.
+// follows, so that a password with a $ in it gets another one, and can't be configured not to.
 //
 // A value here is what is written there. Where programs that read such files differ about what
 // that is, it is an error, which never quotes a value:

@@ -9,12 +9,12 @@ import (
 
 type environment struct{}
 
-// Environment returns a store that reads the environment of this process; Variable says which
-// variable is which secret. A variable that is set but empty counts as not set: more often than
-// not, a CI system made it so because it did not find the secret. Its secrets are bound to nothing.
+// Environment returns a store that reads the environment of this process; Variable maps a secret to its variable. A
+// variable that is set but empty counts as not set: usually a CI system set it because it did not find the secret. Its
+// secrets are not bound.
 func Environment() Store { return environment{} }
 
-// Get finds nothing under names that Variable refuses: another store may have them.
+// Get returns ErrNotFound for names that Variable refuses: another store may have them.
 func (environment) Get(_ context.Context, namespace, key string) ([]byte, Binding, error) {
 	name, err := Variable(namespace, key)
 	if err != nil {

@@ -5,9 +5,9 @@ import "unicode/utf16"
 // maxEscaped is how often an escape may itself be escaped: \\\\u0041, %252541, &amp;amp;lt;.
 const maxEscaped = 8
 
-// escape follows a byte written as an escape: %2F, %252F and \x2f for a byte, =2F of a mail, \057, and
-// \u002f, \U0000002f, \u{2f}, a pair of surrogates and &#47; for a character, and a backslash with a
-// letter or with the character itself.
+// escape reads a byte of an escape: %2F, %252F and \x2f for a byte, =2F of quoted-printable, \057, and \u002f,
+// \U0000002f, \u{2f}, a pair of surrogates and &#47; for a character, and a backslash with a letter or with the
+// character itself.
 func (p *patterns) escape(k *steps, t thread, b byte) {
 	switch t.state {
 	case slash:
@@ -42,7 +42,7 @@ func (p *patterns) escape(k *steps, t thread, b byte) {
 	}
 }
 
-// begin enters the escapes that b may be the first byte of.
+// beginEscape enters the escapes that b may be the first byte of.
 func (p *patterns) beginEscape(k *steps, t thread, b byte) {
 	if b != '\\' && b != '%' && b != '&' && b != '=' || !p.follows(&t, 0, 0xff) && !(b == '\\' && t.inside()) {
 		return
@@ -102,8 +102,7 @@ func (p *patterns) escapeSlash(k *steps, t thread, b byte) {
 	}
 }
 
-// meant returns what b means after a backslash, in JSON, JavaScript, Python or a shell, and 0 if that
-// is nothing.
+// meant returns the meaning of b after a backslash, in JSON, JavaScript, Python or a shell, and 0 if it has none.
 func meant(b byte) byte {
 	switch b {
 	case 'n':
@@ -157,7 +156,7 @@ func (p *patterns) escapePair(k *steps, t thread, b byte) {
 	}
 }
 
-// spellByte takes the number that was read for a byte, and if it is not ASCII, for a character, too.
+// spellByte reads the number as a byte and, if it is not ASCII, also as a character.
 func (p *patterns) spellByte(k *steps, t thread) {
 	if t.value <= 0xff {
 		p.accept(k, t, byte(t.value))
@@ -167,7 +166,7 @@ func (p *patterns) spellByte(k *steps, t thread) {
 	}
 }
 
-// complete spells the number once all its digits were read.
+// complete reads the number as a character once it has all its digits.
 func (p *patterns) complete(k *steps, t thread, width uint8) {
 	if t.count < width {
 		k.add(t, t.state)
@@ -207,7 +206,7 @@ func (p *patterns) escapeLow(k *steps, t thread, b byte) {
 	}
 }
 
-// names are the entities that programs write for characters which have a meaning in HTML.
+// names are the named entities of characters with a meaning in HTML.
 var names = []struct {
 	name string // at most four letters, so that value holds them
 	char byte
@@ -256,8 +255,8 @@ func letters(s string) (v uint32) {
 	return v
 }
 
-// digit takes one digit more of a number that has least to most of them, and reports whether it is
-// one and the number can become that of a byte or character which may follow.
+// digit reads one more digit of a number that has minDigits to maxDigits of them, and reports whether it is a digit
+// and the number can become that of a byte or character which may follow.
 func (p *patterns) digit(t *thread, b byte, radix uint32, minDigits, maxDigits uint8) bool {
 	d := uint32(unhex(b))
 	if d >= radix || t.count >= maxDigits {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// escaped adds the prefixes of symbols of which punctuation is escaped, some or all in one manner.
+// escaped adds the prefixes of symbols with punctuation that is escaped, some or all, in one style.
 func (e *explorer) escaped(group int, symbols []string) {
 	var parts [known]string
 	copy(parts[:], symbols)
@@ -35,7 +35,7 @@ func (e *explorer) escaped(group int, symbols []string) {
 	}
 }
 
-// urlsafe returns symbols of base64 as they are written in base64url.
+// urlsafe converts symbols of base64 to base64url.
 func urlsafe(symbols []string) []string {
 	url := slices.Clone(symbols)
 	for i, s := range url {

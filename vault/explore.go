@@ -9,21 +9,21 @@ import (
 	"sync"
 )
 
-// explorer finds all prefixes of patterns.
+// explorer enumerates the prefixes of patterns.
 type explorer struct {
 	to   *prefixes
 	sets [window + 1]steps
 }
 
-// listGaps are what may stand between the first two symbols of a list. Further on, all is followed
-// that listed knows.
+// listGaps are the separators between the first two symbols of a list. Later separators are those that
+// stepList accepts.
 var listGaps = []string{
 	" ", "  ", "   ", "\t", "\n", "\r\n", "\n ", " \n", `\`, `\n`, `\x`, "-", ".", "'", "+", "/", ":", ";", "_", "|",
 	",", ", ", ",\n", ",\n ", ",\r\n", "','", `","`, "', '", `", "`, "; ", ": ", " : ", " - ", " + ", " | ",
 	" 0x", ",0x", ", 0x", " 0b", ",0b", ", 0b", " 0o", ",0o", ", 0o",
 }
 
-// all explores the words of one of the matcher's patterns.
+// all adds the prefixes of one of the matcher's patterns.
 func (e *explorer) all(p *patterns, group int) {
 	numbers := numerals()
 	for i, w := range p.words {
@@ -63,7 +63,7 @@ func (e *explorer) all(p *patterns, group int) {
 	}
 }
 
-// known is how many bytes of a word the table knows: the prefix and the sets of what follows.
+// known is how many bytes of a word the table covers: the prefix and the two sets.
 const known = window + len(prefixEntry{}.then)
 
 // characters returns the first characters of w, of several bytes if they are not ASCII.
@@ -82,7 +82,7 @@ func characters(w []byte) []string {
 	return all
 }
 
-// spelling returns the first symbols as they are written, and whether none of them is ever escaped.
+// spelling returns the spellings of the first symbols, and whether none of them is ever escaped.
 func (p *patterns) spelling(to []string, w []byte, numbers *[4][256]string) (spelled []string, unescaped bool) {
 	unescaped = true
 	for _, s := range w[:min(known, len(w))] {
@@ -103,7 +103,7 @@ func (p *patterns) spelling(to []string, w []byte, numbers *[4][256]string) (spe
 	return to, unescaped
 }
 
-// digits adds the prefix of numbers that stand together.
+// digits adds the prefix of numbers without separators.
 func (e *explorer) digits(group int, w encoding, digits string) {
 	key := binary.BigEndian.Uint32([]byte(digits))
 	then := [2]uint64{bitOf(digits[4]), bitOf(digits[5])}
@@ -155,7 +155,7 @@ func (e *explorer) addOnly(group int, parts ...string) {
 	e.add(group, string(spelled[:]))
 }
 
-// explore leads each byte that may come through the threads of set n.
+// explore advances the threads of set n by each byte that may come.
 func (e *explorer) explore(p *patterns, group int, key uint32, n int) {
 	if n == window {
 		e.to.add(key, group, p.following(e.sets[n].threads))
@@ -195,7 +195,7 @@ func setOf(bytes string) (s byteSet) {
 	return s
 }
 
-// What may come in each state, apart from the next symbols.
+// The bytes that may come in each state, apart from the next symbols.
 var (
 	inText    = setOf("\n\r\\%&=+\t \x1b\xe2\xc2\xef")
 	inEncoded = setOf("\n\r\\%&= ")
@@ -243,7 +243,7 @@ func (p *patterns) candidates(may *byteSet, t *thread) {
 	}
 }
 
-// numerals is how the bytes are written in the ways from asHex to asBinary, without zeros before them.
+// numerals are the spellings of the bytes in the encodings from asHex to asBinary, without leading zeros.
 var numerals = sync.OnceValue(func() *[4][256]string {
 	t := new([4][256]string)
 	for c := range 256 {

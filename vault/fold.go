@@ -2,13 +2,13 @@ package vault
 
 import "bytes"
 
-// breaks finds the newlines of a text, and the backslashes that line breaks written out begin with.
+// breaks finds the newlines of a text, and the backslashes that begin escaped line breaks.
 type breaks struct {
 	text           []byte
-	newline, slash int // where the next are, if that is not before the place in question
+	newline, slash int // next positions, if not before the position in question
 }
 
-// from returns the first place of one, from i on, or the end of the text.
+// from returns the first position of a line break from i on, or the end of the text.
 func (k *breaks) from(i int) int {
 	if k.newline < i {
 		k.newline = k.next(i, '\n')
@@ -32,11 +32,10 @@ func (k *breaks) next(i int, b byte) int {
 	return len(k.text)
 }
 
-// breaking is what a line break begins with.
+// breaking are the first bytes of line breaks.
 var breaking = setOf("\n\r\\=")
 
-// straight reports whether there is no indent and no second line break in text, as far as it can be
-// part of a prefix.
+// straight reports whether text has no indent and no second line break, as far as it can be part of a prefix.
 func straight(text []byte) bool {
 	if text[0] == ' ' || text[0] == '\t' {
 		return false
@@ -51,13 +50,12 @@ func straight(text []byte) bool {
 	return true
 }
 
-// maxCut is the most bytes of the text that are known to be the beginning of a word only when its
-// next byte is there: a prefix without its last byte, and =\r.
+// maxCut is the maximum number of bytes that turn out to be the beginning of a word only with the next byte: a prefix
+// without its last byte, and =\r.
 const maxCut = window + 1
 
-// fold starts the threads of words which a line break cuts within their first bytes; the last byte
-// seen is the break's newline or backslash. The table has the prefixes without the break, so this
-// looks the text up without it, too.
+// fold starts the threads of words with a line break within their first bytes; the last byte read is the break's
+// newline or backslash. The table has the prefixes without the break, so fold looks the text up without it.
 func (s *scan) fold(rest []byte) {
 	if byte(s.last) == '\\' {
 		switch n, known := lineBreak('\\', rest); {
@@ -79,7 +77,7 @@ func (s *scan) fold(rest []byte) {
 	}
 }
 
-// foldAt does so for a break of which some of the last bytes seen are a part, and some of the rest.
+// foldAt is fold for a break with before bytes among those read, and after bytes in rest.
 func (s *scan) foldAt(before, after int, rest []byte) {
 	head := simple(s.last >> (8 * before))
 	if tail := rest[after:]; len(tail) >= window-1 && straight(tail) {
@@ -98,8 +96,8 @@ func (s *scan) foldAt(before, after int, rest []byte) {
 	}
 }
 
-// unfold returns the patterns of which a word may begin with the n simple bytes of key and the text,
-// without the line breaks in it.
+// unfold returns the patterns of which a word may begin with the n normalized bytes of key and the text, without the
+// line breaks in it.
 func (s *scan) unfold(key uint32, n int, text []byte, broken bool) uint16 {
 	if n == window {
 		return s.prefixes.begins(key, text)
@@ -134,9 +132,8 @@ func (s *scan) unfoldIndent(key uint32, n int, text []byte) (groups uint16) {
 	return groups
 }
 
-// lineBreak returns how many bytes of a line break follow its first byte: \r\n, \n and \r\n written
-// out, with any number of backslashes, and a newline that a shell or a mail does not count. It is not
-// known if the text ends too early.
+// lineBreak returns how many bytes of a line break follow its first byte: \r\n, \n and \r\n escaped, with any number
+// of backslashes, and a newline that a shell or quoted-printable ignores. known is false if the text ends too early.
 func lineBreak(first byte, text []byte) (n int, known bool) {
 	if first == '\n' {
 		return 0, true

@@ -37,11 +37,10 @@ const (
 	maxBytes   = 256 << 10 // bytes of values that are looked for transformed, encoded twice, or in base32
 )
 
-// forms is what to look for in each way of writing.
+// forms are the words to match in each encoding.
 type forms [numEncodings][]word
 
-// formsOf takes over the values, and returns them and what becomes of them when they are transformed:
-// such a form is looked for like a value.
+// formsOf takes ownership of the values, and returns them with their transformations, which are matched like values.
 func formsOf(values [][]byte) *forms {
 	f := &forms{}
 	size := 0
@@ -79,8 +78,8 @@ func (f *forms) add(v []byte, in ...encoding) {
 	}
 }
 
-// addApart adds a value that is found with something between its characters. Digits apart are mostly a
-// list of small numbers, so that a number must be too long for chance.
+// addApart adds a value that is matched with separators between its characters. Separated digits are usually a list of
+// small numbers, so a number must be too long for chance.
 func (f *forms) addApart(v []byte) {
 	if len(v) < minSpaced {
 		return
@@ -98,8 +97,8 @@ func (f *forms) addApart(v []byte) {
 	}
 }
 
-// addText adds a form that is looked for as text, in either case. What messages end with is left out
-// at its beginning: it would be held back until the next message.
+// addText adds a form that is matched as text, in either case, without leading characters that messages end with:
+// these would be held back until the next message.
 func (f *forms) addText(v []byte) {
 	v = bytes.TrimLeft(v, "\n\r \"'.;>)]}")
 	if len(v) >= minDerived {
@@ -107,21 +106,20 @@ func (f *forms) addText(v []byte) {
 	}
 }
 
-// addBytes adds a form that is looked for in all ways to write bytes.
+// addBytes adds a form that is matched in all encodings of bytes.
 func (f *forms) addBytes(v []byte) {
 	f.add(v, asHex, asDecimal, asOctal, asBinary)
 	f.addBits(v, asBase64, 6)
 }
 
-// addEncoded adds a form that is looked for in hex and base64 only.
+// addEncoded adds a form that is matched in hex and base64 only.
 func (f *forms) addEncoded(v []byte) {
 	f.add(v, asHex)
 	f.addBits(v, asBase64, 6)
 }
 
-// addBits adds v as it is in the middle of other data, whose bits are written in characters of size
-// bits each: at all offsets. The bits that it shares with a character of what stands before it are
-// left out, and of these at most 4 of the secret show.
+// addBits adds v as it appears in the middle of other data, encoded in characters of size bits, at all offsets. The
+// bits that it shares with a preceding character are left out, so at most 4 bits of the secret show.
 func (f *forms) addBits(v []byte, in encoding, size int) {
 	for offset := range size {
 		if skip := (size - 8*offset%size) % size; offset == 0 || skip > 0 && (size != 6 || offset < 3) {
@@ -151,7 +149,7 @@ func bitsOf(v []byte, skip, size int) word {
 	return w
 }
 
-// addDerived adds what a value becomes on its way through one transformation, or through two.
+// addDerived adds the results of one transformation of a value, and of two.
 func (f *forms) addDerived(v []byte) {
 	if len(v) >= minCaseless && mixed(v) {
 		f.addText(v)
@@ -179,7 +177,7 @@ func (f *forms) addDerived(v []byte) {
 	}
 }
 
-// addRare adds what is seldom seen of a value.
+// addRare adds rare transformations of a value.
 func (f *forms) addRare(v []byte) {
 	wide := [][]byte{units(v, binary.LittleEndian, 4)}
 	if !ascii(v) {

@@ -41,7 +41,7 @@ func TestCommonFormsOfManySecrets(t *testing.T) {
 	}
 }
 
-// Whatever is lent, what is made of it in memory is bounded.
+// Whatever is leased, its patterns in memory are bounded.
 func TestMemoryOfForms(t *testing.T) {
 	heap := func() int {
 		var m runtime.MemStats

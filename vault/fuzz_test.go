@@ -29,7 +29,7 @@ func FuzzReference(f *testing.F) {
 		values := []string{one, two}
 		for _, v := range values {
 			if len(v) > 60 || checkValue([]byte(v)) != nil {
-				t.Skip("not a value that can be lent, or too slow for the reference")
+				t.Skip("not a value that can be leased, or too slow for the reference")
 			}
 		}
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -79,7 +79,7 @@ func disorder(r *rand.Rand, values []string) string {
 	return b.String()
 }
 
-// spell returns one of the ways to write v.
+// spell returns one of the encodings of v.
 func spell(r *rand.Rand, v string) string {
 	switch r.IntN(7) {
 	case 0:
@@ -179,7 +179,7 @@ func FuzzComposed(f *testing.F) {
 	})
 }
 
-// FuzzRecover decodes what comes out, in all ways, and looks for the value.
+// FuzzRecover decodes what comes out, in all encodings, and looks for the value.
 func FuzzRecover(f *testing.F) {
 	for seed := range uint64(100) {
 		f.Add("correct-horse-battery", "text before ", " and after", seed)
@@ -191,7 +191,7 @@ func FuzzRecover(f *testing.F) {
 			t.Skip()
 		}
 		if checkValue([]byte(value)) != nil || len(partsOf([]byte(value))) == 0 || strings.Contains(core, "*") {
-			t.Skip("not lent, not redacted, or made of what the mark is made of")
+			t.Skip("not leased, not redacted, or made of what the mark is made of")
 		}
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := lease(t, value)

@@ -3,9 +3,8 @@ package vault
 // maxGap is how many bytes may stand between two symbols: a line break with an indent, colours.
 const maxGap = 40
 
-// between follows what may stand between two symbols without being one: a line break with an indent
-// after it, as bytes or written out, and in text also what is not seen: colours of a terminal and
-// characters without width. It also enters escapes.
+// between reads bytes that may stand between two symbols: a line break with an indent after it, as bytes or escaped,
+// and in text also invisible ones: terminal colours and characters without width. It also enters escapes.
 func (p *patterns) between(k *steps, t thread, b byte) {
 	if b > '%' && b < 0xc2 && b != '\\' && b != '&' && b != '=' {
 		return
@@ -33,7 +32,7 @@ func (p *patterns) between(k *steps, t thread, b byte) {
 	}
 }
 
-// gap goes on with what between began.
+// gap continues a gap that between began.
 func (p *patterns) gap(k *steps, t thread, b byte) {
 	t.run++
 	if t.run > maxGap {

@@ -13,7 +13,7 @@ import (
 	"filippo.io/age"
 )
 
-// identity is the key that secrets are sealed for.
+// identity is the age key that secrets are sealed for.
 type identity struct {
 	key func() *age.X25519Identity // a function, as in Lease
 }

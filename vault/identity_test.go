@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Trouble with the key is said, and nothing is lost by it: once it is put right, all is there.
+// Trouble with the key is reported, and nothing is lost by it: once it is put right, all is there.
 func TestTroubleWithTheKey(t *testing.T) {
 	s := seal(t, "KEY")
 	good, err := os.ReadFile(s.keyFile())

@@ -15,11 +15,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 )
 
-// InFile is a place where the key of the vault can be; InKeyring is the other one.
+// InFile is the place of a vault's key in its directory; InKeyring is the other place.
 const InFile = "file"
 
-// keyService is what the keys of vaults are called in the keyring, the user being a key's name. It is
-// not the one of secrets: no namespace may lend a key.
+// keyService is the keyring's service of vault keys; the user is a key's name. It differs from the service of
+// secrets, so that no namespace can lease a key.
 const keyService = "sandboxmcp vault key"
 
 // pointer begins the line of a key file that only names a key, which is in the keyring.
@@ -28,13 +28,13 @@ const pointer = "keyring: "
 // maxKeyFile is more than age-keygen writes with any comment.
 const maxKeyFile = 8 << 10
 
-// keyFile is what a key file says.
+// keyFile is the content of a key file.
 type keyFile struct {
 	name string
 	id   *identity // nil if the key is in the keyring
 }
 
-// place is where the key is, and where the first one would be.
+// place returns where the key is, or where the first key would be.
 func (k keyFile) place() string {
 	if k.id == nil && k.name != "" {
 		return InKeyring
@@ -42,7 +42,7 @@ func (k keyFile) place() string {
 	return InFile
 }
 
-// readKeyFile reads a key file, which others must not be able to read. Its errors do not quote it.
+// readKeyFile reads a key file, which others must not be able to read. Its errors do not quote the content.
 func readKeyFile(path string) (keyFile, error) {
 	f, err := openPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,8 +72,8 @@ func readKeyFile(path string) (keyFile, error) {
 	return keyFile{}, fmt.Errorf("the key of the vault, %q, is not one key of the kind AGE-SECRET-KEY-1: put the right one back", path)
 }
 
-// writeKeyFile makes a key file, whole, unless there is one, with the database locked. The key of one that only names it must be in
-// the keyring already.
+// writeKeyFile creates a key file atomically, unless it exists, with the database locked. If the file only names the
+// key, the key must be in the keyring already.
 func (s *Sealed) writeKeyFile(path string, k keyFile) error {
 	text := fmt.Sprintf("# created: %s\n# the key of this vault is in the keyring of the operating system\n%s%s\n", time.Now().Format(time.RFC3339), pointer, k.name)
 	if k.id != nil {
@@ -101,8 +101,8 @@ func (s *Sealed) writeKeyFile(path string, k keyFile) error {
 	return syncDir(s.dir)
 }
 
-// freshKeyFile is where key files are written, one at a time, as the database is locked then. What a
-// killed process left there is nobody's.
+// freshKeyFile is the temporary path of a new key file. The database's lock allows one at a time, so a leftover is
+// that of a killed process.
 func (s *Sealed) freshKeyFile() string { return s.keyFile() + ".new" }
 
 func (s *Sealed) dropFreshKey() error {
@@ -112,7 +112,7 @@ func (s *Sealed) dropFreshKey() error {
 	return nil
 }
 
-// openKey returns the key itself.
+// openKey returns the key, from the keyring if the file only names it.
 func (s *Sealed) openKey(ctx context.Context, k keyFile) (identity, error) {
 	if k.id != nil {
 		return *k.id, nil
@@ -134,7 +134,7 @@ func (s *Sealed) openKey(ctx context.Context, k keyFile) (identity, error) {
 	return id, nil
 }
 
-// dropKey removes a key that nothing is sealed for any more from the keyring, if it is there.
+// dropKey removes an unused key from the keyring.
 func (s *Sealed) dropKey(ctx context.Context, k keyFile) error {
 	if k.id != nil || k.name == "" {
 		return nil

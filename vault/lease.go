@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// ErrClosed is what comes from a Redactor whose lease was closed before it.
+// ErrClosed is the error of a Redactor whose lease was closed before it.
 var ErrClosed = errors.New("the lease of the secrets is closed")
 
-// Lease is the secrets of one run. A nil or empty Lease has none, lets all text pass, and costs
-// nothing. Many goroutines may use it at once.
+// Lease holds the secrets of one run. A nil or empty Lease has none, lets all text pass, and costs nothing. It is safe
+// for concurrent use.
 //
-// Values that would shred ordinary text are lent but not redacted: see Unredacted. The value of a
-// bound secret is redacted like any other, as it may come back in an answer; its placeholder is not,
-// since it is worth nothing outside the run.
+// Values that would shred ordinary text are leased but not redacted: see Unredacted. The value of a bound secret is
+// redacted like any other, since it may come back in a response; its placeholder is not, since it is worthless outside
+// the run.
 type Lease struct {
-	// inner returns what is lent; nil if that is nothing. It is a function because no printer,
-	// logger or dumper looks into one, whether or not it follows pointers.
+	// inner returns the leased secrets. It is a function because no printer, logger or dumper reads a
+	// closure, whether or not it follows pointers. nil is no secrets.
 	inner func() *leased
 }
 
@@ -26,9 +26,9 @@ type leased struct {
 	mu         sync.RWMutex // held for reading while values are in use
 	closed     bool
 	secrets    []secret
-	matcher    *matcher // nil if there is nothing to look for
+	matcher    *matcher // nil if nothing is redacted
 	unredacted []string // names of the secrets that are not redacted
-	release    []func() // wipe what matcher looks for
+	release    []func() // wipe the matcher's copies
 }
 
 type secret struct {
@@ -38,10 +38,10 @@ type secret struct {
 	placeholder string // of a bound one
 
 	pages   *pages // where value is
-	release func() // wipes value; nil if nobody else knows of it
+	release func() // wipes value; nil if value is the only copy
 }
 
-// newLease takes over the values.
+// newLease takes ownership of the values.
 func newLease(secrets []secret) *Lease {
 	in := &leased{secrets: secrets}
 	var parts, keys [][]byte
@@ -64,7 +64,7 @@ func newLease(secrets []secret) *Lease {
 			keep(&keys, s, key)
 		}
 	}
-	// The values come before their lines: what is beyond a limit is left out.
+	// Whole values come before their lines: maxValues cuts the lines first.
 	for more := true; more; {
 		more = false
 		for i, s := range secrets {
@@ -83,7 +83,7 @@ func newLease(secrets []secret) *Lease {
 	return &Lease{func() *leased { return in }}
 }
 
-// Names returns the names of the secrets, in the order in which they were asked for.
+// Names returns the names of the secrets in the order of the request.
 func (l *Lease) Names() []string {
 	if l.empty() {
 		return nil
@@ -95,9 +95,9 @@ func (l *Lease) Names() []string {
 	return names
 }
 
-// Unredacted returns the names of the secrets that are lent but not taken out of text, because
-// their values stand in ordinary text, too: shorter than 6 bytes, fewer than 3 different bytes, or
-// a common word such as "password". White space at the ends does not count.
+// Unredacted returns the names of the leased secrets that are not redacted, because their values occur in ordinary
+// text, too: shorter than 6 bytes, fewer than 3 different bytes, or a common word such as "password". White space at
+// the ends does not count.
 func (l *Lease) Unredacted() []string {
 	if l.empty() {
 		return nil
@@ -105,9 +105,8 @@ func (l *Lease) Unredacted() []string {
 	return slices.Clone(l.inner().unredacted)
 }
 
-// Env returns the secrets as KEY=VALUE, for the environment of the program; a bound one has its
-// placeholder in the place of the value. These strings are copies, which Close can't wipe: hand them
-// on at once, and keep them nowhere.
+// Env returns the secrets as KEY=VALUE, for the environment of the program; a bound secret has its placeholder as the
+// value. The strings are copies that Close can't wipe: pass them on at once, and keep no reference.
 func (l *Lease) Env() []string {
 	if l.empty() {
 		return nil
@@ -129,7 +128,7 @@ func (l *Lease) Env() []string {
 	return env
 }
 
-// Redact returns s with Mark in the place of each secret. After Close it returns s as it is.
+// Redact returns s with Mark in place of each secret. After Close it returns s unchanged.
 func (l *Lease) Redact(s string) string {
 	m, release, err := l.use()
 	if m == nil || err != nil {
@@ -139,8 +138,8 @@ func (l *Lease) Redact(s string) string {
 	return redactText(m, s)
 }
 
-// Find reports whether a secret is in what r gives, in any encoding that Redact knows. It reads
-// little further than the end of the first.
+// Find reports whether the text of r contains a secret, in any encoding that Redact knows. It reads little further
+// than the end of the first match.
 func (l *Lease) Find(r io.Reader) (bool, error) {
 	if l.empty() {
 		return false, nil
@@ -161,7 +160,7 @@ func (l *Lease) Find(r io.Reader) (bool, error) {
 	}
 }
 
-// feed holds the lease only as long as it takes to look through the text.
+// feed holds the lease's lock only while it scans text.
 func (l *Lease) feed(s *scan, text []byte) (found bool, err error) {
 	m, release, err := l.use()
 	if m == nil || err != nil {
@@ -173,8 +172,8 @@ func (l *Lease) feed(s *scan, text []byte) (found bool, err error) {
 	return len(s.found) > 0, nil
 }
 
-// Close wipes the values. Afterwards Redact finds nothing, and Find and a Redactor that is still
-// open fail with ErrClosed rather than let text pass: close the redactors first.
+// Close wipes the values. Afterwards Redact finds nothing, and Find and an open Redactor fail with ErrClosed rather
+// than let text pass: close the redactors first.
 func (l *Lease) Close() {
 	if l.empty() {
 		return
@@ -195,7 +194,7 @@ func (l *Lease) Close() {
 
 func (l *Lease) empty() bool { return l == nil || l.inner == nil }
 
-// use returns what looks for the secrets, to be released after use; nil if there are none.
+// use returns the matcher, which the caller releases after use; nil if nothing is redacted.
 func (l *Lease) use() (m *matcher, release func(), err error) {
 	if l.empty() {
 		return nil, nil, nil

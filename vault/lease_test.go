@@ -63,7 +63,7 @@ func TestUnredacted(t *testing.T) {
 	}
 	check(t, l, "password: true, 1, -------- 123456 hunter2", "password: true, 1, -------- "+Mark+" "+Mark)
 	if len(l.Env()) != len(values) {
-		t.Errorf("lent %d of %d", len(l.Env()), len(values))
+		t.Errorf("leased %d of %d", len(l.Env()), len(values))
 	}
 }
 

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Leases are several that concern the same text, such as all that a session was ever lent. The zero
-// value lets all text pass.
+// Leases are the leases that concern the same text, such as all leases of a session. The zero value lets all text
+// pass.
 type Leases []*Lease
 
-// Has says whether a secret of this name is among them.
+// Has reports whether a secret of this name is among them.
 func (all Leases) Has(name string) bool {
 	return slices.ContainsFunc(all, func(l *Lease) bool { return slices.Contains(l.Names(), name) })
 }
 
-// Env returns those of the secrets that are named, as Lease.Env does.
+// Env returns the named secrets as KEY=VALUE, as Lease.Env does.
 func (all Leases) Env(names []string) []string {
 	var env []string
 	for _, l := range all {
@@ -29,7 +29,7 @@ func (all Leases) Env(names []string) []string {
 	return env
 }
 
-// Redact returns text with Mark in the place of each secret.
+// Redact returns text with Mark in place of each secret.
 func (all Leases) Redact(text string) string {
 	for _, l := range all {
 		text = l.Redact(text)
@@ -37,21 +37,20 @@ func (all Leases) Redact(text string) string {
 	return text
 }
 
-// RedactCut is Redact for text whose end was cut off: what may be the beginning of a secret there
-// is taken out, too.
+// RedactCut is Redact for text that was cut off at the end: a possible beginning of a secret there is removed, too.
 func (all Leases) RedactCut(text string) string {
 	for _, l := range all {
 		var clean strings.Builder
 		w := l.Writer(&clean)
-		w.Write([]byte(text)) // if it fails, nothing of the text is told
-		text = clean.String() // without what is held back until Close
+		w.Write([]byte(text)) // if it fails, the text is withheld
+		text = clean.String() // without the bytes held back until Close
 		w.Close()
 	}
 	return text
 }
 
-// Writer returns a writer that passes text on to w without the secrets. Closing it lets out what it
-// held back, as that might have become a secret, and does not close w.
+// Writer returns a writer that writes text without the secrets to w. Its Close writes the bytes that were held back as
+// a possible beginning of a secret, and does not close w.
 func (all Leases) Writer(w io.Writer) io.WriteCloser {
 	c := chain{nopCloser{w}}
 	for _, l := range all {
@@ -60,7 +59,7 @@ func (all Leases) Writer(w io.Writer) io.WriteCloser {
 	return c
 }
 
-// chain is writers of which each writes to the one before it.
+// chain is a list of writers, each of which writes to the one before it.
 type chain []io.WriteCloser
 
 func (c chain) Write(b []byte) (int, error) { return c[len(c)-1].Write(b) }
@@ -77,7 +76,7 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// Find reports whether any of the secrets is in what r gives, as Lease.Find does. r is read once.
+// Find reports whether the text of r contains any of the secrets, as Lease.Find does. r is read once.
 func (all Leases) Find(r io.Reader) (bool, error) {
 	if len(all) == 1 {
 		return all[0].Find(r)
@@ -109,7 +108,7 @@ func (all Leases) Find(r io.Reader) (bool, error) {
 	return yes, err
 }
 
-// Close wipes the values of all.
+// Close closes all leases.
 func (all Leases) Close() {
 	for _, l := range all {
 		l.Close()

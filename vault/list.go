@@ -9,7 +9,7 @@ const (
 	maxRest   = 100
 )
 
-// stepList follows single characters, and bytes as numbers, with something between them.
+// stepList reads separated characters, and bytes as numbers with separators.
 func (p *patterns) stepList(k *steps, t thread, b byte) {
 	if p.encoding.apart() {
 		if p.encoding == asGrouped || t.run > 0 || !t.inside() || b&0xc0 == 0x80 {
@@ -23,7 +23,7 @@ func (p *patterns) stepList(k *steps, t thread, b byte) {
 	}
 }
 
-// number takes one digit more.
+// number reads one more digit.
 func (p *patterns) number(k *steps, t thread, b byte) {
 	d := uint32(unhex(b))
 	if d >= p.radix {
@@ -65,13 +65,13 @@ func (p *patterns) number(k *steps, t thread, b byte) {
 	}
 }
 
-// pauses reports whether a text that ends at t is rather a text that happens to end so, than the first
-// of a list. It is not held back then, which may show the first character of a value.
+// pauses reports whether text that ends at t is more likely ordinary text than the first item of a list. It is not
+// held back then, which may show the first character of a value.
 func (p *patterns) pauses(t *thread) bool {
 	return (p.radix != 0 || p.encoding.apart()) && t.depth == 1 && t.count == 0 && t.run > 0
 }
 
-// gapInNumber follows a line break within a number.
+// gapInNumber reads a line break within a number.
 func (p *patterns) gapInNumber(k *steps, t thread, b byte) {
 	switch {
 	case t.state == start && b == '\n', t.state == start && b == '\\':
@@ -82,7 +82,7 @@ func (p *patterns) gapInNumber(k *steps, t thread, b byte) {
 	}
 }
 
-// separators are what may stand between numbers, and between the characters of a value.
+// separators are the bytes that may stand between numbers, and between the characters of a value.
 const separators = " \t\r\n,.:;-_/+|'\"()[]\\"
 
 // separates reports whether b may stand between numbers.
@@ -90,7 +90,7 @@ func separates(b byte) bool {
 	return strings.IndexByte(separators, b) >= 0
 }
 
-// fill follows what stands between two numbers or characters.
+// fill reads separators between two numbers or characters.
 func (p *patterns) fill(k *steps, t thread, b byte) {
 	if t.run >= maxFill {
 		return
@@ -112,8 +112,7 @@ func (p *patterns) fill(k *steps, t thread, b byte) {
 	}
 }
 
-// dump goes on between two numbers: with the columns of a hex dump, of which one shows the text at
-// the end of each line, and another the offset at its beginning.
+// dump reads the other columns of a hex dump: the text at the end of each line, and the offset at its beginning.
 func (p *patterns) dump(k *steps, t thread, b byte) {
 	switch t.state {
 	case fillSlash:

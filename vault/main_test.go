@@ -12,7 +12,7 @@ import (
 
 // TestMain makes the test binary a process that adds secrets, if it is asked to: it prints the name
 // of each as soon as that is promised to be kept. Or it makes new keys of the vault, in one place or in
-// both by turns.
+// both in alternation.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "rekey" {
 		rekeyAll(NewSealed(os.Args[2], nil), strings.Split(os.Args[3], ","), number(os.Args[4]))

@@ -2,18 +2,18 @@ package vault
 
 import "sync"
 
-// matcher knows all that a lease looks for. Once it is prepared it does not change, and any number of
-// scans may use it.
+// matcher has the patterns of one lease. Once it is prepared it does not change, and any number of scans may use it.
 type matcher struct {
 	once     sync.Once
 	values   [][]byte
-	keys     [][]byte // of several lines, joined; see joined
+	keys     [][]byte // PEM keys without line breaks; see joined
 	patterns []patterns
 	prefixes prefixes
 	folds    uint16 // a bit for each of the patterns whose prefixes are listed without line breaks
 }
 
-// newMatcher takes over the values, and keys that are looked for as text only. It returns nil if there are none.
+// newMatcher takes ownership of the values, and of keys that are matched as text only. It returns nil if there are
+// none.
 func newMatcher(values, keys [][]byte) *matcher {
 	if len(values) == 0 {
 		return nil
@@ -21,8 +21,8 @@ func newMatcher(values, keys [][]byte) *matcher {
 	return &matcher{values: values, keys: keys}
 }
 
-// prepare makes the patterns. It takes a third of a millisecond a value, which a program that prints
-// nothing does not have to wait for: so it is left to the first byte of text.
+// prepare compiles the patterns. It takes a third of a millisecond a value, so it waits for the first byte of text: a
+// program that prints nothing does not pay.
 func (m *matcher) prepare() {
 	m.once.Do(func() {
 		forms := formsOf(m.values)
@@ -43,7 +43,7 @@ func (m *matcher) prepare() {
 	})
 }
 
-// root returns the thread of a group of patterns that begins at a position of the text.
+// root returns the initial thread of a group of patterns at a position of the text.
 func (m *matcher) root(group int, from int64) thread {
 	return thread{from: from, group: uint8(group), point: point{hi: int32(len(m.patterns[group].words))}}
 }

@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// Memory is a store that lives as long as the process. Its secrets are bound to nothing. Many
-// goroutines may use it at once.
+// Memory is a store that lives as long as the process. Its secrets are not bound. It is safe for concurrent use.
 type Memory struct {
 	mu     sync.RWMutex
 	values map[place]func() []byte // functions, as in Lease
@@ -21,8 +20,8 @@ func NewMemory() *Memory {
 	return &Memory{values: map[place]func() []byte{}}
 }
 
-// Set keeps a copy of value, in the place of what was there. It fails for names that can't be
-// lent, and for values that no environment variable can hold.
+// Set stores a copy of value, replacing an older one. It fails for names that can't be leased, and for values that no
+// environment variable can hold.
 func (m *Memory) Set(namespace, key string, value []byte) error {
 	if err := CheckName(namespace, key); err != nil {
 		return err

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// maxName is the longest key or namespace, in bytes: room for any sane name, and an error that
-// quotes one stays a line.
+// maxName is the longest key or namespace, in bytes: enough for any sane name, and short enough for one line
+// of an error.
 const maxName = 128
 
-// checkKey refuses what can't be the name of an environment variable, which is how a program gets
-// its secrets. What is refused is not shown: it may be the value, typed in the wrong place.
+// checkKey refuses a key that can't be the name of an environment variable, which is how programs get their secrets.
+// Its error does not quote the key: it may be the value, typed in the wrong place.
 func checkKey(key string) error {
 	const rule = "use letters, digits and _, not a digit first"
 	switch i := strings.IndexFunc(key, func(c rune) bool { return c > 'z' || !isWord(byte(c)) }); {
@@ -31,7 +31,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkNamespace refuses what no store could keep apart from other namespaces.
+// checkNamespace refuses a name that a store could not keep apart from other namespaces.
 func checkNamespace(namespace string) error {
 	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 	if namespace == "" || len(namespace) > maxName || namespace[0] == '.' || !all(namespace, ok) {
@@ -41,7 +41,7 @@ func checkNamespace(namespace string) error {
 	return nil
 }
 
-// CheckName reports why no secret can have these names, if that is so.
+// CheckName returns why no secret can have these names, or nil.
 func CheckName(namespace, key string) error {
 	if err := checkNamespace(namespace); err != nil {
 		return err
@@ -49,7 +49,7 @@ func CheckName(namespace, key string) error {
 	return checkKey(key)
 }
 
-// checkValue refuses what no environment variable can hold, without showing it.
+// checkValue refuses a value that no environment variable can hold. Its error does not quote the value.
 func checkValue(value []byte) error {
 	switch {
 	case len(value) == 0:
@@ -94,10 +94,10 @@ func Variable(namespace, key string) (string, error) {
 	return prefix + upper + between + key, nil
 }
 
-// prefix is what the names of all those variables begin with.
+// prefix begins the names of all variables that hold secrets.
 const prefix = "SANDBOXMCP_SECRET_"
 
-// WithoutSecrets is an environment without those variables, for programs of others that we start.
+// WithoutSecrets returns environ without the variables that hold secrets, for other programs that we start.
 func WithoutSecrets(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(one string) bool {
 		return len(one) >= len(prefix) && strings.EqualFold(one[:len(prefix)], prefix) // Windows does not tell case apart

@@ -11,9 +11,9 @@ import (
 
 const newPrefix = ".new-vault-"
 
-// makeFile makes the file path in the directory dir out of what fill writes. It is built under another
-// name and then linked into place, whole: of many processes that come first one wins, a process that is
-// killed leaves nothing half made at path, and what is there already is not replaced.
+// makeFile creates path in dir, with the content that fill writes. The file is built under another name and then
+// linked into place: of several processes one wins, a killed process leaves no partial file at path, and an existing
+// file is not replaced.
 func makeFile(dir, path string, fill func(fresh string) error) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -34,8 +34,7 @@ func makeFile(dir, path string, fill func(fresh string) error) error {
 	return syncDir(dir)
 }
 
-// syncDir makes what a directory lists durable. Not every system and file system can: then there is
-// nothing more to be done.
+// syncDir makes the entries of a directory durable, where the system and the file system can.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -49,8 +48,8 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// removeAbandoned removes what processes left that were killed while they made a file, which takes
-// some milliseconds: a directory of a minute ago is nobody's.
+// removeAbandoned removes the temporary directories of processes that were killed in makeFile, which takes some
+// milliseconds: a directory that is a minute old has no owner.
 func removeAbandoned(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, newPrefix+"*"))
 	for _, name := range left {

@@ -6,15 +6,14 @@ import (
 	"sync"
 )
 
-// pages is memory for values: it is neither swapped nor written into core dumps, where the system
-// allows that. A process may lock little of its memory (RLIMIT_MEMLOCK), so values share pages. What
-// can't be had is done without, and a value is then in ordinary memory.
+// pages allocates memory for values that is neither swapped nor dumped, where the system allows that. A process
+// may lock little memory (RLIMIT_MEMLOCK), so values share pages. Where locked memory runs out, values are in
+// ordinary memory.
 //
-// Other copies there are: of what looks for a value in text, of the strings that Env returns, and for a
-// moment those that age, SQLite and the keyring make. No process that leases secrets writes a core
-// dump by itself, see noCore.
+// Other copies exist: those of the matcher, the strings that Env returns, and short-lived ones of age, SQLite and
+// the keyring. No process that leases secrets writes a core dump by itself, see noCore.
 //
-// A nil *pages has ordinary memory only. Many goroutines may use one at once.
+// A nil *pages has ordinary memory only. It is safe for concurrent use.
 type pages struct {
 	mu     sync.Mutex
 	room   [len(slotSizes)][]*region // those with a free slot
@@ -37,8 +36,8 @@ type region struct {
 	free   []int // numbers of slots
 }
 
-// keep returns a copy of value, and what wipes it and gives its place back; after that nobody may look
-// at it any more. value is the caller's to wipe.
+// keep returns a copy of value, and a function that wipes the copy and frees its slot; the copy must not be used
+// afterwards. The caller wipes value.
 func (p *pages) keep(value []byte) (stored []byte, release func()) {
 	if r, i := p.take(len(value)); r != nil {
 		size := slotSizes[r.class]
@@ -88,7 +87,7 @@ func (p *pages) take(n int) (*region, int) {
 	return r, i
 }
 
-// give takes a slot back. Of the mappings in which nothing is left, one of each size stays.
+// give frees a slot. Of the empty regions, one of each slot size stays mapped.
 func (p *pages) give(r *region, i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,7 +43,7 @@ func flagsAt(t *testing.T, at uintptr) (flags, locked string) {
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// A value that is lent is in memory that is locked and not dumped; so is what looks for it in text.
+// A leased value is in memory that is locked and not dumped; so is its matcher.
 func TestLeasedMemory(t *testing.T) {
 	if !mayLock() {
 		hosttest.Missing(t, "RLIMIT_MEMLOCK", "less than 1 MB may be locked")
@@ -91,7 +91,7 @@ func mayLock() bool {
 	return unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur >= 1<<20
 }
 
-// A process that may lock nothing lends all the same, and its values are still not dumped.
+// A process that may lock nothing leases all the same, and its values are still not dumped.
 func TestNothingMayBeLocked(t *testing.T) {
 	if os.Getenv("VAULT_TEST_MEMLOCK") == "" {
 		program, err := os.Executable()

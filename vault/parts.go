@@ -26,11 +26,10 @@ var common = []string{
 	"staging", "string", "testing", "undefined", "unknown", "username", "version",
 }
 
-// partsOf returns what to look for so that value does not show: value itself without the white
-// space at its ends (a file's last newline is gone as soon as a program strips it), and, if it has
-// several, its long lines, because programs print a key line by line, with other line ends, or
-// indented. A line end may also be written out as \n, which is how keys come in variables. The
-// frame of a PEM key is no secret. A value that is not worth a look gives nothing.
+// partsOf returns the parts of value to redact: value itself without the white space at its ends (programs strip a
+// file's last newline), and, if it has several, its long lines, because programs print a key line by line, with other
+// line ends, or indented. A line end may also be escaped as \n, which is how keys come in variables. The frame of a PEM
+// key is no secret. A value that is not distinctive has no parts.
 //
 // The parts are copies.
 func partsOf(value []byte) [][]byte {
@@ -54,10 +53,9 @@ func partsOf(value []byte) [][]byte {
 	return parts
 }
 
-// joined returns a value of several lines that is framed like a PEM key without its line breaks: as
-// one, and its frame with the lines next to it. A line break may stand between any two bytes of what
-// is looked for as text, however it is written, and an indent behind it. So the frame is taken out with
-// the key, also where only lines of it are there, and stays where it is alone.
+// joined returns a value of several lines that is framed like a PEM key without its line breaks: whole, and its frame
+// with the adjacent lines. A line break, escaped or not, and an indent may stand between any two bytes of a text word.
+// So the frame is redacted with the key, also where only lines of the key are there, and stays where it is alone.
 func joined(value []byte) (all [][]byte) {
 	var lines [][]byte
 	for _, line := range bytes.Split(bytes.ReplaceAll(value, []byte(`\n`), []byte("\n")), []byte("\n")) {
@@ -75,7 +73,7 @@ func joined(value []byte) (all [][]byte) {
 	return all
 }
 
-// distinctive reports whether text that holds v holds it because it is the secret.
+// distinctive reports whether text that contains v contains it because it is the secret.
 func distinctive(v []byte) bool {
 	if len(v) < minValue || bytes.Contains([]byte(Mark), v) {
 		return false

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// encoding is how programs write bytes as text, seen from where one byte ends and the next begins. The
-// ways to write a single byte (see escape) are the same in all.
+// encoding is how programs write bytes as text, by how the bytes are separated. The escapes of a single byte (see
+// escape) are the same in all encodings.
 type encoding uint8
 
 const (
@@ -24,12 +24,12 @@ const (
 	numEncodings
 )
 
-// patterns is all that is looked for in one way of writing: words of symbols, sorted, none twice. A
-// symbol is a byte, or what a character of base64 or base32 stands for. The words are a tree that
-// the text is led through: all that begin alike are followed at once.
+// patterns is a set of words in one encoding, sorted, without duplicates. A word is a sequence of symbols: bytes, or
+// the values of base64 or base32 characters. The words form a trie: the scan follows all words with the same beginning
+// at once.
 type patterns struct {
 	encoding encoding
-	radix    uint32 // of the ways that write numbers; 0 for others
+	radix    uint32 // of encodings that write numbers; 0 for others
 	width    uint32 // digits of a byte in full
 	words    [][]byte
 	ends     []suffix
@@ -38,8 +38,8 @@ type patterns struct {
 	wide     bool        // a word has a byte that is not ASCII
 }
 
-// suffix is what may follow the last whole symbol of a word in base64 or base32: a character whose
-// first bits are the value's last, and padding.
+// suffix is what may follow the last whole symbol of a word in base64 or base32: a character whose first bits are the
+// value's last, and padding.
 type suffix struct {
 	bits  byte  // these first bits, on top of a whole symbol
 	known uint8 // how many they are; 0 if the word ends with a whole symbol
@@ -47,13 +47,13 @@ type suffix struct {
 	pads  uint8 // = signs that may follow
 }
 
-// word is an entry of patterns that is being put together.
+// word is an entry of patterns before they are sorted.
 type word struct {
 	symbols []byte
 	suffix
 }
 
-// apart reports whether something may stand between two characters.
+// apart reports whether the encoding allows separators between two characters.
 func (w encoding) apart() bool { return w == asSpaced || w == asGrouped }
 
 func newPatterns(w encoding, all []word) patterns {
@@ -92,14 +92,14 @@ func newPatterns(w encoding, all []word) patterns {
 	return p
 }
 
-// point is how far the text has come: it has spelled the first depth symbols of the words from
-// number lo up to, not including, hi, and these have more.
+// point is a node of the trie: the first depth symbols of the words from number lo up to, not including, hi were read,
+// and these words have more.
 type point struct {
 	lo, hi, depth int32
 }
 
-// child returns where the next symbol leads to. If a word ends there, its number is the second
-// result, otherwise -1; the place is without it then, and may be empty.
+// child returns the node that a symbol leads to. If a word ends there, its number is the second result, otherwise -1;
+// the node excludes that word, and may be empty.
 func (p *patterns) child(at point, symbol byte) (point, int32) {
 	if at.hi-at.lo == 1 {
 		if p.words[at.lo][at.depth] != symbol {
@@ -120,8 +120,8 @@ func (p *patterns) child(at point, symbol byte) (point, int32) {
 	return at, at.lo - 1
 }
 
-// follows reports whether one of the bytes from one up to, including, the other can come next,
-// written as an escape. Outside of asText and the lists of bytes, nobody escapes letters and digits.
+// follows reports whether a byte of the range from from to to, inclusive, may come next as an escape. Outside of
+// asText and the lists of bytes, programs do not escape letters and digits.
 func (p *patterns) follows(t *thread, from, to uint32) bool {
 	if t.tail != inWord {
 		return from <= '=' && '=' <= to || t.tail == inPartial && from <= '_'
@@ -146,7 +146,7 @@ func (p *patterns) follows(t *thread, from, to uint32) bool {
 	return false
 }
 
-// has reports whether a symbol from one up to, including, the other comes next.
+// has reports whether a symbol of the range from from to to, inclusive, comes next.
 func (p *patterns) has(at point, from, to uint32) bool {
 	if from > to {
 		return false
@@ -155,7 +155,7 @@ func (p *patterns) has(at point, from, to uint32) bool {
 	return i < at.hi && uint32(p.words[i][at.depth]) <= to
 }
 
-// search returns the first word at a point whose next symbol is this one or higher.
+// search returns the first word at a node whose next symbol is symbol or higher.
 func (p *patterns) search(at point, symbol uint32) int32 {
 	if at.depth == 0 && at.lo == 0 && symbol < 257 {
 		return min(p.first[symbol], at.hi)
@@ -171,7 +171,7 @@ func (p *patterns) search(at point, symbol uint32) int32 {
 	return lo
 }
 
-// symbols is, for each way, what a byte of text stands for.
+// symbols maps the bytes of text to symbols, for each encoding; -1 is none.
 var symbols = func() (t [numEncodings][256]int16) {
 	for w := range numEncodings {
 		for c := range 256 {

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// special are the bytes that are, or may be, something else than a symbol.
+// special are the bytes that may be something else than a symbol.
 var special = setOf("\\%&=+\n\r \t\x1b\xc2\xe2\xef")
 
-// precheck reports at little cost whether no thread of a group will survive the window and the rest, as
-// far as that is simple to see. If there are only symbols in the window, it also returns where they
-// lead to: the only thread that replay would find.
+// precheck reports cheaply whether no thread of a group can survive the window and the text after it. If the window
+// has symbols only, it also returns the node that they lead to: the only thread that replay would find.
 func (s *scan) precheck(group int, rest []byte) (after point, dead bool) {
 	p := &s.patterns[group]
 	if p.encoding.apart() || p.encoding == asBinary {
@@ -49,8 +48,8 @@ func (s *scan) precheck(group int, rest []byte) (after point, dead bool) {
 	return after, false
 }
 
-// noNumber reports whether text begins with other numbers than those that come next, as far as they
-// stand together.
+// noNumber reports whether text begins with other numbers than those that may come next, as far as they stand
+// together.
 func (p *patterns) noNumber(at point, text []byte) bool {
 	for {
 		value, n := uint32(0), uint32(0)
@@ -78,8 +77,7 @@ func (p *patterns) noNumber(at point, text []byte) bool {
 	}
 }
 
-// noList reports whether a number and text that begins with a separator are not the first of a list,
-// as far as that is simple to see.
+// noList reports whether a number and text that begins with a separator can't be the first of a list.
 func (p *patterns) noList(at point, first uint32, text []byte) bool {
 	next, _ := p.child(at, byte(first))
 	if first > 0xff || next.lo >= next.hi {
@@ -102,14 +100,13 @@ func (p *patterns) noList(at point, first uint32, text []byte) bool {
 	return false
 }
 
-// leads reports whether b, as it is, stands for a symbol that comes next.
+// leads reports whether b, unescaped, stands for a symbol that may come next.
 func (p *patterns) leads(at point, b byte) bool {
 	s := p.symbols[b]
 	return s >= 0 && p.has(at, uint32(s), uint32(s))
 }
 
-// deadEnd reports whether text, which begins with one of the special bytes, leads nowhere from a
-// point, as far as that is simple to see.
+// deadEnd reports whether text, which begins with a special byte, leads nowhere from a node. false is uncertain.
 func (p *patterns) deadEnd(at point, text []byte) bool {
 	b := text[0]
 	if len(text) < 6 || p.leads(at, b) || b == '+' && p.leads(at, ' ') {
@@ -138,8 +135,8 @@ func (p *patterns) deadEnd(at point, text []byte) bool {
 	return !inside || p.encoding != asText
 }
 
-// noEscape reports whether text, which begins with what escapes begin with, is none of a symbol that
-// comes next, as far as that is simple to see.
+// noEscape reports whether text, which begins like an escape, can't be the escape of a symbol that may come next.
+// false is uncertain.
 func (p *patterns) noEscape(at point, text []byte) bool {
 	for text[0] == '\\' && text[1] == '\\' {
 		if text = text[1:]; len(text) < 6 {

@@ -10,12 +10,11 @@ import (
 // is longer.
 const window = 4
 
-// prefixes is what the spellings of all words begin with. It lets the scan skip ordinary text at the
-// speed of one look into a small table per byte, and most of what begins like a word with a second one.
+// prefixes is the set of the beginnings of all spellings of all words. It lets the scan skip ordinary text with one
+// lookup in a small table per byte, and reject most of the other text with a second lookup.
 //
-// They are kept in a simple form (see simple), without case and the differences between most
-// punctuation, so that there are few: what is found has to be looked at again anyhow. Spellings with
-// a line break among their first bytes are not here: see fold.
+// Prefixes are normalized (see simple), without case and the differences between most punctuation, so that there are
+// few: a hit is verified anyway. Spellings with a line break among their first bytes are not here: see fold.
 type prefixes struct {
 	first   *filter       // the prefixes
 	second  *filter       // the prefixes together with the byte that follows
@@ -23,16 +22,15 @@ type prefixes struct {
 	used    int
 }
 
-// filter is a set of hashes of 32 bits, of which it knows the upper 21. It is of one size, since its
-// place is computed for each byte of the text: with a hundred secrets, one hash in eighty is in the
-// first one by chance.
+// filter is a set of hashes of 32 bits, of which it stores the upper 21. Its size is constant, since each byte of the
+// text is looked up: with a hundred secrets, one hash in eighty is in the first filter by chance.
 type filter [1 << 21 / 64]uint64
 
-// filters are empty ones. A new one is 256 KB of memory that the kernel hands out page by page as hashes
+// filters is a pool of empty filters. A new one is 256 KB of memory that the kernel hands out page by page as hashes
 // come: that was half of what the first byte of a run's text waited for.
 var filters = sync.Pool{New: func() any { return new(filter) }}
 
-// wipe empties a filter and gives it to whoever needs the next.
+// wipe empties a filter and returns it to the pool.
 func (f *filter) wipe() {
 	clear(f[:])
 	filters.Put(f)
@@ -40,21 +38,21 @@ func (f *filter) wipe() {
 
 func (f *filter) add(hash uint32) { f[hash>>17] |= 1 << (hash >> 11 & 63) }
 
-// has returns 1 if it has a hash, otherwise 0.
+// has returns 1 if the filter has a hash, otherwise 0.
 func (f *filter) has(hash uint32) uint64 { return f[hash>>17] >> (hash >> 11 & 63) & 1 }
 
-// prefixEntry is an entry of the table. What follows the prefix is in two sets: a byte that is none of the
-// special ones must be in the first, and then the next one in the second.
+// prefixEntry is an entry of the hash table. then are the sets of bytes that may follow the prefix: a byte that is not
+// special must be in the first set, and the byte after it in the second.
 type prefixEntry struct {
 	then   [2]uint64 // a bit for each byte; see bitOf
 	key    uint32    // 0 is a free place, as no prefix is four zeros
 	groups uint16    // a bit for each of the matcher's patterns
 }
 
-// anything follows a prefix of which no more is known.
+// anything is the set of all bytes.
 const anything = ^uint64(0)
 
-// bitOf returns the bit of a byte in the sets of a prefix, some bytes having the same.
+// bitOf returns the bit of a byte in the sets of a prefix. Some bytes share a bit.
 func bitOf(b byte) uint64 { return 1 << (simple(uint64(b)) & 63) }
 
 // simple returns eight bytes of text without the difference between upper and lower case, and
@@ -89,7 +87,7 @@ func newPrefixes(m *matcher) prefixes {
 	return p
 }
 
-// add notes a prefix and what follows it.
+// add adds a prefix and the sets of bytes that may follow it.
 func (p *prefixes) add(key uint32, group int, then [2]uint64) {
 	if 3*p.used >= 2*len(p.entries) {
 		old := p.entries
@@ -111,7 +109,7 @@ func (p *prefixes) add(key uint32, group int, then [2]uint64) {
 	e.then[1] |= then[1]
 }
 
-// find returns the place in the table where key is, or belongs.
+// find returns the slot of key in the table, or the free slot for it.
 func (p *prefixes) find(key uint32) int {
 	last := len(p.entries) - 1
 	i := int(hash(key)>>5) & last
@@ -123,14 +121,14 @@ func (p *prefixes) find(key uint32) int {
 
 func hash(key uint32) uint32 { return key * 0x9e3779b1 }
 
-// anyByte stands for a byte of which the low bits of the simple form are any.
+// anyByte stands for any byte in hashWith.
 const anyByte = 64
 
-// hashWith is the hash of a prefix and the low six bits of the simple byte behind it.
+// hashWith hashes a prefix and the low six bits of the normalized byte after it.
 func hashWith(key, b uint32) uint32 { return (key+b*0x61c88647)*0x85ebca6b ^ b*0xc2b2ae35 }
 
-// begins returns the patterns of which a word may begin with the simple bytes key, if rest follows
-// them, as far as it is known.
+// begins returns the patterns of which a word may begin with the normalized bytes key, followed by rest as far as that
+// is known.
 func (p *prefixes) begins(key uint32, rest []byte) uint16 {
 	if p.first.has(hash(key)) == 0 {
 		return 0
@@ -138,7 +136,7 @@ func (p *prefixes) begins(key uint32, rest []byte) uint16 {
 	return p.groups(key, rest)
 }
 
-// groups is begins for what is in the first filter.
+// groups is begins for a key that is in the first filter.
 func (p *prefixes) groups(x uint32, rest []byte) uint16 {
 	if len(rest) > 0 && !special.has(rest[0]) &&
 		p.second.has(hashWith(x, uint32(simple(uint64(rest[0])))&63))|p.second.has(hashWith(x, anyByte)) == 0 {
@@ -191,7 +189,7 @@ func (p *prefixes) skip(text []byte, i, end int) int {
 	return min(i, end)
 }
 
-// following returns what may follow a prefix that leads to these threads, apart from special bytes.
+// following returns the sets of bytes that may follow a prefix that leads to these threads, apart from special bytes.
 func (p *patterns) following(threads []thread) (then [2]uint64) {
 	for _, t := range threads {
 		w := p.words[t.lo]
@@ -222,7 +220,7 @@ func (p *patterns) following(threads []thread) (then [2]uint64) {
 
 const hexDigits = "0123456789abcdef"
 
-// firstDigits returns which hex digits may come next at t in a number of so many.
+// firstDigits returns which hex digits may come next at t, in a number of width digits.
 func (p *patterns) firstDigits(t thread, width uint8) (set uint64) {
 	for _, b := range []byte(hexDigits) {
 		if u := t; p.digit(&u, b, 16, width, width) {

@@ -2,11 +2,10 @@ package vault
 
 import "io"
 
-// Redactor passes text on, with Mark in the place of each secret. Secrets that overlap become one
-// Mark.
+// Redactor writes text to a writer, with Mark in place of each secret. Overlapping secrets become one Mark.
 //
-// It holds back what may be the beginning of a secret, and nothing else: at most the longest
-// spelling of the longest value. Close lets that go. One goroutine at a time may use it.
+// It holds back a possible beginning of a secret, and nothing else: at most the longest spelling of the longest value.
+// Close releases that. It is not safe for concurrent use.
 type Redactor struct {
 	lease *Lease
 	w     io.Writer
@@ -20,7 +19,7 @@ func (l *Lease) Writer(w io.Writer) *Redactor {
 	return &Redactor{lease: l, w: w, text: func() *redaction { return text }}
 }
 
-// Write fails with the error of the underlying writer, and from then on does nothing but return it.
+// Write fails with the error of the underlying writer, and afterwards always returns that error.
 func (r *Redactor) Write(p []byte) (int, error) {
 	if r.err == nil {
 		r.err = r.pass(p, false)
@@ -31,7 +30,7 @@ func (r *Redactor) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what was held back. It returns the error of a Write that failed, too.
+// Close writes the bytes that were held back. It also returns the error of an earlier Write.
 func (r *Redactor) Close() error {
 	if r.err == io.ErrClosedPipe {
 		return nil
@@ -64,10 +63,10 @@ func (r *Redactor) pass(p []byte, last bool) error {
 	return err
 }
 
-// Mark is what stands in the text where a secret was.
+// Mark replaces a secret in text.
 const Mark = "***REDACTED***"
 
-// redaction makes clean text out of text that comes in pieces.
+// redaction redacts text that comes in pieces.
 type redaction struct {
 	scan  scan
 	held  []byte // the text from the position done on
@@ -75,8 +74,8 @@ type redaction struct {
 	clean []byte
 }
 
-// add takes the next piece of text and returns what can be passed on, which may be a part of p, and
-// is good until the next call. After the last piece, nothing stays.
+// add takes the next piece of text and returns the redacted text that can be passed on, which may be a part of p, and
+// is valid until the next call. After the last piece, nothing is held back.
 func (r *redaction) add(m *matcher, p []byte, last bool) []byte {
 	r.scan.matcher = m
 	r.scan.feed(p)
@@ -98,9 +97,8 @@ func (r *redaction) add(m *matcher, p []byte, last bool) []byte {
 	return r.clean
 }
 
-// settle makes clean the text that is certain: what begins at limit or later may still become a
-// secret. A Mark goes out as soon as it is sure where it begins; the secret behind it may still grow,
-// and then is left out in silence.
+// settle redacts the text before limit: text from limit on may still become a secret. A Mark is written as soon as the
+// beginning of its secret is certain; the rest of the secret, which may still grow, is then dropped.
 func (r *redaction) settle(limit int64) {
 	base := r.done
 	r.clean = r.clean[:0]
@@ -129,7 +127,7 @@ func (r *redaction) settle(limit int64) {
 	pass(limit)
 }
 
-// redactText makes clean text out of a whole.
+// redactText redacts a whole text.
 func redactText(m *matcher, s string) string {
 	r := redaction{scan: scan{matcher: m}, held: []byte(s)}
 	defer r.wipe()

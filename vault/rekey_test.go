@@ -317,7 +317,7 @@ func TestRotate(t *testing.T) {
 	began := time.Now().Truncate(time.Second)
 	changed, err := recorded.Rotate(t.Context(), "default", "KEY", []byte("new-value"))
 	if err != nil || len(changes) != 1 || changes[0].Kind != Rotated {
-		t.Fatalf("told %v, %v", changes, err)
+		t.Fatalf("recorded %v, %v", changes, err)
 	}
 	value, to, err := s.Get(t.Context(), "default", "KEY")
 	if diff := cmp.Diff(e.Binding, to); string(value) != "new-value" || diff != "" || err != nil {

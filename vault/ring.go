@@ -16,25 +16,24 @@ const service = "sandboxmcp"
 
 func userOf(namespace, key string) string { return namespace + "/" + key } // neither holds a slash
 
-// inKeyring is in the place of a key's name in the row of a secret whose value is in the keyring.
+// inKeyring replaces the name of a key in the row of a secret whose value is in the keyring.
 const inKeyring = "keyring"
 
-// itemMark begins what Sealed keeps in the keyring. After it comes the same content as in a sealed row: whoever
-// wants to bind a secret anew needs the keyring for it.
+// itemMark begins the keyring items of Sealed. The content of a sealed row follows: to change a secret's binding,
+// one needs the keyring.
 const itemMark = "sandboxmcp secret 1 "
 
 var errByHand = errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was: " +
 	"add it again with --replace, or delete it and put it there once more")
 
-// Keyring returns the store that lends what the keyring of the operating system holds. What was put there
-// with Add is lent as it was bound, as long as the directory's vault.db lists it. What somebody put there by
-// hand, under the service sandboxmcp and the user NAMESPACE/KEY, is bound to nothing.
+// Keyring returns the store that reads the keyring of the operating system. A secret that was put there with Add is
+// bound as it was added, as long as the directory's vault.db lists it. A secret that was put there by hand, under the
+// service sandboxmcp and the user NAMESPACE/KEY, is not bound.
 func Keyring(dir string) Store { return ringStore{NewSealed(dir, nil)} }
 
 type ringStore struct{ *Sealed }
 
-// Get fails where there is no keyring to ask: what comes after it in the vault might hold another secret of
-// the name.
+// Get fails where there is no keyring: a later store of the vault might hold another secret of the name.
 func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	r, err := s.row(ctx, namespace, key)
 	hasRow := err == nil && r.identity == inKeyring
@@ -65,7 +64,7 @@ func (ringStore) remedy(namespace, key string) string {
 	return fmt.Sprintf("put it into the keyring with sandboxmcp vault add %s --namespace %s --store keyring", key, namespace)
 }
 
-// fromKeyring returns the secret that a row says is in the keyring.
+// fromKeyring reads the value of a row from the keyring.
 func (s *Sealed) fromKeyring(ctx context.Context, r row) (Entry, []byte, error) {
 	text, err := s.ring.Get(ctx, service, userOf(r.namespace, r.key))
 	if errors.Is(err, keyring.ErrNotFound) {
@@ -83,8 +82,8 @@ func (s *Sealed) fromKeyring(ctx context.Context, r row) (Entry, []byte, error) 
 	return e, value, err
 }
 
-// toKeyring puts a secret into the keyring, after the change was told. It does not take the place of
-// what is there already, unless replace says so.
+// toKeyring puts a secret into the keyring, after recording the change. It overwrites an existing item only if replace
+// is set.
 func (s *Sealed) toKeyring(ctx context.Context, c Change, value []byte, replace bool) error {
 	at := userOf(c.Namespace, c.Key)
 	switch _, err := s.ring.Get(ctx, service, at); {
@@ -104,7 +103,7 @@ func (s *Sealed) toKeyring(ctx context.Context, c Change, value []byte, replace 
 	return s.ring.Set(ctx, service, at, itemMark+string(packed))
 }
 
-// forget removes a secret from the keyring, if it is there and ours.
+// forget removes a secret that Sealed has put there from the keyring.
 func (s *Sealed) forget(ctx context.Context, namespace, key string) error {
 	at := userOf(namespace, key)
 	text, err := s.ring.Get(ctx, service, at)
@@ -117,12 +116,12 @@ func (s *Sealed) forget(ctx context.Context, namespace, key string) error {
 	return err
 }
 
-// pack returns a secret as it is sealed, or kept in the keyring.
+// pack encodes a secret for sealing, or for the keyring.
 func pack(e Entry, value []byte) ([]byte, error) {
 	return json.Marshal(content{e.Namespace, e.Key, e.Hosts, e.Require, e.Body, e.Added, value})
 }
 
-// unpack returns what pack made of a secret, if it was the secret that a row is called after.
+// unpack decodes a packed secret, and checks that its names are those of the row.
 func unpack(text []byte, r row) (Entry, []byte, error) {
 	var c content
 	if err := json.Unmarshal(text, &c); err != nil || c.Namespace != r.namespace || c.Key != r.key {

@@ -135,7 +135,7 @@ func TestKeyringTampered(t *testing.T) {
 	}
 	tamper(t, s, "UPDATE secret SET identity = 'keyring' WHERE key = 'SEALED'")
 	if value, _, err := ring.Get(ctx, "default", "SEALED"); !errors.Is(err, keyring.ErrNotFound) || errors.Is(err, ErrNotFound) || value != nil {
-		t.Errorf("a sealed one, said to be in the keyring: %q, %v", value, err)
+		t.Errorf("a sealed one, marked as in the keyring: %q, %v", value, err)
 	}
 	byHand(t, s, "default", "KEY", "unbound")
 	if value, _, err := ring.Get(ctx, "default", "KEY"); !errors.Is(err, errByHand) || value != nil {
@@ -149,7 +149,7 @@ func TestKeyringTampered(t *testing.T) {
 		t.Error(err)
 	}
 	if value, to, err := ring.Get(ctx, "default", "KEY"); string(value) != "unbound" || to.bound() || err != nil {
-		t.Errorf("deleted, so that what was put there by hand is lent: %q, %v", value, err)
+		t.Errorf("deleted, so that what was put there by hand is leased: %q, %v", value, err)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestRekeyIntoTheKeyring(t *testing.T) {
 		t.Fatal(err)
 	}
 	if value, _, err := Keyring(s.dir).Get(ctx, keyService, k.name); err == nil {
-		t.Errorf("the key of the vault is lent as a secret: %d bytes", len(value))
+		t.Errorf("the key of the vault is leased as a secret: %d bytes", len(value))
 	}
 	b.Stop(t)
 	if _, _, err := s.Get(ctx, "default", "ONE"); !errors.Is(err, keyring.ErrUnavailable) {

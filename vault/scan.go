@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// scan looks for the words of a matcher in a text that comes in pieces. It works through the text
-// once. Its cost per byte is that of a look into the filter, plus a step for each spelling that the
-// text may be in the middle of; its memory is these.
+// scan searches for the words of a matcher in text that comes in pieces, in one pass. Its cost per byte is that of a
+// lookup in the filter, plus a step for each live thread; its memory is that of the threads.
 type scan struct {
 	*matcher
 	now       int64    // bytes of text seen
@@ -16,14 +15,14 @@ type scan struct {
 	live      []thread // spellings that the text may be in the middle of
 	spare     steps
 	lookahead steps
-	floor     int64  // what began earlier was let go in part, and counts from here on
-	found     []span // what was found: in order, apart, and grown together where it overlaps
+	floor     int64  // matches that began earlier were released in part, and count from here on
+	found     []span // matches in order; overlapping matches are merged
 }
 
-// span is the text from one position up to, not including, the other.
+// span is a range of text, without the byte at to.
 type span struct{ from, to int64 }
 
-// feed takes the next piece of the text.
+// feed scans the next piece of the text.
 func (s *scan) feed(text []byte) {
 	if len(text) > 0 {
 		s.matcher.prepare()
@@ -48,7 +47,7 @@ func (s *scan) feed(text []byte) {
 	}
 }
 
-// pass notes bytes that do nothing.
+// pass counts bytes at which no word can begin.
 func (s *scan) pass(text []byte) {
 	s.now += int64(len(text))
 	for _, b := range text[max(0, len(text)-8):] {
@@ -56,11 +55,11 @@ func (s *scan) pass(text []byte) {
 	}
 }
 
-// maxWalk is how many threads are led on together by walk.
+// maxWalk is how many threads walk advances together.
 const maxWalk = 4
 
-// walk takes the bytes that do nothing but lead all threads on, each in the only word it is in, and
-// returns how many they are. It does what step does, in less time.
+// walk advances all threads over the bytes that are plain symbols, each thread in its only word, and returns the
+// number of bytes. It does the same as step, in less time.
 func (s *scan) walk(text []byte) int {
 	var rest [maxWalk][]byte
 	var of [maxWalk]*[256]int16
@@ -104,7 +103,7 @@ walk:
 	return n
 }
 
-// step takes one byte; rest is what is known to follow.
+// step reads one byte; rest is the known text after it.
 func (s *scan) step(b byte, rest []byte) {
 	s.now++
 	s.last = s.last<<8 | uint64(b)
@@ -119,7 +118,7 @@ func (s *scan) step(b byte, rest []byte) {
 	}
 }
 
-// follow takes all threads one byte further.
+// follow advances all threads by one byte.
 func (s *scan) follow(b byte) {
 	s.spare.threads = s.spare.threads[:0]
 	for _, t := range s.live {
@@ -136,13 +135,13 @@ func (s *scan) follow(b byte) {
 	}
 }
 
-// ahead is how many bytes of the text behind a prefix decide whether it is worth while to begin.
+// ahead is how many bytes behind a prefix are tried before its threads are kept.
 const ahead = 12
 
-// maxLookahead is how many threads are tried ahead: if there are more, it is worth while.
+// maxLookahead is how many threads are tried ahead: more are kept untried.
 const maxLookahead = 16
 
-// begin starts the threads of some groups whose first bytes are the last n ones seen.
+// begin starts the threads of some groups whose first bytes are the last n bytes read.
 func (s *scan) begin(groups uint16, n int, rest []byte) {
 	for ; groups != 0; groups &= groups - 1 {
 		group := bits.TrailingZeros16(groups)
@@ -170,7 +169,7 @@ func (s *scan) begin(groups uint16, n int, rest []byte) {
 	}
 }
 
-// enter adds threads that are not among the old ones.
+// enter adds the threads that are not among the old ones.
 func (s *scan) enter(old int, threads ...thread) {
 	for _, t := range threads {
 		if !slices.Contains(s.live[:old], t) {
@@ -179,7 +178,7 @@ func (s *scan) enter(old int, threads ...thread) {
 	}
 }
 
-// replay returns the threads of a group that the last n bytes lead to.
+// replay returns the threads of a group after the last n bytes.
 func (s *scan) replay(group, n int) []thread {
 	s.lookahead.threads = append(s.lookahead.threads[:0], s.root(group, max(s.now-int64(n), s.floor)))
 	for i := n - 1; i >= 0; i-- {
@@ -191,7 +190,7 @@ func (s *scan) replay(group, n int) []thread {
 	return s.lookahead.threads
 }
 
-// tryStep leads the threads on trial one byte further.
+// tryStep advances the lookahead threads by one byte.
 func (s *scan) tryStep(b byte) {
 	old := len(s.lookahead.threads)
 	for i := range old {
@@ -201,7 +200,7 @@ func (s *scan) tryStep(b byte) {
 	s.lookahead.threads = append(s.lookahead.threads[:0], s.lookahead.threads[old:]...)
 }
 
-// survive reports whether threads get through the next bytes, as far as they are known.
+// survive reports whether threads remain after the next bytes, as far as these are known.
 func (s *scan) survive(threads []thread, rest []byte) bool {
 	for _, b := range rest[:min(ahead, len(rest))] {
 		s.tryStep(b)
@@ -216,8 +215,8 @@ func (s *scan) survive(threads []thread, rest []byte) bool {
 	return true
 }
 
-// unique leaves, of the threads at the same place, the one that began first. Without it, a value
-// full of backslashes would double the threads again and again.
+// unique removes duplicate threads, and keeps the one that began first. Without it, a value full of backslashes would
+// double the threads again and again.
 func unique(threads []thread) []thread {
 	slices.SortFunc(threads, func(a, b thread) int {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.lo, b.lo), cmp.Compare(a.hi, b.hi),
@@ -230,7 +229,7 @@ func unique(threads []thread) []thread {
 	})
 }
 
-// match notes a span that ends now.
+// match records a match that ends now.
 func (s *scan) match(m span) {
 	for n := len(s.found); n > 0 && s.found[n-1].to > m.from; n-- {
 		m.from = min(m.from, s.found[n-1].from)
@@ -244,15 +243,15 @@ func (s *scan) forget(n int) {
 	s.found = append(s.found[:0], s.found[n:]...)
 }
 
-// pauses says that what t has read so far is told although it may be the beginning of a word: the first of a
-// list, or one letter at the end of a line, which nearly every line has. If it is a word's, the rest is found.
+// pauses reports whether the bytes that t has read are released although a word may begin with them: the first number
+// of a list, or one letter at the end of a line, which nearly every line has. If a word does begin there, its rest is
+// found.
 func (s *scan) pauses(t *thread) bool {
 	p := &s.patterns[t.group]
 	return p.pauses(t) || p.radix == 0 && t.depth == 1 && byte(s.last) == '\n'
 }
 
-// pending returns the first position from which on the text may turn out to be a secret: now if
-// there is none.
+// pending returns the first position at which a secret may have begun: now if there is none.
 func (s *scan) pending() int64 {
 	first, paused := s.now, false
 	for _, t := range s.live {

@@ -12,21 +12,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 )
 
-// ErrExists is what Sealed.Add wraps for a secret that is there already.
+// ErrExists is wrapped by Sealed.Add for a secret that exists already.
 var ErrExists = errors.New("in the vault already")
 
-// Sealed is a store that keeps secrets in a directory, each one encrypted by itself: what one process
-// adds is there for the others. Many goroutines and processes may use one directory at once.
+// Sealed is a store that keeps secrets in a directory, each encrypted by itself, for all processes of the machine.
+// Many goroutines and processes may use one directory at once.
 //
-// In the directory are vault.db, with the names in the clear, and vault.key, an age identity that only
-// its owner may read, or the name of one that is in the keyring of the operating system. Whoever has
-// both has the secrets. Whoever can change vault.db, and no more, can take secrets away and put back an
-// older one under the same name, but can't read one, make one appear under another name, or bind it to
-// other hosts: that is noticed.
+// The directory has vault.db, with the names in the clear, and vault.key, an age identity that only its owner may
+// read, or the name of an identity in the keyring of the operating system. Whoever has both has the secrets. Whoever
+// can change vault.db, and no more, can delete secrets and restore an older value under the same name, but can't read
+// a secret, make one appear under another name, or bind it to other hosts: that is noticed.
 //
-// It also has the list of the secrets that were added to the keyring itself, which Keyring lends.
+// The database also lists the secrets that were added to the keyring itself, which Keyring leases.
 //
-// Reading makes no file, and nothing stays open or in memory between two calls.
+// Reading creates no file, and nothing stays open or in memory between two calls.
 type Sealed struct {
 	dir    string
 	record func(context.Context, Change) error
@@ -39,7 +38,7 @@ const (
 	InKeyring = "keyring"
 )
 
-// Change is something that happens to a secret that was added, or to the key of them all.
+// Change is an event in the life of an added secret, or of the vault's key.
 type Change struct {
 	Kind  string // Added, Rotated, Deleted or Rekeyed
 	Entry        // Binding is not known of a deleted secret that could not be opened; of Rekeyed it is empty
@@ -66,14 +65,13 @@ type Entry struct {
 
 // NewSealed returns the store in a directory, which need not exist.
 //
-// record is told of each change when nothing but the disk, or the keyring, can stop it any more, and
-// before it is made. An error stops it. nil is nobody.
+// record is called before each change, once nothing but the disk or the keyring can prevent the change. Its error
+// prevents it. nil records nothing.
 func NewSealed(dir string, record func(context.Context, Change) error) *Sealed {
 	return &Sealed{dir: dir, record: record, ring: keyring.New()}
 }
 
-// Get returns a copy of a value and where it may go. What does not open is an error, never
-// ErrNotFound.
+// Get returns a copy of a value and its binding. A secret that can't be decrypted is an error other than ErrNotFound.
 func (s *Sealed) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	r, err := s.row(ctx, namespace, key)
 	if err == nil && r.identity == inKeyring {
@@ -86,7 +84,7 @@ func (s *Sealed) Get(ctx context.Context, namespace, key string) ([]byte, Bindin
 	return value, e.Binding, err
 }
 
-// openLate opens a row that may have been sealed anew after it was read.
+// openLate opens a row, also one that was sealed for a new key after it was read.
 func (s *Sealed) openLate(ctx context.Context, r row) (Entry, []byte, error) {
 	var err error
 	for range rotations {
@@ -103,7 +101,7 @@ func (s *Sealed) openLate(ctx context.Context, r row) (Entry, []byte, error) {
 	return Entry{}, nil, err
 }
 
-// rotations is how often in a row a reader that comes too late for a key tries again.
+// rotations is how often a reader tries again whose key was replaced meanwhile.
 const rotations = 20
 
 func (s *Sealed) row(ctx context.Context, namespace, key string) (r row, err error) {
@@ -114,9 +112,8 @@ func (s *Sealed) row(ctx context.Context, namespace, key string) (r row, err err
 	return r, err
 }
 
-// List returns the secrets of a namespace, of all if it is "", in the order of their names; those in
-// the keyring, too. problems says of those that do not open why that is; of these, only the names and
-// the store are known.
+// List returns the secrets of a namespace, or of all if it is "", sorted by name, including those in the keyring.
+// problems has an error for each secret that can't be opened; of those, only the names and the store are known.
 func (s *Sealed) List(ctx context.Context, namespace string) (entries []Entry, problems []error, err error) {
 	for range rotations {
 		var rows []row
@@ -149,8 +146,8 @@ func (s *Sealed) names(ctx context.Context, namespace string) (keys []string, er
 	return keys, err
 }
 
-// openAll returns what rows hold. missed says that they were sealed anew meanwhile. Each key is asked for
-// once, and a keyring that does not answer, too.
+// openAll opens rows. missed reports that some were sealed for a new key meanwhile. Each key is read once, and a
+// keyring that does not answer is asked once.
 func (s *Sealed) openAll(ctx context.Context, rows []row) (entries []Entry, problems []error, missed bool) {
 	open := s.opener(ctx)
 	for _, r := range rows {
@@ -207,7 +204,7 @@ func (s *Sealed) recordChange(ctx context.Context, c Change) error {
 	return s.record(ctx, c)
 }
 
-// mayBind says whether anything was ever added.
+// mayBind reports whether a secret was ever added.
 func (s *Sealed) mayBind() bool {
 	_, err := os.Stat(s.database())
 	return err == nil
@@ -220,8 +217,9 @@ func (*Sealed) remedy(namespace, key string) string {
 	return fmt.Sprintf("put it there with sandboxmcp vault add %s --namespace %s", key, namespace)
 }
 
-// Key says which key secrets are sealed for, and where it is: InFile or InKeyring. The name tells keys apart
-// and opens nothing. It is an error if the key can't be had, which is where a vault without secrets may be.
+// Key returns the name of the key that secrets are sealed for, and its place: InFile or InKeyring. The name tells keys
+// apart and opens nothing. An error says that the key can't be read; the place is that of a vault without secrets
+// then.
 func (s *Sealed) Key(ctx context.Context) (name, place string, err error) {
 	k, err := readKeyFile(s.keyFile())
 	if err != nil {

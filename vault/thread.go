@@ -2,7 +2,8 @@ package vault
 
 import "unicode/utf8"
 
-// thread is a spelling of some words that the text may be in the middle of.
+// thread is one state of the matcher's NFA, as in Pike's regular expression machine
+// (https://swtch.com/~rsc/regexp/regexp2.html): a spelling of some words that the text may be in the middle of.
 type thread struct {
 	from int64 // where in the text it began
 	point
@@ -14,7 +15,7 @@ type thread struct {
 	dumped bool // a column of text stood between the numbers, as in a hex dump
 }
 
-// digits is a number of which some digits were read.
+// digits is a partly read number.
 type digits struct {
 	value uint32
 	count uint8
@@ -30,7 +31,7 @@ const (
 	inPadding      // = signs, depth of them
 )
 
-// state is where in the spelling of one symbol the text is.
+// state is the position of a thread within the spelling of one symbol.
 type state uint8
 
 const (
@@ -64,7 +65,7 @@ const (
 	restOfLine         // the value was complete; the column of text beside it still shows it
 )
 
-// steps is where threads lead to with one byte.
+// steps are the threads after one byte.
 type steps struct {
 	threads []thread
 	match   bool // one of them is at the end of a word
@@ -75,11 +76,11 @@ func (k *steps) add(t thread, to state) {
 	k.threads = append(k.threads, t)
 }
 
-// inside reports whether a symbol was spelled already.
+// inside reports whether a symbol was read already.
 func (t *thread) inside() bool { return t.depth > 0 || t.tail != inWord }
 
-// step appends the places that b leads to from t. No symbol takes more than maxGap bytes and a few,
-// so what is held back is bounded.
+// step appends the threads that b leads to from t. No symbol takes more than maxGap bytes and a few, so the text that
+// is held back is bounded.
 func (p *patterns) step(k *steps, t thread, b byte) {
 	switch t.state {
 	case start, afterBreak:
@@ -101,7 +102,7 @@ func (p *patterns) step(k *steps, t thread, b byte) {
 	}
 }
 
-// accept takes c for what text says at t, whichever way it was spelled.
+// accept reads the byte c at t, however it was spelled.
 func (p *patterns) accept(k *steps, t thread, c byte) {
 	s := p.symbols[c]
 	if t.tail != inWord {
@@ -116,7 +117,7 @@ func (p *patterns) accept(k *steps, t thread, c byte) {
 	}
 }
 
-// arrive goes on behind a symbol.
+// arrive continues behind a symbol.
 func (p *patterns) arrive(k *steps, t thread, next point, end int32) {
 	t.run, t.digits = 0, digits{tight: p.radix != 0}
 	if end >= 0 {
@@ -136,7 +137,7 @@ func (p *patterns) arrive(k *steps, t thread, next point, end int32) {
 	}
 }
 
-// acceptTail takes c, which stands for the symbol s, behind the whole symbols of a word.
+// acceptTail reads c, which stands for the symbol s, behind the whole symbols of a word.
 func (p *patterns) acceptTail(k *steps, t thread, c byte, s int16) {
 	e := &p.ends[t.lo]
 	switch {
@@ -154,7 +155,7 @@ func (p *patterns) acceptTail(k *steps, t thread, c byte, s int16) {
 	}
 }
 
-// spell takes the character r, as accept does.
+// spell reads the character r, as accept does.
 func (p *patterns) spell(k *steps, t thread, r rune) {
 	if r < 0x80 {
 		p.accept(k, t, byte(r))

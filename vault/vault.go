@@ -1,7 +1,7 @@
-// Package vault lends secrets to one run and takes them out of what it says.
+// Package vault leases secrets to one run and redacts them from its output.
 //
-// A Vault asks its stores for the values that a run may have; the Lease that it returns knows them
-// until it is closed, and finds each of them in text, in the encodings that programs use: escapes of
+// A Vault reads the values that a run may have from its stores. The Lease that it returns knows the values
+// until it is closed, and finds each in text, in the encodings that programs use: escapes of
 // JSON, HTML, URLs, mail, shells and programming languages, also of one another; hex, decimal, octal and
 // binary numbers in lists and dumps; base64 and base32 at any offset; and, of values of 8 bytes or more,
 // UTF-16 and UTF-32, reversed, rotated by 13, with something between the characters, in base85, base58
@@ -10,9 +10,9 @@
 // or encoded.
 //
 // Of a secret that is bound to hosts, the program has a placeholder only, and can give no value away.
-// All that follows is about the others, and about what a host sends back.
+// The rest concerns the other secrets, and what a host sends back.
 //
-// A program that wants to give a secret away still can. These are not found:
+// A program that wants to give a secret away still can. Not found are:
 //
 //   - a part of a value, other than a whole line of a key: the password in a URL, a value in a JSON
 //     document, the first half that a killed program had printed;
@@ -39,41 +39,40 @@ import (
 	"strings"
 )
 
-// ErrNotFound is what a Store returns for a secret that it does not hold, and what Lease wraps when
-// no store holds it.
+// ErrNotFound is the error of Store.Get for a secret that the store does not hold; Lease wraps it when
+// no store holds the secret.
 var ErrNotFound = errors.New("not in the vault")
 
-// MaxValue is the longest value that can be lent, in bytes: half of what Linux takes as one
+// MaxValue is the size of the longest value that can be leased, in bytes: half of Linux's limit for one
 // environment string.
 const MaxValue = 64 << 10
 
-// Store holds secrets. Get returns a copy of a value, which the caller may wipe, and where it may
-// go; or ErrNotFound, also for a name that the store could not hold. Its errors never hold a value.
-// Many goroutines may call it at once.
+// Store holds secrets. Get returns a copy of a value, which the caller may wipe, and its binding; or
+// ErrNotFound, also for a name that the store could not hold. Its errors never contain a value. It is safe for
+// concurrent use.
 type Store interface {
 	Get(ctx context.Context, namespace, key string) (value []byte, to Binding, err error)
 }
 
-// remedy is what a Store has that can say how to put a secret there, or why that can't be.
+// remedy is implemented by stores that can say how to add a secret, or why a secret can't be added.
 type remedy interface {
 	remedy(namespace, key string) string
 }
 
-// Vault lends secrets out of its stores. A nil or empty Vault has none to lend.
+// Vault leases secrets from its stores. A nil or empty Vault has no secrets.
 type Vault struct {
 	stores []Store
 	pages  func() *pages // a function, as in Lease
 }
 
-// New returns a vault that asks the stores in this order; the first that holds a secret gives it.
+// New returns a vault that asks the stores in this order; the first store that holds a secret provides it.
 func New(stores ...Store) *Vault {
 	p := &pages{}
 	return &Vault{slices.Clone(stores), func() *pages { return p }}
 }
 
-// Lease lends the named secrets of a namespace to one run. It is all or nothing: the error names
-// the key that can't be lent, and what to set. A key given twice is lent once. Whoever gets a lease
-// closes it.
+// Lease returns a lease of the named secrets of a namespace for one run, or none: the error names the key that can't
+// be leased, and what to set. Duplicate keys are leased once. The caller closes the lease.
 func (v *Vault) Lease(ctx context.Context, namespace string, keys []string) (*Lease, error) {
 	if len(keys) == 0 {
 		return &Lease{}, nil
@@ -96,7 +95,7 @@ func (v *Vault) Lease(ctx context.Context, namespace string, keys []string) (*Le
 	return newLease(secrets), nil
 }
 
-// find returns one secret, and makes sure that a program can be given it.
+// find returns one secret after checking that a program can be given its value.
 func (v *Vault) find(ctx context.Context, namespace, key string) (secret, error) {
 	if err := checkKey(key); err != nil {
 		return secret{}, err
@@ -115,7 +114,7 @@ func (v *Vault) find(ctx context.Context, namespace, key string) (secret, error)
 	return s, nil
 }
 
-// get asks one store after the other.
+// get asks the stores in order.
 func (v *Vault) get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	var stores []Store
 	if v != nil {

@@ -125,7 +125,7 @@ func (b *bench) close() {
 	b.parts = nil
 }
 
-// do runs a request that is lent everything, and keeps what it says.
+// do runs a request that has leased everything, and keeps what it says.
 func (b *bench) do(from, how string, q pipeline.Request) pipeline.Result {
 	b.Helper()
 	var live bytes.Buffer

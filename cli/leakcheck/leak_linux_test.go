@@ -31,10 +31,10 @@ var partly = []string{"html named", "quoted-printable", "utf-16 le", "utf-16 be"
 func TestLeaks(t *testing.T) {
 	b := newBench(t)
 	all, source := encodings(t)
-	var turns sync.WaitGroup
+	var work sync.WaitGroup
 	names := make(chan string, len(all))
 	for range 3 {
-		turns.Go(func() {
+		work.Go(func() {
 			ids := b.sessions()
 			for name := range names {
 				b.do(name, "run", pipeline.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
@@ -53,7 +53,7 @@ func TestLeaks(t *testing.T) {
 		}
 		b.do(language, "run", pipeline.Request{Language: language, Code: code})
 	}
-	turns.Wait()
+	work.Wait()
 	b.drivers()
 	b.refusals()
 	b.close()
@@ -105,7 +105,7 @@ func encodings(t *testing.T) (all []string, source string) {
 	return all, string(text)
 }
 
-// sessions are one that is lent everything, and one that is lent nothing.
+// sessions are one that has leased everything, and one that has leased nothing.
 func (b *bench) sessions() (ids [2]string) {
 	for i := range ids {
 		info, err := b.OpenSession(b.Context(), pipeline.NewSession{Language: "python"})
@@ -119,7 +119,7 @@ func (b *bench) sessions() (ids [2]string) {
 	return ids
 }
 
-// session has a session give away what it holds, and another one, which was lent nothing, what it gets from it.
+// session has a session give away what it holds, and another one, which has leased nothing, what it gets from it.
 func (b *bench) session(ids [2]string, name, source string) {
 	cell := func(id, how, code string) pipeline.Result {
 		return b.do(name, how, pipeline.Request{Session: id, Code: []byte(code), Secrets: []string{}, Env: []string{"ENCODING=" + name, "HOW=session"}})

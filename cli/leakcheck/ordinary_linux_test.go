@@ -67,7 +67,7 @@ func corpus(t *testing.T) string {
 	return out.String()
 }
 
-// TestOrdinary has output without secrets come out byte for byte, while hundreds are lent.
+// TestOrdinary has output without secrets come out byte for byte, while hundreds are leased.
 func TestOrdinary(t *testing.T) {
 	b := newBench(t)
 	want := corpus(t)

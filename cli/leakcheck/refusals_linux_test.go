@@ -9,7 +9,7 @@ import (
 )
 
 // refusals sends requests that can't be run, with a secret that they ask for at the same time where it does
-// not belong. What is said about them has it no more than what is said about a run.
+// not belong. Messages about them contain it no more than messages about a run.
 func (b *bench) refusals() {
 	for i, change := range []func(q *pipeline.Request, value string){
 		func(q *pipeline.Request, v string) { q.Name = v + ".py" },

@@ -20,7 +20,7 @@ func (b *bench) report() {
 	type place struct{ from, where string }
 	leaks := map[place]map[string]string{}
 	var mu sync.Mutex
-	var turns sync.WaitGroup
+	var work sync.WaitGroup
 	room := make(chan struct{}, 4)
 	seen := map[string]bool{}
 	for _, c := range b.outcome.texts {
@@ -28,7 +28,7 @@ func (b *bench) report() {
 			continue
 		}
 		seen[c.text] = true
-		turns.Go(func() {
+		work.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
 			found := b.search.in(c.text)
@@ -46,7 +46,7 @@ func (b *bench) report() {
 			}
 		})
 	}
-	turns.Wait()
+	work.Wait()
 	var lines []string
 	for p, found := range leaks {
 		first := sorted(found)[0]

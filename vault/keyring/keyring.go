@@ -15,20 +15,19 @@ import (
 )
 
 var (
-	// ErrNotFound is what Get and Delete return for what the keyring does not hold.
+	// ErrNotFound is the error of Get and Delete for an item that the keyring does not hold.
 	ErrNotFound = errors.New("not in the keyring of the operating system")
 
-	// ErrUnavailable is what all errors wrap that say that there is no keyring to ask: its text tells
-	// what to do.
+	// ErrUnavailable is wrapped by all errors of a keyring that can't be used. Their text says what to do.
 	ErrUnavailable = errors.New("the keyring of the operating system can't be used")
 )
 
-// Wait is how long a call takes at most. A keyring that asks a person for its password takes longer:
-// the question stays, and once it is answered the next call goes through.
+// Wait is the time limit of a call. A keyring that asks a person for its password takes longer: the question stays,
+// and once it is answered the next call succeeds.
 const Wait = 5 * time.Second
 
-// abandoned is how many calls may be under way in one Ring. What go-keyring began can't be ended,
-// only left alone: more than these would pile up behind a keyring that hangs.
+// abandoned is how many calls may be under way in one Ring. A call of go-keyring can't be cancelled, only abandoned:
+// more would pile up behind a keyring that hangs.
 const abandoned = 4
 
 // Ring is the keyring of the user of this process. Many goroutines may use one at once.
@@ -36,18 +35,18 @@ type Ring struct {
 	slots chan struct{}
 }
 
-// New returns the keyring. Nothing is asked yet.
+// New returns the keyring. It asks nothing yet.
 func New() *Ring {
 	return &Ring{make(chan struct{}, abandoned)}
 }
 
-// Get returns the text that is kept under these names.
+// Get returns the text that is stored under these names.
 func (r *Ring) Get(ctx context.Context, service, user string) (string, error) {
 	return r.ask(ctx, func() (string, error) { return keyring.Get(service, user) })
 }
 
-// Set keeps a text, in the place of another one of these names. An error does not say that it is not
-// kept: a keyring that answers late has it all the same.
+// Set stores a text, replacing an older one. After an error the text may be stored all the same: a keyring that
+// answers late has it.
 func (r *Ring) Set(ctx context.Context, service, user, text string) error {
 	_, err := r.ask(ctx, func() (string, error) { return "", keyring.Set(service, user, text) })
 	return err
@@ -59,7 +58,7 @@ func (r *Ring) Delete(ctx context.Context, service, user string) error {
 	return err
 }
 
-// ask makes one call, and gives up on it when its time is over.
+// ask makes one call, and abandons it when its time is over.
 func (r *Ring) ask(ctx context.Context, call func() (string, error)) (string, error) {
 	if err := reachable(); err != nil {
 		return "", err
@@ -98,7 +97,7 @@ const instead = "or keep secrets in a file, with the store sealed and vault reke
 
 var errSlow = fmt.Errorf("%w: it has not answered for %v; if it asks for its password, answer and try again, %s", ErrUnavailable, Wait, instead)
 
-// explain says what an error of the keyring means, as far as that can be known from its words.
+// explain translates an error of the keyring, as far as its text is known.
 func explain(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) {
 		return err

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// format is one shape of tokens.
+// format is the format of one kind of token.
 type format struct {
 	kind   string
 	begins []string // with one of these; the rest are pieces
@@ -14,8 +14,8 @@ type format struct {
 	apart  *set     // none of these stands before it; nil: anything may
 
 	pieces []piece
-	sure   int // so many pieces must fit; the rest is left out as far as it fits
-	public int // so many pieces are no secret and stay
+	sure   int // this many pieces must match; the rest is masked as far as it matches
+	public int // this many pieces are not secret, and stay
 	check  func(t token) bool
 }
 
@@ -29,7 +29,7 @@ type piece struct {
 	key      bool // the run is the body of a private key
 }
 
-// token is what fits a format.
+// token is a match of a format.
 type token struct {
 	behind []byte // some of the text before it
 	whole  []byte // as far as the format is sure

@@ -2,14 +2,13 @@ package tokens
 
 import "encoding/binary"
 
-// scan looks for tokens in a text that comes in pieces. It goes through the text once; where a token
-// may begin, it goes on until that is decided, at most some hundred bytes, and no two walks through the
-// formats without a bound of their own begin in one run of their bytes.
+// scan finds tokens in text that comes in pieces, in one pass. Where a token may begin, it reads on until that is
+// decided, at most some hundred bytes, and of the formats without a bound, no two walks begin in one run of bytes.
 type scan struct {
 	known *windows
 	found func(kind string)
-	text  []byte // what was passed on last, for what must stand before a token, then what was not
-	done  int    // so far the text was passed on, or a Mark in its place
+	text  []byte // the last text that was passed on, as context of a token, then the text that was not
+	done  int    // the text before it was passed on, or replaced by Mark
 	at    int    // from here on a token may begin
 	busy  bool   // the walk waits for text, or grows
 	walk  walk
@@ -112,7 +111,7 @@ func (s *scan) begin(e *entry) bool {
 // behind returns some of the text before a position.
 func (s *scan) behind(from int) []byte { return s.text[max(0, from-before):from] }
 
-// accept takes a walk that fits for a token, if its check says so too.
+// accept reports whether a matching walk is a token, by the format's check, and masks it.
 func (s *scan) accept() bool {
 	w := &s.walk
 	random := max(w.secret, w.from+w.beginLen)

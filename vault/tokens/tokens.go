@@ -1,27 +1,27 @@
-// Package tokens finds well-known formats of tokens and keys in what a program says, though they are in no
-// vault: the second net, behind the redaction of secrets that were lent.
+// Package tokens finds tokens and keys of well-known formats in a program's output, though they are in no
+// vault: the second net, behind the redaction of leased secrets.
 //
-// It goes by their shape alone. What has no shape (a password, a bare hex string) it does not know, nor
-// what is encoded or cut into pieces, and it never says that a text is clean. Placeholders of bound
-// secrets and the examples of manuals are no tokens.
+// It recognizes formats alone. Passwords, bare hex strings, and tokens that are encoded or cut into pieces are not
+// found, and it never vouches that a text is clean. Placeholders of bound secrets and the examples of manuals are
+// no tokens.
 package tokens
 
 import "io"
 
-// Mark is what stands in the text where a token was.
+// Mark replaces a token in text.
 const Mark = "***REDACTED***"
 
-// NewWriter returns a writer that passes text on to w, which it does not close. It calls found with the
-// kind of each token that it meets, such as "a GitHub token", and if mask is set, puts Mark in its place.
+// NewWriter returns a writer that passes text on to w, which it does not close. It calls found with the kind of each
+// token, such as "a GitHub token", and if mask is set, replaces the token by Mark.
 //
-// With mask it holds back what may be the beginning of a token until that is decided, at most
-// 4 KB, and Close lets it go; without, it holds nothing back. One goroutine at a time may use it.
+// With mask it holds back a possible beginning of a token until that is decided, at most 4 KB, and Close releases it;
+// without mask it holds nothing back. It is not safe for concurrent use.
 func NewWriter(w io.Writer, mask bool, found func(kind string)) io.WriteCloser {
 	return &writer{w: w, mask: mask, scan: newScan(found)}
 }
 
-// May reports whether a token may begin in text, which a writer would then have to go through. It says
-// no of most short texts, hashes and names among them, at a fraction of what making a writer costs.
+// May reports whether a token may begin in text, which a writer would then have to scan. It rejects most short texts,
+// hashes and names, at a fraction of the cost of a writer.
 func May(text string) bool {
 	var room [512]byte                             // on the stack
 	all := append(append(room[:0], '\n'), text...) // behind a line's end, as in newScan
@@ -29,7 +29,7 @@ func May(text string) bool {
 	return entries != nil
 }
 
-// writer is a scan between two writers.
+// writer is the writer of NewWriter.
 type writer struct {
 	w    io.Writer
 	mask bool
@@ -37,10 +37,10 @@ type writer struct {
 	err  error // of the first call that failed; io.ErrClosedPipe after Close
 }
 
-// scanSize is how many bytes are scanned at once: it keeps the copy of them in the processor's cache.
+// scanSize is how many bytes are scanned at once, so that their copy stays in the processor's cache.
 const scanSize = 32 << 10
 
-// Write fails with the error of the underlying writer, and from then on does nothing but return it.
+// Write fails with the error of the underlying writer, and afterwards always returns that error.
 func (w *writer) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0 && w.err == nil; {
 		piece := rest[:min(scanSize, len(rest))]
@@ -53,7 +53,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what was held back. It returns the error of a Write that failed, too.
+// Close writes the bytes that were held back. It also returns the error of an earlier Write.
 func (w *writer) Close() error {
 	if w.err == io.ErrClosedPipe {
 		return nil

@@ -1,13 +1,12 @@
 package tokens
 
-// walk is the way through a format, from where it may begin in the text. Positions are in the scan's
-// buffer.
+// walk matches one format at one position of the text. Positions are those of the scan's buffer.
 type walk struct {
 	format   *format
 	begin    string // what it begins with
 	beginLen int    // the length of that
 	from     int    // where it began
-	secret   int    // from here on, it is not shown
+	secret   int    // from here on, the text is masked
 	at       int    // so far it went
 	end      int    // when it is sure: so far it is certain
 	piece    int
@@ -16,7 +15,7 @@ type walk struct {
 	keyText  keyText
 }
 
-// verdict is what becomes of a walk.
+// verdict is the state of a walk.
 type verdict int
 
 const (
@@ -26,7 +25,7 @@ const (
 	over                 // it fitted, and does not go on
 )
 
-// follow goes on as far as the text does.
+// follow matches as far as the text goes.
 func (w *walk) follow(text []byte, last bool) verdict {
 	f := w.format
 	if len(w.begin) > 0 {
@@ -78,7 +77,7 @@ func waitsIf(may bool) verdict {
 	return never
 }
 
-// literal takes bytes of want; done is whether it has them all.
+// literal matches bytes of want; done reports that all matched.
 func (w *walk) literal(want string, text []byte) (ok, done bool) {
 	for ; w.n < len(want) && w.at < len(text); w.n++ {
 		if text[w.at] != want[w.n] {
@@ -89,7 +88,7 @@ func (w *walk) literal(want string, text []byte) (ok, done bool) {
 	return true, w.n == len(want)
 }
 
-// run takes the bytes of a run; done is whether it is sure that it has them all.
+// run matches a run of bytes; done reports that the run has ended.
 func (w *walk) run(p *piece, text []byte, last bool) (ok, done bool) {
 	for w.at < len(text) && (p.max == 0 || w.n < p.max) && p.set[text[w.at]] {
 		if p.key && !w.keyText.takes(text[w.at]) {
@@ -116,7 +115,7 @@ func (w *walk) run(p *piece, text []byte, last bool) (ok, done bool) {
 	return true, false
 }
 
-// moved takes note that the text begins n bytes later.
+// moved adjusts positions after n bytes were dropped from the buffer's beginning.
 func (w *walk) moved(n int) {
 	w.from -= n
 	w.secret -= n
@@ -124,8 +123,8 @@ func (w *walk) moved(n int) {
 	w.end -= n
 }
 
-// keyText tells the body of a key from the text after it, where the last line of the key is missing: words
-// of such text are short.
+// keyText tells the body of a key from text after it, where the last line of the key is missing: such text has short
+// words.
 type keyText struct {
 	word   int
 	long   bool // there was a line of a key

@@ -10,15 +10,15 @@ import (
 // window is how many bytes of text decide whether a token may begin there.
 const window = 4
 
-// windows is what the beginnings of all formats look like. Ordinary text is skipped at the speed of one look
-// into a table of 64 KB per byte, which lets one in a hundred and fifty places pass for nothing.
+// windows is an index of the beginnings of all formats. Ordinary text is skipped with one lookup in a table of 64 KB
+// per byte, of which one in a hundred and fifty is a false hit.
 type windows struct {
 	entries []entry              // sorted by their bytes
 	filter  [1 << 19 / 64]uint64 // a bit for each hash of these
 	slots   [1 << 13]uint16      // 1 + the place of the first entry with these bytes, at their hash or after it
 }
 
-// entry says that some bytes, the first one on top, are where a format may begin.
+// entry is four bytes with which the text of a format may begin, the first byte on top.
 type entry struct {
 	bytes  uint32
 	begin  uint8 // which of the format's beginnings

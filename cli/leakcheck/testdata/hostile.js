@@ -1,4 +1,4 @@
-// Gives away the secrets of its environment in the ways that Node has at hand.
+// Gives away the secrets of its environment in the encodings that Node has at hand.
 const util = require('util'), fs = require('fs'), qs = require('querystring');
 const secrets = Object.keys(process.env).filter(n => n.startsWith('LEAK_')).sort().map(n => process.env[n]);
 for (const s of secrets) {
