@@ -9,16 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disks are the directories of a container that programs can write to, each a file system of its own. A workspace
-// that is the host's is none.
+// disks are the writable directories of a container, each a file system of its own, except a workspace that is the host's.
 var disks = []string{workspace, "/tmp", "/dev/shm"}
 
-// maxFiles is how many names each of them may hold, also where the engine could not be told to bound
-// them: as many as a hardened sandbox's.
+// maxFiles bounds the number of files in each of disks, also where the engine could not be told to: it is the bound of a
+// hardened sandbox.
 const maxFiles = 256 << 10
 
-// diskUsed is how many bytes the sandbox's file system holds, and diskFull whether it has no room left. Of several,
-// what counts is what they hold together, and whether one has no room.
+// diskUsed returns how many bytes the sandbox's file system holds; of several, their sum.
 func (s *sandbox) diskUsed() int64 {
 	if s.landlockOnly {
 		return s.dirsUsed()
@@ -33,11 +31,12 @@ func used(disks []unix.Statfs_t) (sum int64) {
 	return sum
 }
 
+// diskFull reports whether one of the sandbox's file systems has no space left.
 func (s *sandbox) diskFull() bool {
 	return slices.ContainsFunc(s.statDisks(), func(st unix.Statfs_t) bool { return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0 })
 }
 
-// statDisks describes the file system, or those of a container; nothing of it is set when that was closed.
+// statDisks returns the state of the sandbox's file systems; zero values once they are closed.
 func (s *sandbox) statDisks() []unix.Statfs_t {
 	if !s.inContainer {
 		st := make([]unix.Statfs_t, 1)
@@ -57,7 +56,7 @@ func (s *sandbox) statDisks() []unix.Statfs_t {
 	return st
 }
 
-// dirsUsed adds up what the sandbox's own directories hold, in bytes.
+// dirsUsed adds up the size of the files in the sandbox's own directories, in bytes.
 func (s *sandbox) dirsUsed() int64 {
 	const inode = 1 << 10 // or empty files could use up those of the host, and each look would take longer
 	var sum int64
@@ -73,7 +72,7 @@ func (s *sandbox) dirsUsed() int64 {
 	return sum
 }
 
-// diskExceeded says whether there is more than there may be.
+// diskExceeded reports whether the disk limit is exceeded.
 func (s *sandbox) diskExceeded() bool {
 	if s.landlockOnly {
 		return s.dirsUsed() > s.limits.Disk

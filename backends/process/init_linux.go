@@ -256,8 +256,8 @@ func (b *initHandle) release() {
 	}
 }
 
-// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForNest. A small
-// plan travels in the message, where PID 1 is one of ours in all.
+// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForTemplate. A small
+// plan travels in the message, if PID 1 is package launch's.
 func send(b *initHandle, p *plan, whom byte) error {
 	const small = 64 << 10
 	message := make([]byte, launch.HelloSize)

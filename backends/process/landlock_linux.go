@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// rights of the file system, by the ABI that brought them: landlock(7).
+// File system rights, by the ABI that introduced them: landlock(7).
 const (
 	fsRead  = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSExecute
 	fsABI1  = 1<<13 - 1
@@ -18,10 +18,10 @@ const (
 	fsFile  = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSExecute | ll.AccessFSTruncate | ll.AccessFSIoctlDev
 )
 
-// truncateABI is the first that restricts truncate(2), and open to read with O_TRUNC.
+// truncateABI is the first ABI that restricts truncate(2), and opening for reading with O_TRUNC.
 const truncateABI = 3
 
-// handled are the rights that the ruleset takes away where no rule gives them.
+// handled returns the rights that the ruleset denies unless a rule grants them.
 func handled(abi int) (fs, net, scoped uint64) {
 	fs = fsABI1
 	if abi >= 2 {
@@ -45,14 +45,14 @@ func handled(abi int) (fs, net, scoped uint64) {
 	return fs, net, scoped
 }
 
-// rule gives rights below a path.
+// rule grants rights below a path.
 type rule struct {
 	path   string
 	access uint64
 }
 
-// rules of a sandbox. In a hardened one all that exists may be read; without an own root only
-// what is named may.
+// rules returns the rules of a sandbox. In a hardened one, every visible file may be read; without a root directory of its
+// own, only the named paths.
 func (s *sandbox) rules() []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{
@@ -74,10 +74,10 @@ func (s *sandbox) rules() []rule {
 	return rules
 }
 
-// landlock restricts the process by the best that the kernel's ABI offers.
+// landlock restricts the process by all rights that the kernel's ABI knows.
 //
-// TCP is restricted only where there is no network namespace: inside one, the only network is the
-// sandbox's own loopback, where programs may listen.
+// TCP is restricted only where there is no network namespace: inside one, the only network is the sandbox's own loopback,
+// where programs may listen.
 func landlock(p *plan, s *sandbox, abi int) {
 	fs, net, scoped := handled(abi)
 	if !s.landlockOnly {
@@ -98,7 +98,7 @@ func landlock(p *plan, s *sandbox, abi int) {
 	p.refused(unix.EACCES, "landlock self-test", unix.SYS_OPENAT, probe...)
 }
 
-// attrSize is the size of landlock_ruleset_attr that an ABI knows; a longer one is E2BIG.
+// attrSize returns the size of landlock_ruleset_attr that an ABI accepts; a longer one is E2BIG.
 func attrSize(abi int) int {
 	switch {
 	case abi < 4:
@@ -109,8 +109,7 @@ func attrSize(abi int) int {
 	return 24
 }
 
-// allow adds one rule. A path that does not exist, or is no directory and can't have a directory's
-// rights, simply gets fewer.
+// allow adds one rule. A missing path is skipped, and a path that is not a directory gets no rights of directories.
 func allow(p *plan, ruleset arg, r rule, fs uint64) {
 	fd := slot(p.free)
 	p.add("open "+r.path, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
@@ -123,7 +122,7 @@ func allow(p *plan, ruleset arg, r rule, fs uint64) {
 	p.try("close "+r.path, unix.SYS_CLOSE, fd)
 }
 
-// landlockRules are what a program may reach on the host when it has no root directory of its own.
+// landlockRules returns the paths of the host that a program may use when it has no root directory of its own.
 func landlockRules(s *sandbox) []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}

@@ -20,23 +20,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
-// launchers are the small processes that fork sandboxes; one for each that starts at the same
-// time, up to the number of CPUs.
+// launchers is a pool of small processes that fork sandboxes: one for each concurrent start, up to the number of CPUs.
 type launchers struct {
 	idle    chan *launcher
-	room    chan struct{} // a token for each that may still be started
+	room    chan struct{} // a token for each launcher that may still be started
 	done    chan struct{} // closed by close
 	mu      sync.Mutex
-	retired []*launcher   // that did not answer
-	answers time.Duration // within which each has to answer
-	closed  bool          // to those of the same user: programs see them, inside a container
+	retired []*launcher   // launchers that did not answer
+	answers time.Duration // timeout of a launcher's answer
+	closed  bool          // launchers are not dumpable: inside a container, programs of the same user see them
 }
 
-// launcher is one of them.
+// launcher is one process of launchers.
 type launcher struct {
 	cmd     *exec.Cmd
 	conn    *net.UnixConn
-	answers time.Duration // within which it has to answer a request
+	answers time.Duration // timeout of a request
 }
 
 func newLaunchers() *launchers {
@@ -71,14 +70,14 @@ func (l *launchers) take(ctx context.Context) (*launcher, error) {
 	}
 }
 
-// warm starts one, for whoever takes it first.
+// warm starts one launcher for the next take.
 func (l *launchers) warm() {
 	if one, err := l.take(context.Background()); err == nil {
 		l.give(one)
 	}
 }
 
-// pids are those of the launchers that are idle, as text.
+// pids returns the process numbers of the idle launchers, as text.
 func (l *launchers) pids() []string {
 	var all []string
 	for range len(l.idle) {
@@ -92,13 +91,13 @@ func (l *launchers) pids() []string {
 	return all
 }
 
-// give puts a launcher back.
+// give returns a launcher.
 func (l *launchers) give(one *launcher) { l.idle <- one }
 
-// lose makes room for another in the place of one that is no more.
+// lose makes room for a replacement of a launcher that is gone.
 func (l *launchers) lose() { l.room <- struct{}{} }
 
-// retire makes room for another in the place of one that did not answer. What it has started before lives on.
+// retire makes room for a replacement of a launcher that did not answer. The processes that it has started live on.
 func (l *launchers) retire(one *launcher) {
 	l.lose()
 	l.mu.Lock()
@@ -106,7 +105,7 @@ func (l *launchers) retire(one *launcher) {
 	l.retired = append(l.retired, one)
 }
 
-// close ends the launchers. All have been given back, or will be thrown away by who holds them.
+// close ends the launchers. All have been given back, or will be dropped by their users.
 func (l *launchers) close() {
 	close(l.done)
 	l.mu.Lock()
@@ -124,8 +123,8 @@ func (l *launchers) close() {
 	}
 }
 
-// startLauncher starts our own program again, which package launch takes over at once. A session
-// of its own keeps the terminal's Ctrl-C from it.
+// startLauncher executes this program again, which package launch takes over at once. A session of its own shields it from
+// the terminal's Ctrl-C.
 func startLauncher(closed bool, answers time.Duration) (*launcher, error) {
 	conn, theirs, err := socketPair()
 	if err != nil {
@@ -159,7 +158,7 @@ func startLauncher(closed bool, answers time.Duration) (*launcher, error) {
 	return &launcher{cmd, conn, answers}, nil
 }
 
-// close ends the launcher, and with it whatever it started that is still alive. It does not wait for one that is stuck.
+// close ends the launcher, and with it every process that it has started. It does not wait for a launcher that is stuck.
 func (l *launcher) close() {
 	l.conn.Close()
 	l.cmd.Process.Kill()
@@ -174,7 +173,8 @@ func (l *launcher) close() {
 	}
 }
 
-// clone implements [forker].
+// clone forks a process with flags (CLONE_*), whose end of a socket is control, in a cgroup v2 directory if cgroup is not
+// nil.
 func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	pidfd, pid, err = requestClone(l.conn, l.answers, flags, control, cgroup)
 	var refused *forkError
@@ -184,8 +184,9 @@ func (l *launcher) clone(flags uint64, control, cgroup *os.File) (pidfd *os.File
 	return pidfd, pid, err
 }
 
-// requestClone asks who listens at the other end of conn for a process. pid is how it sees that. An error that is no
-// [forkError] means that who was asked is of no more use: an answer may still come, and would be taken for the next one's.
+// requestClone asks the process at the other end of conn to fork. pid is the number in that process's PID namespace. After
+// an error other than [forkError] the connection is of no more use: a late answer would be taken for that of the next
+// request.
 func requestClone(conn *net.UnixConn, within time.Duration, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	request := launch.Request{Flags: flags}
 	fds := []int{int(control.Fd())}
@@ -212,7 +213,7 @@ func requestClone(conn *net.UnixConn, within time.Duration, flags uint64, contro
 	return files[0], int(reply.Pid), nil
 }
 
-// forkError is a clone3 that failed: who was to fork is well, the host would not give what was asked.
+// forkError is a clone3 that failed: the forking process is well, and the host denied the request.
 type forkError struct{ errno unix.Errno }
 
 func (e *forkError) Error() string { return "clone3: " + e.errno.Error() }

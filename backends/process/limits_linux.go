@@ -12,13 +12,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
-// boundsOf are a sandbox's limits. What the program's files take is charged to the cgroup, too. This bounds both
-// together, whatever happens; the watcher keeps RAM alone below its limit.
+// boundsOf converts a sandbox's limits. The program's files are charged to the cgroup, too: its limit bounds both together,
+// and the watcher keeps RAM alone below its own.
 func boundsOf(l backends.Limits, tasks uint64) cgroup.Bounds {
 	return cgroup.Bounds{Memory: l.RAM + l.Disk, Sockets: l.RAM, CPU: l.CPU, Tasks: int64(tasks)}
 }
 
-// limit sets the limits of each process. Those of the whole tree are the cgroup's or the watcher's.
+// limit sets the limits of each process. The limits of the whole tree are enforced by the cgroup or the watcher.
 func limit(p *plan, s *sandbox, main bool) {
 	const unlimited = unix.RLIM_INFINITY
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
@@ -72,9 +72,9 @@ func limit(p *plan, s *sandbox, main bool) {
 	}
 }
 
-// data is RLIMIT_DATA: four times the RAM limit, and at least 4 GiB. Where no cgroup bounds what is taken between two looks,
-// and the limit can't be raised later, it is that and 1 GiB, of which Node reserves about 150 MB at its start and Java 500, or
-// the stacks of as many threads as there may be, 8 MiB each, where those are more.
+// data returns RLIMIT_DATA: four times the RAM limit, and at least 4 GiB. Where no cgroup bounds the memory between two
+// polls, and the limit can't be raised later, it is the RAM limit and 1 GiB, of which Node reserves about 150 MB at its
+// start and Java 500, or the stacks of all threads, 8 MiB each, if those are more.
 func (s *sandbox) data() uint64 {
 	if !s.cgroup.Enforces("memory") && !s.keep {
 		return uint64(s.limits.RAM) + max(1<<30, s.tasks<<23)
@@ -82,7 +82,7 @@ func (s *sandbox) data() uint64 {
 	return max(4*uint64(s.limits.RAM), 4<<30)
 }
 
-// within keeps r below our own hard limit, which a process without privilege can't raise.
+// within keeps r below the server's own hard limit, which a process without privilege can't raise.
 func (s *sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
 	var own unix.Rlimit
 	if unix.Getrlimit(id, &own) == nil {
@@ -92,7 +92,7 @@ func (s *sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
 	return r
 }
 
-// threadsOf counts the threads that a user has on this host.
+// threadsOf counts the threads of a user on this host.
 func threadsOf(uid int) uint64 {
 	var sum uint64
 	names, _ := filepath.Glob("/proc/[1-9]*/status")
@@ -106,9 +106,8 @@ func threadsOf(uid int) uint64 {
 	return sum
 }
 
-// pick chooses as many of our CPUs as the limit has cores, at least one, starting at a random
-// one. Where no cgroup counts CPU time, keeping to these (and a filter that forbids choosing
-// others) is what bounds it.
+// pick chooses as many of the server's CPUs as the limit has cores, at least one, starting at a random one. Where no cgroup
+// counts CPU time, the affinity, together with a filter that forbids changing it, enforces the limit.
 func pick(cores float64) *unix.CPUSet {
 	var all, some unix.CPUSet
 	if unix.SchedGetaffinity(0, &all) != nil {
@@ -128,15 +127,15 @@ func pick(cores float64) *unix.CPUSet {
 	return &some
 }
 
-// checkCgroup forgets a container's cgroup that was not made for it.
+// checkCgroup discards a container's cgroup that was made for another purpose.
 func (s *sandbox) checkCgroup() {
 	if s.inContainer && s.cgroup != nil && !s.cgroup.MadeFor(s.limits.RAM+s.limits.Disk) {
 		s.cgroup, s.backend.cgroups.Why = nil, cgroup.ErrUnlimited.Error()
 	}
 }
 
-// Cgroup says what is limited for the container in which this process is (Config.Inside): "v1: memory pids cpu"; ""
-// if nothing is.
+// Cgroup returns the limits that the cgroup of this process's container enforces (Config.Inside): "v1: memory pids cpu"; ""
+// if there are none.
 func (b *Backend) Cgroup() string {
 	g, err := b.cgroups.View()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// messageSize is how long every message to the server is; a status has text behind it.
+// messageSize is the size of every message to the server; a status has text behind it.
 const messageSize = int64(unsafe.Sizeof(launch.Message{}))
 
 func messageBytes(m *launch.Message) []byte {
@@ -46,8 +46,8 @@ func (p *plan) say(what string, m arg, size int64, fds ...arg) {
 	p.want(size, "say "+what, unix.SYS_SENDMSG, slot(launch.SlotControl), h, val(unix.MSG_NOSIGNAL))
 }
 
-// A status message is a launch.Message, then a link of linkSize bytes for each of namespaceLinks,
-// then what /proc/self/status says.
+// A status message has, behind the launch.Message, a link of linkSize bytes for each of namespaceLinks, then the content of
+// /proc/self/status.
 const (
 	linkSize   = 64
 	statusSize = 4096
@@ -56,8 +56,8 @@ const (
 // namespaceLinks are read back, in this order, from /proc/self/ns.
 var namespaceLinks = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
 
-// report sends a status message: how the kernel sees the process that is about to become the program.
-// With it goes the master of its terminal, if it has made one.
+// report sends a status message: the kernel's view of the process that is about to become the program. If the plan has made
+// a terminal, the message carries its master.
 func (p *plan) report(status arg, fds ...arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
 	buf := p.room(size)
@@ -73,7 +73,7 @@ func (p *plan) report(status arg, fds ...arg) {
 	p.say("status", buf, int64(size), fds...)
 }
 
-// socketPair makes a connection that keeps messages apart and can carry descriptors.
+// socketPair returns a connection that preserves message boundaries and can carry descriptors.
 func socketPair() (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -89,7 +89,7 @@ func socketPair() (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// receive reads one message, says how long it is, and returns the descriptors that came with it.
+// receive reads one message, and returns its length and its descriptors.
 func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	oob := make([]byte, unix.CmsgSpace(4*launch.MaxFiles))
 	n, oobn, flags, _, err := conn.ReadMsgUnix(buf, oob)

@@ -13,8 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// checkMounts refuses requests that can't be shown where they ask to be, and returns spec with all links on
-// the host followed.
+// checkMounts refuses mounts that can't be shown at their places, and returns spec with the host's links followed.
 func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err := backends.CheckPlaces(spec); err != nil {
 		return spec, err
@@ -38,7 +37,7 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	return resolved, nil
 }
 
-// checkRuntime refuses mounts that meet the interpreter's own directories and links.
+// checkRuntime refuses mounts that overlap the interpreter's own directories and links.
 func (s *sandbox) checkRuntime(asked []backends.Mount) error {
 	for _, m := range asked {
 		for _, prefix := range s.runtime.Prefixes {
@@ -55,8 +54,8 @@ func (s *sandbox) checkRuntime(asked []backends.Mount) error {
 	return nil
 }
 
-// own makes, for each writable mount of a sandbox that root starts, the user namespace that maps
-// the owner of the host's files to the sandbox's user, and back when that creates files: mount_setattr(2).
+// own makes, for each writable mount of a sandbox that root starts, the user namespace that maps the owner of the host's
+// files to the sandbox's user, and created files back: mount_setattr(2).
 func (s *sandbox) own(ctx context.Context) error {
 	if s.uid == 0 || s.landlockOnly {
 		return nil
@@ -74,7 +73,7 @@ func (s *sandbox) own(ctx context.Context) error {
 	return nil
 }
 
-// idmap makes a user namespace by a process that lives only as long as its maps are written.
+// idmap makes a user namespace by a process that lives only until its maps are written.
 func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, error) {
 	info, err := os.Stat(host)
 	if err != nil {
@@ -98,7 +97,7 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 	return os.Open(proc + "ns/user")
 }
 
-// mountsOf are the mounts a sandbox shows besides the system's directories: the interpreter's own, then the request's.
+// mountsOf returns a sandbox's mounts besides the system's directories: the interpreter's own, then the request's.
 func mountsOf(prefixes []string, asked []backends.Mount) []backends.Mount {
 	var mounts []backends.Mount
 	for _, p := range prefixes {

@@ -13,15 +13,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// plan is a list of system calls in the making, with the memory that their arguments point to.
+// plan is a list of system calls under construction, with the memory that their arguments point to.
 type plan struct {
 	steps  []launch.Step
-	names  []string // what each step does, for errors
+	names  []string // of the steps, for errors
 	data   []byte
 	fixups []launch.Fixup
 	files  []*os.File // sent along; they fill the slots from launch.SlotFiles on
-	free   uint64     // the next slot for what the plan makes itself
-	master *os.File   // of the terminal that the plan makes, once that has been sent
+	free   uint64     // the next slot for results of the plan
+	master *os.File   // of the terminal that the plan makes, once it has been received
 }
 
 // newPlan has room for what most plans hold.
@@ -161,7 +161,7 @@ func (p *plan) write(path, content string, flags int, mode uint32) {
 	p.do("close "+path, unix.SYS_CLOSE, fd)
 }
 
-// memfd puts an encoded plan into a file that only its descriptor names.
+// memfd writes an encoded plan to an anonymous file.
 func memfd(blob []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -204,7 +204,7 @@ func (p *plan) encode(out []byte) ([]byte, error) {
 	return append(out, p.data...), nil
 }
 
-// raw is the memory of a slice of structs without pointers.
+// raw returns the memory of a slice of structs without pointers.
 func raw[T any](s []T) []byte {
 	if len(s) == 0 {
 		return nil
@@ -212,7 +212,7 @@ func raw[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// explain turns a child's report that a step failed into an error.
+// explain converts the report of a failed step into an error.
 func (p *plan) explain(m launch.Message) error {
 	name := "fork"
 	if i := int(m.Index); i >= 0 && i < len(p.names) {
@@ -233,17 +233,17 @@ type stepError struct {
 func (e *stepError) Error() string { return e.step + ": " + e.errno.Error() }
 func (e *stepError) Unwrap() error { return e.errno }
 
-// minHighFD is the lowest number for descriptors that must be out of the way of 0 to 3, and lastAside the highest
-// number that a program's table has room for at its start.
+// minHighFD is the lowest number of descriptors that dupHigh makes, and maxStartFD the highest number for which a program's
+// descriptor table has room at its start.
 const minHighFD, maxStartFD = 100, 255
 
-// dupHigh makes a copy of a descriptor that no dup3 to a small number can hit.
+// dupHigh duplicates a descriptor to a number that no later dup3 to a small number can replace.
 func (p *plan) dupHigh(name string, fd arg) arg {
 	return p.get(name, unix.SYS_FCNTL, fd, val(unix.F_DUPFD_CLOEXEC), val(minHighFD))
 }
 
-// whereabouts says which step of a plan a process is in, by proc_pid_syscall(5), for the error of a plan that was not
-// followed in time.
+// whereabouts returns the step of a plan in which a process is, by proc_pid_syscall(5), for the error of a plan that did
+// not finish in time.
 func (p *plan) whereabouts(pid int) string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
 	number, _, _ := strings.Cut(string(text), " ")
@@ -259,9 +259,10 @@ func (p *plan) whereabouts(pid int) string {
 	return "system call " + number
 }
 
-// sysctl sets what must be there.
+// sysctl sets a variable that must exist.
 func (p *plan) sysctl(at, name, value string) { p.write(at+"/proc/sys/"+name, value, 0, 0) }
 
+// trySysctl sets a variable if it exists.
 func (p *plan) trySysctl(at, name, value string) {
 	fd := slot(p.free)
 	p.add("open "+name, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},
@@ -274,7 +275,7 @@ func (p *plan) tmpfs(at, options string, flags uintptr) {
 	p.do("mount tmpfs "+at, unix.SYS_MOUNT, p.str("sandbox"), p.str(at), p.str("tmpfs"), val(flags), p.str(options))
 }
 
-// attr sets attributes of the mount at path; AT_RECURSIVE reaches the mounts below it.
+// attr sets attributes of the mount at path; AT_RECURSIVE includes the mounts below it.
 func (p *plan) attr(at string, flags int, set uint64) {
 	a := unix.MountAttr{Attr_set: set}
 	p.do("mount_setattr "+at, unix.SYS_MOUNT_SETATTR, cwd, p.str(at), val(flags), value(p, a), val(unsafe.Sizeof(a)))

@@ -16,13 +16,13 @@ import (
 // Directories of the sandbox.
 const (
 	workspace = backends.Workspace
-	// newRoot is where the new root is furnished. Any directory of the host would do, but what lies
-	// below it can't be a mount's source any more, and nothing below /proc ever is one.
+	// newRoot is where the new root is set up. Any directory of the host would do, but the mounts below it can't be a
+	// mount's source any more, and mounts below /proc never are.
 	newRoot = "/proc"
 )
 
-// setUpRoot builds a root directory from nothing, with what all sandboxes see, except for those file systems
-// that each has of its own: proc and pts.
+// setUpRoot builds a root directory from nothing, with the files and mounts that all sandboxes see, except proc and pts,
+// which each sandbox mounts for itself.
 func setUpRoot(p *plan) *root {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
 	r := &root{plan: p, made: map[string]bool{"/": true}}
@@ -40,7 +40,7 @@ func (p *plan) proc(at, options string) {
 		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), p.str(options))
 }
 
-// maskProc covers what /proc says of the keys of the host's users, in whatever namespace it is read.
+// maskProc covers the lists of keys of the host's users in /proc, which are the same in all namespaces.
 func (p *plan) maskProc(at string) {
 	for _, name := range []string{"/proc/keys", "/proc/key-users"} {
 		if _, err := os.Stat(name); err == nil { // or else the kernel has none
@@ -49,13 +49,13 @@ func (p *plan) maskProc(at string) {
 	}
 }
 
-// pts mounts terminals that are the sandbox's alone, and few of those that the host has in all (kernel.pty.max).
+// pts mounts a devpts instance of the sandbox's own, with a small part of the host's terminals (kernel.pty.max).
 func (p *plan) pts(at string) {
 	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at+"/dev/pts"), p.str("devpts"),
 		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620,max=64"))
 }
 
-// enter makes the furnished root the only one.
+// enter makes the new root the only one.
 func enter(p *plan) {
 	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
 	p.do("chdir "+newRoot, unix.SYS_CHDIR, p.str(newRoot))
@@ -65,12 +65,12 @@ func enter(p *plan) {
 	p.do("chdir /", unix.SYS_CHDIR, p.str("/"))
 }
 
-// root furnishes newRoot. Its paths are those that the program will see.
+// root sets up newRoot. Its paths are those that the program will see.
 type root struct {
 	*plan
 	made   map[string]bool
 	owned  []owned
-	states []pathState // at what is shown of the host
+	states []pathState // of the host's paths that it shows
 
 	hide   []string // Config.Hidden
 	hidden *backends.Hidden
@@ -91,7 +91,7 @@ func (r *root) link(target, at string) {
 	r.do("symlink "+at, unix.SYS_SYMLINKAT, r.str(target), cwd, r.str(newRoot+at))
 }
 
-// bind shows a path of the host, with the mounts below it, which a user namespace will not let be left out.
+// bind mounts a path of the host, with the mounts below it, which a user namespace does not permit to leave out.
 func (r *root) bind(host, at string, readOnly bool) {
 	info, err := os.Stat(host)
 	if err == nil && !info.IsDir() {
@@ -115,8 +115,8 @@ func (r *root) bind(host, at string, readOnly bool) {
 	r.cover(host, at)
 }
 
-// same shows a host path at the same place: a link as a link, a small file as a copy (a mount
-// costs as much as copying about that), all else as a read-only mount.
+// same shows a host path at the same place: a link as a link, a small file as a copy (a mount costs as much as copying
+// about that), and other files as a read-only mount.
 func (r *root) same(at string) {
 	const small = 48 << 10
 	seen := stateOf(at, os.Lstat)
@@ -150,14 +150,14 @@ func (r *root) system() {
 	}
 }
 
-// diskAt is where a sandbox's own file system is mounted. Directories of it are shown elsewhere, and the
-// directory above is closed.
+// diskAt is the mount point of a sandbox's own file system. Its directories are mounted elsewhere, and the parent directory
+// is closed.
 const (
 	diskAt     = hiddenDisk + "/all"
 	hiddenDisk = "/run/disk"
 )
 
-// ownDirs are where.
+// ownDirs are the mount points of the directories of a sandbox's own file system.
 var ownDirs = []string{workspace, "/tmp", "/var/tmp", "/dev/shm"}
 
 // devices makes a minimal /dev.
@@ -174,7 +174,7 @@ func (r *root) devices() {
 	r.mkdir("/dev/pts")
 }
 
-// device binds one of the host's device nodes, without nodev: it would not open.
+// device binds one of the host's device nodes, without nodev, with which it would not open.
 func (r *root) device(name string) {
 	at := "/dev/" + name
 	r.mkdir("/dev")
@@ -184,9 +184,8 @@ func (r *root) device(name string) {
 	r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// etcNames are files and directories of /etc that programs need and that say nothing about the host
-// or its users. Some carry a version, such as Debian's /etc/python3.11, into which the standard
-// library has links.
+// etcNames are files and directories of /etc that programs need and that reveal nothing about the host or its users. Some
+// names carry a version, such as Debian's /etc/python3.11, which is a target of links of the standard library.
 var etcNames = sync.OnceValue(func() []string {
 	names := []string{
 		"alternatives", "ld.so.cache", "localtime", "timezone", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls",
@@ -201,7 +200,7 @@ var etcNames = sync.OnceValue(func() []string {
 	return names
 })
 
-// etc shows them, and files of our own.
+// etc shows etcNames, and adds generated files.
 func (r *root) etc() {
 	r.mkdir("/etc")
 	for _, name := range etcNames() {
@@ -220,17 +219,16 @@ var etcFiles = map[string]string{
 	"machine-id":    "",
 }
 
-// owned is a host path that the sandbox's user may write, although on the host somebody else owns it.
+// owned is a host path that the sandbox's user may write, although another user owns it on the host.
 type owned struct {
 	host string
-	ids  *os.File // a user namespace in which the owner's number means the sandbox's user
+	ids  *os.File // a user namespace that maps the owner to the sandbox's user
 }
 
-// mapOwner begins the name of the step that a file system may not support.
+// mapOwner begins the name of a step that some file systems do not support.
 const mapOwner = "map the owner of "
 
-// bindOwned shows a host path under another owner. Only a mount that is nowhere yet can be given
-// such a map.
+// bindOwned mounts a host path with its owner mapped. Only a detached mount accepts such a map.
 func (r *root) bindOwned(o owned, at string) {
 	tree := slot(r.free)
 	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
@@ -242,7 +240,7 @@ func (r *root) bindOwned(o owned, at string) {
 	r.do("close "+o.host, unix.SYS_CLOSE, tree)
 }
 
-// cover hides what of a host path, which is shown at a place, no program may see.
+// cover covers the hidden files of a host path that is mounted at a place.
 func (r *root) cover(host, at string) {
 	if len(r.hide) == 0 {
 		return
@@ -261,12 +259,12 @@ func (r *root) cover(host, at string) {
 	}
 }
 
-// pathState is how a path of the host looked when it was shown: a copy, or a mount of what stood there, would not
-// follow when another is put in its place.
+// pathState records a path of the host as it was when it was shown: a copy, or a mount of a replaced file, does not follow
+// a later change.
 type pathState struct {
 	path string
 	at   func(string) (os.FileInfo, error)
-	info os.FileInfo // nil where there was nothing
+	info os.FileInfo // nil if there was no file
 }
 
 func stateOf(path string, at func(string) (os.FileInfo, error)) pathState {
@@ -277,7 +275,7 @@ func stateOf(path string, at func(string) (os.FileInfo, error)) pathState {
 	return pathState{path, at, info}
 }
 
-// changed says whether something else stands there now. What a directory holds is seen through its mount.
+// changed reports whether the path has been replaced. The content of a directory is visible through its mount.
 func (l pathState) changed() bool {
 	now := stateOf(l.path, l.at).info
 	if now == nil || l.info == nil {

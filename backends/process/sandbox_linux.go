@@ -81,7 +81,7 @@ func (s *sandbox) use() (done func(), err error) {
 	return s.using.Done, nil
 }
 
-// Inside, the program is user 1000 in group 1000, whoever it is outside.
+// insideID is the program's user and group number inside, whatever they are outside.
 const insideID = 1000
 
 // notifies says whether the kernel asks us: a user of root's sandboxes owns nothing on the host.

@@ -14,13 +14,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
-// namespaces are those that a hardened sandbox is born in. The cgroup namespace comes later, when it has
-// been put into its cgroup; the user namespace that keeps the program from the mounts comes last.
+// namespaces are the namespaces in which a hardened sandbox's PID 1 begins. The cgroup namespace is made later, after PID 1
+// has joined its cgroup; the user namespace that keeps the program from the mounts comes last.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWTIME
 
-// prepare is the plan for what all hardened sandboxes have in common. PID 1 follows it as soon as it
-// is born, which may be long before it is known what sandbox it will be.
+// prepare is the plan for the setup that all hardened sandboxes have in common. PID 1 executes it right after the fork,
+// possibly long before the server knows which sandbox it will serve.
 //
 // Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user has
 // all capabilities, but is not root.
@@ -46,11 +46,10 @@ func (b *Backend) prepare(g *cgroup.Group) *plan {
 	return p
 }
 
-// setup is the plan that makes a prepared PID 1 that of sandbox s, and takes its privileges away.
+// setup is the plan that turns a prepared PID 1 into that of sandbox s, and drops its privileges.
 //
-// Root's PID 1 becomes an unprivileged user now. Root's or a user's, the program then lives in a
-// second, inner user namespace, where even a process that regained all capabilities would have
-// none over mounts, network or other namespaces.
+// Root's PID 1 becomes an unprivileged user now. Root's or a user's, the program then lives in a second, inner user
+// namespace, where even a process that regained all capabilities would have none over mounts, network or other namespaces.
 func (b *Backend) setup(s *sandbox) *plan {
 	p := newPlan()
 	if s.template != nil {
@@ -81,7 +80,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	return p
 }
 
-// segments is where the kernel lists System V shared memory.
+// segments returns the kernel's list of System V shared memory.
 func segments() string {
 	const list = "/proc/sysvipc/shm"
 	if _, err := os.Stat(list); err != nil {
@@ -90,7 +89,7 @@ func segments() string {
 	return list
 }
 
-// becomeUser leaves root for good.
+// becomeUser gives up root for good.
 func becomeUser(p *plan, uid int) {
 	p.do("setgroups(0)", unix.SYS_SETGROUPS, val(0), val(0))
 	setUser(p, uid)
@@ -102,8 +101,8 @@ func setUser(p *plan, uid int) {
 	p.want(int64(uid), "getuid", unix.SYS_GETUID)
 }
 
-// mapUser makes outside's user and group be id, the only ones that exist, in our new user namespace.
-// setgroups has to be given up first: user_namespaces(7).
+// mapUser maps one user and group of the outer namespace to id in the new user namespace, as the only ones. setgroups has
+// to be given up first: user_namespaces(7).
 func mapUser(p *plan, id, uid, gid int) {
 	p.write("/proc/self/setgroups", "deny", 0, 0)
 	p.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", id, uid), 0, 0)
@@ -124,9 +123,9 @@ func loopbackUp(p *plan) {
 	p.do("close loopback", unix.SYS_CLOSE, fd)
 }
 
-// settle ends every setup: PID 1 gives up what it needs no more and tells the server that it is
-// ready, handing over the workspace, its views of processes and of shared memory segments, the disk,
-// what listens inside for us, and what we hear of calls by, see asks.
+// settle ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
+// workspace, of /proc, of the list of shared memory segments, of the disk, of the listening sockets, and of the seccomp
+// notifications, see notifies.
 func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, doors ...arg) {
 	if s.cpus != nil {
 		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
@@ -147,14 +146,14 @@ func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, d
 	}
 }
 
-// dropBounding empties the bounding set, so that no program's file capabilities count. add is plan.do or plan.try.
+// dropBounding empties the bounding set, so that programs' file capabilities have no effect. add is plan.do or plan.try.
 func dropBounding(add func(name string, nr uintptr, args ...arg)) {
 	for c := range capabilities() {
 		add("prctl(PR_CAPBSET_DROP)", unix.SYS_PRCTL, val(unix.PR_CAPBSET_DROP), val(c), val(0), val(0), val(0))
 	}
 }
 
-// capabilities is how many the kernel knows: of others prctl(2) answers EINVAL.
+// capabilities is the number of capabilities that the kernel knows: for others, prctl(2) returns EINVAL.
 var capabilities = sync.OnceValue(func() (n int) {
 	for ; n < 64; n++ {
 		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(n), 0, 0, 0); err != nil {
@@ -164,13 +163,13 @@ var capabilities = sync.OnceValue(func() (n int) {
 	return n
 })
 
-// dropCapabilities empties the sets that count.
+// dropCapabilities empties the effective, permitted and inheritable sets.
 func dropCapabilities(p *plan) {
 	const version3 = 0x20080522
 	p.do("capset", unix.SYS_CAPSET, value(p, [2]uint32{version3}), p.bytes(make([]byte, 24)))
 }
 
-// moveIn adds what is sandbox s's own, and makes the new root the only one.
+// moveIn adds the files and mounts of sandbox s to the new root, and makes it the only one.
 func moveIn(p *plan, s *sandbox) {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
@@ -193,8 +192,8 @@ func moveIn(p *plan, s *sandbox) {
 	enter(p)
 }
 
-// disk mounts the one file system that the program may fill: directories of it are shown, so that its size
-// bounds them together. base is where the root is furnished, "" where it is the root already.
+// disk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its size
+// bounds them together. base is the path of the root that is being set up, "" inside of it.
 func (r *root) disk(s *sandbox, base string) {
 	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
 	options := "mode=755,nr_inodes=256k,size=" + strconv.FormatInt(s.limits.Disk, 10)
@@ -220,7 +219,7 @@ func (r *root) disk(s *sandbox, base string) {
 	}
 }
 
-// join makes the process that follows p a member of v1 cgroups. In a v2 one it is born.
+// join has the process that executes p join its v1 cgroups. A v2 cgroup is joined by clone3.
 func join(g *cgroup.Group, p *plan) {
 	if g.V2() {
 		return
@@ -238,9 +237,9 @@ func (b *Backend) flags() uint64 {
 	return namespaces | unix.CLONE_NEWUSER
 }
 
-// containerSetup is the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile
-// "landlock" there are no namespaces of our own and the stand-in is a subreaper; but what is around it is
-// the container's alone, so that it may listen there, and its directories are those of a hardened sandbox.
+// containerSetup is the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile "landlock", it makes
+// no namespaces, and the stand-in is a subreaper; but the namespaces around it are the container's alone, so that it may
+// listen there, and its directories are those of a hardened sandbox.
 func (b *Backend) containerSetup(s *sandbox) *plan {
 	p := newPlan()
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)

@@ -10,41 +10,41 @@ import (
 	"sync"
 )
 
-// socketBytes is what a TCP socket may hold for each direction, in bytes. The pages of all TCP sockets come out of one
-// pool of the host's (net.ipv4.tcp_mem), and when it is empty the host's own connections stand still.
+// socketBytes bounds the buffer of a TCP socket in each direction. The pages of all TCP sockets come out of one pool of the
+// host's (net.ipv4.tcp_mem), and when it is empty the host's own connections stall.
 const socketBytes = 128 << 10
 
-// spareSockets bounds buffers of a new network namespace; at is where its /proc is. What TCP makes larger by itself ends
+// spareSockets bounds the buffers in a new network namespace; at is the prefix of its /proc. TCP's automatic growth ends
 // there, and the filter keeps programs from asking for more.
 func spareSockets(p *plan, at string) {
 	p.sysctl(at, "net/ipv4/tcp_rmem", fmt.Sprintf("4096 %d %[1]d", socketBytes))
 	p.sysctl(at, "net/ipv4/tcp_wmem", fmt.Sprintf("4096 16384 %d", socketBytes))
 }
 
-// spareWatches leaves other sandboxes, and an ordinary user's own programs, something of what the kernel gives a
-// user in all: without bounds of its own user namespace, one program could take all 128 instances of inotify.
-// Kernels without these files count nothing.
+// spareWatches bounds inotify in the sandbox's user namespace, for the sake of other sandboxes and of an ordinary user's
+// own programs: otherwise one program could take all 128 instances of a user. Kernels without these files count nothing.
 func spareWatches(p *plan) {
 	p.trySysctl("", "user/max_inotify_instances", "16")
 	p.trySysctl("", "user/max_inotify_watches", "8192")
 }
 
-// maxSockets is how many of any kind a sandbox may have at once: those count, too, that a program has closed and a gateway has
-// not, so that one that opens and closes thousands gets by.
+// maxSockets bounds the sockets of any kind in a sandbox. Sockets that a program has closed and a gateway has not count,
+// too, so that a program that opens and closes thousands passes.
 const maxSockets = 4096
 
-// maxUncounted is how many other than TCP's where no cgroup counts what they hold. TCP's have the pool, and lookAtTree.
+// maxUncounted bounds the sockets other than TCP's where no cgroup counts their memory. TCP's are bounded by the pool and
+// pollProcesses.
 const maxUncounted = 1024
 
-// tcpPressure is with how many pages in the pool the kernel begins to keep the host's sockets small: the second number. Only the
-// host's own network namespace has it, and so it is 0 in a container.
+// tcpPressure is the number of pages in the pool at which the kernel begins to shrink the host's sockets: the second number
+// of tcp_mem. Only the host's own network namespace has it, and so it is 0 in a container.
 var tcpPressure = sync.OnceValue(func() (pages int) {
 	text, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_mem")
 	fmt.Sscan(string(text), new(int), &pages)
 	return pages
 })
 
-// sockstat is how many sockets a network namespace has, also where nobody has them open any more, and how full the host's pool is.
+// sockstat counts the sockets of a network namespace, also closed ones, and the pages of the host's pool.
 type sockstat struct {
 	used int
 	tcp  int // of these, of TCP
@@ -62,8 +62,8 @@ func parseSockets(text []byte) (n sockstat) {
 	return n
 }
 
-// tooMany says whether a sandbox has to end for them: while the pool is at half of what is pressure, also one that could
-// hold an eighth of that. counted says that a cgroup counts what they hold.
+// tooMany reports whether a sandbox must end because of its sockets: while the pool is at half of the pressure threshold,
+// also a sandbox that could hold an eighth of that. counted means that a cgroup counts the sockets' memory.
 func (n sockstat) tooMany(pressure int, counted bool) bool {
 	const least = 16
 	eighth := max(least, pressure*os.Getpagesize()/8/(2*socketBytes))
@@ -73,7 +73,7 @@ func (n sockstat) tooMany(pressure int, counted bool) bool {
 // socketCounts counts the sandbox's sockets.
 func (s *sandbox) socketCounts() sockstat { return parseSockets(s.network("sockstat")) }
 
-// network reads what the kernel tells of the sandbox's network namespace. In the profile "landlock" there are no sockets.
+// network reads a file of the sandbox's network namespace in /proc/net. In the profile "landlock" there are no sockets.
 func (s *sandbox) network(name string) []byte {
 	switch {
 	case s.inContainer:
@@ -94,8 +94,8 @@ func (s *sandbox) lost() int64 {
 	return n
 }
 
-// count reads one number of pairs of lines, of names and of numbers: proc_pid_net(5), snmp. There are a hundred of them, and it is
-// read twice a cell.
+// count reads one number of a pair of lines, names and numbers: proc_pid_net(5), snmp. There are a hundred of them, and it
+// is read twice a cell.
 func count(text []byte, group, name string) int64 {
 	var names []string
 	for line := range bytes.Lines(text) {

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// trust puts more beside what the host trusts, into a file of our own, and shows that in the place of the
-// system's bundles, for programs that heed no variable.
+// trust writes the host's trusted certificates and more to a file, and mounts that over the system's bundles, for programs
+// that read no variable.
 func (r *root) trust(more []byte) {
 	if len(more) == 0 {
 		return
@@ -26,8 +26,8 @@ func (r *root) trust(more []byte) {
 	}
 }
 
-// visibleBundles are the bundles in what a sandbox sees of the host, with links followed: PID 1 still has the
-// host's root, where they would lead elsewhere.
+// visibleBundles returns the bundles in the part of the host that a sandbox sees, with links followed: PID 1 still has the
+// host's root, where a link would lead elsewhere.
 func visibleBundles() (visible []string) {
 	for _, bundle := range backends.Bundles {
 		real, err := filepath.EvalSymlinks(bundle)
@@ -38,7 +38,7 @@ func visibleBundles() (visible []string) {
 	return visible
 }
 
-// isVisible says whether a file of the host lies in what all sandboxes see of it.
+// isVisible reports whether a file of the host lies in a path that all sandboxes show.
 func isVisible(file string) bool {
 	if slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Below(file, dir) }) {
 		return true

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// watcher keeps the limits that the kernel does not keep for the whole tree: RAM without the
-// workspace's files where there is a cgroup, and all of RAM where there is none.
+// watcher enforces the limits that the kernel does not enforce for the whole tree: RAM without the workspace's files where
+// there is a cgroup, and all of RAM where there is none.
 type watcher struct {
 	exceeded chan string // the limit, once
 	peak     atomic.Int64
-	crowded  atomic.Bool // there were as many threads as there may be
+	crowded  atomic.Bool // the number of threads has reached its limit
 	cpu      atomic.Int64
 	quit     chan struct{}
 
@@ -30,13 +30,12 @@ type watcher struct {
 	poll    func(limit int64, open sockstat) reading
 }
 
-// interval between looks. A program that touches 4 GB/s gets 40 MB past its limit at the most,
-// and a look costs some microseconds while usage is low.
+// interval is the time between polls. A program that touches 4 GB/s gets 40 MB past its limit at most, and a poll costs
+// some microseconds while usage is low.
 const interval = 10 * time.Millisecond
 
-// lazy is the longest interval between looks at a session's interpreter that does nothing: a
-// thousand idle sessions must not keep the machine busy. What it might take meanwhile is bounded
-// by the cgroup.
+// lazy is the longest interval between polls of a session's interpreter that does nothing: a thousand idle sessions must
+// not keep the machine busy. The cgroup bounds its growth meanwhile.
 const lazy = 320 * time.Millisecond
 
 // watch starts a watcher. Most programs end before its first look, and cost no goroutine.
@@ -60,8 +59,7 @@ func (s *sandbox) watch(main bool) *watcher {
 	return w
 }
 
-// runDisk looks at what a workspace without a file system of its own has grown to, or several
-// file systems together.
+// runDisk polls the size of a workspace without a file system of its own, or of several file systems together.
 func (w *watcher) runDisk(s *sandbox) {
 	pause := 20 * interval
 	if s.inContainer {
@@ -91,12 +89,12 @@ func (w *watcher) exceed(limit string) {
 	}
 }
 
-// reading is what one look saw.
+// reading is the result of one poll.
 type reading struct {
 	ram     int64
 	threads uint64
 	sockets int
-	cpu     time.Duration // of the processes alive, and of their children that are not
+	cpu     time.Duration // of the living processes, and of their reaped children
 }
 
 // look checks the limits, and sets the timer for the next check: less and less often, up to longest, while nothing changes.
@@ -145,7 +143,7 @@ func (w *watcher) look(s *sandbox) {
 	}
 }
 
-// poke notes that the program has got work. Only the first poke since the last look moves the next one.
+// poke reports that the program has received input.
 func (w *watcher) poke() {
 	if !w.poked.Swap(true) {
 		w.tick.Reset(interval)
@@ -157,8 +155,8 @@ func (w *watcher) stop() {
 	w.tick.Stop()
 }
 
-// pollCgroup returns what the cgroup uses, or, when that is more than limit, what of it is RAM
-// in our sense: not the page cache of files, and not what lies on the sandbox's own disk.
+// pollCgroup returns the cgroup's usage, or, when that exceeds limit, the part of it that counts as RAM: without the page
+// cache of files, and without the files on the sandbox's own disk.
 func (s *sandbox) pollCgroup(limit int64, open sockstat) reading {
 	waiting := open.unaccepted()
 	used := s.cgroup.Usage() + waiting
@@ -172,8 +170,8 @@ func (s *sandbox) pollCgroup(limit int64, open sockstat) reading {
 	return reading{ram: ram}
 }
 
-// pollProcesses adds up what all processes of the sandbox hold. The cheap sum counts pages that are
-// shared between processes more than once; only when it is past the limit is the exact one taken.
+// pollProcesses adds up the memory of all processes of the sandbox. The cheap sum counts pages that processes share more
+// than once; the exact one is taken only when the cheap one exceeds the limit.
 func (s *sandbox) pollProcesses(limit int64, open sockstat) reading {
 	pids := s.pids()
 	waiting := open.unaccepted()
@@ -205,16 +203,16 @@ func (s *sandbox) pollProcesses(limit int64, open sockstat) reading {
 	return saw
 }
 
-// unaccepted is what connections may hold that nobody has accepted: the kernel charges it to nobody (inet_csk_accept), and
-// neither end need be open. It tells of them only how many TCP sockets there are: few are passed over, each of the others
-// is taken to hold what it may, by tcp_rmem.
+// unaccepted returns the memory that unaccepted connections may hold, which the kernel charges to no process
+// (inet_csk_accept), even after both ends are closed. The kernel tells only the number of TCP sockets: a few are ignored,
+// and each further socket counts with its maximum, by tcp_rmem.
 func (n sockstat) unaccepted() int64 {
 	const few = 256
 	return max(0, int64(n.tcp)-few) * socketBytes
 }
 
-// thread returns a thread of a process that has memory, and its status, where the first has ended: a process lives on
-// without it, and the kernel tells nothing of it under its own number. A thread's is a name in /proc, too, if not listed.
+// thread returns a thread of a process whose main thread has ended, and its status: the process lives on, and the kernel
+// reports no memory under its own number. A thread's number is a name in /proc, too, although not listed.
 func (s *sandbox) thread(pid string, status []byte) (string, []byte) {
 	dir, err := os.Open(s.procName(pid + "/task"))
 	if err != nil {
@@ -230,8 +228,7 @@ func (s *sandbox) thread(pid string, status []byte) (string, []byte) {
 	return pid, status
 }
 
-// segments adds up System V shared memory, attached or not: the column rss, in bytes, of
-// /proc/sysvipc/shm.
+// segments adds up System V shared memory, attached or not: the column rss, in bytes, of /proc/sysvipc/shm.
 func (s *sandbox) segments() int64 {
 	text, _ := io.ReadAll(io.NewSectionReader(s.shm, 0, 16<<20))
 	var sum int64
@@ -244,8 +241,7 @@ func (s *sandbox) segments() int64 {
 	return sum
 }
 
-// memfds adds up the memory files that processes hold open; what is written to them is in no
-// process's memory.
+// memfds adds up the memory files that processes hold open, whose content is in no process's memory.
 func (s *sandbox) memfds(pids []string) int64 {
 	var sum int64
 	seen := map[uint64]bool{}
@@ -270,13 +266,13 @@ func (s *sandbox) memfds(pids []string) int64 {
 	return sum
 }
 
-// pollContainer sees the container's cgroup without ourselves: the container's PID 1 and the launcher
-// are in it, too.
+// pollContainer returns the usage of the container's cgroup without the server's own processes: the container's PID 1 and
+// the launcher are in it, too.
 func (s *sandbox) pollContainer(_ int64, open sockstat) reading {
 	return reading{ram: s.cgroup.Anonymous() + open.unaccepted() - s.diskUsed() - s.ourselves()}
 }
 
-// ourselves is what PID 1 and the launchers hold, in bytes.
+// ourselves returns the memory of PID 1 and the launchers, in bytes.
 func (s *sandbox) ourselves() int64 {
 	sum := kib(statusField(s.read("self/status"), "RssAnon"))
 	for _, pid := range s.backend.launchers.pids() {
