@@ -34,7 +34,7 @@ func (*Backend) Promises(profile string) []string { return promises(profile) }
 // Pools implements [backends.Backend].
 func (*Backend) Pools() []backends.Pool { return nil }
 
-// Probe implements [backends.Backend].
+// Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
 func (*Backend) Probe(context.Context, backends.Spec) (backends.Probe, error) {
 	return backends.Probe{Backend: "process", Why: needsLinux.Error()}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the filter can answer.
+// Answers of the filter.
 const (
 	allowed  = uint32(unix.SECCOMP_RET_ALLOW)
 	eperm    = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM)
@@ -17,9 +17,9 @@ const (
 	enotty   = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOTTY)
 	noXattrs = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EOPNOTSUPP)
 	noFamily = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EAFNOSUPPORT)
-	// pretended says that a call has succeeded, and does not make it.
+	// pretended skips a call, which then seems to succeed.
 	pretended = uint32(unix.SECCOMP_RET_ERRNO)
-	// undecided leaves a call to the next decision about it.
+	// undecided passes a call to the next decision about it.
 	undecided = uint32(0xffffffff)
 )
 
@@ -27,14 +27,14 @@ const (
 type decision struct {
 	name      string
 	when      []conditions // any of these
-	match     uint32       // gets this,
-	otherwise uint32       // and all else that.
+	match     uint32       // the answer if one holds
+	otherwise uint32       // the answer if none holds
 }
 
-// conditions must hold all.
+// conditions must all hold.
 type conditions []condition
 
-// condition holds when the bits of an argument that are in mask are those of value.
+// condition holds when the bits of an argument that are in mask equal those of value.
 type condition struct {
 	arg         uint32
 	mask, value uint64
@@ -42,14 +42,14 @@ type condition struct {
 
 func equal(arg uint32, v uint64) condition { return condition{arg, ^uint64(0), v} }
 
-// low32 holds when the low 32 bits are v: the kernel looks at no others of some arguments.
+// low32 holds when the low 32 bits are v: the kernel ignores the others of some arguments.
 func low32(arg uint32, v uint32) condition { return condition{arg, 1<<32 - 1, uint64(v)} }
 
 func without(arg uint32, bits uint64) condition { return condition{arg, bits, 0} }
 
 func with(arg uint32, bits uint64) condition { return condition{arg, bits, bits} }
 
-// assemble makes what follows once the call's number is known to be this one, and is in the accumulator.
+// assemble returns the instructions that follow when the call's number matches, and is in the accumulator.
 func (d decision) assemble() (list []netbpf.Instruction) {
 	for _, all := range d.when {
 		list = append(list, all.assemble(d.match)...)
@@ -60,7 +60,7 @@ func (d decision) assemble() (list []netbpf.Instruction) {
 	return append(list, netbpf.RetConstant{Val: d.otherwise})
 }
 
-// assemble returns match where all hold, or goes on behind itself.
+// assemble returns match if all hold, and otherwise continues behind itself.
 func (all conditions) assemble(match uint32) []netbpf.Instruction {
 	list := []netbpf.Instruction{netbpf.RetConstant{Val: match}}
 	for _, c := range slices.Backward(all) {
@@ -83,13 +83,13 @@ func (all conditions) assemble(match uint32) []netbpf.Instruction {
 	return list
 }
 
-// run is a row of calls by number, last included, that are all allowed or all not.
+// run is a range of call numbers, up to last inclusive, that are all allowed or all denied.
 type run struct {
 	last    uint32
 	allowed bool
 }
 
-// runs turns sorted numbers into rows that cover all numbers.
+// runs converts sorted numbers to ranges that cover all numbers.
 func runs(numbers []int) []run {
 	var list []run
 	next := 0
@@ -104,7 +104,7 @@ func runs(numbers []int) []run {
 	return append(list, run{^uint32(0), false})
 }
 
-// search finds the row that the number in the accumulator is in.
+// search returns a binary search for the range of the number in the accumulator.
 func search(list []run) ([]netbpf.Instruction, error) {
 	if len(list) == 1 {
 		action := eperm

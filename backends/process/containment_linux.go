@@ -10,9 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// contained reads what a program's process said about itself just before execve: its namespaces
-// and /proc/self/status. Steps of its plan that test a layer have succeeded by then, or it would
-// have ended.
+// contained parses the status message that a program's process sent just before execve: its namespaces and
+// /proc/self/status. The steps of its plan that test a layer have succeeded by then, or it would have ended.
 func (s *sandbox) contained(text []byte) backends.Containment {
 	profile := "hardened"
 	if s.landlockOnly {
@@ -52,7 +51,7 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	return c
 }
 
-// promised is what contained will say if all goes well; Start refuses by it.
+// promised returns the expected result of contained; Start refuses by it.
 func (s *sandbox) promised() backends.Containment {
 	var c backends.Containment
 	for _, name := range backends.ContainmentLayers {
@@ -64,7 +63,7 @@ func (s *sandbox) promised() backends.Containment {
 	return backends.Containment{Layers: append(c.Layers, cgroup, backends.Layer{Name: backends.LayerRlimit, InForce: true})}
 }
 
-// namespaceLayers are the layers that namespaceLinks stand for.
+// namespaceLayers are the layers of namespaceLinks.
 var namespaceLayers = []string{
 	backends.LayerUser, backends.LayerMount, backends.LayerPID, backends.LayerNet,
 	backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS, backends.LayerTime,
@@ -97,7 +96,7 @@ func (s *sandbox) rlimitDetail() string {
 	return "each process"
 }
 
-// namespacesDiffer compares the links of namespaceLinks with our own.
+// namespacesDiffer compares the links of namespaceLinks with the server's.
 func namespacesDiffer(text []byte) []bool {
 	out := make([]bool, len(namespaceLinks))
 	ours := ownNamespaces()
@@ -111,7 +110,7 @@ func namespacesDiffer(text []byte) []bool {
 	return out
 }
 
-// ownNamespaces are the links of namespaceLinks of this process, which changes none of them.
+// ownNamespaces are the links of namespaceLinks of this process, which never change.
 var ownNamespaces = sync.OnceValue(func() []string {
 	ours := make([]string, len(namespaceLinks))
 	for i, name := range namespaceLinks {
@@ -120,7 +119,7 @@ var ownNamespaces = sync.OnceValue(func() []string {
 	return ours
 })
 
-// satisfies checks the layers that policy requires against those that the kernel confirmed.
+// satisfies compares the layers that policy requires with those that the kernel confirmed.
 func (s *sandbox) satisfies(c backends.Containment) error {
 	for _, name := range s.require {
 		i := slices.IndexFunc(c.Layers, func(l backends.Layer) bool { return l.Name == name })

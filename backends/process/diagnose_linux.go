@@ -20,7 +20,7 @@ var noLandlock = &backends.Refusal{
 	Remedy: "use a kernel of 5.13 or newer with lsm=landlock,... on its command line",
 }
 
-// remedies say what to type where a layer can't be had.
+// remedies tell the operator how to get a missing layer.
 var remedies = map[string]string{
 	backends.LayerUser:     "use --profile hardened: this profile has no namespaces",
 	backends.LayerLandlock: noLandlock.Remedy,
@@ -34,7 +34,7 @@ func refusal(layer, why string) error {
 	return &backends.Refusal{Layer: layer, Reason: why, Remedy: remedies[layer]}
 }
 
-// diagnose turns a failed start of a sandbox, or of a program in it, into a refusal that says what the host lacks.
+// diagnose converts a failed start of a sandbox, or of a program in it, into a refusal that names the host's deficiency.
 func (b *Backend) diagnose(s *sandbox, err error) error {
 	var errno unix.Errno
 	if err == nil || s.inContainer || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {
@@ -70,10 +70,10 @@ func (b *Backend) diagnose(s *sandbox, err error) error {
 	return err
 }
 
-// unconfined is what gives a container of Docker the system calls that sandboxes are made with.
+// unconfined are the options that give a container of Docker the system calls that sandboxes need.
 const unconfined = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
 
-// walls are the steps that any kernel lets who has come that far make, by how their names begin, and the layers that they make.
+// walls are the steps that every kernel permits at that point of a plan, by prefix, and their layers.
 var walls = []struct{ step, layer string }{
 	{"pivot_root", backends.LayerMount},
 	{"landlock_", backends.LayerLandlock},
@@ -85,7 +85,7 @@ var walls = []struct{ step, layer string }{
 	{"capset", backends.LayerCaps},
 }
 
-// withheld returns a refusal if err is about a call that what surrounds this process does not let through, otherwise nil.
+// withheld returns a refusal if the environment of this process denied a call, otherwise nil.
 func withheld(err error) *backends.Refusal {
 	var failed *stepError
 	if !errors.As(err, &failed) || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
@@ -104,7 +104,7 @@ func withheld(err error) *backends.Refusal {
 	return nil
 }
 
-// unmapped returns a refusal if err is about a file system that can't show its files under another owner, otherwise nil.
+// unmapped returns a refusal if a file system can't show its files under another owner, otherwise nil.
 func unmapped(s *sandbox, err error) *backends.Refusal {
 	var failed *stepError
 	if !errors.As(err, &failed) {
@@ -123,10 +123,10 @@ func unmapped(s *sandbox, err error) *backends.Refusal {
 	return nil
 }
 
-// outside is what to do about a call that is not let through.
+// outside tells the operator how to permit a denied call.
 const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, start it with " + unconfined
 
-// around says what does not let a call through that the kernel has.
+// around returns the likely reason why a call that the kernel has is denied.
 func around() string {
 	text, _ := os.ReadFile("/proc/self/status")
 	if statusField(text, "Seccomp") == "2" {
@@ -147,8 +147,8 @@ func number(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// appArmorRemedy is the profile that lets just this program make user namespaces, as Ubuntu's
-// release notes describe it.
+// appArmorRemedy returns the command that installs a profile under which just this program may make user namespaces, as
+// Ubuntu's release notes describe it.
 func appArmorRemedy() string {
 	exe, err := os.Executable()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// execPlan is what the process of a command follows, up to execve. The order matters: limits
-// before Landlock, after which little can be opened. PID 1 has loaded the filter of system calls.
+// execPlan is the plan of a command's process, up to execve. The order matters: limits before Landlock, after which little
+// can be opened. PID 1 has loaded the filter of system calls.
 func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, channel *os.File) *plan {
 	p := newPlan()
 	var ends [3]arg
@@ -79,7 +79,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 // execve begins the name of a step that executes a program.
 const execve = "execve "
 
-// notExecuted makes an error of a program that says what is wrong with it, if its execve has failed.
+// notExecuted returns a NoProgram error if the program's execve has failed.
 func (s *sandbox) notExecuted(cmd backends.Command, err error) error {
 	var failed *stepError
 	if !errors.As(err, &failed) || !strings.HasPrefix(failed.step, execve) {
@@ -99,7 +99,7 @@ func (s *sandbox) notExecuted(cmd backends.Command, err error) error {
 	return no
 }
 
-// checkCommand refuses what execve can't be given.
+// checkCommand refuses arguments that execve can't take.
 func checkCommand(cmd backends.Command) error {
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return errors.New("no command")

@@ -17,16 +17,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// maxDepth is how deep Each looks. Opening a file walks its whole path, one directory at a time, so
-// that a program which makes a chain of a million directories must not make us walk it.
+// maxDepth bounds the depth of Each. Opening a file walks its whole path, one directory at a time, so that a program could
+// make the server walk a chain of a million directories.
 const maxDepth = 128
 
-// files reaches into a workspace by a descriptor of its mount. That outlives the sandbox's
-// processes: artifacts are read when nobody is left who could change them.
+// files gives access to a workspace by a descriptor of its mount. That outlives the sandbox's processes: artifacts are read
+// when no process is left that could change them.
 type files struct {
 	root *os.Root
-	uid  int  // who owns what we put there; 0 is us
-	own  bool // not a directory of the host: what the program sealed may be opened
+	uid  int  // owner of files that Put makes; 0 is the server's user
+	own  bool // not a directory of the host: files that the program made unreadable may be opened
 }
 
 // openFiles makes files from an O_PATH descriptor of the workspace.
@@ -65,7 +65,7 @@ func (f *files) Put(name string, mode uint32, r io.Reader) error {
 	return file.Chmod(os.FileMode(mode) & 0o777)
 }
 
-// mkdirAll makes dir and what is above it.
+// mkdirAll makes dir and its parents.
 func (f *files) mkdirAll(dir string) error {
 	if dir == "." || dir == "/" {
 		return nil
@@ -83,8 +83,8 @@ func (f *files) mkdirAll(dir string) error {
 	return err
 }
 
-// asOwner makes a file as the sandbox's user: on a file system of a user namespace, those who have no
-// number there, such as the host's root, can't.
+// asOwner makes a file as the sandbox's user: on a file system of a user namespace, users without a number there, such as
+// the host's root, can't.
 func (f *files) asOwner(do func() error) error {
 	if f.uid == 0 {
 		return do()
@@ -147,7 +147,7 @@ func (f *files) walk(ctx context.Context, dir string, depth int, do func(backend
 	}
 }
 
-// openDir opens a directory, also one of the sandbox's own from which the program took all rights.
+// openDir opens a directory, also one of the sandbox's own from which the program removed all rights.
 func (f *files) openDir(name string) (*os.File, error) {
 	const flags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 	d, err := f.root.OpenFile(name, flags, 0)
@@ -164,7 +164,7 @@ func (f *files) file(name string, entry fs.FileInfo) backends.File {
 	}
 }
 
-// open opens the regular file that was listed, and nothing that has taken its place.
+// open opens the regular file of the entry, and no replacement.
 func (f *files) open(name string, entry fs.FileInfo) (io.ReadCloser, error) {
 	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	file, err := f.root.OpenFile(name, flags, 0)
@@ -188,7 +188,7 @@ func (f *files) open(name string, entry fs.FileInfo) (io.ReadCloser, error) {
 
 func (f *files) close() error { return f.root.Close() }
 
-// changed is a file's ctime.
+// changed returns a file's ctime.
 func changed(info fs.FileInfo) time.Time {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

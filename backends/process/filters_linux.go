@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filters assembles each kind of filter once.
+// filters caches the assembled filter of each kind.
 type filters struct {
 	mu   sync.Mutex
 	made map[filterKind][]byte
@@ -31,7 +31,7 @@ func (f *filters) of(k filterKind) []byte {
 	return f.made[k]
 }
 
-// prepare assembles the filter of a kind, if that has not been done.
+// prepare assembles the filter of a kind, once.
 func (f *filters) prepare(k filterKind) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,12 +49,12 @@ func (f *filters) prepare(k filterKind) error {
 	return nil
 }
 
-// assemble makes the filter: what is not allowed is EPERM, a call newer than we know is ENOSYS
-// (so that libraries fall back), another architecture's way to make calls is death.
+// assemble compiles the filter: a denied call is EPERM, a call newer than the list is ENOSYS (so that libraries fall back),
+// a call of another architecture kills the process.
 //
-// The calls whose arguments decide come first, a comparison each. Those that are always allowed
-// are found by halving ranges of numbers: the kernel runs the filter once for each call when it
-// is loaded (seccomp_cache_prepare), and a list of 400 comparisons makes that 0.3 ms.
+// The calls whose arguments decide come first, a comparison each. Calls that are always allowed are found by binary search
+// over ranges of numbers: the kernel runs the filter once for each call when it is loaded (seccomp_cache_prepare), and a
+// list of 400 comparisons makes that 0.3 ms.
 func assemble(k filterKind) ([]byte, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -107,8 +107,8 @@ func assemble(k filterKind) ([]byte, error) {
 	return raw(sockFilters(code)), nil
 }
 
-// filter has PID 1 load code, an array of struct sock_filter, that all programs of the sandbox inherit: each filter costs the host
-// memory and a lock that all share. Where the kernel asks us about calls, it returns what we hear of that by.
+// filter has PID 1 load code, an array of struct sock_filter, which all programs of the sandbox inherit: each filter costs
+// the host memory and a lock that all processes share. If notifies is true, it returns the descriptor of the notifications.
 func filter(p *plan, code []byte, notifies bool) (listener []arg) {
 	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
 	p.point(prog.v+8, p.bytes(code).v)
@@ -120,7 +120,7 @@ func filter(p *plan, code []byte, notifies bool) (listener []arg) {
 	return listener
 }
 
-// filtered sees that a program's process has inherited the filter, and that it holds.
+// filtered tests that a program's process has inherited the filter, and that the filter works.
 func filtered(p *plan) {
 	p.want(2, "seccomp self-test", unix.SYS_PRCTL, val(unix.PR_GET_SECCOMP), val(0), val(0), val(0), val(0))
 	p.refused(unix.EPERM, "seccomp self-test", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))

@@ -45,7 +45,7 @@ func (b *Backend) every(ctx context.Context, landlockOnly bool) (all runtimes.Ru
 	return runtimes.Join(backends.AnyProgram, each), each
 }
 
-// closed returns the directory above name that other users can't pass, "" if there is none.
+// closed returns the parent directory of name that other users can't pass, "" if there is none.
 func closed(name string) string {
 	for dir := filepath.Dir(name); dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
@@ -55,8 +55,7 @@ func closed(name string) string {
 	return ""
 }
 
-// Runtime is the interpreter for a language, found once, without its version; the reason stands in Why where
-// there is none.
+// Runtime returns the interpreter for a language, found once, without its version; Why has the reason if there is none.
 func (b *Backend) Runtime(ctx context.Context, language string) backends.Runtime {
 	r, err := b.runtime(ctx, language)
 	if err != nil {
@@ -65,7 +64,7 @@ func (b *Backend) Runtime(ctx context.Context, language string) backends.Runtime
 	return backends.Runtime{Name: language, Path: r.Path, Why: r.Why}
 }
 
-// resolve replaces args[0], where it is a runtime's name, and returns the places inside where the program may be.
+// resolve replaces args[0], if it is the name of a runtime, and returns the candidate paths of the program inside.
 func (s *sandbox) resolve(args, env []string) []string {
 	name := args[0]
 	for _, r := range append(slices.Clone(s.joined), s.runtime) {
@@ -91,7 +90,7 @@ func (s *sandbox) resolve(args, env []string) []string {
 	return places
 }
 
-// searchPath is the PATH of an environment.
+// searchPath returns the PATH of an environment.
 func searchPath(env []string) (path string) {
 	for _, kv := range env {
 		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
@@ -105,8 +104,8 @@ func (s *sandbox) path() string {
 	return strings.Join(append(slices.Clone(s.runtime.PathDirs), runtimes.SystemPath), ":")
 }
 
-// environ is the program's whole environment. Caches and settings go to /tmp, so that what is
-// left in the workspace is what the program made.
+// environ returns the program's whole environment. Caches and settings go to /tmp, so that only the program's own files are
+// left in the workspace.
 func (s *sandbox) environ(extra []string) []string {
 	home, tmp := workspace, "/tmp"
 	if s.landlockOnly {
@@ -127,7 +126,7 @@ func (s *sandbox) environ(extra []string) []string {
 	return merge(env, extra)
 }
 
-// merge adds extra to env; what comes later is stronger, and a name appears once.
+// merge adds extra to env; later entries override, and a name appears once.
 func merge(env, extra []string) []string {
 	at := map[string]int{}
 	var out []string
@@ -143,8 +142,7 @@ func merge(env, extra []string) []string {
 	return out
 }
 
-// inside is the working directory that a command means: in the profile "landlock" the workspace is
-// elsewhere.
+// inside returns the path inside of a directory of a command: in the profile "landlock" the workspace is elsewhere.
 func (s *sandbox) inside(dir string) string {
 	if dir == "" {
 		dir = workspace

@@ -11,10 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
-// landlockSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user
-// namespaces. There are no namespaces: the host's processes and mounts stay visible to the kernel,
-// and Landlock, seccomp and limits have to do. The stand-in is a subreaper: orphans come to it, and
-// it kills them all when the server closes its socket or dies.
+// landlockSetup is the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user namespaces. There are
+// no namespaces: the host's processes and mounts stay visible, and the sandbox relies on Landlock, seccomp and limits. The
+// stand-in is a subreaper: orphans become its children, and it kills them all when the server closes its socket or dies.
 func (b *Backend) landlockSetup(s *sandbox) *plan {
 	p := newPlan()
 	join(s.cgroup, p)
@@ -28,8 +27,7 @@ func (b *Backend) landlockSetup(s *sandbox) *plan {
 	return p
 }
 
-// makeDir makes the workspace of a sandbox that can't mount one, and a directory for temporary files
-// beside it.
+// makeDir makes the workspace of a sandbox that can't mount one, and a directory for temporary files beside it.
 func (s *sandbox) makeDir() error {
 	if err := s.backend.ownWork(); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
@@ -53,8 +51,8 @@ func (s *sandbox) makeDir() error {
 	return nil
 }
 
-// workDir is where workspaces of the profile "landlock" live. The unprivileged user that root's
-// sandboxes run under could not pass root's state directory.
+// workDir returns the directory of the workspaces of the profile "landlock". The unprivileged user of root's sandboxes
+// could not pass root's state directory.
 func (b *Backend) workDir() string {
 	if b.root {
 		return "/var/lib/sandboxmcp/work" // on disk: what lies in /run takes memory
@@ -62,7 +60,7 @@ func (b *Backend) workDir() string {
 	return filepath.Join(b.config.StateDir, "work")
 }
 
-// removeDir removes what makeDir made.
+// removeDir removes the directories of makeDir.
 func (s *sandbox) removeDir() error {
 	if s.hostDir == "" {
 		return nil
@@ -70,8 +68,7 @@ func (s *sandbox) removeDir() error {
 	return removeAll(s.hostDir)
 }
 
-// ownWork makes and locks, once, the directory that holds all workspaces of this server, and removes
-// those of servers that are no more.
+// ownWork makes and locks, once, the directory of all workspaces of this server, and removes those of dead servers.
 func (b *Backend) ownWork() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +95,7 @@ func (b *Backend) closeWork() {
 	}
 }
 
-// removeAll removes a directory with what is in it, also where a program took the right to.
+// removeAll removes a directory and its content, also where a program removed the right to.
 func removeAll(dir string) error {
 	filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -109,7 +106,7 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// removeDeadWork removes the workspaces of servers that are no more.
+// removeDeadWork removes the workspaces of dead servers.
 func (b *Backend) removeDeadWork() {
 	names, _ := filepath.Glob(filepath.Join(b.workDir(), cgroup.Prefix+"*"))
 	for _, name := range names {

@@ -17,7 +17,7 @@ import (
 // A message has room for the sockets and for the other descriptors that PID 1 hands over.
 const _ = uint(launch.MaxFiles - 8 - backends.MaxSockets)
 
-// checkListen refuses sockets that can't be: without a network namespace they would be the host's.
+// checkListen refuses sockets that can't be opened: without a network namespace they would be the host's.
 func checkListen(spec backends.Spec, landlockOnly bool) error {
 	if landlockOnly && (len(spec.Listen) > 0 || spec.Resolves()) {
 		return &backends.Refusal{Layer: backends.LayerNet, Reason: "the profile landlock has no network of its own that could lead out", Remedy: "use the profile hardened"}
@@ -25,14 +25,14 @@ func checkListen(spec backends.Spec, landlockOnly bool) error {
 	return backends.CheckPorts(spec)
 }
 
-// inside is a socket to open in the sandbox's network namespace, and what becomes of it.
+// inside is a socket to open in the sandbox's network namespace, and its receiver.
 type inside struct {
 	kind int // SOCK_STREAM or SOCK_DGRAM
 	at   netip.AddrPort
-	take func(*os.File) error // takes the socket, but does not close it
+	take func(*os.File) error // duplicates the socket, and does not close it
 }
 
-// insides are the sockets of a sandbox.
+// insides returns the sockets of a sandbox.
 func (s *sandbox) insides(spec backends.Spec) []inside {
 	stream := func(take func(net.Listener)) func(*os.File) error {
 		return func(f *os.File) error {
@@ -62,9 +62,8 @@ func (s *sandbox) insides(spec backends.Spec) []inside {
 	return all
 }
 
-// listeners has PID 1 open the sockets. A socket stays in the namespace in which it was made, whoever
-// holds it: so the server can answer inside without being there. PID 1 is still root of the
-// namespace, and may take low ports.
+// listeners has PID 1 open the sockets. A socket stays in the namespace in which it was made, whichever process holds it:
+// so the server can answer inside without being there. PID 1 is still root of the namespace, and may take low ports.
 func listeners(p *plan, sockets []inside) []arg {
 	const backlog = 1024 // as many as may ask at one moment; the kernel bounds it by net.core.somaxconn
 	var all []arg
@@ -82,9 +81,8 @@ func listeners(p *plan, sockets []inside) []arg {
 	return all
 }
 
-// secondAddress gives the loopback device an address besides 127.0.0.1, which glibc passes over when
-// it looks whether this machine has IPv4 at all: with that one alone, getaddrinfo(3) finds no name
-// for programs that set AI_ADDRCONFIG.
+// secondAddress gives the loopback device an address besides 127.0.0.1, which glibc ignores when it tests whether this
+// machine has IPv4 at all: with that one alone, getaddrinfo(3) finds no name for programs that set AI_ADDRCONFIG.
 func secondAddress(p *plan) {
 	type ifreq struct {
 		name [unix.IFNAMSIZ]byte
@@ -110,7 +108,7 @@ func (s *sandbox) open(files []*os.File) error {
 	return nil
 }
 
-// shut closes them.
+// shut closes the listeners and the gateway's sockets.
 func (s *sandbox) shut() {
 	for _, l := range slices.Concat(s.listeners, s.gateway.Ports) {
 		l.Close()

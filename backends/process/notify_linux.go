@@ -27,7 +27,7 @@ import (
 // request is struct seccomp_notif, and answer struct seccomp_notif_resp.
 type request struct {
 	id   uint64
-	pid  uint32 // of the thread, as we see it
+	pid  uint32 // of the thread, in this process's PID namespace
 	_    uint32
 	nr   int32
 	_    uint32
@@ -95,7 +95,8 @@ func ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-// serve does what is asked, to a file below one of roots. waits says whether the caller still waits: until then its number is its own.
+// serve makes the call, on a file below one of roots. waits reports whether the caller still waits: until then its process
+// number is its own.
 func (q *request) serve(roots []string, waits func() bool) error {
 	var at int64 = unix.AT_FDCWD
 	var name, times, mode, flags uint64
@@ -153,7 +154,7 @@ func (q *request) serve(roots []string, waits func() bool) error {
 	return nil
 }
 
-// open opens, for nothing but to act on it, the file that the caller means.
+// open opens the caller's file with O_PATH.
 func (q *request) open(at int, path string, byName bool, flags uint64) (int, error) {
 	how := unix.O_PATH | unix.O_CLOEXEC
 	base := q.proc("fd/" + strconv.Itoa(at))
@@ -177,7 +178,7 @@ func (q *request) open(at int, path string, byName bool, flags uint64) (int, err
 	return unix.Openat(dir, path, how, 0)
 }
 
-// orBadFile says of a descriptor that is not there what the kernel does.
+// orBadFile returns the kernel's error for a descriptor that does not exist.
 func orBadFile(fd int, err error) (int, error) {
 	if err == unix.ENOENT {
 		err = unix.EBADF
@@ -187,7 +188,7 @@ func orBadFile(fd int, err error) (int, error) {
 
 func (q *request) proc(name string) string { return "/proc/" + strconv.Itoa(int(q.pid)) + "/" + name }
 
-// stringAt reads a path out of the caller's memory.
+// stringAt reads a path from the caller's memory.
 func stringAt(memory io.ReaderAt, at uint64) (string, error) {
 	text := make([]byte, unix.PathMax)
 	n, err := memory.ReadAt(text, int64(at)) // which ends where the mapping does

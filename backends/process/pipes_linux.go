@@ -20,11 +20,11 @@ type pipes struct {
 	theirs   [3]*os.File
 	ours     [3]*os.File
 	copies   sync.WaitGroup
-	terminal *backends.Terminal // that it has instead; the program's process makes it
-	closed   chan struct{}      // by close, if there is a terminal
+	terminal *backends.Terminal // replaces the pipes; the program's process makes it
+	closed   chan struct{}      // closed by close, if there is a terminal
 }
 
-// newPipes makes them. An empty input is a pipe, too: what is kept ready does not know what it will get.
+// newPipes makes the pipes. An empty input is a pipe, too: an idle process does not know its later input.
 func (s *sandbox) newPipes() (*pipes, error) {
 	p := &pipes{}
 	var err error
@@ -47,7 +47,7 @@ func (s *sandbox) newPipes() (*pipes, error) {
 	return p, nil
 }
 
-// attach connects our ends, or a terminal's master, with the caller's streams.
+// attach connects the server's ends, or a terminal's master, with the caller's streams.
 func (p *pipes) attach(streams backends.Streams, master *os.File) {
 	if master != nil {
 		p.attachTerminal(master, streams)
@@ -66,7 +66,7 @@ func (p *pipes) attach(streams backends.Streams, master *os.File) {
 	}
 }
 
-// copy moves what the program writes to the caller, and goes on when the caller does not want it.
+// copy copies the program's output to the caller, and discards it after the caller's first error.
 func (p *pipes) copy(to io.Writer, from *os.File) {
 	p.copies.Go(func() {
 		if to == nil {
@@ -85,8 +85,8 @@ func (p *pipes) copy(to io.Writer, from *os.File) {
 	})
 }
 
-// copyRemaining moves what is still in a pipe whose time is up: it was written in time, and to was slow to take what came
-// before, as on a machine that is busy.
+// copyRemaining copies the bytes that are still in a pipe after its deadline: they were written in time, and to was slow to
+// take earlier output, as on a busy machine.
 func copyRemaining(to io.Writer, from *os.File) error {
 	raw, err := from.SyscallConn()
 	if err != nil {
@@ -103,7 +103,7 @@ func copyRemaining(to io.Writer, from *os.File) error {
 	return errors.Join(err, from.SetReadDeadline(time.Unix(1, 0)))
 }
 
-// started closes the ends that the program has now.
+// started closes the ends that the program has inherited.
 func (p *pipes) started() {
 	for _, f := range p.theirs {
 		if f != nil {
@@ -112,9 +112,9 @@ func (p *pipes) started() {
 	}
 }
 
-// drain waits until all that was written has arrived. Who holds the pipes then gets a moment: in a
-// session, processes that the command left behind; else, a process of the host to which the program
-// passed its descriptors through a socket in a directory that it was shown.
+// drain waits until all output has arrived. Other holders of the pipes get a short time: in a session, processes that the
+// command left behind; else, a process of the host to which the program passed its descriptors through a socket in a
+// directory that it was shown.
 func (p *pipes) drain(keep bool) {
 	timeout := 2 * time.Second
 	if keep {
@@ -140,8 +140,7 @@ func (p *pipes) close() {
 	p.copies.Wait()
 }
 
-// channel is our end of a command's private stream. It tells the watcher when the command gets
-// something to do.
+// channel is the server's end of a command's private stream. It reports input to the watcher.
 type channel struct {
 	net.Conn
 	poke func()
@@ -162,8 +161,8 @@ func (c channel) TryWrite(b []byte) (n int) {
 	return max(n, 0)
 }
 
-// connectChannel makes the stream and hands our end to open. What it returns is the command's, nil
-// if nobody wants one; closing nil is no harm.
+// connectChannel makes the stream and passes the server's end to open. It returns the command's end, nil if open is nil;
+// closing nil is harmless.
 func connectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error) {
 	if open == nil {
 		return nil, nil
@@ -183,7 +182,8 @@ func connectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error
 	return theirs, nil
 }
 
-// openTerminal makes a terminal among the sandbox's own. Its master is sent to us, and is not left to the program: pty(7).
+// openTerminal makes a terminal in the sandbox's devpts. The message of the status carries its master, which the program
+// does not inherit: pty(7).
 func (p *plan) openTerminal(size backends.Size) (master, slave arg) {
 	// Our reads and writes are to end at deadlines.
 	master = p.get("open /dev/ptmx", unix.SYS_OPENAT, cwd, p.str("/dev/ptmx"), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK), val(0))

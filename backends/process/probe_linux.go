@@ -7,8 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// Probe implements [backends.Backend]. It starts a sandbox, which is the only sure way to know
-// what the host gives, and closes it.
+// Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
 	for _, language := range backends.Languages {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procName is a name in the /proc that shows the sandbox's processes: its own, or in the profile
-// "landlock" the host's.
+// procName returns a path in the /proc that shows the sandbox's processes: its own, or in the profile "landlock" the
+// host's.
 func (s *sandbox) procName(name string) string {
 	if s.shared() {
 		return "/proc/" + name
@@ -46,9 +46,8 @@ func readProc(name string) ([]byte, error) {
 	}
 }
 
-// descendants lists the living processes below one, by walking the parents of all. In the profile
-// "landlock" an orphan's parent is PID 1's stand-in, so that nothing below that is missed but what
-// is being born right now.
+// descendants lists the living descendants of a process, by walking the parents of all processes. In the profile "landlock"
+// an orphan's parent is PID 1's stand-in, so that only a process that is being forked right now is missed.
 func (s *sandbox) descendants(pid int) []string {
 	parents := map[int][]int{}
 	names, _ := filepath.Glob(s.procName("[1-9]*/stat"))
@@ -88,8 +87,8 @@ func (s *sandbox) group(pgrp int) []string {
 	return out
 }
 
-// signal signals processes by their names in /proc. A descriptor of such a directory is good for
-// pidfd_send_signal(2), so that no number is taken for another process.
+// signal signals processes by their names in /proc. A descriptor of such a directory is valid for pidfd_send_signal(2), so
+// that a reused number is never signalled.
 func (s *sandbox) signal(pids []string, sig unix.Signal) {
 	for _, pid := range pids {
 		fd, err := unix.Open(s.procName(pid), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -101,8 +100,7 @@ func (s *sandbox) signal(pids []string, sig unix.Signal) {
 	}
 }
 
-// killAll ends every process of a session but PID 1. All are stopped first, so that none that is
-// being born is missed: only a stopped parent's child can be seen for certain.
+// killAll ends every process of a session but PID 1. All are stopped first: only a stopped process can't fork meanwhile.
 func (s *sandbox) killAll() {
 	for range 100 {
 		pids := s.pids()
@@ -115,8 +113,8 @@ func (s *sandbox) killAll() {
 	}
 }
 
-// killTree ends a session's command and what is below it. What the command left to PID 1 before
-// lives on, as it does when a command ends by itself.
+// killTree ends a session's command and its descendants. Processes that the command has left to PID 1 live on, as they do
+// when a command ends by itself.
 func (s *sandbox) killTree(pid int) {
 	pids := append(s.descendants(pid), strconv.Itoa(pid))
 	s.signal(pids, unix.SIGSTOP)

@@ -11,14 +11,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// life is what is told of one program after it was ready.
+// life collects the messages about one program after its status.
 type life struct {
 	exit   chan launch.Message
-	ready  bool            // it has said so: execve comes next
-	failed *launch.Message // and did not succeed; set before exit is sent
+	ready  bool            // its status has come: execve comes next
+	failed *launch.Message // execve's error; set before exit is sent
 }
 
-// report is a message with the text behind it.
+// report is a message with the text and the files that came with it.
 type report struct {
 	launch.Message
 	text  []byte
@@ -30,12 +30,12 @@ type launched struct {
 	pid       int32 // inside
 	contained backends.Containment
 	pipes     *pipes
-	plan      *plan  // that it followed
-	warm      bool   // it stood ready
+	plan      *plan  // that it executed
+	warm      bool   // it was idle in a pool
 	cold      string // why not
 }
 
-// hear sorts PID 1's messages until PID 1 is gone.
+// hear dispatches PID 1's messages until PID 1 is gone.
 func (s *sandbox) hear() {
 	defer s.idleEnded(0)
 	defer close(s.gone)
@@ -59,8 +59,8 @@ func (s *sandbox) hear() {
 	}
 }
 
-// later keeps what concerns a program after it was ready, and says whether m was that. All else is
-// for whoever starts a program just now.
+// later stores a message about a program that is past its status, and reports whether m was one. Other messages are for the
+// start in progress.
 func (s *sandbox) later(m launch.Message) bool {
 	switch l := s.life(m.Pid); m.Kind {
 	case launch.Status:
@@ -82,7 +82,7 @@ func (s *sandbox) later(m launch.Message) bool {
 	return false
 }
 
-// life is that of the program pid, which is new if nobody has heard of it.
+// life returns the record of the program pid, and makes one for a new number.
 func (s *sandbox) life(pid int32) *life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *sandbox) forget(pid int32) {
 	delete(s.lives, pid)
 }
 
-// begin has PID 1 fork a process that follows p, and waits until that says how it is contained.
+// begin has PID 1 fork a process that executes p, and waits for its status.
 func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backends.Containment, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -152,8 +152,8 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 	return pid, *contained, nil
 }
 
-// awaitExit waits for the end of a process that did not become a program, or its number would still
-// be taken when it comes again.
+// awaitExit waits for the end of a process that did not become a program, whose number would otherwise still be in use when
+// it is reused.
 func (s *sandbox) awaitExit(pid int32) {
 	select {
 	case <-s.life(pid).exit:

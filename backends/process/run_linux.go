@@ -50,7 +50,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return r, nil
 }
 
-// launch has a command begin, in the process that stands ready for it if there is one.
+// launch begins a command, in the idle process if that suits.
 func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams backends.Streams, w *watcher) (*launched, error) {
 	one, warm, why := s.launchWarm(ctx, cmd, streams)
 	if one != nil {
@@ -87,20 +87,19 @@ func (s *sandbox) launch(ctx context.Context, cmd backends.Command, streams back
 	return &launched{pid: pid, contained: contained, pipes: pipes, plan: p, warm: warm, cold: why}, nil
 }
 
-// end is why and how a command ended.
+// end describes how a command ended.
 type end struct {
-	reason string // one of backends.Ended, where we ended it
+	reason string // one of backends.Ended, if the server ended it
 	limit  string
 	status unix.WaitStatus
-	known  bool // status is
-	alone  bool // no other process was alive then
+	known  bool // status is valid
+	alone  bool // it was the last process
 	cpu    time.Duration
 	rss    int64
 	lost   int64 // see lost
 }
 
-// await waits for the program's end, or brings it about. failed is set when its execve did not
-// succeed: its process had said before that it was ready.
+// await waits for the program's end, or causes it. failed is set if its execve did not succeed after its status was sent.
 func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, main bool, streams backends.Streams) (e end, failed *launch.Message) {
 	var up <-chan time.Time
 	if !main {
@@ -156,7 +155,7 @@ func (s *sandbox) ended(m launch.Message) end {
 	}
 }
 
-// outcome puts the end into the contract's words.
+// outcome converts the end to a Result.
 func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 	r := backends.Result{Ended: e.reason, Limit: e.limit, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load()), Lost: e.lost}
 	kills := int64(0)

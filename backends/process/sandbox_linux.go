@@ -15,56 +15,56 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// sandbox is one PID 1 and what lives below it.
+// sandbox is one PID 1 and its descendants.
 type sandbox struct {
 	backend      *Backend
 	id           string
-	landlockOnly bool // the profile "landlock": no namespaces, no root of its own
-	inContainer  bool // inside a container: those are the container's
+	landlockOnly bool // the profile "landlock": no namespaces, no root directory of its own
+	inContainer  bool // inside a container, which has made them
 	keep         bool
 	require      []string
-	limits       backends.Limits // that it was started with
+	limits       backends.Limits // at the start
 	mounts       []backends.Mount
 	host         backends.Mount    // the host directory that is the workspace, if any
-	sockets      []inside          // on its loopback, that lead to us
+	sockets      []inside          // on its loopback, passed to the server
 	gatewayPorts []int             // of spec.Gateway
 	trust        []byte            // of spec.Trust
 	etc          map[string]string // of spec.Etc
-	owned        []owned           // mounts whose owner on the host is another
-	hostDir      string            // weak: a directory of our own on the host, with
-	dir          string            // the workspace, if that is not the host's,
+	owned        []owned           // mounts with another owner on the host
+	hostDir      string            // landlockOnly: its directory on the host, with
+	dir          string            // the workspace, unless that is the host's,
 	tmp          string            // and a directory for temporary files
 	runtime      runtimes.Runtime
-	idle         *idleProcess // what waits in it for the first command
-	tasks        uint64       // threads that may live at once
-	cpus         *unix.CPUSet // CPUs to keep to, where no cgroup counts
+	idle         *idleProcess // waits for the first command
+	tasks        uint64       // maximum of threads at once
+	cpus         *unix.CPUSet // its CPUs, where no cgroup counts
 
-	joined []runtimes.Runtime // what runtime joins, of AnyProgram
+	joined []runtimes.Runtime // the parts of runtime, of AnyProgram
 
 	*initHandle
 	files *files
-	proc  *os.File // /proc as PID 1 sees it
-	shm   *os.File // /proc/sysvipc/shm, likewise
-	disk  *os.File // its /tmp, on the file system that bounds what it writes
+	proc  *os.File // /proc of PID 1
+	shm   *os.File // /proc/sysvipc/shm of PID 1
+	disk  *os.File // its /tmp, on the file system that bounds its writes
 
-	starting  sync.Mutex // one command is between Started and Status at a time
+	starting  sync.Mutex // held between Started and Status of one command
 	starts    chan report
 	mu        sync.Mutex
-	lives     map[int32]*life  // of programs, by their pids inside
-	inForce   backends.Limits  // that Limit has changed
-	ram       atomic.Int64     // of them
+	lives     map[int32]*life  // of programs, by their numbers inside
+	inForce   backends.Limits  // as changed by Limit
+	ram       atomic.Int64     // of inForce
 	listeners []net.Listener   // of spec.Listen
 	gateway   backends.Sockets // of spec.Gateway
-	begun     atomic.Int32     // programs
-	exited    atomic.Bool      // the only one has ended, and nobody but PID 1 was alive
-	notifying sync.WaitGroup   // to what the kernel asks for programs
-	using     sync.WaitGroup   // commands, their watchers, and whoever else uses our descriptors
-	closing   bool             // nobody may begin to
-	gone      chan struct{}    // PID 1's end of control is closed: it is dead or dying
+	begun     atomic.Int32     // number of programs
+	exited    atomic.Bool      // the only program has ended, and only PID 1 was alive
+	notifying sync.WaitGroup   // runs serveNotifications
+	using     sync.WaitGroup   // commands, their watchers, and other users of our descriptors
+	closing   bool             // use fails
+	gone      chan struct{}    // closed when PID 1's end of control is closed: it is dead or dying
 	close     sync.Once
 }
 
-// shared says that there are no namespaces of the sandbox's own: they are the host's or the container's.
+// shared reports that the sandbox has no namespaces of its own: they are the host's or the container's.
 func (s *sandbox) shared() bool { return s.landlockOnly || s.inContainer }
 
 // Files implements [backends.Sandbox].
@@ -84,7 +84,8 @@ func (s *sandbox) use() (done func(), err error) {
 // insideID is the program's user and group number inside, whatever they are outside.
 const insideID = 1000
 
-// notifies says whether the kernel asks us: a user of root's sandboxes owns nothing on the host.
+// notifies reports whether the kernel sends this process the sandbox's chmod and utimensat calls, see notify_linux.go: not
+// of root's sandboxes, whose user owns nothing on the host.
 func (s *sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
 
 // writesHost says whether a directory of the host is shown for writing.
@@ -92,5 +93,5 @@ func (s *sandbox) writesHost() bool {
 	return s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
 }
 
-// hostUID is whom the host's kernel counts the sandbox's processes for.
+// hostUID returns the user whose processes the sandbox's are to the host's kernel.
 func (s *sandbox) hostUID() int { return cmp.Or(s.uid, os.Geteuid()) }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidden are calls that moby's list lets a container without capabilities make, and a sandbox
-// has no use for: each has been, or leads to, a large attack surface of the kernel.
+// forbidden are calls that moby's list permits to a container without capabilities, and a sandbox does not need: each has
+// been, or leads to, a large attack surface of the kernel.
 var forbidden = []string{
 	"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise",
 	"io_uring_setup", "io_uring_enter", "io_uring_register",
@@ -28,8 +28,8 @@ var forbidden = []string{
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// withheld are calls that this kind does not allow. Without an IPC namespace, what the latter make
-// would outlive the sandbox.
+// withheld returns the calls that this kind denies. Without an IPC namespace, objects of the latter calls would outlive the
+// sandbox.
 func (k filterKind) withheld() []string {
 	var list []string
 	if !k.affinity {
@@ -47,8 +47,9 @@ func (k filterKind) withheld() []string {
 	return list
 }
 
-// replies are those to calls whose arguments say nothing that a filter could decide by: Landlock does not ask about these
-// rights, and extended attributes of all the user's files could be read, too. Programs take them for a file system without.
+// replies returns the answers to calls whose arguments give a filter nothing to decide by: Landlock does not cover these
+// rights, and extended attributes of all the user's files could be read, too. To programs, the file system seems not to
+// support them.
 func (k filterKind) replies() map[string]uint32 {
 	replies := map[string]uint32{}
 	for _, name := range k.absent() {
@@ -68,8 +69,8 @@ func (k filterKind) replies() map[string]uint32 {
 	return replies
 }
 
-// absent are calls that this kernel shall seem not to have, because a filter can't see their
-// arguments: programs then fall back to others.
+// absent returns the calls that this kernel seems not to have, because a filter can't see their arguments: programs then
+// fall back to others.
 func (k filterKind) absent() []string {
 	list := append([]string{"clone3", "seccomp"}, rare...)
 	if k.shared {
@@ -78,8 +79,8 @@ func (k filterKind) absent() []string {
 	return list
 }
 
-// rare are calls that programs do without, where the kernel has them not: the first kind of asynchronous I/O, whose
-// contexts are counted for the whole host (fs.aio-max-nr), and two that few kernels ago were not there.
+// rare are calls with a fallback in every program: the older asynchronous I/O, whose contexts are counted for the whole
+// host (fs.aio-max-nr), and two recent ones.
 var rare = []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "vmsplice", "futex_waitv"}
 
 func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
@@ -90,8 +91,8 @@ func sockFilters(code []netbpf.RawInstruction) []unix.SockFilter {
 	return out
 }
 
-// mobysList is what Docker lets a container without capabilities call on this kernel, less what
-// is forbidden. Names that this architecture does not have are left out.
+// mobysList returns the calls that Docker permits to a container without capabilities on this kernel, without the forbidden
+// ones. Names that this architecture does not have are left out.
 func mobysList(info *arch.Info) (always []int, decisions []decision, err error) {
 	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
 	profile, err := moby.GetDefaultProfile(spec)
@@ -143,9 +144,9 @@ func conditionsOf(args []specs.LinuxSeccompArg) (list conditions, err error) {
 	return list, nil
 }
 
-// ours are the decisions that moby's list leaves to others. The kernel looks only at the low 32
-// bits of some arguments, the filter at 64: a rule that allows compares all of them (garbage above
-// is refused), a rule that forbids only the low ones (CVE-2019-10063 was to forget that).
+// ours are the decisions in addition to moby's list. The kernel evaluates only the low 32 bits of some arguments, the
+// filter 64: a rule that allows compares all of them (garbage above is refused), a rule that forbids only the low ones
+// (CVE-2019-10063 was to forget that).
 func ours(k filterKind) []decision {
 	clone := []conditions{{without(0, newNamespaces)}}
 	if !k.affinity {
@@ -191,8 +192,8 @@ func ours(k filterKind) []decision {
 	return list
 }
 
-// safeIoctls are those of terminals, pipes and descriptors. Others change attributes of files that are open to read, or are
-// orders to a file system.
+// safeIoctls are requests of terminals, pipes and descriptors. Others change attributes of files that are open for reading,
+// or control a file system.
 func safeIoctls() (list []conditions) {
 	const fionclex, fioclex, fionbio, fioasync, fioqsize = 0x5450, 0x5451, 0x5421, 0x5452, 0x5460 // asm-generic/ioctls.h, not in x/sys
 	for _, request := range []uint32{
@@ -204,9 +205,9 @@ func safeIoctls() (list []conditions) {
 	return list
 }
 
-// socketFilters are the options that give a socket a program of BPF, or keep one that it has. Each is compiled into memory that
-// the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work queues of a kernel 6.18 busy for
-// good, and no process of the host could load a filter any more.
+// socketFilters are the options that attach a program of BPF to a socket, or lock an attached one. Each is compiled into
+// memory that the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work queues of a kernel
+// 6.18 busy for good, and no process of the host could load a filter any more.
 func socketFilters() (list []conditions) {
 	for _, option := range []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER} {
 		list = append(list, conditions{low32(1, unix.SOL_SOCKET), low32(2, option)})
@@ -214,8 +215,8 @@ func socketFilters() (list []conditions) {
 	return list
 }
 
-// buffers are the options that make a socket's larger, by itself or with what it waits for. A program is told that it has what it asked for, as the kernel tells
-// those who ask for more than there may be; getsockopt says what is so.
+// buffers are the options that enlarge a socket's buffer, directly or by its low-water mark. The call seems to succeed, as
+// the kernel does for sizes above its maximum; getsockopt returns the real size.
 func buffers() (list []conditions) {
 	for _, option := range []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT} {
 		list = append(list, conditions{low32(1, unix.SOL_SOCKET), low32(2, option)})
@@ -223,13 +224,13 @@ func buffers() (list []conditions) {
 	return list
 }
 
-// itself are the conditions for calls that may change the caller, which is number 0, and nobody else.
+// itself matches calls that change the caller, which is number 0, and no other process.
 func itself(arg uint32) []conditions {
 	return []conditions{{equal(arg, 0)}}
 }
 
-// onlyItself is for sandboxes in which other processes of the program's user are within reach: the user's own,
-// where there is no user namespace, and in a container the init and what it starts.
+// onlyItself is for sandboxes in which programs can reach other processes of their user: the user's own, where there is no
+// user namespace, and in a container the init and its children.
 func onlyItself() []decision {
 	return []decision{
 		{"prlimit64", itself(0), allowed, eperm},
@@ -241,7 +242,7 @@ func onlyItself() []decision {
 	}
 }
 
-// notInit keeps programs from changing PID 1's limits and priority, whose user they are.
+// notInit keeps programs from changing the limits and priority of PID 1, which has the same user.
 func notInit(k filterKind) []decision {
 	init := func(arg uint32) []conditions { return []conditions{{low32(arg, 1)}} }
 	list := []decision{
@@ -258,8 +259,8 @@ func notInit(k filterKind) []decision {
 	return list
 }
 
-// noSetuid keeps a program from leaving files on the host that run as their owner, whom it stands for
-// in a directory that it may write: mounts with nosuid bind only those inside.
+// noSetuid keeps a program from creating files on the host that run with the rights of its user, in a directory that it may
+// write: nosuid affects only the mounts inside.
 func noSetuid() []decision {
 	const bits = unix.S_ISUID | unix.S_ISGID
 	// The mode counts only where a file is made: O_CREAT, and O_TMPFILE's own bit.
@@ -276,8 +277,8 @@ func noSetuid() []decision {
 	return list
 }
 
-// sockets are the kinds of socket that an empty network namespace has a use for: Unix, TCP and
-// UDP, and the one netlink family by which programs list interfaces.
+// sockets are the kinds of socket that are useful in an empty network namespace: Unix, TCP and UDP, and the one netlink
+// family by which programs list interfaces.
 func sockets() []conditions {
 	list := []conditions{
 		{equal(0, unix.AF_UNIX)},
@@ -295,11 +296,11 @@ func sockets() []conditions {
 	return list
 }
 
-// filterKind tells apart the filters that sandboxes need.
+// filterKind distinguishes the filters that sandboxes need.
 type filterKind struct {
-	namespaces  bool // there are a network and an IPC namespace of its own
-	affinity    bool // the program may choose its CPUs, for a cgroup counts
+	namespaces  bool // it has a network and an IPC namespace of its own
+	affinity    bool // the program may choose its CPUs, since a cgroup counts
 	shared      bool // it may write to a directory of the host
-	notifies    bool // the files around it are its user's, and no mount keeps it from them: see asks
-	inContainer bool // PID 1 has threads that the program can name, and others of its user are ours, too
+	notifies    bool // see sandbox.notifies
+	inContainer bool // PID 1 has threads that the program can name, and its user owns processes of the server
 }

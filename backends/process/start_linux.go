@@ -33,8 +33,8 @@ func (b *Backend) inTime(ctx context.Context, spec backends.Spec, spawn spawner)
 	return b.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return b.startNew(ctx, spec, spawn) })
 }
 
-// bounded gives a start a deadline, also where this process itself waits for the kernel: what is started
-// too late is closed by whoever started it.
+// bounded enforces the deadline of a start also where this process itself waits for the kernel: the goroutine closes a
+// sandbox that is finished too late.
 func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*sandbox, error)) (*sandbox, error) {
 	ctx, cancel := b.starting(ctx)
 	type result struct {
@@ -68,7 +68,7 @@ func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*san
 	}
 }
 
-// plan decides what the sandbox will be, and refuses what can't be.
+// plan decides the properties of a sandbox, and refuses impossible ones.
 func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error) {
 	s := &sandbox{
 		backend: b, id: spec.ID, keep: spec.Keep, require: spec.Require,
@@ -140,7 +140,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*sandbox, error
 	return s, nil
 }
 
-// start has PID 1 furnish the sandbox.
+// start spawns PID 1 and has it set up the sandbox.
 func (s *sandbox) start(ctx context.Context, spawn spawner) (err error) {
 	if s.initHandle, err = spawn(ctx, s); err != nil {
 		return err

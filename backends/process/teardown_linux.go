@@ -30,14 +30,14 @@ func (s *sandbox) Close() error {
 	return err
 }
 
-// quiet says that nothing of the sandbox is alive but PID 1, and nothing in it is the host's: that nobody can tell
-// whether its namespaces are gone.
+// quiet reports that only PID 1 is alive, and that the sandbox shows nothing of the host: nobody can tell whether its
+// namespaces are gone.
 func (s *sandbox) quiet() bool {
 	begun := s.begun.Load()
 	return s.files != nil && s.hostIndependent() && (begun == 0 || begun == 1 && s.exited.Load())
 }
 
-// tearDown ends what is alive, and removes all that belongs to the sandbox.
+// tearDown ends all processes, and removes all resources of the sandbox.
 func (s *sandbox) tearDown() error {
 	var err error
 	s.kill()
@@ -69,8 +69,8 @@ func (s *sandbox) tearDown() error {
 	return err
 }
 
-// teardowns are the removals of sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind
-// locks of the whole host, and thousands at once have kept it from all else.
+// teardowns removes sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind locks of the
+// whole host, and thousands at once have kept it from everything else.
 type teardowns struct {
 	room chan struct{}
 	all  sync.WaitGroup
@@ -78,7 +78,7 @@ type teardowns struct {
 
 func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
 
-// do removes one behind the caller's back, who waits where there is no room.
+// do removes a sandbox in the background, or waits if too many are being removed.
 func (e *teardowns) do(end func()) {
 	select {
 	case e.room <- struct{}{}:
@@ -91,7 +91,7 @@ func (e *teardowns) do(end func()) {
 	}
 }
 
-// wait removes one when there is room, and returns when it is gone.
+// wait removes a sandbox when there is room, and returns when it is gone.
 func (e *teardowns) wait(end func()) {
 	e.room <- struct{}{}
 	defer e.leave()

@@ -21,12 +21,12 @@ const (
 func (c Config) startTimeout() time.Duration { return cmp.Or(c.StartTimeout, startTimeout) }
 func (c Config) killTimeout() time.Duration  { return cmp.Or(c.KillTimeout, killTimeout) }
 
-// starting bounds a start.
+// starting returns a context with the deadline of a start.
 func (b *Backend) starting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, b.config.startTimeout(), &lateError{b.config.startTimeout()})
 }
 
-// lateError is the cause of a context that starting bounds.
+// lateError is the cause of a context that starting returns.
 type lateError struct{ after time.Duration }
 
 func (e *lateError) Error() string {
@@ -34,7 +34,7 @@ func (e *lateError) Error() string {
 }
 func (e *lateError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// stopped is why a start that ctx bounds has to end: [errors.Is] finds ctx.Err() in it.
+// stopped returns the reason why a start ended with ctx: [errors.Is] finds ctx.Err() in it.
 func stopped(ctx context.Context) error {
 	if late, is := errors.AsType[*lateError](context.Cause(ctx)); is {
 		return late

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The host users of sandboxes that root starts come from a range that no distribution and no container manager gives out
+// The host users of sandboxes that root starts come from a range that no distribution and no container manager assigns
 // (systemd's UIDS-GIDS document calls 0x70000000 to 0x7ffffffe unused), a block of it for each server.
 const (
 	firstUID  = 0x70000000
@@ -17,17 +17,17 @@ const (
 	uidBlocks = 0x0fffffff / blockUIDs
 )
 
-// uids lends each sandbox a host user that no other has: the kernel counts by user the pages of pipes, watches of epoll,
-// descriptors in flight, keys, and more, and refuses all of that user when one has too many.
+// uids assigns each sandbox a host user of its own: the kernel counts by user the pages of pipes, watches of epoll,
+// descriptors in flight, keys, and more, and denies further ones to all of that user's processes.
 type uids struct {
 	mu    sync.Mutex
 	first int // of this server's block; 0 before it is needed
-	next  int // within the block: a number comes again as late as possible
+	next  int // within the block: a number is reused as late as possible
 	taken map[int]bool
-	mark  int // a socket, by whose name other servers know that the block is taken
+	mark  int // a socket whose name reserves the block among servers
 }
 
-// take lends a user, until giveBack is called with it.
+// take assigns a user, until giveBack.
 func (u *uids) take() (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -46,15 +46,15 @@ func (u *uids) take() (int, error) {
 	return uid, nil
 }
 
-// giveBack takes a user back, of whom no process is left.
+// giveBack releases a user without processes.
 func (u *uids) giveBack(uid int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.taken, uid)
 }
 
-// open picks a block that no other server of this network namespace has. Its mark, an abstract name of a Unix socket, is
-// gone with the server, however that ends. Servers that can't see each other are kept apart by chance alone.
+// open picks a block that no other server of this network namespace has. Its mark, an abstract name of a Unix socket,
+// disappears with the server, however that ends. Servers in different network namespaces are kept apart by chance alone.
 func (u *uids) open() {
 	u.taken, u.next = map[int]bool{}, rand.IntN(blockUIDs)
 	at := rand.IntN(uidBlocks)
@@ -73,8 +73,8 @@ func (u *uids) open() {
 
 func uidMark(block int) string { return fmt.Sprintf("@sandboxmcp/uids/%d", block) }
 
-// mapAll gives all of the block's users to the new user namespace of a process, under their own numbers. What that
-// process forks can become any of them.
+// mapAll maps all of the block's users, under their own numbers, into the new user namespace of a process, whose children
+// can become any of them.
 func (u *uids) mapAll(pid int) error {
 	same := fmt.Appendf(nil, "%d %d %d", u.first, u.first, blockUIDs)
 	for _, file := range []struct {
@@ -88,7 +88,7 @@ func (u *uids) mapAll(pid int) error {
 	return nil
 }
 
-// close lets another server have the block.
+// close releases the block.
 func (u *uids) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

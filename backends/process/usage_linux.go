@@ -26,7 +26,7 @@ func (s *sandbox) Sample(memory bool) func() backends.Usage {
 	return func() backends.Usage { return u }
 }
 
-// sample looks up CPU, and memory if asked to.
+// sample measures CPU and, if memory is true, memory.
 func (s *sandbox) sample(memory bool) (u backends.Usage) {
 	u.Lost = s.lost()
 	if s.cgroup == nil {

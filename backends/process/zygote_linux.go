@@ -16,20 +16,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/zygote"
 )
 
+// The forks of a zygote share its hash seed, its canaries and the layout of its memory. These limits bound that.
 const (
 	// A zygote's forks share its hash seed, its canaries and where everything lies in memory. That is bounded.
 	maxForks     = 1000
 	maxZygoteAge = 10 * time.Minute
-	// answerTimeout is how long a zygote may take to fork, which takes it a millisecond, and bearing how long it may take
-	// until what it bore is prepared: a run may be waiting, that would have begun without it by then.
+	// answerTimeout bounds a fork by a zygote, which takes it a millisecond, and spawnTimeout the setup of the forked PID
+	// 1: a run that waits longer would have begun sooner without a zygote.
 	answerTimeout, spawnTimeout = time.Second, 5 * time.Second
-	// maxZygotes is how many stand ready: callers choose the names of scripts.
+	// maxZygotes bounds the zygotes: callers choose the names of scripts.
 	maxZygotes = 4
 )
 
+// scriptKind is the key of the zygotes for a script of a runtime.
 func scriptKind(r runtimes.Runtime, script string) string { return script + " " + shows(r) }
 
-// spawnByZygote has the zygote for a script of a runtime bear a PID 1.
+// spawnByZygote has the zygote for a script of a runtime fork a PID 1.
 func (a *preSpawned) spawnByZygote(ctx context.Context, r runtimes.Runtime, script string) (*initHandle, error) {
 	one, err := a.zygotes.Acquire(ctx, scriptKind(r, script), func(ctx context.Context) (*template, error) { return a.startZygote(ctx, r, script) })
 	if err != nil {
@@ -44,9 +46,10 @@ func (a *preSpawned) spawnByZygote(ctx context.Context, r runtimes.Runtime, scri
 	return child, err
 }
 
-// startZygote has a launcher fork a PID 1, that furnish the root, and become a Python: a nest in which that has started, up to
-// where it would run its script, and bears PID 1s that are forks of it: see package zygote. It is never the host's root: it has
-// rights in a user namespace of its own, whose only user is the unprivileged one of the sandboxes, and over what is mounted in it.
+// startZygote has a launcher fork a PID 1, which sets up the root and becomes a Python: a template whose interpreter has
+// started, up to the point where it would run its script, and whose children are forks of it, see package zygote. It is
+// never the host's root: it has rights in a user namespace of its own, whose only user is the unprivileged one of the
+// sandboxes, and over the mounts in it.
 func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script string) (*template, error) {
 	b := a.backend
 	code, err := a.bytecode(ctx, r.Path, "zygote", zygote.Source())
@@ -94,7 +97,7 @@ func (a *preSpawned) startZygote(ctx context.Context, r runtimes.Runtime, script
 	return one, nil
 }
 
-// zygotePipes are for a zygote's descriptors 0 to 2: programs' are pipes, too.
+// zygotePipes returns pipes for a zygote's descriptors 0 to 2, which are pipes for programs, too.
 func zygotePipes() (in, output, theirs *os.File, err error) {
 	in, nothing, err := os.Pipe()
 	if err != nil {
@@ -107,7 +110,7 @@ func zygotePipes() (in, output, theirs *os.File, err error) {
 	return in, output, theirs, err
 }
 
-// lastOutput is what a zygote that is dead has said, for an error.
+// lastOutput returns the output of a dead zygote, for an error.
 func lastOutput(output *os.File) string {
 	output.SetReadDeadline(time.Now().Add(time.Second))
 	text, _ := io.ReadAll(io.LimitReader(output, 500))
@@ -117,10 +120,11 @@ func lastOutput(output *os.File) string {
 	return ": " + strings.TrimSpace(string(text))
 }
 
-// zygoteDir is where the zygote's program lies in its own root. Each sandbox mounts its own directory there.
+// zygoteDir is the directory of the zygote's program in its own root. Each sandbox mounts a directory of its own over it.
 const zygoteDir = "/tmp"
 
-// zygotePlans are two: a nest's, at the end of which root has to map users, and the rest, up to where Python is executed.
+// zygotePlans returns two plans: the setup of a template, after which root has to map users, and the rest, up to execve of
+// Python.
 func (b *Backend) zygotePlans(one *template, r runtimes.Runtime, code []byte, streams [3]*os.File) (first, p *plan) {
 	first = newPlan()
 	root := b.setUpTemplateRoot(first, one, r)
@@ -155,7 +159,7 @@ func (b *Backend) zygotePlans(one *template, r runtimes.Runtime, code []byte, st
 	return first, p
 }
 
-// keepCapabilities has what is executed next keep what it has in its user namespace, although it is not root there.
+// keepCapabilities preserves the capabilities in the user namespace across execve, although the process is not root there.
 func keepCapabilities(p *plan) {
 	const version3, all = 0x20080522, ^uint32(0)
 	p.do("capset", unix.SYS_CAPSET, value(p, [2]uint32{version3}), value(p, [6]uint32{all, all, all, all, all, all}))
@@ -164,7 +168,7 @@ func keepCapabilities(p *plan) {
 	}
 }
 
-// zygote is the zygote that bore a sandbox's PID 1, if one did, until that is gone.
+// zygote returns the zygote that spawned a sandbox's PID 1, if any, until that is gone.
 func (s *sandbox) zygote() *template {
 	if s.initHandle == nil || !s.foreign {
 		return nil
