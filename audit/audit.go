@@ -43,6 +43,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Entry is what a caller puts into the log.
@@ -129,7 +131,7 @@ func (l *Log) connect(ctx context.Context, path string) (err error) {
 	if l.file, err = find(ctx, l.path); err != nil {
 		return err
 	}
-	if l.db, err = sql.Open("sqlite", dsn(l.path, l.wait)); err != nil {
+	if l.db, err = sql.Open("sqlite", statefile.Database(l.path, l.wait)); err != nil {
 		return err
 	}
 	if err := l.check(ctx); err != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // detach puts the file in its place, and takes the rows out of the database, under one lock. Killed
@@ -36,7 +38,7 @@ func (l *Log) detachLocked(ctx context.Context, w *writer, p pack) error {
 	if err := os.Rename(p.temporary, p.segment.File); err != nil {
 		return err
 	}
-	if err := syncDir(l.segmentDir()); err != nil {
+	if err := statefile.SyncDir(l.segmentDir()); err != nil {
 		return err
 	}
 	if err := w.record(ctx, p); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -268,7 +269,7 @@ func version1(t testing.TB, rows int) string {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", dsn(path, lockWait))
+	db, err := sql.Open("sqlite", statefile.Database(path, lockWait))
 	if err != nil {
 		t.Fatal(err)
 	}

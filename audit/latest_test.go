@@ -3,12 +3,9 @@ package audit
 import (
 	"context"
 	"crypto"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,20 +67,6 @@ func TestLatestFollowsNoLink(t *testing.T) {
 	}
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("got %v, %v; want a file", info.Mode(), err)
-	}
-}
-
-func TestCannotSync(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want bool
-	}{
-		{&os.PathError{Op: "sync", Err: syscall.EINVAL}, true}, {&os.PathError{Op: "sync", Err: errors.ErrUnsupported}, true},
-		{fmt.Errorf("sync: %w", syscall.ENOTSUP), true}, {&os.PathError{Op: "sync", Err: syscall.EIO}, false}, {nil, false},
-	} {
-		if got := cannotSync(tt.err); got != tt.want {
-			t.Errorf("%v: got %v", tt.err, got)
-		}
 	}
 }
 

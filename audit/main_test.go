@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // children are what the test binary does instead of testing when it is started again as a process
@@ -78,7 +80,7 @@ func hold(t testing.TB, path string, statements ...any) (release func()) {
 }
 
 func childHold(path string, statements []string) error {
-	db, err := sql.Open("sqlite", dsn(path, lockWait))
+	db, err := sql.Open("sqlite", statefile.Database(path, lockWait))
 	if err != nil {
 		return err
 	}

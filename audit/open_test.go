@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 func childOpen(path string, _ []string) error {
@@ -158,7 +160,7 @@ func TestOpenBadPlaces(t *testing.T) {
 		wantError(t, err, want, name)
 	}
 	// Were the file deleted just before SQLite opens it, an empty one would be in its place.
-	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, "nowhere"), lockWait))
+	db, err := sql.Open("sqlite", statefile.Database(filepath.Join(dir, "nowhere"), lockWait))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +241,7 @@ func TestMoved(t *testing.T) {
 // tamper does to the database at path what its triggers would refuse.
 func tamper(t testing.TB, path string, statements ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", dsn(path, lockWait))
+	db, err := sql.Open("sqlite", statefile.Database(path, lockWait))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +257,7 @@ func tamper(t testing.TB, path string, statements ...string) {
 // TestCreateRemovesAbandoned leaves what a process that was killed while it made the log would.
 func TestCreateRemovesAbandoned(t *testing.T) {
 	dir := t.TempDir()
-	abandoned, recent := filepath.Join(dir, newPrefix+"1"), filepath.Join(dir, newPrefix+"2")
+	abandoned, recent := filepath.Join(dir, ".new-audit-1"), filepath.Join(dir, ".new-audit-2")
 	for _, d := range []string{abandoned, recent} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)

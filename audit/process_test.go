@@ -23,7 +23,7 @@ func TestKillWhileMaking(t *testing.T) {
 		if _, err := os.Stat(path); err == nil {
 			made++
 		}
-		left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), newPrefix+"*"))
+		left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".new-audit-*"))
 		for _, dir := range left {
 			abandoned++
 			ago := time.Now().Add(-time.Hour)

@@ -13,9 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -129,26 +127,4 @@ func (l *Log) removeDouble(ctx context.Context, q querier, path string) error {
 		return err
 	}
 	return fmt.Errorf("%s is no segment of this log, or the only one that has its rows: move it away", path)
-}
-
-// syncDir waits until the names in a directory are on the disk, where a system can do that.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if cannotSync(err) {
-		err = nil
-	}
-	return errors.Join(err, f.Close())
-}
-
-// cannotSync reports whether err says that a file system has no way to sync directories, which is no reason to
-// seal nothing there.
-func cannotSync(err error) bool {
-	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }

@@ -28,6 +28,7 @@ var mayImport = []struct {
 	{"vault/...", []string{"vault/..."}},
 	{"signer/...", []string{"signer/..."}},
 	{"audit/safetext", nil},
+	{"audit/statefile", nil},
 	{"audit/...", []string{"audit/..."}},
 	{"egress", []string{"egress/relay"}},
 	{"egress/relay", nil},
@@ -68,7 +69,7 @@ var mayImport = []struct {
 }
 
 // leaves are the packages that any other may import.
-var leaves = []string{"audit/safetext", "backends/paths"}
+var leaves = []string{"audit/safetext", "audit/statefile", "backends/paths"}
 
 // light are the packages that import no leaf either, since each program that we start begins with them.
 var light = []string{"backends/process/launch", "pipeline/host/launch"}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Bounds of what is remembered of what people typed.
@@ -70,18 +72,7 @@ func (h *history) trim() { h.lines = h.lines[max(0, len(h.lines)-maxHistory):] }
 
 // rewrite writes the file anew, with what is remembered. What another process adds meanwhile is lost.
 func (h *history) rewrite() error {
-	f, err := os.CreateTemp(filepath.Dir(h.file), ".history-") // of the mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(strings.Join(h.lines, "\n") + "\n")
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), h.file)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return statefile.Replace(h.file, "history", []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
 }
 
 // begins says whether a line is the first of a piece of code, which decides whether its lines are kept.

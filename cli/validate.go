@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -173,17 +174,8 @@ func writeBack(file string, was, now []byte) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := os.CreateTemp(filepath.Dir(path), ".sandboxmcp-*")
-	if err != nil {
+	if err := statefile.Replace(path, "sandboxmcp", now, info.Mode().Perm()); err != nil {
 		return fail("sandboxmcp validate "+file+" --json has the code in \"fixed\"", "write to %s: %v", visible(file), err)
-	}
-	_, err = fresh.Write(now)
-	err = errors.Join(err, fresh.Chmod(info.Mode().Perm()), fresh.Close())
-	if err == nil {
-		err = os.Rename(fresh.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(fresh.Name()))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -15,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 var errNoKey = errors.New("there is none yet")
@@ -41,7 +42,7 @@ func (k *Key) privatePEM() ([]byte, error) {
 
 // readPrivate reads a key that others must not be able to read. Its errors do not quote the file.
 func readPrivate(path string) (*Key, os.FileInfo, error) {
-	f, info, err := openPrivate(path)
+	f, info, err := statefile.OpenPrivate(path, "if somebody has, replace it with sandboxmcp key rotate")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, errNoKey
 	}
@@ -110,7 +111,8 @@ func onlyBlock(text []byte, kind string) (der []byte, why string) {
 	return block.Bytes, ""
 }
 
-const newPrefix = ".new-key-"
+// newKind is in the name of a file that is being made.
+const newKind = "key"
 
 // Ways to put a new file where another may be.
 const (
@@ -118,42 +120,17 @@ const (
 	replaceOld = true
 )
 
-// makeFile makes the file path. It is written under another name and then linked or renamed into
-// place, whole: a process that is killed leaves nothing half made at path. With keepOld, what is
-// there already stays.
+// makeFile makes the file path, whole. With keepOld, a file that is there already stays.
 func makeFile(path string, content []byte, replace bool) error {
-	dir := filepath.Dir(path)
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return nil
 	}
-	removeAbandoned(dir)
-	temp := filepath.Join(dir, newPrefix+rand.Text())
-	defer os.Remove(temp)
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
+	statefile.Tidy(filepath.Dir(path), newKind)
+	write := func(path string) error { return statefile.Replace(path, newKind, content, 0o600) }
 	if replace {
-		err = os.Rename(temp, path)
-	} else if err = os.Link(temp, path); errors.Is(err, fs.ErrExist) {
-		err = nil
+		return write(path)
 	}
-	return errors.Join(err, syncDir(dir))
-}
-
-// removeAbandoned removes what processes left that were killed while they made a file, which takes
-// some milliseconds: a file of a minute ago is nobody's.
-func removeAbandoned(dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), newPrefix) && time.Since(info.ModTime()) > time.Minute {
-			os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
+	return statefile.Create(path, newKind, write)
 }
 
 // lock waits until no other process changes the directory, which it makes. The lock goes with its
@@ -170,7 +147,7 @@ func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	for {
-		locked, err := tryLock(f)
+		locked, err := statefile.TryLock(f, false)
 		if locked {
 			return func() { f.Close() }, nil
 		}

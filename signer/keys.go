@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Keys are the keys of a directory: the one that signs, and the public ones of all that ever did. Many
@@ -64,11 +66,11 @@ func (k *Keys) check() error {
 		return err
 	case !info.IsDir():
 		return fmt.Errorf("%q is no directory", k.dir)
-	case othersWrite(info):
+	case statefile.Modes && info.Mode().Perm()&0o022 != 0 || statefile.Foreign(info):
 		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it", k.dir)
 	}
 	// In a directory of everybody's without the sticky bit, anybody can put another one in its place.
-	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 && unixModes {
+	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 && statefile.Modes {
 		return fmt.Errorf("anybody on this machine may write to %q, and so put other keys in place of %q: look at what is there, and chmod o-w it", filepath.Dir(k.dir), k.dir)
 	}
 	return nil

@@ -8,15 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 //go:embed sealed.sql
@@ -29,6 +28,9 @@ const (
 	pageSize      = 4096
 )
 
+// newKind is in the name of a database that is being made.
+const newKind = "vault"
+
 // lockWait is how long a call waits for other processes, which hold the lock for milliseconds.
 const lockWait = 10 * time.Second
 
@@ -37,11 +39,12 @@ func (s *Sealed) create(ctx context.Context) error {
 	if _, err := os.Stat(s.database()); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what else is wrong with it will show
 	}
-	err := makeFile(s.dir, s.database(), func(fresh string) error {
+	statefile.Tidy(s.dir, newKind)
+	err := statefile.Create(s.database(), newKind, func(fresh string) error {
 		if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would give it 0644
 			return err
 		}
-		db, err := sql.Open("sqlite", dsn(fresh))
+		db, err := sql.Open("sqlite", address(fresh))
 		if err != nil {
 			return err
 		}
@@ -56,7 +59,7 @@ func (s *Sealed) read(ctx context.Context, f func(*sql.DB) error) error {
 	if _, err := os.Stat(s.database()); errors.Is(err, fs.ErrNotExist) {
 		return ErrNotFound
 	}
-	db, err := sql.Open("sqlite", dsn(s.database()))
+	db, err := sql.Open("sqlite", address(s.database()))
 	if err != nil {
 		return err
 	}
@@ -123,17 +126,10 @@ func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// dsn names the database for the driver. There is no write-ahead log: it would have readers make
-// files. EXTRA, as FULL without one does not keep a commit through a power failure. mode=rw keeps SQLite
-// from making a database, and what was deleted is overwritten.
-func dsn(path string) string {
-	path = filepath.ToSlash(path)
-	if !strings.HasPrefix(path, "/") { // C:/...
-		path = "/" + path
-	}
-	u := url.URL{Scheme: "file", Path: path}
-	return fmt.Sprintf("%s?mode=rw&_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=synchronous(extra)&_pragma=secure_delete(on)",
-		u.String(), lockWait.Milliseconds())
+// address names the database for the driver. There is no write-ahead log: it would have readers make files. EXTRA, as
+// FULL without one does not keep a commit through a power failure. What was deleted is overwritten.
+func address(path string) string {
+	return statefile.Database(path, lockWait, "_txlock=immediate", "_pragma=synchronous(extra)", "_pragma=secure_delete(on)")
 }
 
 // explain adds to an error of SQLite or of the file system which file it is about, and what to do.

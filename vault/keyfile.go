@@ -12,6 +12,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 )
 
@@ -44,7 +45,7 @@ func (k keyFile) place() string {
 
 // readKeyFile reads a key file, which others must not be able to read. Its errors do not quote the content.
 func readKeyFile(path string) (keyFile, error) {
-	f, err := openPrivate(path)
+	f, _, err := statefile.OpenPrivate(path, "replace the secrets if somebody has")
 	if errors.Is(err, fs.ErrNotExist) {
 		return keyFile{}, fmt.Errorf("%w: put %q back, as nothing else opens what is sealed for it", errNoKey, path)
 	}
@@ -98,7 +99,7 @@ func (s *Sealed) writeKeyFile(path string, k keyFile) error {
 	if err := os.Link(s.freshKeyFile(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(s.dir)
+	return statefile.SyncDir(s.dir)
 }
 
 // freshKeyFile is the temporary path of a new key file. The database's lock allows one at a time, so a leftover is

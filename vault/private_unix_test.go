@@ -56,3 +56,17 @@ func TestKeyThatIsNoFile(t *testing.T) {
 		}
 	}
 }
+
+// What another user has put there, that user knows.
+func TestKeyOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	s := seal(t, "KEY")
+	if err := os.Chown(s.keyFile(), 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Add(t.Context(), Entry{Namespace: "default", Key: "NEXT"}, []byte("value"), false); err == nil || !strings.Contains(err.Error(), "another user's") {
+		t.Errorf("got %v", err)
+	}
+}

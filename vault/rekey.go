@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // nextKeyFile is where the new key is while all secrets are sealed anew for it.
@@ -158,7 +160,7 @@ func (s *Sealed) settle(ctx context.Context, tx *sql.Tx) error {
 		if err := os.Rename(s.nextKeyFile(), s.keyFile()); err != nil {
 			return err
 		}
-		return syncDir(s.dir)
+		return statefile.SyncDir(s.dir)
 	case others == total:
 		return s.dropNext(ctx, next)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -109,7 +110,7 @@ func TestKilledWhileAdding(t *testing.T) {
 // What was left behind long ago is removed; what another process may be making just now is not.
 func TestAbandoned(t *testing.T) {
 	s := seal(t, "KEY")
-	old, fresh := filepath.Join(s.dir, newPrefix+"old"), filepath.Join(s.dir, newPrefix+"fresh")
+	old, fresh := filepath.Join(s.dir, ".new-vault-old"), filepath.Join(s.dir, ".new-vault-fresh")
 	for _, dir := range []string{old, fresh} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -118,8 +119,8 @@ func TestAbandoned(t *testing.T) {
 	if err := os.Chtimes(old, time.Now(), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	removeAbandoned(s.dir)
-	if left, _ := filepath.Glob(filepath.Join(s.dir, newPrefix+"*")); !slices.Equal(left, []string{fresh}) {
+	statefile.Tidy(s.dir, newKind)
+	if left, _ := filepath.Glob(filepath.Join(s.dir, ".new-vault-*")); !slices.Equal(left, []string{fresh}) {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -160,13 +161,13 @@ func addUntilKilled(t *testing.T, s *Sealed, prefix string, when int) (keys []st
 func wantTidy(t *testing.T, s *Sealed) {
 	t.Helper()
 	ago := time.Now().Add(-time.Hour)
-	left, _ := filepath.Glob(filepath.Join(s.dir, newPrefix+"*"))
+	left, _ := filepath.Glob(filepath.Join(s.dir, ".new-vault-*"))
 	for _, dir := range left {
 		if err := os.Chtimes(dir, ago, ago); err != nil {
 			t.Fatal(err)
 		}
 	}
-	removeAbandoned(s.dir)
+	statefile.Tidy(s.dir, newKind)
 	if left, _ := os.ReadDir(s.dir); len(left) != 2 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -6,10 +6,8 @@ package witness
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Timeout is how long one place may take to answer.
@@ -148,15 +147,5 @@ func (f file) read(context.Context) ([]byte, error) { return audit.ReadCheckpoin
 
 // write replaces the file whole: where the disk is full, the old one stays.
 func (f file) write(_ context.Context, note, _ []byte, _ int64) error {
-	temp := filepath.Join(filepath.Dir(string(f)), ".new-checkpoint-"+rand.Text())
-	defer os.Remove(temp)
-	w, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(note)
-	if err := errors.Join(err, w.Sync(), w.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temp, string(f))
+	return statefile.Replace(string(f), "checkpoint", note, 0o644)
 }

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"github.com/opencontainers/cgroups/fs"
 	"github.com/opencontainers/cgroups/fs2"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // controllers are those that are needed. In v1 each is a tree of its own.
@@ -150,11 +153,12 @@ func Lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	locked, err := statefile.TryLock(f, false)
+	if locked {
+		return f, nil
 	}
-	return f, nil
+	f.Close()
+	return nil, fmt.Errorf("lock %s: %w", dir, cmp.Or(err, error(unix.EWOULDBLOCK)))
 }
 
 // own makes this server's directories and locks them.

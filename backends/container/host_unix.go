@@ -5,16 +5,10 @@ package container
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// lockFile locks a file for as long as it is open, or says at once that somebody else has.
-func lockFile(f *os.File) error {
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-}
 
 // place is which folder of a machine one is, whatever it is called.
 func place(_ string, info fs.FileInfo) string {
@@ -26,11 +20,6 @@ func place(_ string, info fs.FileInfo) string {
 func ownerOf(info fs.FileInfo) (uid, gid int) {
 	st := info.Sys().(*syscall.Stat_t)
 	return int(st.Uid), int(st.Gid)
-}
-
-func ownedByUs(info fs.FileInfo) bool {
-	uid, _ := ownerOf(info)
-	return uid == os.Geteuid()
 }
 
 // mostFiles is how many descriptors we may have at the most: no container is given more.

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // instance is one server's sign of life: a locked file, which the kernel unlocks when the server ends,
@@ -56,8 +58,12 @@ func (i *instance) lock() (err error) {
 	if i.file, err = os.OpenFile(i.path(i.name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	if err = lockFile(i.file); err == nil {
+	locked, err := statefile.TryLock(i.file, false)
+	switch {
+	case locked:
 		err = stillThere(i.file)
+	case err == nil:
+		err = errors.New("another server has the lock " + i.file.Name())
 	}
 	if err != nil {
 		i.file.Close()
@@ -89,7 +95,8 @@ func (i *instance) alive(name string) bool {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	defer f.Close()
-	return lockFile(f) != nil
+	locked, _ := statefile.TryLock(f, false)
+	return !locked
 }
 
 // bury removes the lock files of dead instances, whose containers are gone.
@@ -102,7 +109,7 @@ func (i *instance) bury() {
 		if err != nil {
 			continue
 		}
-		if lockFile(f) == nil {
+		if locked, _ := statefile.TryLock(f, false); locked {
 			os.Remove(f.Name()) // while it is locked: nobody can take it for theirs
 		}
 		f.Close()
@@ -149,7 +156,7 @@ func stateOf(stateDir string) (string, error) {
 // that has none, such as one of the network.
 func runBase(stateDir string) string {
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
-	if info, err := os.Stat(runtimeDir); err == nil && filepath.IsAbs(runtimeDir) && info.IsDir() && ownedByUs(info) {
+	if info, err := os.Stat(runtimeDir); err == nil && filepath.IsAbs(runtimeDir) && info.IsDir() && statefile.Ours(info) {
 		return filepath.Join(runtimeDir, "sandboxmcp", "c")
 	}
 	return filepath.Join(stateDir, "c")

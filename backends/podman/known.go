@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
@@ -96,7 +97,7 @@ func (e *Engine) recall(mark string) (hostInfo, bool) {
 // remember keeps an answer. Where it can't be, the next process asks again.
 func (e *Engine) remember(mark string, h hostInfo) {
 	if data, err := json.Marshal(known{mark, time.Now(), h}); mark != "" && err == nil {
-		_ = replace(e.config.Folder, knownName, data, 0o600)
+		_ = statefile.Replace(filepath.Join(e.config.Folder, knownName), "podman", data, 0o600)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // profile is a file with a seccomp profile, which Podman wants to read by itself while it makes a container. It is
@@ -20,26 +22,7 @@ func (e *Engine) profile(text string) (string, error) {
 	if there, err := os.ReadFile(name); err == nil && string(there) == text {
 		return name, nil
 	}
-	return name, replace(folder, filepath.Base(name), []byte(text), 0o644)
-}
-
-// replace puts a file in the place of another, whole.
-func replace(folder, name string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(folder, name+"-*.part")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // unless it has got its name
-	_, err = f.Write(data)
-	for _, e := range []error{f.Chmod(mode), f.Close()} {
-		if err == nil {
-			err = e
-		}
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(folder, name))
-	}
-	return err
+	return name, statefile.Replace(name, "podman", []byte(text), 0o644)
 }
 
 // folder is where files can be. If nobody named one, it is ours alone, and goes when the engine is closed: in the folder

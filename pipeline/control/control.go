@@ -54,6 +54,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -93,7 +94,7 @@ type Server struct {
 // XDG_RUNTIME_DIR, if it is a folder of this user's (sudo leaves it at another's), and else in the
 // state directory.
 func Dir(runtimeDir, stateDir string) string {
-	if info, err := os.Stat(runtimeDir); filepath.IsAbs(runtimeDir) && err == nil && info.IsDir() && mine(info) {
+	if info, err := os.Stat(runtimeDir); filepath.IsAbs(runtimeDir) && err == nil && info.IsDir() && statefile.Ours(info) {
 		return filepath.Join(runtimeDir, "sandboxmcp")
 	}
 	return filepath.Join(stateDir, "run", "sandboxmcp")

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // socket is one that listens, and its file.
@@ -109,18 +111,12 @@ func private(dir string) error {
 	switch {
 	case err != nil:
 		return err
-	case !info.IsDir() || !mine(info):
+	case !info.IsDir() || !statefile.Ours(info):
 		return errors.New("it is not a folder of this user")
 	case info.Mode().Perm()&0o077 != 0:
 		return os.Chmod(dir, 0o700)
 	}
 	return nil
-}
-
-// mine says whether a file belongs to the user that we act for.
-func mine(info os.FileInfo) bool {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(s.Uid) == os.Geteuid()
 }
 
 // lock takes the lock of a folder. It gives up when somebody holds it for long: who does is stopped.
@@ -130,16 +126,18 @@ func lock(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	for range 200 {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-			break
+		locked, err := statefile.TryLock(f, false)
+		if locked {
+			return func() { f.Close() }, nil
+		}
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("lock it: %w", err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock it: %w", err)
-	}
-	return func() { f.Close() }, nil
+	f.Close()
+	return nil, fmt.Errorf("lock it: %w", unix.EWOULDBLOCK)
 }
 
 // maxPath is the kernel's limit for the path of a socket, less the NUL, in bytes.

@@ -30,8 +30,6 @@ func dial(ctx context.Context, dir, name string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", filepath.Join(dir, name+ending))
 }
 
-func mine(os.FileInfo) bool { return true }
-
 func peer(net.Conn) (int, error) { return -1, errors.ErrUnsupported }
 
 func welcome(int) bool { return false }

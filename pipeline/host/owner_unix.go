@@ -4,18 +4,16 @@ package host
 
 import (
 	"io/fs"
-	"os"
 	"syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // changeable says who else could change a file or folder, "" if nobody could but root and our own user. A sticky bit
 // does not help where the program itself lies: new names can be made there.
 func changeable(info fs.FileInfo) string {
-	s, ok := info.Sys().(*syscall.Stat_t)
 	switch {
-	case !ok:
-		return "has no owner"
-	case s.Uid != 0 && int(s.Uid) != os.Geteuid():
+	case statefile.Foreign(info):
 		return "belongs to another user"
 	case info.Mode()&0o022 != 0:
 		return "can be written by others"
@@ -25,8 +23,7 @@ func changeable(info fs.FileInfo) string {
 
 // sticky says that others may make new names in a folder of root's or ours, as in /tmp, and take none away that is there.
 func sticky(info fs.FileInfo) bool {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && info.Mode()&fs.ModeSticky != 0 && (s.Uid == 0 || int(s.Uid) == os.Geteuid())
+	return info.Mode()&fs.ModeSticky != 0 && !statefile.Foreign(info)
 }
 
 // noWait opens a fifo that nobody writes to at once.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
@@ -116,7 +117,7 @@ func (s shelf) publish(l layer) (hash string, err error) {
 		err = os.Rename(l.dir, s.join(name))
 	}
 	if err == nil {
-		if err = replace(s.join("current"), []byte(name)); err != nil {
+		if err = statefile.Replace(s.join("current"), "packages", []byte(name), 0o600); err != nil {
 			os.RemoveAll(s.join(name))
 		}
 	}

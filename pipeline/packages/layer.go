@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // A layer is a folder with what was installed (content, which sandboxes see), what that is
@@ -107,10 +109,10 @@ func (l layer) save() (string, error) {
 	text, hash := l.list()
 	b, err := json.Marshal(l.packages)
 	if err == nil {
-		err = replace(filepath.Join(l.dir, "packages.json"), b)
+		err = statefile.Replace(filepath.Join(l.dir, "packages.json"), "packages", b, 0o600)
 	}
 	if err == nil {
-		err = replace(filepath.Join(l.dir, "files"), []byte(text))
+		err = statefile.Replace(filepath.Join(l.dir, "files"), "packages", []byte(text), 0o600)
 	}
 	if err != nil {
 		return "", fmt.Errorf("write package layer: %w", err)
@@ -123,23 +125,6 @@ func (l layer) bytes() (n int64) {
 		n += f.size
 	}
 	return n
-}
-
-// replace writes a small file as a whole or not at all.
-func replace(name string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // builder puts files into a folder that sandboxes will be shown: their user is not ours, so modes

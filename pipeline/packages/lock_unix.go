@@ -3,46 +3,33 @@
 package packages
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // lock opens a lock file, making it when make is set, and takes its lock if nobody else holds one
 // that excludes it. The kernel lets go of it when the file is closed, also by being killed. A nil
 // file without an error: somebody holds it.
 func lock(name string, exclusive, make bool) (*os.File, error) {
-	flags, how := os.O_RDONLY, unix.LOCK_SH
+	flags := os.O_RDONLY
 	if make {
 		flags = os.O_RDWR | os.O_CREATE
-	}
-	if exclusive {
-		how = unix.LOCK_EX
 	}
 	f, err := os.OpenFile(name, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err == nil && !same(f, name) { // it was removed before it was locked
-		err = unix.EWOULDBLOCK
-	}
-	switch {
-	case err == nil:
+	locked, err := statefile.TryLock(f, !exclusive)
+	if locked && same(f, name) { // or else it was removed before it was locked
 		return f, nil
-	case errors.Is(err, unix.EWOULDBLOCK):
-		f.Close()
-		return nil, nil
 	}
 	f.Close()
-	return nil, fmt.Errorf("lock %s: %w", name, err)
+	if err != nil {
+		err = fmt.Errorf("lock %s: %w", name, err)
+	}
+	return nil, err
 }
 
 func same(f *os.File, name string) bool {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // The folders of this package begin like this, so that the next test finds what a killed one left. They are
@@ -37,7 +39,7 @@ func hold(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if locked, err := statefile.TryLock(f, false); !locked {
 		f.Close()
 		return nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // answerTime is how long an interpreter may take to say who it is.
@@ -98,13 +100,8 @@ func keep(file, answer string) {
 	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm()&0o022 != 0 {
 		return
 	}
-	tmp, err := os.CreateTemp(dir, "new-")
-	if err != nil {
-		return
-	}
-	err = json.NewEncoder(tmp).Encode(answer)
-	if cerr := tmp.Close(); err != nil || cerr != nil || os.Rename(tmp.Name(), file) != nil {
-		os.Remove(tmp.Name())
+	if text, err := json.Marshal(answer); err == nil {
+		_ = statefile.Replace(file, "answer", text, 0o600)
 	}
 }
 

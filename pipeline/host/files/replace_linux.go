@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // A file that is being written has such a name, and a lock that ends with whoever writes it.
@@ -67,9 +69,9 @@ func (t *target) temp() (*os.File, string, error) {
 		}
 		f := os.NewFile(uintptr(fd), t.asked)
 		// Somebody who tidies up may have had it locked first, and removed it. Where there are no locks, nobody does.
-		lockErr := unix.Flock(fd, unix.LOCK_EX)
+		locked, lockErr := statefile.TryLock(f, false)
 		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err == nil && (lockErr != nil || st.Nlink > 0) {
+		if err := unix.Fstat(fd, &st); err == nil && (lockErr != nil || locked && st.Nlink > 0) {
 			return f, name, nil
 		}
 		f.Close()
@@ -186,7 +188,7 @@ func (t *target) removeStale(name string) {
 		return
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+	if locked, _ := statefile.TryLock(f, false); locked {
 		_ = unix.Unlinkat(int(t.parent.Fd()), name, 0)
 	}
 }

@@ -1,0 +1,11 @@
+//go:build !unix && !windows
+
+package statefile
+
+import (
+	"errors"
+	"os"
+)
+
+// TryLock is not supported here.
+func TryLock(*os.File, bool) (bool, error) { return false, errors.ErrUnsupported }

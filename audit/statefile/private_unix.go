@@ -1,0 +1,53 @@
+//go:build unix
+
+package statefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// OpenPrivate opens a regular file that is ours or root's and that nobody but its owner may read or write. O_NONBLOCK
+// keeps a FIFO from stopping us; it does nothing to files. A link could lead to a file that others replace. advice
+// follows "chmod 600 it, and " in the error about a file that others may read.
+func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, nil, fmt.Errorf("%q is a link, and a key must be a file of its own", path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%q is no file", path)
+	case info.Mode().Perm()&0o077 != 0:
+		err = fmt.Errorf("others on this machine may read %q: chmod 600 it, and %s", path, advice)
+	case Foreign(info):
+		err = fmt.Errorf("%q is another user's", path)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// Foreign reports whether a file is another user's, who is not root.
+func Foreign(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || s.Uid != 0 && int(s.Uid) != os.Geteuid()
+}
+
+// Ours reports whether a file belongs to the user that we act for.
+func Ours(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Geteuid()
+}
+
+// Modes says that permission bits mean something here.
+const Modes = true

@@ -1,0 +1,92 @@
+// Package statefile keeps the files of our state: whole, private, locked, and on the disk before anything depends on them.
+package statefile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Create makes the file path out of what fill writes and syncs, and its directory, of mode 0700, where that is missing. The file
+// is built under another name and then linked into place, whole: of many processes that come first one wins, a process
+// that is killed leaves nothing half made at path, and a file that is there already stays. kind is part of the other
+// name: see [Tidy].
+func Create(path, kind string, fill func(fresh string) error) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(dir, prefix(kind)) // 0700
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	fresh := filepath.Join(temp, "new")
+	if err := fill(fresh); err != nil {
+		return err
+	}
+	if err := os.Link(fresh, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// Replace puts a file of this mode in the place of path, whole and durable: after a power failure, and wherever it fails,
+// the old file or the new one is there. kind is part of the name that the file has before: see [Tidy].
+func Replace(path, kind string, data []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), prefix(kind)) // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // unless it has got its name
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+func prefix(kind string) string { return ".new-" + kind + "-" }
+
+// Tidy removes from a directory what processes left that were killed in Create and Replace of this kind, which take some
+// milliseconds: what is older than a minute is nobody's.
+func Tidy(dir, kind string) {
+	left, _ := filepath.Glob(filepath.Join(dir, prefix(kind)+"*"))
+	for _, name := range left {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Minute {
+			os.RemoveAll(name)
+		}
+	}
+}
+
+// SyncDir waits until the names in a directory are on the disk, where a system and a file system can do that.
+func SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if cannotSync(err) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
+// cannotSync reports whether err says that a file system has no way to sync directories, which is no reason to keep
+// nothing there.
+func cannotSync(err error) bool {
+	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
+}

@@ -1,0 +1,161 @@
+package statefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestCannotSync(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&os.PathError{Op: "sync", Err: syscall.EINVAL}, true}, {&os.PathError{Op: "sync", Err: errors.ErrUnsupported}, true},
+		{fmt.Errorf("sync: %w", syscall.ENOTSUP), true}, {&os.PathError{Op: "sync", Err: syscall.EIO}, false}, {nil, false},
+	} {
+		if got := cannotSync(tt.err); got != tt.want {
+			t.Errorf("%v: got %v", tt.err, got)
+		}
+	}
+}
+
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}
+
+func wantFile(t *testing.T, path, text string, mode fs.FileMode) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	info, statErr := os.Stat(path)
+	if err != nil || statErr != nil || string(got) != text || Modes && info.Mode().Perm() != mode {
+		t.Errorf("%s: got %q, %v, %v, %v; want %q, %v", path, got, info.Mode(), err, statErr, text, mode)
+	}
+	if left := names(t, filepath.Dir(path)); left != filepath.Base(path) {
+		t.Errorf("the directory has %s", left)
+	}
+}
+
+func TestReplace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	for text, mode := range map[string]fs.FileMode{"one": 0o600, "another": 0o644, "": 0o400} {
+		if err := Replace(path, "test", []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, path, text, mode)
+	}
+	taken := filepath.Join(t.TempDir(), "dir")
+	if err := os.MkdirAll(filepath.Join(taken, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(taken, "test", nil, 0o600); err == nil || names(t, filepath.Dir(taken)) != "dir" {
+		t.Errorf("got %v, and %s", err, names(t, filepath.Dir(taken)))
+	}
+	if err := Replace(filepath.Join(t.TempDir(), "none", "file"), "test", nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A link is replaced, and what it leads to stays.
+func TestReplaceLink(t *testing.T) {
+	dir, target := t.TempDir(), filepath.Join(t.TempDir(), "target")
+	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o600), os.Symlink(target, filepath.Join(dir, "link"))); err != nil {
+		t.Skip(err)
+	}
+	if err := Replace(filepath.Join(dir, "link"), "test", []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, filepath.Join(dir, "link"), "new", 0o600)
+	wantFile(t, target, "old", 0o600)
+}
+
+func TestCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "file")
+	errFill := errors.New("the disk is full")
+	if err := Create(path, "test", func(string) error { return errFill }); !errors.Is(err, errFill) || names(t, filepath.Dir(path)) != "" {
+		t.Errorf("got %v, and %s", err, names(t, filepath.Dir(path)))
+	}
+	for _, text := range []string{"first", "second"} {
+		if err := Create(path, "test", func(fresh string) error { return os.WriteFile(fresh, []byte(text), 0o600) }); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, path, "first", 0o600)
+	}
+}
+
+func TestTidy(t *testing.T) {
+	dir := t.TempDir()
+	hourAgo := time.Now().Add(-time.Hour)
+	for _, name := range []string{".new-test-1", ".new-test-2", ".new-other-1", "file"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name != ".new-test-2" {
+			os.Chtimes(path, hourAgo, hourAgo)
+		}
+	}
+	Tidy(dir, "test")
+	if left := names(t, dir); left != ".new-other-1 .new-test-2 file" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	open := func() *os.File {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	a, b, c := open(), open(), open()
+	for i, step := range []struct {
+		f      *os.File
+		shared bool
+		want   bool
+	}{{a, true, true}, {b, true, true}, {c, false, false}} {
+		if got, err := TryLock(step.f, step.shared); got != step.want || err != nil {
+			t.Errorf("step %d: got %v, %v", i, got, err)
+		}
+	}
+	a.Close()
+	b.Close()
+	if got, err := TryLock(c, false); !got || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := TryLock(open(), true); got || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := TryLock(a, false); got || err == nil {
+		t.Errorf("of a closed file: got %v, %v", got, err)
+	}
+}
+
+func TestDatabase(t *testing.T) {
+	for path, want := range map[string]string{
+		"/a/b.db": "file:///a/b.db?mode=rw&_pragma=busy_timeout(2000)&x=1", "/a b?mode=ro#%": "file:///a%20b%3Fmode=ro%23%25?mode=rw&_pragma=busy_timeout(2000)&x=1",
+		"C:/a": "file:///C:/a?mode=rw&_pragma=busy_timeout(2000)&x=1",
+	} {
+		if got := Database(path, 2*time.Second, "x=1"); got != want {
+			t.Errorf("%q: got %s, want %s", path, got, want)
+		}
+	}
+}
