@@ -1,5 +1,5 @@
-// Package cgroup makes cgroups of version 1 and 2 in which programs run: below our own where it is delegated to us or
-// ours to write, or in a scope that the user's systemd gives. What a killed server has left is removed by the next.
+// Package cgroup makes cgroups of version 1 and 2 for programs: below this process's own where it is delegated or writable,
+// or in a scope of the user's systemd. The next server removes the cgroups of a killed one.
 //
 // opencontainers/cgroups writes the limits.
 package cgroup

@@ -22,47 +22,48 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// controllers are those that are needed. In v1 each is a tree of its own.
+// controllers are the required ones. In v1 each has a tree of its own.
 var controllers = []string{"memory", "pids", "cpu"}
 
-// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's
-// identity, so that the next server can tell what a killed one left behind.
+// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's identity, so that
+// the next server can recognise those of a killed one.
 type Groups struct {
-	Delegate bool   // the user's systemd is asked for a scope where there is no other way
-	Inside   bool   // of a container, whose engine has made one
-	Name     string // what our directories are called; see NewName
-	Why      string // why there are none
+	Delegate bool   // ask the user's systemd for a scope if nothing else is writable
+	Inside   bool   // use the cgroup of this process's container
+	Name     string // of the directories; see NewName
+	Why      string // why there are no cgroups
 
 	once    sync.Once
 	viewing sync.Once
-	viewed  *Group            // that of the container
-	blind   error             // why there is none
-	base    map[string]string // by controller; "" is v2's single tree
+	viewed  *Group            // the container's
+	blind   error             // why it can't be used
+	base    map[string]string // directories by controller; "" is v2's single tree
 
-	locks []*os.File // of our directories, by which others see that we live
+	locks []*os.File // on the directories, which mark this server as alive
 
 	spares   spares
-	sweeping sync.WaitGroup // the removal of what killed servers left, which may take seconds
+	sweeping sync.WaitGroup // the removal of dead servers' directories, which may take seconds
 }
 
-// setting keeps the library's managers from setting limits at the same time: those of cgroup v1
-// share variables without a lock (BlkioGroup.detectWeightFilenames).
+// setting serialises the library's managers: those of cgroup v1 share variables without a lock
+// (BlkioGroup.detectWeightFilenames).
 var setting sync.Mutex
 
-// Group holds one sandbox, or one command. The methods of a nil Group do nothing: limits are kept otherwise then.
+// Group is the cgroup of one sandbox, or one command. The methods of a nil Group do nothing: other means enforce the limits
+// then.
 type Group struct {
 	paths     map[string]string
 	manager   cg.Manager
 	joinFiles []*os.File
-	inForce   Bounds  // as Limit has set them
-	spares    *spares // where it goes afterwards
+	inForce   Bounds  // as set by Limit
+	spares    *spares // receives it at the end
 	mu        sync.Mutex
-	openFDs   map[string]int // files of it that are open, by path
-	readOnly  bool           // not ours: the container's, which is only looked at
-	limits    []string       // of seen: the controllers that limit something
+	openFDs   map[string]int // open files of it, by path
+	readOnly  bool           // the container's, which is never changed
+	limits    []string       // of readOnly: the controllers with a limit
 }
 
-// Find looks, once, for a place below our own cgroup where we may make others.
+// Find searches, once, for a writable place for cgroups, and sweeps it.
 func (c *Groups) Find() {
 	c.once.Do(func() {
 		var err error
@@ -91,18 +92,18 @@ func (c *Groups) Find() {
 	})
 }
 
-// Identity begins the name of a server's directories: its pid, and when it started, for pids come again.
+// Identity begins the name of a server's directories: its pid, and its start time, since pids are reused.
 func Identity(pid int) string {
 	return fmt.Sprintf("%s%d.%s.", Prefix, pid, StartTime(pid))
 }
 
-// NewName names the directories of one owner in this process.
+// NewName returns a name for the directories of one owner in this process.
 func NewName() string { return Identity(os.Getpid()) + rand.Text()[:8] }
 
 // Prefix begins the names of all servers' directories.
 const Prefix = "sandboxmcp."
 
-// StartTime is field 22 of /proc/pid/stat: proc_pid_stat(5). "" when there is no such process.
+// StartTime returns field 22 of /proc/pid/stat: proc_pid_stat(5). It is "" for a process that does not exist.
 func StartTime(pid int) string {
 	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, rest, _ := bytes.Cut(b, []byte(") "))
@@ -113,13 +114,13 @@ func StartTime(pid int) string {
 	return fields[19]
 }
 
-// Found says whether there is a place for cgroups, once Find has looked.
+// Found reports whether cgroups can be made, after Find.
 func (c *Groups) Found() bool { return c.base != nil }
 
-// Bases are the directories of all that are made, by controller; "" is v2's single tree.
+// Bases returns the parent directories of all cgroups, by controller; "" is v2's single tree.
 func (c *Groups) Bases() map[string]string { return c.base }
 
-// removeDead removes the directories of servers that are no more, and what may be left in them.
+// removeDead removes the directories of dead servers, and kills processes that are left in them.
 func removeDead(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))
 	for _, name := range names {
@@ -130,9 +131,8 @@ func removeDead(dir string) {
 	}
 }
 
-// Dead says whether the server that a directory belongs to is no more: no process of that number and
-// age is to be seen, and nobody holds the directory's lock. The number alone would not do: a server in
-// another PID namespace has it in that one only.
+// Dead reports whether the server of a directory is dead: no visible process has its number and start time, and the
+// directory's lock is free. The number alone would not do: a server in another PID namespace has it in that one only.
 func Dead(dir string) bool {
 	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), Prefix), ".")
 	n, err := strconv.Atoi(pid)
@@ -282,9 +282,9 @@ func (g *Group) Limit(want Bounds) error {
 	return nil
 }
 
-// JoinFiles are open files by which a process joins the cgroup: of v2 its directory, in which it can be born; of v1 each
-// directory's tasks, to which it writes "0". That moves the calling thread without the grace period (10 ms) that the
-// kernel waits for when another process, or a whole one, is moved (cgroup_procs_write_start).
+// JoinFiles returns the open files by which a process joins the cgroup: of v2 its directory, for clone3; of v1 each
+// directory's tasks, to which the process writes "0". That moves the calling thread without the grace period (10 ms) that
+// the kernel waits for when another process, or a whole one, is moved (cgroup_procs_write_start).
 func (g *Group) JoinFiles() []*os.File {
 	if g == nil || g.readOnly {
 		return nil
@@ -292,7 +292,7 @@ func (g *Group) JoinFiles() []*os.File {
 	return g.joinFiles
 }
 
-// openJoinFiles opens what a process joins the cgroup by.
+// openJoinFiles opens the files of JoinFiles.
 func (g *Group) openJoinFiles() error {
 	for _, path := range g.paths {
 		flags, name := os.O_WRONLY, filepath.Join(path, "tasks")
@@ -309,10 +309,10 @@ func (g *Group) openJoinFiles() error {
 	return nil
 }
 
-// V2 says whether it is one of version 2.
+// V2 reports whether it is a cgroup of version 2.
 func (g *Group) V2() bool { return g != nil && g.paths[""] != "" }
 
-// Dir is the v2 directory that PID 1 is to be born in, if any.
+// Dir returns the v2 directory for clone3 with CLONE_INTO_CGROUP, if any.
 func (g *Group) Dir() *os.File {
 	if g == nil || g.readOnly || !g.V2() {
 		return nil
@@ -320,7 +320,7 @@ func (g *Group) Dir() *os.File {
 	return g.joinFiles[0]
 }
 
-// Detail says what the layer is, for Containment.
+// Detail describes the layer, for Containment.
 func (g *Group) Detail() string {
 	limits := controllers
 	if g.readOnly {
@@ -332,7 +332,7 @@ func (g *Group) Detail() string {
 	return "v1: " + strings.Join(limits, " ")
 }
 
-// Enforces says whether a controller's limit is the cgroup's to keep.
+// Enforces reports whether the cgroup enforces a controller's limit.
 func (g *Group) Enforces(controller string) bool {
 	return g != nil && (!g.readOnly || slices.Contains(g.limits, controller))
 }
@@ -354,8 +354,8 @@ func (g *Group) Check(pid int) error {
 	return nil
 }
 
-// pathsOf reads the lines "7:cpu,cpuacct:/directory" of a /proc/pid/cgroup; v2's controller is "". It
-// is the library's ParseCgroupFile without the scanner, for each program's start waits for it.
+// pathsOf reads the lines "7:cpu,cpuacct:/path" of a /proc/pid/cgroup; v2's controller is "". It is the library's
+// ParseCgroupFile without the scanner, for each program's start waits for it.
 func pathsOf(file string) (map[string]string, error) {
 	text, err := readOnce(file)
 	if err != nil {
@@ -372,8 +372,8 @@ func pathsOf(file string) (map[string]string, error) {
 	return in, nil
 }
 
-// Kill kills all that is in the cgroup, and what that has started meanwhile: forks are refused from now on. The error
-// says that something was still there after patience; a process that the kernel holds up can't be killed.
+// Kill kills all processes in the cgroup, also those that are forked meanwhile: further forks are denied. It returns an
+// error if some are left after timeout; a process that the kernel blocks can't be killed.
 func (g *Group) Kill(timeout time.Duration) error {
 	if g == nil || g.readOnly {
 		return nil
@@ -397,7 +397,7 @@ func (g *Group) Kill(timeout time.Duration) error {
 	}
 }
 
-// killAll tells all processes below dir to end, and how many there were.
+// killAll kills all processes below dir, and returns how many there were.
 func killAll(dir string) (int, error) {
 	all, err := cg.GetAllPids(dir)
 	for _, pid := range all {
@@ -409,7 +409,7 @@ func killAll(dir string) (int, error) {
 	return len(all), err
 }
 
-// ParentDirs are the directories of v1 that a thread goes back to which was in the cgroup for a moment.
+// ParentDirs returns the v1 directories to which a thread returns after a moment in the cgroup.
 func (c *Groups) ParentDirs() (dirs []string) {
 	for _, base := range c.base {
 		dirs = append(dirs, filepath.Dir(base))
@@ -417,7 +417,7 @@ func (c *Groups) ParentDirs() (dirs []string) {
 	return dirs
 }
 
-// Remove deletes the cgroup, which holds no process any more.
+// Remove deletes the cgroup, which must be empty.
 func (g *Group) Remove() {
 	if g == nil || g.readOnly {
 		return
@@ -437,7 +437,7 @@ func (g *Group) Remove() {
 	}
 }
 
-// Release keeps the cgroup for another, or removes it. It holds no process any more.
+// Release keeps the empty cgroup for another sandbox, or removes it.
 func (g *Group) Release() {
 	if g == nil || g.readOnly || g.spares.put(g) {
 		return
@@ -445,7 +445,7 @@ func (g *Group) Release() {
 	g.Remove()
 }
 
-// Close removes the server's own directory.
+// Close removes the server's own directories.
 func (c *Groups) Close() {
 	c.spares.close()
 	c.sweeping.Wait()

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// View returns the cgroup that a container's processes are in, to be read and not changed; or nil
-// and the reason why it keeps no limits of theirs. It is looked for once.
+// View returns the cgroup of this process's container, read-only; or nil and the reason why it enforces no limits. It is
+// looked up once.
 func (c *Groups) View() (*Group, error) {
 	c.viewing.Do(func() { c.viewed, c.blind = view() })
 	return c.viewed, c.blind
@@ -49,12 +49,12 @@ func view() (*Group, error) {
 	return g, g.readLimits()
 }
 
-// ErrUnlimited is that a container has no limits of its own.
+// ErrUnlimited reports a container without limits of its own.
 var ErrUnlimited = errors.New("the engine has set no limits for the container")
 
-// readLimits finds out which limits of a container's cgroup there are. An engine that may not make a cgroup leaves its
-// containers in another, which as a rule has none, and whose counters are of others, too. Of an ordinary user's engines
-// some may limit memory and processes, and not CPU time.
+// readLimits determines the limits of a container's cgroup. An engine that may not make a cgroup leaves its containers in
+// another, which usually has none, and whose counters include other processes. An ordinary user's engine may limit memory
+// and processes, and not CPU time.
 func (g *Group) readLimits() error {
 	const none = 1 << 60 // v1 says a large number of bytes, and -1 microseconds; v2 says "max"
 	for _, l := range []struct{ controller, v1, v2 string }{
@@ -71,8 +71,8 @@ func (g *Group) readLimits() error {
 	return nil
 }
 
-// MadeFor says whether the limit of memory is that of a sandbox of so many bytes. In a cgroup that is limited for
-// another reason, as a service with the engine in it may be, everything counts that is beside the container.
+// MadeFor reports whether the memory limit is that of a sandbox of so many bytes. A cgroup with another limit, such as that
+// of a service with the engine in it, counts processes beside the container.
 func (g *Group) MadeFor(bytes int64) bool {
 	const slack = 256 << 20 // what the engine grants the init besides
 	n := g.number("memory", "memory.limit_in_bytes", "memory.max") - bytes

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// number reads a file of the cgroup that holds one number; 0 when it can't.
+// number reads a file of the cgroup that holds one number; 0 on failure.
 func (g *Group) number(controller, v1, v2 string) int64 {
 	n, _ := strconv.ParseInt(strings.TrimSpace(g.read(controller, v1, v2)), 10, 64)
 	return n
@@ -30,8 +30,7 @@ func fieldOf(text, key string) int64 {
 	return 0
 }
 
-// read reads a file of the cgroup by what it is called in v1 and in v2; "" when it can't. A cgroup that
-// may serve again keeps the file open.
+// read reads a file of the cgroup by its name in v1 and in v2; "" on failure. A reusable cgroup keeps the file open.
 func (g *Group) read(controller, v1, v2 string) string {
 	name := filepath.Join(g.paths[controller], v1)
 	if g.V2() {
@@ -51,7 +50,8 @@ func (g *Group) read(controller, v1, v2 string) string {
 	return text
 }
 
-// readOnce reads a small file of the kernel's. Package os would ask for it to be watched, which some of these can be.
+// readOnce reads a small file of the kernel's. Package os would register it with the poller, which some of these files
+// support.
 func readOnce(name string) (string, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -61,7 +61,7 @@ func readOnce(name string) (string, error) {
 	return readAll(fd)
 }
 
-// readAll reads from its start what the kernel makes up in one piece.
+// readAll reads a file that the kernel produces in one piece, from its start.
 func readAll(fd int) (string, error) {
 	var buf [8 << 10]byte // memory.stat is the longest, with 2 KiB
 	n, err := unix.Pread(fd, buf[:], 0)
@@ -71,7 +71,7 @@ func readAll(fd int) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// open opens a file for reading, or has it open already.
+// open opens a file for reading, or returns the cached descriptor.
 func (g *Group) open(name string) (fd int, cached bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,7 +91,7 @@ func (g *Group) open(name string) (fd int, cached bool, err error) {
 	return fd, true, nil
 }
 
-// Usage is all that is charged to the cgroup, in bytes.
+// Usage returns all memory that is charged to the cgroup, in bytes.
 func (g *Group) Usage() int64 {
 	sum := g.number("memory", "memory.usage_in_bytes", "memory.current")
 	if !g.V2() {
@@ -100,7 +100,7 @@ func (g *Group) Usage() int64 {
 	return sum
 }
 
-// sockets is what waits in sockets of TCP and UDP; stat is v2's memory.stat.
+// sockets returns the bytes in buffers of TCP and UDP; stat is v2's memory.stat.
 func (g *Group) sockets(stat string) int64 {
 	if g.V2() {
 		return fieldOf(stat, "sock")
@@ -108,19 +108,19 @@ func (g *Group) sockets(stat string) int64 {
 	return g.number("memory", "memory.kmem.tcp.usage_in_bytes", "")
 }
 
-// Peak is the most that was, in bytes.
+// Peak returns the maximum so far, in bytes.
 func (g *Group) Peak() int64 { return g.number("memory", "memory.max_usage_in_bytes", "memory.peak") }
 
-// OOMKills is how many processes the kernel has killed for its memory.
+// OOMKills returns how many processes the kernel has killed because of the memory limit.
 func (g *Group) OOMKills() int64 {
 	return g.field("memory", "memory.oom_control", "memory.events", "oom_kill")
 }
 
-// ForksRefused is how many tasks there were too many of.
+// ForksRefused returns how many forks the limit has denied.
 func (g *Group) ForksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
 
-// Anonymous is what the processes hold that is no file's: private memory, shared memory, memfds,
-// files on tmpfs, and what waits in sockets.
+// Anonymous returns the memory of the processes without files: private memory, shared memory, memfds, files on tmpfs, and
+// socket buffers.
 func (g *Group) Anonymous() int64 {
 	private := "rss"
 	if g.V2() {
@@ -130,7 +130,7 @@ func (g *Group) Anonymous() int64 {
 	return fieldOf(stat, private) + fieldOf(stat, "shmem") + g.sockets(stat)
 }
 
-// CPU is the time that all processes together have used, where the cgroup counts it.
+// CPU returns the time that all processes together have used, where the cgroup counts it.
 func (g *Group) CPU() time.Duration {
 	if g.V2() {
 		return time.Duration(g.field("cpu", "", "cpu.stat", "usage_usec")) * time.Microsecond

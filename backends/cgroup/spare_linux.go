@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spares are cgroups of sandboxes that are gone, for the next: the kernel takes milliseconds of work to make and
-// remove one in four trees. Only v1's can be had as good as new, because only its counters can be set back.
+// spares are cgroups of sandboxes that are gone, for reuse: the kernel takes milliseconds to make and remove one in four
+// trees. Only v1's can be reset, because only its counters can.
 type spares struct {
 	mu     sync.Mutex
 	list   []*Group
 	closed bool
 }
 
-// put takes a cgroup in which nobody lives any more, and says whether it did. One in which the kernel has refused
-// something, or made somebody wait, would tell so of the next sandbox.
+// put takes an empty cgroup, and reports whether it was accepted. After a denied fork, an OOM kill or throttling, its
+// events would be counted for the next sandbox.
 func (s *spares) put(g *Group) bool {
 	if g.V2() || g.paths["cpuacct"] == "" || g.OOMKills() > 0 || g.ForksRefused() > 0 || g.throttled() > 0 {
 		return false
@@ -32,8 +32,7 @@ func (s *spares) put(g *Group) bool {
 	return true
 }
 
-// take returns one that is as good as new, or nil. The oldest comes first: the kernel frees what a sandbox
-// took a little after its end.
+// take returns a reset cgroup, or nil. The oldest comes first: the kernel frees a sandbox's memory a little after its end.
 func (s *spares) take() *Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +53,8 @@ func (s *spares) take() *Group {
 
 const maxCharged = 4 << 20 // bytes
 
-// renew sets the counters back. What is still charged to the cgroup would count as the next sandbox's: pages of files
-// that the last was the first to read, but also what each CPU has reserved, 256 KiB.
+// renew resets the counters. Memory that is still charged would count as the next sandbox's: pages of files that the last
+// was the first to read, but also the reserve of each CPU, 256 KiB.
 func (g *Group) renew() bool {
 	return g.Usage() <= maxCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
 }
@@ -81,5 +80,5 @@ func (g *Group) write(controller, name, content string) error {
 	return err
 }
 
-// throttled is how often the cgroup has had its CPU time for a period before that was over.
+// throttled returns how often the cgroup has used up its CPU time before the end of a period.
 func (g *Group) throttled() int64 { return g.field("cpu", "cpu.stat", "cpu.stat", "nr_throttled") }

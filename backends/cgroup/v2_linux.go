@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serverLeaf is for the server itself, where its own cgroup must hold no process.
+// serverLeaf is the cgroup of the server itself, where its own cgroup must hold no process.
 const serverLeaf = "sandboxmcp-server"
 
-// Unified says whether this machine has one tree of cgroups, version 2.
+// Unified reports whether this machine has one tree of cgroups, version 2.
 func Unified() bool { return cg.IsCgroup2UnifiedMode() }
 
-// baseV2 tries our own cgroup and the one above it. A cgroup that holds processes can't hand
-// controllers down (the "no internal processes" rule of cgroups(7)); where the only process in
-// ours is us, we move into a leaf first, as a service with Delegate=yes is meant to.
+// baseV2 tries this process's own cgroup and its parent. A cgroup that holds processes can't delegate controllers (the "no
+// internal processes" rule of cgroups(7)); if this process is the only one in it, it moves into a leaf first, as a service
+// with Delegate=yes is meant to.
 func baseV2(name string) (map[string]string, error) {
 	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
 	if err != nil {
@@ -50,7 +50,7 @@ func baseV2(name string) (map[string]string, error) {
 	return map[string]string{"": filepath.Join(dir, name)}, nil
 }
 
-// handDown makes dir give its children the controllers that we need.
+// handDown delegates the required controllers to the children of dir.
 func handDown(dir string) error {
 	if err := unix.Access(dir, unix.W_OK); err != nil {
 		return err
@@ -58,8 +58,8 @@ func handDown(dir string) error {
 	return cg.WriteFile(dir, "cgroup.subtree_control", "+memory +pids +cpu")
 }
 
-// delegated says whether systemd leaves what is below dir to us. Of a unit that it does not, it stops
-// all processes when the kernel kills one for its memory (OOMPolicy=stop), and a sandbox is to die alone.
+// delegated reports whether systemd leaves the cgroups below dir to this process. Of a unit without delegation, systemd
+// stops all processes when the kernel kills one for its memory (OOMPolicy=stop), and a sandbox is to die alone.
 func delegated(dir string) bool {
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
 		value := make([]byte, 8)
@@ -72,8 +72,8 @@ func delegated(dir string) bool {
 	return !systemd.IsRunningSystemd() || os.Geteuid() != 0 && strings.HasSuffix(dir, ".scope")
 }
 
-// gather moves us and what we started out of dir into a leaf, so that dir can hand down
-// controllers. Where processes of others are in dir, it is not ours to do so.
+// gather moves this process and its children out of dir into a leaf, so that dir can delegate controllers. It fails if dir
+// holds processes of others.
 func gather(dir string) error {
 	leaf := filepath.Join(dir, serverLeaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -101,7 +101,7 @@ func gather(dir string) error {
 	return err
 }
 
-// family says whether a process is this one, or descends from it.
+// family reports whether a process is this one, or a descendant of it.
 func family(pid int) bool {
 	for pid > 1 && pid != os.Getpid() {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -114,8 +114,8 @@ func family(pid int) bool {
 	return pid == os.Getpid()
 }
 
-// makeV2 makes a v2 directory below the server's own. The library's Apply would do that, too, but it
-// switches on every controller of the kernel in each directory from the host's root down, for good.
+// makeV2 makes a v2 directory below the server's own. The library's Apply would do that, too, but it switches on every
+// controller of the kernel in each directory from the host's root down, for good.
 func makeV2(dir string) error {
 	base := filepath.Dir(dir)
 	if err := os.Mkdir(base, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -133,11 +133,10 @@ func makeV2(dir string) error {
 	return os.Mkdir(dir, 0o755)
 }
 
-// delegate has the user's systemd put this process into a scope of its own that is delegated to
-// us, as "systemd-run --user --scope -p Delegate=yes" would. An ordinary user's login session is
-// not, and no process can move itself out of it.
+// delegate has the user's systemd put this process into a scope of its own with delegation, as "systemd-run --user --scope
+// -p Delegate=yes" would. An ordinary user's login session has none, and no process can move itself out of it.
 //
-// It costs more than 10 ms, so only who asked for a cgroup, or keeps one for long, gets one.
+// It costs more than 10 ms, so it is done only for --require cgroup or a long-running server.
 func (c *Groups) delegate() error {
 	if c.base != nil || !cg.IsCgroup2UnifiedMode() || os.Geteuid() == 0 || !systemd.IsRunningSystemd() {
 		return nil

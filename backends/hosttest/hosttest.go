@@ -1,6 +1,6 @@
 // Package hosttest tells tests what this machine offers and waits for conditions.
 //
-// It is imported by tests of every stage and imports none of ours.
+// Tests of every stage import it, and it imports none of ours.
 package hosttest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Missing skips the test for want of a thing, or fails it where SANDBOXMCP_TEST_REQUIRE (names with
-// commas between) has the thing or "all". why says what was tried and what came of it.
+// Missing skips a test that needs thing, or fails it if SANDBOXMCP_TEST_REQUIRE (names with commas between) has the thing
+// or "all". why describes the attempt and its result.
 func Missing(t testing.TB, thing, why string) {
 	t.Helper()
 	if Required(thing) {
@@ -22,7 +22,7 @@ func Missing(t testing.TB, thing, why string) {
 	t.Skipf("%s: %s", thing, why)
 }
 
-// Required tells whether SANDBOXMCP_TEST_REQUIRE has the thing or "all".
+// Required reports whether SANDBOXMCP_TEST_REQUIRE has the thing or "all".
 func Required(thing string) bool {
 	required := strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ",")
 	return slices.Contains(required, thing) || slices.Contains(required, "all")
@@ -38,8 +38,8 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Long returns small, or large where SANDBOXMCP_TEST_LONG is set: how many rounds a test makes that
-// finds more the longer it runs. The small number must find the same kind of mistake.
+// Long returns small, or large if SANDBOXMCP_TEST_LONG is set: the number of rounds of a test that finds more the longer it
+// runs. The small number must find the same kind of mistake.
 func Long(small, large int) int {
 	if os.Getenv("SANDBOXMCP_TEST_LONG") != "" {
 		return large
@@ -47,12 +47,12 @@ func Long(small, large int) int {
 	return small
 }
 
-// reserve is what Until leaves of the test's time for the clean-up after it.
+// reserve is the part of the test's time that Until leaves for the clean-up.
 const reserve = 10 * time.Second
 
-// Until polls until ok is true. Only the deadline of the test binary ends it otherwise (go test -timeout,
-// ten minutes by default): a slow machine is no failure. what says in the failure what did not come about:
-// "the second run is queued".
+// Until polls until ok returns true. Otherwise it fails the test shortly before the deadline of the test binary (go test
+// -timeout, ten minutes by default): a slow machine is no failure. what names the missing condition: "the second run is
+// queued".
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	end := time.Now().Add(10 * time.Minute)

@@ -32,7 +32,7 @@ type idleProcess struct {
 	fifo           string             // that Node waits on
 	placeholder    os.FileInfo        // an empty file in the place of Node's program
 	rewritesItself bool               // it applies the assignment itself, and needs no ptrace
-	ended          func()             // called once if it ends while the pool has it; the sandbox's mu guards it
+	ended          func()             // called once if the process ends while the pool has it; guarded by the sandbox's mu
 }
 
 // setFifo puts the fifo that Node will open into the workspace.
@@ -66,6 +66,7 @@ func (s *sandbox) removeFifo(k *idleProcess) {
 	}
 }
 
+// setIdle sets the sandbox's idle process.
 func (s *sandbox) setIdle(k *idleProcess) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

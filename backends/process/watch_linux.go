@@ -21,10 +21,10 @@ type watcher struct {
 	cpu      atomic.Int64
 	quit     chan struct{}
 
-	mu      sync.Mutex // one look at a time; guards the next two
+	mu      sync.Mutex // held during a check; guards the next two
 	pause   time.Duration
 	last    reading
-	poked   atomic.Bool // somebody has given the program something to do since the last look
+	poked   atomic.Bool // the program has received input since the last check
 	tick    *time.Timer
 	longest time.Duration
 	poll    func(limit int64, open sockstat) reading
@@ -38,7 +38,7 @@ const interval = 10 * time.Millisecond
 // not keep the machine busy. The cgroup bounds its growth meanwhile.
 const lazy = 320 * time.Millisecond
 
-// watch starts a watcher. Most programs end before its first look, and cost no goroutine.
+// watch starts a watcher. Most programs end before its first check, and cost no goroutine.
 func (s *sandbox) watch(main bool) *watcher {
 	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), pause: interval, longest: interval, poll: s.pollProcesses}
 	switch {
@@ -52,7 +52,7 @@ func (s *sandbox) watch(main bool) *watcher {
 	}
 	w.mu.Lock() // until tick is set
 	defer w.mu.Unlock()
-	w.tick = time.AfterFunc(interval, func() { w.look(s) })
+	w.tick = time.AfterFunc(interval, func() { w.check(s) })
 	if s.shared() {
 		s.using.Go(func() { w.runDisk(s) })
 	}
@@ -97,8 +97,9 @@ type reading struct {
 	cpu     time.Duration // of the living processes, and of their reaped children
 }
 
-// look checks the limits, and sets the timer for the next check: less and less often, up to longest, while nothing changes.
-func (w *watcher) look(s *sandbox) {
+// check compares usage with the limits, and sets the timer for the next check: less and less often, up to longest, while
+// the readings do not change.
+func (w *watcher) check(s *sandbox) {
 	done, err := s.use()
 	if err != nil {
 		return

@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// What follows runs in forked children, where the Go runtime does not exist: no function may grow
-// its stack (go:nosplit), allocate, store a pointer, or be watched by the race detector. All
-// memory that it needs is here, and comes into being page by page when it is touched.
+// The following code runs in forked children, without a Go runtime: no function may grow its stack (go:nosplit), allocate,
+// store a pointer, or be instrumented by the race detector. All memory that it needs is here, and is allocated page by page
+// on first use.
 var (
 	plan  [MaxPlan]byte
 	slots [Slots]uintptr
 
-	programs [64]int32 // pids inside of what Exec started and nobody has reported yet
+	programs [64]int32 // pids inside of running programs
 	signals  uintptr   // a signalfd for SIGCHLD
 	children uint64    // its mask
 	polled   [2]pollFD
@@ -27,7 +27,7 @@ var (
 	childrenFile = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 't', 'h', 'r', 'e', 'a', 'd', '-', 's', 'e', 'l', 'f', '/', 'c', 'h', 'i', 'l', 'd', 'r', 'e', 'n', 0}
 )
 
-// Numbers and shapes that package syscall does not have. clone3(2) is the same on all architectures.
+// Numbers and structures that package syscall lacks. clone3(2) is the same on all architectures.
 const (
 	sysClone3       = 435
 	clonePidfd      = 0x1000
@@ -50,7 +50,7 @@ type pollFD struct {
 	events, revents int16
 }
 
-// fork makes a process. In the child it does not return: the child is PID 1 of a sandbox.
+// fork clones a process. In the child it does not return: the child is PID 1 of a sandbox.
 //
 //go:nosplit
 //go:norace
@@ -73,7 +73,7 @@ func fork(args *cloneArgs) (pid uintptr, errno syscall.Errno) {
 	return pid, errno
 }
 
-// resetSignals takes the Go runtime's handlers away. All signals stay blocked.
+// resetSignals removes the Go runtime's handlers. All signals stay blocked.
 //
 //go:nosplit
 //go:norace
@@ -85,8 +85,8 @@ func resetSignals() {
 	}
 }
 
-// load puts addresses where the fixups of a plan say. inMessage is its size where it has come in the message itself;
-// else it is read from its descriptor.
+// load applies the fixups of a plan. inMessage is its size if the message contained it; else it is read from its
+// descriptor.
 //
 //go:nosplit
 //go:norace
@@ -111,7 +111,7 @@ func load(inMessage uintptr) syscall.Errno {
 	return 0
 }
 
-// follow makes the plan's calls. When one does not answer as it must, it says so and exits.
+// follow makes the plan's calls. At an unexpected result, it reports the step and exits.
 //
 //go:nosplit
 //go:norace

@@ -5,10 +5,9 @@ import (
 	"unsafe"
 )
 
-// serveSandbox is PID 1's life: it follows the server's plan for the sandbox, starts programs as
-// the server asks, reaps every process of the sandbox, and reports the ends of programs. When the
-// server's end of the socket is closed it exits, and the kernel kills all that is left in its PID
-// namespace.
+// serveSandbox is the main loop of PID 1: it executes the server's plan for the sandbox, starts programs at the server's
+// request, reaps every process of the sandbox, and reports the ends of programs. When the server's end of the socket is
+// closed it exits, and the kernel kills all other processes of its PID namespace.
 //
 //go:nosplit
 //go:norace
@@ -32,7 +31,7 @@ func serveSandbox() {
 	}
 }
 
-// wait reaps all that has ended.
+// wait reaps all ended processes.
 //
 //go:nosplit
 //go:norace
@@ -58,7 +57,7 @@ func wait() {
 	}
 }
 
-// alone says whether PID 1 has no children: orphans are its, too, and nothing else can be in its PID namespace.
+// alone returns 1 if PID 1 has no children: orphans become its children, and its PID namespace has no other processes.
 //
 //go:nosplit
 //go:norace
@@ -72,7 +71,7 @@ func alone() int32 {
 	return 0
 }
 
-// begin takes one plan from the server, and follows it or forks a process that does.
+// begin takes one plan from the server, and executes it or forks a process that does.
 //
 //go:nosplit
 //go:norace
@@ -128,7 +127,7 @@ func forget(files uintptr) {
 	}
 }
 
-// remember notes a program whose end the server waits for.
+// remember records a program whose end the server awaits.
 //
 //go:nosplit
 //go:norace
@@ -142,9 +141,9 @@ func remember(pid int32) {
 	}
 }
 
-// take receives a message and its descriptors: the first, the plan's as a rule, into SlotPlan, the others into SlotFiles
-// and on; all of them into the latter where a plan is in the message, behind what is put at into. It returns how many
-// those are and the message's size, and ends the sandbox when the server is gone.
+// take receives a message and its descriptors: the first, usually the plan's, into SlotPlan, the others into SlotFiles and
+// on; if the message contains the plan, behind the bytes at into, all of them into SlotFiles and on. It returns the number
+// of the others and the message's size, and ends the sandbox when the server is gone.
 //
 //go:nosplit
 //go:norace
@@ -179,8 +178,8 @@ func take(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
 	return count, n
 }
 
-// end ends the sandbox. In a PID namespace that is the kernel's work; without one, we are a
-// subreaper, to whom all that was started comes as a child sooner or later.
+// end ends the sandbox. In a PID namespace, exiting is enough; without one, PID 1's stand-in is a subreaper, which kills
+// and reaps its children until there are none.
 //
 //go:nosplit
 //go:norace
@@ -197,8 +196,8 @@ func end() {
 	}
 }
 
-// killChildren kills the processes whose numbers the kernel lists, with spaces between. It is as deep as
-// calls go, and RawSyscall would take more stack than arm64's linker allows.
+// killChildren kills the processes whose numbers the kernel lists, separated by spaces. It is at the greatest depth of
+// calls, and RawSyscall would take more stack than arm64's linker allows.
 //
 //go:nosplit
 //go:norace

@@ -1,43 +1,41 @@
-// Package launch is the part of the process backend that runs outside the server: a small
-// process, the launcher, that does nothing but start sandboxes, and in each sandbox its PID 1.
+// Package launch is the part of the process backend that runs outside the server: a small process, the launcher, that only
+// starts sandboxes, and in each sandbox its PID 1.
 //
-// The launcher forks a process into new namespaces, and that becomes PID 1. The server compiles
-// what a sandbox is to be, and later each program that is to run in it, into a [Step] list: system
-// calls with their arguments, and what each must answer. PID 1, or a child of its, makes the calls
-// one after another and stops at the first that answers otherwise. A forked child of a Go process has no
-// Go runtime to lean on (no other threads, no collector, no growing stacks), and a list of system
-// calls needs none. Building the lists is ordinary Go, in package process.
+// The launcher forks a process into new namespaces, and that becomes PID 1. The server compiles the setup of a sandbox, and
+// later the start of each program in it, into a [Step] list: system calls with their arguments, and the required result of
+// each. PID 1, or a child of it, makes the calls one after another and stops at the first unexpected result. A forked child
+// of a Go process has no Go runtime (no other threads, no collector, no growing stacks), and a list of system calls needs
+// none. Package process compiles the lists in ordinary Go.
 //
-// Why a launcher: a fork costs as much as the memory of the process that forks, and the server
-// may be large; starting a whole Go program for each sandbox's PID 1 would cost 2 ms; and only the
-// launcher's thread must live as long as the sandboxes, which die with it (PR_SET_PDEATHSIG).
+// Why a launcher: the cost of a fork grows with the memory of the process that forks, and the server may be large; starting
+// a whole Go program for each sandbox's PID 1 would cost 2 ms; and only the launcher's thread must live as long as the
+// sandboxes, which die with it (PR_SET_PDEATHSIG).
 //
-// A nest is such a PID 1 in which no program ever runs: it has furnished a root directory that many
-// sandboxes share, and forks their PID 1s, as the launcher does. They find the root as it is.
-// A Python that speaks the same messages can be a nest, too: see package zygote.
+// A template is a PID 1 in which no program ever runs: it has set up a root directory that many sandboxes share, and forks
+// their PID 1s, as the launcher does, with the root in place. A Python that speaks the same messages can be a template,
+// too: see package zygote.
 //
-// The package takes over the process in its init function when it finds that it was started as
-// the launcher, before the packages that the rest of the binary imports are initialised: Go
-// initialises packages in the order of their paths as soon as their imports are, so this one may
-// import nothing but syscall and unsafe. TestTakesOverFirst in package process keeps that true.
+// The package takes over the process in its init function if argument zero is the launcher's, before the packages that the
+// rest of the binary imports are initialised: Go initialises packages in the order of their paths as soon as their imports
+// are, so this one may import nothing but syscall and unsafe. TestTakesOverFirst in package process keeps that true.
 package launch
 
-// Name is the argument zero that makes a process the launcher.
+// Name is the launcher's argument zero.
 const Name = "sandboxmcp-launcher"
 
-// Closed as the launcher's argument has it be not dumpable: those of the same user can't open its
-// memory. A hardened PID 1 can't come from such a launcher, since it has to write to its own /proc.
+// Closed as the launcher's argument makes it not dumpable: processes of the same user can't open its memory. Such a
+// launcher can't fork a hardened PID 1, which has to write to its own /proc.
 const Closed = "closed"
 
 // Sock is the launcher's end of a SOCK_SEQPACKET pair to the server. When the server's end is
 // closed, for whatever reason, the launcher exits and its sandboxes are killed.
 const Sock = 3
 
-// MaxPlan bounds a plan, in bytes: arguments and environment of a program together may have 2 MiB
-// before execve(2) refuses them, and the rest of a plan is small.
+// MaxPlan bounds a plan, in bytes: arguments and environment of a program together may have 2 MiB before execve(2) refuses
+// them, and the rest of a plan is small.
 const MaxPlan = 4 << 20
 
-// Slots is how many values (descriptors, lengths) a plan can keep between its steps.
+// Slots is the number of values (descriptors, lengths) that a plan can keep between its steps.
 const Slots = 96
 
 // Slots with a meaning.
@@ -45,29 +43,28 @@ const (
 	SlotPlan    = 0  // the plan's own descriptor, if it has one
 	SlotControl = 1  // PID 1's end of the socket to the server
 	SlotFiles   = 2  // the first of the other descriptors that came with the plan
-	SlotFree    = 40 // the first that a plan may use for what it makes itself
+	SlotFree    = 40 // the first for the plan's own results
 )
 
-// MaxFiles is how many descriptors one message may carry.
+// MaxFiles bounds the descriptors of one message.
 const MaxFiles = 32
 
-// Request asks the launcher, or a nest, for a process in new namespaces, which becomes PID 1 of a sandbox and
-// waits for its plans. Its control socket is attached, and a cgroup v2 directory to be born in if
-// there is one.
+// Request asks the launcher, or a template, for a process in new namespaces, which becomes PID 1 of a sandbox and waits for
+// its plans. The message carries its control socket and, if any, the cgroup v2 directory to clone into.
 type Request struct {
 	Flags uint64 // CLONE_*
 }
 
-// HelloSize is how many bytes come before a plan that travels in a message. A shorter message has the plan's
-// descriptor attached, before the others.
+// HelloSize is the size of the bytes before a plan that travels in a message. A shorter message carries the plan's
+// descriptor, before the others.
 const HelloSize = 8
 
-// Whom a plan is for: the first byte of the message that it comes with.
+// Recipients of a plan: the first byte of its message.
 const (
-	ForInit     = 1 // PID 1 follows it itself
-	ForProgram  = 2 // PID 1 forks a process that follows it
-	ForTemplate = 3 // PID 1 follows it itself, and is a nest then: what comes after it are Requests
-	ForHeld     = 4 // a zygote's PID 1 forks a process that follows it up to execve, and waits there for its claim
+	ForInit     = 1 // PID 1 executes it
+	ForProgram  = 2 // PID 1 forks a process that executes it
+	ForTemplate = 3 // PID 1 executes it, and then is a template, which receives Requests
+	ForHeld     = 4 // a zygote's PID 1 forks a process that executes it up to execve, and waits there for its assignment
 )
 
 // Header begins a plan. Offsets count from the plan's first byte.
@@ -80,17 +77,17 @@ type Header struct {
 	_          uint32
 }
 
-// Fixup says that the eight bytes at offset At must hold the address of offset To.
+// Fixup means that the eight bytes at offset At must hold the address of offset To.
 type Fixup struct{ At, To uint32 }
 
 // Step is one system call.
 type Step struct {
 	NR    uint32 // number of the call, or Poke
 	Kinds uint32 // four bits for each argument: Value, Address or Slot
-	// Errno is what the call must fail with, 0 when it must succeed, AnyErrno when both will do.
+	// Errno is the required error, 0 for success, AnyErrno for any.
 	Errno int32
 	Store int32 // slot for the result, or -1
-	// Want is the result that a call which must succeed has to have: a value, AnyResult or Some.
+	// Want is the required result of a call that succeeds: a value, AnyResult or Some.
 	Want int64
 	Args [6]uint64
 }
@@ -102,7 +99,7 @@ const Poke = 1 << 30
 const (
 	Value   = 0 // as it is
 	Address = 1 // an offset in the plan
-	Slot    = 2 // what a slot holds
+	Slot    = 2 // the value of a slot
 )
 
 // Expectations.
@@ -112,29 +109,29 @@ const (
 	Some      = -2 // anything but zero: a read that must not find the end
 )
 
-// Kinds of message that PID 1 and the programs' processes send to the server.
+// Kinds of message from PID 1 and the programs' processes to the server.
 const (
-	Ready   = 1 // PID 1 has made its plan's calls; descriptors are attached
-	Failed  = 2 // step Index of a plan answered with Errno
+	Ready   = 1 // PID 1 has executed its plan; descriptors are attached
+	Failed  = 2 // step Index of a plan failed with Errno
 	Started = 3 // a program's process exists
-	Status  = 4 // a program's process says, before execve, how the kernel sees it: text follows
+	Status  = 4 // the kernel's view of a program's process just before execve: text follows
 	Exited  = 5 // a program's process has ended
 )
 
-// Message is what PID 1 and the programs' processes tell the server.
+// Message is sent by PID 1 and the programs' processes to the server.
 type Message struct {
 	Kind   uint32
 	Index  int32 // of the step, for Failed
-	Errno  int32 // for Failed; 0 when the call answered, but not as the plan wants
+	Errno  int32 // for Failed; 0 when the call succeeded with another result than required
 	Pid    int32 // inside the sandbox
 	Wait   int32 // the wait status, for Exited
-	Alone  int32 // 1 for Exited when PID 1 had no other child then, and so was the only process of the sandbox
+	Alone  int32 // 1 for Exited if PID 1 has no other child, and so it was the sandbox's only process
 	CPU    int64 // microseconds of user and system time, for Exited
 	MaxRSS int64 // KiB, of the largest process, for Exited
 }
 
-// Reply is the answer: the new process, with a pidfd attached, or why not.
+// Reply answers a Request: the new process, with a pidfd attached, or an error.
 type Reply struct {
-	Pid   int32 // as the launcher or the nest sees it
+	Pid   int32 // in the PID namespace of the launcher or the template
 	Errno int32
 }

@@ -23,7 +23,7 @@ func serve() {
 	}
 }
 
-// ignoreChildren lets the kernel reap each PID 1: the server watches them by pidfd.
+// ignoreChildren has the kernel reap each PID 1: the server watches them by pidfd.
 func ignoreChildren() {
 	action := sigaction{handler: sigIgn}
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGCHLD),
@@ -71,7 +71,7 @@ func launch(r Request, files []int) (Reply, int) {
 	return Reply{Pid: int32(pid), Errno: int32(errno)}, int(pidfd)
 }
 
-// answer tells the server what became of its request.
+// answer sends the result of a request.
 func answer(r Reply, pidfd int) bool {
 	var oob []byte
 	if pidfd >= 0 {

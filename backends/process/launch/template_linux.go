@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// What a nest needs besides. A child of it has copies, which it must not take for its own.
+// State of a template. Its children have copies, which they must reset.
 var (
 	isTemplate   bool // this process is a nest
 	request      Request
@@ -18,8 +18,8 @@ var (
 	}{Cmsghdr: syscall.Cmsghdr{Len: syscall.SizeofCmsghdr + 4, Level: syscall.SOL_SOCKET, Type: syscall.SCM_RIGHTS}}
 )
 
-// spawnSandbox takes one request from the server and forks a process, which is PID 1 of a sandbox when this
-// returns in it: the nest's namespaces and its furnished root are what it starts from.
+// spawnSandbox takes one request from the server and forks a process, which is PID 1 of a sandbox when this returns in it,
+// with the template's namespaces and root directory.
 //
 //go:nosplit
 //go:norace

@@ -13,36 +13,36 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Key is all that items of a pool can differ in, and have in common what they are counted by.
+// Key identifies interchangeable items of a pool. Kind returns the labels under which they are counted.
 type Key interface {
 	comparable
 	Kind() (language string, ram int64)
 }
 
-// Item stands idle in a pool, for one use.
+// Item is idle in a pool, for one use.
 type Item interface {
 	comparable
 	// Watch has ended called, once and by another goroutine, if the item ends before Lease.
 	Watch(ended func())
-	// Lease ends that, and says whether the item is of use. It does not wait for a call that is under way.
+	// Lease stops that, and reports whether the item is usable. It does not wait for a call in progress.
 	Lease() bool
 	Memory() int64 // bytes that it holds in RAM, shared pages counted by share (PSS)
 	Close() error
 }
 
-// Config says what a pool is for, and bounds it.
+// Config describes and bounds a pool.
 type Config[K Key, I Item] struct {
 	Max    int           // items, of all keys together
 	Memory int64         // bytes that they may hold in RAM
-	Idle   time.Duration // a key that nobody has asked for that long is given up
-	Once   bool          // nothing is made but by Prepare, nor given up
-	// Make makes an item. note says what was amiss, and is told to those who find none.
+	Idle   time.Duration // a key that has not been requested for that long is given up
+	Once   bool          // items are made by Prepare only, and never given up
+	// Make makes an item. note is a problem to report to callers that find none.
 	Make func(context.Context, K) (one I, note, err error)
-	// Tidy is called along with the pool's own, and says whether it is to be called again. Nil is none.
+	// Tidy is called along with the pool's own, and reports whether it is to be called again. It may be nil.
 	Tidy func(idle time.Duration) bool
 }
 
-// Pool keeps items ready for those who may come. Only what somebody has asked for is made.
+// Pool keeps idle items for future callers. Only keys that have been requested are made.
 type Pool[K Key, I Item] struct {
 	config Config[K, I]
 	making sync.WaitGroup
@@ -51,45 +51,44 @@ type Pool[K Key, I Item] struct {
 
 	mu       sync.Mutex
 	closed   bool
-	made     *sync.Cond // another one, or failed to
+	made     *sync.Cond // signals that an item has been made or has failed
 	makers   int        // items in the making, of all keys
 	buckets  map[K]*bucket[I]
 	counters backends.PoolCounters
-	sweep    *time.Timer // for keys that nobody asks for any more
-	refill   *time.Timer // after what was taken last
+	sweep    *time.Timer // runs tidy
+	refill   *time.Timer // runs Fill after the last Take
 }
 
-// bucket holds what stands ready of one key.
+// bucket holds the idle items of one key.
 type bucket[I Item] struct {
 	ready   []I // the oldest first
-	want    int // how many are to stand ready
+	want    int // target number of idle items
 	making  int
-	retired bool      // up: what is still in the making is closed
+	retired bool      // given up: items in the making are closed
 	made    int       // so far
-	memory  int64     // bytes of one, as last measured
-	asked   time.Time // last
+	memory  int64     // bytes of one item, as last measured
+	asked   time.Time // last request
 	retry   time.Time // after a failure
 	failed  string    // why
-	note    string    // of the last that was made
+	note    string    // of the last item made
 }
 
 const (
-	// defaultBytes is what an item is taken to hold before any of its bucket has been measured.
+	// defaultBytes is the assumed size of an item before any of its bucket has been measured.
 	defaultBytes = 8 << 20
-	// measureEvery is how many are made between two measurements, which cost as much as a small program.
+	// measureEvery is the number of items between two measurements, which cost as much as a small program.
 	measureEvery = 64
-	// refillDelay is how long a program that runs on puts off that another takes its place: shorter ones are
-	// to have the machine to themselves.
+	// refillDelay is how long after a Take a replacement is begun: a shorter program then has the machine to itself.
 	refillDelay = 50 * time.Millisecond
-	// retryDelay is when something that failed is tried once more.
+	// retryDelay is the time after a failure before the next attempt.
 	retryDelay = time.Minute
-	// maxBuckets bounds what is remembered of what callers choose: scripts' names and limits.
+	// maxBuckets bounds the keys: callers choose scripts' names and limits.
 	maxBuckets = 64
-	// maxReason is how many bytes of a failure are told to those who find nothing ready.
+	// maxReason bounds the part of a failure, in bytes, that callers see.
 	maxReason = 150
 )
 
-// NewPool returns a pool, which makes nothing before somebody asks.
+// NewPool returns a pool, which makes nothing before the first request.
 func NewPool[K Key, I Item](c Config[K, I]) *Pool[K, I] {
 	p := &Pool[K, I]{config: c, buckets: map[K]*bucket[I]{}}
 	p.made = sync.NewCond(&p.mu)
@@ -97,7 +96,7 @@ func NewPool[K Key, I Item](c Config[K, I]) *Pool[K, I] {
 	return p
 }
 
-// Take returns the oldest item of a key that is of use; or why there is none.
+// Take returns the oldest usable item of a key, or the reason why there is none.
 func (p *Pool[K, I]) Take(key K) (none I, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +123,7 @@ func (p *Pool[K, I]) Take(key K) (none I, why string) {
 	return none, why
 }
 
-// bucket is that of a key that somebody asks for just now. The caller has locked.
+// bucket returns the bucket of a requested key. The caller holds mu.
 func (p *Pool[K, I]) bucket(key K) *bucket[I] {
 	b := p.buckets[key]
 	if b == nil {
@@ -138,7 +137,7 @@ func (p *Pool[K, I]) bucket(key K) *bucket[I] {
 	return b
 }
 
-// Prepare has one item of a key stand ready, and returns when it does, or why it does not.
+// Prepare makes one idle item of a key, and returns when it is there, or the reason why it is not.
 func (p *Pool[K, I]) Prepare(key K) (failed string) {
 	p.mu.Lock()
 	b := p.bucket(key)
@@ -158,7 +157,7 @@ func (p *Pool[K, I]) Prepare(key K) (failed string) {
 	return b.failed
 }
 
-// Idle lists the items of a key that stand ready, which stay the pool's.
+// Idle lists the idle items of a key, which stay the pool's.
 func (p *Pool[K, I]) Idle(key K) []I {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +167,7 @@ func (p *Pool[K, I]) Idle(key K) []I {
 	return nil
 }
 
-// Record counts a program that has begun: in what stood ready, or was made at once, as its result will say; why not, or "".
+// Record counts the start of a program: a hit if why is empty, in an idle item or one forked at once; else a miss.
 func (p *Pool[K, I]) Record(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +178,7 @@ func (p *Pool[K, I]) Record(language string, ram int64, why string) {
 	}
 }
 
-// Missed says that what was recorded as ready was of no use after all.
+// Missed corrects a recorded hit whose item was not usable after all.
 func (p *Pool[K, I]) Missed(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +187,7 @@ func (p *Pool[K, I]) Missed(language string, ram int64, why string) {
 	counters.Miss(why)
 }
 
-// later has f run after a while, once at a time. Close stops it, or waits for it. The caller has locked.
+// later has f run after a delay, unless it is scheduled already. Close stops it, or waits for it. The caller holds mu.
 func (p *Pool[K, I]) later(t **time.Timer, after time.Duration, f func()) {
 	if *t != nil || p.closed || p.config.Once {
 		return
@@ -203,7 +202,7 @@ func (p *Pool[K, I]) later(t **time.Timer, after time.Duration, f func()) {
 	})
 }
 
-// retire forgets a bucket and what stands ready in it. The caller has locked.
+// retire removes a bucket and closes its idle items. The caller holds mu.
 func (p *Pool[K, I]) retire(key K) {
 	b := p.buckets[key]
 	delete(p.buckets, key)
@@ -214,10 +213,10 @@ func (p *Pool[K, I]) retire(key K) {
 	b.ready = nil
 }
 
-// discard closes, in the background, an item that nobody has.
+// discard closes an unused item in the background.
 func (p *Pool[K, I]) discard(one I) { p.making.Go(func() { one.Close() }) }
 
-// Fill has made what is wanted, keys asked for last first, and a few at a time.
+// Fill begins to make missing items, the most recently requested keys first, and a few at a time.
 func (p *Pool[K, I]) Fill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,13 +234,14 @@ func (p *Pool[K, I]) Fill() {
 	}
 }
 
-// byAsked lists the keys, those asked for last first.
+// byAsked lists the keys, the most recently requested first.
 func (p *Pool[K, I]) byAsked() []K {
 	return slices.SortedFunc(maps.Keys(p.buckets), func(a, b K) int { return p.buckets[b].asked.Compare(p.buckets[a].asked) })
 }
 
-// room says whether one more of a bucket may be made. What was asked for long before has to make room, and a second of a
-// key for the first of another: two languages asked for at once had a host of two cores keep nothing for a third.
+// room reports whether one more item of a bucket may be made. It discards an item of a key that has not been requested for
+// long, or a second item of a key in favour of the first of another: two languages requested at once had a host of two
+// cores keep nothing for a third.
 func (p *Pool[K, I]) room(b *bucket[I]) bool {
 	for {
 		count, bytes := 1, b.bytes()
@@ -276,7 +276,7 @@ func (p *Pool[K, I]) room(b *bucket[I]) bool {
 
 func (b *bucket[I]) bytes() int64 { return cmp.Or(b.memory, defaultBytes) }
 
-// make makes one item and puts it into its bucket.
+// make makes one item and adds it to its bucket.
 func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 	one, note, err := p.config.Make(p.enough, key)
 	p.mu.Lock()
@@ -309,7 +309,7 @@ func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 	}
 }
 
-// brief is what an error says, in one line that is not too long to be counted.
+// brief returns an error's text in one line of limited length.
 func brief(err error) string {
 	if err == nil {
 		return ""
@@ -335,7 +335,7 @@ func (p *Pool[K, I]) watch(one I, b *bucket[I]) {
 	})
 }
 
-// tidy gives up what nobody has asked for lately, and a little of what was wanted at the busiest time.
+// tidy gives up keys without recent requests, and lowers the targets that the busiest time has raised.
 func (p *Pool[K, I]) tidy() {
 	left := p.config.Tidy != nil && p.config.Tidy(p.config.Idle)
 	p.mu.Lock()
@@ -361,7 +361,7 @@ func (p *Pool[K, I]) tidy() {
 	}
 }
 
-// List says how many stand ready, and how often one was found.
+// List returns the idle items, hits and misses by kind.
 func (p *Pool[K, I]) List() []backends.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -373,7 +373,7 @@ func (p *Pool[K, I]) List() []backends.Pool {
 	return p.counters.Pools(ready)
 }
 
-// Clear ends what stands ready or is being made, and waits for it.
+// Clear discards all items, also those in the making, and waits for their end.
 func (p *Pool[K, I]) Clear() {
 	p.mu.Lock()
 	for key := range p.buckets {

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// Spare is a process that was started before it is known what for. Its methods may be called concurrently.
+// Spare is a process that was started before its use is known. Its methods may be called concurrently.
 type Spare interface {
-	Good() bool // lives, and is what a new one would be
-	Remove()    // ends it, and what it has spawned
+	Good() bool // lives, and equals a new one
+	Remove()    // ends it, and the processes that it has spawned
 }
 
-// Spares has items made ahead of time: of each key that somebody has asked for as many.
+// Spares keeps a number of items ready, of each key that has been requested.
 type Spares[T Spare] struct {
 	Enough int                                                         // of each key
-	Bound  func(context.Context) (context.Context, context.CancelFunc) // the making of each
+	Bound  func(context.Context) (context.Context, context.CancelFunc) // bounds the making of each
 
 	mu     sync.Mutex
-	coming map[string][]chan T // made or in the making; each gives one, or is closed where that failed
+	coming map[string][]chan T // made or in the making; each channel gives one item, or is closed after a failure
 	making sync.WaitGroup
 	closed bool
 }
 
-// Take returns an item of a key, and has another made for the next caller.
+// Take returns an item of a key, and begins to make one for the next caller.
 func (s *Spares[T]) Take(ctx context.Context, key string, begin func(context.Context) (T, error)) (none T, _ error) {
 	defer s.Fill(key, s.Enough, begin)
 	for next := s.next(key); next != nil; next = s.next(key) {
@@ -49,7 +49,7 @@ func discard[T Spare](next chan T) {
 	}
 }
 
-// next takes one off the list.
+// next removes one item from the list.
 func (s *Spares[T]) next(key string) chan T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Spares[T]) next(key string) chan T {
 	return list[0]
 }
 
-// Fill has items of a key made until there are enough.
+// Fill begins to make items of a key until there are enough.
 func (s *Spares[T]) Fill(key string, enough int, begin func(context.Context) (T, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Spares[T]) Fill(key string, enough int, begin func(context.Context) (T,
 	}
 }
 
-// Close removes what nobody has taken, and makes nothing more.
+// Close removes the remaining items, and makes no more.
 func (s *Spares[T]) Close() {
 	s.mu.Lock()
 	s.closed = true

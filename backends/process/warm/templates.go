@@ -17,41 +17,41 @@ type Template interface {
 	use() *Use
 }
 
-// Use counts what a template has spawned that lives: given up, the template ends with the last of them.
+// Use counts the living processes that a template has spawned. A retired template ends with the last of them.
 type Use struct {
 	remove  func()
 	since   time.Time
-	used    time.Time  // last; Templates.mu guards it
-	count   int        // of spawns, ever; likewise
+	used    time.Time  // last use; guarded by Templates.mu
+	count   int        // spawns so far; likewise
 	mu      sync.Mutex // guards what follows
-	busy    int        // spawns under way
-	live    int        // these, and processes not yet gone
+	busy    int        // spawns in progress
+	live    int        // these, and spawned processes that are not yet gone
 	retired bool       // up
 }
 
 func (u *Use) use() *Use { return u }
 
-// Busy says whether a spawn is under way.
+// Busy reports whether a spawn is in progress.
 func (u *Use) Busy() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.busy > 0
 }
 
-// Spawned says that a spawn is over, or has failed: the template can begin the next.
+// Spawned ends a spawn, successful or not: the template can begin the next.
 func (u *Use) Spawned() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.busy--
 }
 
-// Release says that what was spawned is gone, or that nothing was.
+// Release reports that a spawned process is gone, or that the spawn failed.
 func (u *Use) Release() { u.change(func() { u.live-- }) }
 
-// retire is for a template that is to spawn nothing more.
+// retire ends the template once no spawned process is left.
 func (u *Use) retire() { u.change(func() { u.retired = true }) }
 
-// change ends the template if that leaves it of no use.
+// change ends the template if that makes it useless.
 func (u *Use) change(change func()) {
 	u.mu.Lock()
 	before := u.retired && u.live == 0
@@ -63,20 +63,20 @@ func (u *Use) change(change func()) {
 	}
 }
 
-// maxFailures is how many failures are remembered: callers may choose the keys.
+// maxFailures bounds the recorded failures: callers may choose the keys.
 const maxFailures = 64
 
-// Limits are those of templates. One that is zero is none.
+// Limits bound templates. A zero field is no limit.
 type Limits struct {
-	Each int           // of one key, since each spawns one after the other; 1 if zero
-	All  int           // of all keys: the least lately used makes room for another
-	Uses int           // spawns of each: they may have in common what should be bounded
+	Each int           // of one key, since a template spawns one process at a time; 1 if zero
+	All  int           // of all keys: the least recently used makes room for another
+	Uses int           // spawns of each: the spawned processes may share properties, whose spread should be bounded
 	Age  time.Duration // likewise
 	// A key whose template fails is tried again after the first, and after twice as long each time, up to the second.
 	PauseFirst, PauseMax time.Duration
 }
 
-// Templates starts templates when they are asked for, and keeps them.
+// Templates starts templates on request, and keeps them.
 type Templates[T Template] struct {
 	Limits
 	mu       sync.Mutex
@@ -86,26 +86,26 @@ type Templates[T Template] struct {
 	closed   bool
 }
 
-// start is a template that somebody starts: who wants the same waits for that, and nobody else does.
+// start is a template that is being started: callers with the same key wait for it.
 type start struct {
 	over   chan struct{} // closed when it runs, or has failed
 	cancel context.CancelFunc
 }
 
-// failure is why a template could not be had, for a while.
+// failure denies a key for a while.
 type failure struct {
 	why   error
 	until time.Time
 	pause time.Duration
 }
 
-// NewTemplates returns none yet.
+// NewTemplates returns an empty set.
 func NewTemplates[T Template](l Limits) *Templates[T] {
 	return &Templates[T]{Limits: l, running: map[string][]T{}, starting: map[string]*start{}, failed: map[string]failure{}}
 }
 
-// Acquire returns a template for one spawn: one that is idle, or another where all are busy and there may be one more.
-// begin starts it. The caller calls Spawned when it has spawned or failed to, and Release when what it spawned is gone.
+// Acquire returns a template for one spawn: an idle one, or another if all are busy and the limit permits one more. begin
+// starts it. The caller calls Spawned after the spawn, successful or not, and Release when the spawned process is gone.
 func (t *Templates[T]) Acquire(ctx context.Context, key string, begin func(context.Context) (T, error)) (T, error) {
 	for {
 		t.mu.Lock()
@@ -131,7 +131,7 @@ func (t *Templates[T]) Acquire(ctx context.Context, key string, begin func(conte
 	}
 }
 
-// find returns a template that runs, or why none can be had; neither where one is to be started. The caller has locked.
+// find returns a running template, or the reason why none can be had; neither if one is to be started. The caller holds mu.
 func (t *Templates[T]) find(key string) (one T, found bool, err error) {
 	if t.closed {
 		return one, false, ErrClosed
@@ -153,7 +153,7 @@ func (t *Templates[T]) find(key string) (one T, found bool, err error) {
 	return one, false, nil
 }
 
-// acquire counts a spawn of a template, which nobody gives up meanwhile. The caller has locked.
+// acquire counts a spawn of a template, which can't be given up meanwhile. The caller holds mu.
 func (t *Templates[T]) acquire(one T) T {
 	u := one.use()
 	u.count++
@@ -165,7 +165,7 @@ func (t *Templates[T]) acquire(one T) T {
 	return one
 }
 
-// add keeps a template that has been started, or remembers why it has not.
+// add keeps a started template, or records the failure.
 func (t *Templates[T]) add(ctx context.Context, key string, one T, err error) (none T, _ error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,10 +193,10 @@ func (t *Templates[T]) add(ctx context.Context, key string, one T, err error) (n
 	return t.acquire(one), nil
 }
 
-// all lists the templates that run. The caller has locked.
+// all lists the running templates. The caller holds mu.
 func (t *Templates[T]) all() []T { return slices.Concat(slices.Collect(maps.Values(t.running))...) }
 
-// forget gives a template up, and remembers its failure if why is not nil. The caller has locked.
+// forget gives a template up, and records its failure if why is not nil. The caller holds mu.
 func (t *Templates[T]) forget(bad T, why error) {
 	for key, list := range t.running {
 		i := slices.Index(list, bad)
@@ -213,7 +213,7 @@ func (t *Templates[T]) forget(bad T, why error) {
 	bad.use().retire()
 }
 
-// fail remembers a failure. The caller has locked.
+// fail records a failure. The caller holds mu.
 func (t *Templates[T]) fail(key string, why error) {
 	pause := min(cmp.Or(2*t.failed[key].pause, t.PauseFirst), t.PauseMax)
 	if _, known := t.failed[key]; !known && len(t.failed) >= maxFailures {
@@ -222,22 +222,22 @@ func (t *Templates[T]) fail(key string, why error) {
 	t.failed[key] = failure{why, time.Now().Add(pause), pause}
 }
 
-// Ready says whether a template of a key runs, so that nobody would wait for its start.
+// Ready reports whether a template of a key runs, so that Acquire does not wait for a start.
 func (t *Templates[T]) Ready(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.ContainsFunc(t.running[key], T.Good)
 }
 
-// Drop gives up a template that has failed to spawn; others that it spawned may be well. Where why is not nil, none is
-// started in its place for a while.
+// Drop gives up a template that has failed to spawn; the processes that it has spawned may be well. If why is not nil, none
+// is started in its place for a while.
 func (t *Templates[T]) Drop(bad T, why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forget(bad, why)
 }
 
-// Tidy gives up the templates that nobody has used for so long, and says whether others are left.
+// Tidy gives up the templates that have been unused for so long, and reports whether others are left.
 func (t *Templates[T]) Tidy(idle time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -249,7 +249,7 @@ func (t *Templates[T]) Tidy(idle time.Duration) bool {
 	return len(t.running)+len(t.starting) > 0
 }
 
-// Close ends the templates, and what is left of what they have spawned.
+// Close ends the templates, and all processes that they have spawned.
 func (t *Templates[T]) Close() {
 	t.mu.Lock()
 	t.closed = true

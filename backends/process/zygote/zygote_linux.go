@@ -1,12 +1,11 @@
-// Package zygote is a Python interpreter that has started once and is forked for each program that is
-// to run: the Python half of it, which the process backend puts where the interpreter finds it.
+// Package zygote is a Python interpreter that has started once and is forked for each program: the Python half of it, which
+// the process backend puts into the interpreter's path.
 //
-// Python imports sitecustomize at the end of its own start, when all that a program finds is there and
-// nothing of the program has been read. Our sitecustomize stops there, and serves the same requests as
-// package launch's launcher and PID 1 do: it forks a process into new namespaces, which follows the
-// server's plans as PID 1 of a sandbox, and that forks the program's process, which follows its plan up
-// to execve. Instead of that it waits until it is told arguments and environment, and returns from
-// sitecustomize: Python goes on, and runs the script.
+// Python imports sitecustomize at the end of its own start, when its environment is complete and nothing of the program has
+// been read. Our sitecustomize stops there, and serves the same requests as package launch's launcher and PID 1 do: it
+// forks a process into new namespaces, which executes the server's plans as PID 1 of a sandbox, and that forks the
+// program's process, which executes its plan up to execve. In place of execve it waits for its arguments and environment,
+// and returns from sitecustomize: Python goes on, and runs the script.
 package zygote
 
 import (
@@ -20,16 +19,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// File is the name under which Python finds the program, in a directory that PYTHONPATH names.
+// File is the name under which Python finds the program, in a directory of PYTHONPATH.
 const File = "sitecustomize.pyc"
 
-// Private is the descriptor on which a program's process is told its arguments and environment.
+// Private is the descriptor on which a program's process receives its arguments and environment.
 const Private = 3
 
 //go:embed *.py
 var files embed.FS
 
-// Source is what the file holds.
+// Source returns the program.
 func Source() string {
 	var b strings.Builder
 	for _, n := range numbers {
@@ -45,7 +44,7 @@ func Source() string {
 	return b.String()
 }
 
-// numbers differ between architectures, or are package launch's.
+// numbers are constants that differ between architectures, or are package launch's.
 var numbers = []struct {
 	name  string
 	value int64
