@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// errDead is why nothing more can be run.
+// errDead is returned after the end of the interpreter.
 var errDead = errors.New("the interpreter is dead")
 
-// timeouts is how long an answer may take, and how long after being interrupted; 0 is DefaultGrace.
+// timeouts bound the wait for an answer, and the wait after an interrupt; 0 is DefaultGrace.
 type timeouts struct{ limit, grace time.Duration }
 
-// answer is a reply, or what came instead.
+// answer is a reply, or the event that took its place.
 type answer struct {
 	reply
 	stopped string // "timeout" or "cancelled": why the interpreter was interrupted
 	dead    bool   // there will be no reply
 }
 
-// acquire waits for its turn, first come first served.
+// acquire waits for the lock, first come first served.
 func (k *Kernel) acquire(ctx context.Context) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -42,8 +42,8 @@ func (k *Kernel) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// ask sends a request and waits for its reply. When that takes too long, or ctx ends, it interrupts
-// what runs; what then doesn't end is killed, and with it the interpreter.
+// ask sends a request and waits for its reply. After the limit, or when ctx ends, it interrupts the running code; code that
+// then doesn't end is killed, and the interpreter with it.
 func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, show func(Bundle)) (a answer) {
 	// What was left over from another request would interrupt the wrong thing.
 	select {
@@ -100,7 +100,7 @@ func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, sh
 	return a
 }
 
-// take puts a reply to request id where it belongs.
+// take stores a reply to request id.
 func (a *answer) take(r reply, id int64, show func(Bundle)) {
 	switch {
 	case r.ID != id:
@@ -113,12 +113,12 @@ func (a *answer) take(r reply, id int64, show func(Bundle)) {
 	}
 }
 
-// trim takes out forms whose names are no names of types.
+// trim removes forms whose names are too long for MIME types.
 func (b Bundle) trim() {
 	maps.DeleteFunc(b, func(form, _ string) bool { return len(form) > maxFormName })
 }
 
-// poke interrupts what runs, if anything does.
+// poke interrupts running code.
 func (k *Kernel) poke() {
 	select {
 	case k.interrupt <- struct{}{}:

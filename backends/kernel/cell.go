@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Bundle is one thing in several forms: MIME type -> text. Images and other binary types are base64.
+// Bundle is one value in several forms: MIME type -> text. Images and other binary types are base64.
 type Bundle map[string]string
 
 // Cell is one piece of code.
@@ -18,36 +18,36 @@ type Cell struct {
 	Name string   // in tracebacks, such as "cell 3"
 	Env  []string // KEY=VALUE, set before the code runs, for good
 
-	// Stdout and Stderr get what was written since the cell before, by whatever process of the
-	// session. They are not called after Run has returned. nil throws away.
+	// Stdout and Stderr receive the output since the cell before, of all processes of the session. They are not called
+	// after Run has returned. nil discards.
 	Stdout, Stderr io.Writer
-	Display        func(Bundle) // is called while the code runs, for each thing that it shows; may be nil
+	Display        func(Bundle) // called while the code runs, for each displayed value; may be nil
 
-	Timeout time.Duration // after which the code is interrupted; must be more than 0
+	Timeout time.Duration // before the code is interrupted; must be more than 0
 	Grace   time.Duration // between interrupting and killing; 0 is DefaultGrace
 }
 
-// DefaultGrace is how long interrupted code may take to end before its interpreter is killed. After
-// half of it, the code is interrupted once more.
+// DefaultGrace is how long interrupted code may take to end before its interpreter is killed. After half of it, the code is
+// interrupted once more.
 const DefaultGrace = 2 * time.Second
 
-// Outcome is what became of a cell.
+// Outcome is the result of a cell.
 type Outcome struct {
 	Value Bundle // of the last expression; nil if there is none
-	Error *Error // an error that ended it
-	Exit  *int   // the code asked to exit, with this status; the session goes on
+	Error *Error // that ended it
+	Exit  *int   // status of an exit that the code requested; the session goes on
 	// Ended is "ok", "error", "exit", "timeout", "cancelled" (the context), or "dead": the
 	// interpreter ended by itself, and its state is lost.
 	Ended string
-	Lost  bool // the interpreter is dead, whatever Ended says: Start a new one
+	Lost  bool // the interpreter is dead, whatever Ended is: Start a new one
 	Wall  time.Duration
 }
 
-// Error is an error as the language tells it.
+// Error is an error in the language's own terms.
 type Error struct {
 	Type      string `json:"type"` // "ValueError", "TypeError"
 	Message   string `json:"message"`
-	Traceback string `json:"traceback"` // without the driver's own frames, as people are used to see it
+	Traceback string `json:"traceback"` // without the driver's own frames
 }
 
 func (e *Error) Error() string {
@@ -93,7 +93,7 @@ func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
 	return out, nil
 }
 
-// outcome puts an answer into words.
+// outcome converts an answer to an Outcome.
 func (a answer) outcome(wall time.Duration) Outcome {
 	out := Outcome{Value: a.Value, Error: a.Error, Exit: a.Exit, Ended: "ok", Lost: a.dead, Wall: wall}
 	switch {

@@ -8,24 +8,23 @@ import (
 	"io"
 )
 
-// maxFrame is the most bytes that a frame may have, in either direction. A driver that sends more
-// is broken, or no longer the driver.
+// maxFrame bounds the bytes of a frame, in either direction. A driver that sends more is broken, or has been replaced.
 const maxFrame = 64 << 20
 
-// smallFrame is how many bytes a frame may have that nobody has asked for. A larger one waits in the
-// interpreter's own memory until somebody does.
+// smallFrame bounds the bytes of a frame that no request awaits. A larger one stays in the interpreter's memory until a
+// request does.
 const smallFrame = 256 << 10
 
-// What a frame may hold. Each thing in it takes far more memory here than bytes there: without bounds,
-// 64 MiB of "{}," would become gigabytes.
+// Bounds of a frame's content. Each element takes far more memory here than bytes in the frame: without bounds, 64 MiB of
+// "{}," would become gigabytes.
 const (
-	maxForms     = 64      // of one thing
+	maxForms     = 64      // of one value
 	maxFormName  = 200     // bytes
 	maxVariables = 100_000 // in a list
 	maxFields    = 2 << 20 // of the languages that have no JSON
 )
 
-// request is what a driver is asked. Code, Name and Env are there in any case, if only empty.
+// request is sent to a driver. Code, Name and Env are always present, if only empty.
 type request struct {
 	Op    string            `json:"op"` // "run", "set", "get" or "vars"
 	ID    int64             `json:"id"`
@@ -37,7 +36,7 @@ type request struct {
 	Value json.RawMessage   `json:"value,omitempty"`
 }
 
-// reply is what a driver says.
+// reply is sent by a driver.
 type reply struct {
 	Op      string          `json:"op"` // "ready", "display" or "done"
 	ID      int64           `json:"id"` // of the request
@@ -60,7 +59,7 @@ func (v *variables) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]Variable)(v))
 }
 
-// UnmarshalJSON refuses a thing in too many forms.
+// UnmarshalJSON refuses a value in too many forms.
 func (b *Bundle) UnmarshalJSON(text []byte) error {
 	if n := members(text); n > maxForms {
 		return fmt.Errorf("one thing in %d forms, more than %d", n, maxForms)
@@ -71,7 +70,7 @@ func (b *Bundle) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// members is how many members a JSON object or array has, or 1 if it is empty.
+// members returns how many members a JSON object or array has, or 1 if it is empty.
 func members(b []byte) int {
 	n, depth := 1, 0
 	for i := 0; i < len(b); i++ {
@@ -95,15 +94,14 @@ func members(b []byte) int {
 	return n
 }
 
-// codec is how a driver reads what it is asked, and what the frames of its replies hold: JSON, but for
-// a language that has none.
+// codec encodes requests and decodes replies: JSON, except for a language without it.
 type codec interface {
-	driver(source string) ([]byte, error) // what the bootstrap reads
+	driver(source string) ([]byte, error) // input of the bootstrap
 	encode(request) ([]byte, error)
 	decode(body []byte) (reply, error)
 }
 
-// jsonCodec is the rule.
+// jsonCodec is the default codec.
 type jsonCodec struct{}
 
 func (jsonCodec) driver(source string) ([]byte, error) {
@@ -134,8 +132,8 @@ func encodeFrame(v any) ([]byte, error) {
 	return frame, nil
 }
 
-// readFrame reads one frame. It takes memory as bytes arrive, not as the length promises them, and
-// before it reads a large one it calls wait, which may give up.
+// readFrame reads one frame. It allocates memory as bytes arrive, not as the length promises, and before it reads a large
+// one it calls wait, which may give up.
 func readFrame(r io.Reader, c codec, wait func() error) (reply, error) {
 	var header [4]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

@@ -1,8 +1,8 @@
-// Package kernel keeps an interpreter running inside a sandbox, so that what one piece of code
-// leaves behind is there for the next: variables, imports, files, threads.
+// Package kernel keeps an interpreter running inside a sandbox, so that each piece of code finds the state of the earlier
+// ones: variables, imports, files, threads.
 //
-// A driver for each language runs in the interpreter and speaks length-prefixed JSON on a private
-// descriptor. What programs print goes another way, so no printed text is ever taken for a reply.
+// A driver for each language runs in the interpreter and speaks length-prefixed JSON on a private descriptor. Programs'
+// output uses the standard streams, so no printed text is ever taken for a reply.
 package kernel
 
 import (
@@ -20,12 +20,12 @@ import (
 
 // Kernel is a running interpreter. Its methods may be called concurrently; cells run one at a time.
 type Kernel struct {
-	lock    chan struct{} // holds one thing: who took it out may speak to the driver
+	lock    chan struct{} // holds one token, whose owner may speak to the driver
 	id      int64         // of the last request
 	channel io.ReadWriteCloser
 	codec   codec
 	replies chan reply
-	large   chan struct{} // is sent to before a large frame is read: only who has asked takes it
+	large   chan struct{} // sent to before a large frame is read: only a waiting request receives
 
 	out, err  *cutter
 	interrupt chan struct{}
@@ -35,15 +35,14 @@ type Kernel struct {
 
 	done  chan struct{}
 	death backends.Result
-	fault error // why death is no result, or what the driver did that made us kill it
+	fault error // why death is no result, or the driver's violation for which it was killed
 }
 
-// exitTimeout is how long an interpreter that has closed its channel may take to end, before it is
-// killed as one that can't be spoken to.
+// exitTimeout is how long an interpreter that has closed its channel may take to end before it is killed.
 const exitTimeout = 2 * time.Second
 
-// Start starts the driver for language ("python", "node", "shell", "r") in box, with env on top of
-// the sandbox's environment, and waits until it is ready.
+// Start starts the driver for language ("python", "node", "shell", "r") in a sandbox, with env added to the sandbox's
+// environment, and waits until it is ready.
 func Start(ctx context.Context, sb backends.Sandbox, name string, env []string) (*Kernel, error) {
 	lang, ok := languageNamed(name)
 	if !ok {
@@ -100,8 +99,8 @@ func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, lang language, s
 	k.death, k.fault = result, cmp.Or(err, fault)
 }
 
-// hear passes on what the driver says, until it is silent for good. It returns what the driver did
-// wrong, if that is why.
+// hear passes on the driver's replies until the channel ends. It returns the driver's violation of the protocol, if that is
+// the reason.
 func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
 	for {
 		answer, err := readFrame(c, k.codec, func() error { return k.awaited(ctx) })
@@ -116,7 +115,7 @@ func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
 	}
 }
 
-// awaited returns when somebody waits for what the driver says.
+// awaited returns when a request waits for the driver's reply.
 func (k *Kernel) awaited(ctx context.Context) error {
 	select {
 	case k.large <- struct{}{}:
@@ -126,8 +125,8 @@ func (k *Kernel) awaited(ctx context.Context) error {
 	}
 }
 
-// deaf ends an interpreter that can't be understood any more. One that is about to end by itself
-// does so: how it ends is worth knowing.
+// deaf ends an interpreter whose channel has failed. An interpreter that is about to exit may do so: its exit status is
+// part of the result.
 func (k *Kernel) deaf(ctx context.Context, err error) error {
 	if strings.HasPrefix(err.Error(), "protocol: ") {
 		k.kill()
@@ -142,7 +141,7 @@ func (k *Kernel) deaf(ctx context.Context, err error) error {
 	}
 }
 
-// greet waits until the driver says that it is ready.
+// greet waits until the driver reports that it is ready.
 func (k *Kernel) greet(ctx context.Context) error {
 	select {
 	case r := <-k.replies:
@@ -162,20 +161,20 @@ func (k *Kernel) greet(ctx context.Context) error {
 	}
 }
 
-// Contained says what holds the interpreter.
+// Contained returns the containment of the interpreter.
 func (k *Kernel) Contained() backends.Containment { return k.contained }
 
-// Done is closed when the interpreter is dead; then Death says how it ended.
+// Done is closed when the interpreter is dead; then Death returns its result.
 func (k *Kernel) Done() <-chan struct{} { return k.done }
 
-// Death is the result of the interpreter's process, once Done is closed. An error says what the
-// driver did against the protocol, for which it was killed.
+// Death returns the result of the interpreter's process, once Done is closed. An error is the driver's violation of the
+// protocol, for which it was killed.
 func (k *Kernel) Death() (backends.Result, error) {
 	<-k.done
 	return k.death, k.fault
 }
 
-// Close ends the interpreter, and with it all processes of the sandbox, and waits for that.
+// Close ends the interpreter and all processes of the sandbox, and waits for that.
 func (k *Kernel) Close() error {
 	k.kill()
 	<-k.done

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// language is how one interpreter becomes a kernel.
+// language describes the kernel of one interpreter.
 type language struct {
 	name string
 	// args start the interpreter with a bootstrap: it reads frame 0 from descriptor 3, which holds
@@ -17,7 +17,7 @@ type language struct {
 	// pass through arguments, whose length is limited and which all processes can read.
 	args   []string
 	driver string
-	env    []string // of the interpreter, below what a session asks for
+	env    []string // of the interpreter; a session's own variables override it
 	codec  codec
 }
 
@@ -37,8 +37,8 @@ var (
 	rBoot string
 )
 
-// languages are put together when the first kernel starts: most programs start none, and would
-// join 400 KB of drivers for nothing.
+// languages are assembled when the first kernel starts: most programs start none, and would join 400 KB of drivers for
+// nothing.
 var languages = sync.OnceValue(func() []language {
 	return []language{
 		// -S, because the driver does that part only before the first cell.
@@ -61,7 +61,7 @@ func languageNamed(name string) (language, bool) {
 	return languages()[i], true
 }
 
-// pythonDriver is the driver in one piece, in the order in which its parts need each other.
+// pythonDriver returns the driver in one piece, in the order of its parts' dependencies.
 func pythonDriver() string {
 	var b strings.Builder
 	b.WriteString("NOTEBOOK = " + pythonText(notebook.Python()) + "\f")
@@ -81,7 +81,7 @@ func pythonFile(name string) string {
 	return string(text)
 }
 
-// nodeDriver is the driver as one function: see node/begin.js, and node/boot.js for its arguments.
+// nodeDriver returns the driver as one function: see node/begin.js, and node/boot.js for its arguments.
 func nodeDriver() string {
 	var b strings.Builder
 	b.WriteString("((main, require, load) => {\n'use strict';\n")

@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// betweenMax is how many bytes of what programs write between cells are kept for the next.
+	// betweenMax bounds the bytes of output between cells that are kept for the next.
 	betweenMax = 64 << 10
-	// markTimeout is how long a mark may take when nothing else comes: the driver wrote it before
-	// it said that it was done, so it is in the pipe, unless the program closed the descriptor.
+	// markTimeout is how long a mark may take when no other output comes: the driver wrote it before its reply, so it is in
+	// the pipe, unless the program closed the descriptor.
 	markTimeout = 200 * time.Millisecond
-	// markLimit is how long to wait for a mark behind output that goes on coming.
+	// markLimit bounds the wait for a mark behind continuous output.
 	markLimit = 10 * time.Second
-	// marksMissed is how many marks that never came are still recognised.
+	// marksMissed is the number of overdue marks that are still recognised.
 	marksMissed = 8
 )
 
-// newMark makes a mark's text. Nobody can print a mark before its cell runs.
+// newMark returns a mark's text. No program can print a mark before its cell runs.
 func newMark() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// cutter is one of the interpreter's output streams. It cuts it at the marks that the driver writes
-// when a cell ends: what comes before a cell's mark is that cell's, what comes after is the next one's.
+// cutter splits one of the interpreter's output streams at the marks that the driver writes at the end of a cell: output
+// before a cell's mark is that cell's, output after it is the next one's.
 type cutter struct {
 	mu      sync.Mutex
-	expect  [][]byte // marks that have not come, the running cell's last
-	held    []byte   // the beginning of what may be a mark
+	expect  [][]byte // outstanding marks, the running cell's last
+	held    []byte   // a possible beginning of a mark
 	to      io.Writer
-	running bool          // to is a cell's, whose mark has not come
-	reached chan struct{} // closed when it has
-	seen    time.Time     // when bytes came last
+	running bool          // to is a cell's, whose mark is outstanding
+	reached chan struct{} // closed when the mark has come
+	seen    time.Time     // time of the last bytes
 	between []byte        // written while no cell ran
-	dropped int64         // bytes that between had no room for
+	dropped int64         // bytes that exceeded between
 }
 
-// begin gives the stream to a cell, with what was written before it. A nil to throws away.
+// begin connects the stream with a cell's writer, and writes the output since the last cell. A nil to discards.
 func (c *cutter) begin(mark string, to io.Writer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *cutter) begin(mark string, to io.Writer) {
 	c.to, c.running, c.reached = to, true, make(chan struct{})
 }
 
-// wait returns when the cell's mark has come, or will not come.
+// wait returns when the cell's mark has come, or is overdue.
 func (c *cutter) wait(dead <-chan struct{}) {
 	select {
 	case <-c.reached:
@@ -97,15 +97,15 @@ func (c *cutter) wait(dead <-chan struct{}) {
 	}
 }
 
-// end takes the stream from its cell, whose writer is not called again.
+// end disconnects the cell's writer, which is not called again.
 func (c *cutter) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.to, c.running = nil, false
 }
 
-// Write takes what the interpreter and its children wrote. It never fails, or the backend would
-// throw away the rest of the stream.
+// Write receives the output of the interpreter and its children. It never fails: the backend would discard the rest of the
+// stream.
 func (c *cutter) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +140,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// match returns the mark that p begins with, or begins to be.
+// match returns the mark with which p begins, or a mark of which p is a beginning.
 func (c *cutter) match(p []byte) (mark []byte, whole bool) {
 	for _, m := range c.expect {
 		if bytes.HasPrefix(p, m) {
@@ -153,7 +153,7 @@ func (c *cutter) match(p []byte) (mark []byte, whole bool) {
 	return nil, false
 }
 
-// reach is told that a mark has come. One that was given up before ends nothing.
+// reach records that a mark has come. An overdue mark ends nothing.
 func (c *cutter) reach(mark []byte) {
 	i := slices.IndexFunc(c.expect, func(m []byte) bool { return bytes.Equal(m, mark) })
 	if c.running && i == len(c.expect)-1 {
@@ -163,7 +163,7 @@ func (c *cutter) reach(mark []byte) {
 	c.expect = slices.Delete(c.expect, i, i+1)
 }
 
-// emit hands on what is output. Between cells, the latest bytes are kept.
+// emit passes on output. Between cells, the latest bytes are kept.
 func (c *cutter) emit(p []byte) {
 	if len(p) == 0 {
 		return
@@ -179,7 +179,7 @@ func (c *cutter) emit(p []byte) {
 	}
 }
 
-// release hands on what was held back, once nothing more can come.
+// release passes on held bytes, at the end of the stream.
 func (c *cutter) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +187,7 @@ func (c *cutter) release() {
 	c.held = nil
 }
 
-// betweenText returns what was written while no cell ran.
+// betweenText returns the output since the last cell.
 func (c *cutter) betweenText() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

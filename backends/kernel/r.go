@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// rCodec is what R can speak without a package for JSON: the fields of a shell's codec, behind the
-// length of the line of words, and values as R code.
+// rCodec is for R without a JSON package: the fields of a shell's codec, behind the length of the line of words, and values
+// as R code.
 type rCodec struct{ shellCodec }
 
 func (rCodec) driver(source string) ([]byte, error) {
@@ -37,8 +37,8 @@ func (rCodec) encode(q request) ([]byte, error) {
 	return fmt.Appendf(nil, "%010d%s%s", len(header), header, body), nil
 }
 
-// rValue is R code for a JSON value: an array of numbers, of strings or of truth values is a vector, in
-// which null is NA; others are lists.
+// rValue returns R code for a JSON value: an array of numbers, of strings or of truth values is a vector, in which null is
+// NA; others are lists.
 func rValue(value json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -115,7 +115,7 @@ func rArray(b *strings.Builder, d *json.Decoder) error {
 	return nil
 }
 
-// rKind tells values apart that may be in one vector, by how they begin.
+// rKind classifies values by their first byte: those of one kind may form a vector.
 func rKind(first byte) string {
 	switch first {
 	case 'n':

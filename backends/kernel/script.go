@@ -10,14 +10,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// Script returns the Python driver of a program that runs once. It belongs into the place of the program's file, and the
-// program into a file of the name kept beside it, which the driver moves to where it belongs. What the program shows is in
-// that file when it has ended: see Shown.
+// Script returns the Python driver of a program that runs once. It replaces the program's file, and the program goes to a
+// file called name beside it, which the driver moves to its place. That file has the displayed values when the program has
+// ended: see ReadDisplays.
 func Script(name string) []byte {
 	return []byte(scriptDriver() + ", 'NAME': " + pythonText(name) + "})\n")
 }
 
-// scriptDriver is the driver up to what differs between programs. What few of them need is text, and compiled when it is.
+// scriptDriver is the part of the driver that all programs share. Rarely needed parts are text, and compiled on demand.
 var scriptDriver = sync.OnceValue(func() string {
 	return "exec(compile(" + pythonText(pythonFile("units"), pythonFile("script")) + ", '<driver>', 'exec'), {'__builtins__': dict(vars(__builtins__))" +
 		", 'MODULES': " + pythonText(pythonFile("modules")) +
@@ -25,11 +25,11 @@ var scriptDriver = sync.OnceValue(func() string {
 		", 'NOTEBOOK': " + pythonText(notebook.Python())
 })
 
-// pythonText is a literal that Python reads as what texts are together.
+// pythonText returns a Python literal of the joined texts.
 func pythonText(texts ...string) string { return strconv.QuoteToASCII(strings.Join(texts, "\n")) }
 
-// What makes a statement one without a value, in what outline leaves of it; and words of code that may show something, or
-// that is not plain Python.
+// statement and assignment match statements without a value, in the text that outline returns; showy matches words of code
+// that may display something, or that is not plain Python.
 var (
 	statement  = lazy(`^(?:import|from|return|raise|pass|del|assert|if|for|while|def|class|with|else|elif|try|except|finally|async|global|break|continue)\b|^@|^print\(\)$`)
 	assignment = lazy(`(?:^|[^=!<>:])=(?:[^=]|$)`)
@@ -40,8 +40,8 @@ func lazy(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// Shows says whether Python code may have something to show: the value of its last expression, figures, lines of a
-// notebook. Where it says no, Script would only take time.
+// Shows reports whether Python code may display something: the value of its last expression, figures, lines of a notebook.
+// If it does not, Script would only take time.
 func Shows(code []byte) bool {
 	last, sure := outline(code)
 	valueless := strings.TrimLeft(last, " \t") != last || statement().MatchString(last) ||
@@ -49,8 +49,8 @@ func Shows(code []byte) bool {
 	return !sure || !valueless || strings.Contains(last, ";") || showy().Match(code)
 }
 
-// outline returns the last statement of Python code, without what stands in brackets, strings and comments. It is not sure
-// of code that ends in the middle of one.
+// outline returns the last statement of Python code, without the content of brackets, strings and comments. It is not sure
+// of code that ends within one.
 func outline(code []byte) (last string, sure bool) {
 	var b strings.Builder
 	depth, quote := 0, ""
@@ -97,7 +97,7 @@ func outline(code []byte) (last string, sure bool) {
 	return last, depth == 0 && quote == ""
 }
 
-// ReadDisplays reads what a program has shown, at most so many bytes. What is no frame of the driver's ends it.
+// ReadDisplays reads the displayed values of a program, at most limit bytes, up to the first invalid frame.
 func ReadDisplays(r io.Reader, limit int64, display func(Bundle)) (value Bundle) {
 	r = io.LimitReader(r, limit)
 	for {

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// shellCodec is what a shell can speak: fields of text in place of JSON, whose reading would take
-// it a hundred times as long. What is asked is a line of words (operation, number, mark, and the length
-// of each field in bytes), and the fields. A reply is a frame of fields that each end with a NUL byte.
+// shellCodec encodes fields of text in place of JSON, whose parsing would take a shell a hundred times as long. A request
+// is a line of words (operation, number, mark, and the length of each field in bytes), and the fields. A reply is a frame
+// of fields that each end with a NUL byte.
 type shellCodec struct{}
 
 func (shellCodec) driver(source string) ([]byte, error) {
@@ -48,7 +48,7 @@ func (shellCodec) encode(q request) ([]byte, error) {
 	return []byte(header + body), nil
 }
 
-// environment is a cell's, as KEY=VALUE.
+// environment returns a cell's variables as KEY=VALUE.
 func (q request) environment() []string {
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(q.Env)) {
@@ -57,7 +57,7 @@ func (q request) environment() []string {
 	return env
 }
 
-// join puts fields behind one another, and the line of words in front.
+// join concatenates fields, and returns the line of words for them.
 func join(op string, q request, fields []string) (header, body string, err error) {
 	mark := q.Mark
 	if mark == "" {
@@ -78,11 +78,11 @@ func join(op string, q request, fields []string) (header, body string, err error
 	return strings.Join(words, " ") + "\n", strings.Join(fields, ""), nil
 }
 
-// maxCommands is how many commands a shell is given as one. It takes some 400 bytes of stack for each;
-// more are evaluated line by line, where an error such as ${x:?} ends only its line.
+// maxCommands bounds the commands that a shell evaluates at once. It takes some 400 bytes of stack for each; more are
+// evaluated line by line, where an error such as ${x:?} ends only its line.
 const maxCommands = 5000
 
-// commands is at least how many commands there are in code.
+// commands returns an upper bound of the commands in code.
 func commands(code string) int {
 	n := 0
 	for _, end := range []string{"\n", ";", "&", "|"} {
@@ -91,7 +91,7 @@ func commands(code string) int {
 	return n
 }
 
-// shellText is what a variable holds for a JSON value: of a string what it says, of others the JSON.
+// shellText returns the value of a variable for a JSON value: the content of a string, the JSON of others.
 func shellText(value json.RawMessage) (string, error) {
 	var text string
 	if json.Unmarshal(value, &text) == nil && !bytes.Equal(value, []byte("null")) {
@@ -125,7 +125,7 @@ func (shellCodec) decode(body []byte) (reply, error) {
 	return r, r.take(fields[2], fields[3:])
 }
 
-// take puts fields into the reply that they mean.
+// take stores fields in the reply by their kind.
 func (r *reply) take(kind string, fields []string) (err error) {
 	for i, f := range fields {
 		fields[i] = strings.ToValidUTF8(f, "\uFFFD")
@@ -173,8 +173,7 @@ func (r *reply) take(kind string, fields []string) (err error) {
 	return err
 }
 
-// bundle takes MIME types and texts in turn; none are no bundle. What is more than a thing can have is
-// left out.
+// bundle pairs MIME types and texts; no fields are no bundle. Forms beyond maxForms are left out.
 func bundle(fields []string) Bundle {
 	var b Bundle
 	fields = fields[:min(len(fields), 2*maxForms)]

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// valueTimeouts is how long it may take to convert a value or to list variables, which runs code of
-// the program: methods of its objects.
+// valueTimeouts bound the conversion of a value and the listing of variables, which run code of the program: methods of its
+// objects.
 var valueTimeouts = timeouts{limit: 30 * time.Second}
 
 // Variable is one name of a session.
@@ -17,7 +17,7 @@ type Variable struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
 	Text string `json:"text"`           // its beginning, as the language prints it
-	Size int64  `json:"size,omitempty"` // bytes, elements or rows: what Unit says
+	Size int64  `json:"size,omitempty"` // bytes, elements or rows: see Unit
 	Unit string `json:"unit,omitempty"`
 }
 
@@ -32,7 +32,7 @@ func (k *Kernel) Set(ctx context.Context, key string, value json.RawMessage) err
 	return nil
 }
 
-// Get returns the variable key as JSON; an error says why it can't be written as JSON.
+// Get returns the variable key as JSON; an error is the reason why it has no JSON form.
 func (k *Kernel) Get(ctx context.Context, key string) (json.RawMessage, error) {
 	a, err := k.call(ctx, request{Op: "get", Key: key})
 	if err != nil {
@@ -44,7 +44,7 @@ func (k *Kernel) Get(ctx context.Context, key string) (json.RawMessage, error) {
 	return a.JSON, nil
 }
 
-// Variables lists the names that cells have made, by name.
+// Variables lists the names that cells have defined, by name.
 func (k *Kernel) Variables(ctx context.Context) ([]Variable, error) {
 	a, err := k.call(ctx, request{Op: "vars"})
 	if err != nil {
@@ -53,7 +53,7 @@ func (k *Kernel) Variables(ctx context.Context) ([]Variable, error) {
 	return a.Vars, nil
 }
 
-// call asks for something that is no cell.
+// call sends a request other than a cell.
 func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
 	release, err := k.acquire(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// answerTime is how long an interpreter may take to say who it is.
+// answerTime bounds the execution of an interpreter that reports its path or version.
 const answerTime = 5 * time.Second
 
 // ask executes a wrapper script of unknown make, once, and returns the program behind it.
@@ -45,8 +45,7 @@ func (f *finder) ask(ctx context.Context, path string) (target, how string, err 
 	return target, "behind the script " + path, nil
 }
 
-// Version asks the interpreter for its version, if it is not known yet: "3.11.7". A shell that
-// does not tell has none.
+// Version asks the interpreter for its version, if it is not known yet: "3.11.7". A shell without --version has none.
 func Version(ctx context.Context, r Runtime) (string, error) {
 	if r.Version != "" || r.Path == "" {
 		return r.Version, nil
@@ -60,7 +59,7 @@ func Version(ctx context.Context, r Runtime) (string, error) {
 
 var versionIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`) })
 
-// remember is answer, kept on disk for as long as the program's file stays the same.
+// remember is answer, cached on disk for as long as the program's file stays the same.
 func (f *finder) remember(ctx context.Context, path string, args []string) (string, error) {
 	file := f.memory(path, args)
 	if file != "" {
@@ -78,8 +77,8 @@ func (f *finder) remember(ctx context.Context, path string, args []string) (stri
 	return out, err
 }
 
-// memory names the file that keeps an answer: by path, size, times and inode, as ccache does, so
-// that an upgrade asks again. It returns "" where nothing can be kept.
+// memory returns the name of the cache file: by path, size, times and inode, as ccache does, so that an upgrade asks again.
+// It returns "" where nothing can be cached.
 func (f *finder) memory(path string, args []string) string {
 	fi, err := os.Stat(path)
 	if err != nil || f.env.Cache == "" {
@@ -90,7 +89,7 @@ func (f *finder) memory(path string, args []string) string {
 	return filepath.Join(f.env.Cache, hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// keep writes an answer as a whole file or not at all. Failing only costs the next run time.
+// keep writes an answer as a whole file or not at all. A failure only costs the next run time.
 func keep(file, answer string) {
 	dir := filepath.Dir(file)
 	if os.MkdirAll(dir, 0o700) != nil {
@@ -105,7 +104,7 @@ func keep(file, answer string) {
 	}
 }
 
-// answer runs a program with an environment in which nothing says what it has to load.
+// answer runs a program without variables that influence which code it loads.
 func answer(ctx context.Context, path, argv0 string, env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -55,8 +55,8 @@ func expand(dir, program string) string {
 	return filepath.Clean(dir)
 }
 
-// dynamic returns the strings of one tag. It reads them alone: elf.File.DynString reads the whole
-// string table, which for Node is 5 MB.
+// dynamic returns the strings of one tag without the rest of the string table: elf.File.DynString reads all of it, which
+// for Node is 5 MB.
 func dynamic(f *elf.File, tag elf.DynTag) []string {
 	table, err := f.DynValue(elf.DT_STRTAB)
 	if err != nil || len(table) == 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// layout works out what of the host a program needs beside the system directories.
+// layout determines the parts of the host that a program needs besides the system directories.
 func (f *finder) layout(path string) (Runtime, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -42,7 +42,7 @@ func (f *finder) layout(path string) (Runtime, error) {
 	return r, nil
 }
 
-// argv0 is the first step from the user's name for the program to the program that exists inside.
+// argv0 returns the first of the hops from the user's name for the program that exists inside.
 func (f *finder) argv0(v *view, hops []string) string {
 	if f.name == "shell" && !v.shows(hops[0]) {
 		return filepath.Base(hops[0]) // bash and busybox look at the name alone

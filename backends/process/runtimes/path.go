@@ -13,7 +13,7 @@ import (
 // SystemPath is the search path inside a sandbox, after Runtime.PathDirs.
 const SystemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// candidate is a program that may be the one, and how it was found.
+// candidate is a possible program, and the way it was found.
 type candidate struct{ path, how string }
 
 // candidates yields programs in the order in which a user would expect them: an activated virtual
@@ -55,7 +55,7 @@ func (f *finder) inDir(dir, how string, yield func(candidate) bool) bool {
 	return true
 }
 
-// program yields dir/name if it is a program that nobody else could have put there.
+// program yields dir/name if it is a program that no other user could have put there.
 func (f *finder) program(dir, name, how string, yield func(candidate) bool) bool {
 	path := filepath.Join(dir, name)
 	if !filepath.IsAbs(dir) {
@@ -127,8 +127,8 @@ func (f *finder) pathDirs(r Runtime) []string {
 	return []string{dir}
 }
 
-// unreadable returns the directory to open up, if a user who owns nothing could not start r. Directories
-// above a prefix do not count, because a bind mount does not pass through them.
+// unreadable returns the directory that keeps a user without files from starting r. Parents of a prefix do not count,
+// because a bind mount does not pass through them.
 func unreadable(r Runtime) (string, bool) {
 	for _, p := range []string{r.Path, r.Argv0} {
 		for filepath.IsAbs(p) {
@@ -145,7 +145,7 @@ func unreadable(r Runtime) (string, bool) {
 	return "", false
 }
 
-// top is the prefix that holds p, or p.
+// top returns the prefix that contains p, or p.
 func top(r Runtime, p string) string {
 	for _, prefix := range r.Prefixes {
 		if paths.Within(p, prefix) {

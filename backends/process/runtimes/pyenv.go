@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// manager is pyenv, or its sister for Node, which differs in names only.
+// manager is pyenv, or its counterpart for Node, which differs in names only.
 type manager struct {
 	name, root, version, file, hidden string
 }
@@ -44,7 +44,7 @@ func (f *finder) versions(shim string, m manager) (target, how string, err error
 	return "", "", fmt.Errorf("%s chooses no version with %s (see %s versions)", m.name, filepath.Base(shim), m.name)
 }
 
-// chosen returns the versions that pyenv would use, and the variable or file that says so.
+// chosen returns the versions that pyenv would use, and the variable or file that selects them.
 func (f *finder) chosen(m manager, root string) (versions []string, from string) {
 	if v := f.env.get(m.version); v != "" {
 		return strings.Split(v, ":"), m.version

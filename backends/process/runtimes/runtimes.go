@@ -1,9 +1,9 @@
-// Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and
-// says which directories of the host it can't do without.
+// Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and the directories of the
+// host that it needs.
 //
-// Every command line run pays for it, so it reads files instead of starting programs: a system
-// interpreter costs some stat(2) calls, a pyenv shim (70 ms when executed) the reading of pyenv's
-// version files. Only a wrapper script of unknown make is executed, once, and remembered.
+// Every command line run pays for it, so it reads files instead of starting programs: a system interpreter costs some
+// stat(2) calls, a pyenv shim (70 ms when executed) the reading of pyenv's version files. Only a wrapper script of unknown
+// make is executed, once, and the result is cached.
 package runtimes
 
 import (
@@ -37,7 +37,7 @@ type Runtime struct {
 	// name belong to this interpreter.
 	PathDirs []string
 
-	Version string // where it is known for free; Version asks the interpreter
+	Version string // if known without execution; Version asks the interpreter
 	Why     string // how it was found, or why not and what to install
 
 	// Private says that other users can't read or execute it, so that a sandbox whose host uid
@@ -45,16 +45,16 @@ type Runtime struct {
 	Private bool
 }
 
-// Env is all that Find knows about the caller.
+// Env is the caller's environment as far as Find uses it.
 type Env struct {
 	Path  string              // the search path
-	Home  string              // never shown, nor a directory above it
+	Home  string              // never mounted, nor a parent of it
 	Dir   string              // working directory: version files are looked for in it and above
 	Get   func(string) string // other environment variables; nil knows none
-	Cache string              // directory for what executing wrappers taught; "" remembers nothing
+	Cache string              // directory for the results of wrappers; "" caches nothing
 }
 
-// FromOS describes this process.
+// FromOS returns this process's environment.
 func FromOS() Env {
 	e := Env{Path: os.Getenv("PATH"), Home: os.Getenv("HOME"), Get: os.Getenv}
 	if e.Home == "" {
@@ -76,10 +76,10 @@ func (e Env) get(name string) string {
 	return e.Get(name)
 }
 
-// Missing is the error for an interpreter that is not there or can't be used.
+// Missing is the error for an interpreter that does not exist or can't be used.
 type Missing struct {
 	Language string
-	Reason   string // what was looked for, and what was wrong with what was found
+	Reason   string // the search, and the faults of the candidates
 	Remedy   string // what to install
 }
 
@@ -87,7 +87,7 @@ func (m *Missing) Error() string {
 	return fmt.Sprintf("no %s: %s (%s)", m.Language, m.Reason, m.Remedy)
 }
 
-// language is what Find has to know about one.
+// language describes one language for Find.
 type language struct {
 	name     string
 	programs []string // in order of preference
@@ -138,7 +138,7 @@ func Find(ctx context.Context, name string, env Env) (Runtime, error) {
 	return Runtime{Name: name, Why: m.Reason + " (" + m.Remedy + ")"}, m
 }
 
-// finder is one Find at work. Its notes say what was passed over, and why.
+// finder is the state of one Find. Its notes are the rejected candidates, with reasons.
 type finder struct {
 	language
 	env   Env
@@ -155,7 +155,7 @@ func (f *finder) note(format string, args ...any) {
 	f.notes = append(f.notes, s)
 }
 
-// resolve turns a candidate into a Runtime: the program behind a shim, and all that it needs.
+// resolve converts a candidate to a Runtime: the program behind a shim, and its directories.
 func (f *finder) resolve(ctx context.Context, c candidate) (Runtime, error) {
 	target, how, err := f.behind(ctx, c.path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// behind returns the program that a version manager's shim would start, and how that was decided.
-// A program that is no shim stands for itself, with how empty.
+// behind returns the program that a version manager's shim would start, and the reason. A program that is no shim is
+// returned itself, with an empty reason.
 func (f *finder) behind(ctx context.Context, path string) (target, how string, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -44,6 +44,7 @@ func (f *finder) behind(ctx context.Context, path string) (target, how string, e
 	return f.ask(ctx, path)
 }
 
+// readHead returns the first bytes of a script, or two bytes of another program.
 func readHead(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -58,7 +59,7 @@ func readHead(path string) ([]byte, error) {
 	return append(buf, rest...), err
 }
 
-// above yields dir and each directory above it, up to the root.
+// above yields dir and its parents, up to the root.
 func above(dir string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		if !filepath.IsAbs(dir) {
@@ -70,8 +71,8 @@ func above(dir string) func(yield func(string) bool) {
 	}
 }
 
-// readSmall reads a version or configuration file. Those are small; whatever else has its name is
-// not read whole, and a fifo is not opened at all.
+// readSmall reads a version or configuration file. Those are small; another file of that name is not read whole, and a fifo
+// is not opened at all.
 func readSmall(path string) (string, bool) {
 	fi, err := os.Stat(path)
 	if err != nil || !fi.Mode().IsRegular() {
@@ -98,7 +99,7 @@ func words(text string) [][]string {
 	return out
 }
 
-// or is the first of its arguments that is not empty.
+// or returns the first of its arguments that is not empty.
 func or(values ...string) string {
 	for _, v := range values {
 		if v != "" {

@@ -11,7 +11,7 @@ import (
 // environment is a Python virtual environment.
 type environment struct{ root, home, version string }
 
-// venv returns the virtual environment that a Python belongs to, and adds what it needs to v.
+// venv returns the virtual environment of a Python, and adds the directories that it needs to v.
 func (f *finder) venv(path string, v *view) (*environment, error) {
 	if f.name != "python" {
 		return nil, nil
@@ -44,7 +44,7 @@ func (f *finder) venv(path string, v *view) (*environment, error) {
 	return env, nil
 }
 
-// readVenv reads pyvenv.cfg: lines of "key = value". No file is no environment.
+// readVenv reads pyvenv.cfg: lines of "key = value". Without the file there is no environment.
 func readVenv(root string) (*environment, error) {
 	file, err := os.Open(filepath.Join(root, "pyvenv.cfg"))
 	if err != nil {

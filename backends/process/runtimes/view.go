@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// view collects the host directories that will be visible.
+// view collects the host directories that will be mounted.
 type view struct {
 	homes []string // the home directory, as named and as resolved
 	dirs  []string
@@ -82,7 +82,7 @@ func (v *view) tree(program string) error {
 	return nil
 }
 
-// treeOf is the directory that holds all of one installation.
+// treeOf returns the directory of one whole installation.
 func treeOf(program string) string {
 	for _, store := range []string{"/nix/store", "/gnu/store"} {
 		if paths.Within(program, store) {
@@ -110,7 +110,7 @@ func own(dir string) bool {
 	return paths.Within(dir, "/nix/store") || paths.Within(dir, "/gnu/store")
 }
 
-// alias also shows a tree under the name by which path reaches it, when that is a link.
+// alias also shows a tree under the name by which path reaches it, if that is a link.
 func (v *view) alias(path string) {
 	root := treeOf(path)
 	if system(path) || v.shows(path) || v.forbidden(root) {
@@ -121,7 +121,7 @@ func (v *view) alias(path string) {
 	}
 }
 
-// missing returns the links among hops that no shown directory holds.
+// missing returns the links among hops that no mounted directory contains.
 func (v *view) missing(hops []string) map[string]string {
 	var links map[string]string
 	for i := range len(hops) - 1 {
@@ -160,7 +160,7 @@ func (v *view) prefixes() []string {
 	return out
 }
 
-// Join is what shows several interpreters at once, under a name. It has no program of its own.
+// Join merges several interpreters under a name, without a program of its own.
 func Join(name string, each []Runtime) Runtime {
 	all := Runtime{Name: name, Links: map[string]string{}}
 	v := &view{}
