@@ -121,7 +121,7 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := control.Dial(ctx, door(cfg), c.String("server"))
+	client, err := control.Dial(ctx, socketDir(cfg), c.String("server"))
 	if err != nil {
 		return nil, noServer(err, c.String("server"))
 	}
@@ -132,8 +132,10 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	return client, nil
 }
 
-// door is the folder that servers of this user answer in.
-func door(cfg config.Config) string { return control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir) }
+// socketDir is the folder that servers of this user answer in.
+func socketDir(cfg config.Config) string {
+	return control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir)
+}
 
 // noServer says what to do when it is not clear which server is meant, or there is none.
 func noServer(err error, name string) error {

@@ -52,8 +52,8 @@ Examples:
 	}
 }
 
-// keptRun is a run that something is kept of, as JSON shows it.
-type keptRun struct {
+// storedRun is a run that something is kept of, as JSON shows it.
+type storedRun struct {
 	Run       string    `json:"run"`
 	Namespace string    `json:"namespace"`
 	Session   string    `json:"session,omitempty"`
@@ -64,14 +64,14 @@ type keptRun struct {
 	Time      time.Time `json:"time"`
 	Until     time.Time `json:"kept_until"` // at the latest: there may be too much before
 
-	Stdout    *int64     `json:"stdout_bytes,omitempty"` // of one run
-	Stderr    *int64     `json:"stderr_bytes,omitempty"`
-	Artifacts []keptFile `json:"artifacts"`
+	Stdout    *int64       `json:"stdout_bytes,omitempty"` // of one run
+	Stderr    *int64       `json:"stderr_bytes,omitempty"`
+	Artifacts []storedFile `json:"artifacts"`
 
 	Verified *verification `json:"verified,omitempty"`
 }
 
-type keptFile struct {
+type storedFile struct {
 	Name       string `json:"name"`
 	NameBase64 string `json:"name_base64,omitempty"` // of one that is no UTF-8
 	Size       int64  `json:"size_bytes"`
@@ -95,27 +95,27 @@ func (p *program) artifacts(c *cli.Context) error {
 				return usage("sandboxmcp artifacts REQUEST_ID --"+name, "--%s is about one run: give its REQUEST_ID", name)
 			}
 		}
-		return p.listKept(c, cfg, dir)
+		return p.listStored(c, cfg, dir)
 	}
 	id := strings.ToUpper(c.Args().First())
 	if _, err := os.Stat(dir); err != nil {
-		return p.notKept(c, cfg, id)
+		return p.notStored(c, cfg, id)
 	}
-	kept, err := keptIn(cfg, dir)
+	results, err := openResults(cfg, dir)
 	if err != nil {
 		return err
 	}
-	defer kept.Close()
-	r, err := kept.Get(id)
+	defer results.Close()
+	r, err := results.Get(id)
 	switch {
 	case err == nil && c.IsSet("namespace") && r.Namespace != c.String("namespace"):
 		return fail("leave --namespace out", "run %s is of another namespace", visible(id))
 	case errors.Is(err, shelf.ErrUnknown):
-		return p.notKept(c, cfg, id)
+		return p.notStored(c, cfg, id)
 	case err != nil:
 		return err
 	}
-	left := &leftovers{Record: r, shelf: kept, cfg: cfg}
+	left := &leftovers{Record: r, results: results, cfg: cfg}
 	switch {
 	case c.NArg() == 2:
 		return p.fetchOne(c, left, c.Args().Get(1))
@@ -125,34 +125,34 @@ func (p *program) artifacts(c *cli.Context) error {
 	return p.showLeft(c, left)
 }
 
-func keptIn(cfg config.Config, dir string) (*shelf.Shelf, error) {
-	return shelf.Open(shelf.Config{Dir: dir, MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: keepsFor(cfg)})
+func openResults(cfg config.Config, dir string) (*shelf.Shelf, error) {
+	return shelf.Open(shelf.Config{Dir: dir, MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: maxAge(cfg)})
 }
 
-func keepsFor(cfg config.Config) time.Duration { return time.Duration(cfg.Keep.Hours) * time.Hour }
+func maxAge(cfg config.Config) time.Duration { return time.Duration(cfg.Keep.Hours) * time.Hour }
 
 // leftovers are what a run left.
 type leftovers struct {
 	shelf.Record
-	shelf *shelf.Shelf
-	cfg   config.Config
+	results *shelf.Shelf
+	cfg     config.Config
 }
 
-// listKept lists the runs that something is kept of.
-func (p *program) listKept(c *cli.Context, cfg config.Config, dir string) error {
+// listStored lists the runs that something is kept of.
+func (p *program) listStored(c *cli.Context, cfg config.Config, dir string) error {
 	var runs []shelf.Record
 	if _, err := os.Stat(dir); err == nil { // to look makes nothing
-		kept, err := keptIn(cfg, dir)
+		results, err := openResults(cfg, dir)
 		if err != nil {
 			return err
 		}
-		defer kept.Close()
-		runs = kept.List(shelf.Filter{Namespace: c.String("namespace")})
+		defer results.Close()
+		runs = results.List(shelf.Filter{Namespace: c.String("namespace")})
 	}
 	if c.Bool("json") {
-		list := []keptRun{}
+		list := []storedRun{}
 		for _, r := range runs {
-			list = append(list, asKept(r, cfg))
+			list = append(list, storedRunOf(r, cfg))
 		}
 		return writeJSON(p.stdout, list)
 	}
@@ -175,13 +175,13 @@ func (p *program) listKept(c *cli.Context, cfg config.Config, dir string) error 
 	return t.Close()
 }
 
-func asKept(r shelf.Record, cfg config.Config) keptRun {
-	k := keptRun{
+func storedRunOf(r shelf.Record, cfg config.Config) storedRun {
+	k := storedRun{
 		Run: r.ID, Namespace: r.Namespace, Session: r.Session, Language: r.Language, Script: r.Name,
-		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, Until: r.Time.Add(keepsFor(cfg)), Artifacts: []keptFile{},
+		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, Until: r.Time.Add(maxAge(cfg)), Artifacts: []storedFile{},
 	}
 	for _, a := range r.Artifacts {
-		f := keptFile{Name: a.Name, Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
+		f := storedFile{Name: a.Name, Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
 		if !utf8.ValidString(a.Name) {
 			f.Name, f.NameBase64 = visible(a.Name), base64.StdEncoding.EncodeToString([]byte(a.Name))
 		}
@@ -192,11 +192,11 @@ func asKept(r shelf.Record, cfg config.Config) keptRun {
 
 // showLeft lists what one run left.
 func (p *program) showLeft(c *cli.Context, left *leftovers) error {
-	k := asKept(left.Record, left.cfg)
+	k := storedRunOf(left.Record, left.cfg)
 	stdout, stderr := int64(len(left.Stdout)), int64(len(left.Stderr))
 	k.Stdout, k.Stderr = &stdout, &stderr
 	if c.Bool("verify") {
-		v, err := p.verifyLeft(c, left, left.shelf.Folder(left.ID))
+		v, err := p.verifyLeft(c, left, left.results.Folder(left.ID))
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (p *program) showLeft(c *cli.Context, left *leftovers) error {
 	return p.tellVerified(c, *k.Verified)
 }
 
-func (k keptRun) show(w io.Writer) error {
+func (k storedRun) show(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "run %s of namespace %s ended %s: %s, exit code %d\n", k.Run, visible(k.Namespace),
 		k.Time.Local().Format(time.DateTime), visible(k.Ended), k.ExitCode)
@@ -237,15 +237,15 @@ func (k keptRun) show(w io.Writer) error {
 	return t.Close()
 }
 
-func withheld(f keptFile) string {
+func withheld(f storedFile) string {
 	if f.Withheld == "" {
 		return ""
 	}
 	return "withheld: " + f.Withheld
 }
 
-// notKept says why there is nothing of a run here, as far as the log knows it.
-func (p *program) notKept(c *cli.Context, cfg config.Config, id string) error {
+// notStored says why there is nothing of a run here, as far as the log knows it.
+func (p *program) notStored(c *cli.Context, cfg config.Config, id string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
 		return usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", visible(id))
 	}

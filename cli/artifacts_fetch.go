@@ -34,7 +34,7 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	}
 	write := func(w io.Writer) error { return p.copyLeft(c, left, stored, w) }
 	if c.Bool("verify") { // before a byte of it is handed out
-		v, err := p.verifyLeft(c, left, left.shelf.Folder(left.ID))
+		v, err := p.verifyLeft(c, left, left.results.Folder(left.ID))
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (p *program) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	return err
 }
 
-// stored returns under which name the shelf has what a person calls name, and what to call a file of it.
+// stored returns the name in the result store of what a person calls name, and what to call a file of it.
 func (left *leftovers) stored(name string) (stored, base string, err error) {
 	var names []string
 	for _, a := range left.Artifacts {
@@ -79,7 +79,7 @@ func (left *leftovers) stored(name string) (stored, base string, err error) {
 		names = append(names, own)
 	}
 	hint := "sandboxmcp artifacts " + left.ID
-	if near := near(name, names); near != "" {
+	if near := nearest(name, names); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	return "", "", fail(hint, "the run left nothing called %s", visible(name))
@@ -123,7 +123,7 @@ type reading struct {
 }
 
 func (r *reading) Read(b []byte) (int, error) {
-	part, err := r.left.shelf.Read(r.left.ID, r.stored, r.at, int64(len(b)))
+	part, err := r.left.results.Read(r.left.ID, r.stored, r.at, int64(len(b)))
 	if err != nil {
 		return 0, err
 	}
@@ -156,11 +156,11 @@ func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 		return err
 	}
 	defer root.Close()
-	saved, kept := 0, 0
+	saved, withheldFiles := 0, 0
 	for _, a := range left.Artifacts {
 		if a.Withheld != "" {
 			p.say("%s is withheld: %s", a.Name, a.Withheld)
-			kept++
+			withheldFiles++
 			continue
 		}
 		if err := p.saveLeft(c, left, root, a.Name, "files/"+a.Name); err != nil {
@@ -168,7 +168,7 @@ func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 		}
 		saved++
 	}
-	if sums, err := os.ReadFile(filepath.Join(left.shelf.Folder(left.ID), sumsName)); err == nil && saved > 0 {
+	if sums, err := os.ReadFile(filepath.Join(left.results.Folder(left.ID), sumsName)); err == nil && saved > 0 {
 		if err := saveNew(root, sumsName, func(w io.Writer) error { _, err := w.Write(sums); return err }); err != nil {
 			return err
 		}
@@ -177,8 +177,8 @@ func (p *program) fetchAll(c *cli.Context, left *leftovers) error {
 		p.say("warning: there is no receipt: %v", err)
 	}
 	text := fmt.Sprintf("saved %s in %s", count(saved, "file"), dir)
-	if kept > 0 {
-		text += fmt.Sprintf("; %d withheld", kept)
+	if withheldFiles > 0 {
+		text += fmt.Sprintf("; %d withheld", withheldFiles)
 	}
 	if _, err := fmt.Fprintln(p.stdout, visible(text)); err != nil || !c.Bool("verify") {
 		return err

@@ -25,7 +25,7 @@ func (p *program) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 		if text == "" {
 			continue
 		}
-		t, err := momentOf(bound.flag, text, now)
+		t, err := timeFlag(bound.flag, text, now)
 		if err != nil {
 			return f, err
 		}
@@ -39,17 +39,17 @@ func (p *program) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 
 func (p *program) warnMissing(s audit.Segment) { p.say("warning: %s", s.Missing()) }
 
-// momentOf reads the value of a flag that is a point in time.
-func momentOf(flag, text string, now time.Time) (time.Time, error) {
-	t, ok := moment(text, now)
+// timeFlag reads the value of a flag that is a point in time.
+func timeFlag(flag, text string, now time.Time) (time.Time, error) {
+	t, ok := pointInTime(text, now)
 	if !ok {
 		return t, usage("--"+flag+" 2h, 3d, 2026-01-31 or 2026-01-31T15:04:05Z", "--%s %q is no time", flag, text)
 	}
 	return t, nil
 }
 
-// moment reads a point in time: a date, a date and time, or how long ago it was.
-func moment(text string, now time.Time) (time.Time, bool) {
+// pointInTime reads a point in time: a date, a date and time, or how long ago it was.
+func pointInTime(text string, now time.Time) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return t, true

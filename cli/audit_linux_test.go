@@ -37,15 +37,15 @@ func TestAuditOnTerminal(t *testing.T) {
 		"audit export --format jsonl", "audit export --format csv", "audit export --format html", "audit export --format ocsf", "audit report",
 		"audit checkpoint",
 	} {
-		shown := onTerminal(t, append([]string{"sandboxmcp", "--db", db}, strings.Fields(line)...))
-		if strings.ContainsAny(shown, "\x1b\x07\u202e\u009b") {
-			t.Errorf("%s: the terminal gets %q", line, shown)
+		screen := onTerminal(t, append([]string{"sandboxmcp", "--db", db}, strings.Fields(line)...))
+		if strings.ContainsAny(screen, "\x1b\x07\u202e\u009b") {
+			t.Errorf("%s: the terminal gets %q", line, screen)
 		}
-		if !strings.Contains(shown, "\n") {
-			t.Errorf("%s: the terminal gets %q", line, shown)
+		if !strings.Contains(screen, "\n") {
+			t.Errorf("%s: the terminal gets %q", line, screen)
 		}
 		if line == "audit" || line == "audit tail" {
-			for text := range strings.Lines(shown) {
+			for text := range strings.Lines(screen) {
 				if len([]rune(strings.TrimRight(text, "\r\n"))) > 80 {
 					t.Errorf("%s: wider than the terminal: %q", line, text)
 				}
@@ -67,9 +67,9 @@ func onTerminal(t *testing.T, args []string) string {
 		defer close(ended)
 		io.Copy(&seen, screen)
 	}()
-	var said locked
-	if code := Main(args, os.Stdin, tty, &said); code != 0 {
-		t.Errorf("%v: exit code %d: %s", args, code, said.String())
+	var stderr locked
+	if code := Main(args, os.Stdin, tty, &stderr); code != 0 {
+		t.Errorf("%v: exit code %d: %s", args, code, stderr.String())
 	}
 	tty.Close()
 	<-ended

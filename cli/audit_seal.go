@@ -32,11 +32,11 @@ func (p *program) auditSeal(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}
-	set := given(c, "before", "older-than")
+	set := setFlags(c, "before", "older-than")
 	if len(set) != 1 {
 		return usage("sandboxmcp audit seal --older-than 90d", "say which rows, with --before or --older-than")
 	}
-	before, err := momentOf(set[0], c.String(set[0]), time.Now())
+	before, err := timeFlag(set[0], c.String(set[0]), time.Now())
 	if err != nil {
 		return err
 	}

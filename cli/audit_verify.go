@@ -48,7 +48,7 @@ func (p *program) auditVerify(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}
-	if set := given(c, "checkpoint", "proof", "segment"); len(set) > 1 {
+	if set := setFlags(c, "checkpoint", "proof", "segment"); len(set) > 1 {
 		return usage("sandboxmcp audit verify --help", "--%s and --%s are checked one at a time", set[0], set[1])
 	}
 	keys, err := p.logKeys(c)
@@ -151,8 +151,8 @@ func nobodys(what string) error {
 	return usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
 }
 
-// given are those of the named flags that are set.
-func given(c *cli.Context, names ...string) (set []string) {
+// setFlags are those of the named flags that are set.
+func setFlags(c *cli.Context, names ...string) (set []string) {
 	for _, name := range names {
 		if c.IsSet(name) {
 			set = append(set, name)

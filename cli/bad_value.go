@@ -15,18 +15,18 @@ func badValue(err error, flags []cli.Flag) string {
 	if m == nil {
 		return err.Error()
 	}
-	wanted, of := "a value that it takes", ""
+	expected, of := "a value that it takes", ""
 	f := find(flags, m[2])
 	if d, ok := f.(cli.DocGenerationFlag); ok && placeholder(d.GetUsage()) != "N" {
 		of = " of " + placeholder(d.GetUsage())
 	}
 	switch f.(type) {
 	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag, *cli.Uint64Flag:
-		wanted = "a whole number" + of
+		expected = "a whole number" + of
 	case *cli.Float64Flag:
-		wanted = "a number" + of
+		expected = "a number" + of
 	case *cli.DurationFlag:
-		wanted = "a time such as 30s, 10m or 1h"
+		expected = "a time such as 30s, 10m or 1h"
 	}
-	return fmt.Sprintf("--%s %s is not %s", m[2], m[1], wanted)
+	return fmt.Sprintf("--%s %s is not %s", m[2], m[1], expected)
 }

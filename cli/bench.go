@@ -22,7 +22,7 @@ import (
 const (
 	quickRuns = 15
 	fullRuns  = 100
-	mostRuns  = 100_000
+	maxRuns   = 100_000
 )
 
 func (p *program) benchCommand() *cli.Command {
@@ -93,17 +93,17 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	if c.IsSet("runs") {
 		runs = c.Int("runs")
 	}
-	if runs < 1 || runs > mostRuns {
-		return bench.Config{}, usage(hint, "--runs is 1 to %d, not %d", mostRuns, runs)
+	if runs < 1 || runs > maxRuns {
+		return bench.Config{}, usage(hint, "--runs is 1 to %d, not %d", maxRuns, runs)
 	}
-	var wanted []string
+	var languages []string
 	for _, name := range bench.Languages() {
 		if slices.Contains(c.StringSlice("language"), name) || !c.IsSet("language") {
-			wanted = append(wanted, name)
+			languages = append(languages, name)
 		}
 	}
 	for _, name := range c.StringSlice("language") {
-		if !slices.Contains(wanted, name) {
+		if !slices.Contains(languages, name) {
 			return bench.Config{}, usage(hint, "--language is one of %s, not %q", strings.Join(bench.Languages(), ", "), name)
 		}
 	}
@@ -114,7 +114,7 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	environ := vault.WithoutSecrets(os.Environ())
 	return bench.Config{
 		Program: self, Version: version().Version, Environ: environ, Peers: peers.Config{Environ: environ, Images: imagesOf(cfg)}.Find,
-		Languages: wanted, Runs: runs, Quick: c.Bool("quick"), Progress: p.benchProgress(),
+		Languages: languages, Runs: runs, Quick: c.Bool("quick"), Progress: p.benchProgress(),
 	}, nil
 }
 

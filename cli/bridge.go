@@ -38,7 +38,7 @@ func (p *program) bridge(c *cli.Context) error {
 		return err
 	}
 	v := control.Value{From: c.String("from"), Its: c.String("from-key")}
-	if wanted := 2; v.From != "" && len(words) != 1 || v.From == "" && len(words) != wanted {
+	if needed := 2; v.From != "" && len(words) != 1 || v.From == "" && len(words) != needed {
 		return usage("sandboxmcp bridge --help", "bridge needs a session, a key, and a value or --from")
 	}
 	v.Key = words[0]

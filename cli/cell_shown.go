@@ -60,8 +60,8 @@ func (l *lineEnd) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// shown prints what a cell showed beside its output: displays, its value, its error.
-func (p *program) shown(res pipeline.Result, s *pane, saved string) error {
+// showCell prints what a cell showed beside its output: displays, its value, its error.
+func (p *program) showCell(res pipeline.Result, s *pane, saved string) error {
 	var text strings.Builder
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
 		text.WriteString(inText(b, saved))
@@ -71,11 +71,11 @@ func (p *program) shown(res pipeline.Result, s *pane, saved string) error {
 	}
 	_, err := io.WriteString(s.out, text.String())
 	if e := res.Error; e != nil {
-		said := e.Traceback
-		if said == "" {
-			said = e.Error()
+		text := e.Traceback
+		if text == "" {
+			text = e.Error()
 		}
-		io.WriteString(s.err, strings.TrimRight(said, "\n")+"\n")
+		io.WriteString(s.err, strings.TrimRight(text, "\n")+"\n")
 	}
 	return errors.Join(err, s.out.Close(), s.err.Close())
 }
@@ -107,8 +107,8 @@ func savePictures(dir string, res pipeline.Result) error {
 	n := 0
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
 		for _, kind := range slices.Sorted(maps.Keys(b)) {
-			ending := pictures[kind]
-			if ending == "" {
+			extension := pictures[kind]
+			if extension == "" {
 				continue
 			}
 			data := []byte(b[kind])
@@ -119,7 +119,7 @@ func savePictures(dir string, res pipeline.Result) error {
 				}
 			}
 			n++
-			name := filepath.Join(dir, fmt.Sprintf("%s-%d%s", res.ID, n, ending))
+			name := filepath.Join(dir, fmt.Sprintf("%s-%d%s", res.ID, n, extension))
 			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 			if err != nil {
 				return fmt.Errorf("save a picture: %w", err)

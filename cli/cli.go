@@ -141,8 +141,8 @@ Example: sandboxmcp run script.py`,
 	}
 }
 
-// belowWanted is the action of a command that does nothing but have others below it.
-func belowWanted(c *cli.Context) error {
+// subcommandMissing is the action of a command that does nothing but have others below it.
+func subcommandMissing(c *cli.Context) error {
 	path := strings.TrimPrefix(c.Command.HelpName, "sandboxmcp ")
 	if c.NArg() > 0 && path != "vault" { // there it may be the value of a secret
 		return usage(c.Command.HelpName+" --help", "there is no command %q", path+" "+c.Args().First())
@@ -162,7 +162,7 @@ func prepare(commands []*cli.Command) {
 			}
 		}
 		if c.Action == nil {
-			c.Action = belowWanted
+			c.Action = subcommandMissing
 		}
 		prepare(c.Subcommands)
 	}

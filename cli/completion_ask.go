@@ -23,8 +23,8 @@ const (
 	askVault     = "vault"
 )
 
-// askPatience is how long somebody waits who has pressed a key.
-const askPatience = time.Second
+// completionTimeout is how long somebody waits who has pressed a key.
+const completionTimeout = time.Second
 
 // plainWord is a word that no shell makes something else of: bash expands the words that it is offered.
 var plainWord = lazy(`^[A-Za-z0-9._-]+$`)
@@ -42,7 +42,7 @@ func (p *program) askCommand() *cli.Command {
 			if err != nil {
 				return nil
 			}
-			ctx, cancel := context.WithTimeout(c.Context, askPatience)
+			ctx, cancel := context.WithTimeout(c.Context, completionTimeout)
 			defer cancel()
 			for _, word := range wordsFor(ctx, c, cfg) {
 				if plainWord().MatchString(word) {
@@ -61,12 +61,12 @@ func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config) (words []s
 		if !exists(dir) {
 			return nil
 		}
-		kept, err := shelf.Open(shelf.Config{Dir: dir, MaxAge: keepsFor(cfg)})
+		results, err := shelf.Open(shelf.Config{Dir: dir, MaxAge: maxAge(cfg)})
 		if err != nil {
 			return nil
 		}
-		defer kept.Close()
-		for _, r := range kept.List(shelf.Filter{Limit: 100}) {
+		defer results.Close()
+		for _, r := range results.List(shelf.Filter{Limit: 100}) {
 			words = append(words, r.ID)
 		}
 	case askVault:

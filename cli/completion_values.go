@@ -114,7 +114,7 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 		if !ok {
 			continue
 		}
-		for _, word := range strings.Fields(flagsAway(line)) {
+		for _, word := range strings.Fields(withoutFlags(line)) {
 			word = strings.Trim(word, "[].")
 			first, _, _ := strings.Cut(word, "|")
 			if slices.Contains(commandNames(c.Subcommands), first) { // what follows is that one's
@@ -143,9 +143,9 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 	return complete.Source{}
 }
 
-// flagsAway is a usage without the flags in it and what they take.
-func flagsAway(line string) string {
-	var kept []string
+// withoutFlags is a usage without the flags in it and what they take.
+func withoutFlags(line string) string {
+	var words []string
 	after := false // what follows is a flag's value
 	for _, word := range strings.Fields(line) {
 		bare := strings.Trim(word, "[].")
@@ -155,8 +155,8 @@ func flagsAway(line string) string {
 		case after:
 			after = false
 		default:
-			kept = append(kept, word)
+			words = append(words, word)
 		}
 	}
-	return strings.Join(kept, " ")
+	return strings.Join(words, " ")
 }

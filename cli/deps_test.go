@@ -93,8 +93,8 @@ var inTests = []struct {
 }
 
 func fits(pattern, pkg string) bool {
-	parent, below := strings.CutSuffix(pattern, "...")
-	return pkg == strings.TrimSuffix(parent, "/") || below && strings.HasPrefix(pkg, parent)
+	parent, subtree := strings.CutSuffix(pattern, "...")
+	return pkg == strings.TrimSuffix(parent, "/") || subtree && strings.HasPrefix(pkg, parent)
 }
 
 // forbidden says whether the tables have no place for an import. Paths are inside the module.

@@ -79,14 +79,14 @@ func (p *program) doctor(c *cli.Context) error {
 // How long doctor waits for what it asks, all of which it asks at once. An engine's service may have to start first, and a browser
 // reads a lot of files; on a slow machine that is no sign that they do not work.
 const (
-	probePatience  = 30 * time.Second
-	doctorPatience = 20 * time.Second
+	probeTimeout = 30 * time.Second
+	checkTimeout = 20 * time.Second
 )
 
-// look is one thing that doctor looks at.
-type look struct {
+// check is one thing that doctor looks at.
+type check struct {
 	kind, name string
-	patience   time.Duration
+	timeout    time.Duration
 	find       func(ctx context.Context) (diagnosis, error)
 }
 
@@ -97,29 +97,29 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 		d.add(f)
 		return d, nil
 	}
-	looks := []look{{"backend", cfg.Backend, probePatience, func(ctx context.Context) (diagnosis, error) { return probed(ctx, cfg) }}}
+	checks := []check{{"backend", cfg.Backend, probeTimeout, func(ctx context.Context) (diagnosis, error) { return probed(ctx, cfg) }}}
 	for _, name := range engineNames() {
-		looks = append(looks, look{"engine", name, doctorPatience, func(ctx context.Context) (diagnosis, error) {
+		checks = append(checks, check{"engine", name, checkTimeout, func(ctx context.Context) (diagnosis, error) {
 			return diagnosis{Usable: true, Found: surveyOne(ctx, cfg, name).findings()}, nil
 		}})
 	}
-	looks = append(looks, look{"browser", "chromium", doctorPatience, func(ctx context.Context) (diagnosis, error) { return one(browserFinding(ctx, cfg)) }},
-		look{"state", "audit", doctorPatience, func(ctx context.Context) (diagnosis, error) { return one(stateFinding(ctx, cfg)) }})
+	checks = append(checks, check{"browser", "chromium", checkTimeout, func(ctx context.Context) (diagnosis, error) { return one(browserFinding(ctx, cfg)) }},
+		check{"state", "audit", checkTimeout, func(ctx context.Context) (diagnosis, error) { return one(stateFinding(ctx, cfg)) }})
 
 	type answer struct {
 		i   int
 		d   diagnosis
 		err error
 	}
-	answers := make(chan answer, len(looks))
-	for i, l := range looks {
+	answers := make(chan answer, len(checks))
+	for i, l := range checks {
 		go func() {
 			d, err := l.within(ctx)
 			answers <- answer{i, d, err}
 		}()
 	}
-	d, found := diagnosis{Backend: cfg.Backend, Profile: cfg.Profile, Usable: true}, make([][]finding, len(looks))
-	for range looks {
+	d, found := diagnosis{Backend: cfg.Backend, Profile: cfg.Profile, Usable: true}, make([][]finding, len(checks))
+	for range checks {
 		a := <-answers
 		if a.err != nil {
 			return d, a.err
@@ -140,8 +140,8 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 }
 
 // within looks, and says so if that takes too long: not all that is asked ends when it is told to.
-func (l look) within(ctx context.Context) (diagnosis, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.patience)
+func (l check) within(ctx context.Context) (diagnosis, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	type answer struct {
 		d   diagnosis
 		err error
@@ -152,14 +152,14 @@ func (l look) within(ctx context.Context) (diagnosis, error) {
 		d, err := l.find(ctx)
 		found <- answer{d, err}
 	}()
-	late := time.NewTimer(l.patience + time.Second) // of which the second is for what heeds the end of ctx, and says more
+	late := time.NewTimer(l.timeout + time.Second) // of which the second is for what heeds the end of ctx, and says more
 	defer late.Stop()
 	select {
 	case a := <-found:
 		return a.d, a.err
 	case <-late.C:
 		d := diagnosis{Usable: true}
-		d.add(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.patience)})
+		d.add(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
 		return d, nil
 	}
 }

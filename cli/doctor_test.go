@@ -31,7 +31,7 @@ func TestDoctorWaitsForNobody(t *testing.T) {
 			if state++; engines > 0 {
 				t.Error("an engine that does not answer came first")
 			}
-			cancel() // which is the end of the engines' patience
+			cancel() // as when the time for engines is up
 		case strings.HasPrefix(text, "engine "):
 			engines++
 		}
@@ -47,7 +47,7 @@ func TestDoctorDeadline(t *testing.T) {
 		never := make(chan struct{})
 		defer close(never)
 		began := time.Now()
-		l := look{"engine", "stuck", 20 * time.Second, func(context.Context) (diagnosis, error) {
+		l := check{"engine", "stuck", 20 * time.Second, func(context.Context) (diagnosis, error) {
 			<-never
 			return diagnosis{}, nil
 		}}
@@ -56,7 +56,7 @@ func TestDoctorDeadline(t *testing.T) {
 			d.Found[0].Name != "stuck" || d.Found[0].Detail != "it has not answered within 20s" {
 			t.Errorf("after %v: %+v, %v", took, d, err)
 		}
-		l.kind, l.patience = "backend", time.Second
+		l.kind, l.timeout = "backend", time.Second
 		if d, _ := l.within(t.Context()); d.Usable || d.Why != "backend stuck: it has not answered within 1s" {
 			t.Errorf("got %+v", d)
 		}

@@ -56,7 +56,7 @@ func (p *program) egressGive(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	given := []approved{}
+	grants := []approved{}
 	for _, client := range clients {
 		grant, err := client.Give(ctx, control.Gift{
 			Kind: approval.Egress, What: domain, Namespace: ofServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
@@ -67,12 +67,12 @@ func (p *program) egressGive(c *cli.Context) error {
 		if err != nil {
 			return fmt.Errorf("server %s: %w", client.Server().Name, err)
 		}
-		given = append(given, approved{grant, client.Server().Name, client})
+		grants = append(grants, approved{grant, client.Server().Name, client})
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, given)
+		return writeJSON(p.stdout, grants)
 	}
-	for _, g := range given {
+	for _, g := range grants {
 		_, err := fmt.Fprintf(p.stdout, "allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
 			visible(g.Question.What), visible(g.Question.Namespace), g.Until.Local().Format(time.DateTime), visible(g.Question.ID))
 		if err != nil {

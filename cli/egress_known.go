@@ -55,7 +55,7 @@ func servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := control.Dial(ctx, door(cfg), c.String("server"))
+	client, err := control.Dial(ctx, socketDir(cfg), c.String("server"))
 	var several *control.Several
 	if !errors.As(err, &several) {
 		if err != nil {
@@ -65,7 +65,7 @@ func servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	}
 	var all []*control.Client
 	for _, s := range several.Servers {
-		client, err := control.Dial(ctx, door(cfg), s.Name)
+		client, err := control.Dial(ctx, socketDir(cfg), s.Name)
 		if errors.Is(err, control.ErrNone) { // it has ended meanwhile
 			continue
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// enginePatience is how long an engine may take to say what it is and which images it has: one that hangs must not
+// engineTimeout is how long an engine may take to say what it is and which images it has: one that hangs must not
 // hold up whoever asks about others.
-const enginePatience = 5 * time.Second
+const engineTimeout = 5 * time.Second
 
 // surveyed is what one container engine said of itself, and of the images that are used and those that are ours.
 type surveyed struct {
@@ -39,7 +39,7 @@ func survey(ctx context.Context, cfg config.Config, names []string) []surveyed {
 	var asked sync.WaitGroup
 	for i, name := range names {
 		asked.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, enginePatience)
+			ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 			defer cancel()
 			all[i] = surveyOne(ctx, cfg, name)
 		})

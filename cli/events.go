@@ -54,7 +54,7 @@ func (p *program) events(c *cli.Context) error {
 	}
 	ctx, stop := untilSignal(c)
 	defer stop()
-	client, err := control.Dial(ctx, door(cfg), c.String("server"))
+	client, err := control.Dial(ctx, socketDir(cfg), c.String("server"))
 	switch {
 	case errors.Is(err, control.ErrNone) && c.String("server") == "":
 		return fail("sandboxmcp audit tail -f shows what is written to the log, by whomever", "no server runs: start one with sandboxmcp serve")

@@ -13,19 +13,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event/webhook"
 )
 
-// teller tells somebody outside of events, until it is closed.
-type teller interface{ Close() }
+// sink tells somebody outside of events, until it is closed.
+type sink interface{ Close() }
 
-// tell begins to tell those outside whom the configuration names. What is wrong with how they are named
+// startSinks begins to tell those outside whom the configuration names. What is wrong with how they are named
 // is an error: who waits for events must not take a typing error for silence.
-func (p *parts) tell(cfg config.Config, log *slog.Logger) error {
+func (p *parts) startSinks(cfg config.Config, log *slog.Logger) error {
 	hint := "sandboxmcp config shows where it is set"
 	if e := cfg.Events; e.Webhook != "" {
 		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.hookSecret(cfg), Bus: p.bus, Log: log, Version: version().Version})
 		if err != nil {
 			return usage(hint, "events.webhook: %v", err)
 		}
-		p.tellers = append(p.tellers, w)
+		p.sinks = append(p.sinks, w)
 	}
 	if cfg.Events.OTLP == "" {
 		return nil
@@ -34,7 +34,7 @@ func (p *parts) tell(cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return usage(hint, "events.otlp: %v", err)
 	}
-	p.tellers = append(p.tellers, o)
+	p.sinks = append(p.sinks, o)
 	return nil
 }
 
@@ -55,18 +55,18 @@ func (p *parts) hookSecret(cfg config.Config) func() ([]byte, error) {
 	if !named {
 		return nil
 	}
-	secrets, told := stores(cfg), false
+	secrets, logged := stores(cfg), false
 	return func() ([]byte, error) {
 		lease, err := secrets.Lease(context.Background(), namespace, []string{key})
 		if err != nil {
 			return nil, err
 		}
 		defer lease.Close()
-		if !told {
+		if !logged {
 			if err := p.hookReads(namespace, key); err != nil {
 				return nil, err
 			}
-			told = true
+			logged = true
 		}
 		for _, b := range lease.Bound() {
 			return []byte(b.Value()), nil

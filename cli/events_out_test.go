@@ -18,7 +18,7 @@ func TestHookSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &parts{log: openSoon(t.Context(), cfg, keys, nil, nil), bus: event.NewBus()}
+	p := &parts{log: openInBackground(t.Context(), cfg, keys, nil, nil), bus: event.NewBus()}
 	rows := func() (n int) {
 		for row, err := range p.log.Rows(t.Context(), audit.Filter{Kinds: []string{event.VaultAccessed}}) {
 			if err != nil || row.Namespace != "ops" || string(row.Data) != `{"for":"webhook","secrets":["HOOK"]}` {

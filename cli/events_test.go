@@ -117,7 +117,7 @@ func TestEventsFollow(t *testing.T) {
 	home(t)
 	bus, l := busServer(t, 7)
 	bus.Publish(event.Event{Name: event.SessionCreated})
-	follow := func(ctx context.Context) (next func(want string), end func() (code int, said string)) {
+	follow := func(ctx context.Context) (next func(want string), end func() (code int, stderr string)) {
 		from, to := io.Pipe()
 		var errs bytes.Buffer
 		code, lines := make(chan int), bufio.NewReader(from)

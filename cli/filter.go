@@ -88,8 +88,8 @@ func (f *filter) clean(out, text []byte, end bool) (clean, rest []byte) {
 			}
 			out = append(out, text[i:i+n]...)
 		case text[i] == 0x1b:
-			length, unfinished := sequence(text[i:])
-			if unfinished && !end {
+			length, incomplete := sequence(text[i:])
+			if incomplete && !end {
 				return out, text[i:]
 			}
 			if length == 0 { // the rest of it is text
@@ -112,7 +112,7 @@ func (f *filter) clean(out, text []byte, end bool) (clean, rest []byte) {
 
 // sequence returns the length of the escape sequence that text begins with, if it may pass: ESC [
 // numbers m for colours, and ESC [ K, which clears the line, or a part of it.
-func sequence(text []byte) (length int, unfinished bool) {
+func sequence(text []byte) (length int, incomplete bool) {
 	for i, b := range text {
 		switch {
 		case i == longest:

@@ -10,8 +10,8 @@ import (
 // as much has been allocated as there is: with a few MB, a sixth of a busy server's CPU time went there.
 const garbageRoom = 16 << 20
 
-// mostGarbage is how much there may be of it, in percent of what is in use, until the next look at a heap that grows.
-const mostGarbage = 400
+// maxGarbage is how much there may be of it, in percent of what is in use, until the next look at a heap that grows.
+const maxGarbage = 400
 
 // shortRoom is how many bytes a command may allocate before its garbage is collected for the first time, in percent of the
 // 4 MiB after which Go does: a short run allocates less, and most of it is in use until its end.
@@ -24,17 +24,17 @@ func spareFirst() {
 	}
 }
 
-// garbage decides when it is collected.
-type garbage struct {
+// garbageTuner decides when it is collected.
+type garbageTuner struct {
 	percent int // as it was set last
 	stats   runtime.MemStats
 }
 
-func newGarbage() *garbage { return &garbage{percent: 100} }
+func newGarbageTuner() *garbageTuner { return &garbageTuner{percent: 100} }
 
-// look sees how much is in use. To change what is set stops the server for a moment, so it is done in large steps.
-func (g *garbage) look() {
-	if percent := g.wanted(g.live()); percent != g.percent {
+// adjust sees how much is in use. To change what is set stops the server for a moment, so it is done in large steps.
+func (g *garbageTuner) adjust() {
+	if percent := g.percentFor(g.live()); percent != g.percent {
 		g.percent = percent
 		debug.SetGCPercent(percent)
 	}
@@ -42,15 +42,15 @@ func (g *garbage) look() {
 
 // live returns how many bytes were in use after the last collection. Package runtime/metrics has that number, too, and makes
 // a table of all that it has at each start, also of each sandbox's launcher.
-func (g *garbage) live() uint64 {
+func (g *garbageTuner) live() uint64 {
 	runtime.ReadMemStats(&g.stats)
 	return g.stats.NextGC / uint64(100+g.percent) * 100
 }
 
-// wanted is how much garbage there may be in percent of what is in use.
-func (g *garbage) wanted(live uint64) int {
+// percentFor is how much garbage there may be in percent of what is in use.
+func (g *garbageTuner) percentFor(live uint64) int {
 	percent := 100
-	for percent < mostGarbage && live*uint64(percent)/100 < garbageRoom {
+	for percent < maxGarbage && live*uint64(percent)/100 < garbageRoom {
 		percent *= 2
 	}
 	return percent

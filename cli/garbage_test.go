@@ -17,14 +17,14 @@ func TestGarbage(t *testing.T) {
 	}{
 		{0, 400}, {3 << 20, 400}, {5 << 20, 400}, {8 << 20, 200}, {15 << 20, 200}, {16 << 20, 100}, {1 << 30, 100},
 	} {
-		if got := newGarbage().wanted(test.live); got != test.want {
+		if got := newGarbageTuner().percentFor(test.live); got != test.want {
 			t.Errorf("%d MB in use: got %d percent, want %d", test.live>>20, got, test.want)
 		}
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	much := make([]byte, 64<<20)
 	runtime.GC() // which counts
-	g := newGarbage()
+	g := newGarbageTuner()
 	if live := g.live(); live < 64<<20 || live > 256<<20 {
 		t.Errorf("%d MB are in use", live>>20)
 	}

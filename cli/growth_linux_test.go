@@ -30,15 +30,15 @@ const nests = 8
 // and drained meanwhile. Once it is idle again, it must come to have no more processes, descriptors,
 // namespaces, mounts, cgroups and files than it had at the beginning, and no more memory but for slack.
 func TestNothingGrows(t *testing.T) {
-	wanted := hosttest.Long(2*everyJob, 100_000)
+	runs := hosttest.Long(2*everyJob, 100_000)
 	inherit(t)
 	s := startMeasured(t)
 	work(t, s, 0, everyJob) // all that is made once, and kept
 	s.warm(t)
 	before := s.settled(t)
 	t.Logf("before: %v", before)
-	for from, some := everyJob, max(1000, wanted/10); from < everyJob+wanted; from += some {
-		work(t, s, from, min(from+some, everyJob+wanted))
+	for from, some := everyJob, max(1000, runs/10); from < everyJob+runs; from += some {
+		work(t, s, from, min(from+some, everyJob+runs))
 		t.Logf("then:   %v", s.footprint(t))
 	}
 	t.Logf("pools: %v", s.pools(t))
@@ -112,6 +112,6 @@ func work(t *testing.T, s *measured, from, to int) {
 	}
 	workers.Wait()
 	if t.Failed() {
-		t.Fatalf("the server said:\n%s", s.said())
+		t.Fatalf("the server said:\n%s", s.errors())
 	}
 }

@@ -27,5 +27,5 @@ func handOver(ctx context.Context, c *cli.Context, cfg config.Config, q pipeline
 		slices.Contains(cfg.Vault, "memory"), cmp.Or(q.Limits.Wall, cfg.Limits.Timeout()) > maxHanded:
 		return nil
 	}
-	return control.Offer(ctx, door(cfg), func() string { return besideLog(alike(ctx, cfg), cfg) }, q)
+	return control.Offer(ctx, socketDir(cfg), func() string { return besideLog(alike(ctx, cfg), cfg) }, q)
 }

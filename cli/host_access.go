@@ -61,8 +61,8 @@ func accessFlags() []cli.Flag {
 	}
 }
 
-// wantedOnHost is what the command line wants allowed. It is refused at once where the configuration would refuse it.
-func wantedOnHost(c *cli.Context) (control.Gift, error) {
+// requestedAccess is what the command line wants allowed. It is refused at once where the configuration would refuse it.
+func requestedAccess(c *cli.Context) (control.Gift, error) {
 	g := control.Gift{Kind: approval.Host, Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
 	if c.NArg() != 1 {
 		return g, usage(`sandboxmcp host access `+c.Command.Name+` "docker restart *"`, "%s needs one pattern, in quotes", c.Command.Name)
@@ -82,7 +82,7 @@ func wantedOnHost(c *cli.Context) (control.Gift, error) {
 }
 
 func (p *program) hostAllow(c *cli.Context) error {
-	g, err := wantedOnHost(c)
+	g, err := requestedAccess(c)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (p *program) hostAllow(c *cli.Context) error {
 }
 
 func (p *program) hostRequest(c *cli.Context) error {
-	g, err := wantedOnHost(c)
+	g, err := requestedAccess(c)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (p *program) hostCopy(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.onHost(c, purpose{shelf: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
+	return p.onHost(c, purpose{results: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
 		w, err := l.CopyHostFile(ctx, pipeline.HostCopy{HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite")})
 		return p.showWritten(c, w, "copied to", err)
 	})
@@ -44,6 +44,6 @@ func (p *program) copyWithSession(c *cli.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return p.showFile(c, writtenShown(done), "copied to")
+		return p.showFile(c, hostWritten(done), "copied to")
 	})
 }

@@ -95,8 +95,8 @@ func onlyPath(c *cli.Context) (string, error) {
 }
 
 // words are the command's arguments, at least least and at most most.
-func words(c *cli.Context, least, most int) ([]string, error) {
-	if n := c.NArg(); n < least || n > most {
+func words(c *cli.Context, lower, upper int) ([]string, error) {
+	if n := c.NArg(); n < lower || n > upper {
 		return nil, usage(c.Command.HelpName+" --help", "it is used like this: %s", c.Command.UsageText)
 	}
 	return c.Args().Slice(), nil

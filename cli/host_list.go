@@ -22,26 +22,26 @@ func (p *program) hostList(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return p.showFolder(c, got)
+		return p.showDir(c, got)
 	})
 }
 
-type entryShown struct {
+type hostEntry struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
 	Size int64  `json:"size_bytes"`
 }
 
-func (p *program) showFolder(c *cli.Context, l pipeline.HostListing) error {
-	all := []entryShown{}
+func (p *program) showDir(c *cli.Context, l pipeline.HostListing) error {
+	all := []hostEntry{}
 	for _, e := range l.Entries {
-		all = append(all, entryShown(e))
+		all = append(all, hostEntry(e))
 	}
 	if c.Bool("json") {
 		return writeJSON(p.stdout, struct {
-			Run     string       `json:"run"`
-			Entries []entryShown `json:"entries"`
-			More    bool         `json:"more"`
+			Run     string      `json:"run"`
+			Entries []hostEntry `json:"entries"`
+			More    bool        `json:"more"`
 		}{l.ID, all, l.More})
 	}
 	t := newTable(p.stdout, column{name: "KIND"}, column{name: "BYTES", right: true}, column{name: "PATH", whole: true})

@@ -26,7 +26,7 @@ func (p *program) hostRead(c *cli.Context) error {
 		case err != nil:
 			return err
 		case c.Bool("json"):
-			return writeJSON(p.stdout, shownFile(got))
+			return writeJSON(p.stdout, hostContentOf(got))
 		case c.String("out") != "" || !isTerminal(p.stdout):
 			return p.writeOut(c.String("out"), func(w io.Writer) error { _, err := w.Write(got.Content); return err })
 		case !got.Text:
@@ -41,8 +41,8 @@ func (p *program) hostRead(c *cli.Context) error {
 	})
 }
 
-// fileShown is a part of a file, as JSON shows it.
-type fileShown struct {
+// hostContent is a part of a file, as JSON shows it.
+type hostContent struct {
 	Run    string `json:"run"`
 	Path   string `json:"path"`
 	Text   string `json:"text,omitempty"`
@@ -52,8 +52,8 @@ type fileShown struct {
 	SHA256 string `json:"sha256"`
 }
 
-func shownFile(got pipeline.HostContent) fileShown {
-	f := fileShown{Run: got.ID, Path: got.Path, Total: got.Total, Next: got.Next, SHA256: got.SHA256}
+func hostContentOf(got pipeline.HostContent) hostContent {
+	f := hostContent{Run: got.ID, Path: got.Path, Total: got.Total, Next: got.Next, SHA256: got.SHA256}
 	if got.Text && utf8.Valid(got.Content) {
 		f.Text = string(got.Content)
 	} else {

@@ -42,8 +42,8 @@ func (p *program) hostWrite(c *cli.Context) error {
 	})
 }
 
-// writtenShown is a file that was written, as JSON shows it.
-type writtenShown struct {
+// hostWritten is a file that was written, as JSON shows it.
+type hostWritten struct {
 	Run    string   `json:"run"`
 	Path   string   `json:"path"`
 	Size   int64    `json:"size_bytes"`
@@ -55,10 +55,10 @@ func (p *program) showWritten(c *cli.Context, w pipeline.HostWritten, did string
 	if err != nil {
 		return err
 	}
-	return p.showFile(c, writtenShown{w.ID, w.Path, w.Size, w.SHA256, w.Notes}, did)
+	return p.showFile(c, hostWritten{w.ID, w.Path, w.Size, w.SHA256, w.Notes}, did)
 }
 
-func (p *program) showFile(c *cli.Context, w writtenShown, did string) error {
+func (p *program) showFile(c *cli.Context, w hostWritten, did string) error {
 	if c.Bool("json") {
 		return writeJSON(p.stdout, w)
 	}

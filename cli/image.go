@@ -100,7 +100,7 @@ func noEngine(why error) error {
 }
 
 func answers(ctx context.Context, engine container.Engine) error {
-	ctx, cancel := context.WithTimeout(ctx, enginePatience)
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	_, err := engine.Info(ctx)
 	return err

@@ -25,9 +25,9 @@ type job struct {
 const loan = "LENT"
 
 var jobs = []job{
-	{name: "python", language: "python", code: "import os, sys; print(sys.argv[1], os.environ['WORD'])", with: told, stdout: "MARK MARK\n"},
+	{name: "python", language: "python", code: "import os, sys; print(sys.argv[1], os.environ['WORD'])", with: argsAndEnv, stdout: "MARK MARK\n"},
 	{name: "node", language: "node", code: "console.log(process.env.WORD)", with: map[string]any{"env": map[string]any{"WORD": "MARK"}}, stdout: "MARK\n"},
-	{name: "shell", language: "shell", code: `echo "$1" "$WORD"`, with: told, stdout: "MARK MARK\n"},
+	{name: "shell", language: "shell", code: `echo "$1" "$WORD"`, with: argsAndEnv, stdout: "MARK MARK\n"},
 	{name: "exits at once", language: "shell", code: "exit 3", ended: []string{"exit"}},
 	{name: "session", every: 49, calls: inSession},
 	{name: "task", every: 51, calls: asTask},
@@ -40,7 +40,7 @@ var jobs = []job{
 		with: map[string]any{"secrets": []string{loan}}, stdout: "***REDACTED***\n"},
 	{name: "node, secret", every: 17, language: "node", code: "console.log(process.env." + loan + ")",
 		with: map[string]any{"secrets": []string{loan}}, stdout: "***REDACTED***\n"},
-	{name: "node, args", every: 61, language: "node", code: "console.log(process.argv[2], process.env.WORD)", with: told, stdout: "MARK MARK\n"},
+	{name: "node, args", every: 61, language: "node", code: "console.log(process.argv[2], process.env.WORD)", with: argsAndEnv, stdout: "MARK MARK\n"},
 	{name: "files", every: 19, language: "shell", code: "cat data.txt; echo MARK >left.txt",
 		with: map[string]any{"files": map[string]any{"data.txt": "MARK\n"}}, stdout: "MARK\n"},
 	{name: "leaves processes", every: 23, language: "shell", code: "sleep 1000 & setsid sleep 1000 & echo MARK", stdout: "MARK\n"},
@@ -63,9 +63,9 @@ var jobs = []job{
 }
 
 var (
-	told   = map[string]any{"args": []string{"MARK"}, "env": map[string]any{"WORD": "MARK"}}
-	brief  = map[string]any{"timeout": 0.6}
-	anyEnd = []string{"ok", "exit", "signal", "timeout", "limit", "oom"}
+	argsAndEnv = map[string]any{"args": []string{"MARK"}, "env": map[string]any{"WORD": "MARK"}}
+	brief      = map[string]any{"timeout": 0.6}
+	anyEnd     = []string{"ok", "exit", "signal", "timeout", "limit", "oom"}
 )
 
 // everyJob is how many numbers in a row have each job among them.

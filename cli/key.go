@@ -74,8 +74,8 @@ Examples:
 	}
 }
 
-// shownKey is the public key as JSON shows it.
-type shownKey struct {
+// publicKey is the public key as JSON shows it.
+type publicKey struct {
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`
 	Path    string    `json:"path"` // of the private key
@@ -101,13 +101,13 @@ func (p *program) keyShow(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := shownKey{ID: key.ID(), Created: key.Created, Path: filepath.Join(keys.Dir(), "signing.key"), PEM: string(key.PEM())}
+	public := publicKey{ID: key.ID(), Created: key.Created, Path: filepath.Join(keys.Dir(), "signing.key"), PEM: string(key.PEM())}
 	err = withLog(c, func(ctx context.Context, log *audit.Log) error {
 		origin, err := log.Origin(ctx)
 		if err != nil {
 			return err
 		}
-		shown.Note, err = key.Note(origin)
+		public.Note, err = key.Note(origin)
 		return err
 	})
 	if err != nil {
@@ -122,28 +122,28 @@ func (p *program) keyShow(c *cli.Context) error {
 		if !k.Revoked.IsZero() {
 			old.Revoked = &k.Revoked
 		}
-		shown.Before = append(shown.Before, old)
+		public.Before = append(public.Before, old)
 	}
-	shown.Strangers = own.strangers
+	public.Strangers = own.strangers
 	if c.Bool("json") {
-		return writeJSON(p.stdout, shown)
+		return writeJSON(p.stdout, public)
 	}
-	_, err = fmt.Fprintf(p.stdout, "id       %s\ncreated  %s\npath     %s\n", shown.ID, shown.Created.Format(time.RFC3339), visible(shown.Path))
+	_, err = fmt.Fprintf(p.stdout, "id       %s\ncreated  %s\npath     %s\n", public.ID, public.Created.Format(time.RFC3339), visible(public.Path))
 	if err == nil {
-		_, err = fmt.Fprintf(p.stdout, "note     %s\n", visible(shown.Note))
+		_, err = fmt.Fprintf(p.stdout, "note     %s\n", visible(public.Note))
 	}
-	for _, k := range shown.Before {
+	for _, k := range public.Before {
 		if err == nil {
 			_, err = fmt.Fprintf(p.stdout, "before   %s, replaced at %s%s\n", k.ID, k.Replaced.Format(time.RFC3339), k.revoked())
 		}
 	}
-	for _, file := range shown.Strangers {
+	for _, file := range public.Strangers {
 		if err == nil {
 			_, err = fmt.Fprintf(p.stdout, "unknown  %s: nothing introduces this key, so it counts only with --key\n", visible(file))
 		}
 	}
 	if err == nil {
-		_, err = fmt.Fprint(p.stdout, shown.PEM)
+		_, err = fmt.Fprint(p.stdout, public.PEM)
 	}
 	return err
 }
@@ -245,7 +245,7 @@ func (p *program) keyRevoke(c *cli.Context) error {
 	}
 	var from time.Time // from its beginning on
 	if c.IsSet("from") {
-		if from, err = momentOf("from", c.String("from"), time.Now()); err != nil {
+		if from, err = timeFlag("from", c.String("from"), time.Now()); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ func (p *program) limits(c *cli.Context) error {
 	if err := noWords(c); err != nil {
 		return err
 	}
-	b, err := wantedLimits(c)
+	b, err := requestedLimits(c)
 	if err != nil {
 		return err
 	}
@@ -65,14 +65,14 @@ func (p *program) limits(c *cli.Context) error {
 	})
 }
 
-func limitRows(now, most session.Limits) [][]string {
+func limitRows(now, caps session.Limits) [][]string {
 	return [][]string{
-		{"--ram", fmt.Sprintf("%d MB", now.RAM), fmt.Sprintf("%d MB", most.RAM)},
-		{"--cpu", cores(now.CPU), cores(most.CPU)},
-		{"--timeout", fmt.Sprintf("%g s", now.Wall), fmt.Sprintf("%g s", most.Wall)},
-		{"--processes", fmt.Sprint(now.Processes), fmt.Sprint(most.Processes)},
-		{"--disk", fmt.Sprintf("%d MB", now.Disk), fmt.Sprintf("%d MB", most.Disk)},
-		{"--output", fmt.Sprintf("%d bytes", now.Output), fmt.Sprintf("%d bytes", most.Output)},
+		{"--ram", fmt.Sprintf("%d MB", now.RAM), fmt.Sprintf("%d MB", caps.RAM)},
+		{"--cpu", cores(now.CPU), cores(caps.CPU)},
+		{"--timeout", fmt.Sprintf("%g s", now.Wall), fmt.Sprintf("%g s", caps.Wall)},
+		{"--processes", fmt.Sprint(now.Processes), fmt.Sprint(caps.Processes)},
+		{"--disk", fmt.Sprintf("%d MB", now.Disk), fmt.Sprintf("%d MB", caps.Disk)},
+		{"--output", fmt.Sprintf("%d bytes", now.Output), fmt.Sprintf("%d bytes", caps.Output)},
 	}
 }
 

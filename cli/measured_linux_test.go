@@ -103,7 +103,7 @@ func startMeasured(t *testing.T) *measured {
 func (s *measured) stop(t *testing.T) {
 	s.in.Close()
 	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("the server ended with %v:\n%s", err, s.said())
+		t.Errorf("the server ended with %v:\n%s", err, s.errors())
 	}
 	hosttest.Until(t, "no process of the server is left", func() bool { return len(orphans()) == 0 })
 	if n := s.cgroups(); n > 0 {
@@ -123,7 +123,7 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-func (s *measured) said() string {
+func (s *measured) errors() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stderr.String()

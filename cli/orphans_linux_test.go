@@ -31,9 +31,9 @@ func orphans() []string {
 	}
 }
 
-// descendants are the processes below this one.
+// descendants are the processes that this one and its children started.
 func descendants() (all []int) {
-	below := map[int][]int{}
+	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[1-9]*/stat")
 	for _, name := range stats {
 		text, _ := os.ReadFile(name)
@@ -44,11 +44,11 @@ func descendants() (all []int) {
 		}
 		fields := strings.Fields(string(text[end+1:]))
 		parent, _ := strconv.Atoi(fields[1])
-		below[parent] = append(below[parent], pid)
+		children[parent] = append(children[parent], pid)
 	}
-	for next := below[os.Getpid()]; len(next) > 0; next = next[1:] {
+	for next := children[os.Getpid()]; len(next) > 0; next = next[1:] {
 		all = append(all, next[0])
-		next = append(next, below[next[0]]...)
+		next = append(next, children[next[0]]...)
 	}
 	return all
 }

@@ -21,8 +21,8 @@ func ownerOf(info fs.FileInfo) (id string, ours bool) {
 	return strconv.Itoa(int(stat.Uid)), int(stat.Uid) == os.Geteuid()
 }
 
-// mostFiles is how many files this process may open. Go's runtime has raised that to the hard limit.
-func mostFiles() uint64 {
+// maxFiles is how many files this process may open. Go's runtime has raised that to the hard limit.
+func maxFiles() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return minFiles

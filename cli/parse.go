@@ -113,8 +113,8 @@ func (l *line) take(rest []string) (int, error) {
 }
 
 func (l *line) takeFlag(rest []string) (int, error) {
-	shown, _, inline := strings.Cut(rest[0], "=") // what follows may be a secret
-	name := strings.TrimLeft(shown, "-")
+	flag, _, inline := strings.Cut(rest[0], "=") // what follows may be a secret
+	name := strings.TrimLeft(flag, "-")
 	to, f := &l.local, find(l.own, name)
 	if f == nil {
 		to, f = &l.global, find(l.flags, name)
@@ -124,24 +124,24 @@ func (l *line) takeFlag(rest []string) (int, error) {
 		l.help = true
 		return 1, nil
 	case f == nil && l.running() && len(l.words) > 0 && isProgram(l.words[0]):
-		return 0, usage("to run a program: sandboxmcp run -- "+l.words[0]+" "+shown, "there is no file %s", visible(l.words[0]))
+		return 0, usage("to run a program: sandboxmcp run -- "+l.words[0]+" "+flag, "there is no file %s", visible(l.words[0]))
 	case f == nil && l.running() && len(l.words) > 0:
-		hint := "put the script's own arguments after --: sandboxmcp run " + l.words[0] + " -- " + shown
-		if near := l.nearFlag(name); near != "" {
+		hint := "put the script's own arguments after --: sandboxmcp run " + l.words[0] + " -- " + flag
+		if near := l.suggestFlag(name); near != "" {
 			hint = near + " Else " + hint
 		}
-		return 0, usage(hint, "there is no flag %s", shown)
+		return 0, usage(hint, "there is no flag %s", flag)
 	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
 		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "there is no such flag")
 	case f == nil && l.mistyped() != nil: // the flag may be that command's
 		return 0, l.mistyped()
 	case f == nil:
-		return 0, usage(cmp.Or(otherVerify(l.path, name), l.nearFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", shown)
+		return 0, usage(cmp.Or(otherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", flag)
 	case inline || !takesValue(f):
 		*to = append(*to, rest[0])
 		return 1, nil
 	case len(rest) == 1 || rest[1] == "--":
-		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "flag %s needs a value", shown)
+		return 0, usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "flag %s needs a value", flag)
 	}
 	// As one word, so that a value which begins with a dash stays one.
 	*to = append(*to, rest[0]+"="+rest[1])
@@ -165,7 +165,7 @@ func (l *line) foreign() bool { return slices.Equal(l.path, []string{"host", "ex
 func (l *line) unknownCommand() error {
 	word := l.words[0]
 	hint := "sandboxmcp --help"
-	if near := near(word, append(commandNames(l.commands), "help")); strings.ContainsAny(word, "./") {
+	if near := nearest(word, append(commandNames(l.commands), "help")); strings.ContainsAny(word, "./") {
 		hint = "sandboxmcp run " + word
 	} else if near != "" {
 		hint = "did you mean sandboxmcp " + near + "?"
@@ -178,20 +178,20 @@ func (l *line) mistyped() error {
 	if len(l.path) == 0 || len(l.words) == 0 || strings.ContainsAny(l.words[0], "./*:") {
 		return nil
 	}
-	if near := near(l.words[0], commandNames(l.commands)); near != "" {
+	if near := nearest(l.words[0], commandNames(l.commands)); near != "" {
 		command := strings.Join(l.path, " ")
 		return usage(fmt.Sprintf("did you mean sandboxmcp %s %s?", command, near), "there is no command %q", command+" "+l.words[0])
 	}
 	return nil
 }
 
-// nearFlag suggests a flag for one that does not exist.
-func (l *line) nearFlag(name string) string {
+// suggestFlag suggests a flag for one that does not exist.
+func (l *line) suggestFlag(name string) string {
 	var known []string
 	for _, f := range slices.Concat(l.own, l.flags) {
 		known = append(known, f.Names()...)
 	}
-	if near := near(name, known); near != "" && len(near) > 1 {
+	if near := nearest(name, known); near != "" && len(near) > 1 {
 		return "did you mean --" + near + "?"
 	}
 	return ""

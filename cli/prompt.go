@@ -90,7 +90,7 @@ func (p *prompt) piece() (string, error) {
 		p.past.keep(line)
 		lines = append(lines, line)
 		// An empty line that was pasted with others is part of what was pasted.
-		if pasted && len(lines) > 1 && strings.TrimSpace(line) == "" || unfinished(p.language, lines) {
+		if pasted && len(lines) > 1 && strings.TrimSpace(line) == "" || incomplete(p.language, lines) {
 			continue
 		}
 		return strings.Join(lines, "\n"), nil

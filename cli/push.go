@@ -125,7 +125,7 @@ func (p *parts) pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		said := ""
+		lastError := ""
 		for again := time.Duration(0); ; {
 			select {
 			case <-ctx.Done():
@@ -139,13 +139,13 @@ func (p *parts) pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 			}
 			_, err = push(ctx, cfg, rows, p.places)
 			if again = 0; err != nil && !errors.Is(err, audit.ErrUnsigned) && ctx.Err() == nil {
-				if again = pushAgain; err.Error() != said {
+				if again = pushAgain; err.Error() != lastError {
 					log.Error("the state of the log was not pushed", "error", err)
 				}
-				said = err.Error()
-			} else if said != "" {
+				lastError = err.Error()
+			} else if lastError != "" {
 				log.Info("the state of the log was pushed again")
-				said = ""
+				lastError = ""
 			}
 		}
 	}()

@@ -15,9 +15,9 @@ import (
 
 // A server pushes what is signed while it runs, and what is signed as it ends.
 func TestPushing(t *testing.T) {
-	kept := filepath.Join(t.TempDir(), "kept.note")
+	file := filepath.Join(t.TempDir(), "kept.note")
 	cfg := config.Config{StateDir: t.TempDir(), SQLitePath: filepath.Join(t.TempDir(), "log.db"), Vault: []string{"environment"}}
-	cfg.Audit.CheckpointRows, cfg.Audit.Push = 1000, []string{kept}
+	cfg.Audit.CheckpointRows, cfg.Audit.Push = 1000, []string{file}
 	p, err := wire(t.Context(), cfg, purpose{})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestPushing(t *testing.T) {
 	for range 2 {
 		more()
 		hosttest.Until(t, "the checkpoint is pushed", func() bool {
-			note, _ := os.ReadFile(kept)
+			note, _ := os.ReadFile(file)
 			same := bytes.Equal(note, seen)
 			seen = note
 			return !same
@@ -47,7 +47,7 @@ func TestPushing(t *testing.T) {
 	if err := pushLast(t.Context(), cfg, p.places); err != nil {
 		t.Fatal(err)
 	}
-	if last, err := os.ReadFile(kept); err != nil || bytes.Equal(last, seen) {
+	if last, err := os.ReadFile(file); err != nil || bytes.Equal(last, seen) {
 		t.Errorf("the last checkpoint was not pushed: %v", err)
 	}
 }

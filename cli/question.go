@@ -22,10 +22,10 @@ func (t *console) askOnTerminal(b *approval.Broker) func(context.Context, *appro
 		return nil
 	}
 	return func(ctx context.Context, p *approval.Pending) {
-		for _, turn := range []chan struct{}{t.asking, t.screen} { // one question after the other
+		for _, lock := range []chan struct{}{t.asking, t.screen} { // one question after the other
 			select {
-			case turn <- struct{}{}:
-				defer func() { <-turn }()
+			case lock <- struct{}{}:
+				defer func() { <-lock }()
 			case <-ctx.Done():
 				return
 			}
@@ -52,7 +52,7 @@ func (t *console) attend(q *pipeline.Request, b *approval.Broker) {
 
 // ask shows a question until it has an answer, or ctx ends.
 func (t *console) ask(ctx context.Context, b *approval.Broker, p *approval.Pending) {
-	if !t.put(ctx, aside+block(p.Question)) {
+	if !t.put(ctx, resetTerminal+block(p.Question)) {
 		return
 	}
 	if t.collect(ctx) && ctx.Err() == nil {
@@ -111,7 +111,7 @@ func scopeOf(q approval.Question) string {
 // block is a question, with nothing in it that the terminal would obey.
 func block(q approval.Question) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "sandboxmcp: %s %s\n", wish(q.Kind), visible(q.What))
+	fmt.Fprintf(&b, "sandboxmcp: %s %s\n", requestPhrase(q.Kind), visible(q.What))
 	fact(&b, "namespace", cmp.Or(q.Namespace, "default"))
 	if code := cmp.Or(q.CodeSHA256, q.CodeOf); code != "" {
 		fact(&b, "code", "SHA-256 "+code[:min(16, len(code))])
@@ -129,8 +129,8 @@ func block(q approval.Question) string {
 	return b.String()
 }
 
-// wish is what is wanted, before what it is wanted of.
-func wish(kind string) string {
+// requestPhrase is what is wanted, before what it is wanted of.
+func requestPhrase(kind string) string {
 	switch kind {
 	case approval.Package:
 		return "asked for is to install"
@@ -156,7 +156,7 @@ func (t *console) decide(ctx context.Context, q approval.Question) (v control.Ve
 	}
 	ctx, cancel := context.WithDeadline(ctx, q.Expires)
 	defer cancel()
-	if !t.put(ctx, aside+block(q)) {
+	if !t.put(ctx, resetTerminal+block(q)) {
 		return v, false
 	}
 	if t.collect(ctx) {

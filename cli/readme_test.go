@@ -76,7 +76,7 @@ func TestReadmeLinks(t *testing.T) {
 			t.Errorf("%s has %d bytes: details belong into the folders' own", path, len(text))
 		}
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			file, anchor, _ := strings.Cut(m[1], "#")
+			file, fragment, _ := strings.Cut(m[1], "#")
 			target := path
 			if file != "" {
 				target = filepath.Join(filepath.Dir(path), file)
@@ -85,9 +85,9 @@ func TestReadmeLinks(t *testing.T) {
 			if info, dir := os.Stat(target); dir == nil && info.IsDir() {
 				err = nil
 			}
-			found := anchor == ""
+			found := fragment == ""
 			for _, h := range heading.FindAllStringSubmatch(string(there), -1) {
-				found = found || strings.ReplaceAll(strings.ToLower(h[1]), " ", "-") == anchor
+				found = found || strings.ReplaceAll(strings.ToLower(h[1]), " ", "-") == fragment
 			}
 			if err != nil || !found {
 				t.Errorf("%s: %s leads nowhere: %v", path, m[1], err)

@@ -20,10 +20,10 @@ import (
 // report is what run says about a result on stderr, and with which code it exits.
 type report struct {
 	*program
-	result pipeline.Result
-	quiet  bool
-	kept   bool   // the output is in the result alone
-	saved  string // the folder with the artifacts
+	result   pipeline.Result
+	quiet    bool
+	inResult bool   // the output is in the result alone
+	saved    string // the folder with the artifacts
 }
 
 // interrupted returns the exit code of a run that ended because of what happened to us, not to its
@@ -97,7 +97,7 @@ func (r report) notes() {
 	res := &r.result
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		r.say("the script was ended after %.1f s: %s", res.WallMS/1000, ending(res))
+		r.say("the script was ended after %.1f s: %s", res.WallMS/1000, howEnded(res))
 	case backends.EndedSignal:
 		r.say("the script was killed by %s", res.Signal)
 	}
@@ -121,7 +121,7 @@ func (r report) cuts() {
 		name string
 		cut  int64
 	}{{"stdout", r.result.StdoutCut}, {"stderr", r.result.StderrCut}} {
-		if stream.cut > 0 && r.kept {
+		if stream.cut > 0 && r.inResult {
 			r.say("the last %d bytes of %s were cut off: --output BYTES keeps more", stream.cut, stream.name)
 		}
 	}
@@ -129,21 +129,21 @@ func (r report) cuts() {
 
 // unreached lists the names that the script could not reach.
 func (r report) unreached() {
-	const most = 5
-	var shown, more int
+	const limit = 5
+	var printed, more int
 	for _, d := range r.result.Egress {
 		switch {
 		case d.Allowed && !d.Failed:
-		case shown == most:
+		case printed == limit:
 			more++
 		case d.Failed:
-			shown++
+			printed++
 			r.say("%s can't be reached: %s", visible(d.Name), visible(d.Reason))
 		case d.Ask == "":
-			shown++
+			printed++
 			r.say("egress refused: %s", visible(d.Reason))
 		default:
-			shown++
+			printed++
 			r.say("wanted: %s; allow with --allow %s (egress refused: %s)", visible(d.Host()), visible(d.Ask), visible(d.Why()))
 		}
 	}
@@ -152,7 +152,7 @@ func (r report) unreached() {
 	}
 }
 
-func ending(res *pipeline.Result) string {
+func howEnded(res *pipeline.Result) string {
 	switch res.Ended {
 	case backends.EndedOOM:
 		return "out of memory"
@@ -170,7 +170,7 @@ func ending(res *pipeline.Result) string {
 func (r report) summary() string {
 	res := &r.result
 	parts := []string{
-		fmt.Sprintf("%s in %.2f s", ending(res), res.WallMS/1000),
+		fmt.Sprintf("%s in %.2f s", howEnded(res), res.WallMS/1000),
 		res.Profile + ": " + strings.Join(res.LayersInForce(), " "),
 	}
 	if n := len(res.Artifacts); n > 0 {
@@ -187,10 +187,10 @@ func (r report) where() string {
 }
 
 func names(artifacts []pipeline.Artifact) string {
-	const most = 3
+	const limit = 3
 	var list []string
 	for i, a := range artifacts {
-		if i == most {
+		if i == limit {
 			list = append(list, "...")
 			break
 		}

@@ -78,7 +78,7 @@ func (p *program) request(c *cli.Context) (pipeline.Request, error) {
 	for _, step := range []func() error{
 		func() error { return limits(c, &r.Limits) },
 		func() error { return p.script(&r, what) },
-		func() error { return shown(c, &r, what.file) },
+		func() error { return hostInputs(c, &r, what.file) },
 		func() error { return output(c, &r) },
 	} {
 		if err := step(); err != nil {
@@ -228,8 +228,8 @@ func beside(file string) func(name string) (string, bool) {
 			return path, true
 		}
 		module, _, _ := strings.Cut(filepath.Base(name), ".")
-		for _, ending := range []string{".py", ".js", ".mjs", ".cjs", ".ts", ".json", ""} {
-			if path := filepath.Join(dir, module+ending); exists(path) {
+		for _, extension := range []string{".py", ".js", ".mjs", ".cjs", ".ts", ".json", ""} {
+			if path := filepath.Join(dir, module+extension); exists(path) {
 				return path, true
 			}
 		}
@@ -242,8 +242,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// shown is what the script gets to see of the host beside itself.
-func shown(c *cli.Context, r *pipeline.Request, file string) error {
+// hostInputs is what the script gets to see of the host beside itself.
+func hostInputs(c *cli.Context, r *pipeline.Request, file string) error {
 	for _, text := range c.StringSlice("mount") {
 		m, err := parseMount(text)
 		if err != nil {

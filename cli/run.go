@@ -99,8 +99,8 @@ func runFlags() []cli.Flag {
 func (p *program) run(c *cli.Context) error {
 	spareFirst()
 	stop := &pipeline.Stop{Grace: time.Duration(c.Float64("grace") * float64(time.Second))}
-	var lent lentTTY
-	ctx, cancel := interruptibleAfter(c.Context, stop.Signal, lent.giveBack)
+	var tty rawTerminal
+	ctx, cancel := interruptibleAfter(c.Context, stop.Signal, tty.release)
 	defer cancel(nil)
 	stdout, stderr := &pipe{w: p.stdout, broken: cancel}, &pipe{w: p.stderr, broken: cancel}
 	var screen io.WriteCloser = &filter{w: stdout, open: c.Bool("raw") || !isTerminal(p.stdout)}
@@ -108,7 +108,7 @@ func (p *program) run(c *cli.Context) error {
 		screen = &screenFilter{w: stdout}
 	}
 	beside := &filter{w: stderr, open: c.Bool("raw") || !isTerminal(p.stderr)}
-	res, err := p.execute(ctx, c, stop, &lent, screen, beside)
+	res, err := p.execute(ctx, c, stop, &tty, screen, beside)
 	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
 		if res.Refused != nil {
@@ -116,7 +116,7 @@ func (p *program) run(c *cli.Context) error {
 		}
 		writeJSON(stdout, res) // what goes wrong here shows below
 	}
-	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), kept: c.Bool("json"), saved: c.String("artifacts")}
+	r := report{program: p, result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
 	r.warnings()
 	if code, why := r.interrupted(context.Cause(ctx), stdout.failed()); code != 0 {
 		return &failure{code: code, text: why}
@@ -138,7 +138,7 @@ func required(c *cli.Context, cfg config.Config) []string {
 
 // execute runs what the command line asks for. Its output goes to stdout and stderr while it
 // runs, unless it is to be in the result only.
-func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, lent *lentTTY, stdout, stderr io.Writer) (pipeline.Result, error) {
+func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Result, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
 		return pipeline.Result{}, usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
 	}
@@ -197,10 +197,10 @@ func (p *program) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		terminal.attend(&request, parts.approvals)
 	}
 	if c.Bool("tty") {
-		if err := p.lendTTY(lent, &request, cfg); err != nil {
+		if err := p.passTerminal(tty, &request, cfg); err != nil {
 			return pipeline.Result{}, err
 		}
-		defer lent.giveBack()
+		defer tty.release()
 	}
 	return parts.pipeline.Do(ctx, request)
 }

@@ -103,7 +103,7 @@ func offers(ctx context.Context, cfg config.Config, only string) ([]offered, err
 	var asked sync.WaitGroup
 	for i, name := range names {
 		asked.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, probePatience)
+			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 			defer cancel()
 			probe, err := parts.pipeline.Probe(ctx, name)
 			all[i] = asOffered(name, probe, err)
@@ -130,10 +130,10 @@ func asOffered(name string, probe backends.Probe, err error) offered {
 
 func showOffers(w io.Writer, all []offered) error {
 	t := newTable(w, columnsOf("BACKEND", "LANGUAGE", "VERSION", "WHERE")...)
-	var below []string
+	var footer []string
 	for _, o := range all {
 		if !o.Usable {
-			below = append(below, fmt.Sprintf("%s can't run code: %s", o.Backend, o.Why))
+			footer = append(footer, fmt.Sprintf("%s can't run code: %s", o.Backend, o.Why))
 			continue
 		}
 		for _, r := range o.Runtimes {
@@ -147,12 +147,12 @@ func showOffers(w io.Writer, all []offered) error {
 				return err
 			}
 		}
-		below = append(below, fmt.Sprintf("%s contains programs by: %s", o.Backend, strings.Join(o.held(), " ")))
+		footer = append(footer, fmt.Sprintf("%s contains programs by: %s", o.Backend, strings.Join(o.held(), " ")))
 	}
 	if err := t.Close(); err != nil {
 		return err
 	}
-	for _, line := range below {
+	for _, line := range footer {
 		if _, err := fmt.Fprintln(w, visible(line)); err != nil {
 			return err
 		}

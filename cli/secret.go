@@ -19,8 +19,8 @@ import (
 func (p *program) secretValue(c *cli.Context, key string) ([]byte, error) {
 	file, typed := c.String("from-file"), c.NArg() > 1
 	sources := 0
-	for _, given := range []bool{typed, c.IsSet("from-file"), c.Bool("stdin")} {
-		if given {
+	for _, named := range []bool{typed, c.IsSet("from-file"), c.Bool("stdin")} {
+		if named {
 			sources++
 		}
 	}

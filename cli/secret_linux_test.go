@@ -84,22 +84,22 @@ func TestAskValue(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", home)
 			t.Setenv("XDG_CONFIG_HOME", home)
 			keyboard, tty := terminal(t)
-			var said locked
+			var stderr locked
 			code := make(chan int, 1)
-			go func() { code <- Main([]string{"sandboxmcp", "vault", "add", "KEY"}, tty, &said, &said) }()
+			go func() { code <- Main([]string{"sandboxmcp", "vault", "add", "KEY"}, tty, &stderr, &stderr) }()
 			hosttest.Until(t, "it asks, and does not show what is typed", func() bool { return !echoes(t, tty) })
 			c.answer(keyboard)
-			if got := <-code; got != c.code || !strings.Contains(said.String(), c.says) {
-				t.Errorf("exit code %d, want %d: %s", got, c.code, said.String())
+			if got := <-code; got != c.code || !strings.Contains(stderr.String(), c.says) {
+				t.Errorf("exit code %d, want %d: %s", got, c.code, stderr.String())
 			}
 			if !echoes(t, tty) {
 				t.Error("the terminal does not show any more what is typed")
 			}
 			tty.Write([]byte("end"))
-			shown := make([]byte, 1000)
-			n, err := keyboard.Read(shown)
-			if err != nil || strings.Contains(string(shown[:n]), value) || strings.Contains(said.String(), value) {
-				t.Errorf("shown: %q, %v", shown[:n], err)
+			screen := make([]byte, 1000)
+			n, err := keyboard.Read(screen)
+			if err != nil || strings.Contains(string(screen[:n]), value) || strings.Contains(stderr.String(), value) {
+				t.Errorf("shown: %q, %v", screen[:n], err)
 			}
 		})
 	}

@@ -95,20 +95,20 @@ func (p *program) serve(c *cli.Context) error {
 			log.Error(err.Error())
 		}
 	}()
-	if err := parts.tell(cfg, log); err != nil {
+	if err := parts.startSinks(cfg, log); err != nil {
 		return err
 	}
 	defer parts.pushing(ctx, cfg, log)()
 	defer parts.sealing(ctx, cfg.Audit.SealAfterDays, log)()
-	defer resting(ctx)()
+	defer releaseWhenIdle(ctx)()
 	// Without it there is one way less to answer a question; what nobody answers is denied.
-	if door, err := parts.answer(ctx, cfg, c.String("namespace"), log); err != nil {
+	if listener, err := parts.answer(ctx, cfg, c.String("namespace"), log); err != nil {
 		log.Warn("the command line can't talk to this server", "why", err)
 	} else {
-		defer door.Close()
+		defer listener.Close()
 	}
 	server := mcp.New(mcp.Config{
-		Pipeline: parts.pipeline, Log: parts.log, Shelf: parts.shelf, Approvals: parts.approvals, User: whoami(), Backends: parts.names(),
+		Pipeline: parts.pipeline, Log: parts.log, Results: parts.results, Approvals: parts.approvals, User: whoami(), Backends: parts.names(),
 		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version().Version, Logger: log,
 	})
 	err = server.Serve(ctx, polled(p.stdin), p.stdout)

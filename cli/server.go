@@ -66,7 +66,7 @@ func idFlag() cli.Flag {
 }
 
 // sessionNamed returns the session that a command line names, by --id or by its first word, and the words after it.
-func sessionNamed(c *cli.Context, most int) (id string, rest []string, err error) {
+func sessionNamed(c *cli.Context, limit int) (id string, rest []string, err error) {
 	words := c.Args().Slice()
 	if id = c.String("id"); id == "" && len(words) > 0 {
 		id, words = words[0], words[1:]
@@ -74,8 +74,8 @@ func sessionNamed(c *cli.Context, most int) (id string, rest []string, err error
 	switch {
 	case id == "":
 		return "", nil, usage("sandboxmcp session list", "%s needs the id of a session", c.Command.Name)
-	case len(words) > most:
-		return "", nil, usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, words[most])
+	case len(words) > limit:
+		return "", nil, usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, words[limit])
 	}
 	return id, words, nil
 }

@@ -53,7 +53,7 @@ func (p *program) sessionAttach(c *cli.Context) error {
 		return err
 	}
 	var form control.Cell
-	if form.Artifacts, err = artifactsFolder(c); err != nil {
+	if form.Artifacts, err = artifactsDir(c); err != nil {
 		return err
 	}
 	cfg, err := load(c)
@@ -112,7 +112,7 @@ func (a *attachment) script(ctx context.Context) error {
 		if err == nil || line != "" {
 			lines = append(lines, strings.TrimRight(line, "\r\n"))
 		}
-		if err == nil && unfinished(a.info.Language, lines) {
+		if err == nil && incomplete(a.info.Language, lines) {
 			continue
 		}
 		code := strings.Join(lines, "\n")

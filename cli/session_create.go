@@ -28,8 +28,8 @@ func limitFlags() []cli.Flag {
 	}
 }
 
-// wantedLimits are those that the command line names, and zero what it does not.
-func wantedLimits(c *cli.Context) (b pipeline.Bounds, err error) {
+// requestedLimits are those that the command line names, and zero what it does not.
+func requestedLimits(c *cli.Context) (b pipeline.Bounds, err error) {
 	var l backends.Limits
 	err = limits(c, &l)
 	return pipeline.Bounds{Limits: l, Output: c.Int64("output")}, err
@@ -70,7 +70,7 @@ func (p *program) sessionCreate(c *cli.Context) error {
 			return usage("leave it out for the default", "--%s must be more than 0", name)
 		}
 	}
-	b, err := wantedLimits(c)
+	b, err := requestedLimits(c)
 	if err != nil {
 		return err
 	}

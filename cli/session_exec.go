@@ -96,12 +96,12 @@ func (p *program) cell(c *cli.Context, words []string) (cell control.Cell, err e
 		return cell, err
 	}
 	cell.Code = string(code)
-	cell.Artifacts, err = artifactsFolder(c)
+	cell.Artifacts, err = artifactsDir(c)
 	return cell, err
 }
 
-// artifactsFolder makes the folder of --artifacts, and returns its whole path; "" is none.
-func artifactsFolder(c *cli.Context) (string, error) {
+// artifactsDir makes the folder of --artifacts, and returns its whole path; "" is none.
+func artifactsDir(c *cli.Context) (string, error) {
 	dir := c.String("artifacts")
 	if dir == "" {
 		return "", nil
@@ -127,11 +127,11 @@ func (p *program) through(ctx context.Context, client *control.Client, id string
 			leave(context.Cause(ctx)) // it has not begun, or the server does not listen
 		}
 	})()
-	var kept [2][]byte
-	var shown []kernel.Bundle
+	var output [2][]byte
+	var displays []kernel.Bundle
 	keep := func(n int, w io.Writer) func([]byte) error {
 		return func(b []byte) error {
-			kept[n] = append(kept[n], b...)
+			output[n] = append(output[n], b...)
 			if silent {
 				return nil
 			}
@@ -142,18 +142,18 @@ func (p *program) through(ctx context.Context, client *control.Client, id string
 	w := control.Watcher{
 		Began:  func(id string) { run.Store(id) },
 		Stdout: keep(0, s.out), Stderr: keep(1, s.err),
-		Display: func(b kernel.Bundle) { shown = append(shown, b) },
+		Display: func(b kernel.Bundle) { displays = append(displays, b) },
 		Asks: func(q approval.Question) {
 			p.say("a person is asked about %s %s; sandboxmcp approve %s", q.Kind, q.What, q.ID)
 		},
 	}
 	res, err := client.Exec(cut, id, cell, w)
-	res.Stdout, res.Stderr, res.Displays = string(kept[0]), string(kept[1]), shown
+	res.Stdout, res.Stderr, res.Displays = string(output[0]), string(output[1]), displays
 	if err == nil && cell.Artifacts != "" {
 		err = savePictures(cell.Artifacts, res)
 	}
 	if !silent && err == nil {
-		err = p.shown(res, s, cell.Artifacts)
+		err = p.showCell(res, s, cell.Artifacts)
 	}
 	if broken := s.broken(); broken != nil {
 		err = broken
@@ -207,7 +207,7 @@ func (p *program) cellNotes(res pipeline.Result) {
 	report{program: p, result: res}.warnings()
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		p.say("the code was ended after %.1f s: %s", res.WallMS/1000, ending(&res))
+		p.say("the code was ended after %.1f s: %s", res.WallMS/1000, howEnded(&res))
 	case backends.EndedCancelled:
 		p.say("interrupted")
 	}

@@ -223,7 +223,7 @@ func (p *program) setupDo(c *cli.Context, client setup.Client, change setup.Chan
 	if !c.Bool("remove") {
 		o.Note = client.Note
 	}
-	if change.Kept() {
+	if change.HasBackup() {
 		o.Backup = change.Backup()
 	}
 	if dry && change.Changes() {

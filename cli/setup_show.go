@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/setup"
 )
 
-// setupShown is what is known of one client.
-type setupShown struct {
+// clientState is what is known of one client.
+type clientState struct {
 	Client     string            `json:"client"`
 	Title      string            `json:"title"`
 	Path       string            `json:"path,omitempty"` // the file, on this machine
@@ -29,9 +29,9 @@ type setupShown struct {
 
 // setupShow shows what belongs into a client's file. That the file can't be read is no reason not to.
 func (p *program) setupShow(c *cli.Context, client setup.Client, path string, change setup.Change, server setup.Server, planned error) error {
-	o := asShown(client, path, server, change, planned)
+	o := clientStateOf(client, path, server, change, planned)
 	o.Snippet = client.Snippet(server)
-	o.Paths = map[string]string{"linux": client.Shown("linux"), "macos": client.Shown("darwin"), "windows": client.Shown("windows")}
+	o.Paths = map[string]string{"linux": client.PathOn("linux"), "macos": client.PathOn("darwin"), "windows": client.PathOn("windows")}
 	if c.Bool("json") {
 		return writeJSON(p.stdout, o)
 	}
@@ -83,9 +83,9 @@ func shellWord(s string) string {
 }
 
 func (p *program) setupList(c *cli.Context) error {
-	var all []setupShown
+	var all []clientState
 	for _, client := range setup.Clients() {
-		all = append(all, p.lookAt(c, client))
+		all = append(all, p.inspectClient(c, client))
 	}
 	if c.Bool("json") {
 		return writeJSON(p.stdout, all)
@@ -110,23 +110,23 @@ func (p *program) setupList(c *cli.Context) error {
 	return t.Close()
 }
 
-// lookAt says what is known of a client's file.
-func (p *program) lookAt(c *cli.Context, client setup.Client) setupShown {
+// inspectClient says what is known of a client's file.
+func (p *program) inspectClient(c *cli.Context, client setup.Client) clientState {
 	if c.String("project") != "" && client.Project == "" {
-		return asShown(client, "", setup.Server{}, setup.Change{}, errors.New("it has no configuration of projects"))
+		return clientStateOf(client, "", setup.Server{}, setup.Change{}, errors.New("it has no configuration of projects"))
 	}
 	path, err := clientFile(c, client)
 	server, err2 := thisServer(c, client, path)
 	if err = cmp.Or(err, err2); err != nil {
-		return asShown(client, "", server, setup.Change{}, err)
+		return clientStateOf(client, "", server, setup.Change{}, err)
 	}
 	change, err := client.Add(path, server)
-	return asShown(client, path, server, change, err)
+	return clientStateOf(client, path, server, change, err)
 }
 
-// asShown is what is known of a client's file, or with an error the problem with it.
-func asShown(client setup.Client, path string, server setup.Server, change setup.Change, err error) setupShown {
-	o := setupShown{Client: client.Name, Title: client.Title, Path: path, Installed: client.Installed(here()), Note: client.Note}
+// clientStateOf is what is known of a client's file, or with an error the problem with it.
+func clientStateOf(client setup.Client, path string, server setup.Server, change setup.Change, err error) clientState {
+	o := clientState{Client: client.Name, Title: client.Title, Path: path, Installed: client.Installed(here()), Note: client.Note}
 	if err != nil {
 		o.Problem = err.Error()
 		return o

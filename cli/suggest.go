@@ -6,8 +6,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// near returns the known word that word was probably meant to be, or "".
-func near(word string, known []string) string {
+// nearest returns the known word that word was probably meant to be, or "".
+func nearest(word string, known []string) string {
 	flat := make([]string, len(known))
 	for i, k := range known {
 		flat[i] = strings.ToLower(strings.ReplaceAll(k, "-", "_"))

@@ -76,7 +76,7 @@ func (t *table) Close() error {
 }
 
 func (t *table) flush() error {
-	shown, widths := t.layout()
+	visibleColumns, widths := t.layout()
 	if !t.headed {
 		t.headed = true
 		names := make([]string, len(t.columns))
@@ -87,7 +87,7 @@ func (t *table) flush() error {
 	}
 	var b strings.Builder
 	for _, row := range t.rows {
-		t.line(&b, row, shown, widths)
+		t.line(&b, row, visibleColumns, widths)
 	}
 	t.rows = nil
 	_, err := io.WriteString(t.w, b.String())
@@ -96,9 +96,9 @@ func (t *table) flush() error {
 
 // line writes a row. In a live table, what is longer than its column pushes the rest to the right, and the line
 // is cut at its end.
-func (t *table) line(b *strings.Builder, row []string, shown, widths []int) {
+func (t *table) line(b *strings.Builder, row []string, columns, widths []int) {
 	var text strings.Builder
-	for n, i := range shown {
+	for n, i := range columns {
 		cell := row[i]
 		if t.width > 0 && !t.live {
 			cell = cut(cell, widths[n])
@@ -107,7 +107,7 @@ func (t *table) line(b *strings.Builder, row []string, shown, widths []int) {
 		switch {
 		case t.columns[i].right:
 			cell = pad + cell
-		case n < len(shown)-1:
+		case n < len(columns)-1:
 			cell += pad
 		}
 		if n > 0 {
@@ -123,7 +123,7 @@ func (t *table) line(b *strings.Builder, row []string, shown, widths []int) {
 }
 
 // layout says which columns are shown, and how wide each is.
-func (t *table) layout() (shown, widths []int) {
+func (t *table) layout() (kept, widths []int) {
 	natural := make([]int, len(t.columns))
 	for i, c := range t.columns {
 		if natural[i] = c.usual; !t.live {
@@ -133,39 +133,39 @@ func (t *table) layout() (shown, widths []int) {
 			}
 		}
 		if !t.live || !c.spare || !t.narrow() {
-			shown = append(shown, i)
+			kept = append(kept, i)
 		}
 	}
 	for {
 		widths = widths[:0]
-		for _, i := range shown {
+		for _, i := range kept {
 			widths = append(widths, natural[i])
 		}
-		if t.width == 0 || t.live || t.shrink(shown, widths, false) {
-			return shown, widths
+		if t.width == 0 || t.live || t.shrink(kept, widths, false) {
+			return kept, widths
 		}
-		last := len(shown) - 1
-		for last >= 0 && !t.columns[shown[last]].spare {
+		last := len(kept) - 1
+		for last >= 0 && !t.columns[kept[last]].spare {
 			last--
 		}
 		if last < 0 {
-			t.shrink(shown, widths, true)
-			return shown, widths
+			t.shrink(kept, widths, true)
+			return kept, widths
 		}
-		shown = slices.Delete(shown, last, last+1)
+		kept = slices.Delete(kept, last, last+1)
 	}
 }
 
 // shrink takes from the widest columns until all fit, from what is to stay whole only if that is said. It
 // reports whether they do.
-func (t *table) shrink(shown, widths []int, all bool) bool {
+func (t *table) shrink(columns, widths []int, all bool) bool {
 	over := len(gap)*(len(widths)-1) - t.width
 	for _, w := range widths {
 		over += w
 	}
 	for ; over > 0; over-- {
 		widest := -1
-		for n, i := range shown {
+		for n, i := range columns {
 			gives := all || !t.columns[i].whole && !t.columns[i].right
 			if gives && widths[n] > leastWide && (widest < 0 || widths[n] > widths[widest]) {
 				widest = n

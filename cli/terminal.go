@@ -23,18 +23,18 @@ type console struct {
 
 	glance time.Duration // how long nobody can have read a question
 	early  []byte        // what was typed before a question could be read
-	lent   bool          // the script reads from it, too
+	shared bool          // the script reads from it, too
 }
 
 // glance is how long nobody can have read a question. What is typed until then was meant for
 // something else.
 const glance = 500 * time.Millisecond
 
-// aside ends whatever state a program may have left the terminal in, or try to hide a question
+// resetTerminal ends whatever state a program may have left the terminal in, or try to hide a question
 // with: an unfinished escape sequence, colours, margins, another character set, lines that don't wrap.
 // It clears the rest of the screen, so that nothing which stands there already reads on after our words: a
 // name would seem to have another end.
-const aside = "\x18\x1b\\\x1b[!p\x1b[0m\x1b[?7h\n\x1b[J"
+const resetTerminal = "\x18\x1b\\\x1b[!p\x1b[0m\x1b[?7h\n\x1b[J"
 
 // again is asked after words that are no answer.
 const again = "y or n? [y/N] "
@@ -100,7 +100,7 @@ func (t *console) collect(ctx context.Context) (typed bool) {
 }
 
 func (t *console) keep(b []byte) {
-	if t.lent && len(t.early)+len(b) <= maxEarly {
+	if t.shared && len(t.early)+len(b) <= maxEarly {
 		t.early = append(t.early, b...)
 	}
 }
@@ -148,7 +148,7 @@ func (t *console) lends(in io.Reader) io.Reader {
 	if t == nil || !ok || !controlling(f) {
 		return in
 	}
-	t.lent = true
+	t.shared = true
 	return lending{t}
 }
 

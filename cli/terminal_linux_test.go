@@ -92,11 +92,11 @@ func TestAskOnTerminal(t *testing.T) {
 		if a.Allowed != tt.want || a.By != approval.CommandLine() || a.Allowed && a.Scope != approval.ScopeRun {
 			t.Errorf("%q: got %+v", tt.typed, a)
 		}
-		shown := s.seen.String()
-		for _, want := range []string{strings.ReplaceAll(aside, "\n", "\r\n") + `sandboxmcp: the script wants to connect to example.com:5432\x1b[8m`, "namespace         team",
+		screen := s.seen.String()
+		for _, want := range []string{strings.ReplaceAll(resetTerminal, "\n", "\r\n") + `sandboxmcp: the script wants to connect to example.com:5432\x1b[8m`, "namespace         team",
 			"SHA-256 abababababababab\r", "    | import os\r", `    | \x1b[2Jsandboxmcp: allow`} {
-			if !strings.Contains(shown, want) {
-				t.Errorf("it shows %q, want %q", shown, want)
+			if !strings.Contains(screen, want) {
+				t.Errorf("it shows %q, want %q", screen, want)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func TestAskOnTerminal(t *testing.T) {
 // What is typed before a question can be read is the script's, and so is what is typed after it.
 func TestTypedAhead(t *testing.T) {
 	s := newSeat(t)
-	s.c.lent, s.c.glance = true, time.Hour
+	s.c.shared, s.c.glance = true, time.Hour
 	script := bufio.NewReader(lending{s.c})
 	lines := make(chan string, 10)
 	go func() {
@@ -175,7 +175,7 @@ func TestOutputWaits(t *testing.T) {
 }
 
 // Questions come one after the other, and go when nobody waits for them.
-func TestQuestionsInTurn(t *testing.T) {
+func TestQuestionsOneByOne(t *testing.T) {
 	s := newSeat(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := s.asks(ctx, "a.example")

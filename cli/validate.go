@@ -41,36 +41,36 @@ Examples:
 	}
 }
 
-// looked is what validate found, as JSON shows it.
-type looked struct {
-	File     string          `json:"file"`
-	Language string          `json:"language"`
-	Valid    bool            `json:"valid"`  // the language's parser takes it
-	Judged   bool            `json:"judged"` // there was such a parser
-	Problems []lookedProblem `json:"problems"`
-	Missing  []lookedImport  `json:"missing_imports"`
-	Dangers  []lookedDanger  `json:"dangers"`
-	Fixed    string          `json:"fixed,omitempty"` // the code with missing imports, if there were any
-	Diff     string          `json:"diff,omitempty"`
-	Written  bool            `json:"written"` // back to the file
-	Notes    []string        `json:"notes"`
+// validation is what validate found, as JSON shows it.
+type validation struct {
+	File     string         `json:"file"`
+	Language string         `json:"language"`
+	Valid    bool           `json:"valid"`  // the language's parser takes it
+	Judged   bool           `json:"judged"` // there was such a parser
+	Problems []foundProblem `json:"problems"`
+	Missing  []foundImport  `json:"missing_imports"`
+	Dangers  []foundDanger  `json:"dangers"`
+	Fixed    string         `json:"fixed,omitempty"` // the code with missing imports, if there were any
+	Diff     string         `json:"diff,omitempty"`
+	Written  bool           `json:"written"` // back to the file
+	Notes    []string       `json:"notes"`
 }
 
-type lookedProblem struct {
+type foundProblem struct {
 	Line    int    `json:"line"` // from 1; 0 is the code as a whole
 	Column  int    `json:"column"`
 	Text    string `json:"text"`
 	Snippet string `json:"snippet,omitempty"`
 }
 
-type lookedImport struct {
+type foundImport struct {
 	Name      string `json:"name"`
 	Statement string `json:"statement"`
 	Line      int    `json:"line"`
 	Column    int    `json:"column"`
 }
 
-type lookedDanger struct {
+type foundDanger struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
 	Reason   string `json:"reason"`
@@ -112,7 +112,7 @@ func (p *program) validate(c *cli.Context) error {
 	if report.Language == "" && len(report.Problems) > 0 { // of nothing that is known
 		return usage("sandboxmcp validate "+file+" --language python", "%s", report.Problems[0].Text)
 	}
-	found := asLooked(file, report)
+	found := validationOf(file, report)
 	if c.Bool("write") && found.Fixed != "" {
 		if err := writeBack(file, code.Source, []byte(found.Fixed)); err != nil {
 			return err
@@ -180,23 +180,23 @@ func writeBack(file string, was, now []byte) error {
 	return nil
 }
 
-func asLooked(file string, r validate.Report) looked {
-	l := looked{File: file, Language: r.Language, Valid: r.Valid, Judged: r.Judged || !r.Valid, Problems: []lookedProblem{}, Missing: []lookedImport{}, Dangers: []lookedDanger{},
+func validationOf(file string, r validate.Report) validation {
+	l := validation{File: file, Language: r.Language, Valid: r.Valid, Judged: r.Judged || !r.Valid, Problems: []foundProblem{}, Missing: []foundImport{}, Dangers: []foundDanger{},
 		Fixed: r.Fixed, Diff: r.Diff, Notes: append([]string{}, r.Notes...)}
 	for _, x := range r.Problems {
-		l.Problems = append(l.Problems, lookedProblem{x.Line, x.Column, x.Text, x.Snippet})
+		l.Problems = append(l.Problems, foundProblem{x.Line, x.Column, x.Text, x.Snippet})
 	}
 	for _, x := range r.Missing {
-		l.Missing = append(l.Missing, lookedImport(x))
+		l.Missing = append(l.Missing, foundImport(x))
 	}
 	for _, x := range r.Dangers {
-		l.Dangers = append(l.Dangers, lookedDanger(x))
+		l.Dangers = append(l.Dangers, foundDanger(x))
 	}
 	return l
 }
 
 // String is what was found, for people: places first, as editors and compilers write them.
-func (l looked) String() string {
+func (l validation) String() string {
 	var b strings.Builder
 	at := func(line, column int, text, snippet string) {
 		place := l.File
@@ -229,7 +229,7 @@ func (l looked) String() string {
 	return b.String()
 }
 
-func (l looked) verdict() string {
+func (l validation) verdict() string {
 	switch {
 	case !l.Valid:
 		return fmt.Sprintf("%s is not valid: %s", l.File, count(len(l.Problems), "problem"))

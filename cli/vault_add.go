@@ -76,7 +76,7 @@ func (p *program) vaultAdd(c *cli.Context) error {
 	p.unbound(e)
 	if c.Bool("json") {
 		e.Added = time.Now()
-		return writeJSON(p.stdout, asListed(e, time.Time{}, e.Added))
+		return writeJSON(p.stdout, secretEntryOf(e, time.Time{}, e.Added))
 	}
 	where := ""
 	if len(e.Hosts) > 0 {

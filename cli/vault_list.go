@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// listed is a secret as JSON shows it.
-type listed struct {
+// secretEntry is a secret as JSON shows it.
+type secretEntry struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	Store     string    `json:"store"`
@@ -65,9 +65,9 @@ func (p *program) vaultList(c *cli.Context) error {
 	}
 	now := time.Now()
 	if c.Bool("json") {
-		list := []listed{}
+		list := []secretEntry{}
 		for _, e := range entries {
-			list = append(list, asListed(e, used[called{e.Namespace, e.Key}], now))
+			list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}], now))
 		}
 		err = writeJSON(p.stdout, list)
 	} else {
@@ -86,8 +86,8 @@ func brokenSecrets(problems []error) error {
 	return silent(exitFailed)
 }
 
-func asListed(e vault.Entry, used, now time.Time) listed {
-	l := listed{e.Namespace, e.Key, e.Store, append([]string{}, e.Hosts...), e.Require, e.Body, e.Added, nil, used}
+func secretEntryOf(e vault.Entry, used, now time.Time) secretEntry {
+	l := secretEntry{e.Namespace, e.Key, e.Store, append([]string{}, e.Hosts...), e.Require, e.Body, e.Added, nil, used}
 	if !e.Added.IsZero() {
 		age := int64(max(0, now.Sub(e.Added)) / time.Second)
 		l.Age = &age

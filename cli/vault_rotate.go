@@ -37,7 +37,7 @@ type rotated struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
 	Store     string   `json:"store"`
-	Keepers   []string `json:"sessions_with_the_old_value,omitempty"`
+	Holders   []string `json:"sessions_with_the_old_value,omitempty"`
 }
 
 func (p *program) vaultRotate(c *cli.Context) error {
@@ -69,23 +69,23 @@ func (p *program) vaultRotate(c *cli.Context) error {
 		return err
 	}
 	p.unused(cfg, e)
-	keepers, err := keepers(c, cfg, e)
+	holders, err := holders(c, cfg, e)
 	if err != nil {
 		p.say("warning: which sessions keep the old value is not known: %v", err)
 	}
 	if c.Bool("json") {
-		return writeJSON(p.stdout, rotated{Namespace: namespace, Name: key, Store: e.Store, Keepers: keepers})
+		return writeJSON(p.stdout, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders})
 	}
 	_, err = fmt.Fprintf(p.stdout, "rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
-	for _, id := range keepers {
+	for _, id := range holders {
 		p.say("the session %s was lent the old value, and keeps it until it ends", id)
 	}
 	return err
 }
 
-// keepers are the sessions that were lent a secret and are not known to have ended. None lives longer than the
+// holders are the sessions that were lent a secret and are not known to have ended. None lives longer than the
 // configuration lets it.
-func keepers(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, err error) {
+func holders(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, err error) {
 	return ids, withLog(c, func(ctx context.Context, log *audit.Log) error {
 		filter := audit.Filter{Namespace: e.Namespace, Since: time.Now().Add(-time.Duration(cfg.Sessions.LifetimeSeconds) * time.Second)}
 		living, err := livingSessions(ctx, log, filter)

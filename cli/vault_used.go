@@ -30,15 +30,15 @@ func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[cal
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range lentIn(row) {
+		for _, name := range leasedIn(row) {
 			used[called{row.Namespace, name}] = row.Time
 		}
 	}
 	return used, nil
 }
 
-// lentIn are the names of the secrets that a row says were lent.
-func lentIn(row audit.Row) []string {
+// leasedIn are the names of the secrets that a row says were lent.
+func leasedIn(row audit.Row) []string {
 	var data struct{ Secrets []string }
 	_ = json.Unmarshal(row.Data, &data) // what is not of this form says nothing
 	return data.Secrets

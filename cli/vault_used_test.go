@@ -44,8 +44,8 @@ func logged(t *testing.T, entries ...audit.Entry) func(args ...string) (stdout, 
 	return run
 }
 
-// lent is what the log has of a run that was lent secrets, in a session if that is not "".
-func lent(run, namespace, session string, secrets ...string) []audit.Entry {
+// leasedRows is what the log has of a run that was lent secrets, in a session if that is not "".
+func leasedRows(run, namespace, session string, secrets ...string) []audit.Entry {
 	return []audit.Entry{
 		{Kind: event.VaultAccessed, Run: run, Namespace: namespace, Data: map[string]any{"secrets": secrets}},
 		{Kind: event.ExecutionCompleted, Run: run, Namespace: namespace, Data: map[string]any{"session": session, "secrets": secrets}},
@@ -53,31 +53,31 @@ func lent(run, namespace, session string, secrets ...string) []audit.Entry {
 }
 
 // A new value says which sessions keep the old one: those that were lent it and have not ended.
-func TestKeepers(t *testing.T) {
+func TestHoldersOfOldValue(t *testing.T) {
 	var entries []audit.Entry
 	for _, id := range []string{"LIVING", "ENDED", "ANOTHER", "UNUSED"} {
 		entries = append(entries, audit.Entry{Kind: event.SessionCreated, Run: id, Namespace: "default", Data: map[string]any{}})
 	}
 	entries = append(entries, audit.Entry{Kind: event.SessionCreated, Run: "FOREIGN", Namespace: "team", Data: map[string]any{}})
 	for _, of := range [][]audit.Entry{
-		lent("RUN1", "default", "LIVING", "KEY", "OTHER"),
-		lent("RUN2", "default", "LIVING", "KEY"),
-		lent("RUN3", "default", "ENDED", "KEY"),
-		lent("RUN4", "default", "", "KEY"),
-		lent("RUN5", "default", "ANOTHER", "OTHER"),
-		lent("RUN6", "team", "FOREIGN", "KEY"),
+		leasedRows("RUN1", "default", "LIVING", "KEY", "OTHER"),
+		leasedRows("RUN2", "default", "LIVING", "KEY"),
+		leasedRows("RUN3", "default", "ENDED", "KEY"),
+		leasedRows("RUN4", "default", "", "KEY"),
+		leasedRows("RUN5", "default", "ANOTHER", "OTHER"),
+		leasedRows("RUN6", "team", "FOREIGN", "KEY"),
 		{{Kind: event.SessionKilled, Run: "ENDED", Namespace: "default", Data: map[string]any{}}},
 	} {
 		entries = append(entries, of...)
 	}
 	run := logged(t, entries...)
-	_, said := run("vault", "rotate", "KEY", "second-"+"value")
-	if strings.Count(said, "the session LIVING was lent the old value") != 1 {
-		t.Errorf("the living session is not told of, once: %s", said)
+	_, stderr := run("vault", "rotate", "KEY", "second-"+"value")
+	if strings.Count(stderr, "the session LIVING was lent the old value") != 1 {
+		t.Errorf("the living session is not told of, once: %s", stderr)
 	}
 	for _, id := range []string{"ENDED", "ANOTHER", "UNUSED", "FOREIGN"} {
-		if strings.Contains(said, id) {
-			t.Errorf("%s is told of: %s", id, said)
+		if strings.Contains(stderr, id) {
+			t.Errorf("%s is told of: %s", id, stderr)
 		}
 	}
 	if out, _ := run("vault", "rotate", "KEY", "third-"+"value", "--json"); !strings.Contains(out, `"sessions_with_the_old_value":["LIVING"]`) {
@@ -87,7 +87,7 @@ func TestKeepers(t *testing.T) {
 
 // What is sealed was used, too; what is not here any more is beyond what the log tells.
 func TestLastUsedSealed(t *testing.T) {
-	run := logged(t, append(lent("RUN1", "default", "", "KEY"), lent("RUN2", "default", "", "OTHER")...)...)
+	run := logged(t, append(leasedRows("RUN1", "default", "", "KEY"), leasedRows("RUN2", "default", "", "OTHER")...)...)
 	run("audit", "seal", "--older-than", "0h")
 	if out, _ := run("audit", "--live", "--kind", event.VaultAccessed); strings.Contains(out, "RUN1") {
 		t.Fatalf("it is not sealed: %s", out)
@@ -98,8 +98,8 @@ func TestLastUsedSealed(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(os.Getenv("HOME"), "sandboxmcp", "sandboxmcp.db-segments")); err != nil {
 		t.Fatal(err)
 	}
-	if out, said := run("vault", "list"); !strings.Contains(out, "never") || said != "" {
-		t.Errorf("got %s, %s", out, said)
+	if out, stderr := run("vault", "list"); !strings.Contains(out, "never") || stderr != "" {
+		t.Errorf("got %s, %s", out, stderr)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestLastUsedOfManyRows(t *testing.T) {
 	const runs = 10_000
 	var entries []audit.Entry
 	for i := range runs {
-		entries = append(entries, lent(fmt.Sprint("RUN", i), "default", "", "KEY", "OTHER")...)
+		entries = append(entries, leasedRows(fmt.Sprint("RUN", i), "default", "", "KEY", "OTHER")...)
 	}
 	run := logged(t, entries...)
 	for _, line := range []string{"vault list", "vault rotate KEY second-" + "value"} {

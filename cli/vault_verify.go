@@ -48,7 +48,7 @@ type vaultKey struct {
 }
 
 type openedSecret struct {
-	listed
+	secretEntry
 	Opens bool `json:"opens"`
 }
 
@@ -78,7 +78,7 @@ func (p *program) vaultVerify(c *cli.Context) error {
 	ctx, stop := untilSignal(c)
 	defer stop()
 	v := &vaultState{Secrets: []openedSecret{}, Files: []vaultFile{}, Problems: []vaultProblem{}}
-	v.lookAt(cfg.StateDir)
+	v.checkFiles(cfg.StateDir)
 	v.openAll(ctx, cfg, c.String("namespace"))
 	v.OK = len(v.Problems) == 0
 	if err := ctx.Err(); err != nil {
@@ -95,8 +95,8 @@ func (p *program) vaultVerify(c *cli.Context) error {
 	return err
 }
 
-// lookAt checks who can read and change the files of the vault, and whether something is left of a change.
-func (v *vaultState) lookAt(dir string) {
+// checkFiles checks who can read and change the files of the vault, and whether something is left of a change.
+func (v *vaultState) checkFiles(dir string) {
 	for _, f := range []struct {
 		name   string
 		others fs.FileMode // what nobody but the owner may do
@@ -155,7 +155,7 @@ func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace s
 	}
 	now := time.Now()
 	for _, e := range entries {
-		one := openedSecret{listed: asListed(e, used[called{e.Namespace, e.Key}], now), Opens: !e.Added.IsZero()}
+		one := openedSecret{secretEntry: secretEntryOf(e, used[called{e.Namespace, e.Key}], now), Opens: !e.Added.IsZero()}
 		v.Secrets = append(v.Secrets, one)
 	}
 	for _, problem := range problems {

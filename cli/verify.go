@@ -106,30 +106,30 @@ func (v *verification) verdict() string {
 }
 
 func (p *program) verify(c *cli.Context) error {
-	given := ""
+	checked := ""
 	for _, flag := range []string{"manifest", "receipt"} {
 		if !c.IsSet(flag) {
 			continue
 		}
-		if given != "" {
-			return usage("sandboxmcp verify --help", "--%s and --%s are checked one at a time", given, flag)
+		if checked != "" {
+			return usage("sandboxmcp verify --help", "--%s and --%s are checked one at a time", checked, flag)
 		}
-		given = flag
+		checked = flag
 	}
-	if given != "receipt" && c.IsSet("key") {
+	if checked != "receipt" && c.IsSet("key") {
 		return usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key is for receipts: nothing else here is signed")
 	}
-	if given == "" && c.Bool("loose") || given != "" && c.NArg() > 1 {
+	if checked == "" && c.Bool("loose") || checked != "" && c.NArg() > 1 {
 		return usage("sandboxmcp verify --help", "verify takes a FILE and its SHA256, or --manifest or --receipt with one folder")
 	}
 	v := verification{Problems: []signer.Problem{}}
 	var err error
-	switch given {
+	switch checked {
 	case "manifest":
-		v.What = given
+		v.What = checked
 		p.verifyManifest(c, &v)
 	case "receipt":
-		v.What = given
+		v.What = checked
 		err = p.verifyReceipt(c, &v)
 	default:
 		v.What = "file"
@@ -216,7 +216,7 @@ func (p *program) verifyManifest(c *cli.Context, v *verification) {
 	if dir == "" {
 		dir = filepath.Dir(list)
 	}
-	files, problems, err := signer.VerifyManifest(r, folder(c, dir, list))
+	files, problems, err := signer.VerifyManifest(r, comparedDir(c, dir, list))
 	v.bad(problems...)
 	if err != nil {
 		v.cannot(dir, err)
@@ -225,8 +225,8 @@ func (p *program) verifyManifest(c *cli.Context, v *verification) {
 	v.good = fmt.Sprintf("%s in %s, as listed", count(files, "file"), dir)
 }
 
-// folder is where files are compared. What was named on the command line may be in it, too.
-func folder(c *cli.Context, dir string, besides ...string) signer.Directory {
+// comparedDir is where files are compared. What was named on the command line may be in it, too.
+func comparedDir(c *cli.Context, dir string, besides ...string) signer.Directory {
 	d := signer.Directory{Path: dir, Loose: c.Bool("loose")}
 	for _, file := range append(besides, c.StringSlice("key")...) {
 		if name, err := nameIn(dir, file); err == nil {

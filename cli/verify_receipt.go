@@ -69,7 +69,7 @@ func (p *program) verifyReceipt(c *cli.Context, v *verification) error {
 	case beside == "":
 		v.Receipt.checked = "not compared: name their folder"
 	case beside != "-" && err == nil && info.IsDir():
-		problems, err := proof.VerifyDirectory(folder(c, beside, file))
+		problems, err := proof.VerifyDirectory(comparedDir(c, beside, file))
 		v.bad(problems...)
 		if err != nil {
 			v.cannot(beside, err)
@@ -183,7 +183,7 @@ func (x *proven) show(w io.Writer) error {
 	}
 	line("run", "%s, namespace %s", x.Run, x.Namespace)
 	line("script", "%s, %s, SHA-256 %s", x.Name, x.Language, x.CodeSHA256)
-	line("ended", "%s", x.ending())
+	line("ended", "%s", x.howEnded())
 	line("time", "%s, for %v", x.Began.Format(time.RFC3339), x.Finished.Sub(x.Began).Round(time.Millisecond))
 	line("contained", "%s, profile %s: %s", x.Backend, x.Profile, cmp.Or(strings.Join(x.Layers, ", "), "by nothing"))
 	if len(x.MissingLayers) > 0 {
@@ -200,7 +200,7 @@ func (x *proven) show(w io.Writer) error {
 	return t.Flush()
 }
 
-func (x *proven) ending() string {
+func (x *proven) howEnded() string {
 	text := fmt.Sprintf("%s, exit code %d", x.Ended, x.ExitCode)
 	if x.Signal != "" {
 		text += ", " + x.Signal

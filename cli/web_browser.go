@@ -98,16 +98,16 @@ func (p *program) showBrowsed(c *cli.Context, b pipeline.Browsed) error {
 	return err
 }
 
-// mostMissing is how many hosts are said of which nothing was loaded: a page can name any number.
-const mostMissing = 20
+// maxMissing is how many hosts are said of which nothing was loaded: a page can name any number.
+const maxMissing = 20
 
 // sayMissing tells the hosts of which no part of the page was loaded.
 func (p *program) sayMissing(all []pipeline.Decision) {
 	missing := slices.DeleteFunc(slices.Clone(all), func(d pipeline.Decision) bool { return d.Allowed && !d.Failed })
-	for _, d := range missing[:min(len(missing), mostMissing)] {
+	for _, d := range missing[:min(len(missing), maxMissing)] {
 		p.say("not loaded from %s: %s", d.Name, d.Reason)
 	}
-	if more := len(missing) - mostMissing; more > 0 {
+	if more := len(missing) - maxMissing; more > 0 {
 		p.say("and not from %d others: --json names them", more)
 	}
 }

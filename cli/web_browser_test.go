@@ -18,33 +18,33 @@ func TestShowBrowsed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	b := pipeline.Browsed{Late: "nothing matched", Picture: []byte("PNG")}
 	b.Host, b.Status, b.Stdout, b.Total = "ok.test", 410, "some text", 100
-	for i := range mostMissing + 10 {
+	for i := range maxMissing + 10 {
 		b.Egress = append(b.Egress, pipeline.Decision{Name: fmt.Sprint("h", i, ".test"), Reason: "it may not"})
 	}
 	for _, tt := range []struct{ out, fails, want string }{
 		{"", "", "the picture is in ok.test.png"}, {"", "", "the picture is in ok.test-2.png"},
 		{"mine.png", "", "the picture is in mine.png"}, {"mine.png", "mine.png: file exists", ""}, {"-", "can't go to standard output", ""},
 	} {
-		var shown, said bytes.Buffer
+		var stdout, stderr bytes.Buffer
 		flags := flag.NewFlagSet("", flag.ContinueOnError)
 		flags.String("out", tt.out, "")
-		err := (&program{stdout: &shown, stderr: &said}).showBrowsed(cli.NewContext(nil, flags, nil), b)
+		err := (&program{stdout: &stdout, stderr: &stderr}).showBrowsed(cli.NewContext(nil, flags, nil), b)
 		if tt.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.fails) {
 				t.Errorf("--out %s: got %v, want %s", tt.out, err, tt.fails)
 			}
 			continue
 		}
-		if err != nil || strings.Count(said.String(), "not loaded from h") != mostMissing {
-			t.Errorf("--out %s: %v, %s", tt.out, err, said.String())
+		if err != nil || strings.Count(stderr.String(), "not loaded from h") != maxMissing {
+			t.Errorf("--out %s: %v, %s", tt.out, err, stderr.String())
 		}
 		for _, want := range []string{tt.want, "answered with HTTP 410", "not complete: nothing matched; this is", "and not from 10 others", "9 bytes of 100"} {
-			if !strings.Contains(said.String(), want) {
-				t.Errorf("--out %s: it says %s, want %s", tt.out, said.String(), want)
+			if !strings.Contains(stderr.String(), want) {
+				t.Errorf("--out %s: it says %s, want %s", tt.out, stderr.String(), want)
 			}
 		}
-		if !strings.Contains(shown.String(), "some text") {
-			t.Errorf("it shows %s", shown.String())
+		if !strings.Contains(stdout.String(), "some text") {
+			t.Errorf("it shows %s", stdout.String())
 		}
 	}
 	if text, err := os.ReadFile("ok.test-2.png"); err != nil || string(text) != "PNG" {

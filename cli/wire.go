@@ -35,8 +35,8 @@ const minFiles = 64
 // load returns the configuration as the command line, the environment and the file have it. own are
 // flags of the command that take the place of the setting of that name.
 func load(c *cli.Context, own ...string) (config.Config, error) {
-	if most := mostFiles(); most < minFiles {
-		return config.Config{}, usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", most, minFiles)
+	if files := maxFiles(); files < minFiles {
+		return config.Config{}, usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
 	}
 	flags := map[string]string{}
 	for _, name := range own {
@@ -62,14 +62,14 @@ type parts struct {
 	pipeline  *pipeline.Pipeline
 	runs      *pipeline.Pipeline // of a server: for what the command line hands over
 	backends  []backends.Backend // the default first
-	log       *openingLog
+	log       *pendingLog
 	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
-	shelf     *shelf.Shelf     // of a server
+	results   *shelf.Shelf     // of a server
 	cage      *host.Cage       // of commands on the host
 	approvals *approval.Broker // of a server, or where people are asked
 	notifier  *notify.Notifier // of a server, if it shows questions on a desktop
 	bus       *event.Bus       // likewise
-	tellers   []teller         // of a server: who is told outside
+	sinks     []sink           // of a server: who is told outside
 	places    []witness.Place  // where checkpoints of the log are taken
 	signed    chan struct{}    // that there is a new one
 }
@@ -88,8 +88,8 @@ type purpose struct {
 	ask bool
 	// local are ports of this machine that the person at the command line opens to a single run.
 	local []int
-	// shelf is for what is about what runs of servers have left.
-	shelf bool
+	// results opens the result store of servers.
+	results bool
 	// progress is told what is done about images of containers; may be nil.
 	progress func(line string)
 	// log is told when rows of the log stay unsigned; nil is nobody.
@@ -134,7 +134,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 	if p.places, err = places(cfg); err != nil {
 		return err
 	}
-	p.log = openSoon(ctx, cfg, keys, why.log, func() {
+	p.log = openInBackground(ctx, cfg, keys, why.log, func() {
 		select {
 		case p.signed <- struct{}{}:
 		default:
@@ -169,7 +169,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 		Sessions:  sessions(cfg),
 		Packages:  p.packages,
 		AskAbout:  pipeline.AskAbout{Packages: cfg.Packages.Ask},
-		Shelf:     p.shelf,
+		Shelf:     p.results,
 		Review:    review,
 		Host:      onHost,
 		Terms:     terms(why),
@@ -186,7 +186,7 @@ func (p *parts) wire(ctx context.Context, cfg config.Config, why purpose) error 
 // makeFolders makes those that no program may see: what comes into being while one runs, such as a server's socket,
 // would be in a folder that is not covered.
 func makeFolders(cfg config.Config) {
-	for _, dir := range []string{cfg.StateDir, door(cfg)} {
+	for _, dir := range []string{cfg.StateDir, socketDir(cfg)} {
 		_ = os.MkdirAll(dir, 0o700)
 	}
 }
@@ -202,10 +202,10 @@ func (p *parts) stock(cfg config.Config, why purpose) (err error) {
 		p.bus = event.NewBus()
 		p.approvals = approval.New(approval.Config{Audit: p.log, Bus: p.bus, Root: why.serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: p.desktop(cfg, why)})
 	}
-	if err != nil || !why.serve && !why.shelf {
+	if err != nil || !why.serve && !why.results {
 		return err
 	}
-	p.shelf, err = shelf.Open(shelf.Config{
+	p.results, err = shelf.Open(shelf.Config{
 		Dir: filepath.Join(cfg.StateDir, "runs"), MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: time.Duration(cfg.Keep.Hours) * time.Hour,
 	})
 	return err
@@ -275,7 +275,7 @@ func egressOf(cfg config.Config) (pipeline.Egress, error) {
 // command or the environment says otherwise, as it may for this process and not for a server.
 func ownPlaces(cfg config.Config) []string {
 	db := cfg.SQLitePath
-	places := []string{cfg.StateDir, door(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-segments",
+	places := []string{cfg.StateDir, socketDir(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-segments",
 		filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp")}
 	if home, err := os.UserHomeDir(); err == nil {
 		places = append(places, filepath.Join(home, ".local", "state", "sandboxmcp"))
@@ -283,11 +283,11 @@ func ownPlaces(cfg config.Config) []string {
 	if cfg.File != "" { // it need not lie with the user's own
 		places = append(places, cfg.File)
 	}
-	return append(places, configFolder()...)
+	return append(places, configDir()...)
 }
 
-// configFolder is where the user's own configuration is, if that can be known.
-func configFolder() []string {
+// configDir is where the user's own configuration is, if that can be known.
+func configDir() []string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
 		return nil
@@ -315,14 +315,14 @@ func (p *parts) Close() error {
 	if p.packages != nil {
 		p.packages.Close()
 	}
-	if p.shelf != nil {
-		p.shelf.Close()
+	if p.results != nil {
+		p.results.Close()
 	}
-	var told sync.WaitGroup
-	for _, t := range p.tellers {
-		told.Go(t.Close)
+	var sinks sync.WaitGroup
+	for _, t := range p.sinks {
+		sinks.Go(t.Close)
 	}
-	told.Wait()
+	sinks.Wait()
 	p.bus.Close()
 	var all sync.WaitGroup
 	for _, b := range p.backends {

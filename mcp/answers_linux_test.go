@@ -211,7 +211,7 @@ func TestAnswers(t *testing.T) {
 	onHost := newRig(t, func(cfg *Config) {
 		state := filepath.Join(t.TempDir(), "state")
 		backend := process.New(process.Config{StateDir: state})
-		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()), Shelf: cfg.Shelf,
+		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()), Shelf: cfg.Results,
 			Approvals: cfg.Approvals, Terms: Terms(), Files: pipeline.HostFiles{Enabled: true, Write: []string{dir}},
 			Egress: pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("10.0.0.1")}}},
 			Host:   pipeline.Host{Enabled: true, Policy: policy}})
@@ -236,9 +236,9 @@ func TestAnswers(t *testing.T) {
 	a.ask("list", "host_file_list", fmt.Sprintf(`{"path":%q}`, dir))
 	a.ask("copy", "host_file_copy", fmt.Sprintf(`{"source":"%s/a.txt","destination":"kept.txt"}`, dir))
 
-	answer := func(said approval.Answer) {
+	answer := func(response approval.Answer) {
 		for _, q := range onHost.cfg.Approvals.Pending() {
-			if said.By = approval.CommandLine(); onHost.cfg.Approvals.Answer(t.Context(), q.ID, said) != nil {
+			if response.By = approval.CommandLine(); onHost.cfg.Approvals.Answer(t.Context(), q.ID, response) != nil {
 				t.Error("there is no answer")
 			}
 		}

@@ -41,9 +41,9 @@ func (a args) texts(name string) []string {
 type badArguments []string
 
 func (b badArguments) Error() string {
-	const most = 8
-	if len(b) > most {
-		b = append(slices.Clone(b[:most]), fmt.Sprintf("and %d more problems", len(b)-most))
+	const limit = 8
+	if len(b) > limit {
+		b = append(slices.Clone(b[:limit]), fmt.Sprintf("and %d more problems", len(b)-limit))
 	}
 	return strings.Join(b, "\n")
 }
@@ -60,16 +60,16 @@ func (f form) check(raw json.RawMessage) (args, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
-	var given map[string]json.RawMessage
+	var members map[string]json.RawMessage
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		raw = json.RawMessage(text)
 	}
-	if json.Unmarshal(raw, &given) != nil || given == nil {
+	if json.Unmarshal(raw, &members) != nil || members == nil {
 		return nil, badArguments{"the arguments must be an object, such as " + f.example()}
 	}
 	var problems badArguments
-	got := f.take(given, "", &problems)
+	got := f.take(members, "", &problems)
 	if problems != nil {
 		return nil, problems
 	}
@@ -77,11 +77,11 @@ func (f form) check(raw json.RawMessage) (args, error) {
 }
 
 // take checks the members of one object, whose own place is where.
-func (f form) take(given map[string]json.RawMessage, where string, problems *badArguments) args {
+func (f form) take(members map[string]json.RawMessage, where string, problems *badArguments) args {
 	got := args{}
 	for _, one := range f {
-		raw, ok := given[one.name]
-		delete(given, one.name)
+		raw, ok := members[one.name]
+		delete(members, one.name)
 		if ok && (one.any || string(raw) != "null") {
 			if v, err := one.accept(raw, where+one.name, problems); err == nil {
 				got[one.name] = v
@@ -89,10 +89,10 @@ func (f form) take(given map[string]json.RawMessage, where string, problems *bad
 				*problems = append(*problems, fmt.Sprintf("argument %q: %v", where+one.name, err))
 			}
 		} else if one.must {
-			*problems = append(*problems, fmt.Sprintf("argument %q is missing: it must be %s", where+one.name, one.wanted()))
+			*problems = append(*problems, fmt.Sprintf("argument %q is missing: it must be %s", where+one.name, one.expected()))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		*problems = append(*problems, f.unknown(clip(name, 80), where))
 	}
 	return got
@@ -131,12 +131,12 @@ func (f field) accept(raw json.RawMessage, where string, problems *badArguments)
 		if !isText {
 			return nil, f.wrong(raw)
 		}
-		return f.chosen(s)
+		return f.acceptString(s)
 	case "number", "integer":
 		if isText {
 			raw = json.RawMessage(strings.TrimSpace(s))
 		}
-		return f.measured(raw)
+		return f.acceptNumber(raw)
 	case "boolean":
 		if b, err := strconv.ParseBool(strings.ToLower(strings.Trim(string(raw), `"`))); err == nil && (isText || len(raw) > 1) {
 			return b, nil
@@ -150,17 +150,17 @@ func (f field) accept(raw json.RawMessage, where string, problems *badArguments)
 		raw = f.reshape(raw)
 	}
 	if f.kind == "array" {
-		return f.listed(raw, where, problems)
+		return f.acceptArray(raw, where, problems)
 	}
-	return f.filled(raw, where, problems)
+	return f.acceptObject(raw, where, problems)
 }
 
-func (f field) chosen(s string) (any, error) {
-	if n := utf8.RuneCountInString(s); f.most > 0 && n > f.most {
-		return nil, fmt.Errorf("has %d characters, and %d is the most", n, f.most)
+func (f field) acceptString(s string) (any, error) {
+	if n := utf8.RuneCountInString(s); f.max > 0 && n > f.max {
+		return nil, fmt.Errorf("has %d characters, and %d is the most", n, f.max)
 	}
-	if f.least > 0 && strings.TrimSpace(s) == "" {
-		return nil, fmt.Errorf("must not be empty: send %s", f.wanted())
+	if f.min > 0 && strings.TrimSpace(s) == "" {
+		return nil, fmt.Errorf("must not be empty: send %s", f.expected())
 	}
 	if f.values == nil || slices.Contains(f.values, s) {
 		return s, nil
@@ -173,35 +173,35 @@ func (f field) chosen(s string) (any, error) {
 		return low, nil
 	}
 	if near := nearest(low, f.values); near != "" {
-		return nil, fmt.Errorf("%q is not possible: did you mean %q? It must be %s", clip(s, 80), near, f.wanted())
+		return nil, fmt.Errorf("%q is not possible: did you mean %q? It must be %s", clip(s, 80), near, f.expected())
 	}
-	return nil, fmt.Errorf("%q is not possible: it must be %s", clip(s, 80), f.wanted())
+	return nil, fmt.Errorf("%q is not possible: it must be %s", clip(s, 80), f.expected())
 }
 
-func (f field) measured(raw json.RawMessage) (any, error) {
+func (f field) acceptNumber(raw json.RawMessage) (any, error) {
 	var n float64
 	if err := json.Unmarshal(raw, &n); err != nil || string(raw) == "null" {
 		return nil, f.wrong(raw)
 	}
 	if f.kind == "integer" && n != float64(int64(n)) {
-		return nil, fmt.Errorf("must be %s, not %s", f.wanted(), clip(string(raw), 40))
+		return nil, fmt.Errorf("must be %s, not %s", f.expected(), clip(string(raw), 40))
 	}
 	if (f.low != 0 || f.high != 0) && n < f.low || f.high != 0 && n > f.high {
-		return nil, fmt.Errorf("%s is out of range: it must be %s", clip(string(raw), 40), f.wanted())
+		return nil, fmt.Errorf("%s is out of range: it must be %s", clip(string(raw), 40), f.expected())
 	}
 	return n, nil
 }
 
-func (f field) listed(raw json.RawMessage, where string, problems *badArguments) (any, error) {
-	var given []json.RawMessage
-	if !bytes.HasPrefix(raw, []byte("[")) || json.Unmarshal(raw, &given) != nil {
+func (f field) acceptArray(raw json.RawMessage, where string, problems *badArguments) (any, error) {
+	var entries []json.RawMessage
+	if !bytes.HasPrefix(raw, []byte("[")) || json.Unmarshal(raw, &entries) != nil {
 		return nil, f.wrong(raw)
 	}
-	if len(given) < f.least || f.most > 0 && len(given) > f.most {
-		return nil, fmt.Errorf("has %d entries: it must be %s", len(given), f.wanted())
+	if len(entries) < f.min || f.max > 0 && len(entries) > f.max {
+		return nil, fmt.Errorf("has %d entries: it must be %s", len(entries), f.expected())
 	}
-	all := make([]any, 0, len(given))
-	for i, one := range given {
+	all := make([]any, 0, len(entries))
+	for i, one := range entries {
 		v, err := f.each.accept(one, fmt.Sprintf("%s[%d]", where, i), problems)
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i+1, err)
@@ -211,20 +211,20 @@ func (f field) listed(raw json.RawMessage, where string, problems *badArguments)
 	return all, nil
 }
 
-func (f field) filled(raw json.RawMessage, where string, problems *badArguments) (any, error) {
-	var given map[string]json.RawMessage
-	if !bytes.HasPrefix(raw, []byte("{")) || json.Unmarshal(raw, &given) != nil {
+func (f field) acceptObject(raw json.RawMessage, where string, problems *badArguments) (any, error) {
+	var entries map[string]json.RawMessage
+	if !bytes.HasPrefix(raw, []byte("{")) || json.Unmarshal(raw, &entries) != nil {
 		return nil, f.wrong(raw)
 	}
 	if f.each == nil {
-		return map[string]any(form(f.fields).take(given, where+".", problems)), nil
+		return map[string]any(form(f.fields).take(entries, where+".", problems)), nil
 	}
-	if f.most > 0 && len(given) > f.most {
-		return nil, fmt.Errorf("has %d entries, and %d is the most", len(given), f.most)
+	if f.max > 0 && len(entries) > f.max {
+		return nil, fmt.Errorf("has %d entries, and %d is the most", len(entries), f.max)
 	}
 	all := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		v, err := f.each.accept(given[name], where+"."+name, problems)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		v, err := f.each.accept(entries[name], where+"."+name, problems)
 		if err != nil {
 			return nil, fmt.Errorf("entry %q: %w", clip(name, 80), err)
 		}

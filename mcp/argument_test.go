@@ -54,8 +54,8 @@ func wrong(schema map[string]any) []string {
 			list = append(list, fmt.Sprint(bound+value))
 		}
 	}
-	if most, ok := schema["maxLength"].(float64); ok {
-		list = append(list, `"`+strings.Repeat("x", int(most)+1)+`"`)
+	if limit, ok := schema["maxLength"].(float64); ok {
+		list = append(list, `"`+strings.Repeat("x", int(limit)+1)+`"`)
 	}
 	return list
 }
@@ -149,7 +149,7 @@ func TestLenientArguments(t *testing.T) {
 		list("l", "list", text("", "one")), named("o", "object", text("", "one")), object("in", "inner", integer("x", "x", 1, 3)),
 		languageField("language"), named("env", "loose", text("", "one").orNumber()), field{name: "any", kind: "string", any: true},
 	}
-	for _, test := range []struct{ given, want string }{
+	for _, test := range []struct{ sent, want string }{
 		{``, `{}`},
 		{`null`, `{}`},
 		{`{"s":null,"n":null}`, `{}`},
@@ -168,9 +168,9 @@ func TestLenientArguments(t *testing.T) {
 		{`{"env":{"A":1,"B":"2","C":-1.50}}`, `{"env":{"A":"1","B":"2","C":"-1.50"}}`},
 		{`{"any":null}`, `{"any":null}`},
 	} {
-		got, err := f.check(json.RawMessage(test.given))
+		got, err := f.check(json.RawMessage(test.sent))
 		if b, _ := json.Marshal(got); err != nil || string(b) != test.want {
-			t.Errorf("%s: got %s, %v; want %s", test.given, b, err, test.want)
+			t.Errorf("%s: got %s, %v; want %s", test.sent, b, err, test.want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (s *Server) asker(call context.Context, c *call) func(context.Context, *app
 	if s.cfg.Approvals == nil {
 		return nil
 	}
-	turn := make(chan struct{}, 1) // one dialog after the other
+	dialogs := make(chan struct{}, 1) // one dialog after the other
 	return func(ctx context.Context, p *approval.Pending) {
 		defer c.progress.hold(s.waitingText(p.Question))()
 		if !s.canElicit(call) || isModern(call) {
@@ -29,8 +29,8 @@ func (s *Server) asker(call context.Context, c *call) func(context.Context, *app
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
 		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
+		case dialogs <- struct{}{}:
+			defer func() { <-dialogs }()
 		case <-call.Done():
 			return
 		}
@@ -43,14 +43,14 @@ func (s *Server) askUser(ctx context.Context, p *approval.Pending) {
 	if s.outcomeOf(p) != nil {
 		return
 	}
-	said, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
+	response, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Info("a client that says it has dialogs could not be asked", "error", err)
 		}
 		return
 	}
-	a, ok := decision(p.Question, said)
+	a, ok := decision(p.Question, response)
 	a.User = s.cfg.User
 	if !ok {
 		return

@@ -14,11 +14,11 @@ import (
 func TestProgramsCantAnswer(t *testing.T) {
 	r := newRig(t, nil)
 	dir := filepath.Join(t.TempDir(), "run")
-	door, err := control.Listen(control.Config{Dir: dir, Server: control.Server{PID: os.Getpid()}, Approvals: r.cfg.Approvals})
+	listener, err := control.Listen(control.Config{Dir: dir, Server: control.Server{PID: os.Getpid()}, Approvals: r.cfg.Approvals})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer door.Close()
+	defer listener.Close()
 	p := r.hello("2025-11-25", `{}`)
 	asked := p.tool("request_egress", `{"domain":"a.example.com","namespace":"n"}`)
 	id, _ := asked.facts["approval_id"].(string)

@@ -38,8 +38,8 @@ func connecting(what, run, session, more string) string {
 	return fmt.Sprintf(`{"name":"connect","arguments":{"what":%q,"run":%q,"session":%q}%s}`, what, run, session, more)
 }
 
-// shownDialog reads what the client's user is shown.
-func shownDialog(t *testing.T, q reply) (message string, choices []string) {
+// readDialog reads what the client's user is shown.
+func readDialog(t *testing.T, q reply) (message string, choices []string) {
 	t.Helper()
 	var params struct {
 		Message         string
@@ -80,7 +80,7 @@ func TestAskDuringACall(t *testing.T) {
 		host := fmt.Sprintf("h%d.example.com", i)
 		_, answer := p.start("tools/call", connecting(host, fmt.Sprint("r", i), test.session, ""))
 		q := p.wait(p.asks)
-		message, choices := shownDialog(t, q)
+		message, choices := readDialog(t, q)
 		contains(t, message, "Host: "+host+"\n", "Run: r", `The code begins with: print('\u001b[2J') Host: other`)
 		if !slices.Equal(choices, test.choices) || strings.Contains(message, "\x1b") {
 			t.Errorf("the user can choose from %v in %q", choices, message)
@@ -105,7 +105,7 @@ func TestAskDuringACall(t *testing.T) {
 func TestAskDuringACallStrangely(t *testing.T) {
 	r := askingRig(t)
 	p := r.hello("2025-06-18", `{"elicitation":{}}`)
-	for i, said := range []string{
+	for i, response := range []string{
 		`{"action":"accept","content":{"decision":"allow_session"}}`, // there is none
 		`{"action":"accept","content":{"decision":"allow_run"}}`,     // nor this
 		`{"action":"accept","content":{"decision":"allow"}}`,
@@ -117,7 +117,7 @@ func TestAskDuringACallStrangely(t *testing.T) {
 		host := fmt.Sprintf("h%d.example.com", i)
 		_, answer := p.start("tools/call", connecting(host, "", "", ""))
 		q := p.wait(p.asks)
-		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, said))
+		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, response))
 		p.call("ping", `{}`)                             // what was sent before has been read
 		for _, open := range r.cfg.Approvals.Pending() { // a person on the command line still can
 			if err := r.cfg.Approvals.Answer(t.Context(), open.ID, approval.Answer{By: approval.CommandLine(), Reason: "by hand"}); err != nil {
@@ -125,7 +125,7 @@ func TestAskDuringACallStrangely(t *testing.T) {
 			}
 		}
 		if got := p.read1(p.wait(answer)); got.text != "false " || got.facts["reason"] != "by hand" {
-			t.Errorf("%s was taken for an answer: %q, %v", said, got.text, got.facts)
+			t.Errorf("%s was taken for an answer: %q, %v", response, got.text, got.facts)
 		}
 	}
 	if g := r.cfg.Approvals.Grants(); len(g) > 0 {
@@ -197,7 +197,7 @@ func TestWithoutDialogs(t *testing.T) {
 	ask := func(domain, meta string) (string, chan reply) {
 		return p.start("tools/call", fmt.Sprintf(`{"name":"request_egress","arguments":{"domain":%q,"namespace":"n"}%s}`, domain, meta))
 	}
-	const told = `,"_meta":{"progressToken":"t"}`
+	const withProgress = `,"_meta":{"progressToken":"t"}`
 	allow := func() {
 		t.Helper()
 		for _, q := range r.cfg.Approvals.Pending() {
@@ -216,13 +216,13 @@ func TestWithoutDialogs(t *testing.T) {
 	contains(t, text(answer), "pending: nobody has answered", "one of these", "\n  "+commands("\n  "), "'*.example.com'")
 	allow()
 
-	_, answer = ask("a.example.org", told)
+	_, answer = ask("a.example.org", withProgress)
 	note := p.wait(p.notes)
 	contains(t, note.line, "waiting for a person: a.example.org ("+commands(", or ")+")")
 	allow()
 	contains(t, text(answer), "approved: a.example.org")
 
-	id, _ := ask("b.example.org", told)
+	id, _ := ask("b.example.org", withProgress)
 	p.wait(p.notes)
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
 	p.call("ping", `{}`)
@@ -231,7 +231,7 @@ func TestWithoutDialogs(t *testing.T) {
 	contains(t, text(answer), "approved: b.example.org")
 
 	r.s.maxAwait = time.Millisecond
-	_, answer = ask("c.example.org", told)
+	_, answer = ask("c.example.org", withProgress)
 	contains(t, text(answer), "pending: ", commands("\n  "))
 }
 
@@ -279,14 +279,14 @@ func TestAgentsOnlyAsk(t *testing.T) {
 		}
 	}
 	for name, raw := range listTools(t, p) {
-		var listed struct {
+		var entry struct {
 			InputSchema struct{ Properties map[string]any } `json:"inputSchema"`
 		}
-		if err := json.Unmarshal(raw, &listed); err != nil {
+		if err := json.Unmarshal(raw, &entry); err != nil {
 			t.Fatal(err)
 		}
 		for _, never := range []string{"decision", "allow", "approve", "approval_id", "scope", "typed"} {
-			if _, ok := listed.InputSchema.Properties[never]; ok {
+			if _, ok := entry.InputSchema.Properties[never]; ok {
 				t.Errorf("%s has the argument %s", name, never)
 			}
 		}
@@ -330,14 +330,14 @@ func TestNoToolAnswers(t *testing.T) {
 		t.Fatalf("%d tools, want 23", len(tools))
 	}
 	for name, raw := range tools {
-		var listed struct {
+		var entry struct {
 			InputSchema schemaOf `json:"inputSchema"`
 		}
-		if err := json.Unmarshal(raw, &listed); err != nil {
+		if err := json.Unmarshal(raw, &entry); err != nil {
 			t.Fatal(err)
 		}
 		for _, word := range []string{id, "sandboxmcp approve " + id, "/v1/approvals/" + id} {
-			args, _ := listed.InputSchema.fill(word).(map[string]any)
+			args, _ := entry.InputSchema.fill(word).(map[string]any)
 			delete(args, "namespace") // else it is no namespace, and nothing is done
 			for _, more := range []map[string]any{nil, {"approval_id": id, "approve": true}, {"decision": "allow_time"}, {"requestState": id}} {
 				maps.Copy(args, more)

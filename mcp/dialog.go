@@ -28,14 +28,14 @@ func decisions(q approval.Question) []decided {
 }
 
 // decision is what a client's user said to q, if that is an answer.
-func decision(q approval.Question, said *mcp.ElicitationResult) (approval.Answer, bool) {
+func decision(q approval.Question, response *mcp.ElicitationResult) (approval.Answer, bool) {
 	a := approval.Answer{By: approval.Elicitation()}
-	content, _ := said.Content.(map[string]any)
+	content, _ := response.Content.(map[string]any)
 	switch {
-	case said.Action == mcp.ElicitationResponseActionDecline, content["decision"] == deny:
+	case response.Action == mcp.ElicitationResponseActionDecline, content["decision"] == deny:
 		a.Reason = "the user said no"
 		return a, true
-	case said.Action != mcp.ElicitationResponseActionAccept:
+	case response.Action != mcp.ElicitationResponseActionAccept:
 		return a, false
 	}
 	for _, d := range decisions(q)[1:] {

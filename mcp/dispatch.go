@@ -171,13 +171,13 @@ func (s *Server) callTool(ctx context.Context, m *message) (mcp.ResultMetadata, 
 	if t == nil {
 		return nil, m.refuse(mcp.INVALID_PARAMS, s.noTool(p.Name))
 	}
-	given, err := s.offered(t.in).check(p.Arguments)
+	checked, err := s.offered(t.in).check(p.Arguments)
 	if err != nil {
 		return s.result(ctx, failure(err)), nil
 	}
-	c := &call{args: given, params: p, progress: startProgress(ctx, p.Meta)}
+	c := &call{args: checked, params: p, progress: startProgress(ctx, p.Meta)}
 	defer c.progress.stop()
-	awaitTurn(ctx)
+	awaitPredecessors(ctx)
 	a, err := t.run(ctx, c)
 	if err != nil {
 		a = failure(err)

@@ -10,19 +10,19 @@ import (
 )
 
 // egress tells what a run was refused, and how to ask for it. What it was allowed is in the facts.
-func (t *telling) egress() {
+func (t *runReport) egress() {
 	var ask []string
-	told, left := 0, 0
+	printed, left := 0, 0
 	t.f.Egress, t.f.EgressMore = egressFacts(t.res.Egress)
 	for _, d := range t.res.Egress {
 		switch {
 		case d.Allowed && !d.Failed:
 			continue
-		case told == maxListed:
+		case printed == maxEntries:
 			left++
 			continue
 		}
-		told++
+		printed++
 		if t.all.Refused != nil && t.all.Refused.Stage == pipeline.StageEgress { // which names it
 			continue
 		}
@@ -52,7 +52,7 @@ const maxHosts = 100
 
 // egressFacts are the decisions for clients, and how many were left out. Where there are too many, what
 // was not reached goes before what was.
-func egressFacts(all []pipeline.Decision) (told []egressDecision, more int) {
+func egressFacts(all []pipeline.Decision) (entries []egressDecision, more int) {
 	if more = len(all) - maxHosts; more > 0 {
 		reached := func(d pipeline.Decision) int {
 			if d.Allowed && !d.Failed {
@@ -63,9 +63,9 @@ func egressFacts(all []pipeline.Decision) (told []egressDecision, more int) {
 		all = slices.SortedStableFunc(slices.Values(all), func(a, b pipeline.Decision) int { return reached(a) - reached(b) })[:maxHosts]
 	}
 	for _, d := range all {
-		told = append(told, egressDecision(d))
+		entries = append(entries, egressDecision(d))
 	}
-	return told, max(more, 0)
+	return entries, max(more, 0)
 }
 
 // hostOf is the host with its port, where one was connected to.

@@ -12,7 +12,7 @@ import (
 func TestEgressText(t *testing.T) {
 	schema := outputs(t, newRig(t, nil).hello("2025-11-25", `{}`))["execute_code"]
 	s := newRig(t, nil).s
-	many := make([]pipeline.Decision, maxListed+3)
+	many := make([]pipeline.Decision, maxEntries+3)
 	for i := range many {
 		many[i] = pipeline.Decision{Name: fmt.Sprintf("h%d.example", i), Reason: "no", Ask: fmt.Sprintf("h%d.example", i)}
 	}

@@ -15,7 +15,7 @@ import (
 
 // approvalFacts are what is told of a question to a person.
 type approvalFacts struct {
-	said
+	common
 	State     string `json:"state,omitempty" about:"approved, denied, or pending: nobody has answered yet."`
 	ID        string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`
 	What      string `json:"what,omitempty" about:"What was asked for."`
@@ -45,8 +45,8 @@ func (s *Server) approve(ctx context.Context, c *call, q approval.Question) (*an
 	if err != nil {
 		return nil, err
 	}
-	if said := s.answered(ctx, c, p); said != nil {
-		return s.take(ctx, p, said)
+	if response := s.answered(ctx, c, p); response != nil {
+		return s.take(ctx, p, response)
 	}
 	if done := s.outcomeOf(p); done != nil {
 		return done, nil
@@ -84,11 +84,11 @@ func (s *Server) await(ctx context.Context, c *call, p *approval.Pending) (*answ
 
 // answered is the answer that came with a call of the 2026-07-28 protocol, if it is one to p.
 func (s *Server) answered(ctx context.Context, c *call, p *approval.Pending) *mcp.ElicitationResult {
-	said, there := c.params.InputResponses[question]
-	if !there || !isModern(ctx) || !s.canElicit(ctx) || c.params.RequestState != p.Question.ID || said.DecodeFor(mcp.MethodElicitationCreate) != nil {
+	response, there := c.params.InputResponses[question]
+	if !there || !isModern(ctx) || !s.canElicit(ctx) || c.params.RequestState != p.Question.ID || response.DecodeFor(mcp.MethodElicitationCreate) != nil {
 		return nil
 	}
-	return said.Elicitation
+	return response.Elicitation
 }
 
 // inputRequired asks the client to ask its user, and to call again with what that says.
@@ -108,8 +108,8 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 	}
 	replied := make(chan reply, 1)
 	go func() {
-		said, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
-		replied <- reply{said, err}
+		response, err := notesFrom(ctx).session.elicit(ctx, dialog(p.Question))
+		replied <- reply{response, err}
 	}()
 	decided := make(chan *answer, 1)
 	go func() {
@@ -133,8 +133,8 @@ func (s *Server) dialogue(ctx context.Context, p *approval.Pending) (*answer, er
 }
 
 // take gives the broker what a client's user said.
-func (s *Server) take(ctx context.Context, p *approval.Pending, said *mcp.ElicitationResult) (*answer, error) {
-	a, ok := decision(p.Question, said)
+func (s *Server) take(ctx context.Context, p *approval.Pending, response *mcp.ElicitationResult) (*answer, error) {
+	a, ok := decision(p.Question, response)
 	a.User = s.cfg.User
 	if !ok { // dismissed, or accepted without a word: that is no answer
 		return s.pending(p), nil
@@ -156,7 +156,7 @@ func (s *Server) outcomeOf(p *approval.Pending) *answer {
 	a, err := p.Wait(now)
 	switch {
 	case err == nil:
-		return s.told(p, a)
+		return s.settled(p, a)
 	case !errors.Is(err, approval.ErrOther):
 		return nil
 	}
@@ -168,7 +168,7 @@ func (s *Server) outcomeOf(p *approval.Pending) *answer {
 	}
 }
 
-func (s *Server) told(p *approval.Pending, a approval.Answer) *answer {
+func (s *Server) settled(p *approval.Pending, a approval.Answer) *answer {
 	f := &approvalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace, Reason: readable(a.Reason)}
 	if !a.Allowed {
 		return &answer{text: deniedText(p.Question, a, s.commands(p.Question)[1:]), facts: f}

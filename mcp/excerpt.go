@@ -12,13 +12,13 @@ import (
 // excerpt returns s if it takes no more than max bytes, or else its head and its tail with a line
 // between that says how much is missing and where it is. That is in bytes of what is shown: what is
 // not readable takes more than it has.
-func excerpt(s string, max int, where string) (shown string, whole bool) {
+func excerpt(s string, max int, where string) (part string, whole bool) {
 	if len(s) <= max {
 		if r := readable(s); len(r) <= max {
 			return r, true
 		}
 	}
-	head, headLen := cut(s, max/2, headOf)
+	head, headLen := cut(s, max/2, beginningOf)
 	tail, tailLen := cut(s[headLen:], max/2, tailOf)
 	left := len(s) - headLen - tailLen
 	return fmt.Sprintf("%s\n[... %d bytes left out here%s ...]\n%s", strings.TrimSuffix(head, "\n"), left, where, tail), false
@@ -34,9 +34,9 @@ func cut(s string, max int, part func(string, int) string) (string, int) {
 	}
 }
 
-// headOf returns at most the first n bytes of s: up to the end of a line if one ends near, and never
+// beginningOf returns at most the first n bytes of s: up to the end of a line if one ends near, and never
 // half of a character.
-func headOf(s string, n int) string {
+func beginningOf(s string, n int) string {
 	if n >= len(s) {
 		return s
 	}

@@ -254,22 +254,22 @@ func TestProgress(t *testing.T) {
 // TestKeepAlive has a call that says nothing: the client must not believe that it is dead.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		said := make(chan string, 100)
-		p := newProgress(time.Minute, func(_ float64, message string) { said <- message })
+		response := make(chan string, 100)
+		p := newProgress(time.Minute, func(_ float64, message string) { response <- message })
 		for i := range 3 {
-			contains(t, <-said, fmt.Sprintf("running for %d s", 60*(i+1)))
+			contains(t, <-response, fmt.Sprintf("running for %d s", 60*(i+1)))
 		}
 		release := p.hold("waiting")
 		for range 3 { // at once, and then as often
-			contains(t, <-said, "waiting")
+			contains(t, <-response, "waiting")
 		}
 		release()
-		contains(t, <-said, "running for ")
+		contains(t, <-response, "running for ")
 		p.say("last words")
 		p.stop()
 		var last string
-		for len(said) > 0 {
-			last = <-said
+		for len(response) > 0 {
+			last = <-response
 		}
 		if last != "last words" {
 			t.Errorf("the last is %q", last)
@@ -280,7 +280,7 @@ func TestKeepAlive(t *testing.T) {
 func TestLineWriter(t *testing.T) {
 	for _, test := range []struct{ writes, want string }{
 		{"a\n", "a"}, {"a\nb\n", "b"}, {"a\n|b", "b"}, {"a|b|c\n", "abc"}, {"10%\r|20%\r", "20%"}, {"x\n\n\n", "x"}, {"a\n|\n", "a"},
-		{strings.Repeat("x", 100000), strings.Repeat("x", 4*maxShown)},
+		{strings.Repeat("x", 100000), strings.Repeat("x", 4*maxProgress)},
 	} {
 		p := &progress{news: make(chan struct{}, 1)}
 		w := p.lines()
@@ -340,17 +340,17 @@ func TestBackground(t *testing.T) {
 	id, _ := run.facts["request_id"].(string)
 	contains(t, run.text, "inspect_state", id)
 	seen := ""
-	look := func() string {
-		look := p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, id))
-		fits(t, "inspect_state", schemas["inspect_state"], look.Structured)
-		seen = look.text
+	inspect := func() string {
+		inspect := p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, id))
+		fits(t, "inspect_state", schemas["inspect_state"], inspect.Structured)
+		seen = inspect.text
 		return seen
 	}
 	hosttest.Until(t, "it runs", alive)
-	hosttest.Until(t, "it has written", func() bool { return strings.Contains(look(), "started") })
+	hosttest.Until(t, "it has written", func() bool { return strings.Contains(inspect(), "started") })
 	contains(t, seen, "running for", "last of stdout (8 bytes):\nstarted")
 	wake()
-	hosttest.Until(t, "it is done", func() bool { return strings.HasPrefix(look(), "done") })
+	hosttest.Until(t, "it is done", func() bool { return strings.HasPrefix(inspect(), "done") })
 	contains(t, seen, "done: exit code 0", "over", "- file, 5 bytes")
 
 	code, alive, _ = sleeper(t)
@@ -366,8 +366,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// TestNoWayOut has programs reach for the network where there is none. What the sandbox counted is said, in whatever way they end.
-func TestNoWayOut(t *testing.T) {
+// TestNoNetwork has programs reach for the network where there is none. What the sandbox counted is said, in whatever way they end.
+func TestNoNetwork(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	session := fmt.Sprint(p.tool("create_session", `{"language":"shell"}`).facts["session_id"])
 	const none = "the sandbox has no network, and the program tried to reach "

@@ -67,7 +67,7 @@ func inputs(files args) ([]pipeline.Input, error) {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if f, ok := keptFile(files.raw(name)); ok {
+		if f, ok := storedFile(files.raw(name)); ok {
 			all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: f.RequestID, Artifact: cmp.Or(f.Artifact, f.Name, f.Path, f.Filename, name)})
 			continue
 		}
@@ -85,7 +85,7 @@ func fileNames(names []string) error {
 	const maxPath, maxName = 1000, 255 // bytes; the second is the kernel's (NAME_MAX)
 	taken := map[string]string{}       // the names as they were sent, by what they are without needless parts
 	for _, name := range names {
-		clean, shown := path.Clean(strings.TrimPrefix(name, "/workspace/")), clip(name, 80)
+		clean, label := path.Clean(strings.TrimPrefix(name, "/workspace/")), clip(name, 80)
 		wrong := ""
 		switch {
 		case strings.ContainsRune(name, 0):
@@ -97,14 +97,14 @@ func fileNames(names []string) error {
 		case name == "" || !filepath.IsLocal(clean) || clean == ".":
 			wrong = "is no name for a file in the working directory: send a relative one, without ..,"
 			if base := path.Base(clean); filepath.IsLocal(base) && base != "." && base != "/" {
-				return bad("files", "%q %s such as %q", shown, wrong, base)
+				return bad("files", "%q %s such as %q", label, wrong, base)
 			}
-			return bad("files", `%q %s such as "data.csv"`, shown, wrong)
+			return bad("files", `%q %s such as "data.csv"`, label, wrong)
 		case taken[clean] != "":
 			wrong = fmt.Sprintf("and %q are the same file: leave one out", clip(taken[clean], 80))
 		}
 		if wrong != "" {
-			return bad("files", "%q %s", shown, wrong)
+			return bad("files", "%q %s", label, wrong)
 		}
 		taken[clean] = name
 	}
@@ -118,8 +118,8 @@ func fileNames(names []string) error {
 	return nil
 }
 
-// keptFile is what a run has left, or host_file_copy has kept, and not the content itself.
-func keptFile(raw json.RawMessage) (f file, ok bool) {
+// storedFile is what a run has left, or host_file_copy has kept, and not the content itself.
+func storedFile(raw json.RawMessage) (f file, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	ok = bytes.HasPrefix(raw, []byte("{")) && d.Decode(&f) == nil && f.RequestID != "" && f.Text == nil && f.Content == nil && f.Base64 == nil
@@ -138,20 +138,20 @@ func fileContent(raw json.RawMessage) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	err := d.Decode(&f)
-	var given []*string
+	var contents []*string
 	for _, one := range []*string{f.Text, f.Content, f.Base64} {
 		if one != nil {
-			given = append(given, one)
+			contents = append(contents, one)
 		}
 	}
-	if err != nil || len(given) != 1 {
+	if err != nil || len(contents) != 1 {
 		return nil, errors.New(`must be the text, a data URL, or an object with one of "text", "content" and "base64"`)
 	}
 	switch encoding := strings.ToLower(f.Encoding); {
 	case f.Base64 != nil, encoding == "base64":
-		return fromBase64(*given[0])
+		return fromBase64(*contents[0])
 	case encoding == "", encoding == "text", encoding == "utf-8", encoding == "utf8":
-		return []byte(*given[0]), nil
+		return []byte(*contents[0]), nil
 	}
 	return nil, errors.New(`"encoding" must be text or base64`)
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // image puts one into the content, and says so, or why it is not there. room is how many bytes of base64 may still come.
-func (t *telling) image(mime, data string, room *int) string {
+func (t *runReport) image(mime, data string, room *int) string {
 	data = strings.Join(strings.Fields(data), "")
 	bytes := size(int64(len(data)) / 4 * 3)
 	if len(data) > min(maxImage, *room) {
@@ -60,7 +60,7 @@ func sound(mime string, data []byte) (err error) {
 }
 
 // saved shows the small images that a run has left, and returns their names. Those that it has shown already are there.
-func (t *telling) saved() (names []string) {
+func (t *runReport) saved() (names []string) {
 	room := maxImages
 	there := map[string]bool{}
 	for _, c := range t.extra {
@@ -76,7 +76,7 @@ func (t *telling) saved() (names []string) {
 		if a.MIME != "image/png" && a.MIME != "image/jpeg" || a.Withheld != "" || a.Size > maxSavedSize {
 			continue
 		}
-		part, err := t.s.cfg.Shelf.Read(t.res.ID, "files/"+a.Name, 0, maxSavedSize)
+		part, err := t.s.cfg.Results.Read(t.res.ID, "files/"+a.Name, 0, maxSavedSize)
 		data := base64.StdEncoding.EncodeToString(part.Data)
 		if err != nil || there[data] || int64(len(part.Data)) != a.Size || sound(a.MIME, part.Data) != nil || len(data) > room {
 			continue

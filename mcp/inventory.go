@@ -22,17 +22,17 @@ var notable = map[string][]string{
 }
 
 // How many packages of a language are named: notable ones, and how many there are at least if there are so many.
-const mostPackages, leastPackages = 30, 8
+const maxPackages, leastPackages = 30, 8
 
-// inventoryPatience is how long it may take to ask a backend's interpreters, all at once.
-const inventoryPatience = 10 * time.Second
+// inventoryTimeout is how long it may take to ask a backend's interpreters, all at once.
+const inventoryTimeout = 10 * time.Second
 
 // inventory says by language what is installed for the interpreters of a backend, as programs of a namespace see it.
 func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace string) map[string]string {
 	if !p.Usable {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, inventoryPatience)
+	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 	defer cancel()
 	all := map[string]string{}
 	var mu sync.Mutex
@@ -80,23 +80,23 @@ func packageText(language string, list []pipeline.Installed) string {
 			known++
 		}
 	}
-	text := "packages: " + someOf(theirs, min(mostPackages, max(known, leastPackages)))
+	text := "packages: " + someOf(theirs, min(maxPackages, max(known, leastPackages)))
 	if language == "shell" {
-		text = "programs: " + someOf(theirs, mostPackages)
+		text = "programs: " + someOf(theirs, maxPackages)
 	}
 	if own != nil {
-		text += "; installed with install_package: " + someOf(own, mostPackages)
+		text += "; installed with install_package: " + someOf(own, maxPackages)
 	}
 	return text
 }
 
 // someOf lists the first names, and says how many more there are.
-func someOf(names []string, most int) string {
+func someOf(names []string, limit int) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	text := strings.Join(names[:min(len(names), most)], ", ")
-	if more := len(names) - most; more > 0 {
+	text := strings.Join(names[:min(len(names), limit)], ", ")
+	if more := len(names) - limit; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
@@ -108,10 +108,10 @@ func (s *Server) reaches() string {
 	if len(names) == 0 {
 		return "programs reach no hosts unless a person allows them: request_egress asks"
 	}
-	return "programs reach without asking: " + someOf(names, mostPackages)
+	return "programs reach without asking: " + someOf(names, maxPackages)
 }
 
 // lends says which secrets of a namespace programs can be lent.
 func (s *Server) lends(ctx context.Context, namespace string) string {
-	return "secrets of namespace " + namespace + ": " + someOf(s.cfg.Pipeline.SecretNames(ctx, namespace), mostPackages)
+	return "secrets of namespace " + namespace + ": " + someOf(s.cfg.Pipeline.SecretNames(ctx, namespace), maxPackages)
 }

@@ -47,9 +47,9 @@ func textReplaced(r result) seen {
 }
 
 // inFile puts what is over a size into a file, of which the model sees the first 2 kB.
-func inFile(most int) func(seen) seen {
+func inFile(limit int) func(seen) seen {
 	return func(s seen) seen {
-		if len(s.text) > most {
+		if len(s.text) > limit {
 			s.text = s.text[:2000]
 		}
 		return s
@@ -57,10 +57,10 @@ func inFile(most int) func(seen) seen {
 }
 
 // middleOut keeps the beginning and the end.
-func middleOut(most int) func(seen) seen {
+func middleOut(limit int) func(seen) seen {
 	return func(s seen) seen {
-		if len(s.text) > most {
-			s.text = s.text[:most/2] + "\n[cut]\n" + s.text[len(s.text)-most/2:]
+		if len(s.text) > limit {
+			s.text = s.text[:limit/2] + "\n[cut]\n" + s.text[len(s.text)-limit/2:]
 		}
 		return s
 	}

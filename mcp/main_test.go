@@ -37,7 +37,7 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 	if err != nil {
 		return cfg, nil, err
 	}
-	kept, err := shelf.Open(shelf.Config{Dir: filepath.Join(dir, "shelf")})
+	results, err := shelf.Open(shelf.Config{Dir: filepath.Join(dir, "shelf")})
 	if err != nil {
 		return cfg, nil, err
 	}
@@ -49,17 +49,17 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 		return cfg, nil, err
 	}
 	p := pipeline.New(pipeline.Config{
-		Keys: keys, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Shelf: kept,
+		Keys: keys, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Shelf: results,
 		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"), Terms: Terms(),
 	})
 	end = func() {
 		p.Close()
 		broker.Close()
 		backend.Close()
-		kept.Close()
+		results.Close()
 		log.Close()
 	}
-	return Config{Pipeline: p, Log: log, Shelf: kept, Approvals: broker, Version: "test", Structured: true}, end, os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
+	return Config{Pipeline: p, Log: log, Results: results, Approvals: broker, Version: "test", Structured: true}, end, os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
 }
 
 // rig is a server, with clients on pipes.
@@ -105,12 +105,12 @@ type peer struct {
 	done chan struct{} // closed when Serve has returned
 	stop context.CancelFunc
 
-	mu      sync.Mutex
-	answers map[string]chan reply
-	notes   chan reply // notifications
-	asks    chan reply // requests of the server
-	stray   chan reply // answers that nobody waits for
-	lines   int
+	mu         sync.Mutex
+	answers    map[string]chan reply
+	notes      chan reply // notifications
+	asks       chan reply // requests of the server
+	unexpected chan reply // answers that nobody waits for
+	lines      int
 }
 
 // reply is any message from the server.
@@ -147,7 +147,7 @@ func (r *rig) connect() *peer {
 
 func newPeer(t testing.TB, in io.WriteCloser, out io.Reader) *peer {
 	p := &peer{t: t, in: in, ids: 1 << 20, done: make(chan struct{}), stop: func() {}, answers: map[string]chan reply{},
-		notes: make(chan reply, 10000), asks: make(chan reply, 100), stray: make(chan reply, 10000)}
+		notes: make(chan reply, 10000), asks: make(chan reply, 100), unexpected: make(chan reply, 10000)}
 	go p.read(out)
 	return p
 }
@@ -191,7 +191,7 @@ func (p *peer) read(out io.Reader) {
 		case m.Method != "":
 			to = p.asks
 		case to == nil:
-			to = p.stray
+			to = p.unexpected
 		}
 		select {
 		case to <- m:

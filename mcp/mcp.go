@@ -28,7 +28,7 @@ type Config struct {
 	Pipeline *pipeline.Pipeline
 
 	Log       Log              // the audit log; nil: audit_execution says that there is none
-	Shelf     *shelf.Shelf     // outputs and artifacts of late; nil keeps none
+	Results   *shelf.Shelf     // outputs and artifacts of late; nil keeps none
 	Approvals *approval.Broker // what people are asked; nil: request_egress is refused
 	User      string           // of the operating system whose client it is, who answers in its dialogs; "" is unknown
 
@@ -80,7 +80,7 @@ func New(cfg Config) *Server {
 }
 
 func (s *Server) add(t tool) {
-	s.has, s.list = append(s.has, t), append(s.list, s.listed(t))
+	s.has, s.list = append(s.has, t), append(s.list, s.entry(t))
 	slices.SortFunc(s.list, func(a, b mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
 	if t.hints&backgrounds != 0 {
 		s.background = append(s.background, t.name)

@@ -30,7 +30,7 @@ type message struct {
 func parse(l line) (*message, *fault) {
 	m := &message{size: len(l.text)}
 	broken := func(code int, format string, args ...any) (*message, *fault) {
-		return nil, &fault{id: guessID(l.text), code: code, text: fmt.Sprintf(format, args...)}
+		return nil, &fault{id: findID(l.text), code: code, text: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case l.long > 0:

@@ -63,11 +63,11 @@ func TestPackagesAreApproved(t *testing.T) {
 		p := r.hello("2025-11-25", `{}`)
 		got := p.read1(p.call("tools/call", install(`"a==1", "b"`)))
 		fits(t, "install_package", schema, got.Structured)
-		said, _ := got.facts["approval"].(map[string]any)
-		id, _ := said["approval_id"].(string)
+		response, _ := got.facts["approval"].(map[string]any)
+		id, _ := response["approval_id"].(string)
 		contains(t, got.text, "pending: nobody has answered yet whether python: a==1, b may be installed", "sandboxmcp approve "+id)
-		if said["state"] != "pending" || rows() != 0 {
-			t.Errorf("got %v, and %d rows of it", said, rows())
+		if response["state"] != "pending" || rows() != 0 {
+			t.Errorf("got %v, and %d rows of it", response, rows())
 		}
 		q := r.cfg.Approvals.Pending()[0]
 		if q.Kind != approval.Package || q.What != "python: a==1, b" || q.Namespace != "n" || q.Client == "" {
@@ -82,27 +82,27 @@ func TestPackagesAreApproved(t *testing.T) {
 		got = p.read1(p.call("tools/call", install(`"a==1", "b", "c"`)))
 		contains(t, got.text, "pending", "a==1, b, c")
 	})
-	for said, want := range map[string]string{
+	for response, want := range map[string]string{
 		`{"action":"accept","content":{"decision":"deny"}}`:       "may not be installed: the user said no",
 		`{"action":"cancel"}`:                                     "pending: ",
 		`{"action":"accept","content":{"decision":"allow_time"}}`: "the package manager failed",
 	} {
-		t.Run(said, func(t *testing.T) {
+		t.Run(response, func(t *testing.T) {
 			p := r.hello("2025-06-18", `{"elicitation":{}}`)
-			_, answer := p.start("tools/call", install(fmt.Sprintf(`"x%d"`, len(said))))
+			_, answer := p.start("tools/call", install(fmt.Sprintf(`"x%d"`, len(response))))
 			q := p.wait(p.asks)
-			message, choices := shownDialog(t, q)
-			contains(t, message, "install packages", fmt.Sprintf("Packages: python: x%d", len(said)), "Namespace: n", "Client: ")
+			message, choices := readDialog(t, q)
+			contains(t, message, "install packages", fmt.Sprintf("Packages: python: x%d", len(response)), "Namespace: n", "Client: ")
 			if len(choices) != 2 {
 				t.Errorf("got %v", choices)
 			}
-			p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, said))
+			p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, response))
 			contains(t, p.read1(p.wait(answer)).text, want)
 		})
 	}
 	for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
-		if said := string(row.Data); err != nil || strings.Contains(said, `"by":"elicitation"`) && !strings.Contains(said, `"user":"ada"`) {
-			t.Errorf("%v, row %s does not say who answered: %s", err, row.Kind, said)
+		if response := string(row.Data); err != nil || strings.Contains(response, `"by":"elicitation"`) && !strings.Contains(response, `"user":"ada"`) {
+			t.Errorf("%v, row %s does not say who answered: %s", err, row.Kind, response)
 		}
 	}
 	t.Run("refused anyway", func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestPackagesAreApproved(t *testing.T) {
 }
 
 // TestInstalledAreListed: what install_package brought is told to its namespace, and to no other.
-func TestInstalledAreListed(t *testing.T) {
+func TestInstalledPackages(t *testing.T) {
 	if err := exec.Command("python3", "-m", "pip", "--version").Run(); err != nil {
 		hosttest.Missing(t, "pip", err.Error())
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	progressPause = 100 * time.Millisecond // between two notifications
 	keepAlive     = 5 * time.Second        // after which a silent call says that it lives: clients have timeouts
-	maxShown      = 400                    // bytes of a line
+	maxProgress   = 400                    // bytes of a line
 )
 
 // progress tells a client how a call goes on, if it asked for that: the last line of output, at most
@@ -130,7 +130,7 @@ func (p *progress) sign() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := len(p.held); n > 0 {
-		return readable(clip(p.held[n-1], maxShown))
+		return readable(clip(p.held[n-1], maxProgress))
 	}
 	return fmt.Sprintf("running for %.0f s", p.seconds())
 }
@@ -139,7 +139,7 @@ func (p *progress) tell() {
 	p.mu.Lock()
 	line := p.line
 	p.mu.Unlock()
-	p.send(p.seconds(), readable(clip(line, maxShown)))
+	p.send(p.seconds(), readable(clip(line, maxProgress)))
 }
 
 func (p *progress) seconds() float64 { return time.Since(p.began).Seconds() }
@@ -155,20 +155,20 @@ func (p *progress) lines() io.Writer {
 // lineWriter finds the last line of what is written. One without an end counts, too: prompts and
 // progress bars have none.
 type lineWriter struct {
-	to   *progress
-	rest []byte // of a line that goes on
+	to      *progress
+	partial []byte // of a line that goes on
 }
 
 func (w *lineWriter) Write(b []byte) (int, error) {
-	all := append(w.rest, b...)
+	all := append(w.partial, b...)
 	last := bytes.TrimRight(all, "\r\n")
 	if i := bytes.LastIndexAny(last, "\r\n"); i >= 0 {
 		last = last[i+1:]
 	}
-	w.to.say(string(last[:min(len(last), 4*maxShown)]))
+	w.to.say(string(last[:min(len(last), 4*maxProgress)]))
 	if len(last) < len(all) { // it has ended
 		last = nil
 	}
-	w.rest = append([]byte(nil), last[:min(len(last), maxShown)]...)
+	w.partial = append([]byte(nil), last[:min(len(last), maxProgress)]...)
 	return len(b), nil
 }

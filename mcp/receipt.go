@@ -56,14 +56,14 @@ func receiptText(envelope []byte) (string, error) {
 		Name   string
 		Digest struct{ SHA256 string }
 	}
-	var said struct {
+	var response struct {
 		Subject   []subject
 		Predicate signer.Receipt
 	}
-	if err := json.Unmarshal(e.Payload, &said); err != nil {
+	if err := json.Unmarshal(e.Payload, &response); err != nil {
 		return "", fmt.Errorf("read the receipt: %w", err)
 	}
-	r := said.Predicate
+	r := response.Predicate
 	var text strings.Builder
 	line := func(name, format string, a ...any) {
 		if value := readable(fmt.Sprintf(format, a...)); value != "" {
@@ -81,7 +81,7 @@ func receiptText(envelope []byte) (string, error) {
 	line("secrets lent", "%s", strings.Join(r.Secrets, " "))
 	line("packages", "%s", strings.Join(r.Packages, " "))
 	for i, c := range r.Egress {
-		if i == maxListed {
+		if i == maxEntries {
 			line("egress", "and %s", count(len(r.Egress)-i+r.EgressUnlisted, "more host"))
 			break
 		}
@@ -89,10 +89,10 @@ func receiptText(envelope []byte) (string, error) {
 	}
 	line("stdout", "%d bytes, SHA-256 %s", r.StdoutBytes, r.StdoutSHA256)
 	line("stderr", "%d bytes, SHA-256 %s", r.StderrBytes, r.StderrSHA256)
-	said.Subject = slices.DeleteFunc(said.Subject, func(s subject) bool { return s.Name == "code:"+r.CodeSHA256 }) // where there are no files
-	for i, one := range said.Subject {
-		if i == maxListed {
-			line("artifacts", "and %s", count(len(said.Subject)-i+r.ArtifactsUnlisted, "more file"))
+	response.Subject = slices.DeleteFunc(response.Subject, func(s subject) bool { return s.Name == "code:"+r.CodeSHA256 }) // where there are no files
+	for i, one := range response.Subject {
+		if i == maxEntries {
+			line("artifacts", "and %s", count(len(response.Subject)-i+r.ArtifactsUnlisted, "more file"))
 			break
 		}
 		line("artifact", "%s, SHA-256 %s", one.Name, one.Digest.SHA256)

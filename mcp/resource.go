@@ -107,13 +107,13 @@ func binary(mime string) bool {
 		slices.Contains([]string{"image", "audio", "video", "font"}, kind) && !strings.Contains(mime, "xml")
 }
 
-// part reads from the shelf. namespace "" may read all.
+// part reads from the result store. namespace "" may read all.
 func (s *Server) part(namespace, id, name string, offset, length int64) (shelf.Part, error) {
-	if s.cfg.Shelf == nil {
+	if s.cfg.Results == nil {
 		return shelf.Part{}, fmt.Errorf("this server keeps no output and no artifacts: %w", shelf.ErrUnknown)
 	}
 	if namespace != "" {
-		r, err := s.cfg.Shelf.Get(id)
+		r, err := s.cfg.Results.Get(id)
 		if err == nil && r.Namespace != namespace {
 			err = fmt.Errorf("run %s: %w", clip(id, 40), shelf.ErrUnknown)
 		}
@@ -121,7 +121,7 @@ func (s *Server) part(namespace, id, name string, offset, length int64) (shelf.P
 			return shelf.Part{}, err
 		}
 	}
-	return s.cfg.Shelf.Read(id, name, offset, length)
+	return s.cfg.Results.Read(id, name, offset, length)
 }
 
 // parseURI takes sandbox://runs/ID/NAME?offset=N&length=N apart.

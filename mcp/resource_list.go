@@ -69,16 +69,16 @@ func (s *Server) listRuns(m *message) (mcp.ResultMetadata, *fault) {
 
 // leftBy are the resources of a run: its output, if it wrote any, and its files.
 func (s *Server) leftBy(id string) (all []mcp.Resource) {
-	if s.cfg.Shelf == nil {
+	if s.cfg.Results == nil {
 		return nil
 	}
-	run, err := s.cfg.Shelf.Head(id)
+	run, err := s.cfg.Results.Head(id)
 	if err != nil { // it is not there yet, or not any more
 		return nil
 	}
 	about := fmt.Sprintf("%s run that ended %s at %s", run.Language, run.Ended, stamp(run.Time))
 	for _, name := range []string{"stdout", "stderr"} {
-		p, err := s.cfg.Shelf.Read(id, name, 0, 1)
+		p, err := s.cfg.Results.Read(id, name, 0, 1)
 		if err != nil || p.Size == 0 {
 			continue
 		}

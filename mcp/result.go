@@ -15,14 +15,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/shelf"
 )
 
-// said is in all structured content. Clients exist that hand on nothing else when there is some (see seenClients), so
+// common is in all structured content. Clients exist that hand on nothing else when there is some (see seenClients), so
 // the text is in it too.
-type said struct {
+type common struct {
 	Text    string   `json:"text" about:"The whole answer as text, as it is in content."`
 	Refused *refusal `json:"refused,omitempty" about:"Why nothing was done, if nothing was."`
 }
 
-func (s *said) say(text string) { s.Text = text }
+func (s *common) say(text string) { s.Text = text }
 
 // refusal is an error of ours.
 type refusal struct {
@@ -101,7 +101,7 @@ func makeReadable(v reflect.Value) {
 // failure is the answer to a call of which nothing came.
 func failure(err error) *answer {
 	r := explain(err)
-	return &answer{text: r.String(), facts: &said{Refused: &r}, failed: true}
+	return &answer{text: r.String(), facts: &common{Refused: &r}, failed: true}
 }
 
 // explain says what went wrong, and what to do about it.

@@ -20,7 +20,7 @@ const (
 	maxBinary    = 256     // bytes of what is no text: nobody reads more
 	maxValue     = 4 << 10
 	maxTraceback = 6 << 10
-	maxListed    = 20 // artifacts, hosts, packages
+	maxEntries   = 20 // artifacts, hosts, packages
 	maxRich      = 64 << 10
 	maxImage     = 4 << 20 // bytes of base64, of one image
 	maxImages    = 8 << 20 // of all
@@ -48,7 +48,7 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 	for _, w := range res.Warnings {
 		f.Warnings = append(f.Warnings, forTools(w))
 	}
-	t := &telling{s: s, res: res, all: all, f: f}
+	t := &runReport{s: s, res: res, all: all, f: f}
 	if err == nil && res.Refused != nil {
 		err = res.Refused
 	}
@@ -56,19 +56,19 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 		t.refused(err)
 	} else {
 		f.ExitCode = &res.ExitCode
-		t.ending()
+		t.status()
 		t.streams()
 		t.values()
 	}
 	t.egress()
 	t.packages()
 	t.artifacts()
-	t.rest()
+	t.footer()
 	return &answer{text: strings.TrimRight(t.text.String(), "\n"), facts: all, extra: t.extra, failed: err != nil}
 }
 
-// telling puts the text of one run together, and the facts beside it.
-type telling struct {
+// runReport puts the text of one run together, and the facts beside it.
+type runReport struct {
 	s     *Server
 	res   pipeline.Result
 	all   *runFacts
@@ -77,16 +77,16 @@ type telling struct {
 	extra []mcp.Content
 }
 
-func (t *telling) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
+func (t *runReport) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
 
-func (t *telling) refused(err error) {
+func (t *runReport) refused(err error) {
 	r := explain(err)
 	t.all.Refused = &r
 	t.line("%s", r)
 }
 
-// ending says first what matters most.
-func (t *telling) ending() {
+// status says first what matters most.
+func (t *runReport) status() {
 	res := t.res
 	t.line("%s", endOf(res))
 	if res.StateLost != "" {
@@ -112,7 +112,7 @@ func endOf(res pipeline.Result) string {
 	return fmt.Sprintf("%s, after %.2f s", how, res.WallMS/1000)
 }
 
-func (t *telling) streams() {
+func (t *runReport) streams() {
 	res := t.res
 	forStdout, forStderr := shares(res)
 	t.f.Stdout, t.f.StdoutURI = t.stream("stdout", res.Stdout, forStdout)
@@ -130,42 +130,42 @@ func shares(res pipeline.Result) (stdout, stderr int) {
 
 // stream tells what was written, and where the whole of it is if it is too long for that. Sizes stand
 // in front, so that no output can pretend to be what comes behind it. That some was lost, a hint says.
-func (t *telling) stream(name, all string, most int) (part, uri string) {
+func (t *runReport) stream(name, all string, limit int) (part, uri string) {
 	if all == "" {
 		return "", ""
 	}
 	note := ""
 	if noText(all) {
-		most, note = min(most, maxBinary), ", which are no text"
+		limit, note = min(limit, maxBinary), ", which are no text"
 	}
 	where := ""
-	if len(all) > most && t.kept() {
+	if len(all) > limit && t.stored() {
 		uri = runURI(t.res.ID, name)
 		where = "; get_artifacts with this request_id and name \"" + name + "\" reads them"
 		t.link(uri, name, "the whole "+name, "text/plain", int64(len(all)))
 	}
-	part, _ = excerpt(all, most, where)
+	part, _ = excerpt(all, limit, where)
 	t.line("%s (%d bytes%s):\n%s", name, len(all), note, strings.TrimSuffix(part, "\n"))
 	return part, uri
 }
 
-// kept reports whether the run can be asked for later.
-func (t *telling) kept() bool {
-	if t.s.cfg.Shelf == nil {
+// stored reports whether the run can be asked for later.
+func (t *runReport) stored() bool {
+	if t.s.cfg.Results == nil {
 		return false
 	}
-	_, err := t.s.cfg.Shelf.Read(t.res.ID, "stdout", 0, 1)
+	_, err := t.s.cfg.Results.Read(t.res.ID, "stdout", 0, 1)
 	return err == nil
 }
 
-func (t *telling) link(uri, name, about, mime string, size int64) {
+func (t *runReport) link(uri, name, about, mime string, size int64) {
 	l := mcp.NewResourceLink(uri, name, about, mime)
 	l.Size = &size
 	t.extra = append(t.extra, l)
 }
 
 // values tells the value, displays and error. Images go to the content, and not into the text.
-func (t *telling) values() {
+func (t *runReport) values() {
 	room := maxImages
 	if e := t.res.Error; e != nil {
 		trace, _ := excerpt(e.Traceback, maxTraceback, "")
@@ -176,7 +176,7 @@ func (t *telling) values() {
 		t.line("error:\n%s", strings.TrimSuffix(trace, "\n"))
 	}
 	for i, b := range t.res.Displays {
-		if i == maxListed {
+		if i == maxEntries {
 			t.line("%d more displays are left out", len(t.res.Displays)-i)
 			break
 		}
@@ -188,8 +188,8 @@ func (t *telling) values() {
 	}
 }
 
-func (t *telling) bundle(what string, b map[string]string, room *int) shown {
-	v := shown{Types: []string{}}
+func (t *runReport) bundle(what string, b map[string]string, room *int) display {
+	v := display{Types: []string{}}
 	for mime := range b {
 		v.Types = append(v.Types, mime)
 	}
@@ -218,35 +218,35 @@ func (t *telling) bundle(what string, b map[string]string, room *int) shown {
 	return v
 }
 
-func (t *telling) packages() {
+func (t *runReport) packages() {
 	for _, p := range t.res.Packages {
 		t.f.Packages = append(t.f.Packages, packageFacts(p))
 	}
 }
 
-func (t *telling) artifacts() {
+func (t *runReport) artifacts() {
 	res := t.res
-	kept := len(res.Artifacts) > 0 && t.kept()
-	var shown []string
-	if kept {
-		shown = t.saved()
+	stored := len(res.Artifacts) > 0 && t.stored()
+	var images []string
+	if stored {
+		images = t.saved()
 	}
 	if len(res.Artifacts) > 0 {
-		t.line("artifacts%s:", map[bool]string{true: " (get_artifacts with this request_id fetches them)"}[kept])
+		t.line("artifacts%s:", map[bool]string{true: " (get_artifacts with this request_id fetches them)"}[stored])
 	}
 	for i, a := range res.Artifacts {
 		f := artifactFacts{Name: readable(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
-		if kept && a.Withheld == "" {
+		if stored && a.Withheld == "" {
 			f.URI = fileURI(res.ID, a.Name)
 		}
 		t.f.Artifacts = append(t.f.Artifacts, f)
 		switch {
-		case i == maxListed:
+		case i == maxEntries:
 			t.line("- and %d more", len(res.Artifacts)-i)
-		case i > maxListed:
+		case i > maxEntries:
 		case a.Withheld != "":
 			t.line("- %s, %s, withheld: %s", f.Name, size(a.Size), a.Withheld)
-		case slices.Contains(shown, a.Name):
+		case slices.Contains(images, a.Name):
 			t.line("- %s, %s, %s, shown", f.Name, size(a.Size), a.MIME)
 		default:
 			t.line("- %s, %s, %s", f.Name, size(a.Size), kindOfFile(a.MIME))
@@ -260,7 +260,7 @@ func (t *telling) artifacts() {
 	}
 }
 
-func (t *telling) rest() {
+func (t *runReport) footer() {
 	for _, h := range t.f.Hints {
 		t.line("hint: %s", h)
 	}

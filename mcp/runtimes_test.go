@@ -100,12 +100,12 @@ func TestRuntimesOfOneThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		contains(t, a.text, "backend podman can run code:", "backend docker can't run code: ")
-		if took := time.Since(began); took > otherPatience {
+		if took := time.Since(began); took > otherTimeout {
 			t.Errorf("took %v", took)
 		}
 		began = time.Now()
 		_, err = runtimes(t, []backends.Backend{engine{name: "docker", probe: hanging}}, "docker")
-		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > probePatience {
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > probeTimeout {
 			t.Errorf("took %v: %v", took, err)
 		}
 	})

@@ -18,8 +18,8 @@ type field struct {
 	values            []string          // of a string; nil is any
 	spelled           map[string]string // other spellings of values, which are understood
 	low, high         float64           // of a number
-	most              int               // characters of a string, entries of an array or object; 0 is any number
-	least             int
+	max               int               // characters of a string, entries of an array or object; 0 is any number
+	min               int
 	fallback          any
 	fields            []field // of an object
 	each              *field  // entry of an array, or of an object with any names
@@ -64,8 +64,8 @@ func named(name, about string, each field) field {
 
 func (f field) required() field       { f.must = true; return f }
 func (f field) or(fallback any) field { f.fallback = fallback; return f }
-func (f field) upTo(most int) field   { f.most = most; return f }
-func (f field) atLeast(n int) field   { f.least = n; return f }
+func (f field) upTo(n int) field      { f.max = n; return f }
+func (f field) atLeast(n int) field   { f.min = n; return f }
 
 func (f field) orNumber() field { f.loose = true; return f }
 
@@ -142,15 +142,15 @@ func (f field) schema() members {
 	switch f.kind {
 	case "string":
 		add("enum", f.values, f.values != nil)
-		add("minLength", f.least, f.least > 0)
-		add("maxLength", f.most, f.most > 0)
+		add("minLength", f.min, f.min > 0)
+		add("maxLength", f.max, f.max > 0)
 	case "number", "integer":
 		add("minimum", f.low, f.low != 0 || f.high != 0)
 		add("maximum", f.high, f.high != 0)
 	case "array":
 		add("items", f.each.schema(), true)
-		add("minItems", f.least, f.least > 0)
-		add("maxItems", f.most, f.most > 0)
+		add("minItems", f.min, f.min > 0)
+		add("maxItems", f.max, f.max > 0)
 	case "object":
 		if f.each != nil {
 			example := *f.each

@@ -49,7 +49,7 @@ type conn struct {
 	out     chan []byte   // whole lines, for the one that writes
 	dead    chan struct{} // closed when nobody writes any more
 	calls   sync.WaitGroup
-	turns   turns
+	order   callOrder
 	workers workers
 
 	tasks     tasks
@@ -199,7 +199,7 @@ func (c *conn) request(ctx context.Context, m *message) {
 		c.refuse(ctx, bad)
 		return
 	}
-	ctx, leave := c.turns.take(ctx, m)
+	ctx, leave := c.order.take(ctx, m)
 	ctx = withNotes(ctx, c.session, m)
 	answer := func(b []byte) {
 		if !c.leave(m, u) {

@@ -146,7 +146,7 @@ func TestMalformedLines(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p.write(test.line)
 			if test.code != -1 {
-				got := p.wait(p.stray)
+				got := p.wait(p.unexpected)
 				code := 0
 				if got.Error != nil {
 					code = got.Error.Code
@@ -158,8 +158,8 @@ func TestMalformedLines(t *testing.T) {
 					t.Errorf("got code %d, id %.100s in %.300s; want %d, %.100s", code, got.ID, got.line, test.code, test.id)
 				}
 			}
-			if m := p.call("ping", `{}`); m.Error != nil || len(p.stray) > 0 {
-				t.Errorf("ping afterwards: %v, %d more answers", m.Error, len(p.stray))
+			if m := p.call("ping", `{}`); m.Error != nil || len(p.unexpected) > 0 {
+				t.Errorf("ping afterwards: %v, %d more answers", m.Error, len(p.unexpected))
 			}
 		})
 	}
@@ -223,15 +223,15 @@ func TestDuplicateID(t *testing.T) {
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":%q}}}`, code+"; echo first"))
 	hosttest.Until(t, "it runs", alive)
 	p.write(`{"jsonrpc":"2.0","id":"x","method":"ping"}`)
-	if m := p.wait(p.stray); m.Error == nil || m.Error.Code != -32600 || !strings.Contains(m.Error.Message, "under way") {
+	if m := p.wait(p.unexpected); m.Error == nil || m.Error.Code != -32600 || !strings.Contains(m.Error.Message, "under way") {
 		t.Errorf("got %s", m.line)
 	}
 	wake()
-	if m := p.wait(p.stray); m.Error != nil || !strings.Contains(m.line, "first") {
+	if m := p.wait(p.unexpected); m.Error != nil || !strings.Contains(m.line, "first") {
 		t.Errorf("got %s", m.line)
 	}
 	p.write(`{"jsonrpc":"2.0","id":"x","method":"ping"}`)
-	if m := p.wait(p.stray); m.Error != nil {
+	if m := p.wait(p.unexpected); m.Error != nil {
 		t.Errorf("an id may come again when it is answered: got %s", m.line)
 	}
 }

@@ -156,10 +156,10 @@ func (s *tasks) add(t *task) bool {
 }
 
 // prune forgets tasks whose time is up, and as many others that have ended as are above the bounds.
-func (s *tasks) prune(most, mostBytes int) {
-	over := len(s.all) - most
+func (s *tasks) prune(count, bytes int) {
+	over := len(s.all) - count
 	s.all = slices.DeleteFunc(s.all, func(t *task) bool {
-		drop := t.answer != nil && (over > 0 || s.bytes > mostBytes || t.expired())
+		drop := t.answer != nil && (over > 0 || s.bytes > bytes || t.expired())
 		if drop {
 			s.bytes -= len(t.answer)
 			over--

@@ -36,7 +36,7 @@ func artifactsIn() form {
 const defaultInline = 32 << 10
 
 type artifactsFacts struct {
-	said
+	common
 	Runs   []leftFacts `json:"runs,omitempty" about:"What runs left, the newest first."`
 	Name   string      `json:"name,omitempty" about:"The file that was fetched."`
 	MIME   string      `json:"mime,omitempty" about:"Its type."`
@@ -58,7 +58,7 @@ type leftFacts struct {
 }
 
 func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
-	if s.cfg.Shelf == nil {
+	if s.cfg.Results == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true, Reason: "this server keeps no output and no artifacts",
 			Remedy: "print what you need, in parts if it is long"}
 	}
@@ -71,7 +71,7 @@ func (s *Server) getArtifacts(ctx context.Context, c *call) (*answer, error) {
 		return nil, err
 	}
 	if name == "" {
-		return listed(runs), nil
+		return runList(runs), nil
 	}
 	for _, r := range runs {
 		if part, ok := partName(r, name); ok {
@@ -92,14 +92,14 @@ func (s *Server) runsOf(c *call) ([]shelf.Record, error) {
 	case id == "" && session == "":
 		return nil, bad("request_id", "is missing: send it, or session_id")
 	case id != "":
-		r, err := s.cfg.Shelf.Get(id)
+		r, err := s.cfg.Results.Get(id)
 		walled := s.cfg.Namespace != "" || c.has("namespace")
 		if err == nil && (walled && r.Namespace != namespace || session != "" && r.Session != session) {
 			err = fmt.Errorf("run %s: %w", clip(id, 64), shelf.ErrUnknown)
 		}
 		return []shelf.Record{r}, err
 	}
-	runs := s.cfg.Shelf.List(shelf.Filter{Namespace: namespace, Session: session, Limit: 200})
+	runs := s.cfg.Results.List(shelf.Filter{Namespace: namespace, Session: session, Limit: 200})
 	if len(runs) == 0 {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
 			Reason: fmt.Sprintf("nothing is kept of runs in a session %q of namespace %s", clip(session, 64), namespace),
@@ -108,7 +108,7 @@ func (s *Server) runsOf(c *call) ([]shelf.Record, error) {
 	return runs, nil
 }
 
-// partName is under which name the shelf has it.
+// partName is the name of a file in the result store.
 func partName(r shelf.Record, name string) (string, bool) {
 	if name == "stdout" || name == "stderr" || name == signer.ReceiptName {
 		return name, true
@@ -140,10 +140,10 @@ func missing(runs []shelf.Record, name string) error {
 	return bad("name", "there is no file %q: choose from %s", clip(name, 200), clip(strings.Join(names, ", "), 1000))
 }
 
-func listed(runs []shelf.Record) *answer {
+func runList(runs []shelf.Record) *answer {
 	f := &artifactsFacts{}
 	var text []string
-	told, bare := 0, 0
+	printed, bare := 0, 0
 	for _, r := range runs {
 		left := leftFacts{RequestID: r.ID, Ended: r.Ended, Time: stamp(r.Time), Stdout: int64(len(r.Stdout)), Stderr: int64(len(r.Stderr))}
 		for _, a := range r.Artifacts {
@@ -158,10 +158,10 @@ func listed(runs []shelf.Record) *answer {
 		case len(runs) > 1 && len(r.Artifacts) == 0 && left.Stdout+left.Stderr == 0:
 			bare++
 			continue
-		case told == maxListed:
+		case printed == maxEntries:
 			continue
 		}
-		told++
+		printed++
 		text = append(text, fmt.Sprintf("run %s (%s): %s, %s of output", r.ID, r.Ended, count(len(r.Artifacts), "file"), size(left.Stdout+left.Stderr)))
 		for _, one := range []struct {
 			name string
@@ -183,7 +183,7 @@ func listed(runs []shelf.Record) *answer {
 			}
 		}
 	}
-	if older := len(runs) - told - bare; older > 0 {
+	if older := len(runs) - printed - bare; older > 0 {
 		text = append(text, fmt.Sprintf("and %s", count(older, "older run")))
 	}
 	if bare > 0 {
@@ -193,9 +193,9 @@ func listed(runs []shelf.Record) *answer {
 }
 
 // left reads what a run left, or its receipt.
-func (s *Server) left(ctx context.Context, r shelf.Record, stored string, offset, most int64) (shelf.Part, error) {
+func (s *Server) left(ctx context.Context, r shelf.Record, stored string, offset, limit int64) (shelf.Part, error) {
 	if stored != signer.ReceiptName {
-		return s.cfg.Shelf.Read(r.ID, stored, offset, most)
+		return s.cfg.Results.Read(r.ID, stored, offset, limit)
 	}
 	if s.cfg.Log == nil {
 		return shelf.Part{}, errors.New("this server can't read an audit log")
@@ -205,16 +205,16 @@ func (s *Server) left(ctx context.Context, r shelf.Record, stored string, offset
 		return shelf.Part{}, err
 	}
 	from := min(offset, int64(len(text)))
-	return shelf.Part{Data: text[from:min(from+most, int64(len(text)))], Size: int64(len(text)), MIME: "application/json"}, nil
+	return shelf.Part{Data: text[from:min(from+limit, int64(len(text)))], Size: int64(len(text)), MIME: "application/json"}, nil
 }
 
 // fetch returns a part of a file.
 func (s *Server) fetch(ctx context.Context, c *call, r shelf.Record, name, stored string) (*answer, error) {
-	offset, most := int64(c.number("offset")), int64(c.number("max_bytes"))
-	if most == 0 {
-		most = defaultInline
+	offset, limit := int64(c.number("offset")), int64(c.number("max_bytes"))
+	if limit == 0 {
+		limit = defaultInline
 	}
-	p, err := s.left(ctx, r, stored, offset, most)
+	p, err := s.left(ctx, r, stored, offset, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (s *Server) fetch(ctx context.Context, c *call, r shelf.Record, name, store
 		part(len(data))
 		a.text += ":\n" + readable(f.Part)
 	case strings.HasPrefix(p.MIME, "image/") && offset == 0 && p.Size <= maxImage/4*3:
-		if all, err := s.cfg.Shelf.Read(r.ID, stored, 0, p.Size); err == nil {
+		if all, err := s.cfg.Results.Read(r.ID, stored, 0, p.Size); err == nil {
 			p = all
 		}
 		a.extra = append(a.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(p.Data), p.MIME))

@@ -28,7 +28,7 @@ func auditIn() form {
 }
 
 type auditFacts struct {
-	said
+	common
 	Rows []auditRow `json:"rows,omitempty" about:"The rows, the oldest first."`
 	Next int64      `json:"next_after,omitempty" about:"Send it as after to read on, if there may be more."`
 }
@@ -109,7 +109,7 @@ func (s *Server) filter(c *call) (audit.Filter, error) {
 		if !c.has(name) {
 			continue
 		}
-		t, ok := moment(c.text(name), time.Now())
+		t, ok := pointInTime(c.text(name), time.Now())
 		if !ok {
 			return f, bad(name, `%q is no time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, clip(c.text(name), 40))
 		}
@@ -118,8 +118,8 @@ func (s *Server) filter(c *call) (audit.Filter, error) {
 	return f, nil
 }
 
-// moment reads a time, a date, or how long ago it was.
-func moment(text string, now time.Time) (time.Time, bool) {
+// pointInTime reads a time, a date, or how long ago it was.
+func pointInTime(text string, now time.Time) (time.Time, bool) {
 	text = strings.TrimSpace(text)
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {

@@ -25,7 +25,7 @@ func bridgeIn() form {
 }
 
 type bridgeFacts struct {
-	said
+	common
 	RequestID string `json:"request_id,omitempty" about:"The id under which the audit log has it."`
 	SessionID string `json:"session_id,omitempty" about:"The session that the value is in now."`
 	Key       string `json:"key,omitempty" about:"The variable's name."`

@@ -15,7 +15,7 @@ import (
 
 // browserFacts are those of a page, and of the browser that has shown it.
 type browserFacts struct {
-	said
+	common
 	RequestID  string           `json:"request_id,omitempty" about:"The id under which the audit log has it."`
 	URL        string           `json:"url,omitempty" about:"The address that was read in the end, after redirects."`
 	Status     int              `json:"status,omitempty" about:"The HTTP status."`
@@ -89,17 +89,17 @@ func browsed(b pipeline.Browsed) *answer {
 // refusedHosts are the parts of a page that are missing because of where they are.
 func refusedHosts(all []pipeline.Decision) string {
 	var t strings.Builder
-	told := 0
+	printed := 0
 	for _, d := range all {
 		if d.Allowed && !d.Failed {
 			continue
 		}
-		if told++; told <= maxListed {
+		if printed++; printed <= maxEntries {
 			fmt.Fprintf(&t, "\nnot loaded from %s: %s", hostOf(d), oneLine(d.Reason))
 		}
 	}
-	if told > maxListed {
-		fmt.Fprintf(&t, "\nand not from %s", count(told-maxListed, "more host"))
+	if printed > maxEntries {
+		fmt.Fprintf(&t, "\nand not from %s", count(printed-maxEntries, "more host"))
 	}
 	return t.String()
 }

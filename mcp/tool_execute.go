@@ -41,7 +41,7 @@ func executeIn() form {
 
 // runFacts are what is told of one run.
 type runFacts struct {
-	said
+	common
 	outcome
 }
 
@@ -66,8 +66,8 @@ type outcome struct {
 	StderrURI    string           `json:"stderr_uri,omitempty" about:"The resource with the whole standard error, where it is not all shown."`
 	StdoutLost   int64            `json:"stdout_lost,omitempty" about:"Bytes of standard output beyond max_output_bytes, which are gone."`
 	StderrLost   int64            `json:"stderr_lost,omitempty" about:"Bytes of standard error beyond max_output_bytes, which are gone."`
-	Value        *shown           `json:"value,omitempty" about:"The value of the last expression, in a session or in Python."`
-	Displays     []shown          `json:"displays,omitempty" about:"What the code displayed: images, tables."`
+	Value        *display         `json:"value,omitempty" about:"The value of the last expression, in a session or in Python."`
+	Displays     []display        `json:"displays,omitempty" about:"What the code displayed: images, tables."`
 	ProgramError *programError    `json:"program_error,omitempty" about:"The error that ended the code, in a session."`
 	StateLost    string           `json:"state_lost,omitempty" about:"Why the session's variables are gone."`
 	Packages     []packageFacts   `json:"packages,omitempty" about:"What was installed."`
@@ -88,7 +88,7 @@ type outcome struct {
 	Warnings     []string         `json:"warnings,omitempty" about:"What was not as it should be."`
 }
 
-type shown struct {
+type display struct {
 	Text  string   `json:"text,omitempty" about:"It as text."`
 	HTML  string   `json:"html,omitempty" about:"It as HTML, if that is not too long."`
 	JSON  string   `json:"json,omitempty" about:"It as JSON, if that is not too long."`

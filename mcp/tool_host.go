@@ -80,7 +80,7 @@ func fileCopyIn() form {
 }
 
 type hostExecFacts struct {
-	said
+	common
 	ExitCode int    `json:"exit_code" about:"The exit code; 0 is success."`
 	Ended    string `json:"ended,omitempty" about:"How it ended: ok, exit, signal or timeout."`
 	Stdout   string `json:"stdout,omitempty" about:"Its standard output, or head and tail of a long one."`
@@ -89,7 +89,7 @@ type hostExecFacts struct {
 }
 
 type hostListFacts struct {
-	said
+	common
 	Access []hostAccess `json:"access,omitempty" about:"What is allowed."`
 }
 
@@ -101,7 +101,7 @@ type hostAccess struct {
 }
 
 type fileFacts struct {
-	said
+	common
 	Path   string `json:"path,omitempty" about:"The file that was written."`
 	Size   int64  `json:"size,omitempty" about:"Its bytes."`
 	SHA256 string `json:"sha256,omitempty" about:"Its SHA-256."`
@@ -111,7 +111,7 @@ type fileFacts struct {
 }
 
 type fileReadFacts struct {
-	said
+	common
 	Path    string `json:"path,omitempty" about:"The file that was read."`
 	Content string `json:"content,omitempty" about:"The part that was asked for."`
 	Total   int64  `json:"total_bytes,omitempty" about:"Bytes of the whole file, in which secrets are masked if it is text."`
@@ -120,7 +120,7 @@ type fileReadFacts struct {
 }
 
 type fileListFacts struct {
-	said
+	common
 	Entries []fileEntry `json:"entries,omitempty" about:"What is in the folder."`
 	More    bool        `json:"more,omitempty" about:"True if there is more than limit."`
 }

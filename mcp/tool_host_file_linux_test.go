@@ -28,7 +28,7 @@ func fileRig(t *testing.T) (p *peer, dir string) {
 		backend := process.New(process.Config{StateDir: state})
 		memory := vault.NewMemory()
 		memory.Set("default", "TEST_SECRET", []byte("correct-horse"+"-battery-staple"))
-		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(memory), Shelf: cfg.Shelf,
+		own := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: cfg.Log.(*audit.Log), Vault: vault.New(memory), Shelf: cfg.Results,
 			Approvals: cfg.Approvals, Terms: Terms(), Files: pipeline.HostFiles{Enabled: true, Write: []string{dir}}, Protected: []string{state}})
 		t.Cleanup(func() { own.Close(); backend.Close() })
 		cfg.Pipeline = own
@@ -110,9 +110,9 @@ func TestHostCopies(t *testing.T) {
 	contains(t, copied(`{"source":"out.txt","destination":%q,"request_id":%q}`, dir+"/kept.txt", run).text, "copied out.txt")
 	contains(t, copied(`{"source":"out.txt","destination":%q,"request_id":%q,"namespace":"other"}`, dir+"/kept2.txt", run).text, "no such run")
 	contains(t, copied(`{"source":"a","destination":"b"}`).text, "neither path is on the host")
-	kept := copied(`{"source":%q,"destination":"later.csv"}`, dir+"/data.csv")
-	at, _ := kept.facts["request_id"].(string)
-	contains(t, kept.text, "execute_code takes it", at)
+	stored := copied(`{"source":%q,"destination":"later.csv"}`, dir+"/data.csv")
+	at, _ := stored.facts["request_id"].(string)
+	contains(t, stored.text, "execute_code takes it", at)
 	next := p.tool("execute_code", fmt.Sprintf(`{"code":"print(open('later.csv').read(), open('x.csv').read())","files":{"later.csv":{"request_id":%q},"x.csv":{"request_id":%q,"artifact":"out.txt"}}}`, at, run))
 	contains(t, next.text, "a,b\n1,2", "A,B\n1,2")
 	contains(t, p.tool("execute_code", fmt.Sprintf(`{"code":"1","namespace":"other","files":{"later.csv":{"request_id":%q}}}`, at)).text, "no such run")

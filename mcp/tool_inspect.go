@@ -22,7 +22,7 @@ func inspectIn() form {
 
 // stateFacts are of a session, of a background run, or of a namespace.
 type stateFacts struct {
-	said
+	common
 	Namespace string        `json:"namespace,omitempty" about:"The namespace; absent where all are listed."`
 	Sessions  []sessionInfo `json:"sessions,omitempty" about:"The sessions, or the one that was asked for."`
 	Variables []variable    `json:"variables,omitempty" about:"The session's variables."`
@@ -99,8 +99,8 @@ func (s *Server) inspectState(ctx context.Context, c *call) (*answer, error) {
 
 // overview lists what there is in the namespace all, or in every one for "", and the limits of another.
 func (s *Server) overview(namespace, all string) *answer {
-	now, most := s.cfg.Pipeline.InForce(namespace)
-	limits, caps := limitListOf(now), limitListOf(most)
+	now, ceiling := s.cfg.Pipeline.InForce(namespace)
+	limits, caps := limitListOf(now), limitListOf(ceiling)
 	f := &stateFacts{Namespace: all, Limits: &limits, Caps: &caps}
 	var text []string
 	for _, i := range s.cfg.Pipeline.Sessions(all) {
@@ -128,12 +128,12 @@ func jobOf(j pipeline.Job) jobFacts {
 		f.Ended = j.Result.Ended
 		return f
 	}
-	f.Stdout, f.Stderr = tailShown(j.Stdout), tailShown(j.Stderr)
+	f.Stdout, f.Stderr = tailText(j.Stdout), tailText(j.Stderr)
 	return f
 }
 
-// tailShown is the last of what a run has written, and not much of what is no text.
-func tailShown(s string) string {
+// tailText is the last of what a run has written, and not much of what is no text.
+func tailText(s string) string {
 	if !noText(s) {
 		return readable(s)
 	}

@@ -39,8 +39,8 @@ func (s *Server) whyOff(name string) *policyOff {
 	return nil
 }
 
-// listed is the entry of a tool that is off: models read it in each conversation, so it is short.
-func (w policyOff) listed(t tool) mcp.Tool {
+// entry is the entry of a tool that is off: models read it in each conversation, so it is short.
+func (w policyOff) entry(t tool) mcp.Tool {
 	few := members{}
 	for i, f := range t.in {
 		if !f.quiet && (f.must || i == 0) { // Gemini refuses tools that have no argument

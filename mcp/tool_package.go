@@ -24,7 +24,7 @@ func installIn() form {
 }
 
 type installFacts struct {
-	said
+	common
 	Approval  *permissionFacts `json:"approval,omitempty" about:"Whether a person has approved it, where one must: what is pending or denied was not installed."`
 	RequestID string           `json:"request_id,omitempty" about:"The id under which the audit log has it."`
 	Ended     string           `json:"ended,omitempty" about:"How the package manager ended: ok, exit, timeout and so on."`
@@ -79,15 +79,15 @@ func (s *Server) permission(ctx context.Context, c *call, q pipeline.Install) (*
 	if !ask || err != nil {
 		return nil, err
 	}
-	said, err := s.approve(ctx, c, question)
-	if err != nil || said.ask != nil {
-		return said, err
+	response, err := s.approve(ctx, c, question)
+	if err != nil || response.ask != nil {
+		return response, err
 	}
-	f, _ := said.facts.(*approvalFacts)
+	f, _ := response.facts.(*approvalFacts)
 	if f.State == "approved" {
 		return nil, nil
 	}
-	return &answer{text: said.text, facts: &installFacts{Approval: &permissionFacts{f.State, f.ID, f.What, f.Until, f.Reason, f.Command}}}, nil
+	return &answer{text: response.text, facts: &installFacts{Approval: &permissionFacts{f.State, f.ID, f.What, f.Until, f.Reason, f.Command}}}, nil
 }
 
 func installed(res pipeline.Result) []packageFacts {
@@ -109,8 +109,8 @@ func packageLine(list []packageFacts) string {
 			needed = append(needed, one)
 		}
 	}
-	if len(needed) > maxListed {
-		needed = append(needed[:maxListed:maxListed], fmt.Sprintf("%d more", len(needed)-maxListed))
+	if len(needed) > maxEntries {
+		needed = append(needed[:maxEntries:maxEntries], fmt.Sprintf("%d more", len(needed)-maxEntries))
 	}
 	text := strings.Join(asked, ", ")
 	if needed != nil {

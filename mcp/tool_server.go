@@ -33,7 +33,7 @@ func statsIn() form {
 }
 
 type runtimesFacts struct {
-	said
+	common
 	Backend  string         `json:"backend,omitempty" about:"The backend that was asked."`
 	Usable   bool           `json:"usable" about:"Whether code can be run in it."`
 	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
@@ -73,7 +73,7 @@ func (s *Server) listRuntimes(ctx context.Context, c *call) (*answer, error) {
 		others = make(chan []backendFacts, 1)
 		go func() { others <- s.probeAll(ctx, s.cfg.Backends[1:]) }()
 	}
-	probing, cancel := context.WithTimeout(ctx, probePatience)
+	probing, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	p, err := s.cfg.Pipeline.Probe(probing, c.text("backend"))
 	if err != nil && others == nil {
@@ -115,8 +115,8 @@ func lacking(l backends.LayerProbe) string {
 
 // How long a backend may take to say what it offers: the one that is asked for, and one that is asked besides.
 const (
-	probePatience = 30 * time.Second
-	otherPatience = 5 * time.Second
+	probeTimeout = 30 * time.Second
+	otherTimeout = 5 * time.Second
 )
 
 // probeAll asks backends, all at once. One that does not answer is one that can't be used.
@@ -125,7 +125,7 @@ func (s *Server) probeAll(ctx context.Context, names []string) []backendFacts {
 	var asked sync.WaitGroup
 	for i, name := range names {
 		asked.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, otherPatience)
+			ctx, cancel := context.WithTimeout(ctx, otherTimeout)
 			defer cancel()
 			p, err := s.cfg.Pipeline.Probe(ctx, name)
 			if err != nil {
@@ -165,7 +165,7 @@ func runtimeLines(b backendFacts, packages map[string]string) []string {
 }
 
 type limitsFacts struct {
-	said
+	common
 	Namespace string     `json:"namespace,omitempty" about:"The namespace whose runs, or session, they are for."`
 	SessionID string     `json:"session_id,omitempty" about:"The session that they are for."`
 	Limits    *limitList `json:"limits,omitempty" about:"What is now in force."`
@@ -182,8 +182,8 @@ func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
 	if err != nil {
 		return nil, inOwnTerms(err, limitNames)
 	}
-	_, most := s.cfg.Pipeline.InForce(f.Namespace)
-	limits, caps := limitListOf(now), limitListOf(most)
+	_, ceiling := s.cfg.Pipeline.InForce(f.Namespace)
+	limits, caps := limitListOf(now), limitListOf(ceiling)
 	f.Limits, f.Caps = &limits, &caps
 	who := "a run in namespace " + f.Namespace + " that asks for nothing else"
 	if f.SessionID != "" {
@@ -193,7 +193,7 @@ func (s *Server) setLimits(ctx context.Context, c *call) (*answer, error) {
 }
 
 type statsFacts struct {
-	said
+	common
 	Uptime   float64          `json:"uptime_seconds" about:"Seconds since the server began."`
 	Running  int              `json:"running" about:"Slots of the queue that are taken."`
 	Waiting  int              `json:"waiting" about:"Requests that wait for a slot."`

@@ -39,7 +39,7 @@ func terminateIn() form {
 }
 
 type sessionFacts struct {
-	said
+	common
 	sessionInfo
 	Packages []packageFacts `json:"packages,omitempty" about:"What was installed into it."`
 }
@@ -152,13 +152,13 @@ func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Res
 	if err != nil {
 		why := explain(err)
 		r.Reason, r.Remedy = r.Reason+": "+why.Reason, cmp.Or(why.Remedy, r.Remedy)
-		return &answer{text: r.String(), facts: &sessionFacts{said: said{Refused: &r}}, failed: true}
+		return &answer{text: r.String(), facts: &sessionFacts{common: common{Refused: &r}}, failed: true}
 	}
-	return &answer{text: r.String() + "\n" + s.ran(res, nil).text, facts: &sessionFacts{said: said{Refused: &r}}, failed: true}
+	return &answer{text: r.String() + "\n" + s.ran(res, nil).text, facts: &sessionFacts{common: common{Refused: &r}}, failed: true}
 }
 
 type endedFacts struct {
-	said
+	common
 	SessionID string `json:"session_id,omitempty" about:"The session that has ended."`
 	RequestID string `json:"request_id,omitempty" about:"The background run that was killed."`
 	Cells     int    `json:"cells" about:"How many pieces of code the session ran."`

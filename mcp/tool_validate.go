@@ -22,7 +22,7 @@ func validateIn() form {
 }
 
 type validateFacts struct {
-	said
+	common
 	Valid    bool          `json:"valid" about:"Whether the language's parser takes the code."`
 	Language string        `json:"language,omitempty" about:"The language that it was checked as."`
 	Problems []problem     `json:"problems,omitempty" about:"Why it is not valid."`

@@ -57,7 +57,7 @@ func urlField() field {
 }
 
 type searchFacts struct {
-	said
+	common
 	RequestID string         `json:"request_id,omitempty" about:"The id under which the audit log has it."`
 	Engine    string         `json:"engine,omitempty" about:"The search engine that answered."`
 	Passed    []string       `json:"passed,omitempty" about:"Why other engines did not, a sentence for each."`
@@ -72,7 +72,7 @@ type searchResult struct {
 
 // pageFacts are told with what strangers wrote in fences, as searchFacts and browserFacts are.
 type pageFacts struct {
-	said
+	common
 	RequestID string `json:"request_id,omitempty" about:"The id under which the audit log has it."`
 	URL       string `json:"url,omitempty" about:"The address that was read in the end, after redirects."`
 	Status    int    `json:"status,omitempty" about:"The HTTP status."`
@@ -132,9 +132,9 @@ func (s *Server) fetchPage(ctx context.Context, c *call) (*answer, error) {
 }
 
 // pageBounds are how many bytes of a page's text a call wants, and how long it waits for them.
-func (c *call) pageBounds() (most int, patience time.Duration) {
-	most = cmp.Or(int(c.number("max_bytes")), 50000)
-	return most, cmp.Or(time.Duration(c.number("timeout")*float64(time.Second)), 30*time.Second)
+func (c *call) pageBounds() (limit int, timeout time.Duration) {
+	limit = cmp.Or(int(c.number("max_bytes")), 50000)
+	return limit, cmp.Or(time.Duration(c.number("timeout")*float64(time.Second)), 30*time.Second)
 }
 
 // pageAnswer tells a page: what is known of it in our words, and what is of strangers within a fence.
@@ -167,8 +167,8 @@ func fenced(host, text string) string {
 }
 
 // address is an address that strangers gave, which stands outside of fences: one word, or none if it is no address of a page.
-func address(given string) string {
-	u, err := url.Parse(given)
+func address(text string) string {
+	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return ""
 	}

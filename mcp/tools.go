@@ -56,13 +56,13 @@ func (s *Server) tools() []tool {
 	}
 }
 
-// listed is the tool's entry in tools/list, with what clients are left to see by tailor.
-func (s *Server) listed(t tool) mcp.Tool {
+// entry is the tool's entry in tools/list, with what clients are left to see by tailor.
+func (s *Server) entry(t tool) mcp.Tool {
 	t.in = s.offered(t.in)
 	if why := s.whyOff(t.name); why != nil {
-		return why.listed(t)
+		return why.entry(t)
 	}
-	return t.listed()
+	return t.entry()
 }
 
 // offered are the arguments that this server offers. That which names a namespace is understood where there is only one, too.
@@ -77,7 +77,7 @@ func (s *Server) offered(f form) form {
 	return f
 }
 
-func (t tool) listed() mcp.Tool {
+func (t tool) entry() mcp.Tool {
 	out := mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.about,
 		RawInputSchema: raw(t.in.schema()), RawOutputSchema: raw(t.out.schema()), Annotations: t.annotations(),

@@ -26,8 +26,8 @@ func TestWorkers(t *testing.T) {
 		close(hold)
 		over.Wait()
 	}
-	settles := func(most int) {
-		hosttest.Until(t, fmt.Sprintf("there are %d at most", most), func() bool { return runtime.NumGoroutine() <= before+most })
+	settles := func(limit int) {
+		hosttest.Until(t, fmt.Sprintf("there are %d at most", limit), func() bool { return runtime.NumGoroutine() <= before+limit })
 	}
 	settles(maxIdle)
 	close(end)

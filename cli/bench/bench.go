@@ -34,7 +34,7 @@ type Config struct {
 
 // Peers are other ways to run programs isolated.
 type Peers struct {
-	Ways     []*Way
+	Variants []*Variant
 	Images   []Image           // that an engine has, in whose containers our own runs are measured, too
 	Versions map[string]string // of tools, by name
 	LeftOut  []LeftOut
@@ -87,7 +87,7 @@ type bench struct {
 	report   Report
 	used     used
 	programs []*Program
-	ways     []*Way
+	variants []*Variant
 	warm     *server // of those, the one with default settings; nil is none
 	servers  []*server
 	closers  []func()
@@ -116,7 +116,7 @@ func (b *bench) prepare(ctx context.Context) {
 		}
 		versions[language] = p.version
 		b.programs = append(b.programs, p)
-		b.ways = append(b.ways, &Way{Language: language, Name: Bare, What: p.What + ": " + p.Code, Loaded: true, Once: Runs(Clean(), p.Bare()...)})
+		b.variants = append(b.variants, &Variant{Language: language, Name: Bare, What: p.What + ": " + p.Code, Loaded: true, Once: Runs(Clean(), p.Bare()...)})
 	}
 	var others Peers
 	if b.Peers != nil {
@@ -128,7 +128,7 @@ func (b *bench) prepare(ctx context.Context) {
 	if others.Close != nil {
 		b.closers = append(b.closers, others.Close)
 	}
-	b.ways = append(b.ways, others.Ways...)
+	b.variants = append(b.variants, others.Variants...)
 	b.report.LeftOut = append(b.report.LeftOut, others.LeftOut...)
 	b.ours(ctx)
 	b.contained(others.Images)
@@ -154,7 +154,7 @@ const settle = 50 * time.Millisecond
 // what they are asked for.
 func (b *bench) warmUp(ctx context.Context) {
 	for i := range 3 {
-		for _, w := range b.ways {
+		for _, w := range b.variants {
 			if i > 0 && w.Seldom {
 				continue
 			}
@@ -169,16 +169,16 @@ func (b *bench) warmUp(ctx context.Context) {
 const series = 5
 
 func (b *bench) rounds(ctx context.Context) {
-	taken := make([][]sample, len(b.ways))
+	taken := make([][]sample, len(b.variants))
 	for done := 0; done < b.Runs; done += series {
 		b.say(ctx, "one at a time: %d of %d runs of each", done, b.Runs)
-		for _, i := range rand.Perm(len(b.ways)) {
-			taken[i] = append(taken[i], b.ways[i].turn(ctx, min(series, b.Runs-done))...)
+		for _, i := range rand.Perm(len(b.variants)) {
+			taken[i] = append(taken[i], b.variants[i].series(ctx, min(series, b.Runs-done))...)
 		}
 	}
-	for i, w := range b.ways {
+	for i, w := range b.variants {
 		b.report.Latency = append(b.report.Latency, Latency{
-			Language: w.Language, Way: w.Name, What: w.What, Spread: spread(taken[i]), Ready: w.ready(taken[i]), Error: w.why()})
+			Language: w.Language, Variant: w.Name, What: w.What, Spread: spread(taken[i]), Ready: w.ready(taken[i]), Error: w.why()})
 	}
 }
 

@@ -31,10 +31,10 @@ func (c cold) program(p *Program) func(context.Context) (Answer, error) {
 		if err := s.Files().Put(p.file, 0o644, strings.NewReader(p.Code+"\n")); err != nil {
 			return Answer{}, err
 		}
-		var out, said bytes.Buffer
-		r, err := s.Exec(ctx, backends.Command{Args: []string{filepath.Base(p.Typed[0]), p.file}}, backends.Streams{Stdout: &out, Stderr: &said})
+		var out, stderr bytes.Buffer
+		r, err := s.Exec(ctx, backends.Command{Args: []string{filepath.Base(p.Typed[0]), p.file}}, backends.Streams{Stdout: &out, Stderr: &stderr})
 		if err == nil && r.Ended != backends.EndedOK {
-			err = fmt.Errorf("it ended with %s: %s", r.Ended, lastLine(said.String()))
+			err = fmt.Errorf("it ended with %s: %s", r.Ended, lastLine(stderr.String()))
 		}
 		return Answer{Out: out.String()}, cmp.Or(err, s.Close())
 	}

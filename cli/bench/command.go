@@ -44,14 +44,14 @@ func command(ctx context.Context, environ []string, args ...string) *exec.Cmd {
 
 func finish(cmd *exec.Cmd) error {
 	err, name := cmd.Run(), filepath.Base(cmd.Path)
-	said := cmd.Stderr.(*bytes.Buffer).String()
+	stderr := cmd.Stderr.(*bytes.Buffer).String()
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s did not end in time", name)
-	case said != "":
-		return fmt.Errorf("%s: %s", name, lastLine(said))
+	case stderr != "":
+		return fmt.Errorf("%s: %s", name, lastLine(stderr))
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }

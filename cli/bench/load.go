@@ -25,26 +25,26 @@ func (b *bench) stretches() stretches {
 
 // loads measures ways with as many callers as there are cores, each of which begins the next run when the last has ended.
 func (b *bench) loads(ctx context.Context) {
-	var ways []*Way
-	for _, w := range b.ways {
+	var variants []*Variant
+	for _, w := range b.variants {
 		if w.Loaded && w.Broken == nil {
-			ways = append(ways, w)
+			variants = append(variants, w)
 		}
 	}
 	s := b.stretches()
 	cores := runtime.NumCPU()
-	taken := make([][]sample, len(ways))
+	taken := make([][]sample, len(variants))
 	for n := range s.times {
-		for _, i := range rand.Perm(len(ways)) {
-			w := ways[i]
+		for _, i := range rand.Perm(len(variants)) {
+			w := variants[i]
 			b.say(ctx, "%s: %s with all cores busy, %d of %d", w.Language, w.Name, n+1, s.times)
 			taken[i] = append(taken[i], w.load(ctx, cores, s)...)
 			pause(ctx, 4*settle)
 		}
 	}
-	for i, w := range ways {
+	for i, w := range variants {
 		l := Load{
-			Language: w.Language, Way: w.Name, Concurrency: cores, Seconds: (time.Duration(s.times) * s.each).Seconds(),
+			Language: w.Language, Variant: w.Name, Concurrency: cores, Seconds: (time.Duration(s.times) * s.each).Seconds(),
 			Spread: spread(taken[i]), Ready: w.ready(taken[i]), Error: w.why()}
 		l.PerSecond = round(float64(l.Runs) / l.Seconds)
 		b.report.Load = append(b.report.Load, l)
@@ -52,7 +52,7 @@ func (b *bench) loads(ctx context.Context) {
 }
 
 // load returns those runs that ended within one stretch.
-func (w *Way) load(ctx context.Context, callers int, s stretches) (taken []sample) {
+func (w *Variant) load(ctx context.Context, callers int, s stretches) (taken []sample) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	from := time.Now().Add(s.lead)

@@ -28,8 +28,8 @@ const (
 const settings = "containers: {pull: never}\nstructured: true\n"
 
 // Ours says whether a way is one of our own.
-func Ours(way string) bool {
-	return way == Cold || strings.HasPrefix(way, Warm) || strings.HasPrefix(way, FromBash)
+func Ours(variant string) bool {
+	return variant == Cold || strings.HasPrefix(variant, Warm) || strings.HasPrefix(variant, FromBash)
 }
 
 // ours measures sandboxes of ours: through a server as it is, through one that keeps nothing ready, in a session, without a
@@ -56,13 +56,13 @@ func (b *bench) ours(ctx context.Context) {
 	b.closers = append(b.closers, cold.close)
 	own, inOwn := b.ownProcess(ctx)
 	for _, p := range b.programs {
-		b.ways = append(b.ways,
-			&Way{Language: p.Language, Name: Warm, What: p.Code, Loaded: true, pooled: true, Once: warm.program(p)},
-			&Way{Language: p.Language, Name: PoolOff, What: p.Code, Once: poolOff.program(p)},
+		b.variants = append(b.variants,
+			&Variant{Language: p.Language, Name: Warm, What: p.Code, Loaded: true, pooled: true, Once: warm.program(p)},
+			&Variant{Language: p.Language, Name: PoolOff, What: p.Code, Once: poolOff.program(p)},
 			warm.session(ctx, p),
-			&Way{Language: p.Language, Name: Cold, What: p.What + ", nothing made ahead, without server and log", Once: cold.program(p)},
-			&Way{Language: p.Language, Name: FromBash, What: inOwn + " " + p.file, Once: b.run("alone", append(own, p.Script)...)},
-			&Way{Language: p.Language, Name: Served, What: FromBash + " " + p.file + ", while a server runs", Once: b.run("served", p.Script)},
+			&Variant{Language: p.Language, Name: Cold, What: p.What + ", nothing made ahead, without server and log", Once: cold.program(p)},
+			&Variant{Language: p.Language, Name: FromBash, What: inOwn + " " + p.file, Once: b.run("alone", append(own, p.Script)...)},
+			&Variant{Language: p.Language, Name: Served, What: FromBash + " " + p.file + ", while a server runs", Once: b.run("served", p.Script)},
 		)
 	}
 }
@@ -91,7 +91,7 @@ func (b *bench) contained(images []Image) {
 				environ = append(environ, kv)
 			}
 		}
-		b.ways = append(b.ways, &Way{
+		b.variants = append(b.variants, &Variant{
 			Language: i.Program.Language, Name: within(i.Engine), What: FromBash + " --backend " + i.Engine + " " + i.Program.file, Seldom: true,
 			Once: Runs(environ, b.Program, "--config", b.settings(), "run", "--backend", i.Engine, i.Program.Script),
 		})
@@ -129,12 +129,12 @@ func (s *server) program(p *Program) func(context.Context) (Answer, error) {
 }
 
 // session returns a way to run a cell in a session that is there already.
-func (s *server) session(ctx context.Context, p *Program) *Way {
+func (s *server) session(ctx context.Context, p *Program) *Variant {
 	var made struct {
 		ID string `json:"session_id"`
 	}
 	err := s.call(ctx, "create_session", map[string]any{"language": p.Language}, &made)
-	return &Way{Language: p.Language, Name: Session, What: p.cell, silent: true, Broken: err, Once: s.execute(map[string]any{"session_id": made.ID, "code": p.cell})}
+	return &Variant{Language: p.Language, Name: Session, What: p.cell, silent: true, Broken: err, Once: s.execute(map[string]any{"session_id": made.ID, "code": p.cell})}
 }
 
 func (s *server) execute(arguments map[string]any) func(context.Context) (Answer, error) {

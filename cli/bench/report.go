@@ -32,7 +32,7 @@ type Machine struct {
 // Latency is how long one way of running the small program of a language takes.
 type Latency struct {
 	Language string `json:"language"` // or [Start]
-	Way      string `json:"way"`      // "bare", "bubblewrap", "execute_code", ...
+	Variant  string `json:"variant"`  // "bare", "bubblewrap", "execute_code", ...
 	What     string `json:"what"`     // that was run
 	Spread
 	Ready *Ready  `json:"ready,omitempty"`
@@ -45,7 +45,7 @@ type Latency struct {
 // Load is how many runs end within a second when as many run at once as there are cores.
 type Load struct {
 	Language    string  `json:"language"`
-	Way         string  `json:"way"`
+	Variant     string  `json:"variant"`
 	Concurrency int     `json:"concurrency"`
 	Seconds     float64 `json:"seconds"` // in which the runs ended
 	Spread
@@ -76,7 +76,7 @@ func (r *Report) compare(u used) {
 		if bare := r.p50(l.Language, Bare); l.Runs > 0 && bare > 0 {
 			l.Ratio, l.Added = ratio(l.P50, bare), round(l.P50-bare)
 		}
-		if engine, ok := strings.CutPrefix(l.Way, within("")); ok {
+		if engine, ok := strings.CutPrefix(l.Variant, within("")); ok {
 			l.Alone = ratio(l.P50, r.p50(l.Language, engine+" run"))
 		}
 	}
@@ -88,18 +88,18 @@ func (r *Report) compare(u used) {
 }
 
 // p50 is a way's median of one run at a time; 0 is unknown.
-func (r *Report) p50(language, way string) float64 {
+func (r *Report) p50(language, variant string) float64 {
 	for _, l := range r.Latency {
-		if l.Language == language && l.Way == way {
+		if l.Language == language && l.Variant == variant {
 			return l.P50
 		}
 	}
 	return 0
 }
 
-func (r *Report) load(language, way string) Load {
+func (r *Report) load(language, variant string) Load {
 	for _, l := range r.Load {
-		if l.Language == language && l.Way == way {
+		if l.Language == language && l.Variant == variant {
 			return l
 		}
 	}

@@ -51,9 +51,9 @@ func (r *Report) rows(u used) {
 }
 
 // added are rows of what a way adds to the bare command, as a part of what bubblewrap adds.
-func (r *Report) added(what, way string, target float64) {
+func (r *Report) added(what, variant string, target float64) {
 	for _, l := range Languages() {
-		ours, bare, others := r.p50(l, way), r.p50(l, Bare), r.p50(l, Bubblewrap)
+		ours, bare, others := r.p50(l, variant), r.p50(l, Bare), r.p50(l, Bubblewrap)
 		if ours > 0 && bare > 0 && others > bare {
 			r.Rows = append(r.Rows, Row{What: what + ", " + l + ": added time x bubblewrap's", Measured: ratio(ours-bare, others-bare), Target: target})
 		}

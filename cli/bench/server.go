@@ -24,15 +24,15 @@ type server struct {
 // serve starts a server, which is ended by close.
 func (b *bench) serve(ctx context.Context, name string, more ...string) (*server, error) {
 	s := &server{log: filepath.Join(b.dir, name+".log")}
-	said, err := os.Create(s.log)
+	stderr, err := os.Create(s.log)
 	if err != nil {
 		return nil, err
 	}
-	defer said.Close()
+	defer stderr.Close()
 	s.cmd = exec.Command(b.Program, "--config", b.settings(), "serve")
 	s.cmd.Args[0] = "sandboxmcp"
 	s.cmd.Env = append(b.environ(name), more...)
-	s.cmd.Stderr = said
+	s.cmd.Stderr = stderr
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (b *bench) serve(ctx context.Context, name string, more ...string) (*server
 	}
 	s.client, s.stdin = connect(in, out), in
 	b.servers = append(b.servers, s)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	if err := s.initialize(ctx); err != nil {
 		return nil, s.lastWords(err)
@@ -71,12 +71,12 @@ func (b *bench) environ(name string) []string {
 	return append(env, "XDG_STATE_HOME="+filepath.Join(b.dir, name))
 }
 
-// ending is how long a server may take to end once its input has.
-const ending = 10 * time.Second
+// untilEnd is how long a server may take to end once its input has.
+const untilEnd = 10 * time.Second
 
 func (s *server) close() {
 	s.stdin.Close()
-	timer := time.AfterFunc(ending, func() { _ = s.cmd.Process.Kill() })
+	timer := time.AfterFunc(untilEnd, func() { _ = s.cmd.Process.Kill() })
 	defer timer.Stop()
 	<-s.ended // Wait closes what is read from
 	_ = s.cmd.Wait()

@@ -47,37 +47,37 @@ func TestSpread(t *testing.T) {
 func TestCompare(t *testing.T) {
 	r := Report{
 		Latency: []Latency{
-			{Language: "python", Way: Cold, Spread: Spread{Runs: 2, P50: 12}}, // measured before bare
-			{Language: "python", Way: Bare, Spread: Spread{Runs: 2, P50: 8}},
-			{Language: "python", Way: Warm, Spread: Spread{Runs: 2, P50: 2}},
-			{Language: "python", Way: "docker run", Error: "broken"},
-			{Language: "node", Way: Warm, Spread: Spread{Runs: 2, P50: 2}}, // with nothing to compare
-			{Language: "python", Way: "podman run", Spread: Spread{Runs: 2, P50: 80}},
-			{Language: "python", Way: "sandboxmcp run, podman", Spread: Spread{Runs: 2, P50: 96}},
-			{Language: "python", Way: "sandboxmcp run, docker", Spread: Spread{Runs: 2, P50: 96}},
+			{Language: "python", Variant: Cold, Spread: Spread{Runs: 2, P50: 12}}, // measured before bare
+			{Language: "python", Variant: Bare, Spread: Spread{Runs: 2, P50: 8}},
+			{Language: "python", Variant: Warm, Spread: Spread{Runs: 2, P50: 2}},
+			{Language: "python", Variant: "docker run", Error: "broken"},
+			{Language: "node", Variant: Warm, Spread: Spread{Runs: 2, P50: 2}}, // with nothing to compare
+			{Language: "python", Variant: "podman run", Spread: Spread{Runs: 2, P50: 80}},
+			{Language: "python", Variant: "sandboxmcp run, podman", Spread: Spread{Runs: 2, P50: 96}},
+			{Language: "python", Variant: "sandboxmcp run, docker", Spread: Spread{Runs: 2, P50: 96}},
 		},
 		Load: []Load{
-			{Language: "shell", Way: Bare, Spread: Spread{P50: 2, P99: 5}, PerSecond: 400},
-			{Language: "shell", Way: Warm, Spread: Spread{P50: 3, P99: 9}, PerSecond: 500},
+			{Language: "shell", Variant: Bare, Spread: Spread{P50: 2, P99: 5}, PerSecond: 400},
+			{Language: "shell", Variant: Warm, Spread: Spread{P50: 3, P99: 9}, PerSecond: 500},
 		},
 	}
 	r.compare(used{})
 	for i, want := range []struct{ added, ratio, alone float64 }{{4, 1.5, 0}, {0, 1, 0}, {-6, 0.25, 0}, {}, {}, {72, 10, 0}, {88, 12, 1.2}, {88, 12, 0}} {
 		if got := r.Latency[i]; got.Added != want.added || got.Ratio != want.ratio || got.Alone != want.alone {
-			t.Errorf("%s %s: added %v, ratio %v, to the engine's %v; want %+v", got.Language, got.Way, got.Added, got.Ratio, got.Alone, want)
+			t.Errorf("%s %s: added %v, ratio %v, to the engine's %v; want %+v", got.Language, got.Variant, got.Added, got.Ratio, got.Alone, want)
 		}
 	}
 	for i, want := range []struct{ tail, ratio float64 }{{2.5, 1}, {3, 1.25}} {
 		if got := r.Load[i]; got.Tail != want.tail || got.Ratio != want.ratio {
-			t.Errorf("%s: tail %v, ratio %v; want %v, %v", got.Way, got.Tail, got.Ratio, want.tail, want.ratio)
+			t.Errorf("%s: tail %v, ratio %v; want %v, %v", got.Variant, got.Tail, got.Ratio, want.tail, want.ratio)
 		}
 	}
 }
 
 // TestRows: each row is the figure that its words say, and has its target.
 func TestRows(t *testing.T) {
-	at := func(language, way string, p50 float64) Latency {
-		return Latency{Language: language, Way: way, Spread: Spread{Runs: 1, P50: p50}}
+	at := func(language, variant string, p50 float64) Latency {
+		return Latency{Language: language, Variant: variant, Spread: Spread{Runs: 1, P50: p50}}
 	}
 	r := Report{
 		Latency: []Latency{
@@ -86,9 +86,9 @@ func TestRows(t *testing.T) {
 			at("python", Warm, 3), at(Start, Bare, 3), at(Start, Version, 9),
 		},
 		Load: []Load{
-			{Language: "shell", Way: Bare, Concurrency: 2, PerSecond: 400},
-			{Language: "shell", Way: Bubblewrap, Concurrency: 2, PerSecond: 100, Spread: Spread{P50: 2, P99: 5}},
-			{Language: "shell", Way: Warm, Concurrency: 2, PerSecond: 300, Spread: Spread{P50: 2, P99: 4}},
+			{Language: "shell", Variant: Bare, Concurrency: 2, PerSecond: 400},
+			{Language: "shell", Variant: Bubblewrap, Concurrency: 2, PerSecond: 100, Spread: Spread{P50: 2, P99: 5}},
+			{Language: "shell", Variant: Warm, Concurrency: 2, PerSecond: 300, Spread: Spread{P50: 2, P99: 4}},
 		},
 	}
 	r.compare(used{idle: 41, loaded: 70, slot: map[string]float64{"shell": 0.9}, server: 3, bash: 2})

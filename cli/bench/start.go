@@ -33,9 +33,9 @@ func (b *bench) starts(ctx context.Context) {
 			return Answer{}, finish(cmd)
 		}
 	}
-	b.ways = append(b.ways,
-		&Way{Language: Start, Name: Bare, What: what, silent: true, Once: once},
-		&Way{Language: Start, Name: Version, What: Version, silent: true, Once: version})
+	b.variants = append(b.variants,
+		&Variant{Language: Start, Name: Bare, What: what, silent: true, Once: once},
+		&Variant{Language: Start, Name: Version, What: Version, silent: true, Once: version})
 }
 
 // hello builds the hello-world.

@@ -95,13 +95,13 @@ func (t *table) latencies(language string, its []Latency) {
 	t.line("  %-22s%7s%8s%8s%8s%8s%8s%9s", "one at a time, in ms", "runs", "min", "p10", "p50", "p90", "p99", "x bare")
 	for _, l := range its {
 		if l.Runs > 0 {
-			t.line("  %-22s%7d%8s%8s%8s%8s%8s%9.2f", l.Way, l.Runs, Figure(l.Min), Figure(l.P10), Figure(l.P50), Figure(l.P90), Figure(l.P99), l.Ratio)
+			t.line("  %-22s%7d%8s%8s%8s%8s%8s%9.2f", l.Variant, l.Runs, Figure(l.Min), Figure(l.P10), Figure(l.P50), Figure(l.P90), Figure(l.P99), l.Ratio)
 		}
-		t.broken(l.Way, l.Error)
+		t.broken(l.Variant, l.Error)
 	}
 	for _, l := range its {
 		if l.Alone > 0 {
-			t.line("  %s takes %.2f times as long as the engine's own run", l.Way, l.Alone)
+			t.line("  %s takes %.2f times as long as the engine's own run", l.Variant, l.Alone)
 		}
 		t.ready(l.Ready)
 	}
@@ -116,9 +116,9 @@ func (t *table) loads(language string, its []Load) {
 	t.line("  %-22s%7s%14s%9s%9s%8s%9s", fmt.Sprintf("%d at a time", its[0].Concurrency), "runs", "runs a second", "p50 ms", "p99 ms", "p99/p50", "x bare")
 	for _, l := range its {
 		if l.Runs > 0 {
-			t.line("  %-22s%7d%14s%9s%9s%8.2f%9.2f", l.Way, l.Runs, Figure(l.PerSecond), Figure(l.P50), Figure(l.P99), l.Tail, l.Ratio)
+			t.line("  %-22s%7d%14s%9s%9s%8.2f%9.2f", l.Variant, l.Runs, Figure(l.PerSecond), Figure(l.P50), Figure(l.P99), l.Tail, l.Ratio)
 		}
-		t.broken(l.Way, l.Error)
+		t.broken(l.Variant, l.Error)
 	}
 	for _, l := range its {
 		t.ready(l.Ready)
@@ -137,9 +137,9 @@ func (t *table) ready(r *Ready) {
 	t.wrap("  ", text)
 }
 
-func (t *table) broken(way, why string) {
+func (t *table) broken(variant, why string) {
 	if why != "" {
-		t.wrap("  ", fmt.Sprintf("%s broke: %s", way, why))
+		t.wrap("  ", fmt.Sprintf("%s broke: %s", variant, why))
 	}
 }
 
@@ -155,9 +155,9 @@ func Figure(f float64) string {
 }
 
 // Shorten returns as much of text as so many characters hold, with a mark where something is missing.
-func Shorten(text string, most int) string {
-	if r := []rune(text); len(r) > most {
-		return string(r[:most-1]) + "…"
+func Shorten(text string, limit int) string {
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit-1]) + "…"
 	}
 	return text
 }

@@ -15,15 +15,15 @@ func example() Report {
 		Began:   time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 		Machine: Machine{CPU: "Fast & Furious <9000>", Cores: 4, Kernel: "Linux 6.18", User: "root", Versions: map[string]string{"python": "3.12 at /" + strings.Repeat("long/", 40) + "python3"}},
 		Latency: []Latency{
-			{Language: "python", Way: Bare, What: "python3 main.py: print(1)", Spread: Spread{100_000, 6.1, 6.5, 7.4, 9.9, 12345.678, 23456.789}},
-			{Language: "python", Way: "docker run, runsc", Spread: Spread{20, 10234.5, 12345.6, 23456.7, 34567.8, 45678.9, 56789.1}},
-			{Language: "python", Way: Warm, Spread: Spread{100, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, Ready: &Ready{Runs: 123458, Found: 123456, Cold: map[string]int{"none stood ready": 2}}},
-			{Language: "python", Way: "podman exec", Error: nasty},
-			{Language: "shell", Way: Cold, Spread: Spread{Runs: 1}, Error: nasty},
+			{Language: "python", Variant: Bare, What: "python3 main.py: print(1)", Spread: Spread{100_000, 6.1, 6.5, 7.4, 9.9, 12345.678, 23456.789}},
+			{Language: "python", Variant: "docker run, runsc", Spread: Spread{20, 10234.5, 12345.6, 23456.7, 34567.8, 45678.9, 56789.1}},
+			{Language: "python", Variant: Warm, Spread: Spread{100, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, Ready: &Ready{Runs: 123458, Found: 123456, Cold: map[string]int{"none stood ready": 2}}},
+			{Language: "python", Variant: "podman exec", Error: nasty},
+			{Language: "shell", Variant: Cold, Spread: Spread{Runs: 1}, Error: nasty},
 		},
 		Load: []Load{
-			{Language: "python", Way: Bare, Concurrency: 128, Spread: Spread{123456, 1, 1, 10.5, 20, 30, 31}, PerSecond: 41152},
-			{Language: "python", Way: Warm, Concurrency: 128, Spread: Spread{10, 1, 1, 10.5, 20, 30, 31}, PerSecond: 20576, Error: nasty},
+			{Language: "python", Variant: Bare, Concurrency: 128, Spread: Spread{123456, 1, 1, 10.5, 20, 30, 31}, PerSecond: 41152},
+			{Language: "python", Variant: Warm, Concurrency: 128, Spread: Spread{10, 1, 1, 10.5, 20, 30, 31}, PerSecond: 20576, Error: nasty},
 		},
 		LeftOut: []LeftOut{{What: "docker", Why: strings.Repeat("it does not answer ", 12) + nasty}},
 	}

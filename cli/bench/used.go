@@ -77,20 +77,20 @@ func (b *bench) processor(ctx context.Context) {
 		b.leaveOut(what, err)
 		return
 	}
-	w := &Way{pooled: true, Once: s.program(shell)}
-	w.turn(ctx, 3)
+	w := &Variant{pooled: true, Once: s.program(shell)}
+	w.series(ctx, 3)
 	before := processorTime(s.cmd.Process.Pid)
-	taken := w.turn(ctx, b.Runs)
-	spent := processorTime(s.cmd.Process.Pid) - before
+	taken := w.series(ctx, b.Runs)
+	used := processorTime(s.cmd.Process.Pid) - before
 	switch r := w.ready(taken); {
 	case w.Broken != nil:
 		b.leaveOut(what, w.Broken)
 	case r.Found*20 < r.Runs*19:
 		b.leaveOut(what, fmt.Errorf("only %d of %d runs found a sandbox ready", r.Found, r.Runs))
-	case spent == 0:
+	case used == 0:
 		b.leaveOut(what, errors.New("the system does not tell, or not for so few runs"))
 	default:
-		b.used.server = round(spent / float64(r.Runs))
+		b.used.server = round(used / float64(r.Runs))
 	}
 	for range b.Runs {
 		cmd := command(ctx, Clean(), shell.Bare()...)

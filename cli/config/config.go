@@ -125,7 +125,7 @@ type Pool struct {
 
 // These bound the default. A program finds none ready where others of other kinds take all the room, and a language, its script's
 // name and its limits are a kind. More than the most are of no use to a burst, since refilling takes the same cores.
-const leastParked, mostParked = 8, 64
+const leastIdle, maxIdle = 8, 64
 
 // defaults returns the settings of a machine with this many cores on which nothing is configured,
 // but for the paths.

@@ -133,7 +133,7 @@ func TestSeveralErrors(t *testing.T) {
 		}
 	}
 	_, env = write(t, strings.Repeat("x: 1\n", 20_000))
-	if _, err := Load(Options{Env: env}); err == nil || strings.Count(err.Error(), "\n") > mostErrors {
+	if _, err := Load(Options{Env: env}); err == nil || strings.Count(err.Error(), "\n") > maxErrors {
 		t.Errorf("%d lines of errors", strings.Count(err.Error(), "\n"))
 	}
 }
@@ -203,8 +203,8 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		for i, limit := range l.c.Limits.all() {
-			if most := l.c.Caps.all()[i].get(); !(limit.get() >= limit.least && limit.get() <= most) {
-				t.Errorf("%s: %v is not between %v and %v", limit.name, limit.get(), limit.least, most)
+			if top := l.c.Caps.all()[i].get(); !(limit.get() >= limit.min && limit.get() <= top) {
+				t.Errorf("%s: %v is not between %v and %v", limit.name, limit.get(), limit.min, top)
 			}
 		}
 		for name, p := range l.c.Profiles {

@@ -35,9 +35,9 @@ func hostSettings() []setting {
 
 // folders are absolute, or in the home folder.
 func folders(key string, of func(*Config) *[]string) setting {
-	plain := list(key, of)
+	paths := list(key, of)
 	return setting{key, "", "a list of paths", func(c *Config, v value) error {
-		if err := plain.set(c, v); err != nil {
+		if err := paths.set(c, v); err != nil {
 			return err
 		}
 		for i, text := range *of(c) {
@@ -48,5 +48,5 @@ func folders(key string, of func(*Config) *[]string) setting {
 			(*of(c))[i] = dir
 		}
 		return nil
-	}, plain.show}
+	}, paths.show}
 }

@@ -24,10 +24,10 @@ func (l Limits) Timeout() time.Duration {
 
 // limit is one field of a Limits.
 type limit struct {
-	name        string
-	least, most float64 // what makes sense at all; most keeps bytes and nanoseconds within 63 bits
-	whole       *int64  // either this
-	real        *float64
+	name     string
+	min, max float64 // what makes sense at all; most keeps bytes and nanoseconds within 63 bits
+	whole    *int64  // either this
+	real     *float64
 }
 
 func (l *Limits) all() []limit {
@@ -50,8 +50,8 @@ func (l limit) get() float64 {
 
 func (l limit) set(v float64) error {
 	switch {
-	case math.IsNaN(v) || v < l.least || v > l.most:
-		return fmt.Errorf("%s is out of range: %s to %s", decimal(v), decimal(l.least), decimal(l.most))
+	case math.IsNaN(v) || v < l.min || v > l.max:
+		return fmt.Errorf("%s is out of range: %s to %s", decimal(v), decimal(l.min), decimal(l.max))
 	case l.whole == nil:
 		*l.real = v
 	case v != math.Trunc(v):

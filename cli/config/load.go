@@ -62,11 +62,11 @@ type loader struct {
 	errs []error
 }
 
-// mostErrors is how many errors are told: a file that isn't meant for us has one in every line.
-const mostErrors = 20
+// maxErrors is how many errors are told: a file that isn't meant for us has one in every line.
+const maxErrors = 20
 
 func (l *loader) fail(from, key, format string, args ...any) {
-	if len(l.errs) < mostErrors {
+	if len(l.errs) < maxErrors {
 		text := fmt.Sprintf("%.500s", fmt.Sprintf(format, args...)) // it may quote a whole file
 		l.errs = append(l.errs, &Error{From: from, Key: printable(key), Text: text})
 	}
@@ -136,8 +136,8 @@ func (l *loader) flags(flags map[string]string) {
 // lower takes our own default down to a maximum from the environment: a variable is set without a
 // look at what else there is. A default that the file names is an error, as with the file's caps.
 func (l *loader) lower() {
-	const limit, most = "limits.ram_mb", "caps.ram_mb"
-	from := l.c.From(most)
+	const limit, ceiling = "limits.ram_mb", "caps.ram_mb"
+	from := l.c.From(ceiling)
 	if strings.HasPrefix(from, "environment ") && l.c.From(limit) == "default" && l.c.Limits.RAMMB > l.c.Caps.RAMMB {
 		l.c.Limits.RAMMB = l.c.Caps.RAMMB
 		l.c.origins[limit] = from
@@ -147,7 +147,7 @@ func (l *loader) lower() {
 // pool makes the pool as large as the server, where nobody says otherwise.
 func (l *loader) pool() {
 	if l.c.From("pool.max") == Default {
-		l.c.Pool.Max = max(leastParked, min(2*l.c.MaxConcurrent, mostParked))
+		l.c.Pool.Max = max(leastIdle, min(2*l.c.MaxConcurrent, maxIdle))
 	}
 }
 

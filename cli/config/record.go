@@ -73,17 +73,17 @@ func address(key, example string, of func(*Config) *string) setting {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-			return fmt.Errorf("%s is no address: write one like %s", shown(text), example)
+			return fmt.Errorf("%s is no address: write one like %s", withoutToken(text), example)
 		case u.User != nil:
 			return errors.New("an address can't hold a name and password: this file is no place for them")
 		}
 		*of(c) = text
 		return nil
-	}, func(c *Config) string { return quoted(cmp.Or(shown(*of(c)), None)) }}
+	}, func(c *Config) string { return quoted(cmp.Or(withoutToken(*of(c)), None)) }}
 }
 
-// shown is an address without what may be a token in it: its query, and what is no address at all.
-func shown(text string) string {
+// withoutToken is an address without what may be a token in it: its query, and what is no address at all.
+func withoutToken(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case text == "":

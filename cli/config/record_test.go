@@ -25,7 +25,7 @@ vault: [keyring]
 }
 
 // TestRecordShown: what config shows can be written into a file.
-func TestRecordShown(t *testing.T) {
+func TestRecordForPeople(t *testing.T) {
 	_, env := write(t, "audit: {capture: none}\nevents: {webhook: none, webhook_secret: none, otlp: none}\nredact: {unknown: off}\n")
 	if c, err := Load(Options{Env: env}); err != nil || c.Audit.Capture != nil || c.Events.Webhook != "" || c.Redact.Unknown != "off" {
 		t.Errorf("got %+v, %v", c, err)
@@ -33,7 +33,7 @@ func TestRecordShown(t *testing.T) {
 }
 
 // TestAddressShown: an address may have a token in its query, which nobody is shown.
-func TestAddressShown(t *testing.T) {
+func TestAddressWithoutToken(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://hook.example.com/x?token=hunter2": "https://hook.example.com/x?...",
 		"https://hook.example.com/a%2Fb#hunter2":   "https://hook.example.com/a%2Fb?...",

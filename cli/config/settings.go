@@ -95,16 +95,16 @@ func word(key, env string, known []string, of func(*Config) *string) setting {
 	}, func(c *Config) string { return *of(c) }}
 }
 
-func count[T int | int64](key, env string, least, most T, of func(*Config) *T) setting {
-	return setting{key, env, fmt.Sprintf("%d to %d", least, most), func(c *Config, v value) error {
+func count[T int | int64](key, env string, lower, upper T, of func(*Config) *T) setting {
+	return setting{key, env, fmt.Sprintf("%d to %d", lower, upper), func(c *Config, v value) error {
 		n, err := v.number()
 		switch {
 		case err != nil:
 			return err
 		case n != float64(T(n)):
 			return fmt.Errorf("%s is not a whole number", decimal(n))
-		case T(n) < least || T(n) > most:
-			return fmt.Errorf("%s is out of range: %d to %d", decimal(n), least, most)
+		case T(n) < lower || T(n) > upper:
+			return fmt.Errorf("%s is out of range: %d to %d", decimal(n), lower, upper)
 		}
 		*of(c) = T(n)
 		return nil
@@ -113,7 +113,7 @@ func count[T int | int64](key, env string, least, most T, of func(*Config) *T) s
 
 func bound(key, env string, of func(*Config) limit) setting {
 	l := of(new(Config))
-	return setting{key, env, decimal(l.least) + " to " + decimal(l.most), func(c *Config, v value) error {
+	return setting{key, env, decimal(l.min) + " to " + decimal(l.max), func(c *Config, v value) error {
 		n, err := v.number()
 		if err != nil {
 			return err

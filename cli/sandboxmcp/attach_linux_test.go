@@ -85,7 +85,7 @@ func (d *desk) size(columns, rows uint16) {
 }
 
 // does types something, and waits for something to be shown after it.
-func (d *desk) does(typed, shown string) string {
+func (d *desk) does(typed, screen string) string {
 	d.t.Helper()
 	d.mu.Lock()
 	from := len(d.seen)
@@ -93,17 +93,17 @@ func (d *desk) does(typed, shown string) string {
 	if _, err := io.WriteString(d.keyboard, typed); err != nil {
 		d.t.Fatal(err)
 	}
-	return d.sees(from, shown)
+	return d.sees(from, screen)
 }
 
-func (d *desk) sees(from int, shown string) string {
+func (d *desk) sees(from int, screen string) string {
 	d.t.Helper()
 	var text string
-	hosttest.Until(d.t, fmt.Sprintf("the terminal shows %q", shown), func() bool {
+	hosttest.Until(d.t, fmt.Sprintf("the terminal shows %q", screen), func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		text = pasting.Replace(string(d.seen[from:]))
-		return strings.Contains(text, shown)
+		return strings.Contains(text, screen)
 	})
 	return text
 }

@@ -93,8 +93,8 @@ func checkRows(t *testing.T, r bench.Report) {
 		t.Errorf("the server's CPU time: measured %v, left out %v", measured, r.LeftOut)
 	}
 	for _, l := range r.Latency {
-		if (l.Way == bench.Warm) != (l.Ready != nil) || l.Ready != nil && (l.Ready.Runs != l.Runs || l.Ready.Found > l.Runs) {
-			t.Errorf("%s: %+v found a sandbox ready", l.Way, l.Ready)
+		if (l.Variant == bench.Warm) != (l.Ready != nil) || l.Ready != nil && (l.Ready.Runs != l.Runs || l.Ready.Found > l.Runs) {
+			t.Errorf("%s: %+v found a sandbox ready", l.Variant, l.Ready)
 		}
 	}
 }
@@ -103,12 +103,12 @@ func checkLatency(t *testing.T, r bench.Report) {
 	t.Helper()
 	var ways []string
 	for _, l := range r.Latency {
-		ways = append(ways, l.Way)
+		ways = append(ways, l.Variant)
 		if l.Error != "" || l.Runs != 3 || l.What == "" || l.Language != "shell" && l.Language != bench.Start {
-			t.Errorf("%s: %+v", l.Way, l)
+			t.Errorf("%s: %+v", l.Variant, l)
 		}
 		if !slices.IsSorted([]float64{l.Min, l.P10, l.P50, l.P90, l.P99, l.Max}) || l.Min <= 0 {
-			t.Errorf("%s: %+v", l.Way, l.Spread)
+			t.Errorf("%s: %+v", l.Variant, l.Spread)
 		}
 		bare := r.Latency[0].P50
 		if l.Language == bench.Start {
@@ -117,7 +117,7 @@ func checkLatency(t *testing.T, r bench.Report) {
 		if near(l.Ratio, l.P50/bare) && near(l.Added, l.P50-bare) {
 			continue
 		}
-		t.Errorf("%s: ratio %v and %v more, of %v ms and bare's %v", l.Way, l.Ratio, l.Added, l.P50, bare)
+		t.Errorf("%s: ratio %v and %v more, of %v ms and bare's %v", l.Variant, l.Ratio, l.Added, l.P50, bare)
 	}
 	if want := []string{bench.Bare, bench.Warm, bench.PoolOff, bench.Session, bench.Cold, bench.FromBash, bench.Served, bench.Bare, bench.Version}; !slices.Equal(ways, want) {
 		t.Errorf("ways: got %q, want %q", ways, want)
@@ -131,13 +131,13 @@ func checkLoad(t *testing.T, r bench.Report) {
 	}
 	for _, l := range r.Load {
 		if l.Error != "" || l.Concurrency != r.Machine.Cores || !near(l.PerSecond, float64(l.Runs)/l.Seconds) {
-			t.Errorf("%s: %+v", l.Way, l)
+			t.Errorf("%s: %+v", l.Variant, l)
 		}
 		if l.Runs == 0 || r.Load[0].Runs == 0 { // a slow machine
 			continue
 		}
 		if !near(l.Ratio, l.PerSecond/r.Load[0].PerSecond) || !near(l.Tail, l.P99/l.P50) {
-			t.Errorf("%s: ratios %v and %v of %+v", l.Way, l.Ratio, l.Tail, l)
+			t.Errorf("%s: ratios %v and %v of %+v", l.Variant, l.Ratio, l.Tail, l)
 		}
 	}
 }

@@ -57,14 +57,14 @@ func TestInitialised(t *testing.T) {
 		}
 		order = append(order, path)
 		all += bytes
-		most := maxLibrary
+		limit := maxLibrary
 		if strings.HasPrefix(path, "github.com/sandboxmcp/sandboxmcp/") {
-			most = maxOurs
+			limit = maxOurs
 		}
-		if _, known := dear[path]; known && bytes <= most {
+		if _, known := dear[path]; known && bytes <= limit {
 			t.Errorf("%s allocates only %d bytes: take it out of the list", path, bytes)
-		} else if bytes > most && !known {
-			t.Errorf("each start has %s allocate %d bytes, want at most %d: have it make its tables when they are first needed, or go mod why says who needs it", path, bytes, most)
+		} else if bytes > limit && !known {
+			t.Errorf("each start has %s allocate %d bytes, want at most %d: have it make its tables when they are first needed, or go mod why says who needs it", path, bytes, limit)
 		}
 		for _, heavy := range []string{"github.com/santhosh-tekuri/jsonschema", "google.golang.org/grpc"} { // were in the program, where little of them was used
 			if strings.HasPrefix(path, heavy) {

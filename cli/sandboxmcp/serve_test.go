@@ -176,8 +176,8 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// TestTypedAsTold types what an agent is told that a person can type: each way allows just that.
-func TestTypedAsTold(t *testing.T) {
+// TestTypedAsPrinted types what an agent is told that a person can type: each way allows just that.
+func TestTypedAsPrinted(t *testing.T) {
 	need(t, "bash")
 	home := t.TempDir()
 	config := filepath.Join(home, "config", "sandboxmcp", "config.yaml")
@@ -194,33 +194,33 @@ func TestTypedAsTold(t *testing.T) {
 		first, _ := content[0].(map[string]any)
 		return fmt.Sprint(first["text"])
 	}
-	for way := range 2 {
+	for variant := range 2 {
 		for _, one := range []struct {
 			tool      string
 			arguments map[string]any
 		}{
-			{"request_egress", map[string]any{"domain": fmt.Sprintf("*.n%d.example.com", way)}},
-			{"request_egress", map[string]any{"domain": fmt.Sprintf("n%d.example.com:5432", way), "namespace": "team", "duration_seconds": 600}},
-			{"request_host_access", map[string]any{"kind": "command", "pattern": fmt.Sprintf("uname * n%d", way)}},
-			{"request_host_access", map[string]any{"kind": "read", "pattern": []string{"/usr/share", "/usr/lib"}[way]}},
+			{"request_egress", map[string]any{"domain": fmt.Sprintf("*.n%d.example.com", variant)}},
+			{"request_egress", map[string]any{"domain": fmt.Sprintf("n%d.example.com:5432", variant), "namespace": "team", "duration_seconds": 600}},
+			{"request_host_access", map[string]any{"kind": "command", "pattern": fmt.Sprintf("uname * n%d", variant)}},
+			{"request_host_access", map[string]any{"kind": "read", "pattern": []string{"/usr/share", "/usr/lib"}[variant]}},
 		} {
-			told := ask(one.tool, one.arguments)
+			printed := ask(one.tool, one.arguments)
 			var commands []string
-			for line := range strings.Lines(told) {
+			for line := range strings.Lines(printed) {
 				if line, ok := strings.CutPrefix(line, "  sandboxmcp "); ok {
 					commands = append(commands, "sandboxmcp "+strings.TrimSpace(line))
 				}
 			}
 			if len(commands) != 2 {
-				t.Fatalf("%v: got %s", one, told)
+				t.Fatalf("%v: got %s", one, printed)
 			}
 			typed := command(t.Context(), t, home)
-			typed.Path, typed.Args = "/bin/sh", []string{"sh", "-c", commands[way]}
+			typed.Path, typed.Args = "/bin/sh", []string{"sh", "-c", commands[variant]}
 			if out, err := typed.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v: %s", commands[way], err, out)
+				t.Errorf("%s: %v: %s", commands[variant], err, out)
 			}
 			if got := ask(one.tool, one.arguments); !strings.HasPrefix(got, "approved: ") {
-				t.Errorf("after %s: %s", commands[way], got)
+				t.Errorf("after %s: %s", commands[variant], got)
 			}
 		}
 	}

@@ -19,9 +19,9 @@ func TestTTY(t *testing.T) {
 	d.does("until [ \"$(stty size)\" = '50 132' ]; do :; done; echo as ''wide\r", "as wide\r\n?")
 	d.does("cat <(echo as ''ready) -\r", "as ready\r\n")
 	d.does("\x03", "^C\r\n?")
-	shown := d.does(`printf '\e]0;title\a\e]52;c;aGk=\a\e[21t\e[31m%s\n' here`+"\r", "\x1b[31mhere\r\n?")
-	if strings.Contains(shown, "\x1b]") || strings.Contains(shown, "\x1b[21t") {
-		t.Errorf("the terminal got %q", shown)
+	screen := d.does(`printf '\e]0;title\a\e]52;c;aGk=\a\e[21t\e[31m%s\n' here`+"\r", "\x1b[31mhere\r\n?")
+	if strings.Contains(screen, "\x1b]") || strings.Contains(screen, "\x1b[21t") {
+		t.Errorf("the terminal got %q", screen)
 	}
 	d.does(`printf '\e[?1049h\e[?25l'`+"\r", "\x1b[?25l?")
 	d.does("exit 7\r", "\x1b[?1049l\x1b[?25h") // which bash has not put back

@@ -173,8 +173,8 @@ func (c Client) Installed(p Place) bool {
 	return slices.ContainsFunc(c.traces, func(t string) bool { return exists(filepath.Join(p.Home, t)) })
 }
 
-// Shown returns where the client's file is on a system, for people to read: with ~ for the home folder.
-func (c Client) Shown(system string) string {
+// PathOn returns where the client's file is on a system, for people to read: with ~ for the home folder.
+func (c Client) PathOn(system string) string {
 	p := Place{OS: system, Home: "~", Env: func(name string) string {
 		if system == "windows" && name == "APPDATA" {
 			return "%APPDATA%"

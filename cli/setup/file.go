@@ -13,8 +13,8 @@ import (
 // maxFile is how large a file may be, in bytes: Claude Code's own, which holds its history, has some MB.
 const maxFile = 64 << 20
 
-// ending is what the name of the file that is kept has on top.
-const ending = ".sandboxmcp.bak"
+// backupSuffix is what the name of the file that is kept has on top.
+const backupSuffix = ".sandboxmcp.bak"
 
 // file is one that was read.
 type file struct {
@@ -86,9 +86,9 @@ func (f file) in(err error) error {
 	return fmt.Errorf("%q stays as it is: %w", f.path, err)
 }
 
-// kept is what the file was before there was an entry of ours, nil if that is not known or there was none.
-func (f file) kept() ([]byte, error) {
-	b, err := os.ReadFile(f.path + ending)
+// original is what the file was before there was an entry of ours, nil if that is not known or there was none.
+func (f file) original() ([]byte, error) {
+	b, err := os.ReadFile(f.path + backupSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -99,10 +99,10 @@ func (f file) kept() ([]byte, error) {
 }
 
 // Backup is where what was before the entry is kept.
-func (c Change) Backup() string { return c.Path + ending }
+func (c Change) Backup() string { return c.Path + backupSuffix }
 
-// Kept says whether Apply keeps what was before.
-func (c Change) Kept() bool { return c.backup != nil }
+// HasBackup says whether Apply keeps what was before.
+func (c Change) HasBackup() bool { return c.backup != nil }
 
 // Apply makes the change. Either all of it is done, or nothing; a file that has changed since it was planned is
 // refused.

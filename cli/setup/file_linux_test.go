@@ -25,7 +25,7 @@ func TestPipe(t *testing.T) {
 }
 
 // TestLastLook: what a client writes while we write ours stays.
-func TestLastLook(t *testing.T) {
+func TestLastCheck(t *testing.T) {
 	c, _ := Find("zed")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "settings.json")

@@ -229,8 +229,8 @@ var errAbsent = errors.New("there is no such entry")
 
 // jsonRemoved returns data without an entry, and without the containers that kept does not have if nothing else is
 // in them.
-func jsonRemoved(data []byte, container []string, name string, kept []byte) ([]byte, error) {
-	old, _ := parse(bytes.TrimPrefix(kept, bom))
+func jsonRemoved(data []byte, container []string, name string, original []byte) ([]byte, error) {
+	old, _ := parse(bytes.TrimPrefix(original, bom))
 	for n := len(container); n >= 0; n-- {
 		root, err := parse(data)
 		if err != nil || root == nil {

@@ -91,11 +91,11 @@ func (c Client) Remove(path, name string) (Change, error) {
 	if f.locked {
 		return Change{}, fmt.Errorf("%q is read-only: make it writable first", f.path)
 	}
-	before, kept, err := c.original(f, s)
+	before, original, err := c.original(f, s)
 	if err != nil {
 		return Change{}, err
 	}
-	if kept {
+	if original {
 		change.After, change.Remove, change.same = before, before == nil, before != nil
 		return change, nil
 	}
@@ -106,7 +106,7 @@ func (c Client) Remove(path, name string) (Change, error) {
 // original is what the file was before the entry s came, if the file is exactly what became of that; nil means that
 // there was no file. Otherwise it is what is kept of some time before, to compare with.
 func (c Client) original(f file, s Server) (before []byte, same bool, err error) {
-	before, err = f.kept()
+	before, err = f.original()
 	if err != nil {
 		return nil, false, err
 	}
@@ -145,15 +145,15 @@ func (c Client) find(data []byte, name string) (Server, bool, error) {
 }
 
 // removed goes without what was kept; what is kept says which empty containers are ours.
-func (c Client) removed(data []byte, name string, kept []byte) ([]byte, error) {
+func (c Client) removed(data []byte, name string, original []byte) ([]byte, error) {
 	switch c.form {
 	case inTOML:
 		return tomlRemoved(data, name)
 	case inYAML:
-		return yamlRemoved(data, name, kept)
+		return yamlRemoved(data, name, original)
 	}
 	text, bom := bytes.CutPrefix(data, bom)
-	out, err := jsonRemoved(text, c.place(text), name, kept)
+	out, err := jsonRemoved(text, c.place(text), name, original)
 	return restore(out, bom), err
 }
 

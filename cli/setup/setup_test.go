@@ -179,14 +179,14 @@ func TestThereAndBack(t *testing.T) {
 				if s, ok, err := c.find(read(t, path), ours.Name); err != nil || !ok || s.Command != "/x" {
 					t.Errorf("updated: %+v, %v", s, err)
 				}
-				if kept := read(t, path+ending); string(kept) != text {
-					t.Errorf("what is kept is not what was: %.200q", kept)
+				if backup := read(t, path+backupSuffix); string(backup) != text {
+					t.Errorf("what is kept is not what was: %.200q", backup)
 				}
 				remove(t, c, path)
 				if got := read(t, path); string(got) != text {
 					t.Errorf("taken out:\n%.1000q, want\n%.1000q", got, text)
 				}
-				if exists(path + ending) {
+				if exists(path + backupSuffix) {
 					t.Error("what is there is kept a second time")
 				}
 				if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
@@ -205,7 +205,7 @@ func TestThereAndBack(t *testing.T) {
 }
 
 // TestRemoveWithoutWhatWasKept: the entry goes, also when other things changed, and what they mean stays.
-func TestRemoveWithoutWhatWasKept(t *testing.T) {
+func TestRemoveWithoutBackup(t *testing.T) {
 	for _, c := range Clients() {
 		for name, text := range filesOf(c) {
 			t.Run(c.Name+"/"+name, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "stays as it is") {
 			t.Errorf("%s, %.60q: got %v, want %q", tt.client, tt.text, err, tt.want)
 		}
-		if got := read(t, path); string(got) != tt.text || exists(path+ending) {
+		if got := read(t, path); string(got) != tt.text || exists(path+backupSuffix) {
 			t.Errorf("%.60q was touched", tt.text)
 		}
 	}
@@ -330,7 +330,7 @@ func TestPlaces(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("got %v, %v", info, err)
 		}
-		if exists(path + ending) {
+		if exists(path + backupSuffix) {
 			t.Error("nothing was kept as if it were something")
 		}
 		remove(t, c, path)
@@ -434,9 +434,9 @@ func TestPlaces(t *testing.T) {
 	t.Run("opencode's second name", func(t *testing.T) {
 		c, _ := Find("opencode")
 		p := Place{OS: "linux", Home: filepath.Join(dir, "h")}
-		folder := filepath.Join(p.Home, ".config", "opencode")
-		os.MkdirAll(folder, 0o755)
-		os.WriteFile(filepath.Join(folder, "opencode.jsonc"), nil, 0o600)
+		dir := filepath.Join(p.Home, ".config", "opencode")
+		os.MkdirAll(dir, 0o755)
+		os.WriteFile(filepath.Join(dir, "opencode.jsonc"), nil, 0o600)
 		if got, _ := c.UserFile(p); filepath.Base(got) != "opencode.jsonc" || !c.Installed(p) {
 			t.Errorf("got %s", got)
 		}
@@ -451,7 +451,7 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-func TestShown(t *testing.T) {
+func TestPathOn(t *testing.T) {
 	for client, want := range map[string][3]string{
 		"claude-desktop": {"~/.config/Claude/claude_desktop_config.json", "~/Library/Application Support/Claude/claude_desktop_config.json", `%APPDATA%\Claude\claude_desktop_config.json`},
 		"claude-code":    {"~/.claude.json", "~/.claude.json", `~\.claude.json`},
@@ -468,7 +468,7 @@ func TestShown(t *testing.T) {
 		"zed":            {"~/.config/zed/settings.json", "~/.config/zed/settings.json", `%APPDATA%\Zed\settings.json`},
 	} {
 		c, _ := Find(client)
-		if got := [3]string{c.Shown("linux"), c.Shown("darwin"), c.Shown("windows")}; got != want {
+		if got := [3]string{c.PathOn("linux"), c.PathOn("darwin"), c.PathOn("windows")}; got != want {
 			t.Errorf("%s: got %q", client, got)
 		}
 		if got := value(t, c, []byte(c.Snippet(ours))); entryOf(c, nil, got) == nil {

@@ -75,7 +75,7 @@ func tomlParts(data []byte) (all []part, err error) {
 	return all, p.Error()
 }
 
-func (p part) below(path ...string) bool {
+func (p part) within(path ...string) bool {
 	return len(p.full) >= len(path) && slices.Equal(p.full[:len(path)], path)
 }
 
@@ -231,12 +231,12 @@ func tomlRemoved(data []byte, name string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		first := slices.IndexFunc(parts, func(p part) bool { return p.below(tables, name) })
+		first := slices.IndexFunc(parts, func(p part) bool { return p.within(tables, name) })
 		if first < 0 {
 			break
 		}
 		last := first
-		for last+1 < len(parts) && parts[last+1].below(tables, name) {
+		for last+1 < len(parts) && parts[last+1].within(tables, name) {
 			last++
 		}
 		from, to := parts[first].line, len(out)

@@ -268,7 +268,7 @@ func yamlChecked(before, after []byte, s Server) error {
 
 // yamlRemoved takes out the lines of a server, and those of the mapping of servers if nothing else is in it and kept, which was
 // before, does not have it.
-func yamlRemoved(data []byte, name string, kept []byte) ([]byte, error) {
+func yamlRemoved(data []byte, name string, original []byte) ([]byte, error) {
 	text, had := bytes.CutPrefix(data, bom)
 	was, err := yamlMeaning(text)
 	if err != nil {
@@ -291,8 +291,8 @@ func yamlRemoved(data []byte, name string, kept []byte) ([]byte, error) {
 	head, end := yamlBlock(lines, root, at, yamlEnd(lines))
 	from, to := yamlBlock(lines, servers, i, end)
 	if from == head+1 && to == end && len(servers.Content) == 2 { // nothing else is in it, comments included
-		old, err := yamlMeaning(bytes.TrimPrefix(kept, bom))
-		if _, there := old[extensions]; err == nil && kept != nil && !there {
+		old, err := yamlMeaning(bytes.TrimPrefix(original, bom))
+		if _, there := old[extensions]; err == nil && original != nil && !there {
 			from = head
 		}
 	}

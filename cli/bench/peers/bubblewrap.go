@@ -15,7 +15,7 @@ func (f *found) bubblewrap(ctx context.Context) {
 	}
 	f.version(ctx, bench.Bubblewrap, bwrap)
 	for _, p := range f.programs {
-		f.Ways = append(f.Ways, &bench.Way{Language: p.Language, Name: bench.Bubblewrap, What: "bwrap --unshare-all ... " + p.What, Loaded: true,
+		f.Variants = append(f.Variants, &bench.Variant{Language: p.Language, Name: bench.Bubblewrap, What: "bwrap --unshare-all ... " + p.What, Loaded: true,
 			Once: bench.Runs(bench.Clean(), wrapped(bwrap, p)...)})
 	}
 }
@@ -55,6 +55,6 @@ func (f *found) gvisor(ctx context.Context) {
 	}
 	for _, p := range f.programs {
 		line := append(append(args[:len(args):len(args)], "do"), p.Bare()...)
-		f.Ways = append(f.Ways, &bench.Way{Language: p.Language, Name: "runsc do", What: "runsc do " + p.What, Seldom: true, Once: bench.Runs(f.Environ, line...)})
+		f.Variants = append(f.Variants, &bench.Variant{Language: p.Language, Name: "runsc do", What: "runsc do " + p.What, Seldom: true, Once: bench.Runs(f.Environ, line...)})
 	}
 }

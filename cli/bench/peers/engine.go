@@ -44,31 +44,31 @@ func (f *found) containers(ctx context.Context, name string) {
 			f.leaveOut(name+" for "+p.Language, fmt.Errorf("it has no image %s here, and none is fetched", image))
 			continue
 		}
-		f.Ways = append(f.Ways, e.ways(ctx, p, image, strings.Fields(runtimes))...)
+		f.Variants = append(f.Variants, e.variants(ctx, p, image, strings.Fields(runtimes))...)
 		f.Peers.Images = append(f.Peers.Images, bench.Image{Engine: name, Program: p, Name: image})
 	}
 }
 
-func (e *engine) ways(ctx context.Context, p *bench.Program, image string, runtimes []string) []*bench.Way {
+func (e *engine) variants(ctx context.Context, p *bench.Program, image string, runtimes []string) []*bench.Variant {
 	create := []string{e.path, "run", "--rm", "--network", "none", "--pull", "never", "--label", e.label}
-	all := []*bench.Way{e.way(p, "run", append(append([]string{}, append(create, image)...), p.Typed...))}
+	all := []*bench.Variant{e.variant(p, "run", append(append([]string{}, append(create, image)...), p.Typed...))}
 	for _, r := range runtimes {
 		if r == "runsc" {
 			line := append(append([]string{}, create...), "--runtime", "runsc", image)
-			all = append(all, e.way(p, "run, runsc", append(line, p.Typed...)))
+			all = append(all, e.variant(p, "run, runsc", append(line, p.Typed...)))
 		}
 	}
 	running := append(append([]string{}, create...), "--detach", "--stop-signal", "KILL", "--entrypoint", "sleep", image, "3600")
 	id, err := e.ask(ctx, running[1:]...)
-	exec := e.way(p, "exec", append([]string{e.path, "exec", strings.TrimSpace(id)}, p.Typed...))
+	exec := e.variant(p, "exec", append([]string{e.path, "exec", strings.TrimSpace(id)}, p.Typed...))
 	exec.Broken = err
 	return append(all, exec)
 }
 
-// way runs what is typed: the file of the program need not be where the engine is.
-func (e *engine) way(p *bench.Program, manner string, line []string) *bench.Way {
+// variant runs what is typed: the file of the program need not be where the engine is.
+func (e *engine) variant(p *bench.Program, manner string, line []string) *bench.Variant {
 	name := e.name + " " + manner
-	return &bench.Way{Language: p.Language, Name: name, What: name + " ... " + strings.Join(p.Typed, " "), Seldom: true, Once: bench.Runs(e.environ, line...)}
+	return &bench.Variant{Language: p.Language, Name: name, What: name + " ... " + strings.Join(p.Typed, " "), Seldom: true, Once: bench.Runs(e.environ, line...)}
 }
 
 func (e *engine) ask(ctx context.Context, args ...string) (string, error) {

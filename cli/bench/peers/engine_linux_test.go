@@ -55,7 +55,7 @@ func TestContainers(t *testing.T) {
 	f.Config.Images = map[string]string{"shell": "here", "python": "elsewhere"}
 	f.containers(t.Context(), "docker")
 	var names []string
-	for _, w := range f.Ways {
+	for _, w := range f.Variants {
 		names = append(names, w.Name)
 		if answer, err := w.Once(t.Context()); err != nil || w.Broken != nil || answer.Out != "1\n" {
 			t.Errorf("%s %s: %q, %v, %v", w.Language, w.Name, answer.Out, err, w.Broken)

@@ -53,10 +53,10 @@ type drawing struct {
 	y     int
 }
 
-func (d *drawing) text(x float64, class, anchor, text string) {
+func (d *drawing) text(x float64, class, align, text string) {
 	var escaped strings.Builder
 	_ = xml.EscapeText(&escaped, []byte(text)) // a strings.Builder takes all
-	fmt.Fprintf(&d.marks, `<text x="%.1f" y="%d" class="%s" text-anchor="%s">%s</text>`+"\n", x, d.y, class, anchor, escaped.String())
+	fmt.Fprintf(&d.marks, `<text x="%.1f" y="%d" class="%s" text-anchor="%s">%s</text>`+"\n", x, d.y, class, align, escaped.String())
 }
 
 func (d *drawing) bar(class string, from, to float64, height int) {
@@ -67,17 +67,17 @@ func (d *drawing) stroke(class string, x float64, from, to int) {
 	fmt.Fprintf(&d.marks, `<line class="%s" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n", class, x, x, from, to)
 }
 
-// latencies draws a box for each way of each language, on one logarithmic scale.
+// latencies draws a rectangle for each variant of each language, on one logarithmic scale.
 func (d *drawing) latencies(r bench.Report) {
-	most, least, longest := 0, math.Inf(1), 0.0
+	runs, least, longest := 0, math.Inf(1), 0.0
 	for _, language := range bench.Languages() {
 		for _, l := range bench.Of(r.Latency, language) {
 			if l.Runs > 0 {
-				most, least, longest = max(most, l.Runs), min(least, l.P10), max(longest, l.P99)
+				runs, least, longest = max(runs, l.Runs), min(least, l.P10), max(longest, l.P99)
 			}
 		}
 	}
-	if most == 0 {
+	if runs == 0 {
 		return
 	}
 	x := func(ms float64) float64 { // 0 is the shortest that is measured, a microsecond
@@ -85,7 +85,7 @@ func (d *drawing) latencies(r bench.Report) {
 		return marksFrom + part*(marksTo-marksFrom)
 	}
 	d.y += 30
-	d.text(20, "small", "start", fmt.Sprintf("One run at a time, up to %d of each, logarithmic. Box: p10 to p90. Stroke in it: p50. Ring: p99. Dashed: p50 of bare.", most))
+	d.text(20, "small", "start", fmt.Sprintf("One run at a time, up to %d of each, logarithmic. Box: p10 to p90. Stroke in it: p50. Ring: p99. Dashed: p50 of bare.", runs))
 	for _, language := range bench.Languages() {
 		its := bench.Of(r.Latency, language)
 		if len(its) == 0 {
@@ -94,7 +94,7 @@ func (d *drawing) latencies(r bench.Report) {
 		d.y += 30
 		d.text(20, "head", "start", language)
 		for _, l := range its {
-			if l.Way == bench.Bare && l.Runs > 0 {
+			if l.Variant == bench.Bare && l.Runs > 0 {
 				d.stroke("line", x(l.P50), d.y+6, d.y+6+len(its)*row)
 			}
 		}
@@ -106,12 +106,12 @@ func (d *drawing) latencies(r bench.Report) {
 }
 
 func (d *drawing) latency(x func(ms float64) float64, l bench.Latency) {
-	d.text(labelsEnd, "", "end", l.Way)
+	d.text(labelsEnd, "", "end", l.Variant)
 	if l.Runs == 0 {
 		d.text(marksFrom, "small", "start", "broken: "+bench.Shorten(l.Error, 80))
 		return
 	}
-	d.bar(class(l.Way), x(l.P10), x(l.P90), 12)
+	d.bar(class(l.Variant), x(l.P10), x(l.P90), 12)
 	d.stroke("half", x(l.P50), d.y-10, d.y+2)
 	fmt.Fprintf(&d.marks, `<circle class="tail" cx="%.1f" cy="%d" r="3"/>`+"\n", x(l.P99), d.y-4)
 	d.text(figures, "", "start", fmt.Sprintf("%s ms   %.2f × bare", bench.Figure(l.P50), l.Ratio))
@@ -138,19 +138,19 @@ func (d *drawing) loads(r bench.Report) {
 		d.text(20, "head", "start", language)
 		for _, l := range its {
 			d.y += row
-			d.text(labelsEnd, "", "end", l.Way)
-			d.bar(class(l.Way), marksFrom, marksFrom+l.PerSecond/fastest*(marksTo-marksFrom), 12)
+			d.text(labelsEnd, "", "end", l.Variant)
+			d.bar(class(l.Variant), marksFrom, marksFrom+l.PerSecond/fastest*(marksTo-marksFrom), 12)
 			d.text(figures, "", "start", fmt.Sprintf("%s a second   %.2f × bare", bench.Figure(l.PerSecond), l.Ratio))
 		}
 	}
 	d.y += 25
 }
 
-func class(way string) string {
+func class(variant string) string {
 	switch {
-	case way == bench.Bare:
+	case variant == bench.Bare:
 		return "bare"
-	case bench.Ours(way):
+	case bench.Ours(variant):
 		return "ours"
 	}
 	return "mark"

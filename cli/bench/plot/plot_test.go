@@ -16,8 +16,8 @@ import (
 // nasty is what a tool may say.
 const nasty = `<script>alert("1")</script> & ]]> ` + "\x00\x1b[31m" + ` 'quoted' ` + "\xff\xfe"
 
-func spread(runs int, least, p10, p50, p90, p99, most float64) bench.Spread {
-	return bench.Spread{Runs: runs, Min: least, P10: p10, P50: p50, P90: p90, P99: p99, Max: most}
+func spread(runs int, least, p10, p50, p90, p99, longest float64) bench.Spread {
+	return bench.Spread{Runs: runs, Min: least, P10: p10, P50: p50, P90: p90, P99: p99, Max: longest}
 }
 
 func sample() bench.Report {
@@ -25,16 +25,16 @@ func sample() bench.Report {
 		Began:   time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 		Machine: bench.Machine{CPU: "Fast & Furious <9000>", Cores: 4, Kernel: "Linux 6.18", User: "root", Versions: map[string]string{"python": "3.12 at /" + strings.Repeat("long/", 40) + "python3"}},
 		Latency: []bench.Latency{
-			{Language: "python", Way: bench.Bare, What: "python3 main.py: print(1)", Spread: spread(100_000, 6.1, 6.5, 7.4, 9.9, 12345.678, 23456.789), Ratio: 1},
-			{Language: "python", Way: "docker run, runsc", Spread: spread(20, 10234.5, 12345.6, 23456.7, 34567.8, 45678.9, 56789.1)},
-			{Language: "python", Way: bench.Warm, Spread: spread(100, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6), Ratio: 0.176},
-			{Language: "python", Way: "podman exec", Error: nasty},
-			{Language: "shell", Way: bench.Cold, Spread: bench.Spread{Runs: 1}, Error: nasty},
-			{Language: bench.Start, Way: bench.Bare, Spread: spread(1, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9)},
+			{Language: "python", Variant: bench.Bare, What: "python3 main.py: print(1)", Spread: spread(100_000, 6.1, 6.5, 7.4, 9.9, 12345.678, 23456.789), Ratio: 1},
+			{Language: "python", Variant: "docker run, runsc", Spread: spread(20, 10234.5, 12345.6, 23456.7, 34567.8, 45678.9, 56789.1)},
+			{Language: "python", Variant: bench.Warm, Spread: spread(100, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6), Ratio: 0.176},
+			{Language: "python", Variant: "podman exec", Error: nasty},
+			{Language: "shell", Variant: bench.Cold, Spread: bench.Spread{Runs: 1}, Error: nasty},
+			{Language: bench.Start, Variant: bench.Bare, Spread: spread(1, 1e9, 1e9, 1e9, 1e9, 1e9, 1e9)},
 		},
 		Load: []bench.Load{
-			{Language: "python", Way: bench.Bare, Concurrency: 128, Spread: spread(123456, 1, 1, 10.5, 20, 30, 31), PerSecond: 41152},
-			{Language: "python", Way: bench.Warm, Concurrency: 128, Spread: spread(10, 1, 1, 10.5, 20, 30, 31), PerSecond: 20576, Ratio: 0.5, Error: nasty},
+			{Language: "python", Variant: bench.Bare, Concurrency: 128, Spread: spread(123456, 1, 1, 10.5, 20, 30, 31), PerSecond: 41152},
+			{Language: "python", Variant: bench.Warm, Concurrency: 128, Spread: spread(10, 1, 1, 10.5, 20, 30, 31), PerSecond: 20576, Ratio: 0.5, Error: nasty},
 		},
 	}
 }

@@ -8,26 +8,26 @@ import (
 	"sync"
 )
 
-// turns keep calls that run something in one session in the order in which they were sent. Models
+// callOrder keep calls that run something in one session in the order in which they were sent. Models
 // write several calls at once, the second of which needs what the first has set, and clients send
 // them without waiting; each is a goroutine of its own, and those start in any order.
-type turns struct {
+type callOrder struct {
 	mu   sync.Mutex
 	last map[string]chan struct{} // by sessions: closed when the newest call has ended
 }
 
-// turn is the place of one call among those of its sessions: those before it, each of which is closed
+// predecessors is the place of one call among those of its sessions: those before it, each of which is closed
 // when that call has ended.
-type turn []chan struct{}
+type predecessors []chan struct{}
 
-type turnKey struct{}
+type predecessorsKey struct{}
 
-// inTurn are the tools that wait for those before them. One that ends a session must not.
-var inTurn = []string{"execute_code", "bridge_data", "install_package"}
+// orderedTools are the tools that wait for those before them. One that ends a session must not.
+var orderedTools = []string{"execute_code", "bridge_data", "install_package"}
 
 // take gives a request its turn, and returns what must be called when it has ended. It is called
 // in the order of the requests.
-func (t *turns) take(ctx context.Context, m *message) (context.Context, func()) {
+func (t *callOrder) take(ctx context.Context, m *message) (context.Context, func()) {
 	ids := sessionsOf(m)
 	if len(ids) == 0 {
 		return ctx, func() {}
@@ -37,17 +37,17 @@ func (t *turns) take(ctx context.Context, m *message) (context.Context, func()) 
 	if t.last == nil {
 		t.last = map[string]chan struct{}{}
 	}
-	own, place := make(chan struct{}), turn{}
+	own, place := make(chan struct{}), predecessors{}
 	for _, id := range ids {
 		if before := t.last[id]; before != nil {
 			place = append(place, before)
 		}
 		t.last[id] = own
 	}
-	return context.WithValue(ctx, turnKey{}, place), func() { t.leave(ids, own) }
+	return context.WithValue(ctx, predecessorsKey{}, place), func() { t.leave(ids, own) }
 }
 
-func (t *turns) leave(ids []string, own chan struct{}) {
+func (t *callOrder) leave(ids []string, own chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(own)
@@ -58,9 +58,9 @@ func (t *turns) leave(ids []string, own chan struct{}) {
 	}
 }
 
-// awaitTurn returns when it is the call's turn, or ctx ends.
-func awaitTurn(ctx context.Context) {
-	place, _ := ctx.Value(turnKey{}).(turn)
+// awaitPredecessors returns when it is the call's turn, or ctx ends.
+func awaitPredecessors(ctx context.Context) {
+	place, _ := ctx.Value(predecessorsKey{}).(predecessors)
 	for _, before := range place {
 		select {
 		case <-before:
@@ -83,7 +83,7 @@ func sessionsOf(m *message) []string {
 			From string `json:"from_session_id"`
 		} `json:"arguments"`
 	}
-	if json.Unmarshal(m.Params, &p) != nil || !slices.Contains(inTurn, p.Name) {
+	if json.Unmarshal(m.Params, &p) != nil || !slices.Contains(orderedTools, p.Name) {
 		return nil // what is wrong with it is said elsewhere
 	}
 	ids := slices.Compact([]string{p.Arguments.To, p.Arguments.From})

@@ -19,13 +19,13 @@ func TestBroken(t *testing.T) {
 		{"prints nothing", "", `it printed "" instead of 1`},
 	}
 	for _, tt := range tests {
-		w := &Way{Once: Runs(Clean(), "bash", "-c", tt.script)}
-		if taken := w.turn(t.Context(), 3); len(taken) > 0 || w.why() != tt.want {
+		w := &Variant{Once: Runs(Clean(), "bash", "-c", tt.script)}
+		if taken := w.series(t.Context(), 3); len(taken) > 0 || w.why() != tt.want {
 			t.Errorf("%s: %d runs count, and it broke with %q, want %q", tt.name, len(taken), w.why(), tt.want)
 		}
 	}
-	w := &Way{Once: Runs(Clean(), "bash", "-c", "echo 1")}
-	if taken := w.turn(t.Context(), 3); len(taken) != 3 || w.why() != "" {
+	w := &Variant{Once: Runs(Clean(), "bash", "-c", "echo 1")}
+	if taken := w.series(t.Context(), 3); len(taken) != 3 || w.why() != "" {
 		t.Errorf("%d runs count, want 3; %s", len(taken), w.why())
 	}
 }
@@ -51,7 +51,7 @@ grep -q 'pull: never' "$2" && [ "$1 ${*:3}" = "--config run --backend docker mai
 		t.Errorf("a server of the user's would be asked, or its settings count: %s", env)
 	}
 	b.contained([]Image{{Engine: "docker", Program: &Program{Language: "shell", Script: "main.sh"}, Name: "here"}})
-	if w := b.ways[0]; w.Name != "sandboxmcp run, docker" || len(w.turn(t.Context(), 1)) != 1 {
+	if w := b.variants[0]; w.Name != "sandboxmcp run, docker" || len(w.series(t.Context(), 1)) != 1 {
 		t.Errorf("%s: %s", w.Name, w.why())
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // wrong is for a value of another type.
 func (f field) wrong(raw json.RawMessage) error {
-	return fmt.Errorf("must be %s, not %s", f.wanted(), kindOf(raw))
+	return fmt.Errorf("must be %s, not %s", f.expected(), kindOf(raw))
 }
 
 func kindOf(raw json.RawMessage) string {
@@ -28,8 +28,8 @@ func kindOf(raw json.RawMessage) string {
 	return clip(string(raw), 40)
 }
 
-// wanted says what a value must be, with an example where that helps.
-func (f field) wanted() string {
+// expected says what a value must be, with an example where that helps.
+func (f field) expected() string {
 	switch {
 	case f.any:
 		return "any JSON value"
@@ -39,8 +39,8 @@ func (f field) wanted() string {
 		return "a string"
 	case f.kind == "boolean":
 		return "true or false"
-	case f.kind == "array" && f.most > 0:
-		return fmt.Sprintf("a list of %d to %d entries, such as %s", f.least, f.most, f.sample())
+	case f.kind == "array" && f.max > 0:
+		return fmt.Sprintf("a list of %d to %d entries, such as %s", f.min, f.max, f.sample())
 	case f.kind == "array", f.kind == "object":
 		return map[string]string{"array": "a list", "object": "an object"}[f.kind] + ", such as " + f.sample()
 	}

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// guessID looks for the id of a request that could not be read, so that its sender does not wait
+// findID looks for the id of a request that could not be read, so that its sender does not wait
 // for an answer that never comes. What it finds is the request's id for sure, or nil: a member of
 // the outermost object, before the first value that is not a plain one, or right before the end.
-func guessID(text []byte) json.RawMessage {
+func findID(text []byte) json.RawMessage {
 	if id := leadingID(text); id != nil {
 		return id
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // A Way is one manner of running a small program, which prints 1.
-type Way struct {
+type Variant struct {
 	Language, Name string
 	What           string // that is run, for people
 	Seldom         bool   // it takes long
@@ -33,12 +33,12 @@ type sample struct {
 	took time.Duration
 }
 
-// patience is how long one run may take that takes milliseconds.
-const patience = 30 * time.Second
+// runTimeout is how long one run may take that takes milliseconds.
+const runTimeout = 30 * time.Second
 
 // run runs the program and says how long that took. What did not print what it should is no run.
-func (w *Way) run(ctx context.Context) (sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (w *Variant) run(ctx context.Context) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	begun := time.Now()
 	answer, err := w.Once(ctx)
@@ -50,7 +50,7 @@ func (w *Way) run(ctx context.Context) (sample, error) {
 }
 
 // try is run for a way that is not broken, which it is from its first error on.
-func (w *Way) try(ctx context.Context) (sample, bool) {
+func (w *Variant) try(ctx context.Context) (sample, bool) {
 	if w.Broken != nil || ctx.Err() != nil {
 		return sample{}, false
 	}
@@ -62,8 +62,8 @@ func (w *Way) try(ctx context.Context) (sample, bool) {
 	return one, err == nil
 }
 
-// turn is a series of runs.
-func (w *Way) turn(ctx context.Context, runs int) (taken []sample) {
+// series is a series of runs.
+func (w *Variant) series(ctx context.Context, runs int) (taken []sample) {
 	if w.Seldom {
 		runs = 1
 	}
@@ -84,7 +84,7 @@ func (w *Way) turn(ctx context.Context, runs int) (taken []sample) {
 }
 
 // ready counts who found a sandbox ready; nil where none is kept.
-func (w *Way) ready(taken []sample) *Ready {
+func (w *Variant) ready(taken []sample) *Ready {
 	if !w.pooled {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (w *Way) ready(taken []sample) *Ready {
 	return r
 }
 
-func (w *Way) why() string {
+func (w *Variant) why() string {
 	if w.Broken == nil {
 		return ""
 	}

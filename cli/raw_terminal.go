@@ -29,14 +29,14 @@ func (p *program) checkTTY(c *cli.Context, cfg config.Config) error {
 	return nil
 }
 
-// lentTTY is this terminal while a program uses it as its own.
-type lentTTY struct {
+// rawTerminal is this terminal while a program uses it as its own.
+type rawTerminal struct {
 	mu      sync.Mutex
 	restore func() // nil while nobody has it
 }
 
-// giveBack makes the terminal what it was before.
-func (l *lentTTY) giveBack() {
+// release makes the terminal what it was before.
+func (l *rawTerminal) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.restore != nil {
@@ -45,8 +45,8 @@ func (l *lentTTY) giveBack() {
 	}
 }
 
-// lendTTY has the program use this terminal as its own, until that is given back.
-func (p *program) lendTTY(l *lentTTY, r *pipeline.Request, cfg config.Config) error {
+// passTerminal has the program use this terminal as its own, until that is given back.
+func (p *program) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	keyboard, screen := int(p.stdin.(*os.File).Fd()), int(p.stdout.(*os.File).Fd())

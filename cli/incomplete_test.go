@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestUnfinished(t *testing.T) {
+func TestIncomplete(t *testing.T) {
 	for _, tt := range []struct {
 		language, text string
 		want           bool
@@ -23,21 +23,21 @@ func TestUnfinished(t *testing.T) {
 		{"shell", "cat <<E\nx\nE", false}, {"shell", "echo a \\", true}, {"shell", "if", true}, {"shell", "echo )", false}, {"shell", "f() {", true},
 		{"r", "x <- 1", false}, {"r", "x <-", true}, {"r", "f <- function(a) {", true}, {"r", "1 +", true}, {"r", "'a\nb'", false}, {"r", "'a", true}, {"r", "x |>", true},
 	} {
-		if got := unfinished(tt.language, strings.Split(tt.text, "\n")); got != tt.want {
+		if got := incomplete(tt.language, strings.Split(tt.text, "\n")); got != tt.want {
 			t.Errorf("%s %q: unfinished %v, want %v", tt.language, tt.text, got, tt.want)
 		}
 	}
 }
 
-// FuzzUnfinished wants that it ends, whatever was typed, and that two empty lines end everything.
-func FuzzUnfinished(f *testing.F) {
+// FuzzIncomplete wants that it ends, whatever was typed, and that two empty lines end everything.
+func FuzzIncomplete(f *testing.F) {
 	for _, s := range []string{"'", "\\", "/", "`${", "/*", "<<E", "@", ")"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, language := range []string{"python", "node", "shell", "r", "other"} {
-			unfinished(language, strings.Split(text, "\n"))
-			if unfinished(language, strings.Split(text+"\n\n", "\n")) {
+			incomplete(language, strings.Split(text, "\n"))
+			if incomplete(language, strings.Split(text+"\n\n", "\n")) {
 				t.Errorf("%s %q goes on for ever", language, text)
 			}
 		}

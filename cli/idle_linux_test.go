@@ -97,16 +97,16 @@ func touched(t *testing.T, b []byte) bool {
 	return entry[7]&0x80 != 0 // bit 63: present
 }
 
-// TestRest lets a server rest soon after its start, and then only once, as nothing happens.
-func TestRest(t *testing.T) {
+// TestWatchIdle lets a server rest soon after its start, and then only once, as nothing happens.
+func TestWatchIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		given := 0
-		go rest(ctx, func() {}, func() { given++ })
+		released := 0
+		go watchIdle(ctx, func() {}, func() { released++ })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if given != 1 {
-			t.Errorf("gave memory back %d times, want 1", given)
+		if released != 1 {
+			t.Errorf("gave memory back %d times, want 1", released)
 		}
 		cancel()
 		synctest.Wait()

@@ -11,16 +11,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// openingLog is an audit log that is being opened, while there is other work to do. It is
+// pendingLog is an audit log that is being opened, while there is other work to do. It is
 // waited for where the first row is written.
-type openingLog struct {
+type pendingLog struct {
 	ready chan struct{}
 	log   *audit.Log
 	err   error
 }
 
-func openSoon(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) *openingLog {
-	l := &openingLog{ready: make(chan struct{})}
+func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) *pendingLog {
+	l := &pendingLog{ready: make(chan struct{})}
 	go func() {
 		defer close(l.ready)
 		l.log, l.err = openLogged(ctx, cfg, keys, log, signed)
@@ -29,7 +29,7 @@ func openSoon(ctx context.Context, cfg config.Config, keys *signer.Keys, log *sl
 }
 
 // Append implements pipeline.Recorder.
-func (l *openingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
+func (l *pendingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
 	log, err := l.opened(ctx)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (l *openingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audi
 }
 
 // opened waits for the log.
-func (l *openingLog) opened(ctx context.Context) (*audit.Log, error) {
+func (l *pendingLog) opened(ctx context.Context) (*audit.Log, error) {
 	select {
 	case <-l.ready:
 		return l.log, l.err
@@ -48,7 +48,7 @@ func (l *openingLog) opened(ctx context.Context) (*audit.Log, error) {
 }
 
 // Rows implements mcp.Log.
-func (l *openingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
+func (l *pendingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
 		log, err := l.opened(ctx)
 		if err != nil {
@@ -60,7 +60,7 @@ func (l *openingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.R
 }
 
 // Receipt implements mcp.Log.
-func (l *openingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
+func (l *pendingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
 	log, err := l.opened(ctx)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (l *openingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
 }
 
 // Close closes the log, if it could be opened. It gives an opening that hangs a moment only.
-func (l *openingLog) Close() error {
+func (l *pendingLog) Close() error {
 	select {
 	case <-l.ready:
 	case <-time.After(time.Second):

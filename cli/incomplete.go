@@ -6,9 +6,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// unfinished says whether lines are the beginning of something that goes on, as the prompt of the language would
+// incomplete says whether lines are the beginning of something that goes on, as the prompt of the language would
 // have it. It need not be right about all code: two empty lines in a row end whatever there is.
-func unfinished(language string, lines []string) bool {
+func incomplete(language string, lines []string) bool {
 	text := strings.Join(lines, "\n")
 	if n := len(lines); strings.TrimSpace(text) == "" || n > 1 && strings.TrimSpace(lines[n-1]+lines[n-2]) == "" {
 		return false
