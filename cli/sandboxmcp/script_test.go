@@ -110,6 +110,8 @@ func condition(name string) (bool, error) {
 		ok = found("node")
 	case "bash", "zsh", "fish", "git", "curl", "cosign":
 		ok = found(name)
+	case "typescript": // Node takes it as it is from 22.18 on
+		ok = exec.Command("node", "--input-type=module-typescript", "-e", "let x: number = 1").Run() == nil
 	case "keyring":
 		ok = found("dbus-daemon") && found("gnome-keyring-daemon") && found("setpriv")
 	case "sandbox":
