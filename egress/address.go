@@ -2,12 +2,12 @@ package egress
 
 import "net/netip"
 
-// kind is a part of the address space of which the public internet is not.
+// kind is a special-purpose part of the address space, not of the public internet.
 type kind struct {
 	prefix  netip.Prefix
 	is      string // "it is at 10.1.2.3, ...": in words
 	owned   bool   // networks of one owner use it
-	secrets bool   // a service there tells secrets to whoever asks: it is opened by its own address only
+	secrets bool   // a service there gives secrets to anyone who asks: only its own address opens it
 	within  int    // the byte at which an address of IPv4 begins that it stands for; 0 if none does
 }
 
@@ -27,7 +27,7 @@ const (
 // What is for documentation (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32,
 // 3fff::/20) is not here: nothing is there that could be harmed, and private test networks use it.
 //
-// A network that translates to IPv4 under a prefix of its own (RFC 6052) can't be told from the
+// A network that translates to IPv4 under a prefix of its own (RFC 6052) can't be recognized from the
 // outside: where there is one, it has to keep private addresses from being reached through it.
 var kinds = []kind{
 	{prefix: cidr("0.0.0.0/8"), is: "this machine (0.0.0.0/8)"},
@@ -92,8 +92,8 @@ func special(a netip.Addr) *kind {
 	return found
 }
 
-// Owned says whether an address is of a kind that the networks of one owner use: private ones, and
-// the machine itself. Where machines tell about themselves is not.
+// Owned reports whether an address is of a kind that the networks of one owner use: private addresses, and the machine
+// itself. Addresses of cloud metadata are not.
 func Owned(a netip.Addr) bool {
 	k := special(a)
 	return k != nil && k.owned && a.Zone() == ""

@@ -16,17 +16,17 @@ const (
 	maxNames = 1 << 16
 )
 
-// addressMap gives each name an address of its own in 127.64.0.0/10, so that a connection's address says
-// which name was meant. A name keeps its address as long as the book lives: programs keep addresses
-// for longer than any TTL says. The zero value is empty. It may be used concurrently.
+// addressMap gives each name its own address in 127.64.0.0/10, so that a connection's address tells the name. A name
+// keeps its address as long as the map lives: programs keep addresses for longer than any TTL. The zero value is
+// empty. It is safe for concurrent use.
 type addressMap struct {
 	mu    sync.RWMutex
 	names []string          // names[i] has the address bookBase+1+i
 	at    map[string]uint32 // the address of each
 }
 
-// address returns the address of a canonical name, a new one when it has none yet. The error is a
-// reason for a person: the book is full.
+// address returns the address of a canonical name, a new one for a new name. The error is a reason for a person: the
+// map is full.
 func (b *addressMap) address(name string) (netip.Addr, error) {
 	b.mu.RLock()
 	at, known := b.at[name]
@@ -58,7 +58,7 @@ func (b *addressMap) enter(name string) (uint32, error) {
 	return at, nil
 }
 
-// name returns the name that has this address.
+// name returns the name of an address.
 func (b *addressMap) name(address netip.Addr) (string, bool) {
 	address = address.Unmap()
 	if !address.Is4() {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// watchDelay is how long something may take before we begin to look whether the client still waits.
+// watchDelay is how long a step may take before we begin to watch whether the client still waits.
 const watchDelay = 20 * time.Millisecond
 
-// connection is one that a program made to a name, and that was allowed.
+// connection is an allowed connection of a program to a name.
 type connection struct {
 	g       *Gateway
 	client  net.Conn
@@ -21,7 +21,7 @@ type connection struct {
 	port    int
 	counts  *entry
 	started time.Time
-	moved   atomic.Int64 // when something last moved, after born
+	moved   atomic.Int64 // when something last moved, after started
 
 	mu     sync.Mutex
 	over   bool
@@ -31,7 +31,7 @@ type connection struct {
 	work   sync.WaitGroup
 }
 
-// full ends a connection for which there is no room.
+// full refuses a connection beyond a limit.
 func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
 	reset(client)
 	d := Decision{Reason: why}
@@ -40,7 +40,7 @@ func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
 	g.counters.release(e)
 }
 
-// serve has one connection decided about and passed on.
+// serve decides about one connection and passes it on.
 func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 	name, port, known := g.meant(client.LocalAddr())
 	d := Decision{Name: name, Port: port}
@@ -75,7 +75,7 @@ func (g *Gateway) serve(ctx context.Context, client net.Conn) {
 	c.pass(ctx)
 }
 
-// meant returns the name and the port that were connected to. An unknown name is the address.
+// meant returns the name and the port that the client connected to. The name of an unknown address is the address.
 func (g *Gateway) meant(local net.Addr) (name string, port int, known bool) {
 	at, err := netip.ParseAddrPort(local.String())
 	if err != nil {
@@ -85,8 +85,8 @@ func (g *Gateway) meant(local net.Addr) (name string, port int, known bool) {
 	return name, int(at.Port()), known
 }
 
-// ask waits for the decision, but not longer than the client does. A client that closes its sending half
-// before it was decided about is taken for gone, since one that was killed looks the same.
+// ask waits for the decision, but not longer than the client does. A client that closes its sending half before the
+// decision counts as gone, since a killed client looks the same.
 func (g *Gateway) ask(ctx context.Context, client net.Conn, name string, port int) (d Decision, gone bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -95,8 +95,8 @@ func (g *Gateway) ask(ctx context.Context, client net.Conn, name string, port in
 	return d, unwatch()
 }
 
-// watch calls gone if the client closes, or closes its sending half. The function that it returns ends
-// that, and says whether gone was called. Until then nobody may read from the client.
+// watch calls gone if the client closes, or closes its sending half. The returned function stops watching, and reports
+// whether gone was called. Until then nobody may read from the client.
 func watch(client net.Conn, gone func()) func() bool {
 	var left bool
 	watched := make(chan struct{})
@@ -117,7 +117,7 @@ func watch(client net.Conn, gone func()) func() bool {
 	}
 }
 
-// pass dials, looks at what the client says, and passes it on accordingly. It closes everything.
+// pass dials, detects the client's protocol, and passes the connection on accordingly. It closes everything.
 func (c *connection) pass(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer c.work.Wait()
@@ -151,8 +151,7 @@ func (c *connection) pass(ctx context.Context) {
 	}
 }
 
-// refuse records why an allowed connection goes no further. That no record was made of it stops nothing
-// that is not stopped already.
+// refuse records why an allowed connection goes no further. The connection is closed even if the record fails.
 func (c *connection) refuse(ctx context.Context, why string) {
 	c.end()
 	c.record(ctx, Decision{Reason: why})
@@ -164,7 +163,7 @@ func (c *connection) record(ctx context.Context, d Decision) {
 	c.g.counters.release(e)
 }
 
-// release gives back what was counted under.
+// release releases the connection's counters.
 func (c *connection) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +172,7 @@ func (c *connection) release() {
 	}
 }
 
-// adopt has server closed with the connection, or at once if that is over.
+// adopt closes server together with the connection, or at once if the connection is closed.
 func (c *connection) adopt(server net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,10 +185,10 @@ func (c *connection) adopt(server net.Conn) bool {
 	return true
 }
 
-// end resets whatever is still open.
+// end resets all open sides.
 func (c *connection) end() { c.close(reset) }
 
-// finish closes whatever is still open, once all was said.
+// finish closes all open sides after the last byte was passed on.
 func (c *connection) finish() { c.close(func(conn net.Conn) { _ = conn.Close() }) }
 
 func (c *connection) close(how func(net.Conn)) {
@@ -208,7 +207,7 @@ func (c *connection) close(how func(net.Conn)) {
 	}
 }
 
-// reset closes a connection in such a way that the other side gets an error, not an end.
+// reset closes a connection so that the peer gets an error instead of an end of file.
 func reset(conn net.Conn) {
 	if t, ok := conn.(interface{ SetLinger(int) error }); ok {
 		_ = t.SetLinger(0)
@@ -216,11 +215,10 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// touch says that something moved.
+// touch notes that bytes moved.
 func (c *connection) touch() { c.moved.Store(int64(time.Since(c.started))) }
 
-// limit ends the connection when nothing moves for so long. One timer does for all reads and
-// writes, which leave a note only.
+// limit ends the connection after an idle time. One timer serves all reads and writes, which only store the time.
 func (c *connection) limit(idle time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// A program may try any number of names. What is remembered of that is bounded, and what was refused
-// does not take the place of what was allowed.
+// A program may try any number of names. The number of counted decisions is bounded, and refused ones do not
+// displace allowed ones.
 const (
 	maxRefused = 1000
 	maxAllowed = 10_000
@@ -20,7 +20,7 @@ var (
 	errTooMany    = fmt.Errorf("%d different destinations are allowed at most, until the run ends", maxAllowed)
 )
 
-// counters counts decisions, and bytes under them.
+// counters counts decisions, and the bytes of their connections.
 type counters struct {
 	decided func(ctx context.Context, d Decision) error
 
@@ -32,19 +32,19 @@ type counters struct {
 	more   int64  // refusals that no entry was made for
 }
 
-// entry is what is counted of one decision.
+// entry counts one decision.
 type entry struct {
 	Decision
 	sent, received atomic.Int64
 
-	count   int64 // under the tally's lock
-	holders int   // connections that may still count bytes; under the tally's lock
+	count   int64 // guarded by counters.mu
+	holders int   // connections that may still count bytes; guarded by counters.mu
 
-	recording  sync.Mutex   // so that nothing leaves while decided is still at it for another connection
-	recordedIn atomic.Int64 // 1 + the period in which decided was told
+	recording  sync.Mutex   // so that nothing leaves while decided runs for another connection
+	recordedIn atomic.Int64 // 1 + the period in which decided was called
 }
 
-// note counts d, and tells decided of it if this is the first time. An allowed decision may be acted
+// note counts d, and calls decided if this is the first time. An allowed decision may be acted
 // on only if there is no error, which is a reason for a person. The entry, which may be nil, must be
 // released.
 func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
@@ -61,7 +61,7 @@ func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
 	return nil, errUnrecorded
 }
 
-// hold counts d without telling anybody. It returns nil when there are too many.
+// hold counts d without calling decided. It returns nil when there are too many entries.
 func (t *counters) hold(d Decision) *entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,11 +88,11 @@ func (t *counters) hold(d Decision) *entry {
 	return e
 }
 
-// discount takes back that e was counted once.
+// discount undoes one count of e.
 func (t *counters) discount(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.count > 0 { // else it was told already
+	if e.count > 0 { // else take returned it already
 		e.count--
 	}
 }
@@ -123,7 +123,7 @@ func (e *entry) record(ctx context.Context, t *counters) error {
 	return nil
 }
 
-// take returns what was counted since the last time. It keeps what connections still count under.
+// take returns the counts since the last call. It keeps the entries of open connections.
 func (t *counters) take() []Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -107,7 +107,7 @@ func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, err
 	return conn, nil
 }
 
-// interleave puts addresses of IPv4 and IPv6 in turns, and keeps their order otherwise: a network
+// interleave alternates addresses of IPv4 and IPv6, and keeps their order otherwise: a network
 // on which one of the two does not work should cost one attempt.
 func interleave(addrs []netip.Addr) []netip.Addr {
 	first := addrs[0].Is4()

@@ -27,7 +27,7 @@ const (
 	maxReason   = 200              // bytes of a reason in an answer
 )
 
-// namer is all the DNS that a sandbox has. It answers from the policy and its book, and asks
+// namer is all the DNS that a sandbox has. It answers from the policy and its address map, and asks
 // nobody: whatever a program writes into a query, it does not leave this machine.
 //
 // A refused name does not exist (NXDOMAIN), because every client takes that as final. REFUSED
@@ -41,7 +41,7 @@ const (
 type namer struct {
 	// decide says whether name may be reached on any port, for which it is given port 0. It must not wait.
 	decide func(ctx context.Context, name string, port int) Decision
-	// decided is told of each decision each time. It may be called concurrently.
+	// decided is called for each decision each time. It may be called concurrently.
 	decided   func(ctx context.Context, d Decision)
 	addresses *addressMap
 }

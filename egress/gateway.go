@@ -22,15 +22,15 @@ const (
 	DefaultConnections = 4096
 )
 
-// Config says what a gateway lets out.
+// Config configures a gateway.
 type Config struct {
 	// Decide says whether port of name may be connected to now, each time that it is asked. It may
 	// wait, for a person, until ctx ends. Port 0 is DNS asking whether any port may be: then it must
 	// not wait.
 	Decide func(ctx context.Context, name string, port int) Decision
-	// Decided is told of each decision when it is made for the first time since Take, before anything
-	// leaves. An error refuses what was allowed, and it is told again the next time. It may be called
-	// concurrently, and its ctx outlives the connection: what was decided is to be written down.
+	// Decided is called for each decision when it is made for the first time since Take, before anything
+	// leaves. An error refuses an allowed connection, and Decided is called again the next time. It may be
+	// called concurrently, and its ctx outlives the connection, so that the decision can be recorded.
 	Decided func(ctx context.Context, d Decision) error
 
 	Dialer *Dialer      // connects to names; nil is one with the machine's resolver and public addresses only
@@ -70,7 +70,7 @@ type Gateway struct {
 // dialFunc is Dialer.Dial: it resolves a name, and connects to an address that it may have.
 type dialFunc func(ctx context.Context, name string, port int) (net.Conn, error)
 
-// Open answers on the sockets, which it takes over, until Close.
+// Open takes over the sockets, and answers on them until Close.
 func Open(c Config, s Sockets) *Gateway {
 	if c.Dialer == nil {
 		c.Dialer = &Dialer{}
@@ -120,14 +120,14 @@ func (g *Gateway) answer(ctx context.Context) {
 	}
 }
 
-// accept serves the connections of one door until it is closed.
+// accept serves the connections of one listener until it is closed.
 func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 	for {
 		client, err := l.Accept()
 		if ended(ctx, err) {
 			return
 		}
-		if err != nil { // no descriptors, for instance: clients wait in the door's queue meanwhile
+		if err != nil { // no descriptors, for instance: clients wait in the listener's queue meanwhile
 			continue
 		}
 		n := g.open.Add(1)
@@ -150,7 +150,7 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 // descriptorsEach is what a connection takes: its two ends. A bulk transfer's pipe comes on top.
 const descriptorsEach = 2
 
-// End ends the connections to names that may is false for.
+// End closes the connections to names for which may returns false.
 func (g *Gateway) End(may func(name string, port int) bool) {
 	g.mu.Lock()
 	standing := slices.Collect(maps.Keys(g.all))
@@ -193,9 +193,9 @@ func (g *Gateway) fit(conn net.Conn) {
 	}
 }
 
-// Take returns what was decided since the last call, in the order of the first of each, and the bytes
-// that moved since then. Connections that last are in it each time that bytes moved, with a Count of 0
-// when they were made before. It may be called while the gateway is open, and after Close.
+// Take returns the decisions since the last call, in the order of their first occurrence, and the bytes that moved
+// since then. A lasting connection is in it each time that bytes moved, with a Count of 0 after the first time. It may
+// be called while the gateway is open, and after Close.
 func (g *Gateway) Take() []Record { return g.counters.take() }
 
 // Close ends all connections and waits for them.
@@ -224,18 +224,18 @@ func (g *Gateway) Close() {
 	g.pipes.close()
 }
 
-// Record is one decision and how often it was made.
+// Record is one decision and its number of occurrences.
 type Record struct {
 	Decision
 	Count          int64 // connections, or for Port 0 DNS queries that were refused
 	Sent, Received int64 // bytes to and from the name
 }
 
-// Budget is how many descriptors the gateways of one process may have open together, so that many
-// busy sandboxes leave some for the log and for callers. A nil one is without bounds.
+// Budget bounds the descriptors of all gateways of one process, so that many busy sandboxes leave some for the log and
+// for callers. A nil Budget is without bounds.
 type Budget struct{ left atomic.Int64 }
 
-// NewBudget returns one of half of the descriptors that this process may have.
+// NewBudget returns a budget of half of this process's limit of descriptors.
 func NewBudget() *Budget {
 	b := &Budget{}
 	b.left.Store(1 << 20)
@@ -245,8 +245,8 @@ func NewBudget() *Budget {
 	return b
 }
 
-// take says whether there are n more for a gateway that has held of them, and takes them. Nobody may have
-// more than what is left for the others. What was taken has to be given back.
+// take reserves n descriptors for a gateway that holds held, and reports whether it could. No gateway may have more
+// than what is left for the others. The reservation must be given back.
 func (b *Budget) take(n, held int64) bool {
 	if b == nil {
 		return true

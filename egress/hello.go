@@ -38,7 +38,7 @@ const (
 // drafts, and the encrypted SNI before them.
 var encryptedHellos = [...]uint16{0xfe0d, 0xfe0c, 0xfe0b, 0xfe0a, 0xfe09, 0xfe08, 0xffce}
 
-// stopped is why a client's TLS goes no further.
+// stopped is the reason for which a TLS client is refused.
 type stopped struct {
 	reason string
 	alert  byte
@@ -51,7 +51,7 @@ func (s *stopped) Error() string { return s.reason }
 // empty, and nothing behind the hello in its last record.
 func helloEnd(b []byte) (int, error) {
 	var head []byte // of the message: its type and three bytes of length
-	length := 0     // bytes of the message, with its head, as far as records said
+	length := 0     // bytes of the message, with its head, by the records so far
 	for at, n := 0, 0; ; n++ {
 		switch {
 		case n >= maxRecords || at > maxHello:
@@ -95,7 +95,7 @@ func helloEnd(b []byte) (int, error) {
 //
 // A hello without SNI is refused unless nameless: on an address that several names share, the server
 // would choose. Hellos that only look encrypted (GREASE), as browsers send them to everybody, can't be
-// told from those that are.
+// distinguished from encrypted ones.
 //
 // What is inside the TLS is not seen here: a server that serves several names may be asked for
 // another one in the Host, behind an SNI that is right.
@@ -153,8 +153,8 @@ var helloAgain = [...]byte{
 	0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 }
 
-// asksAgain says whether a server's first bytes ask for a second ClientHello, or that it can't be told
-// yet.
+// asksAgain says whether a server's first bytes ask for a second ClientHello, or that more bytes are
+// needed.
 func asksAgain(b []byte) (again, unknown bool) {
 	const before = 4 + 2 // the message's head and a version
 	var message []byte

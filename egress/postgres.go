@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// postgres passes PostgreSQL's requests for encryption on, one byte of answer for each, and then TLS.
+// postgres passes on PostgreSQL's requests for encryption, one byte of answer for each, and then TLS.
 //
-// A hello without SNI passes: these servers need none, and clients before libpq 14 send none. Where
-// many databases are behind one address, the server then goes by what is said inside the TLS. What
-// follows a refusal of encryption is in the clear, and names no host.
+// A hello without SNI passes: these servers need none, and clients before libpq 14 send none. Where many databases are
+// behind one address, the server then goes by the name inside the TLS. Bytes after a refusal of encryption are in the
+// clear, and name no host.
 func (c *connection) postgres(ctx context.Context, o *prelude) {
 	server, err := o.settle()
 	if err != nil {
@@ -46,7 +46,7 @@ const (
 	answerError = 'E' // the first byte of a message, after which the server closes
 )
 
-// encrypted passes on a server's answer and what follows it, and says whether that is another request.
+// encrypted passes on a server's answer and the bytes after it, and reports whether those are another request.
 func (c *connection) encrypted(ctx context.Context, server, client *tap, answer byte) (more bool, err error) {
 	switch answer {
 	case answerTLS, answerGSS, answerNo, answerError:
@@ -88,8 +88,7 @@ func (c *connection) encrypted(ctx context.Context, server, client *tap, answer 
 	return false, nil
 }
 
-// sniffAgain looks at what a client says after the beginning. It is no protocol in which the server is shown half
-// a line.
+// sniffAgain detects the protocol of a client's bytes after the beginning. The server gets no unfinished line here.
 func (c *connection) sniffAgain(client *tap) (protocol, string, error) {
 	o := &prelude{c: c, held: client.held, reads: readPhase{conn: c.client, done: make(chan struct{})}}
 	s, why, err := o.sniff()

@@ -14,36 +14,36 @@ import (
 
 const (
 	sniffTimeout = 10 * time.Second // for a ClientHello or a first line to become whole
-	// missing is how long a client may still say that it speaks HTTP after its name could not be
-	// connected to: then it is told why.
+	// missing is how long a client may take to begin with HTTP after its name could not be connected to: then
+	// the response says why.
 	missing = time.Second
 )
 
 const whySlow = "the first bytes take too long: neither a TLS ClientHello nor a first line came to its end"
 
-// prelude is the beginning of a connection: the name is dialed while the client's first bytes come, and
-// none of them is sent before it was looked at. A server may speak first.
+// prelude is the beginning of a connection: the name is dialed while the client's first bytes are read, and none of
+// them is sent before its protocol is known. A server may speak first.
 type prelude struct {
 	c    *connection
-	held []byte // what the client said
-	fin  bool   // and that was all
+	held []byte // what the client sent
+	fin  bool   // and no more follows
 
-	words bool // the server may be shown the beginning of a line
-	sent  int  // bytes of held that it was shown
+	words bool // the server may get the beginning of a line
+	sent  int  // bytes of held that the server has
 
 	dialed chan struct{} // closed when the two below are set
 	server net.Conn
 	err    error
 
 	quiet    chan struct{} // closed when the two below are set, and nobody reads from server
-	greeting []byte        // what the server said before the client
+	greeting []byte        // what the server sent before the client
 	reset    bool
 
-	reads readPhase // ends look
+	reads readPhase // of sniff
 }
 
-// start begins to dial. opens is that TLS to the name is opened by the relay, for the sake of a secret:
-// then nothing is sent that the relay has not read.
+// start begins to dial. opens is that the relay terminates TLS to the name, for the sake of a secret: then nothing is
+// sent that the relay has not read.
 func (c *connection) start(ctx context.Context, opens bool) *prelude {
 	o := &prelude{c: c, dialed: make(chan struct{}), quiet: make(chan struct{})}
 	o.words = !opens && !slices.Contains(likeWeb[:], c.port)
@@ -67,11 +67,11 @@ func (c *connection) start(ctx context.Context, opens bool) *prelude {
 	return o
 }
 
-// listen hears whether the server speaks first. No HTTP server says anything else than HTTP, so the
-// client's bytes need not be looked at after other words, in whatever way it was made to say them.
+// listen waits for a server that speaks first. No HTTP server begins with anything else than HTTP, so after another
+// greeting the client's bytes need not be checked.
 //
-// A server that ends without a word said nothing about itself, and may listen still: its end is passed on,
-// since the client may be waiting for it to speak first, and the client is looked at as before.
+// A server that ends without a word may still listen: its end is passed on, since the client may be waiting for the
+// server to speak first, and the client is checked as before.
 func (o *prelude) listen() {
 	select {
 	case <-o.reads.done:
@@ -96,8 +96,8 @@ func (o *prelude) listen() {
 	}
 }
 
-// sniff reads until it is known what the client speaks. What it says of a server that spoke first, or
-// of a name that can't be connected to, is sawOther.
+// sniff reads until the client's protocol is known. The protocol of a connection whose server spoke first, or whose
+// name can't be connected to, is protoOther.
 func (o *prelude) sniff() (protocol, string, error) {
 	defer o.reads.end()
 	var timer *time.Timer
@@ -123,7 +123,7 @@ func (o *prelude) sniff() (protocol, string, error) {
 		}
 		if o.reads.resume() && errors.Is(err, os.ErrDeadlineExceeded) {
 			// From here on the client may take its time between its words, like one that is passed on: the
-			// idle limit ends it when it says nothing. It can't say more than maxLine bytes before look knows.
+			// idle limit ends it when it says nothing. It can't send more than maxFirstLine bytes before sniff knows.
 			timer.Stop()
 			if o.show() != nil {
 				return protoOther, "", nil
@@ -144,7 +144,7 @@ func (o *prelude) sniff() (protocol, string, error) {
 	}
 }
 
-// read reads some more from the client. It takes no memory for one that says nothing.
+// read reads some more from the client. It takes no memory for a silent client.
 func (o *prelude) read() error {
 	if len(o.held) == 0 {
 		if err := wait(o.c.client, readable); err != nil {
@@ -163,8 +163,7 @@ func (o *prelude) read() error {
 	return err
 }
 
-// settle waits for the server, and returns it with what it said before put back. It may be called
-// once the client was looked at.
+// settle waits for the server, and returns it with its greeting put back. It may be called after sniff.
 func (o *prelude) settle() (*tap, error) {
 	<-o.dialed
 	if o.err != nil {
@@ -186,8 +185,8 @@ const pause = 200 * time.Millisecond
 const whyLate = "the server has the beginning of this already, since there was a pause behind it, and now it is a request: " +
 	"send the first line at once"
 
-// waits says whether the client may be waiting for an answer already: to the beginning of a line of text,
-// on a port on which HTTP is not expected.
+// waits reports whether the client may be waiting for an answer to the beginning of a line of text, on a port on which
+// HTTP is not expected.
 func (o *prelude) waits() bool {
 	if !o.words || len(o.held) == o.sent {
 		return false
@@ -199,8 +198,8 @@ func (o *prelude) waits() bool {
 	return s == protoOther && len(text) > 0 && !request
 }
 
-// show sends the server what it has not seen of a line that has not ended. It is no request before it
-// has, and does not end without being looked at.
+// show sends the server the new part of an unfinished line. An unfinished line is no request, and is checked when it
+// ends.
 func (o *prelude) show() error {
 	<-o.dialed
 	if o.err != nil {

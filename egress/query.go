@@ -11,7 +11,7 @@ import (
 type query struct {
 	header   dnsmessage.Header
 	question dnsmessage.Question // no name at all when it was not understood
-	edns     bool                // RFC 6891; the rest is said by it
+	edns     bool                // RFC 6891; it has the fields below
 	size     int                 // bytes of an answer on UDP
 	version  byte
 	dnssec   bool

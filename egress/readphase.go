@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// longAgo as a deadline ends reads at once.
+// longAgo is a deadline that ends reads at once.
 var longAgo = time.Unix(1, 0)
 
-// readPhase lets others end the reads of one phase, and nothing later.
+// readPhase lets other goroutines interrupt the reads of one phase, and no later reads.
 type readPhase struct {
 	conn net.Conn
 	done chan struct{} // closed when the phase is over
@@ -19,7 +19,7 @@ type readPhase struct {
 	why  cause
 }
 
-// cause is why reads are ended.
+// cause is why reads are interrupted.
 type cause int
 
 const (
@@ -38,7 +38,7 @@ func (h *readPhase) interrupt(why cause) {
 	}
 }
 
-// resume lets reads go on after a pause, and says whether there was one.
+// resume allows reads after a pause, and reports whether there was one.
 func (h *readPhase) resume() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *readPhase) resume() bool {
 	return true
 }
 
-// end ends the phase: reads may take their time again. It returns why they were ended, if they were.
+// end ends the phase: later reads are not interrupted. It returns why reads were interrupted, if they were.
 func (h *readPhase) end() cause {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -37,7 +37,7 @@ const (
 	maxAddresses = 64               // of a name; a message of DNS can have thousands
 )
 
-// lookups keeps what was found for a while, and asks only once for what many want to know now.
+// lookups caches addresses for a while, and shares one query among concurrent callers.
 type lookups struct {
 	mu     sync.Mutex
 	byName map[string]*lookup
@@ -52,8 +52,8 @@ type lookup struct {
 	until time.Time // guarded by lookups.mu; zero as long as there is no answer
 }
 
-// addresses returns all addresses of a name, good and bad. Who comes first asks for the others,
-// too; if its ctx ends before the answer, another of them asks again.
+// addresses returns all addresses of a name, allowed and refused ones. The first caller asks for the others, too; if
+// its ctx ends before the answer, another caller asks again.
 func (d *Dialer) addresses(ctx context.Context, name string) ([]netip.Addr, error) {
 	for ctx.Err() == nil {
 		l, first := d.lookups.find(name)
@@ -73,7 +73,7 @@ func (d *Dialer) addresses(ctx context.Context, name string) ([]netip.Addr, erro
 	return nil, late(ctx, name)
 }
 
-// find returns the look-up of name, and whether the caller is to make it.
+// find returns the lookup of name, and whether the caller must make it.
 func (s *lookups) find(name string) (l *lookup, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

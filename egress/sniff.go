@@ -11,7 +11,7 @@ import (
 type protocol int
 
 const (
-	protoUndecided protocol = iota // not to be told yet
+	protoUndecided protocol = iota // more bytes are needed
 	protoOther                     // nothing in which another name could be asked for, as far as we know
 	protoTLS                       // TLS: its ClientHello is whole, or can't become one
 	protoHTTP                      // HTTP, or so like it that an HTTP server may take it for that
@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	maxFirstLine = 16 << 10 // bytes of a first line; servers take 8 KiB or less unless told otherwise
+	maxFirstLine = 16 << 10 // bytes of a first line; servers take 8 KiB or less by default
 	maxHello     = 64 << 10 // bytes of a ClientHello with its records; crypto/tls takes no more either
 )
 
@@ -28,7 +28,7 @@ const (
 // lenient in its own way.
 var likeWeb = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 
-// sniff says what the first bytes of a client are, and why it is in doubt. ended is that no others come.
+// sniff returns the protocol of a client's first bytes, and why it is refused. ended is that no others come.
 //
 // The danger is a request that names another host than the one that was decided about, and that goes
 // by as bytes of some other protocol. So anything that a lenient HTTP server may take for a request line
@@ -85,7 +85,7 @@ func sniffTLS(b []byte) (protocol, string) {
 	return protoOther, ""
 }
 
-// sniffRecord looks at first bytes whose first one is the type of a TLS record. What it calls TLS is
+// sniffRecord checks bytes that begin with the type of a TLS record. What it calls TLS is
 // refused unless it is a hello as helloEnd wants it.
 //
 // Servers are lenient here, too: crypto/tls skips warnings before the hello, and reads a first record
@@ -96,7 +96,7 @@ func sniffTLS(b []byte) (protocol, string) {
 //
 // Refused by mistake are first messages with a length of 788 to 791, if it is little-endian, or of 5123,
 // 5379, 5635 or 5891, if it is big-endian and two bytes; those that have a 1 there; and, after
-// lookTime, those that are too short to tell.
+// sniffTimeout, those that are too short to tell.
 func sniffRecord(b []byte) protocol {
 	switch {
 	case len(b) == 1:

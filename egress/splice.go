@@ -12,7 +12,7 @@ import (
 // bufferSize is in bytes. What comes in pieces of less is not worth a pipe.
 const bufferSize = 32 << 10
 
-// tap is a connection with what was read from it before put back, on which what moves is noted.
+// tap is a connection that counts the bytes that move, with bytes that were read before put back.
 type tap struct {
 	net.Conn
 	c       *connection
@@ -56,11 +56,11 @@ func (t *tap) note(n int, count *atomic.Int64) {
 	}
 }
 
-// CloseWrite ends what is sent.
+// CloseWrite closes the sending half.
 func (t *tap) CloseWrite() error { return closeWrite(t.Conn) }
 
-// closeWrite ends what is sent. That both sides of a TCP connection have ended already is no error: what
-// came before the end can be read still.
+// closeWrite closes the sending half. That both sides of a TCP connection have ended already is no error: bytes before
+// the end can still be read.
 func closeWrite(conn net.Conn) error {
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -101,12 +101,12 @@ func (c *connection) spliceAfter(server, client *tap, first func() error) {
 	both.Wait()
 }
 
-// carry passes bytes one way, to the end and with it.
+// carry passes bytes in one direction, and the end after them.
 func (c *connection) carry(to, from *tap, count *atomic.Int64) error {
 	if len(from.held) > 0 {
 		n, err := to.Conn.Write(from.held)
 		if count == to.out {
-			to.note(n, count) // what the server said was counted when it was read
+			to.note(n, count) // the server's bytes were counted when they were read
 		}
 		if from.held = nil; err != nil {
 			return err

@@ -162,7 +162,7 @@ func (g *Gateway) move(to, from net.Conn, moved func(int)) error {
 	return err
 }
 
-// mover passes bytes one way.
+// mover passes bytes in one direction.
 type mover struct {
 	g     *Gateway
 	to    *net.TCPConn

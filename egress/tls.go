@@ -11,7 +11,7 @@ import (
 // farewell is how long a client may take to read why it is refused.
 const farewell = time.Second
 
-// secure passes TLS on whose ClientHello was held.
+// secure passes on TLS whose ClientHello was held.
 func (c *connection) secure(ctx context.Context, o *prelude, opens bool) {
 	if no := checkHello(o.held, c.name, false); no != nil {
 		c.stop(ctx, no)
@@ -28,9 +28,9 @@ func (c *connection) secure(ctx context.Context, o *prelude, opens bool) {
 	c.greet(ctx, server, o.tap(), false)
 }
 
-// greet sends the ClientHello that the client's first bytes are, and was checked, and passes on the
-// rest, if the rest is no second one for another name: a server may ask for a second one
-// (HelloRetryRequest), and some, OpenSSL among them, then go by the name in that.
+// greet sends the checked ClientHello that the client's bytes begin with, and passes on the rest, unless that is a
+// second hello for another name: a server may ask for a second one (HelloRetryRequest), and some, OpenSSL among them,
+// then go by its name.
 func (c *connection) greet(ctx context.Context, server, client *tap, nameless bool) {
 	n, err := helloEnd(client.held)
 	if err != nil || n == 0 { // it was checked, so this is our bug
@@ -56,7 +56,7 @@ func (c *connection) greet(ctx context.Context, server, client *tap, nameless bo
 	})
 }
 
-// answered passes the beginning of the server's answer on, and says whether it asks for another hello.
+// answered passes on the beginning of the server's answer, and reports whether it asks for another hello.
 func (c *connection) answered(server, client *tap) (again bool, err error) {
 	var response []byte
 	b := make([]byte, 4<<10)
@@ -123,7 +123,7 @@ func readRecord(r io.Reader, b []byte) ([]byte, error) {
 	return b, err
 }
 
-// stop tells a TLS client why it is refused: with an alert, after which it fails at once and can say so.
+// stop refuses a TLS client with an alert, so that it fails at once and can say why.
 func (c *connection) stop(ctx context.Context, no *stopped) {
 	c.record(ctx, Decision{Reason: no.reason})
 	_ = c.client.SetDeadline(time.Now().Add(farewell))
@@ -132,8 +132,8 @@ func (c *connection) stop(ctx context.Context, no *stopped) {
 	}
 }
 
-// leave waits until the client closes: to close before it was read would reset the connection, and
-// take away from the client what it was told.
+// leave waits until the client closes: an earlier close would reset the connection before the client has read the
+// reason.
 func (c *connection) leave() {
 	_ = closeWrite(c.client)
 	_, _ = io.CopyN(io.Discard, c.client, maxHello)

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/relay"
 )
 
-// relay has HTTP passed on, by one of the relay's two ways.
+// relay passes HTTP on with one of the relay's two methods.
 func (c *connection) relay(ctx context.Context, o *prelude, by func(context.Context, relay.Route) error) {
 	var first atomic.Bool
 	err := by(ctx, relay.Route{
@@ -33,8 +33,8 @@ func (c *connection) relay(ctx context.Context, o *prelude, by func(context.Cont
 	c.finish()
 }
 
-// further connects to the name once more, for a client whose connection stands: that is decided and
-// recorded like any other. The client waits meanwhile, as its requests do.
+// further connects to the name once more for a client's open connection: the connection is decided and recorded like
+// any other. The client's requests wait meanwhile.
 func (c *connection) further(ctx context.Context) (net.Conn, error) {
 	d := c.g.config.Decide(ctx, c.name, c.port)
 	counts, err := c.g.counters.note(ctx, d)
@@ -55,13 +55,13 @@ func (c *connection) further(ctx context.Context) (net.Conn, error) {
 	return &tap{Conn: server, c: c, in: &counts.received, out: &counts.sent}, nil
 }
 
-// ruled is an error of the dialer that is a refusal.
+// ruled marks an error of the dialer as a refusal.
 type ruled struct{ error }
 
 func (ruled) Is(target error) bool { return target == relay.ErrRefused }
 
-// dial connects to the name. That this is refused, or fails, is recorded instead of the connection that it
-// was to be: the program sees one that is reset, from which nobody could tell.
+// dial connects to the name. A refusal or a failure is recorded in place of the allowed connection: the program only
+// sees a reset.
 func (c *connection) dial(ctx context.Context, counts *entry) (net.Conn, error) {
 	server, err := c.g.dial(ctx, c.name, c.port)
 	if err == nil && c.adopt(server) {

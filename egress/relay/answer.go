@@ -98,7 +98,7 @@ func (w interim) WriteHeader(status int) {
 }
 
 // redactedBody is an answer's body without secrets. Each Read returns as soon as there is something
-// that can be told, so what comes in events is passed on in events.
+// that can be passed on, so that events are passed on as events.
 type redactedBody struct {
 	x      *exchange
 	res    *http.Response
@@ -143,7 +143,7 @@ func (b *redactedBody) fill() {
 		}
 	}
 	if err == io.EOF {
-		// Only a whole answer ends what was held back; the beginning of a value is not told.
+		// Only a whole response releases the bytes held back; the beginning of a value is never passed on.
 		if failed := b.filter.Close(); failed != nil {
 			err = failed
 		}

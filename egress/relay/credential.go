@@ -15,7 +15,7 @@ import (
 //
 // Credentials are recognized by the names of headers and of parameters in the query. This does not see
 // those in the path, in bodies, in headers with innocent names, in the frames of a WebSocket, and what
-// can be left at the name by anybody. So it makes this way out narrow; it does not close it.
+// can be left at the name by anybody. So it narrows this leak; it does not close it.
 func checkCredentials(r *http.Request, bound []Secret) error {
 	if !slices.ContainsFunc(bound, func(s Secret) bool { return s.Require }) {
 		return nil
@@ -179,7 +179,7 @@ func likeKey(text string) bool {
 }
 
 // besideAnother says whether in Basic credentials one half is a placeholder and the other one looks like
-// a key. Many services take a key as the user and ignore the password, or the other way round.
+// a key. Many services take a key as the user and ignore the password, or the reverse.
 func besideAnother(v string, bound []Secret) bool {
 	text, ok := basic(v)
 	if !ok {

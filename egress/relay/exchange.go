@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// exchange is one request, and its answer.
+// exchange is one request and its response.
 type exchange struct {
 	*passage
 	key    string   // of the WebSocket that is asked for
@@ -19,7 +19,7 @@ type exchange struct {
 	also rewritings
 }
 
-// fill puts the secrets into r that are bound to the name.
+// fill puts the secrets that are bound to the name into r.
 func (x *exchange) fill(r *http.Request) error {
 	bound := x.relay.bound(x.route.Name, x.route.Port)
 	if len(bound) == 0 {
@@ -64,7 +64,7 @@ func (x *exchange) fill(r *http.Request) error {
 	return f.required(x.route.Name)
 }
 
-// keepBack refuses what would need secrets that must not travel in the clear.
+// keepBack refuses requests that would send secrets in the clear that may not be.
 func (x *exchange) keepBack(r *http.Request, closed []Secret) error {
 	f := substitution{secrets: closed, values: make([]string, len(closed)), found: make([]bool, len(closed)), room: maxAddedHeader}
 	u := *r.URL
@@ -84,16 +84,16 @@ func (x *exchange) keepBack(r *http.Request, closed []Secret) error {
 func (x *exchange) alive() error {
 	for _, s := range x.filled {
 		if s.Value() == "" {
-			return badAnswer("the secret " + s.Name + " is not lent any more")
+			return badAnswer("the lease of the secret " + s.Name + " is closed")
 		}
 	}
 	return nil
 }
 
-// redacts says whether a value may come back.
+// redacts reports whether a value may come back.
 func (x *exchange) redacts() bool { return len(x.filled) > 0 }
 
-// requires says whether only those may speak to the name who have a secret for it.
+// requires reports whether a request to the name must carry a secret.
 func (x *exchange) requires() bool {
 	return slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require })
 }

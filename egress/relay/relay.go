@@ -1,5 +1,5 @@
-// Package relay passes HTTP on to one name, and puts secrets in on the way, so that the program that
-// sends the requests never has them.
+// Package relay is an HTTP proxy to one name that puts secrets into requests, so that the program that sends the
+// requests never has the secrets.
 //
 // Requests are read by a real HTTP server and written anew by a real HTTP client. So what the program
 // wrote and what the name's server reads can't be split in two different ways (request smuggling), and
@@ -16,13 +16,13 @@ import (
 	"net"
 )
 
-// Config is what a relay is made of. Its functions may be called concurrently.
+// Config configures a relay. Its functions may be called concurrently.
 type Config struct {
-	// Secrets returns the bound secrets that are lent now; TLS to their names is ended here. It is
-	// asked for each request, as a session is lent more over time. Nil is none.
+	// Secrets returns the bound secrets that are leased now; TLS to their names is terminated here. It is
+	// called for each request, as a session leases more over time. Nil is none.
 	Secrets func() []Secret
-	// Redact and Redactor take the secrets out of what comes back. Nil where there are no Secrets.
-	// Closing a Redactor lets out what it held back.
+	// Redact and Redactor remove the secrets from responses. Nil where there are no Secrets.
+	// Closing a Redactor writes the bytes that it held back.
 	Redact   func(string) string
 	Redactor func(io.Writer) io.WriteCloser
 
@@ -30,8 +30,8 @@ type Config struct {
 	Roots        *x509.CertPool // that names' real certificates are verified with; nil are the machine's
 }
 
-// Secret is put in on the way to its names, and nowhere else: in header values, in the query, in
-// Basic credentials, and in bodies if Body says so.
+// Secret is a bound secret. It is put into requests to its names, and nowhere else: into header values, the query,
+// Basic credentials, and bodies if Body is set.
 type Secret struct {
 	Name        string
 	Placeholder string                           // what the program has instead
@@ -50,12 +50,12 @@ type Route struct {
 	// Dial connects to the name, at an address that was checked; it counts bytes. If it must not be
 	// connected to, ErrRefused is in the error's chain. It may be called concurrently.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// Refused is told of each request that was refused. It may be called concurrently.
+	// Refused is called for each refused request. It may be called concurrently.
 	Refused func(reason string)
 }
 
-// ErrRefused says that Dial failed because of a rule. The program is told the error's text as a
-// refusal, 403, instead of as a failure, 502.
+// ErrRefused says that Dial failed because of a rule. The program gets the error's text with status 403, instead
+// of 502 for a failure.
 var ErrRefused = errors.New("refused")
 
 // ErrHandshake is in the chain of what Secure returns when the program's handshake fails: it does not
@@ -71,7 +71,7 @@ type Relay struct {
 	sessions  tls.ClientSessionCache // saves later connections to a name a round trip
 }
 
-// New returns a relay; if there are or may be secrets, with a certificate authority of its own.
+// New returns a relay; with a certificate authority of its own if there are or may be secrets.
 func New(c Config) (*Relay, error) {
 	r := &Relay{cfg: c, bodies: make(chan struct{}, maxBodies), sessions: tls.NewLRUClientSessionCache(resumed)}
 	if !c.SecretsLater && len(r.secrets()) == 0 {
@@ -110,7 +110,7 @@ func (r *Relay) Authority() []byte {
 	return r.authority.pem
 }
 
-// TerminatesTLS says whether TLS to name is to be ended here.
+// TerminatesTLS reports whether TLS to name is terminated here.
 func (r *Relay) TerminatesTLS(name string, port int) bool {
 	return r != nil && r.authority != nil && len(r.bound(name, port)) > 0
 }

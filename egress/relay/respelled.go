@@ -76,7 +76,7 @@ func (o rewritings) redact(text string) string {
 	return text
 }
 
-// respeller takes spellings out of text on its way. It holds back what may be the beginning of one.
+// respeller removes spellings from text that it passes on. It holds back a possible beginning of a spelling.
 type respeller struct {
 	rewritings
 	next io.WriteCloser
@@ -131,7 +131,7 @@ func (r *respeller) pending() int {
 	return longest
 }
 
-// Close lets out what was held back.
+// Close writes the bytes that were held back.
 func (r *respeller) Close() error {
 	_, err := r.next.Write(r.held)
 	clear(r.held)

@@ -273,7 +273,7 @@ func TestClosedLease(t *testing.T) {
 		t.Fatal(res.Status)
 	}
 	l.close()
-	if res, body := g.do(1, r); res.StatusCode != 403 || !strings.Contains(body, "not lent any more") || h.count != 1 {
+	if res, body := g.do(1, r); res.StatusCode != 403 || !strings.Contains(body, "the lease of the secret") || h.count != 1 {
 		t.Errorf("%s %q", res.Status, body)
 	}
 }

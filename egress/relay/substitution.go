@@ -12,7 +12,7 @@ import (
 // placeholder as often as it likes.
 const maxAddedHeader = 1 << 20
 
-// substitution puts secrets into one request, and remembers which.
+// substitution puts secrets into one request in place of their placeholders, and remembers which.
 type substitution struct {
 	secrets []Secret
 	values  []string
@@ -20,12 +20,12 @@ type substitution struct {
 	room    int // bytes that may still be added
 }
 
-// newSubstitution fails if a secret is not lent any more.
+// newSubstitution fails if the lease of a secret is closed.
 func newSubstitution(secrets []Secret) (*substitution, error) {
 	f := &substitution{secrets: secrets, values: make([]string, len(secrets)), found: make([]bool, len(secrets)), room: maxAddedHeader}
 	for i, s := range secrets {
 		if f.values[i] = s.Value(); f.values[i] == "" {
-			return nil, refuse("the secret %s is not lent any more", s.Name)
+			return nil, refuse("the lease of the secret %s is closed", s.Name)
 		}
 	}
 	return f, nil
@@ -53,7 +53,7 @@ func (f *substitution) header(r *http.Request) error {
 	return nil
 }
 
-// authorization looks into Basic credentials, too, which are base64 of user:password (RFC 7617).
+// authorization also replaces placeholders within Basic credentials, which are base64 of user:password (RFC 7617).
 func (f *substitution) authorization(v string) (string, error) {
 	text, ok := basic(v)
 	if !ok {
@@ -81,7 +81,7 @@ func basic(v string) (text string, ok bool) {
 	return "", false
 }
 
-// replace returns text with the values in the place of their placeholders.
+// replace returns text with the values in place of their placeholders.
 func (f *substitution) replace(text string, s spelling) (string, error) {
 	var out strings.Builder
 	done := 0

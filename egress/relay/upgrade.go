@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// keepUpgrade takes a wish to speak another protocol out of r, which whoever is asked may ignore, unless
-// it is to open a WebSocket; then its key is returned. After an upgrade, bytes pass unseen. In HTTP/2
+// keepUpgrade removes a request for another protocol from r, which servers may ignore, unless it is to open a
+// WebSocket; then its key is returned. After an upgrade, bytes pass unseen. In HTTP/2
 // (Upgrade: h2c) they could be requests with another Host.
 func keepUpgrade(r *http.Request) (key string) {
 	keys := r.Header["Sec-Websocket-Key"]

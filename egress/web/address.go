@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// Refused is the error for what policy forbids.
+// Refused is the error for an address or a host that policy forbids.
 type Refused struct {
 	Reason string
 	Remedy string // what to write instead, where it is the address that is wrong; "" where no other spelling helps
@@ -29,7 +29,7 @@ func notAllowed(host, reason string) error {
 }
 
 // Parse reads the address of a page. It has a scheme of the web, a host, no user name, and no fragment, which no
-// server is told.
+// server gets.
 func Parse(text string) (*url.URL, error) {
 	text = strings.TrimSpace(text)
 	switch {
@@ -60,8 +60,8 @@ func Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// bare says whether an address is a host without a scheme before it: a host with a port ("example.com:8080") looks like
-// a scheme of its own.
+// bare reports whether an address is a host without a scheme: url.Parse takes the host of "example.com:8080" for a
+// scheme.
 func bare(u *url.URL) bool {
 	digits, _, _ := strings.Cut(u.Opaque, "/")
 	_, err := strconv.ParseUint(digits, 10, 16)
@@ -83,8 +83,8 @@ func Port(u *url.URL) (int, error) {
 	return 80, nil
 }
 
-// onward is where a response leads on to; nil is nowhere. A page that came encrypted leads to none that does not:
-// whoever is on the way could write that one.
+// onward returns the target of a redirect, or nil. An encrypted page can't redirect to an unencrypted one, which
+// anybody on the network path could write.
 func onward(r *http.Response, at *url.URL) (*url.URL, error) {
 	switch r.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -109,7 +109,7 @@ func onward(r *http.Response, at *url.URL) (*url.URL, error) {
 	return next, nil
 }
 
-// brief is text of others as it can stand in a message of ours.
+// brief shortens and escapes untrusted text for a message.
 func brief(s string) string {
 	const maxLen = 200
 	if len(s) > maxLen {
@@ -118,7 +118,7 @@ func brief(s string) string {
 	return safetext.Line(s)
 }
 
-// oneLine makes one of a message of a library's, which may quote what a server sent.
+// oneLine is brief for a library's message, which may quote a server.
 func oneLine(s string) string {
 	return brief(strings.Join(strings.Fields(s), " "))
 }

@@ -21,7 +21,7 @@ func (c *Client) take(ctx context.Context, response *http.Response, at *url.URL)
 	case "gzip", "x-gzip":
 		unpacked, err := gzip.NewReader(wire)
 		switch {
-		case errors.Is(err, io.EOF): // a response without a body may be said to be packed
+		case errors.Is(err, io.EOF): // a response without a body may claim to be packed
 			return r, nil
 		case err != nil && ctx.Err() == nil:
 			return nil, fmt.Errorf("read %s: it says that the page is packed by gzip, and it is not", at.Hostname())

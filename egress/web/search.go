@@ -15,31 +15,30 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 )
 
-// How long an engine is left alone that did not answer: twice as long each time.
+// How long an engine is not asked again after a failure. The time doubles with each failure.
 const (
 	minBackoff = time.Minute
 	maxBackoff = 2 * time.Hour
 )
 
-// Engines are the search engines that are asked, one after the other. They remember who did not want to answer, and
-// may be used by many goroutines.
+// Engines are the search engines, which are asked in order. They remember failures. It is safe for concurrent use.
 type Engines struct {
 	all []asked
 	mu  sync.Mutex
-	// turn is which of the public engines is asked first: each a share of the questions.
+	// next is the public engine to ask first, round robin.
 	next     int
 	backoffs map[string]*backoff
 	now      func() time.Time
 }
 
-// asked is an engine, and what it may be asked by.
+// asked is an engine and the policy for its requests.
 type asked struct {
 	engine.Engine
 	policy egress.Policy
 	own    bool // the operator's
 }
 
-// backoff is why an engine is left alone.
+// backoff is why an engine is not asked for a while.
 type backoff struct {
 	until time.Time
 	times int
@@ -87,21 +86,21 @@ func NewEngines(names []string, searxng string, policy egress.Policy, deny []str
 	return s, nil
 }
 
-// Query is what is searched for.
+// Query is a search.
 type Query struct {
 	Text    string
 	Limit   int      // of results
 	Domains []string // whose pages are results; none are all
 }
 
-// Found is what was found.
+// Found is the result of a search.
 type Found struct {
 	Engine  string // that answered
 	Results []engine.Result
 	Passed  []string // why those before it did not, a sentence for each
 }
 
-// Search asks one engine after the other until one answers. read is what reads its page.
+// Search asks one engine after the other until one answers. read parses its page.
 func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) (Found, error) {
 	var f Found
 	for _, e := range s.order() {
@@ -180,7 +179,7 @@ func within(host, domain string) bool {
 	return host == domain || strings.HasSuffix(host, "."+domain)
 }
 
-// order is in which the engines are asked now: the operator's own, then the others in turn.
+// order returns the engines in the order to ask: the operator's own, then the others round robin.
 func (s *Engines) order() (all []asked) {
 	var others []asked
 	for _, e := range s.all {
@@ -200,7 +199,7 @@ func (s *Engines) order() (all []asked) {
 	return slices.Concat(all, others[first:], others[:first])
 }
 
-// backingOff says that an engine is left alone, and why.
+// backingOff returns why an engine is not asked now, or "".
 func (s *Engines) backingOff(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +210,7 @@ func (s *Engines) backingOff(name string) string {
 	return fmt.Sprintf("left alone for another %s, since %s", r.until.Sub(s.now()).Round(time.Second), r.why)
 }
 
-// backOff leaves an engine alone for a while, and says for how long.
+// backOff excludes an engine for a while, and returns for how long, in words.
 func (s *Engines) backOff(name, why string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 type Trip struct {
 	// Check refuses an address before anything is sent to it; nil refuses none.
 	Check func(address string) error
-	// Record is told each decision before it has an effect. If it returns an error, nothing is connected to. Nil is nobody.
+	// Record is called for each decision before it has an effect. Its error prevents the connection. Nil records nothing.
 	Record func(context.Context, egress.Decision) error
 
 	mu       sync.Mutex

@@ -84,7 +84,7 @@ func Settings() map[string]string {
 	return map[string]string{"Local State": `{"ssl":{"ech_enabled":false}}`}
 }
 
-// own are hosts that the browser asks for its own sake, whatever it was told: updates and the time. No page is there.
+// own are hosts that the browser contacts by itself, whatever its settings: updates and the time. They serve no pages.
 var own = []string{
 	"clients2.google.com", "update.googleapis.com", "optimizationguide-pa.googleapis.com", "content-autofill.googleapis.com",
 	"safebrowsing.googleapis.com", "safebrowsingohttpgateway.googleapis.com", "mtalk.google.com", "android.clients.google.com",

@@ -1,4 +1,4 @@
-most => {
+max => {
   // What a form holds may be named like a property of the form, and stands for it in this world as well. So what is
   // asked of any element is asked for as its type has it.
   const of = (type, name) => {
@@ -7,7 +7,7 @@ most => {
   };
   const shadow = of(Element, 'shadowRoot'), words = of(HTMLElement, 'innerText');
   const root = document.documentElement;
-  const cut = text => text.slice(0, most);
+  const cut = text => text.slice(0, max);
   const roots = [];
   const collect = tree => {
     for (const element of tree.querySelectorAll('*')) {
@@ -28,5 +28,5 @@ most => {
   }
   const shown = [document.body, ...roots.flatMap(tree => [...tree.children])];
   const text = shown.map(element => element instanceof HTMLElement && words(element) || '').filter(part => part).join('\n');
-  return {url: location.href, title: document.title, html: cut(html), text: cut(text), cut: html.length > most || text.length > most, loading: document.readyState === 'loading'};
+  return {url: location.href, title: document.title, html: cut(html), text: cut(text), cut: html.length > max || text.length > max, loading: document.readyState === 'loading'};
 }

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	pollInterval = 50 * time.Millisecond // between looks at whether what is waited for is there
+	pollInterval = 50 * time.Millisecond // between checks of a condition
 	quiet        = 250 * time.Millisecond
 	settle       = 3 * time.Second // that a page may go on fetching after its load event
 	grace        = 4 * time.Second // for reading a page whose time is up

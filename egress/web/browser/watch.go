@@ -17,7 +17,7 @@ const maxLoading = 10_000
 // maxID is how long an id of the browser's is, in bytes. Its own have up to 40.
 const maxID = 200
 
-// watch is what the browser's events have told of a visit, and what is done about them at once.
+// watch handles the browser's events, and keeps the state of a visit.
 type watch struct {
 	tell func(session, method string, params any)
 
@@ -33,7 +33,7 @@ type watch struct {
 	dialogs, popups, downloads int
 }
 
-// eventParams are the parts of events that count. They are the page's to make up.
+// eventParams are the parameters of events that matter here. A page can forge them.
 type eventParams struct {
 	RequestID string `json:"requestId"`
 	FrameID   string `json:"frameId"`
@@ -50,7 +50,7 @@ type eventParams struct {
 	} `json:"targetInfo"`
 }
 
-// event takes note of one. It must not wait.
+// event handles one event. It must not wait.
 func (w *watch) event(m message) {
 	var e eventParams
 	if json.Unmarshal(m.Params, &e) != nil {
@@ -84,8 +84,8 @@ func (w *watch) event(m message) {
 	}
 }
 
-// related is a target that the page has made. A window is closed before it has asked for anything; what
-// else there is, such as a worker or a frame, goes on.
+// related handles a target that the page has created. A window is closed before it has requested anything; other
+// targets, such as workers and frames, continue.
 func (w *watch) related(e eventParams) {
 	switch {
 	case e.Session == w.session || w.session == "":
@@ -129,7 +129,7 @@ func (w *watch) traffic(method string, e eventParams) {
 	w.busy = time.Now()
 }
 
-// is asks about what has been told.
+// is evaluates a condition on the state.
 func (w *watch) is(f func(*watch) bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

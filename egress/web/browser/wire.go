@@ -17,7 +17,7 @@ const (
 	maxPending = 64       // commands that wait for an answer
 )
 
-// message is all that goes over the wire, either way.
+// message is a message in either direction.
 type message struct {
 	ID      int64           `json:"id,omitempty"`
 	Session string          `json:"sessionId,omitempty"`
@@ -229,7 +229,7 @@ func (s session) Call(ctx context.Context, method string, params, result any) er
 	return s.call(ctx, s.id, method, params, result)
 }
 
-// Subscribe implements cdp.Session. Events come another way.
+// Subscribe implements cdp.Session. It does nothing: events go to the callback of dial.
 func (session) Subscribe(string) (<-chan jsonv2.Value, func()) {
 	none := make(chan jsonv2.Value)
 	close(none)

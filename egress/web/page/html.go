@@ -83,7 +83,7 @@ func rebase(doc *html.Node, at *url.URL) *url.URL {
 	return found
 }
 
-// article is the part of a page that is worth reading; if that can't be told, all of it.
+// article returns the main content of a page, or all of it if no main content is found.
 func article(doc *html.Node, at *url.URL) *html.Node {
 	whole := doc
 	walk(doc, func(n *html.Node) bool {

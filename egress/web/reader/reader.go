@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 )
 
-// Word is the argument by which a program is told to be a reader, and nothing else.
+// Word is the argument that makes a program a reader, and nothing else.
 const Word = "__read-web-page"
 
 // MaxAnswer is how long an answer can be, in bytes: a text of page.MaxText, each byte of it escaped.
