@@ -47,7 +47,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Entry is what a caller puts into the log.
+// Entry is the content of a new row.
 type Entry struct {
 	Kind      string // what happened, such as "execution.started"; must not be empty
 	Run       string // the run that it happened in, or ""
@@ -69,7 +69,7 @@ type Row struct {
 	Hash      string          `json:"hash"` // hex SHA-256 of everything above
 }
 
-// Log is an open audit log. Its methods may be called concurrently.
+// Log is an open audit log. It is safe for concurrent use.
 type Log struct {
 	path string
 	file os.FileInfo // of path when it was opened
@@ -100,12 +100,11 @@ type Log struct {
 // for milliseconds; one that is stopped in a debugger would hold it forever.
 const lockWait = 10 * time.Second
 
-// Open opens the log at path. If nothing is there, a new log is made with mode 0600, and the
-// directories above it with 0700. Whatever else is there is left alone: a damaged or foreign file is an
-// error, never the place of a new log.
+// Open opens the log at path. If there is no file, Open creates a log with mode 0600, and the directories above it
+// with 0700. Any other file is left alone: a damaged or foreign file is an error, and is never replaced by a new log.
 //
-// While the log is open, nothing else in this process may open its file, not even to read it: closing
-// a file drops the process's POSIX locks on it, SQLite's too (https://sqlite.org/howtocorrupt.html).
+// While the log is open, nothing else in this process may open its file, not even to read it: closing a file drops the
+// process's POSIX locks on it, SQLite's too (https://sqlite.org/howtocorrupt.html).
 func Open(ctx context.Context, path string) (*Log, error) {
 	return open(ctx, path, lockWait, nil)
 }
@@ -141,7 +140,7 @@ func (l *Log) connect(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// check refuses a database that this program cannot continue, and upgrades one of version 1.
+// check refuses a database that this program cannot continue, and upgrades version 1.
 func (l *Log) check(ctx context.Context) error {
 	var id int64
 	if err := l.db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {

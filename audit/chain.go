@@ -97,7 +97,7 @@ func sum(r Row) [hashSize]byte {
 	return sha256.Sum256(encode(r))
 }
 
-// encode gives every row, its hash aside, bytes that no other row has: the domain, the 32 bytes of
+// encode returns the bytes of a row without its hash, which differ from those of every other row: the domain, the 32 bytes of
 // Prev, Seq and the nanoseconds of Time as eight bytes each, big-endian, then Kind, Run, Namespace
 // and Data, each behind its length, which is eight bytes too.
 func encode(r Row) []byte {

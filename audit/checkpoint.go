@@ -18,8 +18,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// checkpoint says what the log's tree was at one size. As a signed note it is a C2SP
-// tlog-checkpoint (https://c2sp.org/tlog-checkpoint).
+// checkpoint is the root of the log's tree at one size. As a signed note it is a C2SP tlog-checkpoint
+// (https://c2sp.org/tlog-checkpoint).
 type checkpoint struct {
 	origin string // which log it is of
 	size   int64
@@ -27,7 +27,7 @@ type checkpoint struct {
 	until  time.Time // rows from then on its signature does not cover: its key was replaced; zero is never
 }
 
-// Key is a public key that checkpoints are checked with.
+// Key is a public key for checking checkpoints.
 type Key struct {
 	ed25519.PublicKey
 	// Until is from when on it may sign nothing, as it was replaced or revoked: what it has signed must not cover rows
@@ -106,7 +106,7 @@ func newKeyring(origin string, keys []Key) keyring {
 	return keyring{origin, len(keys) > 0, note.VerifierList(known...), until}
 }
 
-// open parses a note. Where keys are known, one of them must have signed it.
+// open parses a note. If the keyring has keys, one of them must have signed it.
 func (k keyring) open(msg []byte) (checkpoint, error) {
 	n, err := note.Open(msg, k.known)
 	var unverified *note.UnverifiedNoteError
@@ -164,8 +164,7 @@ func parseCheckpoint(text string) (c checkpoint, err error) {
 	return checkpoint{origin: lines[0], size: size, root: root}, nil
 }
 
-// quoted is text from outside that goes into a sentence: the first 80 characters, and none that a
-// terminal would obey.
+// quoted escapes untrusted text for a message, and cuts it after 80 characters.
 func quoted(s string) string {
 	if r := []rune(s[:min(len(s), 4*80)]); len(r) > 80 {
 		s = string(r[:80])

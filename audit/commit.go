@@ -8,8 +8,8 @@ import (
 // maxBatch is how many requests share one transaction: it bounds how long other processes wait.
 const maxBatch = 512
 
-// commitHere writes r in the goroutine of its caller, who is spared two wake-ups, if nothing is in the way: no
-// other writer, here or elsewhere. Otherwise nothing is written, and r goes to those that wait.
+// commitHere writes r in the caller's goroutine, which saves two wake-ups, if there is no other writer, in this process
+// or another. Otherwise nothing is written, and r is queued.
 func (l *Log) commitHere(ctx context.Context, r *request) (done bool, err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -30,7 +30,7 @@ func (l *Log) commitHere(ctx context.Context, r *request) (done bool, err error)
 	return false, nil
 }
 
-// lockNow takes the database's lock if nothing is in the way. An error is for those whose rows are to be written.
+// lockNow takes the database's lock if it is free. An error concerns the requests to be written.
 func (l *Log) lockNow() (ready bool, err error) {
 	if l.w.conn == nil { // to open it may take long, and could not be given up
 		return false, nil

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Checkpointed is what a checkpoint says, once it is known to be signed.
+// Checkpointed is the content of a checkpoint.
 type Checkpointed struct {
 	Origin string
 	Size   int64 // rows
 }
 
-// Continues checks that the log goes on from a checkpoint that was kept elsewhere: one of keys has signed it (with none, anybody
-// may have), it is of this log, and the first rows are those that it covers. An error says in words what is not so.
+// Continues checks that the log continues a checkpoint that was stored elsewhere: one of keys has signed it (with
+// none, anybody may have), it is of this log, and it matches the log's first rows.
 func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (Checkpointed, error) {
 	origin, err := readOrigin(ctx, l.db)
 	if err != nil {
@@ -46,7 +46,7 @@ func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (Checkpoin
 	return result, nil
 }
 
-// ErrOlder is the error for a log that has fewer rows than are known elsewhere.
+// ErrOlder is the error for a log that has fewer rows than a checkpoint of it.
 var ErrOlder = fmt.Errorf("rows were cut off, or an older copy was put in the log's place")
 
 // Consistency proves that the log with size rows goes on from what it was with old: what RFC 6962 calls a consistency proof. It is
@@ -76,7 +76,7 @@ func (l *Log) nodesAt(ctx context.Context, seq int64) (nodes, error) {
 	return n, err
 }
 
-// OpenCheckpoint reads a checkpoint of any log, whoever signed it.
+// OpenCheckpoint parses a checkpoint of any log, without checking its signature.
 func OpenCheckpoint(note []byte) (Checkpointed, error) {
 	c, err := openNote(note, nil)
 	return Checkpointed{c.origin, c.size}, err

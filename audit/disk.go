@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// disk is what is known to be on the disk. Who waits for it holds nobody up who writes: what is written meanwhile is put
-// there the next time, for all who wait by then.
+// disk tracks which commits are on the disk. A goroutine that waits for it does not block writers: commits made
+// meanwhile are flushed next, for all who wait by then.
 type disk struct {
 	commits atomic.Int64          // that were made, by whoever held the pen
 	on      atomic.Int64          // that are on the disk
@@ -28,8 +28,8 @@ func (d *disk) failure() error {
 	return nil
 }
 
-// flush puts commits up to one on the disk, as SQLite would after each commit with synchronous=FULL. Where
-// that fails once, it can't be known what is there, and nothing more is written.
+// flush puts commits up to one on the disk, as SQLite would after each commit with synchronous=FULL. After a failure
+// the state of the disk is unknown, and nothing more is written.
 func (d *disk) flush(l *Log, commit int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +55,7 @@ func (d *disk) flush(l *Log, commit int64) error {
 	return nil
 }
 
-// waited says whether somebody waits for the disk now.
+// waited reports whether a goroutine waits for the disk now.
 func (d *disk) waited() bool {
 	free := d.mu.TryLock()
 	if free {
@@ -64,7 +64,7 @@ func (d *disk) waited() bool {
 	return !free
 }
 
-// settle puts on the disk what this and other processes have committed: what is signed must not be lost.
+// settle flushes the commits of this and other processes: signed rows must not be lost.
 func (d *disk) settle(l *Log) error {
 	if _, err := os.Stat(l.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
 		return d.failure() // all is in the log's own file

@@ -64,7 +64,7 @@ func (s *signer) adopt(l *Log) {
 	}
 }
 
-// signIfDue signs what was appended if it is time, and returns what untilDue does.
+// signIfDue signs the new rows if it is time, and returns the time until the next check, as untilDue does.
 func (s *signer) signIfDue(l *Log) time.Duration {
 	rows := l.unsigned.Load()
 	if rows > 0 {
@@ -79,7 +79,7 @@ func (s *signer) signIfDue(l *Log) time.Duration {
 	return s.untilDue(l)
 }
 
-// untilDue is how long rows may go on unsigned if no others follow.
+// untilDue returns how long rows may stay unsigned if no others follow.
 func (s *signer) untilDue(l *Log) time.Duration {
 	switch {
 	case s != nil && !s.due && !s.adopted:

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// outsideRows checks what lies outside the rows.
+// outsideRows checks the tables beside the rows.
 func (v *verification) outsideRows(ctx context.Context) (*Bad, error) {
 	if n := len(v.segments); n > 0 && v.head <= v.segments[n-1].Last {
 		return &Bad{v.segments[n-1].Last + 1, "is missing, the one that says what was sealed"}, nil
@@ -44,8 +44,8 @@ func (v *verification) outsideRows(ctx context.Context) (*Bad, error) {
 }
 
 // neverSigned finds a log without a checkpoint whose rows were signed: the first rows are, as soon as they are written, so
-// checkpoints that are not there were taken away. That they were made is said by the caller, who has keys, by rows about
-// keys and segments, and by receipts.
+// checkpoints that are not there were taken away. That they were made follows from the caller's keys, from rows about keys
+// and segments, and from receipts.
 func (v *verification) neverSigned(ctx context.Context) (*Bad, error) {
 	if v.head == 0 || v.newest > 0 || v.proven.size > 0 {
 		return nil, nil
@@ -66,8 +66,8 @@ func (v *verification) neverSigned(ctx context.Context) (*Bad, error) {
 // maxLate is the longest time between two rows that one checkpoint signs where nobody was killed: 5 s, and a slow disk.
 const maxLate = time.Minute
 
-// late says where rows waited long for a checkpoint. Somebody who takes checkpoints away and waits for the next one
-// leaves that, and so does a process that is killed.
+// late reports rows that waited long for a checkpoint. Somebody who removes checkpoints and waits for the next one
+// leaves that trace, and so does a killed process.
 func (v *verification) late(ctx context.Context) error {
 	var n, first, last int64
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*), coalesce(min(a.seq), 0), coalesce(min(b.seq), 0) FROM checkpoints c
@@ -80,7 +80,7 @@ func (v *verification) late(ctx context.Context) error {
 	return err
 }
 
-// orphanRows finds receipts and checkpoints for rows that no log has.
+// orphanRows finds receipts and checkpoints of rows that do not exist.
 func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
 	var orphan int64
 	err := v.l.db.QueryRowContext(ctx, "SELECT seq FROM receipts WHERE seq > ? AND seq NOT IN (SELECT seq FROM audit) LIMIT 1", v.head).Scan(&orphan)
@@ -103,8 +103,7 @@ func (v *verification) cutOff(p point) *Bad {
 	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d: %s covers them, so they were cut off, or an older copy of the log was put in its place", p.size, p.name)}
 }
 
-// orphanNodes finds hashes that are stored for a tree that nobody has signed: the next signature
-// would stumble over them.
+// orphanNodes finds stored hashes of a tree that nobody has signed: the next signature would fail on them.
 func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
 	var stored, beyond int64
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE (position + 1) << level <= ?),
@@ -139,7 +138,8 @@ func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
 	return nil, rows.Err()
 }
 
-// unrecordedSegment finds a segment of which no row says that it was sealed. Where a segment is missing, that row may be in it.
+// unrecordedSegment finds a segment without a row that says that it was sealed. Where a segment is missing, that row
+// may be in it.
 func (v *verification) unrecordedSegment() *Bad {
 	recorded := map[sealing]bool{}
 	for _, data := range v.sealings {

@@ -5,24 +5,24 @@ import (
 	"os"
 )
 
-// walSize is how long, in bytes, the -wal file of a log that is written to often is made at once: as long as the
-// signer lets it get before it folds it. To put rows on the disk takes half as long where the file does not grow
-// with them. SQLite finds zeros behind its frames, as it finds older frames there after each fold: nothing that is valid
+// walSize is the size, in bytes, to which the -wal file of a busy log is preallocated: the size at which the signer
+// has SQLite checkpoint it. fsync takes half as long where the file does not grow. SQLite finds zeros behind its
+// frames, as it finds older frames there after each checkpoint: nothing that is valid
 // (https://sqlite.org/fileformat2.html#walformat).
 const walSize = 1000 * (4096 + 24)
 
-// oftenFlushed is after how many waits for the disk a log counts as one that is written to often: one run on the
-// command line has two.
+// oftenFlushed is the number of waits for the disk after which a log counts as busy: one run on the command line
+// has two.
 const oftenFlushed = 8
 
-// preallocateOnce makes the -wal file longer where that is worth it, once. A disk that has no room is left as it was.
+// preallocateOnce grows the -wal file of a busy log, once. Where the disk has no space, the file is left as it was.
 func (l *Log) preallocateOnce() {
 	if wal := l.preallocateWAL(); wal != nil {
 		_ = l.sync(wal) // or else it would be on the path of the next row, whose own error shows what is wrong
 	}
 }
 
-// preallocateWAL returns the file if it is longer now.
+// preallocateWAL returns the file if it has grown.
 func (l *Log) preallocateWAL() *os.File {
 	l.pen.Lock()
 	defer l.pen.Unlock()
@@ -40,7 +40,7 @@ func (l *Log) preallocateWAL() *os.File {
 	return wal
 }
 
-// preallocate writes zeros behind the end of f, until it has so many bytes, or leaves it as long as it is.
+// preallocate appends zeros to f up to size bytes, or leaves its size unchanged.
 func preallocate(f *os.File, size int64) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() >= size {

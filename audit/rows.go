@@ -24,7 +24,7 @@ type Filter struct {
 	Limit     int   // only the newest so many; 0 or less is no limit
 	Sealed    bool  // also rows that were moved into segments
 
-	// Missing is told of each segment that may have such rows and whose file is not here, and the rows after
+	// Missing is called for each segment that may have such rows and whose file is not here, and the rows after
 	// it follow. If it is nil, that is an error.
 	Missing func(Segment)
 }
@@ -116,7 +116,7 @@ func scan(rows *sql.Rows) (r Row, err error) {
 	return r, nil
 }
 
-// query selects columns of the rows that f chooses from number from on, After and Limit aside. There is one
+// query selects columns of the rows that f chooses from number from on, without After and Limit. There is one
 // SELECT for each kind: SQLite merges them by seq as they come out of the index, and would sort all
 // rows of all kinds for each page otherwise. A run has few rows, which need no index by kind; the plus
 // keeps SQLite from using it.
@@ -144,7 +144,7 @@ func (f Filter) query(columns string, from int64) (query string, args []any) {
 // maxMerged is below the 500 that SQLite can merge.
 const maxMerged = 100
 
-// where is f as SQL, After, Limit and Kinds aside, for the rows from number from on.
+// where is f as SQL, without After, Limit and Kinds, for the rows from number from on.
 func (f Filter) where(from int64) (clause string, args []any) {
 	clause, args = " WHERE seq >= ?", []any{from}
 	and := func(cond string, arg any) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// signer makes the checkpoints of a Log. Only its writer goroutine uses it.
+// signer makes the checkpoints of a Log. Only the log's writer goroutine uses it.
 type signer struct {
 	Signing
 	writer // a connection of its own, on which a commit does not wait for the disk
@@ -106,8 +106,7 @@ func (s *signer) connect(ctx context.Context, l *Log) error {
 	return err
 }
 
-// catchUp brings the tree up to row head, and checks on the way that it continues what was signed
-// before. It returns the newest checkpoint if that covers all rows.
+// catchUp brings the tree up to row head, and checks that it continues the last checkpoint. It returns the newest checkpoint if that covers all rows.
 func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte, err error) {
 	signed, newest, err := newestCheckpoint(ctx, s.conn)
 	if err != nil {
@@ -146,8 +145,8 @@ func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte
 	return nil, nil
 }
 
-// follow takes over a newer checkpoint. The tree that is stored with one of our own keys needs no
-// look at the rows before; that of an unknown key must be what the rows say.
+// follow continues from a newer checkpoint. The stored tree under one of our own keys is trusted without reading the
+// rows before; that of an unknown key must match the rows.
 func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) error {
 	err := s.recognize(ctx, note)
 	if errors.Is(err, errNoKey) {

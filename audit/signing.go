@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// Signing says with which key, and how often, a log is signed.
+// Signing configures the signing of a log.
 type Signing struct {
 	// Key returns the key to sign with now, which is Ed25519 and may be another one the next time. It is called while
 	// the log is open, or being opened, so it must not open the log.
@@ -21,7 +21,7 @@ type Signing struct {
 	// Signed is called after each checkpoint that was made, if it is not nil. It must return at once.
 	Signed func()
 	Every  int          // rows between two checkpoints; 0 is 1000
-	Log    *slog.Logger // is told, once, why rows stay unsigned; nil is nobody
+	Log    *slog.Logger // gets one message when rows stay unsigned, with the reason; nil is none
 }
 
 // key is the key to sign with now.
@@ -40,8 +40,8 @@ func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 // first one of the log, after each Signing.Every rows that were appended, after a second in which none was, after five seconds in any
 // case, and at Close. Several processes may append to one log and sign it, also with different keys.
 //
-// Rows are never lost for want of a signature. If none can be made, Signing.Log is told, it is tried
-// again every two seconds, and if it fails at Close, too, that is an error of Close.
+// Rows are never lost for want of a signature. If none can be made, Signing.Log gets a message, the log
+// is tried again every two seconds, and if it fails at Close, too, that is an error of Close.
 func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 	if s.Every <= 0 {
 		s.Every = 1000

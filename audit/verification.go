@@ -12,8 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// verification is one look at a whole log. Workers check chunks side by side, and what they found is put
-// together in order here.
+// verification verifies a whole log. Workers check chunks in parallel, and it joins their results in order.
 type verification struct {
 	l    *Log
 	keys []Key
@@ -24,7 +23,7 @@ type verification struct {
 	segments []Segment
 	known    bool       // that these are the segments then
 	external []point    // from outside the database, by size
-	other    *NoteError // a kept one that is of another log
+	other    *NoteError // an external one that is of another log
 	altered  bool       // tables or triggers are not as they were made
 
 	chain    chain

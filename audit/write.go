@@ -60,7 +60,7 @@ func (l *Log) end() {
 }
 
 // loosen counts a commit, which is not known to be on the disk, and sees to it that it soon is. The timer goes on while
-// others are flushed in time: to set it for each would cost a run more than to look in vain.
+// others are flushed in time: to set it for each would cost a run more than to check in vain.
 func (l *Log) loosen() (commit int64) {
 	if l.disk.on.Load() >= l.disk.commits.Load() {
 		l.w.since = time.Now()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// maxPause is the longest time between two looks at a lock that another process holds.
+// maxPause is the longest time between two polls of a lock that another process holds.
 const maxPause = 2 * time.Millisecond
 
 // writer is the connection that rows are written with, made when the first row comes: many a

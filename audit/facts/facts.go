@@ -80,7 +80,7 @@ type Facts struct {
 	Receipt string `json:"receipt_sha256"`
 }
 
-// Decision is what the gateway said about one name during a run, and how often.
+// Decision is the gateway's decision about one name during a run, and its count.
 type Decision struct {
 	Name     string `json:"name"`
 	Port     int    `json:"port"`

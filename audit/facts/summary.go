@@ -12,11 +12,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// Summary is what matters most in r, in some words. They are as they stand in the row: whoever shows them has
-// to make them harmless.
+// Summary returns the main facts of r in a few words. They are unescaped: the caller escapes them for display.
 func Summary(r audit.Row) string { return Of(r).Summary(r) }
 
-// Summary is Gist of r, whose facts f are.
+// Summary is Summary of r, whose facts f are.
 func (f Facts) Summary(r audit.Row) string {
 	stem, verb, _ := strings.Cut(r.Kind, ".")
 	var words []string

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// maxKeys is how many different things one tally tells apart. Programs choose names, and could choose
-// a new one each time.
+// maxKeys is the maximum number of keys of one counter. Programs choose names, and could choose a new one each
+// time.
 const maxKeys = 5000
 
-// counter counts things by what they are. The first maxKeys are told apart, and the rest is counted together.
+// counter counts events by key. Events beyond the first maxKeys keys are counted together.
 type counter[K comparable] struct {
 	of    map[K]*count
 	other count
 }
 
-// count is how often something was, and what came of it.
+// count is the number of events of one key, and their sums.
 type count struct {
 	N              int64
 	Denied         int64
@@ -44,21 +44,21 @@ func (t *counter[K]) at(key K, when time.Time) *count {
 	return c
 }
 
-// ranked is one key of a tally, with its share of the largest count in percent.
+// ranked is one key of a counter, with its share of the largest count in percent.
 type ranked[K comparable] struct {
 	Key K
 	count
 	Share float64
 }
 
-// list is the beginning of a tally in some order.
+// list is the top of a counter in some order.
 type list[K comparable] struct {
 	Lines []ranked[K]
 	Left  int   // keys that are not among the lines
-	Rest  int64 // what was counted without being told apart
+	Rest  int64 // events beyond maxKeys
 }
 
-// top returns the max lines for which by is largest, leaving out those for which it is 0.
+// top returns the max keys with the largest by, without those for which it is 0.
 func (t *counter[K]) top(max int, by func(count) int64) list[K] {
 	var l list[K]
 	for key, c := range t.of {
@@ -82,10 +82,10 @@ func (t *counter[K]) top(max int, by func(count) int64) list[K] {
 	return l
 }
 
-// often orders a tally by how often something was.
+// often orders a counter by the number of events.
 func often(c count) int64 { return c.N }
 
-// newest keeps the last of what it is given.
+// newest keeps the last items that were added.
 type newest[T any] struct {
 	all  []T
 	Left int64 // how many came before those

@@ -89,7 +89,7 @@ func (s *Summary) view(a About) map[string]any {
 		"Runs": s.runs.list.All(), "OlderRuns": s.runs.list.Left, "Policies": s.runs.policies.top(maxRows, often),
 		"Denials": s.runs.linkable(s.runs.denied.All()), "OlderDenials": s.runs.denied.Left,
 		"Weak": s.runs.linkable(s.layers.list.All()), "OlderWeak": s.layers.list.Left,
-		"Told": s.layers.ran, "Without": s.layers.without, "LayerRefused": s.layers.refused.top(maxRows, often),
+		"Reporting": s.layers.ran, "Without": s.layers.without, "LayerRefused": s.layers.refused.top(maxRows, often),
 		"Held":    s.layers.held.top(maxRows, func(c count) int64 { return c.N + c.Denied }),
 		"Missing": s.layers.missing.top(maxRows, often),
 		"Denied":  s.egress.names.top(maxRows, denials), "Allowed": s.egress.names.top(maxRows, often),
@@ -119,7 +119,7 @@ func (s *Summary) cards(a About) []card {
 		{grouped(s.egress.denied), "connections and names denied", "denied", false},
 		{grouped(s.egress.allowed), "allowed", "allowed", false},
 		{grouped(s.people.verdicts.sum()), "decisions by people", "people", false},
-		{grouped(s.secrets.leased), "times secrets were lent", "secrets", false},
+		{grouped(s.secrets.leased), "secrets leased to runs", "secrets", false},
 		{grouped(s.files.withheld), "artifacts withheld", "withheld", s.files.withheld > 0},
 	}
 	switch {

@@ -44,7 +44,7 @@ func (s *people) add(r audit.Row, f facts.Facts) {
 
 // secrets is what was taken from the vault, and what was put there. Rows have names only.
 type secrets struct {
-	leased  int64 // how often runs were lent secrets
+	leased  int64 // how often runs leased secrets
 	names   counter[secret]
 	changes newest[change]
 }

@@ -277,7 +277,7 @@ func TestBounded(t *testing.T) {
 	for name, n := range map[string]int{"languages": len(s.runs.language.of), "namespaces": len(s.runs.space.of), "names": len(s.egress.names.of),
 		"secrets": len(s.secrets.names.of), "packages": len(s.packages.of), "layers": len(s.layers.missing.of), "open": len(s.runs.open)} {
 		if n > maxKeys {
-			t.Errorf("%s: %d are told apart, more than %d", name, n, maxKeys)
+			t.Errorf("%s: %d are counted separately, more than %d", name, n, maxKeys)
 		}
 	}
 	if n := s.runs.language.sum(); n != (rows+5)/6 {
@@ -287,7 +287,7 @@ func TestBounded(t *testing.T) {
 	if len(page) > 1<<20 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
-	if !strings.Contains(page, "but not told apart") {
+	if !strings.Contains(page, "more were counted together") {
 		t.Error("the page does not say what it left out")
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Timeout is how long one place may take to answer.
+// Timeout is the time limit of a call to one place.
 const Timeout = 20 * time.Second
 
-// Log is what a place must know of the log. [audit.Log] has it.
+// Log is the interface of the log that a place needs. [audit.Log] implements it.
 type Log interface {
 	// Newest is the newest checkpoint.
 	Newest(context.Context) ([]byte, error)
@@ -30,13 +30,13 @@ type Log interface {
 	Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error)
 }
 
-// Place is where checkpoints are taken. Its calls end with ctx, and after Patience.
+// Place is where checkpoints are taken. Its calls end with ctx, and after Timeout.
 type Place struct {
 	Name string // as it was written, without what follows "#"
 	to   interface {
 		push(ctx context.Context, log Log, keys []audit.Key) (signatures []byte, err error)
 	}
-	store store // nil for a witness, which tells what it has only to who pushes
+	store store // nil for a witness, which shows its checkpoint only in reply to a push
 }
 
 // Parse reads where checkpoints are taken: the absolute path of a file; git:REMOTE, or git:REMOTE#BRANCH;
@@ -62,8 +62,8 @@ func Parse(text string) (Place, error) {
 	return p, fmt.Errorf("%q is no place for checkpoints: write /an/absolute/path, git:REMOTE#BRANCH, or https://HOST/PREFIX#KEY of a witness", where)
 }
 
-// Push takes the log's newest checkpoint to the place, if what is there does not cover it already, and returns what a witness
-// signed of it, as lines of a signed note.
+// Push sends the log's newest checkpoint to the place, if the place's checkpoint does not cover it already, and
+// returns a witness's signatures, as lines of a signed note.
 func (p Place) Push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -74,8 +74,8 @@ func (p Place) Push(ctx context.Context, log Log, keys []audit.Key) ([]byte, err
 	return signatures, nil
 }
 
-// Stored returns the checkpoint that the place has; ok is false for a witness, which can only be asked by a push. A place
-// that has none is an error: something was to be there.
+// Stored returns the checkpoint of the place; ok is false for a witness, which can only be asked by a push. A place
+// without one is an error: a checkpoint was expected.
 func (p Place) Stored(ctx context.Context) (note []byte, ok bool, err error) {
 	if p.store == nil {
 		return nil, false, nil
@@ -92,7 +92,7 @@ func (p Place) Stored(ctx context.Context) (note []byte, ok bool, err error) {
 	return note, true, nil
 }
 
-// timely says that a place took too long, which is why its last step failed.
+// timely replaces an error by that of the time limit, if the limit was the cause.
 func timely(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("it did not answer within %v", Timeout)
