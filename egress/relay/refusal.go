@@ -64,7 +64,7 @@ func (c *passage) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // explain says why there is no answer. Errors of net/http may quote what came from the name, and so
-// pieces of a secret that came back: of opened connections, only those are told that were made before
+// pieces of a secret that came back: of terminated connections, only those are reported that were made before
 // a request was sent.
 func (c *passage) explain(err error) string {
 	name := c.route.address()

@@ -1,5 +1,5 @@
 """Ways to reach what is not allowed. Each runs in a process of its own, which has a few seconds. What
-it did is told by those who must not be reached; a line here says only when it ran, and what it saw.
+it did is reported by those who must not be reached; a line here says only when it ran, and what it saw.
 
 Not here is what can't be kept off: a request for another name inside of TLS to a name that is allowed, and
 inside of protocols that are passed on as they are, such as SOCKS and RTSP on a port of their own.
@@ -277,7 +277,7 @@ def families(_, n):
     for kind in (1, 2, 3, 5):
         fd = libc.socket(n, kind, 0)
         if fd >= 0:
-            print(json.dumps({"stray": f"socket family {n} kind {kind} opens"}), flush=True)
+            print(json.dumps({"unexpected": f"socket family {n} kind {kind} opens"}), flush=True)
             os.close(fd)
     return b""
 
@@ -294,7 +294,7 @@ def netlink():
     for protocol in range(1, 23):
         try:
             socket.socket(16, 3, protocol)
-            print(json.dumps({"stray": f"netlink protocol {protocol} opens"}), flush=True)
+            print(json.dumps({"unexpected": f"netlink protocol {protocol} opens"}), flush=True)
         except OSError:
             pass
     try:
@@ -354,13 +354,13 @@ def leave(how):
         for n in range(64):
             got = libc.syscall(438, fd, n, 0)
             if got >= 0:
-                print(json.dumps({"stray": f"took descriptor {n} of PID 1"}), flush=True)
+                print(json.dumps({"unexpected": f"took descriptor {n} of PID 1"}), flush=True)
     elif how == "fds":
         for n in os.listdir("/proc/1/fd"):
             os.open(f"/proc/1/fd/{n}", os.O_RDWR)
     elif how == "io_uring":
         if libc.syscall(425, 8, ctypes.create_string_buffer(120)) >= 0:
-            print(json.dumps({"stray": "io_uring"}), flush=True)
+            print(json.dumps({"unexpected": "io_uring"}), flush=True)
     elif how == "ptrace":
         libc.ptrace(16, 1, 0, 0)
     else:
@@ -375,7 +375,7 @@ def inherited():
     for fd in range(3, 200):
         try:
             s = socket.socket(fileno=os.dup(fd))
-            print(json.dumps({"stray": f"descriptor {fd} is a socket: {s}"}), flush=True)
+            print(json.dumps({"unexpected": f"descriptor {fd} is a socket: {s}"}), flush=True)
         except OSError:
             pass
     return got

@@ -126,7 +126,7 @@ HEADERS = ["Authorization: Bearer ", "Authorization: ", "Authorization: Token ",
 QUERIES = ["key", "api_key", "apiKey", "access_token", "token", "auth", "sig", "signature", "password", "client_secret", "jwt", "X-Amz-Signature", "%6bey", "user[token]", "subscription-key", "hapikey"]
 mine = {"none": lambda: strict(path="/ok?own"), "none http": lambda: curl(f"http://{STRICT}/ok?own"), "http": lambda: curl("-H", "X-Api-Key: " + R, f"http://{STRICT}/ok?own")}
 
-# Each header and each parameter is tried in one of the ways, in turns, or in all of them.
+# Each header and each parameter is tried in one of the encodings, alternating, or in all of them.
 WAYS = {
     "alone": lambda h: ["-H", h + OWN],
     "beside": lambda h: ["-H", h + OWN, "-H", "X-Anything: " + R],
