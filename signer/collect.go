@@ -207,7 +207,7 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 }
 
 // search looks for a secret in s, reads it to its end, and holds its bytes outside of the directory:
-// what turns out to hold a secret must not have been there even for a moment.
+// a file with a secret must not have been there even briefly.
 func (c *collector) search(s *scan, size int64) (withheld string, err error) {
 	c.hold.reset()
 	r := io.Reader(s)

@@ -20,12 +20,12 @@ import (
 // keeps to what is below, and enter refuses the links that os.Root would still follow.
 type directory struct {
 	top *os.Root
-	// The directory of the last file: files come directory by directory.
+	// The directory of the last file: files come sorted by directory.
 	at     *os.Root
 	atName string
 }
 
-// blocked is the error for a name in whose way something stands. It concerns that file alone.
+// blocked is the error for a name at which no file can be saved. It concerns that file alone.
 type blocked struct{ why string }
 
 func (b *blocked) Error() string { return b.why }
@@ -63,8 +63,8 @@ func (d *directory) leave() {
 	d.at, d.atName = d.top, "."
 }
 
-// save writes r to a new file, which then takes the name, whatever had it. A name in whose way
-// something stands is a *blocked, and r may then be read or not. buf is for copying.
+// save writes r to a new file, which then takes the name, whatever had it. A name at which
+// no file can be saved is a *blocked, and r may then be read or not. buf is for copying.
 func (d *directory) save(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
 	if err := d.enter(path.Dir(name)); err != nil {
 		return unusable(err)

@@ -21,7 +21,7 @@ type PublicKey struct {
 	key ed25519.PublicKey
 	// Created is when its file was made, by this machine's clock; zero if it came from no file of ours.
 	Created time.Time
-	// Replaced is when it said who comes after it, and Revoked from when on what it signed was said not to count, and
+	// Replaced is when it named its successor, and Revoked from when on its signatures were declared not to count, and
 	// Reason why, as far as statements of that are known; zero is not.
 	Replaced, Revoked time.Time
 	Reason            string

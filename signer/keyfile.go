@@ -114,7 +114,7 @@ func onlyBlock(text []byte, kind string) (der []byte, why string) {
 // newKind is in the name of a file that is being made.
 const newKind = "key"
 
-// Ways to put a new file where another may be.
+// Whether a new file replaces an old one.
 const (
 	keepOld    = false
 	replaceOld = true

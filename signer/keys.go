@@ -13,12 +13,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Keys are the keys of a directory: the one that signs, and the public ones of all that ever did. Many
+// Keys are the keys of a directory: the current signing key, and the public keys of all that ever signed. Many
 // goroutines and processes may use one directory at once.
 //
-// In the directory are signing.key (PKCS #8 PEM, for its owner alone), ID.pub (PKIX PEM) of each key
-// there ever was, ID.next of each that was replaced: a statement, signed by the old key and the new
-// one, that names the new one; and ID.revoked of each that was revoked, signed by a later one. Whoever can read signing.key can sign in its name; nothing here stops root.
+// The directory has signing.key (PKCS #8 PEM, for its owner alone), ID.pub (PKIX PEM) of each key, ID.next of each
+// replaced key: a statement, signed by the old key and the new one, that names the new one; and ID.revoked of each
+// revoked key, signed by a later one. Whoever can read signing.key can sign in its name; nothing here stops root.
 type Keys struct {
 	dir    string
 	record func(context.Context, Change) error
@@ -28,12 +28,12 @@ type Keys struct {
 	seen os.FileInfo // when it was this file
 }
 
-// Change is something that happens to the keys.
+// Change is an event in the life of a key.
 type Change struct {
 	Kind  string // Created, Rotated or Revoked
 	ID    string // of the new key, or of the one that is revoked
 	Old   string // the id of the one that it replaces; "" for the first
-	Asked bool   // somebody has asked for a new key, though none is there to be replaced
+	Asked bool   // a new key was requested although there is none to replace
 
 	From   time.Time // of a revocation, and why
 	Reason string
@@ -49,8 +49,8 @@ const (
 // OpenKeys returns the keys of a directory, which need not exist: it is made with the first key, when
 // that is first asked for. One that others can write to is refused.
 //
-// record is told of each change when nothing but the disk can stop it any more, and before it is
-// made. An error stops it. It is called with the directory locked, so it must not use Keys. nil is nobody.
+// record is called before each change, once nothing but the disk can prevent it. Its error prevents the change. It is
+// called with the directory locked, so it must not use Keys. nil records nothing.
 func OpenKeys(dir string, record func(context.Context, Change) error) (*Keys, error) {
 	k := &Keys{dir: dir, record: record}
 	if err := k.check(); err != nil && !errors.Is(err, fs.ErrNotExist) {

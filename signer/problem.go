@@ -7,7 +7,7 @@ const (
 	BadEnvelope    = "envelope"     // it can't be read
 	BadPayloadType = "payload type" // it holds something else
 	BadKey         = "key"          // nobody who is known signed it
-	BadSignature   = "signature"    // somebody who is known is said to have signed it, and did not
+	BadSignature   = "signature"    // it claims a known signer, who did not sign it
 	BadStatement   = "statement"    // it is of another kind, or says what can't be
 	BadLog         = "log"          // the log has no such row, or another one
 	BadList        = "list"         // a line of SHA256SUMS can't be read
@@ -18,7 +18,7 @@ const (
 	Extra          = "extra"        // a file is there that nothing vouches for
 )
 
-// Problem is one thing that does not match.
+// Problem is one mismatch.
 type Problem struct {
 	Kind string `json:"kind"`
 	Name string `json:"name,omitempty"` // of the file; bytes that are no UTF-8 are written as \xff

@@ -16,10 +16,10 @@ import (
 type Proof struct {
 	Receipt             // Artifacts are those that were not withheld; of these, names and hashes are known
 	Key       PublicKey // who signed it
-	Strangers []string  // ids of keys that nobody knows here, which are said to have signed it, too
+	Strangers []string  // ids of unknown keys that are named as further signers
 }
 
-// VerifyReceipt checks an envelope against keys, or says what is wrong with it. It looks at no files. A key counts
+// VerifyReceipt checks an envelope against keys, or returns what is wrong with it. It reads no files. A key counts
 // up to its Until, by the date in the receipt: whoever has the key chooses that, so of one that was revoked only the log can
 // tell what is older.
 func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
@@ -47,7 +47,7 @@ func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 	return p, nil
 }
 
-// VerifyDirectory says what is different in the directory of the run's artifacts, the list of their sums
+// VerifyDirectory returns the differences in the directory of the run's artifacts, the list of their sums
 // included, if it is there. An error means that the directory itself can't be read.
 func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
 	list, hash, problems := readList(d.Path)

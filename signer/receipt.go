@@ -78,7 +78,7 @@ type Receipt struct {
 	Artifacts []Artifact `json:"-"`
 }
 
-// Contact is what egress said about one name.
+// Contact is egress's decision about one name.
 type Contact struct {
 	Name     string `json:"name"`
 	Port     int    `json:"port,omitempty"`

@@ -46,7 +46,7 @@ type revocation struct {
 	Key    string    `json:"key"`  // id
 	From   time.Time `json:"from"` // what it signed from then on does not count
 	Reason string    `json:"reason"`
-	At     time.Time `json:"at"` // when this was said
+	At     time.Time `json:"at"` // when it was revoked
 }
 
 // maxReason is how long the reason of a revocation may be, in bytes.

@@ -9,12 +9,12 @@ import (
 	"io"
 )
 
-// headSize is how much of a file mimetype looks at, in bytes.
+// headSize is how much of a file mimetype reads, in bytes.
 const headSize = 3072
 
 var errTooLarge = errors.New("larger than the cap")
 
-// scan reads one file and keeps the books: it is the only one who reads.
+// scan reads one file, and counts and hashes it: nothing else reads the file.
 type scan struct {
 	r    io.Reader
 	left int64 // bytes that may still be read

@@ -53,7 +53,7 @@ const (
 // Options say what to do with the files.
 type Options struct {
 	// Dir is the directory to save to, made when missing; "" saves nothing. Links in the path Dir
-	// itself are the caller's wish and followed, links below it never are.
+	// itself are the caller's choice and followed, links below it never are.
 	Dir string
 	// Fresh says that nothing is in Dir yet: it is made when there is an artifact, and not before.
 	Fresh bool

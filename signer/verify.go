@@ -14,14 +14,14 @@ import (
 // signed is a statement that a trusted key has signed.
 type signed struct {
 	key       PublicKey
-	strangers []string // ids of keys that are not known, and are said to have signed it, too
+	strangers []string // ids of unknown keys that are named as further signers
 	kind      string   // predicateType
 	subjects  []Sum
 	predicate json.RawMessage
 }
 
 // open reads the statement in an envelope, or says what is wrong with either: first who signed it,
-// since nothing that a stranger wrote is worth a look.
+// since nothing that a stranger wrote is worth reporting.
 func (t *Trust) open(text []byte) (signed, []Problem) {
 	e, err := ParseEnvelope(text)
 	if err != nil {
@@ -69,7 +69,7 @@ func (t *Trust) signer(e Envelope) (by PublicKey, strangers []string, problems [
 	return by, strangers, nil
 }
 
-// maker is the key that is said to have made a signature or, if that is not said, that has.
+// maker is the key that a signature names or, if it names none, the key that made it.
 func (t *Trust) maker(message []byte, s Signature) (PublicKey, bool) {
 	if s.KeyID != "" {
 		return t.Find(s.KeyID)
@@ -142,7 +142,7 @@ func (s signed) about(kind string, into any) error {
 	return nil
 }
 
-// clip cuts what somebody else wrote down to what a line of text bears.
+// clip shortens untrusted text to fit a line.
 func clip(s string) string {
 	const max = 200
 	if len(s) <= max {

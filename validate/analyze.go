@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Options say what Analyze is to do beyond looking.
+// Options configure Analyze.
 type Options struct {
 	Fix bool     // add missing imports
 	Off []string // names of rules that are switched off
-	// Python runs the Python analyser. Without it, Python code is not looked at, and the report says so.
+	// Python runs the Python analyser. Without it, Python code is not checked, and the report says so.
 	Python Interpreter
 	// Cell is for code of a session, where a Python cell may await outside of functions.
 	Cell bool
@@ -23,12 +23,12 @@ type Options struct {
 	Known []string
 }
 
-// Report is what Analyze found.
+// Report is the result of Analyze.
 type Report struct {
 	Language string    // "" when it is not known
 	Name     string    // the file name under which it would run
 	Valid    bool      // its interpreter will take it, as far as its syntax goes
-	Judged   bool      // a parser that knows the whole language said so; else only running it tells
+	Judged   bool      // a parser of the whole language says so; else only running it tells
 	Problems []Problem // why it is not valid
 	Missing  []Import
 	Fixed    string // the source with missing imports added; "" when nothing changed
@@ -37,7 +37,7 @@ type Report struct {
 	Notes    []string
 }
 
-// Import is one that is missing.
+// Import is a missing import.
 type Import struct {
 	Name      string // that is used and bound nowhere
 	Statement string // that would bind it
@@ -71,7 +71,7 @@ func severities() []string { return []string{Info, Low, Medium, High} }
 // rank is 0 for what is no severity.
 func rank(severity string) int { return slices.Index(severities(), severity) + 1 }
 
-// findings are what was found in a tree. Places are byte offsets in the source.
+// findings are the results of inspecting a tree. Places are byte offsets in the source.
 type findings struct {
 	Hits    []hit
 	Missing []missing
@@ -160,15 +160,15 @@ func (r *Report) note(problems []Problem) {
 	}
 }
 
-// script has Node's and the shell's syntax and tree looked at. Source in TypeScript becomes
-// JavaScript in the same process that looks at it.
+// script checks the syntax and the tree of Node's and the shell's scripts. TypeScript is translated to JavaScript in
+// the process that inspects it.
 func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (findings, error) {
 	j := job{Name: r.Name, Source: source, Language: k.language, TypeScript: k.typescript, Known: o.Known, Tree: true}
 	a, err := j.run(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return findings{}, ctx.Err()
-	case err != nil: // the look at the tree may be the reason, and no more than that
+	case err != nil: // perhaps only the inspection of the tree failed
 		return r.syntaxOnly(ctx, Code{Language: k.language, Name: r.Name, Source: source}, err)
 	case len(a.Problems) > 0 && !a.Unsure:
 		r.Problems = a.Problems
@@ -239,7 +239,7 @@ func (r *Report) dangers(source []byte, found findings, off []string) {
 	}
 }
 
-// maxDangers is how many are told: the rest tells nothing new.
+// maxDangers is how many are reported: more tell nothing new.
 const maxDangers = 100
 
 // offset returns the byte offset of a line and a column in characters, both from 1, with the line

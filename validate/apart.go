@@ -24,7 +24,7 @@ type job struct {
 	Lower bool     // in older syntax
 	Known []string // names that are bound already
 
-	treeTimeout time.Duration // that the tree is looked at; 0 in the process of the caller
+	treeTimeout time.Duration // to inspect the tree; 0 in the process of the caller
 }
 
 // answer is what it says.
@@ -42,7 +42,7 @@ const (
 	apartMemory         = 1 << 30            // bytes
 	apartStack          = 256 << 20          // bytes
 	apartAnswer         = 16 * MaxSource     // bytes; the map of a source, in base64, is the largest part
-	isolatedTreeTimeout = 5 * time.Second    // a look at the tree; the syntax is answered without it
+	isolatedTreeTimeout = 5 * time.Second    // to inspect the tree; the syntax is answered without it
 )
 
 // places bounds how many parsers there are at the same time, since a bomb takes all of a parser's
@@ -130,8 +130,8 @@ func self() string {
 	return name
 }
 
-// inspect looks at the tree of a script whose syntax was found good. Where that may take forever, it
-// is left behind: the process ends with its answer.
+// inspect inspects the tree of a script with valid syntax. An inspection that takes too long is abandoned: the process
+// ends with its answer.
 func (j job) inspect(name string) findings {
 	if j.treeTimeout == 0 {
 		return j.tree(name)
@@ -148,7 +148,7 @@ func (j job) inspect(name string) findings {
 
 func (j job) tree(name string) (f findings) {
 	defer func() {
-		// Our parsers were made for trees that are right; what they trip over is not looked at, and said.
+		// Our parsers were made for trees that are right; what they fail on is not inspected, and reported.
 		if p := recover(); p != nil {
 			f = findings{Unread: fmt.Sprintf("our parser failed: %.100v", p)}
 		}

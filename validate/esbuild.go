@@ -73,7 +73,7 @@ func translate(source, name string, commonJS bool) ([]byte, []Problem) {
 	return r.Code, problems(r.Errors)
 }
 
-// maxProblems is how many are told of one script: the later ones follow from the first.
+// maxProblems is how many are reported of one script: the later ones follow from the first.
 const maxProblems = 5
 
 func problems(messages []api.Message) []Problem {

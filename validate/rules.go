@@ -21,7 +21,7 @@ type Rule struct {
 // passed by a program that is too hard to read.
 const unread = "unread"
 
-// Rules returns all of them. What a sandbox stops anyway is told as what the program will see, and
+// Rules returns all rules. What a sandbox stops anyway is described by what the program will see, and
 // not as a danger to the machine.
 func Rules() []Rule { return slices.Clone(rules) }
 

@@ -1,4 +1,4 @@
-// Package validate says whether a script can be run at all, before anything is spent on it.
+// Package validate checks whether a script can be run at all, before a sandbox is spent on it.
 //
 // Check refuses only what its interpreter would refuse: whether a script is a good idea, containment
 // answers. Analyze tells more of it, for people and for policies: the imports that it lacks, and

@@ -66,7 +66,7 @@ func (s *runs) add(r audit.Row, f facts.Facts) {
 	delete(s.open, r.Run)
 	how := outcome(r.Kind, f)
 	s.count(r.Time, how)
-	c := s.language.at(cmp.Or(clip(f.Language), clip(f.Tool), "(not said)"), r.Time)
+	c := s.language.at(cmp.Or(clip(f.Language), clip(f.Tool), "(none)"), r.Time)
 	c.N++
 	space := s.space.at(clip(r.Namespace), r.Time)
 	space.N++

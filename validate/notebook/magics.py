@@ -12,30 +12,30 @@ INSTEAD = {
 INSTEAD.update(js=INSTEAD['javascript'], node=INSTEAD['javascript'], markdown=INSTEAD['html'], latex=INSTEAD['html'], whos=INSTEAD['who'])
 
 
-def notebook(what, said='', body=''):
+def notebook(what, args='', body=''):
     """Does what one line, or a whole cell, says."""
     name = what.lstrip('%')
     if what == '%' + name and name in SHELL:
-        what, said = '!', name + ' ' + said
+        what, args = '!', name + ' ' + args
     do = DOES.get(what)
     if do is None:
         instead = INSTEAD.get(name)
         raise NotImplementedError('%s is a command of notebooks that there is none of here%s' % (what, ': ' + instead if instead else ''))
-    return do(said, body, sys._getframe(1))
+    return do(args, body, sys._getframe(1))
 
 
 DOES = {
-    '!': lambda said, body, frame: run(expanded(said, frame)) and None,
-    '!!': lambda said, body, frame: output(expanded(said, frame)),
-    '%cd': lambda said, body, frame: change(expanded(said, frame).strip('"\'')),
-    '%pwd': lambda said, body, frame: os.getcwd(),
-    '%env': lambda said, body, frame: environment(expanded(said, frame)),
-    '%timeit': lambda said, body, frame: timeit(re.sub(r'-[nr]\s*\d+\s*', '', said), frame),
-    '%%timeit': lambda said, body, frame: timeit(body, frame),
-    '%%bash': lambda said, body, frame: run(body),
-    '%%script': lambda said, body, frame: run(body, said.split()[0] if said else 'bash'),
-    '%%writefile': lambda said, body, frame: write(said.split(), body),
-    '%run': lambda said, body, frame: frame.f_globals.update(__import__('runpy').run_path(expanded(said, frame), run_name='__main__')),
+    '!': lambda args, body, frame: run(expanded(args, frame)) and None,
+    '!!': lambda args, body, frame: output(expanded(args, frame)),
+    '%cd': lambda args, body, frame: change(expanded(args, frame).strip('"\'')),
+    '%pwd': lambda args, body, frame: os.getcwd(),
+    '%env': lambda args, body, frame: environment(expanded(args, frame)),
+    '%timeit': lambda args, body, frame: timeit(re.sub(r'-[nr]\s*\d+\s*', '', args), frame),
+    '%%timeit': lambda args, body, frame: timeit(body, frame),
+    '%%bash': lambda args, body, frame: run(body),
+    '%%script': lambda args, body, frame: run(body, args.split()[0] if args else 'bash'),
+    '%%writefile': lambda args, body, frame: write(args.split(), body),
+    '%run': lambda args, body, frame: frame.f_globals.update(__import__('runpy').run_path(expanded(args, frame), run_name='__main__')),
 }
 DOES.update({'%sx': DOES['!!'], '%system': DOES['!!'], '%set_env': DOES['%env'], '%%sh': DOES['%%bash'], '%%file': DOES['%%writefile']})
 
@@ -97,10 +97,10 @@ def write(words, text):
     print('%s %s' % ('Appending to' if more else 'Writing', name))
 
 
-def environment(said):
-    if not said:
+def environment(args):
+    if not args:
         return dict(os.environ)
-    name, sign, value = said.partition('=' if '=' in said else ' ')
+    name, sign, value = args.partition('=' if '=' in args else ' ')
     if not sign:
         return os.environ.get(name)
     os.environ[name.strip()] = value.strip()

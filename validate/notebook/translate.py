@@ -11,7 +11,7 @@ doctest_mode logstart logoff logon capture time prun'''.split())
 def translate(text, call=None):
     """Returns text with its lines of notebooks made Python, line by line, or None if it has none. call makes the
     expression that does what a name and strings say."""
-    call = call or (lambda *said: '__notebook__(%s)' % ', '.join(map(repr, said)))
+    call = call or (lambda *args: '__notebook__(%s)' % ', '.join(map(repr, args)))
     lines = text.replace('\r\n', '\n').split('\n')
     out, found = cell(lines, call)
     depth, quote, joined = 0, '', False

@@ -51,17 +51,17 @@ SYSTEM = '/etc /usr /bin /sbin /lib /lib32 /lib64 /boot /sys /proc /dev /var/lib
 ORDINARY = re.compile(r'/dev/(null|stdout|stderr|stdin|tty|shm(/.*)?|fd(/.*)?|mqueue(/.*)?|pts(/.*)?)$|/proc/self/(fd/.*|oom_score_adj|comm)$')
 PRIVATE = re.compile(r'(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|'
                      r'zprofile|gitconfig|netrc|npmrc|pypirc|config/autostart|config/systemd|local/bin)(/|$)')
-MOST = 200  # dangers of one program; more tell nothing new
+MAX_DANGERS = 200  # dangers of one program; more tell nothing new
 
 
 class Dangers(Values):
     """Looks at each node once. found has (rule, node)."""
 
-    def look(self):
+    def inspect(self):
         self.found, self.commands = [], []
         looked = (ast.Call, ast.Import, ast.ImportFrom, ast.Attribute, ast.Assign, ast.AugAssign, ast.Delete)
         for node, site in [n for kind in looked for n in self.kinds.get(kind, ())]:
-            if len(self.found) >= MOST or self.steps > MOST_STEPS:
+            if len(self.found) >= MAX_DANGERS or self.steps > MAX_STEPS:
                 break
             if isinstance(node, ast.Call):
                 self.call(node, site)
@@ -171,7 +171,7 @@ class Dangers(Values):
             text = ''.join(p if isinstance(p, str) else '_' for p in parts)
         if isinstance(text, bytes):
             text = text.decode('utf-8', 'replace')
-        if isinstance(text, str) and len(self.commands) < MOST:
+        if isinstance(text, str) and len(self.commands) < MAX_DANGERS:
             self.commands.append((text, node))
 
     def safe_yaml(self, node):

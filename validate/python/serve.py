@@ -49,7 +49,7 @@ def analyse(request):
         return out
     lines = text.replace('\r\n', '\n').replace('\r', '\n').split('\n') if isinstance(text, str) else []
     try:
-        look(tree, request, out, lines)
+        inspect(tree, request, out, lines)
     except (RecursionError, MemoryError):
         out['unread'] = 'nested'
     return out
@@ -65,21 +65,21 @@ def notebook(text, flags):
     return text
 
 
-def command(what, said, body=''):
-    shell = {'!': said, '!!': said, '%sx': said, '%system': said, '%%bash': body, '%%sh': body, '%%script': body}.get(what)
+def command(what, args, body=''):
+    shell = {'!': args, '!!': args, '%sx': args, '%system': args, '%%bash': body, '%%sh': body, '%%script': body}.get(what)
     return 'None' if shell is None else '__import__("os").system(%r)' % shell
 
 
-def look(tree, request, out, lines):
+def inspect(tree, request, out, lines):
     m = Missing(tree)
-    m.look()
+    m.inspect()
     for rule, node in m.found:
         out['dangers'].append(dict(place(node, lines), rule=rule))
     for text, node in m.commands:
         out['commands'].append(dict(place(node, lines), text=text[:4096]))
     for name, statement, node in m.lacking(set(request.get('known') or ())):
         out['missing'].append(dict(place(node, lines), name=name, statement=statement))
-    if m.steps > MOST_STEPS or len(m.found) >= MOST:
+    if m.steps > MAX_STEPS or len(m.found) >= MAX_DANGERS:
         out['unread'] = 'much'
     if out['missing']:
         out['insert'] = gap(tree.body, lines)
@@ -100,7 +100,7 @@ def heads(i, node):
 
 
 def decoded(source):
-    """Returns a source as text, since columns are then told in characters by all versions; or as it
+    """Returns a source as text, since columns are then counted in characters by all versions; or as it
     is when its encoding is wrong, which the parser says best."""
     rest = iter([line + b'\n' for line in source.split(b'\n', 2)[:2]])
     try:
@@ -122,10 +122,10 @@ def child(request, to):
         for fd, path in ((1, os.devnull), (2, os.devnull)):
             null = os.open(path, os.O_WRONLY)
             os.dup2(null, fd)
-        for what, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CPU, WALL), (resource.RLIMIT_CORE, 0)):
+        for what, limit in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CPU, WALL), (resource.RLIMIT_CORE, 0)):
             hard = resource.getrlimit(what)[1]
-            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(what, (most, hard))
+            limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(what, (limit, hard))
     except Exception:
         pass  # the clock of the parent remains
     answer = json.dumps(analyse(json.loads(request.decode('utf-8')))).encode()

@@ -1,7 +1,7 @@
 # What an expression stands for: the dotted path of a module's attribute, or constant text.
 
 DEEPEST = 40  # levels of an expression that are followed
-MOST_STEPS = 300000  # of one program
+MAX_STEPS = 300000  # of one program
 
 
 class Values(Program):
@@ -10,7 +10,7 @@ class Values(Program):
     def paths(self, e, scope, depth=0):
         """Returns the dotted paths that an expression may stand for: {'os.system'}."""
         self.steps += 1
-        if depth > DEEPEST or self.steps > MOST_STEPS:
+        if depth > DEEPEST or self.steps > MAX_STEPS:
             return frozenset()
         key = (id(e), id(scope))
         if key in self.memo:
@@ -103,7 +103,7 @@ class Values(Program):
         """Returns the constant that an expression is, or None. Text is put together as far as that
         needs nothing to be called that the program could have changed."""
         self.steps += 1
-        if depth > DEEPEST or self.steps > MOST_STEPS:
+        if depth > DEEPEST or self.steps > MAX_STEPS:
             return None
         if isinstance(e, ast.Constant):
             return e.value
@@ -166,7 +166,7 @@ class Values(Program):
     def place(self, e, scope, depth=0):
         """Returns the path of a file as far as it is known: '~/.ssh/config'. Otherwise None."""
         self.steps += 1
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             return None
         value = self.text(e, scope, depth)
         if isinstance(value, bytes):
