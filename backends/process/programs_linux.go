@@ -111,16 +111,12 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 	var pid int32
 	var contained *backends.Containment
 	var failed error
-	for failed == nil && contained == nil || pid == 0 {
+	for failed == nil && contained == nil {
 		select {
 		case m := <-s.starts:
-			switch m.Kind {
-			case launch.Started:
-				pid = m.Pid
+			switch pid = m.Pid; m.Kind {
 			case launch.Failed:
-				if failed = p.explain(m.Message); m.Index < 0 {
-					pid = -1 // it was not even forked
-				}
+				failed = p.explain(m.Message)
 			case launch.Status:
 				c := s.contained(m.text)
 				contained = &c
@@ -140,7 +136,7 @@ func (s *sandbox) begin(ctx context.Context, p *plan, whom byte) (int32, backend
 		}
 	}
 	if failed != nil {
-		if pid > 0 {
+		if pid > 0 { // or it was not even forked
 			s.awaitExit(pid)
 		}
 		return 0, backends.Containment{}, failed

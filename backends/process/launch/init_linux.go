@@ -107,8 +107,6 @@ func spawn() {
 		exit(126) // execve does not return
 	}
 	remember(int32(pid))
-	message.Kind, message.Pid = Started, int32(pid)
-	send()
 }
 
 // forget closes a plan's descriptors and wipes the plan, which may hold secrets of the environment.

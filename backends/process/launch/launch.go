@@ -111,11 +111,10 @@ const (
 
 // Kinds of message from PID 1 and the programs' processes to the server.
 const (
-	Ready   = 1 // PID 1 has executed its plan; descriptors are attached
-	Failed  = 2 // step Index of a plan failed with Errno
-	Started = 3 // a program's process exists
-	Status  = 4 // the kernel's view of a program's process just before execve: text follows
-	Exited  = 5 // a program's process has ended
+	Ready  = 1 // PID 1 has executed its plan; descriptors are attached
+	Failed = 2 // step Index of a plan failed with Errno
+	Status = 4 // the kernel's view of a program's process just before execve: text follows
+	Exited = 5 // a program's process has ended
 )
 
 // Message is sent by PID 1 and the programs' processes to the server.

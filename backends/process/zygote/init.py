@@ -98,7 +98,6 @@ class Init:
             report(self.slots[SLOT_CONTROL], FAILED, -1, errno())
             return
         self.programs.add(pid)
-        report(self.slots[SLOT_CONTROL], STARTED, pid=pid)
 
 
 def alone():

@@ -92,7 +92,6 @@ var numbers = []struct {
 	{"SYS_WAITID", unix.SYS_WAITID},
 	{"READY", launch.Ready},
 	{"FAILED", launch.Failed},
-	{"STARTED", launch.Started},
 	{"EXITED", launch.Exited},
 	{"MESSAGE_SIZE", int64(unsafe.Sizeof(launch.Message{}))},
 	{"SOCK", launch.Sock},
