@@ -47,20 +47,21 @@ type sandbox struct {
 	shm   *os.File // /proc/sysvipc/shm of PID 1
 	disk  *os.File // its /tmp, on the file system that bounds its writes
 
-	starting  sync.Mutex // held between Started and Status of one command
+	starting  sync.Mutex // held until the Status of one command
 	starts    chan report
 	mu        sync.Mutex
-	lives     map[int32]*life  // of programs, by their numbers inside
-	inForce   backends.Limits  // as changed by Limit
-	ram       atomic.Int64     // of inForce
-	listeners []net.Listener   // of spec.Listen
-	gateway   backends.Sockets // of spec.Gateway
-	begun     atomic.Int32     // number of programs
-	exited    atomic.Bool      // the only program has ended, and only PID 1 was alive
-	notifying sync.WaitGroup   // runs serveNotifications
-	using     sync.WaitGroup   // commands, their watchers, and other users of our descriptors
-	closing   bool             // use fails
-	gone      chan struct{}    // closed when PID 1's end of control is closed: it is dead or dying
+	kept      map[string]*os.File // files of /proc that are read often
+	lives     map[int32]*life     // of programs, by their numbers inside
+	inForce   backends.Limits     // as changed by Limit
+	ram       atomic.Int64        // of inForce
+	listeners []net.Listener      // of spec.Listen
+	gateway   backends.Sockets    // of spec.Gateway
+	begun     atomic.Int32        // number of programs
+	exited    atomic.Bool         // the only program has ended, and only PID 1 was alive
+	notifying sync.WaitGroup      // runs serveNotifications
+	using     sync.WaitGroup      // commands, their watchers, and other users of our descriptors
+	closing   bool                // use fails
+	gone      chan struct{}       // closed when PID 1's end of control is closed: it is dead or dying
 	close     sync.Once
 }
 

@@ -51,6 +51,9 @@ func (s *sandbox) tearDown() error {
 	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
 		f.Close() // of nil, too
 	}
+	for _, f := range s.kept {
+		f.Close()
+	}
 	for _, o := range s.owned {
 		o.ids.Close()
 	}
