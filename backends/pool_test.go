@@ -31,11 +31,11 @@ func TestMiss(t *testing.T) {
 
 // TestPoolCounters counts programs of more kinds than it distinguishes, and the idle sandboxes of a late kind.
 func TestPoolCounters(t *testing.T) {
-	var tally PoolCounters
+	var counters PoolCounters
 	for i := range 2 * MaxKinds {
-		tally.Of("python", int64(i)).Hits++
+		counters.Of("python", int64(i)).Hits++
 	}
-	pools := tally.Pools([]Pool{{Language: "python", RAM: 1, Ready: 2, Memory: 3}, {Language: "node", RAM: 4, Ready: 5}})
+	pools := counters.Pools([]Pool{{Language: "python", RAM: 1, Ready: 2, Memory: 3}, {Language: "node", RAM: 4, Ready: 5}})
 	if len(pools) != MaxKinds+1 {
 		t.Fatalf("%d kinds, want %d and the others", len(pools), MaxKinds)
 	}

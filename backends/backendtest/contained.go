@@ -11,8 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testContained: what a result claims is there, by the program's own eyes; and what is not there
-// is not claimed.
+// testContained: the layers that a result lists exist from the program's own view, and it lists no others.
 func testContained(t *testing.T, b *bench) {
 	c := testLayers(t, b)
 	t.Run("also when it fails", func(t *testing.T) {

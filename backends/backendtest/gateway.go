@@ -27,7 +27,7 @@ func testGateway(t *testing.T, b *bench) {
 	s := b.start(t, spec)
 	g := s.Gateway()
 	if len(g.Ports) != len(spec.Gateway) || g.DNS == nil || g.DNSStream == nil {
-		t.Fatalf("got %d doors, DNS %v and %v", len(g.Ports), g.DNS, g.DNSStream)
+		t.Fatalf("got %d ports, DNS %v and %v", len(g.Ports), g.DNS, g.DNSStream)
 	}
 	go answerDNS(g.DNS)
 	for i, listener := range g.Ports {
@@ -83,14 +83,14 @@ except OSError: pass
 	}
 	for _, l := range o.Contained.Layers {
 		if l.Name == backends.LayerNet && !strings.Contains(l.Detail, "5432") {
-			t.Errorf("the result does not say that there are doors: %+v", l)
+			t.Errorf("the result does not say that there are ports: %+v", l)
 		}
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := g.Ports[0].Accept(); err == nil {
-		t.Error("a door outlived its sandbox")
+		t.Error("a listener outlived its sandbox")
 	}
 	if _, _, err := g.DNS.ReadFrom(make([]byte, 10)); err == nil {
 		t.Error("DNS outlived its sandbox")

@@ -199,7 +199,7 @@ func testMemory(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s, wrote %d MB, %s", o.Ended, o.Limit, made.Made>>20, made.Error)
 		}
 	})
-	t.Run("the disk limit is not lent to memory", func(t *testing.T) {
+	t.Run("the disk limit does not raise memory's", func(t *testing.T) {
 		b.parallel(t)
 		limits := limits
 		limits.Disk = 400 << 20

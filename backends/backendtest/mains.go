@@ -210,18 +210,18 @@ func testListeners(t *testing.T, b *bench) {
 		return
 	}
 	s := b.start(t, spec)
-	doors := s.Listeners()
-	if len(doors) != len(spec.Listen) {
-		t.Fatalf("got %d listeners, want %d", len(doors), len(spec.Listen))
+	listeners := s.Listeners()
+	if len(listeners) != len(spec.Listen) {
+		t.Fatalf("got %d listeners, want %d", len(listeners), len(spec.Listen))
 	}
-	for i, listener := range doors {
+	for i, listener := range listeners {
 		go func() {
 			for {
 				c, err := listener.Accept()
 				if err != nil {
 					return
 				}
-				fmt.Fprintf(c, "door %d\n", i)
+				fmt.Fprintf(c, "listener %d\n", i)
 				c.Close()
 			}
 		}()
@@ -239,13 +239,13 @@ try:
 except OSError as e:
     print("in use")
 `
-	if o := exec(t, s, "python", "-c", code).ok(t); o.Stdout != "door 0\ndoor 1\nConnectionRefusedError\nin use\n" {
+	if o := exec(t, s, "python", "-c", code).ok(t); o.Stdout != "listener 0\nlistener 1\nConnectionRefusedError\nin use\n" {
 		t.Errorf("got %q %s", o.Stdout, o.Stderr)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := doors[0].Accept(); err == nil {
+	if _, err := listeners[0].Accept(); err == nil {
 		t.Error("a listener outlived its sandbox")
 	}
 	for _, ports := range [][]int{{0}, {-1}, {65536}, make([]int, 1000)} {

@@ -163,7 +163,7 @@ func (b *initHandle) follow(ctx context.Context, p *plan, whom byte, fds ...**os
 		err = fmt.Errorf("%w: PID 1 is in %s", stopped(ctx), p.whereabouts(b.pid))
 	case errors.Is(err, unix.EMFILE):
 	case err != nil:
-		err = fmt.Errorf("PID 1 died while it furnished the sandbox: %w", err)
+		err = fmt.Errorf("PID 1 died while it set up the sandbox: %w", err)
 	case m.Kind != launch.Ready:
 		err = p.explain(m)
 	case len(received) != len(fds):

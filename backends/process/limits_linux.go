@@ -56,7 +56,7 @@ func limit(p *plan, s *sandbox, main bool) {
 		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 288<<10/s.tasks))},
 		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
 		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory, and
-		// lent secrets in it, to a program of the host's root: core(5).
+		// leased secrets in it, to a program of the host's root: core(5).
 		{"CORE", unix.RLIMIT_CORE, 1, 1},
 		// Signals that wait, and timers, are counted for the user, and an ordinary user's sandboxes are one.
 		{"SIGPENDING", unix.RLIMIT_SIGPENDING, 1024, 1024},

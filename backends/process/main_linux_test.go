@@ -373,7 +373,7 @@ func TestOldLandlock(t *testing.T) {
 		t.Run(fmt.Sprint(abi), func(t *testing.T) {
 			b := newBackend(t, Config{})
 			b.landlockABI = abi
-			if landlock, err := b.Start(t.Context(), backends.Spec{ID: "weak", Language: "shell", Profile: "landlock"}); err == nil {
+			if landlock, err := b.Start(t.Context(), backends.Spec{ID: "landlock", Language: "shell", Profile: "landlock"}); err == nil {
 				landlock.Close()
 				if abi < truncateABI {
 					t.Error("the profile landlock started, where it can't keep files from being emptied")

@@ -49,7 +49,7 @@ func standing(b *Backend, spec backends.Spec) []*sandbox {
 	return b.preSpawned.pool.Idle(r)
 }
 
-// TestReadyDies kills what waits: the interpreter, or the sandbox, on the shelf or when it has been
+// TestReadyDies kills what waits: the interpreter, or the sandbox, idle or when it has been
 // taken. Nobody sees an error where the sandbox still stands.
 func TestReadyDies(t *testing.T) {
 	for _, spec := range kinds() {
@@ -241,7 +241,7 @@ func TestReadyRests(t *testing.T) {
 	}
 }
 
-// TestReadySecrets looks for what a claim brought in PID 1's memory and on its command line.
+// TestReadySecrets looks for what an assignment brought in PID 1's memory and on its command line.
 func TestReadySecrets(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("PID 1's memory is closed to an ordinary user")
@@ -307,7 +307,7 @@ func occurrences(t *testing.T, pid int, word string) int {
 	return n
 }
 
-// TestReadyIdle has nobody ask for long: what stood ready is given up, and the zygote that bore it.
+// TestReadyIdle has nobody ask for long: idle sandboxes are given up, and the zygote that forked them.
 func TestReadyIdle(t *testing.T) {
 	b := newBackend(t, Config{Pool: Pool{Max: 4, Idle: 400 * time.Millisecond}})
 	spec := announced("python", readyPython)

@@ -60,7 +60,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	if len(s.sockets) > 0 {
 		secondAddress(p)
 	}
-	doors := listeners(p, s.sockets)
+	sockets := listeners(p, s.sockets)
 	outer := cmp.Or(s.uid, insideID)
 	if b.root && !s.foreign {
 		becomeUser(p, s.uid)
@@ -76,7 +76,7 @@ func (b *Backend) setup(s *sandbox) *plan {
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
 	// Changing users clears it, so it comes after that.
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	b.settle(p, s, workspace, segments(), "/tmp", doors...)
+	b.settle(p, s, workspace, segments(), "/tmp", sockets...)
 	return p
 }
 
@@ -126,7 +126,7 @@ func loopbackUp(p *plan) {
 // settle ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
 // workspace, of /proc, of the list of shared memory segments, of the disk, of the listening sockets, and of the seccomp
 // notifications, see notifies.
-func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, doors ...arg) {
+func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, sockets ...arg) {
 	if s.cpus != nil {
 		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
 	}
@@ -138,7 +138,7 @@ func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, d
 	disk := p.get("open "+tmp, unix.SYS_OPENAT, cwd, p.str(tmp), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
-	handed := append([]arg{work, proc, shm, disk}, doors...)
+	handed := append([]arg{work, proc, shm, disk}, sockets...)
 	handed = append(handed, filter(p, b.filters.of(s.filterKind()), s.notifies())...)
 	p.ready(handed...)
 	for _, fd := range handed {
@@ -243,7 +243,7 @@ func (b *Backend) flags() uint64 {
 func (b *Backend) containerSetup(s *sandbox) *plan {
 	p := newPlan()
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
-	doors := listeners(p, s.sockets)
-	b.settle(p, s, workspace, segments(), "/tmp", doors...)
+	sockets := listeners(p, s.sockets)
+	b.settle(p, s, workspace, segments(), "/tmp", sockets...)
 	return p
 }

@@ -62,7 +62,7 @@ func shows(r runtimes.Runtime) string {
 // startTemplate has a launcher fork a PID 1, which sets up the root.
 func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*template, error) {
 	if cgroup.Unified() {
-		b.cgroups.Find() // see bear
+		b.cgroups.Find() // see spawnByLauncher
 	}
 	flags := uint64(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
 	if !b.root {
@@ -76,7 +76,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 	}
 	if err != nil {
 		one.Remove()
-		return nil, fmt.Errorf("start a nest: %w", err)
+		return nil, fmt.Errorf("start a template: %w", err)
 	}
 	return one, nil
 }
@@ -223,7 +223,7 @@ func (n *template) clone(flags uint64, control, cgroup *os.File) (*os.File, int,
 	pidfd, err := n.ask(flags, control, cgroup)
 	n.cloning.Unlock()
 	if err != nil {
-		return nil, 0, fmt.Errorf("nest: %w", err)
+		return nil, 0, fmt.Errorf("template: %w", err)
 	}
 	pid, err := pidOf(pidfd)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// fromTemplate starts a shell's sandbox, and fails where it does not come from a nest.
+// fromTemplate starts a shell's sandbox, and fails where it does not come from a template.
 func fromTemplate(t *testing.T, b *Backend) *sandbox {
 	t.Helper()
-	one, err := b.Start(t.Context(), backends.Spec{ID: "nest", Language: "shell", Keep: true, Require: backends.ContainmentLayers})
+	one, err := b.Start(t.Context(), backends.Spec{ID: "template", Language: "shell", Keep: true, Require: backends.ContainmentLayers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func say(t *testing.T, s *sandbox, script string) string {
 	return out.String()
 }
 
-// TestTemplateIsOutOfReach looks from a nest's sandbox for what it shares with the nest and with its sisters.
+// TestTemplateIsOutOfReach looks from a template's sandbox for anything that it shares with the template and with other children of it.
 func TestTemplateIsOutOfReach(t *testing.T) {
 	b := newBackend(t, Config{Ahead: 1})
-	sister, s := fromTemplate(t, b), fromTemplate(t, b)
-	if sister.template != s.template {
-		t.Fatal("two nests for one runtime")
+	sibling, s := fromTemplate(t, b), fromTemplate(t, b)
+	if sibling.template != s.template {
+		t.Fatal("two templates for one runtime")
 	}
 	out := say(t, s, `shopt -s nullglob
 cd /proc; echo pids [0-9]*
@@ -62,7 +62,7 @@ exit 0`)
 	}
 	for _, name := range []string{"mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
 		ours := namespaceOf(t, s.pid, name)
-		for who, pid := range map[string]int{"its nest": s.template.pid, "its sister": sister.pid, "us": os.Getpid()} {
+		for who, pid := range map[string]int{"its template": s.template.pid, "its sibling": sibling.pid, "us": os.Getpid()} {
 			if namespaceOf(t, pid, name) == ours {
 				t.Errorf("namespace %s is shared with %s", name, who)
 			}
@@ -85,7 +85,7 @@ func namespaceOf(t *testing.T, pid int, name string) string {
 	return link
 }
 
-// TestTemplateDies kills a nest: its sandboxes end with it, and the next gets another.
+// TestTemplateDies kills a template: its sandboxes end with it, and the next gets another.
 func TestTemplateDies(t *testing.T) {
 	b := newBackend(t, Config{Ahead: 1})
 	s := fromTemplate(t, b)
@@ -96,7 +96,7 @@ func TestTemplateDies(t *testing.T) {
 	}
 }
 
-// TestTemplateFollowsTheHost puts another file in the place of one that a nest has copied: sandboxes that live
+// TestTemplateFollowsTheHost puts another file in the place of one that a template has copied: sandboxes that live
 // are not touched, and the next show the new one.
 func TestTemplateFollowsTheHost(t *testing.T) {
 	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
@@ -140,11 +140,11 @@ func TestTemplateFollowsTheHost(t *testing.T) {
 	old := before.template
 	before.Close()
 	if b.Close(); old.pidfd != nil {
-		t.Error("the old nest lives on")
+		t.Error("the old template lives on")
 	}
 }
 
-// TestTemplateRemembersThatItIsStale asks twice whether a nest shows the host as it is: the second is who acts on it.
+// TestTemplateRemembersThatItIsStale asks twice whether a template shows the host as it is: the second is who acts on it.
 func TestTemplateRemembersThatItIsStale(t *testing.T) {
 	n := fromTemplate(t, newBackend(t, Config{Ahead: 1})).template
 	file := filepath.Join(t.TempDir(), "file")
@@ -166,7 +166,7 @@ func TestTemplateRemembersThatItIsStale(t *testing.T) {
 	}
 }
 
-// TestCancelledSpawn has somebody give up while a nest bears for him: it goes on for others.
+// TestCancelledSpawn has somebody give up while a template spawns for them: it goes on for others.
 func TestCancelledSpawn(t *testing.T) {
 	b := newBackend(t, Config{Ahead: 1})
 	s := fromTemplate(t, b)
@@ -174,14 +174,14 @@ func TestCancelledSpawn(t *testing.T) {
 	cancel()
 	if one, err := b.preSpawned.spawnForRuntime(ctx, s.runtime); err == nil {
 		one.Remove()
-		t.Skip("it was born before anybody looked")
+		t.Skip("it was spawned before the cancellation")
 	}
 	if !s.current() || !b.preSpawned.templates.Ready(shows(s.runtime)) {
-		t.Error("the nest was given up")
+		t.Error("the template was given up")
 	}
 }
 
-// TestTemplateKinds sees that only a root that differs has a nest of its own.
+// TestTemplateKinds sees that only a root that differs has a template of its own.
 func TestTemplateKinds(t *testing.T) {
 	want := shows(runtimes.Runtime{Name: "python", Path: "/usr/bin/python3"})
 	for _, c := range []struct {
@@ -199,7 +199,7 @@ func TestTemplateKinds(t *testing.T) {
 	}
 }
 
-// TestCoveredRuntime has a runtime in the host's /tmp, which the sandbox's own would cover in a nest.
+// TestCoveredRuntime has a runtime in the host's /tmp, which the sandbox's own would cover in a template.
 func TestCoveredRuntime(t *testing.T) {
 	b := newBackend(t, Config{})
 	shell, err := b.runtime(t.Context(), "shell")

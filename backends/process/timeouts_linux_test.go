@@ -27,7 +27,7 @@ func impatient(t *testing.T) *Backend {
 // What was started before lives on, and others start as soon as they answer again.
 func TestStuckLauncher(t *testing.T) {
 	b := impatient(t)
-	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true, Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a nest
+	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true, Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a template
 	before, err := b.Start(t.Context(), spec)
 	if err != nil {
 		hosttest.Missing(t, "sandbox", err.Error())

@@ -23,8 +23,8 @@ func TestOwnUser(t *testing.T) {
 		name string
 		spec backends.Spec
 	}{
-		{"nest", backends.Spec{Language: "shell"}},
-		{"nest again", backends.Spec{Language: "shell"}},
+		{"template", backends.Spec{Language: "shell"}},
+		{"template again", backends.Spec{Language: "shell"}},
 		{"launcher", backends.Spec{Language: "shell", Workspace: backends.Mount{Host: dir, Write: true}}},
 		{"session", backends.Spec{Language: "shell", Keep: true}},
 		{"landlock", backends.Spec{Language: "shell", Profile: "landlock"}},
@@ -87,7 +87,7 @@ func TestUserComesAgain(t *testing.T) {
 		}
 	}
 	if uid, err := u.take(); err == nil {
-		t.Fatalf("%d is lent twice", uid)
+		t.Fatalf("%d is assigned twice", uid)
 	}
 	u.giveBack(first)
 	if uid, err := u.take(); err != nil || uid != first {

@@ -55,7 +55,7 @@ var exits = []struct {
 	{"exit covers", covering + "import atexit\natexit.register(cover)\nraise SystemExit(9)", 9},
 }
 
-// TestZygoteExitCodes runs programs in what a zygote bore, and as their author would: they end alike.
+// TestZygoteExitCodes runs programs in a zygote's forks, and as their author would: they end alike.
 func TestZygoteExitCodes(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

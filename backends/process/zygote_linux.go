@@ -137,7 +137,7 @@ func (b *Backend) zygotePlans(one *template, r runtimes.Runtime, code []byte, st
 	}
 	first.ready()
 	p = newPlan()
-	// Nobody is root in the namespace in which Python is executed: to the kernel, what it bears and is not dumpable is that
+	// Nobody is root in the namespace in which Python is executed: to the kernel, a child of it that is not dumpable is that
 	// root's, whose program could list /proc/1/fd, or else the host's.
 	keepCapabilities(p)
 	if b.root {

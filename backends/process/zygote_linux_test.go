@@ -14,14 +14,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestZygoteBears sees that what stands ready for Python is borne by a zygote.
-func TestZygoteBears(t *testing.T) {
+// TestZygoteForks sees that a zygote forks idle Pythons.
+func TestZygoteForks(t *testing.T) {
 	b := pooled(t)
 	cmd := backends.Command{Args: []string{"python", "main.py"}}
 	stock(t, b, announced("python", cmd))
 	if s := standing(b, announced("python", cmd))[0]; s.zygote() == nil {
 		_, err := b.preSpawned.spawnByZygote(t.Context(), s.runtime, "main.py")
-		t.Fatalf("no zygote bore it: %v", err)
+		t.Fatalf("no zygote forked it: %v", err)
 	}
 	got := runProgram(t, b, announced("python", cmd), map[string]string{"main.py": "import sys, os\nprint(sys.argv, os.getpid(), os.getppid())"}, "")
 	if got.out != "['main.py'] 2 1\n" || !got.Warm {
@@ -29,7 +29,7 @@ func TestZygoteBears(t *testing.T) {
 	}
 }
 
-// TestZygoteDies kills the zygote while what it bore stands ready, and while nothing does: programs run all the same.
+// TestZygoteDies kills the zygote while a fork of it is idle, and while none is: programs run all the same.
 func TestZygoteDies(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
@@ -38,7 +38,7 @@ func TestZygoteDies(t *testing.T) {
 		// After a death it may have been started in the other way.
 		if z := standing(b, spec)[0].zygote(); z != nil {
 			unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGKILL, nil, 0)
-			ends(t, z) // until then what it bore is dying
+			ends(t, z) // until then its fork is dying
 		}
 		alive(t, b, spec)
 	}
@@ -51,7 +51,7 @@ func TestZygoteStops(t *testing.T) {
 	stock(t, b, spec)
 	old := standing(b, spec)[0].zygote()
 	if old == nil {
-		t.Fatal("no zygote bore it")
+		t.Fatal("no zygote forked it")
 	}
 	unix.PidfdSendSignal(int(old.pidfd.Fd()), unix.SIGSTOP, nil, 0)
 	var all sync.WaitGroup
@@ -67,13 +67,13 @@ func TestZygoteStops(t *testing.T) {
 	ends(t, old) // its children are gone, or going
 }
 
-// TestTemplateUnanswered has a nest that did not answer in time be asked once more, when it would: the answer would be that to the first.
+// TestTemplateUnanswered has a template that did not answer in time be asked once more, when it would: the answer would be that to the first.
 func TestTemplateUnanswered(t *testing.T) {
 	b := pooled(t)
 	stock(t, b, announced("python", readyPython))
 	z := standing(b, announced("python", readyPython))[0].zygote()
 	if z == nil {
-		t.Fatal("no zygote bore it")
+		t.Fatal("no zygote forked it")
 	}
 	unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGSTOP, nil, 0)
 	z.killTimeout = time.Millisecond
@@ -84,19 +84,19 @@ func TestTemplateUnanswered(t *testing.T) {
 	z.killTimeout = time.Minute
 	if child, err := b.spawnByTemplate(t.Context(), acquired(t, b)); err == nil {
 		child.Remove()
-		t.Error("it bore what was asked for before")
+		t.Error("it forked for the request before")
 	}
 }
 
-// TestZygoteWears has a zygote be old: another takes its place, and what it bore stays of use.
+// TestZygoteWears has a zygote be old: another takes its place, and its forks stay usable.
 func TestZygoteWears(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	stock(t, b, spec)
 	old := standing(b, spec)[0].zygote()
-	b.preSpawned.zygotes.Uses = 1 // as many as it has borne
+	b.preSpawned.zygotes.Uses = 1 // as many as it has forked
 	if r := alive(t, b, spec); !r.Warm {
-		t.Errorf("what an old zygote bore was not used: %s", r.Cold)
+		t.Errorf("the fork of an old zygote was not used: %s", r.Cold)
 	}
 	stock(t, b, spec)
 	if now := standing(b, spec)[0].zygote(); now == nil || now == old {
@@ -117,7 +117,7 @@ func ends(t *testing.T, z *template) {
 	hosttest.Until(t, "the zygote has ended", func() bool { return gone(z) })
 }
 
-// acquired is the zygote for main.py, for one more birth.
+// acquired is the zygote for main.py, for one more fork.
 func acquired(t *testing.T, b *Backend) *template {
 	t.Helper()
 	python, err := b.runtime(t.Context(), "python")
@@ -145,7 +145,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 		z := acquired(t, b)
 		z.Spawned()
 		z.Release()
-		if round == 1 { // it will not have borne
+		if round == 1 { // it will not have forked
 			unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGSTOP, nil, 0)
 		}
 		var s *sandbox
@@ -161,7 +161,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 			<-done
 			took = time.Since(begun)
 		case 1:
-			hosttest.Until(t, "it is asked to bear", func() bool { return z.Busy() })
+			hosttest.Until(t, "it is asked to fork", func() bool { return z.Busy() })
 		default: // at one moment of a start after another
 			time.Sleep(took * time.Duration(round-2) / rounds)
 		}
@@ -178,6 +178,6 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 		s.Close()
 	}
 	if killed == 0 {
-		t.Error("no zygote died before it had borne")
+		t.Error("no zygote died before it had forked")
 	}
 }

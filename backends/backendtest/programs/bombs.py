@@ -226,7 +226,7 @@ def threads_arenas():
 
 
 def reserve():
-    """Address space without rights, as runtimes set it aside before they use any of it."""
+    """Address space without rights, as runtimes reserve it before they use any of it."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

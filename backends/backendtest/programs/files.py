@@ -180,7 +180,7 @@ for i, path in enumerate(TARGET["canaries"]):
 
 
 def _rename_over(path):
-    os.stat(path)  # a file of our own in a directory of that name is no opening
+    os.stat(path)  # a file of our own in a directory of that name is no hole
     with open("mine", "w") as f:
         f.write("owned")
     import shutil

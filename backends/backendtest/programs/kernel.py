@@ -344,7 +344,7 @@ def line_discipline():
     return "another line discipline is behind the terminal"
 
 
-# --- other doors to system calls
+# --- other entries to system calls
 
 def _code(hexa, argument):
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -399,7 +399,7 @@ if X86:
 
     @attack
     def elf32():
-        """A 32-bit program is another architecture's door."""
+        """A 32-bit program enters the kernel by another architecture's calls."""
         return "a 32-bit program ran" if _runs_32_bit() else None
 
 

@@ -240,7 +240,7 @@ def bring_up_an_interface():
 def low_port():
     with socket.socket() as s:
         s.bind(("0.0.0.0", 80))
-    # Harmless in a network of one's own, where a web server may want it: not an opening.
+    # Harmless in a network of one's own, where a web server may want it: not a hole.
     return None
 
 

@@ -75,7 +75,7 @@ def groups_of_the_host():
 
 @attack(bare=os.getuid() != 0)
 def setuid_programs():
-    """A set-user-ID program is root's door; with no_new_privs it is an ordinary one."""
+    """A set-user-ID program gives root's rights; with no_new_privs it is an ordinary one."""
     tried = 0
     for path in glob.glob("/usr/bin/*") + glob.glob("/usr/lib/*/*") + glob.glob("/usr/sbin/*"):
         try:

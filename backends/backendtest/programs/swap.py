@@ -23,9 +23,9 @@ for fd in range(3):
 
 
 def swap(a, b):
-    os.rename(a, "aside")
+    os.rename(a, "third")
     os.rename(b, a)
-    os.rename("aside", b)
+    os.rename("third", b)
 
 
 while True:

@@ -8,17 +8,17 @@ sys.path_importer_cache.pop(_here, None)
 posix.unlink(_here + "/sitecustomize.pyc")
 posix.rmdir(_here)
 posix.write(3, b"r")
-_claim = b""
+_assignment = b""
 while _part := posix.read(3, 1 << 16):
-    _claim += _part
+    _assignment += _part
 posix.close(3)
-if not _claim:
+if not _assignment:
     posix._exit(126)  # whoever would have sent it is gone
-_count, *_fields = _claim.split(b"\0")[:-1]
+_count, *_fields = _assignment.split(b"\0")[:-1]
 _args = [a.decode(sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()) for a in _fields[:int(_count)]]
 sys.argv[1:] = _args
 sys.orig_argv[2:] = _args
-# os.environ looks into this very dictionary; what libc sees was written before the claim came.
+# os.environ looks into this very dictionary; what libc sees was written before the assignment came.
 posix.environ.clear()
 posix.environ.update(v.split(b"=", 1) for v in _fields[int(_count):])
 # The host may have such a file, too. If not, this fails as the import that led here would have.

@@ -7,7 +7,7 @@ import (
 
 // State of a template. Its children have copies, which they must reset.
 var (
-	isTemplate   bool // this process is a nest
+	isTemplate   bool // this process is a template
 	request      Request
 	sandboxClone cloneArgs
 	reply        Reply

@@ -1,9 +1,9 @@
-# claim: what a program's process still needs to know when it is wanted, and how it gets that.
+# assignment: the arguments and environment of a waiting process, how they arrive and take effect.
 
 
 def wait(fd, base):
-    """Says that it is ready, and reads a claim, which ends with the stream, from a descriptor. Nobody's claim
-    ends the process. base are the arguments that do not have to be told."""
+    """Says that it is ready, and reads an assignment from a descriptor to the end of the stream. An empty one ends
+    the process. base are the arguments that are known already."""
     posix.write(fd, b"r")
     parts = []
     while True:

@@ -48,7 +48,7 @@ os.environ.pop("PYTHONPATH", None)
 for finder in sys.meta_path:  # a cold start looks everywhere, too, and remembers what it saw
     for name in "sitecustomize", "usercustomize":
         finder.find_spec(name, None)
-# What is made from here on is found among the youngest: see bury.
+# What is made from here on is found among the youngest: see hide.
 gc.freeze()
 
 

@@ -46,7 +46,7 @@ class Init:
         size, files = take(self.slots[SLOT_CONTROL])
         if not size or not files:
             posix._exit(0)
-        whom = mail.bytes[BODY]
+        whom = message.bytes[BODY]
         self.slots[SLOT_FILES : SLOT_FILES + len(files) - 1] = files[1:]
         plan = Plan(files[0])
         if whom == FOR_INIT:

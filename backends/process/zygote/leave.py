@@ -159,7 +159,7 @@ def spare():
 
     same, quiet = quietness()
 
-    def end(modules=sys.modules, names=names, gone=gone, finished=finished, ours=ours, same=same, quiet=quiet, leave=leave, told=told, sys=sys, library=library):
+    def end(modules=sys.modules, names=names, gone=gone, finished=finished, ours=ours, same=same, quiet=quiet, leave=leave, report_rehearsal=report_rehearsal, sys=sys, library=library):
         well = False
         try:
             if finished(modules, sys) and same():
@@ -167,7 +167,7 @@ def spare():
                 sys.stderr.flush()
                 well = True
             if well and quiet():
-                told()
+                report_rehearsal()
                 leave(0)
         except BaseException:
             pass  # whatever the program put there

@@ -1,7 +1,7 @@
-# ahead: a process that waits copies the pages that it will write to, before anybody waits for it.
+# prefault: a waiting process copies the pages that its program will write to, before the program is known.
 
 PAGE, ALONE, FILE, POPULATE_WRITE = 4096, 1 << 56, 1 << 61, 23
-MOST = 90  # pages: a slot is to hold no more than 4 MiB
+MAX_PAGES = 90  # pages: a slot is to hold no more than 4 MiB
 deepest = []  # how deep the C stack is at the end of a script, as a rehearsal found it: see leave
 rehearsal = []  # in the child that rehearses: where it tells, and the pages that were its own
 
@@ -23,7 +23,7 @@ def owned():
 def spans(pages):
     """The first of pages, the interpreter's own before what it made, as addresses and lengths."""
     found = []
-    for page in sorted(pages)[:MOST]:
+    for page in sorted(pages)[:MAX_PAGES]:
         if found and page == found[-1][1]:
             found[-1][1] = page + 1
         else:
@@ -75,14 +75,14 @@ def stage():
     posix.chdir(posix.getcwdb())
     with open(base[1], "wb") as f:
         f.write(b"print(1)\n")
-    claim = posix.open("claim", posix.O_RDWR | posix.O_CREAT)
+    assignment = posix.open("assignment", posix.O_RDWR | posix.O_CREAT)
     environ = [b"%b=%b" % pair for pair in os.environ._data.items()]
-    posix.pwrite(claim, b"\0".join([b"r0"] + environ) + b"\0", 0)  # the first byte is in the place of what is said first
-    posix.dup2(claim, PRIVATE)
+    posix.pwrite(assignment, b"\0".join([b"r0"] + environ) + b"\0", 0)  # the first byte stands for the byte that says ready
+    posix.dup2(assignment, PRIVATE)
 
 
-def told():
-    """Tells, at the end of a rehearsal, where that was and what it copied."""
+def report_rehearsal():
+    """Reports, at the end of a rehearsal, the depth of the stack and the copied pages."""
     if rehearsal:
         lines = [b"%d\n" % at for at in deepest] + [b"%d %d\n" % span for span in spans(owned() - rehearsal[1])]
         posix.write(rehearsal[0], b"".join(lines))

@@ -10,9 +10,9 @@ def constants(code):
             constants(one)
 
 
-def bury():
-    """Takes all that is ours off the collector's lists, which programs can read, and keeps it: to free it would copy
-    its pages, for nothing."""
+def hide():
+    """Removes our objects from the collector's lists, which programs can read, and keeps them: to free them would copy
+    their pages, for nothing."""
     frame = type(sys._getframe())
     for one in gc.get_objects():
         if type(one) is not frame:
@@ -38,7 +38,7 @@ def unfit():
 def serve():
     """Forks for each request of the server's. It returns only in a program's process."""
     scratch.bytes[ACTION : ACTION + 32] = bytes(32)
-    scratch.words[ACTION // 8] = 1  # SIG_IGN: the kernel buries what we bore
+    scratch.words[ACTION // 8] = 1  # SIG_IGN: the kernel reaps our forks
     call(SYS_RT_SIGACTION, SIGCHLD, scratch.at + ACTION, 0, 8, 0, 0)
     block = Memory(16)
     block.words[0] = -1
@@ -50,31 +50,31 @@ def serve():
         posix._exit(1)
     spans = rehearse()
     if spans is None:
-        return claimed(None, None, ())
+        return run_program(None, None, ())
     report(SOCK, READY)
     while True:
         size, files = take(SOCK)
         if size != 8 or not files:
             posix._exit(0)
-        args.words[0] = mail.words[BODY // 8] | CLONE_PIDFD | (CLONE_INTO_CGROUP if len(files) > 1 else 0)
+        args.words[0] = message.words[BODY // 8] | CLONE_PIDFD | (CLONE_INTO_CGROUP if len(files) > 1 else 0)
         args.words[1] = args.at + 88
         args.words[4] = SIGCHLD
         args.words[10] = files[1] if len(files) > 1 else 0
         pid = call(SYS_CLONE3, args.at, 88, 0, 0, 0, 0)
         if pid == 0:
-            return born(files, spans)
+            return run_init(files, spans)
         failed = errno() if pid < 0 else 0
         fd = args.halves[22] if pid > 0 else -1
         for f in files:
             posix.close(f)
-        mail.halves[BODY // 4], mail.halves[BODY // 4 + 1] = max(pid, 0), failed
+        message.halves[BODY // 4], message.halves[BODY // 4 + 1] = max(pid, 0), failed
         tell(SOCK, 8, fd)
         if fd >= 0:
             posix.close(fd)
 
 
-def born(files, spans):
-    """PID 1's life. It returns in the process of a program, when that has been claimed and is to go on."""
+def run_init(files, spans):
+    """Runs PID 1. It returns in the process of a program that has its assignment."""
     for fd in [SOCK] + files[1:]:
         posix.close(fd)
     scratch.words[ACTION // 8] = 0  # SIGCHLD must be waited for, here
@@ -82,11 +82,11 @@ def born(files, spans):
     init = Init(files[0])
     plan = init.live()
     call(SYS_CLOSE_RANGE, PRIVATE + 1, 0xFFFFFFFF, 0, 0, 0, 0)  # as execve would
-    claimed(plan, init, spans)
+    run_program(plan, init, spans)
 
 
-def claimed(plan, init, spans):
-    """Waits for a claim, and returns in a process that looks as if it had been started with what that says."""
+def run_program(plan, init, spans):
+    """Waits for an assignment, and returns in a process that looks as if it had been started with that."""
     gc.unfreeze()
     copy_ahead(spans)
     args, env = wait(PRIVATE, base)
@@ -115,7 +115,7 @@ with open("/proc/self/cmdline", "rb") as f:
 seen = early(b"%b=%b" % pair for pair in os.environ._data.items())
 for one in Memory, Plan, Init, Layout:
     del subclasses[id(one)]
-bury()
+hide()
 serve()
 gc.enable()
 # The host's own sitecustomize is looked for, and its absence is told as always.
