@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
@@ -45,9 +44,6 @@ With --json, what went wrong is on standard output, too: {"refused":{"reason":".
 
 // Main runs one command line, args[0] being the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) == 2 && args[1] == reader.Word { // in a sandbox, by ourselves
-		return reader.Serve(stdin, stdout)
-	}
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
 	app := p.app()
 	path, asked := asksJSON(app, args)

@@ -18,16 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
-	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
-
-// The test's own program is what reads pages, too.
-func init() {
-	if len(os.Args) == 2 && os.Args[1] == reader.Word {
-		os.Exit(reader.Serve(os.Stdin, os.Stdout))
-	}
-}
 
 // loopback resolves every name but those of the cloud to this machine.
 type loopback struct{}

@@ -21,7 +21,7 @@ type Web struct {
 	Policy  egress.Policy // what may be reached
 	Engines *web.Engines  // nil: there are none to ask
 	Timeout time.Duration // of one call; a caller can ask for less
-	// Reader is a program of this host that is a reader of pages when its one argument is reader.Word. It runs in a
+	// Reader is a program of this host that is a reader of pages when its one argument is role.PageReader. It runs in a
 	// sandbox of the backend "process", as the default profile has it. "" is where there is no such backend: pages
 	// are then parsed in this process, smaller ones only.
 	Reader string

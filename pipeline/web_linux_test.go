@@ -21,16 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
-	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
-
-// The test's own program is what reads pages, too.
-func init() {
-	if len(os.Args) == 2 && os.Args[1] == reader.Word {
-		os.Exit(reader.Serve(os.Stdin, os.Stdout))
-	}
-}
 
 // readers is a pipeline that reads the pages of a town.
 type readers struct {

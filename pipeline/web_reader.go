@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
 )
@@ -72,7 +73,7 @@ func (r *run) runReader(ctx context.Context, program string, question []byte, ou
 		return end, fmt.Errorf("start what reads pages: %w", err)
 	}
 	defer box.Close()
-	end, err = box.Exec(ctx, backends.Command{Args: []string{inside, reader.Word}, Env: []string{readerLimit}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
+	end, err = box.Exec(ctx, backends.Command{Args: []string{inside, role.PageReader}, Env: []string{readerLimit}}, backends.Streams{Stdin: bytes.NewReader(question), Stdout: out})
 	if err != nil {
 		return end, fmt.Errorf("start what reads pages: %w", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
 // job is what the parsing process is asked.
@@ -37,12 +39,11 @@ type answer struct {
 }
 
 const (
-	apartName           = "sandboxmcp-parse" // its argv[0]
-	apartTime           = 15 * time.Second   // 10 MB of ordinary TypeScript take five
-	apartMemory         = 1 << 30            // bytes
-	apartStack          = 256 << 20          // bytes
-	apartAnswer         = 16 * MaxSource     // bytes; the map of a source, in base64, is the largest part
-	isolatedTreeTimeout = 5 * time.Second    // to inspect the tree; the syntax is answered without it
+	apartTime           = 15 * time.Second // 10 MB of ordinary TypeScript take five
+	apartMemory         = 1 << 30          // bytes
+	apartStack          = 256 << 20        // bytes
+	apartAnswer         = 16 * MaxSource   // bytes; the map of a source, in base64, is the largest part
+	isolatedTreeTimeout = 5 * time.Second  // to inspect the tree; the syntax is answered without it
 )
 
 // places bounds how many parsers there are at the same time, since a bomb takes all of a parser's
@@ -52,23 +53,17 @@ var places = make(chan struct{}, max(2, runtime.NumCPU()/2))
 // errTooMuch is for sources that take too much time or memory.
 var errTooMuch = errors.New("it takes too much time or memory to parse (is it nested very deeply?)")
 
-// A program that was started under apartName is the parser, whatever it is otherwise: so that it
-// works in every program that links this package, tests included, without a word in their main.
-func init() {
-	if len(os.Args) == 1 && os.Args[0] == apartName {
-		serveApart()
-	}
-}
+func init() { role.Take(role.Parser, serveApart) }
 
 // serveApart does one job. It ends with its parent, whose end of the pipe closes then.
-func serveApart() {
+func serveApart() int {
 	limitApart()
 	debug.SetMaxStack(apartStack)
 	debug.SetMemoryLimit(apartMemory / 2)
 	in := json.NewDecoder(os.Stdin)
 	var j job
 	if in.Decode(&j) != nil {
-		os.Exit(1)
+		return 1
 	}
 	j.treeTimeout = isolatedTreeTimeout
 	go func() {
@@ -76,9 +71,9 @@ func serveApart() {
 		os.Exit(1)
 	}()
 	if json.NewEncoder(os.Stdout).Encode(j.do()) != nil {
-		os.Exit(1)
+		return 1
 	}
-	os.Exit(0)
+	return 0
 }
 
 // apart does a job in a process of its own, which may run out of time, stack or memory without
@@ -93,7 +88,7 @@ func apart(ctx context.Context, j job, longest time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self())
-	cmd.Args = []string{apartName}
+	cmd.Args = []string{role.Parser}
 	cmd.Env = []string{"GOTRACEBACK=none"}
 	cmd.WaitDelay = time.Second
 	stdin, err := cmd.StdinPipe()

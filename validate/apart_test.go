@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
 // TestBombs sends what ends a parser, or keeps it busy forever. Whatever the answer, it comes,
@@ -71,7 +72,7 @@ func TestApartCancelled(t *testing.T) {
 // TestApartEndsWithParent closes the pipe as the kernel does for a parent that was killed.
 func TestApartEndsWithParent(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), self())
-	cmd.Args = []string{apartName}
+	cmd.Args = []string{role.Parser}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

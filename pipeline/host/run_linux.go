@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
@@ -40,7 +41,7 @@ func (r Run) Do(ctx context.Context) (End, error) {
 	defer answers.Close()
 	g, home, kept := r.Cage.group(r.Bounds)
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args, cmd.Env = []string{launch.Name}, []string{}
+	cmd.Args, cmd.Env = []string{role.HostCommand}, []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Stdout, r.Stderr
 	cmd.ExtraFiles = slices.Concat([]*os.File{orders, answer}, g.JoinFiles(), home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

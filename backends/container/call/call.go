@@ -15,12 +15,13 @@ import (
 	"errors"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
 // Where the container has our binary, and the socket on which the server waits.
 const (
 	Home       = "/.sandboxmcp"        // ours
-	InitPath   = Home + "/init"        // the binary; that it is called so makes it take over
+	InitPath   = role.ContainerInit    // the binary; that it is called so makes it take over
 	SocketPath = Home + "/line/socket" // gone when the init has connected
 )
 

@@ -18,17 +18,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	_ "github.com/sandboxmcp/sandboxmcp/backends/process/launch" // its takeover comes first: we start it ourselves
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
 func init() {
-	if os.Getpid() != 1 || len(os.Args) < 2 || os.Args[0] != call.InitPath {
-		return
-	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "sandboxmcp in the container:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	role.Take(role.ContainerInit, func() int {
+		if err := run(os.Args[1], os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "sandboxmcp in the container:", err)
+			return 1
+		}
+		return 0
+	})
 }
 
 // run serves one sandbox for a language.

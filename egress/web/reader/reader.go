@@ -13,12 +13,14 @@ import (
 	"io"
 	"os"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 )
 
-// Word is the argument that makes a program a reader, and nothing else.
-const Word = "__read-web-page"
+func init() {
+	role.Take(role.PageReader, func() int { return Serve(os.Stdin, os.Stdout) })
+}
 
 // MaxAnswer is how long an answer can be, in bytes: a text of page.MaxText, each byte of it escaped.
 const MaxAnswer = 6*page.MaxText + 1<<20

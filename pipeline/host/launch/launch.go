@@ -10,9 +10,6 @@
 // kernel's, but what it has started need not.
 package launch
 
-// Name is what the process is called that a server starts from its own executable.
-const Name = "sandboxmcp-host-command"
-
 // Descriptors of the process besides those of the command.
 const (
 	Order  = 3 // an Order as JSON on one line; when it ends, so does the command

@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
 func init() {
-	if len(os.Args) == 0 || os.Args[0] != Name {
-		return
-	}
-	runtime.LockOSThread() // what prctl sets for this thread is what the command inherits
-	os.Exit(serve(os.NewFile(Order, "order"), os.NewFile(Answer, "answer")))
+	role.Take(role.HostCommand, func() int {
+		runtime.LockOSThread() // what prctl sets for this thread is what the command inherits
+		return serve(os.NewFile(Order, "order"), os.NewFile(Answer, "answer"))
+	})
 }
 
 // serve runs one command. Its exit code is 0 whatever becomes of that.

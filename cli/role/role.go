@@ -1,0 +1,36 @@
+// Package role tells what this program is in a process: what people and agents start, or one of the helpers that it starts
+// itself under another name. A helper's package takes over while packages are being initialised, so that it waits for
+// none that comes after it, and so that tests are their own helpers. The launcher of sandboxes comes before package
+// os, and so before this one: see backends/process/launch.
+package role
+
+import "os"
+
+// The helpers, by the word that makes the program one of them.
+const (
+	ContainerInit = "/.sandboxmcp/init"       // argument zero of PID 1 in a container; arguments follow
+	HostCommand   = "sandboxmcp-host-command" // argument zero: the parent of a command on the host
+	Parser        = "sandboxmcp-parse"        // argument zero, and alone: parses scripts
+	PageReader    = "__read-web-page"         // the only argument: parses web pages
+)
+
+// Take runs serve and ends the process with its exit code if the process is to be that helper.
+func Take(helper string, serve func() int) {
+	if of(os.Args, os.Getpid()) == helper {
+		os.Exit(serve())
+	}
+}
+
+// of returns the helper that a process is to be; "" is none.
+func of(args []string, pid int) string {
+	switch {
+	case len(args) == 0:
+	case args[0] == HostCommand,
+		args[0] == Parser && len(args) == 1,
+		args[0] == ContainerInit && len(args) > 1 && pid == 1:
+		return args[0]
+	case len(args) == 2 && args[1] == PageReader:
+		return PageReader
+	}
+	return ""
+}
