@@ -22,7 +22,7 @@ type box struct {
 	name    string
 	id      string // the engine's, "" before there is one
 	folder  *folder
-	line    *call.Line
+	line    *call.Conn
 	peer    *peer       // PID 1, where we can see it
 	said    engine.Tail // its standard error, where that is attached
 
@@ -174,7 +174,7 @@ func (x *box) greet(ctx context.Context, streams io.ReadWriteCloser) error {
 			defer streams.Close() // the line is the socket
 		}
 	}
-	line, err := call.Answer(ctx, conn)
+	line, err := call.Handshake(ctx, conn)
 	if err != nil {
 		conn.Close()
 		return x.unwell(fmt.Errorf("its init did not greet: %w", err))

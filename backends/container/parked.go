@@ -184,7 +184,7 @@ func (b *Backend) park(ctx context.Context, of shape, p *plan) bool {
 	}
 	go func() {
 		select {
-		case <-x.line.Lost():
+		case <-x.line.Done():
 			if b.parked.drop(x) {
 				b.dispose(x)
 			}

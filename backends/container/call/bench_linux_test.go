@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// byLine runs a benchmark without a line, and over each kind of one.
-func byLine(b *testing.B, f func(b *testing.B, s backends.Sandbox)) {
+// overEachConn runs a benchmark without a line, and over each kind of one.
+func overEachConn(b *testing.B, f func(b *testing.B, s backends.Sandbox)) {
 	b.Run("none", func(b *testing.B) {
 		s, err := bareStart(b)(b.Context(), backends.Spec{})
 		if err != nil {
@@ -20,7 +20,7 @@ func byLine(b *testing.B, f func(b *testing.B, s backends.Sandbox)) {
 		defer s.Close()
 		f(b, s)
 	})
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		b.Run(kind, func(b *testing.B) {
 			s, err := start(b.Context(), b, kind, backends.Spec{}, bareStart(b))
 			if err != nil {
@@ -42,7 +42,7 @@ func (idle) Exec(_ context.Context, _ backends.Command, s backends.Streams) (bac
 
 // BenchmarkExec is what the line adds to a command with all three streams.
 func BenchmarkExec(b *testing.B) {
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		b.Run(kind, func(b *testing.B) {
 			s, err := start(b.Context(), b, kind, backends.Spec{}, func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 				s, err := bareStart(b)(ctx, spec)
@@ -65,7 +65,7 @@ func BenchmarkExec(b *testing.B) {
 
 // BenchmarkBuild is a line from its greeting to its end, with a sandbox that is there already.
 func BenchmarkBuild(b *testing.B) {
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		b.Run(kind, func(b *testing.B) {
 			real := &bare{dir: b.TempDir()}
 			real.keep, real.close = context.WithCancel(b.Context())
@@ -83,7 +83,7 @@ func BenchmarkBuild(b *testing.B) {
 // BenchmarkStdout is what a program can write, and nobody but the line holds up.
 func BenchmarkStdout(b *testing.B) {
 	const size = 256 << 20
-	byLine(b, func(b *testing.B, s backends.Sandbox) {
+	overEachConn(b, func(b *testing.B, s backends.Sandbox) {
 		b.SetBytes(size)
 		for b.Loop() {
 			_, err := s.Exec(b.Context(), backends.Command{Args: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}},
@@ -97,7 +97,7 @@ func BenchmarkStdout(b *testing.B) {
 
 // BenchmarkEach lists a thousand files.
 func BenchmarkEach(b *testing.B) {
-	byLine(b, func(b *testing.B, s backends.Sandbox) {
+	overEachConn(b, func(b *testing.B, s backends.Sandbox) {
 		if _, err := s.Exec(b.Context(), backends.Command{Args: []string{"bash", "-c", "for i in {1..1000}; do : >$i; done"}}, backends.Streams{Begun: func(backends.Containment) {}}); err != nil {
 			b.Fatal(err)
 		}

@@ -14,19 +14,19 @@ import (
 // Build has the init build a sandbox, once. A *backends.Refusal of the init's arrives as one. The
 // sandbox's Close ends the line, and so does any error; a line that ends by itself makes what is under way
 // fail with ErrLost.
-func (l *Line) Build(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
-	l.mu.Lock()
-	used := l.used
-	l.used = true
-	l.mu.Unlock()
+func (c *Conn) Build(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	c.mu.Lock()
+	used := c.used
+	c.used = true
+	c.mu.Unlock()
 	if used {
 		return nil, errors.New("a container's init builds one sandbox, and this one has")
 	}
-	stop := context.AfterFunc(ctx, func() { l.end(ctx.Err()) })
+	stop := context.AfterFunc(ctx, func() { c.end(ctx.Err()) })
 	defer stop()
-	s, err := l.build(spec)
+	s, err := c.build(spec)
 	if err != nil {
-		l.Close()
+		c.Close()
 		return nil, err
 	}
 	if !stop() {
@@ -37,15 +37,15 @@ func (l *Line) Build(ctx context.Context, spec backends.Spec) (backends.Sandbox,
 }
 
 // Prepare has the init prepare for a sandbox as Build will probably ask for. It comes before that, and does not wait.
-func (l *Line) Prepare(spec backends.Spec) error {
-	if err := travels(spec); err != nil {
+func (c *Conn) Prepare(spec backends.Spec) error {
+	if err := checkEncodable(spec); err != nil {
 		return err
 	}
-	return write(l.conn, build{Spec: spec, Ahead: true}, mostFromServer)
+	return write(c.rwc, build{Spec: spec, PrepareOnly: true}, maxServerMessage)
 }
 
-// travels refuses a spec that would arrive as another.
-func travels(spec backends.Spec) error {
+// checkEncodable refuses a spec that would arrive as another.
+func checkEncodable(spec backends.Spec) error {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return fmt.Errorf("encode what is to be built: %w", err)
@@ -60,20 +60,20 @@ func travels(spec backends.Spec) error {
 	return nil
 }
 
-func (l *Line) build(spec backends.Spec) (*sandbox, error) {
-	if err := travels(spec); err != nil {
+func (c *Conn) build(spec backends.Spec) (*sandbox, error) {
+	if err := checkEncodable(spec); err != nil {
 		return nil, err
 	}
-	if err := write(l.conn, build{Spec: spec}, mostFromServer); errors.Is(err, errLong) {
+	if err := write(c.rwc, build{Spec: spec}, maxServerMessage); errors.Is(err, errLong) {
 		return nil, fmt.Errorf("tell the container's init what to build: %w", err)
 	} else if err != nil {
-		return nil, l.lost(err)
+		return nil, c.lostError(err)
 	}
 	var a answer
 	select {
-	case a = <-l.answer:
-	case <-l.gone:
-		return nil, l.lost(nil)
+	case a = <-c.answered:
+	case <-c.done:
+		return nil, c.lostError(nil)
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -82,41 +82,41 @@ func (l *Line) build(spec backends.Spec) (*sandbox, error) {
 	if b.Failure != nil {
 		return nil, b.Failure.err()
 	}
-	if b.Listeners != len(spec.Listen) || b.Gateway != spec.Resolves() || b.Doors != len(spec.Gateway) {
+	if b.Listeners != len(spec.Listen) || b.Gateway != spec.Resolves() || b.Ports != len(spec.Gateway) {
 		closeAll(a.socks)
-		return nil, l.breach("it has %d listeners and %d doors, and was asked for %d and %d", b.Listeners, b.Doors, len(spec.Listen), len(spec.Gateway))
+		return nil, c.protocolError("it has %d listeners and %d doors, and was asked for %d and %d", b.Listeners, b.Ports, len(spec.Listen), len(spec.Gateway))
 	}
-	s := &sandbox{line: l, wall: spec.Limits.WithDefaults().Wall, spec: spec, socks: a.socks}
-	return s, l.open(s, !b.Handed)
+	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, spec: spec, socks: a.socks}
+	return s, c.startSession(s, !b.Handed)
 }
 
-// open begins with streams. Sockets that were not handed over are far away.
-func (l *Line) open(s *sandbox, away bool) error {
-	l.mu.Lock()
-	session, err := atServer(l.conn)
-	l.session = session
-	l.mu.Unlock()
+// startSession begins with streams. Sockets that were not handed over are far away.
+func (c *Conn) startSession(s *sandbox, remoteSockets bool) error {
+	c.mu.Lock()
+	session, err := newServerSession(c.rwc)
+	c.session = session
+	c.mu.Unlock()
 	if err != nil {
-		s.shut()
+		s.closeSockets()
 		return fmt.Errorf("begin with streams: %w", err)
 	}
 	select {
-	case <-l.gone: // and end may not have seen the session
+	case <-c.done: // and end may not have seen the session
 		session.Close()
 	default:
 	}
-	if away {
-		if err := s.reach(); err != nil {
-			s.shut()
+	if remoteSockets {
+		if err := s.makeRemoteSockets(); err != nil {
+			s.closeSockets()
 			return err
 		}
 	}
-	l.mu.Lock()
-	l.accepting = true
-	l.mu.Unlock()
-	l.work.Go(func() {
-		l.over(s.accept(session))
-		s.shut()
+	c.mu.Lock()
+	c.accepting = true
+	c.mu.Unlock()
+	c.work.Go(func() {
+		c.endWith(s.accept(session))
+		s.closeSockets()
 	})
 	return nil
 }

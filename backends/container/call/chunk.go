@@ -13,28 +13,28 @@ import (
 // says that the content could not be had: a failure follows as a message.
 const (
 	chunk        = 32 << 10 // bytes; what an init keeps for each copy
-	mostChunk    = 66 << 10 // bytes; a packet with its address
+	maxChunk     = 66 << 10 // bytes; a packet with its address
 	lengthFailed = 1<<32 - 1
 )
 
-// chunks writes them. It may be used concurrently. What a deadline has interrupted is sent first the
+// chunkWriter writes them. It may be used concurrently. What a deadline has interrupted is sent first the
 // next time, so that the other side never sees a chunk in the middle of another.
-type chunks struct {
+type chunkWriter struct {
 	to   io.Writer
 	size int
 
-	mu   sync.Mutex
-	buf  []byte
-	rest []byte // of buf, to be sent yet
-	over bool   // the end is sent, or in rest
+	mu     sync.Mutex
+	buf    []byte
+	unsent []byte // of buf, to be sent yet
+	ended  bool   // the end is sent, or in rest
 }
 
-func newChunks(to io.Writer, size int) *chunks { return &chunks{to: to, size: size} }
+func newChunkWriter(to io.Writer, size int) *chunkWriter { return &chunkWriter{to: to, size: size} }
 
-func (c *chunks) flush() error {
-	for len(c.rest) > 0 {
-		n, err := c.to.Write(c.rest)
-		c.rest = c.rest[n:]
+func (c *chunkWriter) flush() error {
+	for len(c.unsent) > 0 {
+		n, err := c.to.Write(c.unsent)
+		c.unsent = c.unsent[n:]
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (c *chunks) flush() error {
 }
 
 // send sends one chunk, or the end if there is nothing in it.
-func (c *chunks) send(pieces ...[]byte) error {
+func (c *chunkWriter) send(pieces ...[]byte) error {
 	n := 0
 	c.buf = append(c.buf[:0], 0, 0, 0, 0)
 	for _, p := range pieces {
@@ -51,12 +51,12 @@ func (c *chunks) send(pieces ...[]byte) error {
 		c.buf = append(c.buf, p...)
 	}
 	binary.BigEndian.PutUint32(c.buf, uint32(n))
-	c.rest = c.buf
+	c.unsent = c.buf
 	return c.flush()
 }
 
 // Write implements [io.Writer]. What it counts is sent or will be.
-func (c *chunks) Write(p []byte) (n int, err error) {
+func (c *chunkWriter) Write(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.flush(); err != nil {
@@ -74,7 +74,7 @@ func (c *chunks) Write(p []byte) (n int, err error) {
 }
 
 // packet sends what must stay one chunk.
-func (c *chunks) packet(pieces ...[]byte) error {
+func (c *chunkWriter) packet(pieces ...[]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.flush(); err != nil {
@@ -84,18 +84,18 @@ func (c *chunks) packet(pieces ...[]byte) error {
 }
 
 // end says that all was sent. It may be tried again.
-func (c *chunks) end() error {
+func (c *chunkWriter) end() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.flush(); err != nil || c.over {
+	if err := c.flush(); err != nil || c.ended {
 		return err
 	}
-	c.over = true
+	c.ended = true
 	return c.send()
 }
 
 // fail says that there is no more to be had.
-func (c *chunks) fail(err error) error {
+func (c *chunkWriter) fail(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.flush(); err != nil {
@@ -104,61 +104,61 @@ func (c *chunks) fail(err error) error {
 	if _, err := c.to.Write(binary.BigEndian.AppendUint32(nil, lengthFailed)); err != nil {
 		return err
 	}
-	return write(c.to, failureOf(err), mostFromInit)
+	return write(c.to, failureOf(err), maxInitMessage)
 }
 
-// unchunk reads chunks. A deadline that interrupts it in the middle of one does no harm.
-type unchunk struct {
-	from io.Reader
-	head [4]byte
-	got  int // of head
-	left int // of the chunk
-	over error
+// chunkReader reads chunks. A deadline that interrupts it in the middle of one does no harm.
+type chunkReader struct {
+	from   io.Reader
+	header [4]byte
+	got    int // of head
+	left   int // of the chunk
+	end    error
 }
 
 var errChunk = errors.New("a chunk is too long")
 
 // next waits for a chunk, unless one is under way. It returns io.EOF at the end, and
 // io.ErrUnexpectedEOF if the stream ended before.
-func (u *unchunk) next() error {
-	if u.over != nil || u.left > 0 {
-		return u.over
+func (u *chunkReader) next() error {
+	if u.end != nil || u.left > 0 {
+		return u.end
 	}
-	for u.got < len(u.head) {
-		n, err := u.from.Read(u.head[u.got:])
+	for u.got < len(u.header) {
+		n, err := u.from.Read(u.header[u.got:])
 		u.got += n
-		if err != nil && u.got < len(u.head) {
-			return u.broken(err)
+		if err != nil && u.got < len(u.header) {
+			return u.endError(err)
 		}
 	}
 	u.got = 0
-	switch n := binary.BigEndian.Uint32(u.head[:]); {
+	switch n := binary.BigEndian.Uint32(u.header[:]); {
 	case n == 0:
-		u.over = io.EOF
+		u.end = io.EOF
 	case n == lengthFailed:
 		var f failure
-		if u.over = read(u.from, &f, mostFromInit); u.over == nil {
-			u.over = f.err()
+		if u.end = read(u.from, &f, maxInitMessage); u.end == nil {
+			u.end = f.err()
 		}
-	case n > mostChunk:
-		u.over = fmt.Errorf("%w: %d bytes", errChunk, n)
+	case n > maxChunk:
+		u.end = fmt.Errorf("%w: %d bytes", errChunk, n)
 	default:
 		u.left = int(n)
 	}
-	return u.over
+	return u.end
 }
 
-// broken is what a stream's end is in the middle of content.
-func (u *unchunk) broken(err error) error {
+// endError is what a stream's end is in the middle of content.
+func (u *chunkReader) endError(err error) error {
 	if errors.Is(err, io.EOF) {
-		u.over = io.ErrUnexpectedEOF
-		return u.over
+		u.end = io.ErrUnexpectedEOF
+		return u.end
 	}
 	return err
 }
 
 // Read implements [io.Reader].
-func (u *unchunk) Read(p []byte) (int, error) {
+func (u *chunkReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -168,7 +168,7 @@ func (u *unchunk) Read(p []byte) (int, error) {
 	n, err := u.from.Read(p[:min(len(p), u.left)])
 	u.left -= n
 	if err != nil && n == 0 {
-		return 0, u.broken(err)
+		return 0, u.endError(err)
 	}
 	return n, nil
 }

@@ -32,7 +32,7 @@ func TestContract(t *testing.T) {
 		hosttest.Missing(t, "sandbox", fmt.Sprint("no hardened processes here: ", host.Why, err))
 	}
 	cgroup := slices.ContainsFunc(host.Layers, func(l backends.LayerProbe) bool { return l.Name == backends.LayerCgroup && l.InForce })
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
 			// What a line could get wrong, and of a socket what it hands over in another way.
 			some := []string{"Language", "Streams", "Ends", "Files", "Sessions", "Mains", "Listeners", "Gateway"}

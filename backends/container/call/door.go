@@ -11,11 +11,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// reach makes the sockets of a sandbox whose real ones are far away.
-func (s *sandbox) reach() error {
+// makeRemoteSockets makes the sockets of a sandbox whose real ones are far away.
+func (s *sandbox) makeRemoteSockets() error {
 	local := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
 	add := func(at net.Addr) {
-		s.socks = append(s.socks, socket{listener: &door{line: s.line, at: at, came: make(chan *conn, maxOpen), closed: make(chan struct{})}})
+		s.socks = append(s.socks, socket{listener: &remoteListener{conn: s.conn, addr: at, incoming: make(chan *remoteConn, maxOpenConns), closed: make(chan struct{})}})
 	}
 	for _, port := range s.spec.Listen {
 		add(local(port))
@@ -23,11 +23,11 @@ func (s *sandbox) reach() error {
 	if !s.spec.Resolves() {
 		return nil
 	}
-	stream, err := s.line.ask(request{Op: opPackets})
+	stream, err := s.conn.openRequest(request{Op: opPackets})
 	if err != nil {
 		return err
 	}
-	s.socks = append(s.socks, socket{packets: newMail(s.line, stream)})
+	s.socks = append(s.socks, socket{packets: newRemotePacketConn(s.conn, stream)})
 	add(local(backends.DNSPort))
 	for _, port := range s.spec.Gateway {
 		add(&net.TCPAddr{IP: net.IPv4zero, Port: port})
@@ -35,9 +35,9 @@ func (s *sandbox) reach() error {
 	return nil
 }
 
-// maxOpen is how many connections an init may have open: its own bound, and those of which it does not
+// maxOpenConns is how many connections an init may have open: its own bound, and those of which it does not
 // know yet that they are closed.
-const maxOpen = 2 * mostConns
+const maxOpenConns = 2 * maxConns
 
 // accept takes the streams that the init opens, until the line has ended, and returns why.
 func (s *sandbox) accept(session *yamux.Session) error {
@@ -49,21 +49,21 @@ func (s *sandbox) accept(session *yamux.Session) error {
 		if err != nil {
 			return err
 		}
-		if s.open.Add(1) > maxOpen {
+		if s.open.Add(1) > maxOpenConns {
 			return errors.New("its init broke the protocol: too many connections")
 		}
-		s.line.work.Go(func() {
-			if err := s.arrive(stream); err != nil {
+		s.conn.work.Go(func() {
+			if err := s.receiveConn(stream); err != nil {
 				stream.Close()
-				s.line.lost(err)
+				s.conn.lostError(err)
 			}
 		})
 	}
 }
 
-// arrive brings a connection to its door.
-func (s *sandbox) arrive(stream *yamux.Stream) error {
-	stream.SetReadDeadline(time.Now().Add(slow))
+// receiveConn brings a connection to its door.
+func (s *sandbox) receiveConn(stream *yamux.Stream) error {
+	stream.SetReadDeadline(time.Now().Add(ioTimeout))
 	var a arrival
 	if err := read(stream, &a, 4<<10); err != nil {
 		return err
@@ -72,69 +72,69 @@ func (s *sandbox) arrive(stream *yamux.Stream) error {
 	if a.Socket < 0 || a.Socket >= len(s.socks) || !a.Local.IsValid() || !a.Remote.IsValid() {
 		return errors.New("its init broke the protocol: a connection that can't be")
 	}
-	d, ok := s.socks[a.Socket].listener.(*door)
+	d, ok := s.socks[a.Socket].listener.(*remoteListener)
 	if !ok {
 		return errors.New("its init broke the protocol: a connection that was not to be carried")
 	}
-	c := &conn{local: net.TCPAddrFromAddrPort(a.Local), remote: net.TCPAddrFromAddrPort(a.Remote),
-		out: newChunks(stream, chunk), in: &unchunk{from: stream}, left: func() { s.open.Add(-1) }}
-	c.line, c.stream = s.line, stream
-	d.take(c)
+	c := &remoteConn{local: net.TCPAddrFromAddrPort(a.Local), remote: net.TCPAddrFromAddrPort(a.Remote),
+		out: newChunkWriter(stream, chunk), in: &chunkReader{from: stream}, onClose: func() { s.open.Add(-1) }}
+	c.conn, c.stream = s.conn, stream
+	d.deliver(c)
 	return nil
 }
 
-// door is a listener that is far away.
-type door struct {
-	line   *Line
-	at     net.Addr
-	came   chan *conn // has room for all that may be open
-	closed chan struct{}
-	once   sync.Once
+// remoteListener is a listener that is far away.
+type remoteListener struct {
+	conn     *Conn
+	addr     net.Addr
+	incoming chan *remoteConn // has room for all that may be open
+	closed   chan struct{}
+	once     sync.Once
 }
 
-func (d *door) take(c *conn) {
+func (l *remoteListener) deliver(c *remoteConn) {
 	select {
-	case <-d.closed:
+	case <-l.closed:
 		c.Close()
 		return
 	default:
-		d.came <- c
+		l.incoming <- c
 	}
 	select {
-	case <-d.closed:
-		d.drain()
+	case <-l.closed:
+		l.drain()
 	default:
 	}
 }
 
 // Accept implements [net.Listener].
-func (d *door) Accept() (net.Conn, error) {
+func (l *remoteListener) Accept() (net.Conn, error) {
 	select {
-	case <-d.closed:
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: d.at, Err: net.ErrClosed}
+	case <-l.closed:
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.addr, Err: net.ErrClosed}
 	default:
 	}
 	select {
-	case c := <-d.came:
+	case c := <-l.incoming:
 		return c, nil
-	case <-d.closed:
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: d.at, Err: net.ErrClosed}
+	case <-l.closed:
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.addr, Err: net.ErrClosed}
 	}
 }
 
 // Close implements [net.Listener].
-func (d *door) Close() error {
-	d.once.Do(func() {
-		close(d.closed)
-		d.drain()
+func (l *remoteListener) Close() error {
+	l.once.Do(func() {
+		close(l.closed)
+		l.drain()
 	})
 	return nil
 }
 
-func (d *door) drain() {
+func (l *remoteListener) drain() {
 	for {
 		select {
-		case c := <-d.came:
+		case c := <-l.incoming:
 			c.Close()
 		default:
 			return
@@ -143,4 +143,4 @@ func (d *door) drain() {
 }
 
 // Addr implements [net.Listener].
-func (d *door) Addr() net.Addr { return d.at }
+func (l *remoteListener) Addr() net.Addr { return l.addr }

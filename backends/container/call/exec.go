@@ -17,12 +17,12 @@ import (
 
 // running is one command, as the server sees it.
 type running struct {
-	line    *Line
+	conn    *Conn
 	streams backends.Streams
-	control *yamux.Stream
+	stream  *yamux.Stream
 	stdin   *yamux.Stream // nil without the caller's
 	outputs []*output
-	private *private
+	channel *channel
 	begun   chan struct{} // closed when output may be seen
 	busy    atomic.Int32  // writers of the caller's that are at work
 	fault   string        // what the init did wrong
@@ -32,10 +32,10 @@ type running struct {
 // What a word on a command's stream asks for: one byte, and behind sayResize a size's columns and rows, of two bytes each,
 // high ones first.
 const (
-	sayInterrupt = 'i'
-	sayTerminate = 't'
-	sayCancel    = 'c'
-	sayResize    = 's'
+	controlInterrupt = 'i'
+	controlTerminate = 't'
+	controlCancel    = 'c'
+	controlResize    = 's'
 )
 
 // Exec implements [backends.Sandbox].
@@ -48,42 +48,42 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		return backends.Result{}, err
 	}
 	defer done()
-	if size(cmd) > mostFromServer/2 {
+	if size(cmd) > maxServerMessage/2 {
 		return backends.Result{}, errors.New("the command's arguments and environment are too long")
 	}
 	began := time.Now()
-	r := &running{line: s.line, streams: streams, begun: make(chan struct{}), done: make(chan struct{})}
+	r := &running{conn: s.conn, streams: streams, begun: make(chan struct{}), done: make(chan struct{})}
 	if err := r.ask(cmd); err != nil {
 		return backends.Result{}, err
 	}
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		r.watch(ctx, s.bound(cmd))
+		r.watch(ctx, s.wallBound(cmd))
 	}()
-	contained, end, err := r.hear()
+	contained, end, err := r.readResult()
 	r.finish()
 	<-watched
 	switch {
 	case err != nil:
-		return backends.Result{}, s.line.lost(err)
+		return backends.Result{}, s.conn.lostError(err)
 	case r.fault != "":
-		return backends.Result{}, s.line.breach("%s", r.fault)
+		return backends.Result{}, s.conn.protocolError("%s", r.fault)
 	case end.Failure != nil:
 		return backends.Result{}, end.Failure.err()
 	}
 	if wrong := checkResult(ctx, *end.Result); wrong != "" {
-		return backends.Result{}, s.line.breach("%s", wrong)
+		return backends.Result{}, s.conn.protocolError("%s", wrong)
 	}
-	return believed(*end.Result, contained, time.Since(began)), nil
+	return withContainment(*end.Result, contained, time.Since(began)), nil
 }
 
-// bound is when a command must have ended, however long it took to start; 0 for never.
-func (s *sandbox) bound(cmd backends.Command) time.Duration {
+// wallBound is when a command must have ended, however long it took to start; 0 for never.
+func (s *sandbox) wallBound(cmd backends.Command) time.Duration {
 	if cmd.Main {
 		return 0
 	}
-	return 2*s.wall + s.line.patience
+	return 2*s.wall + s.conn.initTimeout
 }
 
 // size is about how long a command's message will be, in bytes.
@@ -96,7 +96,7 @@ func size(cmd backends.Command) (n int) {
 
 // ask opens the streams and has the init begin.
 func (r *running) ask(cmd backends.Command) (err error) {
-	c := &command{Args: raw(cmd.Args), Env: raw(cmd.Env), Dir: []byte(cmd.Dir), Main: cmd.Main}
+	c := &command{Args: toBytes(cmd.Args), Env: toBytes(cmd.Env), Dir: []byte(cmd.Dir), Main: cmd.Main}
 	if r.streams.Terminal != nil {
 		c.Terminal = &r.streams.Terminal.Size
 	}
@@ -105,7 +105,7 @@ func (r *running) ask(cmd backends.Command) (err error) {
 			return nil
 		}
 		var stream *yamux.Stream
-		if stream, err = r.line.ask(request{Op: opPart}); err == nil {
+		if stream, err = r.conn.openRequest(request{Op: opPart}); err == nil {
 			*id = stream.StreamID()
 		}
 		return stream
@@ -122,13 +122,13 @@ func (r *running) ask(cmd backends.Command) (err error) {
 		}
 	}
 	if r.streams.Channel != nil {
-		r.private = &private{stream: part(&c.Channel), line: r.line}
+		r.channel = &channel{stream: part(&c.Channel), conn: r.conn}
 	}
-	if err == nil && r.private != nil {
-		r.streams.Channel(r.private)
+	if err == nil && r.channel != nil {
+		r.streams.Channel(r.channel)
 	}
 	if err == nil {
-		r.control, err = r.line.ask(request{Op: opExec, Exec: c})
+		r.stream, err = r.conn.openRequest(request{Op: opExec, Exec: c})
 	}
 	if err != nil {
 		r.close()
@@ -138,23 +138,23 @@ func (r *running) ask(cmd backends.Command) (err error) {
 		go o.copy(r.begun)
 	}
 	if r.stdin != nil {
-		go feed(r.stdin, r.streams.Stdin)
+		go copyInput(r.stdin, r.streams.Stdin)
 	}
 	return nil
 }
 
-// hear listens until the command has ended. An error is one of the connection.
-func (r *running) hear() (contained backends.Containment, end said, err error) {
+// readResult listens until the command has ended. An error is one of the connection.
+func (r *running) readResult() (contained backends.Containment, end response, err error) {
 	defer close(r.done)
-	told := false
+	begun := false
 	for {
-		var m said
-		if err = read(r.control, &m, mostFromInit); err != nil {
+		var m response
+		if err = read(r.stream, &m, maxInitMessage); err != nil {
 			return contained, m, err
 		}
 		switch {
-		case m.Begun != nil && !told:
-			told = true
+		case m.Begun != nil && !begun:
+			begun = true
 			if contained, r.fault = checkContainment(*m.Begun); r.fault != "" {
 				return contained, m, nil
 			}
@@ -162,7 +162,7 @@ func (r *running) hear() (contained backends.Containment, end said, err error) {
 				r.streams.Begun(contained)
 			}
 			close(r.begun)
-		case m.Failure != nil, m.Result != nil && told:
+		case m.Failure != nil, m.Result != nil && begun:
 			return contained, m, nil
 		default:
 			r.fault = "a message that a command does not have"
@@ -201,10 +201,10 @@ func (r *running) close() {
 			o.from.Close()
 		}
 	}
-	if r.control != nil {
-		r.control.Close()
-	} else if r.private != nil && r.private.stream != nil {
-		r.private.Close()
+	if r.stream != nil {
+		r.stream.Close()
+	} else if r.channel != nil && r.channel.stream != nil {
+		r.channel.Close()
 	}
 }
 
@@ -223,35 +223,35 @@ func (r *running) watch(ctx context.Context, within time.Duration) {
 	if r.streams.Terminal != nil {
 		resized = r.streams.Terminal.Resized
 	}
-	for spent := time.Duration(0); spent < r.line.patience; {
+	for waited := time.Duration(0); waited < r.conn.initTimeout; {
 		select {
 		case <-r.done:
 			return
 		case <-r.streams.Interrupt:
-			r.say(sayInterrupt)
+			r.control(controlInterrupt)
 		case <-r.streams.Terminate:
-			r.say(sayTerminate)
+			r.control(controlTerminate)
 		case size := <-resized:
-			r.say(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16([]byte{sayResize}, size.Columns), size.Rows)...)
+			r.control(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16([]byte{controlResize}, size.Columns), size.Rows)...)
 		case <-cancelled:
 			cancelled = nil
-			r.say(sayCancel)
+			r.control(controlCancel)
 			tick = time.Tick(step)
 		case <-up:
 			tick = time.Tick(step)
 		case <-tick:
 			if r.busy.Load() == 0 {
-				spent += step
+				waited += step
 			}
 		}
 	}
-	r.line.breach("a command did not end when it had to")
+	r.conn.protocolError("a command did not end when it had to")
 }
 
-// say tells the init something.
-func (r *running) say(what ...byte) {
-	r.control.SetWriteDeadline(time.Now().Add(time.Second))
-	if _, err := r.control.Write(what); errors.Is(err, yamux.ErrTimeout) {
-		r.line.breach("a command's words are not read")
+// control tells the init something.
+func (r *running) control(what ...byte) {
+	r.stream.SetWriteDeadline(time.Now().Add(time.Second))
+	if _, err := r.stream.Write(what); errors.Is(err, yamux.ErrTimeout) {
+		r.conn.protocolError("a command's words are not read")
 	}
 }

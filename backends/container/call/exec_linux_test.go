@@ -23,7 +23,7 @@ import (
 
 // onBoth runs a test on both kinds of line, with a sandbox that ends with it.
 func onBoth(t *testing.T, spec backends.Spec, f func(t *testing.T, s backends.Sandbox)) {
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
 			s, err := start(t.Context(), t, kind, spec, bareStart(t))
 			if err != nil {
@@ -93,7 +93,7 @@ func TestExec(t *testing.T) {
 
 // TestRefused: what the init can't build arrives as what it was.
 func TestRefused(t *testing.T) {
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		_, err := start(t.Context(), t, kind, backends.Spec{Language: "latin"}, bareStart(t))
 		var r *backends.Refusal
 		if !errors.As(err, &r) || *r != (backends.Refusal{Layer: backends.LayerPID, Reason: "nobody speaks it", Remedy: "learn"}) {
@@ -231,15 +231,15 @@ func TestChannel(t *testing.T) {
 		lines := bufio.NewReader(c)
 		ask := func(word, want string) {
 			fmt.Fprintln(c, word)
-			if line, err := lines.ReadString('\n'); line != want+"\n" || err != nil {
-				t.Errorf("got %q %v, want %s", line, err, want)
+			if text, err := lines.ReadString('\n'); text != want+"\n" || err != nil {
+				t.Errorf("got %q %v, want %s", text, err, want)
 			}
 		}
 		ask("one", "one!")
 		ask("two", "two!")
 		interrupt <- struct{}{}
-		if line, err := lines.ReadString('\n'); line != "stop\n" {
-			t.Errorf("interrupted: %q %v", line, err)
+		if text, err := lines.ReadString('\n'); text != "stop\n" {
+			t.Errorf("interrupted: %q %v", text, err)
 		}
 		reading := make(chan error)
 		go func() { _, err := lines.ReadByte(); reading <- err }()

@@ -59,20 +59,20 @@ func (f *failure) err() error {
 	if p := f.Program; p != nil {
 		return &backends.NoProgram{Name: engine.Plain(p.Name), Path: engine.Plain(p.Path), Found: p.Found, Reason: engine.Plain(p.Reason)}
 	}
-	e := &remote{text: engine.Plain(f.Text)}
+	e := &initError{text: engine.Plain(f.Text)}
 	for _, k := range kinds {
 		if k.name == f.Kind {
-			e.is = k.is
+			e.kind = k.is
 		}
 	}
 	return e
 }
 
-// remote is an error that happened in the container.
-type remote struct {
+// initError is an error that happened in the container.
+type initError struct {
 	text string
-	is   error
+	kind error
 }
 
-func (e *remote) Error() string { return e.text }
-func (e *remote) Unwrap() error { return e.is }
+func (e *initError) Error() string { return e.text }
+func (e *initError) Unwrap() error { return e.kind }

@@ -11,20 +11,20 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// far is what a connection and a socket for packets have in common.
-type far struct {
-	line    *Line
-	stream  *yamux.Stream
-	closed  atomic.Bool
-	gone    atomic.Bool // the other end is
-	readBy  moment
-	writeBy moment
+// remoteSocket is what a connection and a socket for packets have in common.
+type remoteSocket struct {
+	conn          *Conn
+	stream        *yamux.Stream
+	closed        atomic.Bool
+	peerGone      atomic.Bool // the other end is
+	readDeadline  deadline
+	writeDeadline deadline
 }
 
-// moment is a deadline.
-type moment struct{ at atomic.Int64 } // Unix nanoseconds, 0 for none
+// deadline is a deadline.
+type deadline struct{ at atomic.Int64 } // Unix nanoseconds, 0 for none
 
-func (m *moment) set(t time.Time) {
+func (m *deadline) set(t time.Time) {
 	if t.IsZero() {
 		m.at.Store(0)
 		return
@@ -32,35 +32,35 @@ func (m *moment) set(t time.Time) {
 	m.at.Store(t.UnixNano())
 }
 
-func (m *moment) passed() bool {
+func (m *deadline) passed() bool {
 	at := m.at.Load()
 	return at != 0 && time.Now().UnixNano() >= at
 }
 
-// explain puts an error of the stream into the words of package net.
-func (f *far) explain(op string, at net.Addr, err error) error {
+// netError puts an error of the stream into the words of package net.
+func (s *remoteSocket) netError(op string, at net.Addr, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case f.closed.Load():
+	case s.closed.Load():
 		err = net.ErrClosed
-	case f.line.ended():
-		err = f.line.lost(nil)
-	case f.gone.Load() && op == "write":
+	case s.conn.ended():
+		err = s.conn.lostError(nil)
+	case s.peerGone.Load() && op == "write":
 		err = syscall.EPIPE
 	case errors.Is(err, yamux.ErrTimeout):
 		err = os.ErrDeadlineExceeded
-	case f.gone.Load():
+	case s.peerGone.Load():
 		err = syscall.ECONNRESET
 	default:
-		err = f.line.lost(err)
+		err = s.conn.lostError(err)
 	}
 	return &net.OpError{Op: op, Net: at.Network(), Addr: at, Err: err}
 }
 
-// before says why there can be no reading or writing.
-func (f *far) before(m *moment) error {
-	if f.closed.Load() {
+// ready says why there can be no reading or writing.
+func (s *remoteSocket) ready(m *deadline) error {
+	if s.closed.Load() {
 		return net.ErrClosed
 	}
 	if m.passed() {
@@ -69,7 +69,7 @@ func (f *far) before(m *moment) error {
 	return nil
 }
 
-func (f *far) SetWriteDeadline(t time.Time) error {
-	f.writeBy.set(t)
-	return f.stream.SetWriteDeadline(t)
+func (s *remoteSocket) SetWriteDeadline(t time.Time) error {
+	s.writeDeadline.set(t)
+	return s.stream.SetWriteDeadline(t)
 }

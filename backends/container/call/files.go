@@ -17,26 +17,26 @@ import (
 
 // files are a workspace that is far away. An init that says nothing for long has the line ended:
 // these calls have no context that would.
-type files struct{ line *Line }
+type files struct{ conn *Conn }
 
 // Put implements [backends.Files].
 func (f files) Put(name string, mode uint32, r io.Reader) error {
-	stream, err := f.line.ask(request{Op: opPut, Put: &put{[]byte(name), mode}})
+	stream, err := f.conn.openRequest(request{Op: opPut, Put: &put{[]byte(name), mode}})
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	var m said
+	var m response
 	answered := make(chan error, 1)
 	go func() {
-		answered <- read(stream, &m, mostFromInit)
+		answered <- read(stream, &m, maxInitMessage)
 		stream.SetWriteDeadline(expired) // it may not want the rest
 	}()
 	broken := fill(stream, r, answered)
-	stream.SetReadDeadline(time.Now().Add(slow))
+	stream.SetReadDeadline(time.Now().Add(ioTimeout))
 	switch err := <-answered; {
 	case err != nil:
-		return f.line.lost(err)
+		return f.conn.lostError(err)
 	case broken != nil:
 		return fmt.Errorf("write %s: %w", name, broken)
 	}
@@ -45,11 +45,11 @@ func (f files) Put(name string, mode uint32, r io.Reader) error {
 
 // fill sends a file's content. Its error is the reader's; then the content's end is missing.
 func fill(stream *yamux.Stream, r io.Reader, answered chan error) error {
-	to := newChunks(stream, chunk)
+	to := newChunkWriter(stream, chunk)
 	buf := make([]byte, chunk)
 	for {
 		n, err := r.Read(buf)
-		stream.SetWriteDeadline(time.Now().Add(slow))
+		stream.SetWriteDeadline(time.Now().Add(ioTimeout))
 		select {
 		case e := <-answered:
 			answered <- e
@@ -72,18 +72,18 @@ func fill(stream *yamux.Stream, r io.Reader, answered chan error) error {
 	}
 }
 
-// ahead is how many files an init may list before the server has looked at them, and tick after how
+// maxUnacknowledged is how many files an init may list before the server has looked at them, and tick after how
 // many the server tells it: an init keeps those that can be opened at once, and they must still be
 // there when they are looked at.
 const (
-	ahead = 2048
-	tick  = 256
+	maxUnacknowledged = 2048
+	ackEvery          = 256
 )
 
 // What one byte on a walk's stream says.
 const (
-	sayMore = 'm' // tick more were looked at
-	sayStop = 's'
+	walkMore = 'm' // tick more were looked at
+	sayStop  = 's'
 )
 
 // Each implements [backends.Files].
@@ -91,7 +91,7 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	stream, err := f.line.ask(request{Op: opEach})
+	stream, err := f.conn.openRequest(request{Op: opEach})
 	if err != nil {
 		return 0, err
 	}
@@ -100,50 +100,50 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 	defer stop()
 	from := bufio.NewReader(onlyReader{stream})
 	for n := 1; ; n++ {
-		m, err := f.hear(ctx, stream, from)
+		m, err := f.readResponse(ctx, stream, from)
 		switch {
 		case ctx.Err() != nil:
 			return 0, ctx.Err() // and closing the stream ends the walk
 		case err != nil:
-			return 0, f.line.lost(err)
+			return 0, f.conn.lostError(err)
 		case m.Done:
 			return max(m.Skipped, 0), m.Failure.err()
 		}
-		file, err := f.file(m.File)
+		file, err := f.checked(m.File)
 		if err != nil {
 			return 0, err
 		}
 		if err := do(file); err != nil {
 			return max(m.Skipped, 0), err
 		}
-		if n%tick == 0 {
-			stream.SetWriteDeadline(time.Now().Add(slow))
-			if _, err := stream.Write([]byte{sayMore}); err != nil {
-				return 0, f.line.lost(err)
+		if n%ackEvery == 0 {
+			stream.SetWriteDeadline(time.Now().Add(ioTimeout))
+			if _, err := stream.Write([]byte{walkMore}); err != nil {
+				return 0, f.conn.lostError(err)
 			}
 		}
 	}
 }
 
-// hear waits for the next file of a walk.
-func (f files) hear(ctx context.Context, stream *yamux.Stream, from *bufio.Reader) (m said, err error) {
-	stream.SetReadDeadline(time.Now().Add(slow))
+// readResponse waits for the next file of a walk.
+func (f files) readResponse(ctx context.Context, stream *yamux.Stream, from *bufio.Reader) (m response, err error) {
+	stream.SetReadDeadline(time.Now().Add(ioTimeout))
 	if ctx.Err() != nil { // and its deadline was just undone
 		return m, ctx.Err()
 	}
-	return m, read(from, &m, mostFromInit)
+	return m, read(from, &m, maxInitMessage)
 }
 
-// file is one that can be opened. Names that no workspace has are the init's fault.
-func (f files) file(l *listed) (backends.File, error) {
+// checked is one that can be opened. Names that no workspace has are the init's fault.
+func (f files) checked(l *fileEntry) (backends.File, error) {
 	const longest = 64 << 10 // of a path that was made folder by folder
 	if l == nil {
-		return backends.File{}, f.line.breach("a walk without files")
+		return backends.File{}, f.conn.protocolError("a walk without files")
 	}
 	name := string(l.Name)
 	if name == "" || len(name) > longest || path.Clean(name) != name || name[0] == '/' || name == "." || name == ".." ||
 		strings.HasPrefix(name, "../") || strings.ContainsRune(name, 0) || l.Size < 0 || l.Nsec < 0 || l.Nsec > 1e9 {
-		return backends.File{}, f.line.breach("a file that no workspace has")
+		return backends.File{}, f.conn.protocolError("a file that no workspace has")
 	}
 	which := *l
 	return backends.File{
@@ -153,39 +153,39 @@ func (f files) file(l *listed) (backends.File, error) {
 }
 
 // open opens a file that was listed.
-func (f files) open(l listed) (io.ReadCloser, error) {
-	stream, err := f.line.ask(request{Op: opOpen, Open: &l})
+func (f files) open(l fileEntry) (io.ReadCloser, error) {
+	stream, err := f.conn.openRequest(request{Op: opOpen, Open: &l})
 	if err != nil {
 		return nil, err
 	}
-	stream.SetReadDeadline(time.Now().Add(slow))
-	var m said
-	if err := read(stream, &m, mostFromInit); err != nil {
+	stream.SetReadDeadline(time.Now().Add(ioTimeout))
+	var m response
+	if err := read(stream, &m, maxInitMessage); err != nil {
 		stream.Close()
-		return nil, f.line.lost(err)
+		return nil, f.conn.lostError(err)
 	}
 	if m.Failure != nil {
 		stream.Close()
 		return nil, m.Failure.err()
 	}
-	return &content{stream, &unchunk{from: stream}, f.line}, nil
+	return &fileReader{stream, &chunkReader{from: stream}, f.conn}, nil
 }
 
-// content is a file that is open.
-type content struct {
+// fileReader is a file that is open.
+type fileReader struct {
 	stream *yamux.Stream
-	from   *unchunk
-	line   *Line
+	from   *chunkReader
+	conn   *Conn
 }
 
-func (c *content) Read(b []byte) (int, error) {
-	c.stream.SetReadDeadline(time.Now().Add(slow))
+func (c *fileReader) Read(b []byte) (int, error) {
+	c.stream.SetReadDeadline(time.Now().Add(ioTimeout))
 	n, err := c.from.Read(b)
-	var told *remote
-	if err == nil || err == io.EOF || errors.As(err, &told) {
+	var failure *initError
+	if err == nil || err == io.EOF || errors.As(err, &failure) {
 		return n, err
 	}
-	return n, c.line.lost(err)
+	return n, c.conn.lostError(err)
 }
 
-func (c *content) Close() error { return c.stream.Close() }
+func (c *fileReader) Close() error { return c.stream.Close() }

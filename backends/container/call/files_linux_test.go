@@ -47,18 +47,18 @@ func TestFiles(t *testing.T) {
 			t.Errorf("a reader that fails: %v", err)
 		}
 		sh(t, s, "rm part; mkfifo fifo", backends.Streams{})
-		var kept []backends.File
+		var written []backends.File
 		skipped, err := f.Each(t.Context(), func(f backends.File) error {
-			kept = append(kept, f)
+			written = append(written, f)
 			if f.Name == "\xff\xfe\n" && contentOf(t, f) != "bytes" {
 				t.Error("not its content, while the walk goes on")
 			}
 			return nil
 		})
-		if err != nil || skipped != 1 || len(kept) != 3 {
-			t.Fatalf("%d files, %d skipped, %v", len(kept), skipped, err)
+		if err != nil || skipped != 1 || len(written) != 3 {
+			t.Fatalf("%d files, %d skipped, %v", len(written), skipped, err)
 		}
-		for _, f := range kept {
+		for _, f := range written {
 			if f.Mode != 0o640 || f.Changed.Before(before) {
 				t.Errorf("got %+v", f)
 			}
@@ -66,7 +66,7 @@ func TestFiles(t *testing.T) {
 				t.Error("not its content")
 			}
 		}
-		r, err := kept[0].Open()
+		r, err := written[0].Open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("got %v, want that it was cancelled", err)
 		}
 		sh(t, s, "rm empty", backends.Streams{})
-		for _, f := range kept {
+		for _, f := range written {
 			if f.Name == "empty" {
 				if _, err := f.Open(); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("got %v, want that it is gone", err)
@@ -89,7 +89,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 		s.Close()
-		if _, err := kept[0].Open(); err == nil {
+		if _, err := written[0].Open(); err == nil {
 			t.Error("a file outlived its sandbox")
 		}
 	})
@@ -101,7 +101,7 @@ type many struct{ again bool }
 func (*many) Put(string, uint32, io.Reader) error { return fs.ErrPermission }
 
 func (m *many) Each(ctx context.Context, do func(backends.File) error) (int, error) {
-	for i := range mostListed/fileCost + 2*ahead {
+	for i := range maxListingSize/fileCost + 2*maxUnacknowledged {
 		f := backends.File{Name: fmt.Sprint("d/", i), Changed: time.Unix(1, int64(i)), Open: func() (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(fmt.Sprint(i))), nil
 		}}
@@ -125,7 +125,7 @@ func (c crowded) Files() backends.Files { return c.many }
 
 // TestForgotten opens files of which the init knows no more, and not one that looks different by then.
 func TestForgotten(t *testing.T) {
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		s, err := start(t.Context(), t, kind, backends.Spec{}, func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 			s, err := bareStart(t)(ctx, spec)
 			return crowded{s, &many{}}, err
@@ -140,7 +140,7 @@ func TestForgotten(t *testing.T) {
 				t.Errorf("not the content of %s", f.Name)
 			}
 			return nil
-		}); err != nil || len(files) != mostListed/fileCost+2*ahead {
+		}); err != nil || len(files) != maxListingSize/fileCost+2*maxUnacknowledged {
 			t.Fatalf("%d files, %v", len(files), err)
 		}
 		for _, i := range []int{0, 2, 1000, len(files) - 1} {
@@ -159,7 +159,7 @@ func TestListingIsBounded(t *testing.T) {
 	for i := range 200_000 {
 		l.add(backends.File{Name: strings.Repeat("n", i%5000)})
 	}
-	if len(l.known) > mostListed/fileCost || l.cost > mostListed {
+	if len(l.known) > maxListingSize/fileCost || l.cost > maxListingSize {
 		t.Errorf("%d files are remembered, at a cost of %d", len(l.known), l.cost)
 	}
 	if _, ok := l.get(200_000); !ok {
@@ -170,15 +170,15 @@ func TestListingIsBounded(t *testing.T) {
 // TestChunks reads from what gives a byte at a time, with deadlines in between.
 func TestChunks(t *testing.T) {
 	var wire bytes.Buffer
-	c := newChunks(&stutter{w: &wire}, 10)
+	c := newChunkWriter(&stutter{w: &wire}, 10)
 	text := strings.Repeat("some content ", 20)
-	for rest := text; rest != ""; {
-		n, _ := c.Write([]byte(rest))
-		rest = rest[n:]
+	for remaining := text; remaining != ""; {
+		n, _ := c.Write([]byte(remaining))
+		remaining = remaining[n:]
 	}
 	for c.end() != nil {
 	}
-	u := &unchunk{from: &stutter{r: &wire}}
+	u := &chunkReader{from: &stutter{r: &wire}}
 	var got []byte
 	for b := make([]byte, 7); ; {
 		n, err := u.Read(b)

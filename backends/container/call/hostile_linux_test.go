@@ -19,12 +19,12 @@ import (
 )
 
 // answering is an init that gives the same answer to whatever is asked.
-func answering(t testing.TB, spec backends.Spec, answer func(stream *yamux.Stream, q request)) (*Line, backends.Sandbox) {
+func answering(t testing.TB, spec backends.Spec, answer func(stream *yamux.Stream, q request)) (*Conn, backends.Sandbox) {
 	t.Helper()
 	l, _ := puppet(t, func(conn io.ReadWriteCloser) {
-		read(conn, &build{}, mostFromServer)
-		write(conn, built{Listeners: len(spec.Listen)}, mostFromInit)
-		session, err := atInit(conn, true)
+		read(conn, &build{}, maxServerMessage)
+		write(conn, built{Listeners: len(spec.Listen)}, maxInitMessage)
+		session, err := newInitSession(conn, true)
 		for err == nil {
 			var stream *yamux.Stream
 			if stream, err = session.AcceptStream(); err != nil {
@@ -32,13 +32,13 @@ func answering(t testing.TB, spec backends.Spec, answer func(stream *yamux.Strea
 			}
 			go func() {
 				var q request
-				if read(stream, &q, mostFromServer) == nil && q.Op != opPart {
+				if read(stream, &q, maxServerMessage) == nil && q.Op != opPart {
 					answer(stream, q)
 				}
 			}()
 		}
 	})
-	l.patience = 200 * time.Millisecond
+	l.initTimeout = 200 * time.Millisecond
 	s, err := l.Build(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -49,22 +49,22 @@ func answering(t testing.TB, spec backends.Spec, answer func(stream *yamux.Strea
 
 // TestLies: what no init of ours says ends the line.
 func TestLies(t *testing.T) {
-	begun := said{Begun: &held}
+	begun := response{Begun: &held}
 	ok := backends.Result{Ended: backends.EndedOK}
 	result := func(change func(*backends.Result)) []any {
 		r := ok
 		change(&r)
-		return []any{begun, said{Result: &r}}
+		return []any{begun, response{Result: &r}}
 	}
 	for _, c := range []struct {
 		name  string
 		words []any
 	}{
 		{"nothing", nil},
-		{"a result before it began", []any{said{Result: &ok}}},
-		{"begun twice", []any{begun, begun, said{Result: &ok}}},
-		{"a file", []any{begun, said{File: &listed{}}}},
-		{"an empty message", []any{said{}}},
+		{"a result before it began", []any{response{Result: &ok}}},
+		{"begun twice", []any{begun, begun, response{Result: &ok}}},
+		{"a file", []any{begun, response{File: &fileEntry{}}}},
+		{"an empty message", []any{response{}}},
 		{"refused", result(func(r *backends.Result) { r.Ended, r.ExitCode = backends.EndedRefused, 1 })},
 		{"no end", result(func(r *backends.Result) { r.Ended = "" })},
 		{"cancelled by nobody", result(func(r *backends.Result) { r.Ended, r.ExitCode = backends.EndedCancelled, 137 })},
@@ -75,11 +75,11 @@ func TestLies(t *testing.T) {
 		{"limits", result(func(r *backends.Result) { r.Hit = []string{"\x1b[2J"} })},
 		{"a signal", result(func(r *backends.Result) { r.Signal = "\x1b[2J" })},
 		{"less than no time", result(func(r *backends.Result) { r.CPU = -1 })},
-		{"a layer", []any{said{Begun: &backends.Containment{Layers: []backends.Layer{{Name: "faith", InForce: true}}}}}},
-		{"layers", []any{said{Begun: &backends.Containment{Layers: make([]backends.Layer, 100)}}}},
+		{"a layer", []any{response{Begun: &backends.Containment{Layers: []backends.Layer{{Name: "faith", InForce: true}}}}}},
+		{"layers", []any{response{Begun: &backends.Containment{Layers: make([]backends.Layer, 100)}}}},
 		{"no JSON", []any{[]byte("\x00\x00\x00\x01{")}},
 		{"a length", []any{[]byte("\xff\xff\xff\xff")}},
-		{"a result, and output that does not end", []any{begun, said{Result: &ok}}},
+		{"a result, and output that does not end", []any{begun, response{Result: &ok}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
@@ -87,7 +87,7 @@ func TestLies(t *testing.T) {
 					if b, ok := w.([]byte); ok {
 						stream.Write(b)
 					} else {
-						write(stream, w, mostFromInit)
+						write(stream, w, maxInitMessage)
 					}
 				}
 				stream.Close()
@@ -96,7 +96,7 @@ func TestLies(t *testing.T) {
 			if !errors.Is(err, ErrLost) || r.Ended != "" {
 				t.Errorf("got %+v, %v", r, err)
 			}
-			<-l.Lost()
+			<-l.Done()
 		})
 	}
 }
@@ -105,8 +105,8 @@ func TestLies(t *testing.T) {
 func TestBelieved(t *testing.T) {
 	c := backends.Containment{Backend: "b\x1b[2J", Layers: []backends.Layer{{Name: backends.LayerPID, Detail: strings.Repeat("x", 1<<20/2)}}}
 	_, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
-		write(stream, said{Begun: &c}, mostFromInit)
-		write(stream, said{Result: &backends.Result{Ended: backends.EndedOK, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}}, mostFromInit)
+		write(stream, response{Begun: &c}, maxInitMessage)
+		write(stream, response{Result: &backends.Result{Ended: backends.EndedOK, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}}, maxInitMessage)
 	})
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{})
 	if err != nil {
@@ -120,7 +120,7 @@ func TestBelieved(t *testing.T) {
 func TestLiesAboutFiles(t *testing.T) {
 	for _, name := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "a/", ".", "x\x00", strings.Repeat("n", 1<<17)} {
 		_, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
-			write(stream, said{File: &listed{Name: []byte(name)}}, mostFromInit)
+			write(stream, response{File: &fileEntry{Name: []byte(name)}}, maxInitMessage)
 		})
 		if _, err := s.Files().Each(t.Context(), func(backends.File) error { t.Errorf("%.20q was shown", name); return nil }); !errors.Is(err, ErrLost) {
 			t.Errorf("%.20q: got %v", name, err)
@@ -128,7 +128,7 @@ func TestLiesAboutFiles(t *testing.T) {
 	}
 	// A walk without end ends when nobody wants it any more.
 	_, s := answering(t, backends.Spec{}, func(stream *yamux.Stream, q request) {
-		for write(stream, said{File: &listed{Name: []byte("x")}}, mostFromInit) == nil {
+		for write(stream, response{File: &fileEntry{Name: []byte("x")}}, maxInitMessage) == nil {
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +156,7 @@ func TestFloods(t *testing.T) {
 		{"streams", "too many connections", func(i int) []byte { return frame(1, flagSYN, uint32(2*i+2), 0) }},
 		{"more than a window", "recv window exceeded", func(i int) []byte {
 			var content bytes.Buffer
-			write(&content, arrival{Local: anywhere, Remote: anywhere}, mostFromInit)
+			write(&content, arrival{Local: anywhere, Remote: anywhere}, maxInitMessage)
 			content.Write(make([]byte, 1<<16-content.Len()))
 			return append(frame(typeData, flagSYN*uint16(1-min(i, 1)), 2, 1<<16), content.Bytes()...)
 		}},
@@ -164,8 +164,8 @@ func TestFloods(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			l, done := puppet(t, func(conn io.ReadWriteCloser) {
-				read(conn, &build{}, mostFromServer)
-				write(conn, built{Listeners: 1}, mostFromInit)
+				read(conn, &build{}, maxServerMessage)
+				write(conn, built{Listeners: 1}, maxInitMessage)
 				go io.Copy(io.Discard, conn)
 				for i := range 1 << 20 {
 					if _, err := conn.Write(c.next(i)); err != nil {
@@ -177,9 +177,9 @@ func TestFloods(t *testing.T) {
 			if _, err := l.Build(t.Context(), backends.Spec{Listen: []int{1}}); err != nil {
 				t.Fatal(err)
 			}
-			<-l.Lost()
+			<-l.Done()
 			<-done
-			if err := l.lost(nil); !strings.Contains(err.Error(), c.why) {
+			if err := l.lostError(nil); !strings.Contains(err.Error(), c.why) {
 				t.Errorf("got %v, want %s", err, c.why)
 			}
 			l.Close()
@@ -192,21 +192,21 @@ func TestFloods(t *testing.T) {
 func TestUnasked(t *testing.T) {
 	for _, a := range []arrival{{Socket: -1, Local: anywhere, Remote: anywhere}, {Socket: 1, Local: anywhere, Remote: anywhere}, {Socket: 0}} {
 		l, _ := puppet(t, func(conn io.ReadWriteCloser) {
-			read(conn, &build{}, mostFromServer)
-			write(conn, built{Listeners: 1}, mostFromInit)
-			session, err := atInit(conn, true)
+			read(conn, &build{}, maxServerMessage)
+			write(conn, built{Listeners: 1}, maxInitMessage)
+			session, err := newInitSession(conn, true)
 			if err != nil {
 				return
 			}
 			if stream, err := session.OpenStream(); err == nil {
-				write(stream, a, mostFromInit)
+				write(stream, a, maxInitMessage)
 			}
 			<-session.CloseChan()
 		})
 		if _, err := l.Build(t.Context(), backends.Spec{Listen: []int{1}}); err != nil {
 			t.Fatal(err)
 		}
-		<-l.Lost()
+		<-l.Done()
 		l.Close()
 	}
 }
@@ -217,21 +217,21 @@ type scripted struct{ io.Reader }
 func (scripted) Write(p []byte) (int, error) { return len(p), nil }
 func (scripted) Close() error                { return nil }
 
-// FuzzLine reads any bytes as what an init says from the beginning.
-func FuzzLine(f *testing.F) {
+// FuzzConn reads any bytes as what an init says from the beginning.
+func FuzzConn(f *testing.F) {
 	var hello bytes.Buffer
-	write(&hello, greeting{Version: version}, mostFromInit)
+	write(&hello, greeting{Version: version}, maxInitMessage)
 	f.Add(hello.Bytes())
-	write(&hello, built{Listeners: 1}, mostFromInit)
+	write(&hello, built{Listeners: 1}, maxInitMessage)
 	f.Add(append(bytes.Clone(hello.Bytes()), frame(1, flagSYN, 2, 0)...))
 	f.Add(append(bytes.Clone(hello.Bytes()), append(frame(typeData, 2, 1, 4), 0, 0, 0, 1)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		l, err := Answer(t.Context(), scripted{bytes.NewReader(data)})
+		l, err := Handshake(t.Context(), scripted{bytes.NewReader(data)})
 		if err != nil {
 			return
 		}
 		defer l.Close()
-		l.patience = time.Millisecond
+		l.initTimeout = time.Millisecond
 		s, err := l.Build(t.Context(), backends.Spec{Listen: []int{1}})
 		if err != nil {
 			return
@@ -244,9 +244,9 @@ func FuzzLine(f *testing.F) {
 
 // FuzzAnswer has any bytes be the answer to all that is asked.
 func FuzzAnswer(f *testing.F) {
-	for _, m := range []said{{Begun: &held}, {Result: &backends.Result{Ended: "ok"}}, {File: &listed{Name: []byte("x")}}, {Done: true}, {Failure: &failure{Text: "x"}}} {
+	for _, m := range []response{{Begun: &held}, {Result: &backends.Result{Ended: "ok"}}, {File: &fileEntry{Name: []byte("x")}}, {Done: true}, {Failure: &failure{Text: "x"}}} {
 		var b bytes.Buffer
-		write(&b, m, mostFromInit)
+		write(&b, m, maxInitMessage)
 		f.Add(b.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -282,10 +282,10 @@ func FuzzChunks(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x0a\x06\x7f\x00\x00\x01\x00\x35xyz"))
 	f.Add([]byte("\xff\xff\xff\xff\x00\x00\x00\x02{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if n, err := io.Copy(io.Discard, onlyReader{&unchunk{from: bytes.NewReader(data)}}); n > int64(len(data)) {
+		if n, err := io.Copy(io.Discard, onlyReader{&chunkReader{from: bytes.NewReader(data)}}); n > int64(len(data)) {
 			t.Errorf("%d bytes of %d, %v", n, len(data), err)
 		}
-		for p := newPackets(bytes.NewReader(data)); ; {
+		for p := newPacketReader(bytes.NewReader(data)); ; {
 			if _, _, err := p.next(); err != nil && !errors.Is(err, errPacket) {
 				return
 			}

@@ -12,22 +12,22 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Line is the server's side. Whatever the init says on it, the worst that it can do is to end it.
-type Line struct {
-	conn  io.ReadWriteCloser
+// Conn is the server's side. Whatever the init says on it, the worst that it can do is to end it.
+type Conn struct {
+	rwc   io.ReadWriteCloser
 	facts Facts
 
-	patience time.Duration // that it has with the init
+	initTimeout time.Duration // that it has with the init
 
-	answer chan answer // what the init says to build, once
-	gone   chan struct{}
-	once   sync.Once
-	work   sync.WaitGroup
+	answered chan answer // what the init says to build, once
+	done     chan struct{}
+	once     sync.Once
+	work     sync.WaitGroup
 
-	mu      sync.Mutex
-	why     error // that it ended, if the reason is known
-	used    bool  // for a sandbox
-	session *yamux.Session
+	mu        sync.Mutex
+	endReason error // that it ended, if the reason is known
+	used      bool  // for a sandbox
+	session   *yamux.Session
 	// accepting says that somebody takes the streams that the init opens.
 	accepting bool
 }
@@ -39,18 +39,18 @@ type answer struct {
 	err   error
 }
 
-// Answer waits for the init's greeting on a connection, which it then owns. Closing the connection must
+// Handshake waits for the init's greeting on a connection, which it then owns. Closing the connection must
 // end a Read and a Write that wait. An init of another version is an error that says so.
-func Answer(ctx context.Context, conn io.ReadWriteCloser) (*Line, error) {
-	l := &Line{conn: conn, patience: patience, answer: make(chan answer, 1), gone: make(chan struct{})}
+func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
+	l := &Conn{rwc: conn, initTimeout: defaultInitTimeout, answered: make(chan answer, 1), done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { l.end(ctx.Err()) })
 	defer stop()
-	if err := l.greeted(); err != nil {
-		err = l.lost(err)
+	if err := l.readGreeting(); err != nil {
+		err = l.lostError(err)
 		l.Close()
 		return nil, err
 	}
-	l.work.Go(l.hear)
+	l.work.Go(l.awaitAnswer)
 	if !stop() {
 		l.Close()
 		return nil, ctx.Err()
@@ -58,48 +58,48 @@ func Answer(ctx context.Context, conn io.ReadWriteCloser) (*Line, error) {
 	return l, nil
 }
 
-func (l *Line) greeted() error {
+func (c *Conn) readGreeting() error {
 	var g struct {
 		Version int
 		Facts   json.RawMessage // which only the same version understands
 	}
-	if err := read(l.conn, &g, mostFromInit); err != nil {
+	if err := read(c.rwc, &g, maxInitMessage); err != nil {
 		return err
 	}
 	if g.Version != version {
 		return fmt.Errorf("the binary in the container speaks version %d of the protocol and this one %d: they are of different releases", g.Version, version)
 	}
-	if err := json.Unmarshal(g.Facts, &l.facts); err != nil {
+	if err := json.Unmarshal(g.Facts, &c.facts); err != nil {
 		return fmt.Errorf("decode the init's facts: %w", err)
 	}
 	return nil
 }
 
-// hear waits for what the init says next, so that a line which ends while nothing is asked of it is seen.
-func (l *Line) hear() {
+// awaitAnswer waits for what the init says next, so that a line which ends while nothing is asked of it is seen.
+func (c *Conn) awaitAnswer() {
 	var a answer
-	if a.err = read(l.conn, &a.built, mostFromInit); a.err == nil && a.built.Handed {
-		a.socks, a.err = l.receive(a.built)
+	if a.err = read(c.rwc, &a.built, maxInitMessage); a.err == nil && a.built.Handed {
+		a.socks, a.err = c.receiveSockets(a.built)
 	}
 	if a.err != nil {
-		a.err = l.lost(a.err)
-		l.end(a.err)
+		a.err = c.lostError(a.err)
+		c.end(a.err)
 	}
-	l.answer <- a
+	c.answered <- a
 }
 
 // Facts are what the init greeted with.
-func (l *Line) Facts() Facts { return l.facts }
+func (c *Conn) Facts() Facts { return c.facts }
 
-// Lost is closed when the connection has ended, for whatever reason.
-func (l *Line) Lost() <-chan struct{} { return l.gone }
+// Done is closed when the connection has ended, for whatever reason.
+func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Close ends the connection, and with it the init and all that runs there.
-func (l *Line) Close() error {
-	l.end(nil)
-	l.work.Wait()
+func (c *Conn) Close() error {
+	c.end(nil)
+	c.work.Wait()
 	select {
-	case a := <-l.answer: // nobody wanted it any more
+	case a := <-c.answered: // nobody wanted it any more
 		closeAll(a.socks)
 	default:
 	}
@@ -107,61 +107,61 @@ func (l *Line) Close() error {
 }
 
 // end ends the connection. The first reason is the one that is told.
-func (l *Line) end(why error) {
-	l.once.Do(func() {
-		l.mu.Lock()
-		l.why = why
-		session := l.session
-		l.mu.Unlock()
-		close(l.gone)
-		l.conn.Close()
+func (c *Conn) end(why error) {
+	c.once.Do(func() {
+		c.mu.Lock()
+		c.endReason = why
+		session := c.session
+		c.mu.Unlock()
+		close(c.done)
+		c.rwc.Close()
 		if session != nil {
 			session.Close()
 		}
 	})
 }
 
-func (l *Line) ended() bool {
+func (c *Conn) ended() bool {
 	select {
-	case <-l.gone:
+	case <-c.done:
 		return true
 	default:
 		return false
 	}
 }
 
-// lost is what an error of the connection means: ErrLost and why, the caller's own context, or what the
+// lostError is what an error of the connection means: ErrLost and why, the caller's own context, or what the
 // init said that it must not say, which ends the line.
-func (l *Line) lost(err error) error {
-	if l.ended() {
-		return l.reason()
+func (c *Conn) lostError(err error) error {
+	if c.ended() {
+		return c.endError()
 	}
-	l.mu.Lock()
-	known := l.accepting && l.session.IsClosed()
-	l.mu.Unlock()
+	c.mu.Lock()
+	known := c.accepting && c.session.IsClosed()
+	c.mu.Unlock()
 	if known {
-		<-l.gone // whoever accepts streams is told why, and ends the line
+		<-c.done // whoever accepts streams is told why, and ends the line
 	} else {
-		l.over(err)
+		c.endWith(err)
 	}
-	return l.reason()
+	return c.endError()
 }
 
-// over ends the line because of an error of the connection, or of what was said on it.
-func (l *Line) over(err error) {
+// endWith ends the line because of an error of the connection, or of what was said on it.
+func (c *Conn) endWith(err error) {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, yamux.ErrSessionShutdown) {
 		err = nil // it just ended
 	} else if errors.Is(err, yamux.ErrTimeout) {
 		err = errors.New("its init does not answer")
 	}
-	l.end(err)
+	c.end(err)
 }
 
-// reason is what is told of a line that has ended.
-func (l *Line) reason() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch why := l.why; {
+// endError is what is told of a line that has ended.
+func (c *Conn) endError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch why := c.endReason; {
 	case why == nil:
 		return ErrLost
 	case errors.Is(why, ErrLost), errors.Is(why, context.Canceled), errors.Is(why, context.DeadlineExceeded):
@@ -171,7 +171,7 @@ func (l *Line) reason() error {
 	}
 }
 
-// breach ends a line on which something came that our init does not say.
-func (l *Line) breach(what string, args ...any) error {
-	return l.lost(fmt.Errorf("its init broke the protocol: "+what, args...))
+// protocolError ends a line on which something came that our init does not say.
+func (c *Conn) protocolError(what string, args ...any) error {
+	return c.lostError(fmt.Errorf("its init broke the protocol: "+what, args...))
 }

@@ -24,10 +24,10 @@ type listing struct {
 	cost  int // bytes, about
 }
 
-// mostListed bounds an init's memory for files, in bytes; a file takes fileCost and its name.
+// maxListingSize bounds an init's memory for files, in bytes; a file takes fileCost and its name.
 const (
-	mostListed = 8 << 20
-	fileCost   = 1 << 10
+	maxListingSize = 8 << 20
+	fileCost       = 1 << 10
 )
 
 // add remembers a file, and returns its number.
@@ -40,7 +40,7 @@ func (l *listing) add(f backends.File) uint64 {
 	}
 	l.last++
 	l.known[l.last] = f
-	for l.cost += fileCost + 2*len(f.Name); l.cost > mostListed; l.first++ {
+	for l.cost += fileCost + 2*len(f.Name); l.cost > maxListingSize; l.first++ {
 		l.cost -= fileCost + 2*len(l.known[l.first].Name)
 		delete(l.known, l.first)
 	}
@@ -56,8 +56,8 @@ func (l *listing) get(number uint64) (backends.File, bool) {
 
 var errStopped = errors.New("nobody listens")
 
-// each lists the files.
-func (s *served) each(ctx context.Context, stream *yamux.Stream) {
+// listFiles lists the files.
+func (s *service) listFiles(ctx context.Context, stream *yamux.Stream) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var seen atomic.Int64
@@ -66,10 +66,10 @@ func (s *served) each(ctx context.Context, stream *yamux.Stream) {
 		defer cancel()
 		defer stream.SetWriteDeadline(expired)
 		for b := make([]byte, 1); ; {
-			if _, err := stream.Read(b); err != nil || b[0] != sayMore {
+			if _, err := stream.Read(b); err != nil || b[0] != walkMore {
 				return
 			}
-			seen.Add(tick)
+			seen.Add(ackEvery)
 			select {
 			case more <- struct{}{}:
 			default:
@@ -78,8 +78,8 @@ func (s *served) each(ctx context.Context, stream *yamux.Stream) {
 	})
 	to := bufio.NewWriterSize(onlyWriter{stream}, chunk)
 	sent := int64(0)
-	skipped, err := s.box.Files().Each(ctx, func(f backends.File) error {
-		for sent-seen.Load() >= ahead {
+	skipped, err := s.sandbox.Files().Each(ctx, func(f backends.File) error {
+		for sent-seen.Load() >= maxUnacknowledged {
 			if err := to.Flush(); err != nil {
 				return err
 			}
@@ -90,18 +90,18 @@ func (s *served) each(ctx context.Context, stream *yamux.Stream) {
 			}
 		}
 		sent++
-		l := listed{[]byte(f.Name), f.Size, f.Mode, f.Changed.Unix(), int64(f.Changed.Nanosecond()), s.listing.add(f)}
-		return write(to, said{File: &l}, mostFromInit)
+		l := fileEntry{[]byte(f.Name), f.Size, f.Mode, f.Changed.Unix(), int64(f.Changed.Nanosecond()), s.listing.add(f)}
+		return write(to, response{File: &l}, maxInitMessage)
 	})
-	if write(to, said{Done: true, Skipped: skipped, Failure: failureOf(err)}, mostFromInit) == nil {
+	if write(to, response{Done: true, Skipped: skipped, Failure: failureOf(err)}, maxInitMessage) == nil {
 		to.Flush()
 	}
 }
 
-// open sends a file that was listed.
-func (s *served) open(ctx context.Context, stream *yamux.Stream, l listed) {
-	r, err := s.find(ctx, l)
-	if write(stream, said{Failure: failureOf(err)}, mostFromInit) != nil || err != nil {
+// openFile sends a file that was listed.
+func (s *service) openFile(ctx context.Context, stream *yamux.Stream, l fileEntry) {
+	r, err := s.findFile(ctx, l)
+	if write(stream, response{Failure: failureOf(err)}, maxInitMessage) != nil || err != nil {
 		if err == nil {
 			r.Close()
 		}
@@ -112,7 +112,7 @@ func (s *served) open(ctx context.Context, stream *yamux.Stream, l listed) {
 		io.Copy(io.Discard, onlyReader{stream})
 		stream.SetWriteDeadline(expired) // nobody reads any more
 	})
-	to := newChunks(stream, chunk)
+	to := newChunkWriter(stream, chunk)
 	buf := make([]byte, max(1, min(l.Size+1, chunk)))
 	if _, err := io.CopyBuffer(onlyWriter{to}, onlyReader{r}, buf); err != nil {
 		to.fail(err)
@@ -121,13 +121,13 @@ func (s *served) open(ctx context.Context, stream *yamux.Stream, l listed) {
 	to.end()
 }
 
-// find opens the file that was listed, also one that was forgotten since: then it must look the same.
-func (s *served) find(ctx context.Context, l listed) (r io.ReadCloser, err error) {
+// findFile opens the file that was listed, also one that was forgotten since: then it must look the same.
+func (s *service) findFile(ctx context.Context, l fileEntry) (r io.ReadCloser, err error) {
 	if f, ok := s.listing.get(l.Number); ok {
 		return f.Open()
 	}
 	name := string(l.Name)
-	_, err = s.box.Files().Each(ctx, func(f backends.File) error {
+	_, err = s.sandbox.Files().Each(ctx, func(f backends.File) error {
 		if f.Name != name {
 			return nil
 		}

@@ -31,7 +31,7 @@ func settled(t *testing.T, before int) {
 
 // TestLost cuts the connection while all kinds of things are under way.
 func TestLost(t *testing.T) {
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			for i := range hosttest.Long(20, 40) {
@@ -57,7 +57,7 @@ func cut(t *testing.T, kind string, after time.Duration, server bool) {
 			t.Errorf("after %v: got %v, want that the container has ended", after, err)
 		}
 	}
-	l, err := Answer(ctx, ours)
+	l, err := Handshake(ctx, ours)
 	if err != nil {
 		fine(err)
 		<-served
@@ -112,14 +112,14 @@ func cut(t *testing.T, kind string, after time.Duration, server bool) {
 		}
 	})
 	all.Wait()
-	<-l.Lost()
+	<-l.Done()
 	s.Close()
 	<-served
 }
 
 // TestParked: a line on which nothing is asked tells, too, that it has ended.
-func TestParked(t *testing.T) {
-	for _, kind := range kindsOfLine {
+func TestIdle(t *testing.T) {
+	for _, kind := range connKinds {
 		before := runtime.NumGoroutine()
 		for _, server := range []bool{false, true} {
 			ours, theirs := ends(t, kind)
@@ -127,7 +127,7 @@ func TestParked(t *testing.T) {
 			go func() {
 				served <- Serve(context.Background(), theirs, Facts{PID: 1, Hostname: "h"}, func(backends.Spec) {}, bareStart(t))
 			}()
-			l, err := Answer(t.Context(), ours)
+			l, err := Handshake(t.Context(), ours)
 			if err != nil || l.Facts().Hostname != "h" {
 				t.Fatalf("got %+v, %v", l, err)
 			}
@@ -136,7 +136,7 @@ func TestParked(t *testing.T) {
 			} else {
 				theirs.Close()
 			}
-			<-l.Lost()
+			<-l.Done()
 			if _, err := l.Build(t.Context(), backends.Spec{}); !errors.Is(err, ErrLost) {
 				t.Errorf("got %v, want that the container has ended", err)
 			}
@@ -153,18 +153,18 @@ func TestSilent(t *testing.T) {
 	ours, theirs := net.Pipe()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Answer(ctx, ours); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Handshake(ctx, ours); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want that it was too late", err)
 	}
 	theirs.Close()
 
 	ours, theirs = net.Pipe()
-	go write(theirs, greeting{Version: version + 1}, mostFromInit)
-	if _, err := Answer(t.Context(), ours); err == nil || !strings.Contains(err.Error(), fmt.Sprint("version ", version+1)) {
+	go write(theirs, greeting{Version: version + 1}, maxInitMessage)
+	if _, err := Handshake(t.Context(), ours); err == nil || !strings.Contains(err.Error(), fmt.Sprint("version ", version+1)) {
 		t.Errorf("got %v, want that it is of another version", err)
 	}
 
-	l, _ := puppet(t, func(conn io.ReadWriteCloser) { read(conn, &build{}, mostFromServer); io.Copy(io.Discard, conn) })
+	l, _ := puppet(t, func(conn io.ReadWriteCloser) { read(conn, &build{}, maxServerMessage); io.Copy(io.Discard, conn) })
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := l.Build(ctx, backends.Spec{}); !errors.Is(err, context.DeadlineExceeded) {
@@ -174,14 +174,14 @@ func TestSilent(t *testing.T) {
 	// It answers pings, takes a command, and does nothing.
 	before := runtime.NumGoroutine()
 	l, s := puppet(t, func(conn io.ReadWriteCloser) {
-		read(conn, &build{}, mostFromServer)
-		write(conn, built{}, mostFromInit)
-		session, err := atInit(conn, true)
+		read(conn, &build{}, maxServerMessage)
+		write(conn, built{}, maxInitMessage)
+		session, err := newInitSession(conn, true)
 		for err == nil {
 			_, err = session.AcceptStream()
 		}
 	})
-	l.patience = 300 * time.Millisecond
+	l.initTimeout = 300 * time.Millisecond
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if s, err := l.Build(t.Context(), backends.Spec{}); err != nil {
@@ -195,17 +195,17 @@ func TestSilent(t *testing.T) {
 }
 
 // puppet is an init that a test moves. It returns when that has greeted.
-func puppet(t testing.TB, f func(io.ReadWriteCloser)) (*Line, chan struct{}) {
+func puppet(t testing.TB, f func(io.ReadWriteCloser)) (*Conn, chan struct{}) {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		write(theirs, greeting{Version: version}, mostFromInit)
+		write(theirs, greeting{Version: version}, maxInitMessage)
 		f(theirs)
 		theirs.Close()
 	}()
-	l, err := Answer(t.Context(), ours)
+	l, err := Handshake(t.Context(), ours)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,67 +14,67 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// mail is a socket for packets that is far away.
-type mail struct {
-	far
-	at  net.Addr
-	out *chunks
-	mu  sync.Mutex
-	in  *packets
+// remotePacketConn is a socket for packets that is far away.
+type remotePacketConn struct {
+	remoteSocket
+	addr net.Addr
+	out  *chunkWriter
+	mu   sync.Mutex
+	in   *packetReader
 }
 
-func newMail(l *Line, stream *yamux.Stream) *mail {
-	m := &mail{at: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: backends.DNSPort}, out: newChunks(stream, mostChunk), in: newPackets(stream)}
-	m.line, m.stream = l, stream
+func newRemotePacketConn(l *Conn, stream *yamux.Stream) *remotePacketConn {
+	m := &remotePacketConn{addr: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: backends.DNSPort}, out: newChunkWriter(stream, maxChunk), in: newPacketReader(stream)}
+	m.conn, m.stream = l, stream
 	return m
 }
 
 // ReadFrom implements [net.PacketConn].
-func (m *mail) ReadFrom(b []byte) (int, net.Addr, error) {
-	if err := m.before(&m.readBy); err != nil {
-		return 0, nil, m.explain("read", m.at, err)
+func (c *remotePacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
+	if err := c.ready(&c.readDeadline); err != nil {
+		return 0, nil, c.netError("read", c.addr, err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	packet, from, err := m.in.next()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	packet, from, err := c.in.next()
 	if err != nil {
-		return 0, nil, m.explain("read", m.at, err)
+		return 0, nil, c.netError("read", c.addr, err)
 	}
 	return copy(b, packet), net.UDPAddrFromAddrPort(from), nil
 }
 
 // WriteTo implements [net.PacketConn].
-func (m *mail) WriteTo(b []byte, to net.Addr) (int, error) {
-	if err := m.before(&m.writeBy); err != nil {
-		return 0, m.explain("write", m.at, err)
+func (c *remotePacketConn) WriteTo(b []byte, to net.Addr) (int, error) {
+	if err := c.ready(&c.writeDeadline); err != nil {
+		return 0, c.netError("write", c.addr, err)
 	}
-	if len(b) > mostPacket || addrPort(to) == (netip.AddrPort{}) {
+	if len(b) > maxPacket || addrPort(to) == (netip.AddrPort{}) {
 		return 0, fmt.Errorf("write %d bytes to %v: %w", len(b), to, syscall.EINVAL)
 	}
-	return len(b), m.explain("write", m.at, m.out.packet(stamp(to), b))
+	return len(b), c.netError("write", c.addr, c.out.packet(encodeAddr(to), b))
 }
 
 // Close implements [net.PacketConn].
-func (m *mail) Close() error {
-	if m.closed.Swap(true) {
+func (c *remotePacketConn) Close() error {
+	if c.closed.Swap(true) {
 		return net.ErrClosed
 	}
-	m.stream.SetDeadline(expired)
-	return m.stream.Close()
+	c.stream.SetDeadline(expired)
+	return c.stream.Close()
 }
 
-func (m *mail) LocalAddr() net.Addr { return m.at }
+func (c *remotePacketConn) LocalAddr() net.Addr { return c.addr }
 
 // SetDeadline implements [net.PacketConn].
-func (m *mail) SetDeadline(t time.Time) error {
-	return errors.Join(m.SetReadDeadline(t), m.SetWriteDeadline(t))
+func (c *remotePacketConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline implements [net.PacketConn].
-func (m *mail) SetReadDeadline(t time.Time) error {
-	m.readBy.set(t)
-	if m.closed.Load() {
+func (c *remotePacketConn) SetReadDeadline(t time.Time) error {
+	c.readDeadline.set(t)
+	if c.closed.Load() {
 		return nil
 	}
-	return m.stream.SetReadDeadline(t)
+	return c.stream.SetReadDeadline(t)
 }

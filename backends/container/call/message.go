@@ -19,8 +19,8 @@ const version = 2
 // How long a message may be, in bytes of JSON. What comes from the init may come from a program that
 // has taken it over.
 const (
-	mostFromInit   = 1 << 20
-	mostFromServer = 16 << 20 // a Spec with certificates, the arguments of a command
+	maxInitMessage   = 1 << 20
+	maxServerMessage = 16 << 20 // a Spec with certificates, the arguments of a command
 )
 
 // Messages are a length of four bytes, high ones first, and JSON. Text that may be any bytes travels as
@@ -31,15 +31,15 @@ type (
 		Facts   Facts
 	}
 	build struct {
-		Spec  backends.Spec
-		Ahead bool // only prepare for it: what is to be built comes later, and nothing is answered now
+		Spec        backends.Spec
+		PrepareOnly bool // only prepare for it: what is to be built comes later, and nothing is answered now
 	}
 	built struct {
 		Failure   *failure `json:",omitempty"`
 		Handed    bool     // the sockets follow as descriptors, else what comes to them comes as streams
 		Listeners int
 		Gateway   bool
-		Doors     int
+		Ports     int
 	}
 
 	// request is what a stream that the server opens begins with.
@@ -47,7 +47,7 @@ type (
 		Op    string
 		Exec  *command         `json:",omitempty"`
 		Put   *put             `json:",omitempty"`
-		Open  *listed          `json:",omitempty"`
+		Open  *fileEntry       `json:",omitempty"`
 		Limit *backends.Limits `json:",omitempty"`
 	}
 	command struct {
@@ -62,19 +62,19 @@ type (
 		Name []byte
 		Mode uint32
 	}
-	// listed is one file of a walk.
-	listed struct {
+	// fileEntry is one file of a walk.
+	fileEntry struct {
 		Name      []byte
 		Size      int64
 		Mode      uint32
 		Sec, Nsec int64 // Changed
 		Number    uint64
 	}
-	// said is what the init says of a command, or of a walk, or in answer to a request.
-	said struct {
+	// response is what the init says of a command, or of a walk, or in answer to a request.
+	response struct {
 		Begun   *backends.Containment `json:",omitempty"`
 		Result  *backends.Result      `json:",omitempty"`
-		File    *listed               `json:",omitempty"`
+		File    *fileEntry            `json:",omitempty"`
 		Usage   *backends.Usage       `json:",omitempty"`
 		Limits  *backends.Limits      `json:",omitempty"`
 		Failure *failure              `json:",omitempty"`
@@ -105,27 +105,27 @@ const (
 var errLong = errors.New("a message is too long")
 
 // write sends a message in one piece.
-func write(w io.Writer, m any, most int) error {
+func write(w io.Writer, m any, limit int) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode a message: %w", err)
 	}
-	if len(text) > most {
-		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, len(text), most)
+	if len(text) > limit {
+		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, len(text), limit)
 	}
 	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(text)), uint32(len(text))), text...))
 	return err
 }
 
 // read takes one message, and not a byte more.
-func read(r io.Reader, m any, most int) error {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+func read(r io.Reader, m any, limit int) error {
+	var header [4]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return err
 	}
-	n := int64(binary.BigEndian.Uint32(head[:]))
-	if n > int64(most) {
-		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, n, most)
+	n := int64(binary.BigEndian.Uint32(header[:]))
+	if n > int64(limit) {
+		return fmt.Errorf("%w: %d bytes, and it may have %d", errLong, n, limit)
 	}
 	// A length alone does not make us take memory.
 	var text bytes.Buffer
@@ -141,8 +141,8 @@ func read(r io.Reader, m any, most int) error {
 	return nil
 }
 
-// raw are strings as bytes, and strings back.
-func raw(all []string) [][]byte {
+// toBytes are strings as bytes, and strings back.
+func toBytes(all []string) [][]byte {
 	out := make([][]byte, len(all))
 	for i, s := range all {
 		out[i] = []byte(s)
@@ -150,7 +150,7 @@ func raw(all []string) [][]byte {
 	return out
 }
 
-func cooked(all [][]byte) []string {
+func toStrings(all [][]byte) []string {
 	out := make([]string, len(all))
 	for i, b := range all {
 		out[i] = string(b)

@@ -12,64 +12,64 @@ import (
 
 // What one side of a line expects of the other.
 const (
-	// alive is how often the server asks whether the init is still there, and slow how long one write,
+	// keepAlive is how often the server asks whether the init is still there, and slow how long one write,
 	// or the answer, may take: the init shares what CPU time the program leaves.
-	alive = 30 * time.Second
-	slow  = 60 * time.Second
+	keepAlive = 30 * time.Second
+	ioTimeout = 60 * time.Second
 
 	backlog = 256 // streams that may be opened at one moment
 	window  = 1 << 20
 )
 
-// muxed are the settings that both sides share. A stream may be half closed for as long as it likes: what
+// muxConfig are the settings that both sides share. A stream may be half closed for as long as it likes: what
 // an init never closes is bounded by mostStreams.
-func muxed() *yamux.Config {
+func muxConfig() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.AcceptBacklog = backlog
-	c.KeepAliveInterval = alive
-	c.ConnectionWriteTimeout = slow
+	c.KeepAliveInterval = keepAlive
+	c.ConnectionWriteTimeout = ioTimeout
 	c.StreamCloseTimeout = 0
 	c.LogOutput, c.Logger = nil, log.New(io.Discard, "", 0)
 	return c
 }
 
-// atServer lets a program's output run ahead by a window for each stream.
-func atServer(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	c := muxed()
+// newServerSession lets a program's output run ahead by a window for each stream.
+func newServerSession(conn io.ReadWriteCloser) (*yamux.Session, error) {
+	c := muxConfig()
 	c.MaxStreamWindowSize = window
-	c.StreamOpenTimeout = slow
-	return yamux.Client(&vetted{ReadWriteCloser: &joined{ReadWriteCloser: conn}, now: time.Now}, c)
+	c.StreamOpenTimeout = ioTimeout
+	return yamux.Client(&frameFilter{ReadWriteCloser: &frameWriter{ReadWriteCloser: conn}, now: time.Now}, c)
 }
 
-// atInit has the smallest windows that there are, 256 KiB, and where a kernel says when the server is
+// newInitSession has the smallest windows that there are, 256 KiB, and where a kernel says when the server is
 // gone it asks nobody: the server may be stopped for as long as its user likes.
-func atInit(conn io.ReadWriteCloser, local bool) (*yamux.Session, error) {
-	c := muxed()
+func newInitSession(conn io.ReadWriteCloser, local bool) (*yamux.Session, error) {
+	c := muxConfig()
 	c.StreamOpenTimeout = 0
 	if local {
 		c.EnableKeepAlive = false
 		c.ConnectionWriteTimeout = 24 * time.Hour
 	}
-	return yamux.Server(&joined{ReadWriteCloser: conn}, c)
+	return yamux.Server(&frameWriter{ReadWriteCloser: conn}, c)
 }
 
 // A frame of yamux is a head of twelve bytes (version, type, two of flags, four of the stream, four of a
 // length), and content behind those of the type data.
 const (
-	headSize = 12
-	typeData = 0
-	typePing = 2
-	flagSYN  = 1
+	headerSize = 12
+	typeData   = 0
+	typePing   = 2
+	flagSYN    = 1
 )
 
-// joined writes a frame's head together with its content, which come one after the other.
-type joined struct {
+// frameWriter writes a frame's head together with its content, which come one after the other.
+type frameWriter struct {
 	io.ReadWriteCloser
 	buf []byte // a head whose content comes next; then both
 }
 
-func (j *joined) Write(p []byte) (int, error) {
-	if len(j.buf) == 0 && len(p) == headSize && p[1] == typeData && binary.BigEndian.Uint32(p[8:]) > 0 {
+func (j *frameWriter) Write(p []byte) (int, error) {
+	if len(j.buf) == 0 && len(p) == headerSize && p[1] == typeData && binary.BigEndian.Uint32(p[8:]) > 0 {
 		j.buf = append(j.buf, p...)
 		return len(p), nil
 	}
@@ -85,16 +85,16 @@ func (j *joined) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// vetted reads what an init sends, and ends at what yamux would take from it: it starts a goroutine for
+// frameFilter reads what an init sends, and ends at what yamux would take from it: it starts a goroutine for
 // each ping, however many come, and lets it open streams in the server's name.
-type vetted struct {
+type frameFilter struct {
 	io.ReadWriteCloser
-	now   func() time.Time
-	head  [headSize]byte
-	got   int    // of head
-	left  uint32 // of a frame's content
-	pings int    // in the second that began at
-	since time.Time
+	now       func() time.Time
+	header    [headerSize]byte
+	got       int    // of head
+	remaining uint32 // of a frame's content
+	pings     int    // in the second that began at
+	since     time.Time
 }
 
 var (
@@ -105,21 +105,21 @@ var (
 // pingRate is how many pings a second are looked at.
 const pingRate = 16
 
-func (v *vetted) Read(p []byte) (int, error) {
+func (v *frameFilter) Read(p []byte) (int, error) {
 	n, err := v.ReadWriteCloser.Read(p)
-	for rest := p[:n]; len(rest) > 0; {
-		if v.left > 0 {
-			m := min(uint64(len(rest)), uint64(v.left))
-			v.left -= uint32(m)
-			rest = rest[m:]
+	for unread := p[:n]; len(unread) > 0; {
+		if v.remaining > 0 {
+			m := min(uint64(len(unread)), uint64(v.remaining))
+			v.remaining -= uint32(m)
+			unread = unread[m:]
 			continue
 		}
-		m := copy(v.head[v.got:], rest)
+		m := copy(v.header[v.got:], unread)
 		v.got += m
-		rest = rest[m:]
-		if v.got == headSize {
+		unread = unread[m:]
+		if v.got == headerSize {
 			v.got = 0
-			if err := v.vet(); err != nil {
+			if err := v.check(); err != nil {
 				return 0, err
 			}
 		}
@@ -127,11 +127,11 @@ func (v *vetted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (v *vetted) vet() error {
-	kind, flags := v.head[1], binary.BigEndian.Uint16(v.head[2:])
-	id, length := binary.BigEndian.Uint32(v.head[4:]), binary.BigEndian.Uint32(v.head[8:])
+func (v *frameFilter) check() error {
+	kind, flags := v.header[1], binary.BigEndian.Uint16(v.header[2:])
+	id, length := binary.BigEndian.Uint32(v.header[4:]), binary.BigEndian.Uint32(v.header[8:])
 	if kind == typeData {
-		v.left = length
+		v.remaining = length
 	}
 	if flags&flagSYN == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// feed gives a command its input. A Read of the caller's may last longer than the command.
-func feed(to *yamux.Stream, from io.Reader) {
+// copyInput gives a command its input. A Read of the caller's may last longer than the command.
+func copyInput(to *yamux.Stream, from io.Reader) {
 	io.CopyBuffer(onlyWriter{to}, from, make([]byte, chunk))
 	to.Close()
 }

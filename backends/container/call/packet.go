@@ -7,31 +7,31 @@ import (
 	"net/netip"
 )
 
-// mostPacket is how large one is, in bytes.
-const mostPacket = 64 << 10
+// maxPacket is how large one is, in bytes.
+const maxPacket = 64 << 10
 
 var errPacket = errors.New("a packet without an address")
 
-// stamp is the address of a packet as it travels before it: a length and the bytes.
-func stamp(a net.Addr) []byte {
+// encodeAddr is the address of a packet as it travels before it: a length and the bytes.
+func encodeAddr(a net.Addr) []byte {
 	b, _ := addrPort(a).MarshalBinary()
 	return append([]byte{byte(len(b))}, b...)
 }
 
-// packets reads packets with their addresses, each a chunk. A deadline that interrupts it in the middle of
+// packetReader reads packets with their addresses, each a chunk. A deadline that interrupts it in the middle of
 // one does no harm.
-type packets struct {
-	from *unchunk
+type packetReader struct {
+	from *chunkReader
 	buf  []byte
 	got  int
 }
 
-func newPackets(from io.Reader) *packets {
-	return &packets{from: &unchunk{from: from}, buf: make([]byte, mostChunk)}
+func newPacketReader(from io.Reader) *packetReader {
+	return &packetReader{from: &chunkReader{from: from}, buf: make([]byte, maxChunk)}
 }
 
 // next returns one, in memory that is good until it is called again.
-func (p *packets) next() ([]byte, netip.AddrPort, error) {
+func (p *packetReader) next() ([]byte, netip.AddrPort, error) {
 	var at netip.AddrPort
 	for p.got == 0 || p.from.left > 0 {
 		n, err := p.from.Read(p.buf[p.got:])

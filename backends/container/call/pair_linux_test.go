@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// kindsOfLine are what a line can be: a Unix socket that hands descriptors over, or any stream.
-var kindsOfLine = []string{"socket", "stream"}
+// connKinds are what a line can be: a Unix socket that hands descriptors over, or any stream.
+var connKinds = []string{"socket", "stream"}
 
 // ends returns the two ends of a connection.
 func ends(t testing.TB, kind string) (ours, theirs io.ReadWriteCloser) {
@@ -43,7 +43,7 @@ func start(ctx context.Context, t testing.TB, kind string, spec backends.Spec, r
 	ours, theirs := ends(t, kind)
 	served := make(chan error, 1)
 	go func() { served <- Serve(context.Background(), theirs, Facts{PID: 7}, func(backends.Spec) {}, real) }()
-	l, err := Answer(ctx, ours)
+	l, err := Handshake(ctx, ours)
 	if err != nil {
 		return nil, err
 	}
@@ -52,16 +52,16 @@ func start(ctx context.Context, t testing.TB, kind string, spec backends.Spec, r
 		<-served
 		return nil, err
 	}
-	return ending{s, served}, nil
+	return waitingSandbox{s, served}, nil
 }
 
-// ending is a sandbox whose Close waits for the other side, as that of a container does.
-type ending struct {
+// waitingSandbox is a sandbox whose Close waits for the other side, as that of a container does.
+type waitingSandbox struct {
 	backends.Sandbox
 	served chan error
 }
 
-func (e ending) Close() error {
+func (e waitingSandbox) Close() error {
 	err := e.Sandbox.Close()
 	if e.served != nil {
 		served := <-e.served

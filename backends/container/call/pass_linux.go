@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// passes says whether descriptors can be sent over a connection.
-func passes(conn io.ReadWriteCloser) (*net.UnixConn, bool) {
+// unixConn says whether descriptors can be sent over a connection.
+func unixConn(conn io.ReadWriteCloser) (*net.UnixConn, bool) {
 	unix, ok := conn.(*net.UnixConn)
 	return unix, ok
 }
 
-// pass sends the descriptor of a socket, with one byte. A socket stays in the network namespace where it
+// sendSocket sends the descriptor of a socket, with one byte. A socket stays in the network namespace where it
 // was made, whoever holds it.
-func pass(conn *net.UnixConn, s socket) error {
+func sendSocket(conn *net.UnixConn, s socket) error {
 	from, ok := s.listener.(syscall.Conn)
 	if s.packets != nil {
 		from, ok = s.packets.(syscall.Conn)
@@ -38,11 +38,11 @@ func pass(conn *net.UnixConn, s socket) error {
 	return sent
 }
 
-// receive takes the sockets that follow a message.
-func (l *Line) receive(b built) (all []socket, err error) {
-	conn, ok := passes(l.conn)
+// receiveSockets takes the sockets that follow a message.
+func (c *Conn) receiveSockets(b built) (all []socket, err error) {
+	conn, ok := unixConn(c.rwc)
 	n, packets := b.count()
-	if !ok || b.Listeners < 0 || b.Doors < 0 || n > mostSockets {
+	if !ok || b.Listeners < 0 || b.Ports < 0 || n > maxSockets {
 		return nil, errors.New("its init broke the protocol: descriptors that can't come")
 	}
 	defer func() {
@@ -51,7 +51,7 @@ func (l *Line) receive(b built) (all []socket, err error) {
 		}
 	}()
 	for i := range n {
-		s, err := receiveOne(conn, i == packets)
+		s, err := receiveSocket(conn, i == packets)
 		if err != nil {
 			return all, fmt.Errorf("take a socket over: %w", err)
 		}
@@ -60,13 +60,13 @@ func (l *Line) receive(b built) (all []socket, err error) {
 	return all, nil
 }
 
-func receiveOne(conn *net.UnixConn, packets bool) (s socket, err error) {
+func receiveSocket(conn *net.UnixConn, packets bool) (s socket, err error) {
 	buf, rights := make([]byte, 1), make([]byte, syscall.CmsgSpace(4))
 	n, m, flags, _, err := conn.ReadMsgUnix(buf, rights)
 	if err != nil {
 		return s, err
 	}
-	f, err := descriptor(rights[:m])
+	f, err := parseDescriptor(rights[:m])
 	if err != nil {
 		return s, err
 	}
@@ -94,8 +94,8 @@ func receiveOne(conn *net.UnixConn, packets bool) (s socket, err error) {
 	return s, nil
 }
 
-// descriptor is the one that came along.
-func descriptor(rights []byte) (*os.File, error) {
+// parseDescriptor is the one that came along.
+func parseDescriptor(rights []byte) (*os.File, error) {
 	messages, err := syscall.ParseSocketControlMessage(rights)
 	if err != nil {
 		return nil, err

@@ -8,11 +8,11 @@ import (
 	"net"
 )
 
-// passes says whether descriptors can be sent over a connection: here no container shares our sockets.
-func passes(io.ReadWriteCloser) (*net.UnixConn, bool) { return nil, false }
+// unixConn says whether descriptors can be sent over a connection: here no container shares our sockets.
+func unixConn(io.ReadWriteCloser) (*net.UnixConn, bool) { return nil, false }
 
-func pass(*net.UnixConn, socket) error { return errors.ErrUnsupported }
+func sendSocket(*net.UnixConn, socket) error { return errors.ErrUnsupported }
 
-func (l *Line) receive(built) ([]socket, error) {
+func (c *Conn) receiveSockets(built) ([]socket, error) {
 	return nil, errors.New("its init hands descriptors over, which this system can't take")
 }

@@ -8,35 +8,35 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// private is a command's channel.
-type private struct {
+// channel is a command's channel.
+type channel struct {
 	stream *yamux.Stream
-	line   *Line
+	conn   *Conn
 	closed atomic.Bool
 	ended  atomic.Bool // the program has closed its end
 }
 
-func (p *private) Read(b []byte) (int, error) {
+func (p *channel) Read(b []byte) (int, error) {
 	n, err := p.stream.Read(b)
-	return n, p.explain(err, io.EOF)
+	return n, p.mapError(err, io.EOF)
 }
 
-func (p *private) Write(b []byte) (int, error) {
+func (p *channel) Write(b []byte) (int, error) {
 	if p.ended.Load() {
 		return 0, io.ErrClosedPipe
 	}
 	n, err := p.stream.Write(b)
-	return n, p.explain(err, io.ErrClosedPipe)
+	return n, p.mapError(err, io.ErrClosedPipe)
 }
 
-// explain is what an error of the stream means to whoever holds the channel.
-func (p *private) explain(err, end error) error {
+// mapError is what an error of the stream means to whoever holds the channel.
+func (p *channel) mapError(err, end error) error {
 	if err == nil {
 		return nil
 	}
 	select {
-	case <-p.line.gone:
-		return p.line.lost(nil)
+	case <-p.conn.done:
+		return p.conn.lostError(nil)
 	default:
 	}
 	switch {
@@ -46,11 +46,11 @@ func (p *private) explain(err, end error) error {
 		p.ended.Store(true)
 		return end
 	}
-	return p.line.lost(err)
+	return p.conn.lostError(err)
 }
 
 // Close ends both directions, and what waits for them.
-func (p *private) Close() error {
+func (p *channel) Close() error {
 	if !p.closed.Swap(true) {
 		p.stream.SetDeadline(expired)
 		p.stream.Close()

@@ -10,24 +10,24 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// mostConns is how many connections of programs an init carries at once; more wait to be accepted. Each
+// maxConns is how many connections of programs an init carries at once; more wait to be accepted. Each
 // may take a window of 256 KiB where a program does not read what it asked for.
-const mostConns = 128
+const maxConns = 128
 
 // relayChunk is how much of a connection an init takes at once, in bytes.
 const relayChunk = 16 << 10
 
-// relay accepts what programs connect to, and carries it to the server.
-func (s *served) relay() {
-	slots := make(chan struct{}, mostConns)
-	for i, socket := range sockets(s.box) {
+// relayConns accepts what programs connect to, and carries it to the server.
+func (s *service) relayConns() {
+	slots := make(chan struct{}, maxConns)
+	for i, socket := range sockets(s.sandbox) {
 		if socket.listener != nil {
-			s.work.Go(func() { s.admit(i, socket.listener, slots) })
+			s.work.Go(func() { s.acceptConns(i, socket.listener, slots) })
 		}
 	}
 }
 
-func (s *served) admit(socket int, l net.Listener, slots chan struct{}) {
+func (s *service) acceptConns(socket int, l net.Listener, slots chan struct{}) {
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) || s.session.IsClosed() {
@@ -47,15 +47,15 @@ func (s *served) admit(socket int, l net.Listener, slots chan struct{}) {
 			return
 		}
 		s.work.Go(func() {
-			s.carry(socket, c)
+			s.relayConn(socket, c)
 			<-slots
 		})
 	}
 }
 
-// carry moves one connection, until the server closes it. What says that a direction has ended is a
+// relayConn moves one connection, until the server closes it. What says that a direction has ended is a
 // chunk; a stream that ends without it is a connection that is gone.
-func (s *served) carry(socket int, c net.Conn) {
+func (s *service) relayConn(socket int, c net.Conn) {
 	defer c.Close()
 	stream, err := s.session.OpenStream()
 	if err != nil {
@@ -63,20 +63,20 @@ func (s *served) carry(socket int, c net.Conn) {
 	}
 	defer stream.Close()
 	a := arrival{Socket: socket, Local: addrPort(c.LocalAddr()), Remote: addrPort(c.RemoteAddr())}
-	if write(stream, a, mostFromInit) != nil {
+	if write(stream, a, maxInitMessage) != nil {
 		return
 	}
 	var up sync.WaitGroup
-	up.Go(func() { say(stream, c) })
-	hear(c, stream)
+	up.Go(func() { copyToStream(stream, c) })
+	copyFromStream(c, stream)
 	c.Close()
 	stream.SetWriteDeadline(expired)
 	up.Wait()
 }
 
-// say sends what the program says.
-func say(stream *yamux.Stream, c net.Conn) {
-	to := newChunks(stream, relayChunk)
+// copyToStream sends what the program says.
+func copyToStream(stream *yamux.Stream, c net.Conn) {
+	to := newChunkWriter(stream, relayChunk)
 	for buf := make([]byte, relayChunk); ; {
 		n, err := c.Read(buf)
 		if n > 0 {
@@ -95,9 +95,9 @@ func say(stream *yamux.Stream, c net.Conn) {
 	}
 }
 
-// hear passes on what the server says, until it has closed the connection.
-func hear(c net.Conn, stream *yamux.Stream) {
-	from := &unchunk{from: stream}
+// copyFromStream passes on what the server says, until it has closed the connection.
+func copyFromStream(c net.Conn, stream *yamux.Stream) {
+	from := &chunkReader{from: stream}
 	buf := make([]byte, relayChunk)
 	for gone := false; ; {
 		n, err := from.Read(buf)
@@ -134,22 +134,22 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// packets carries what comes to a socket, and the answers.
-func (s *served) packets(stream *yamux.Stream, c net.PacketConn) {
+// relayPackets carries what comes to a socket, and the answers.
+func (s *service) relayPackets(stream *yamux.Stream, c net.PacketConn) {
 	s.work.Go(func() {
 		defer stream.SetReadDeadline(expired)
-		to := newChunks(stream, mostChunk)
-		for buf := make([]byte, mostPacket); ; {
+		to := newChunkWriter(stream, maxChunk)
+		for buf := make([]byte, maxPacket); ; {
 			n, from, err := c.ReadFrom(buf)
 			if err != nil {
 				return
 			}
-			if to.packet(stamp(from), buf[:n]) != nil {
+			if to.packet(encodeAddr(from), buf[:n]) != nil {
 				return
 			}
 		}
 	})
-	from := newPackets(stream)
+	from := newPacketReader(stream)
 	for {
 		packet, to, err := from.next()
 		if err != nil {

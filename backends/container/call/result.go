@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// judged are the ends that an init may report: policy is not its to speak for.
-var judged = []string{
+// allowedEnds are the ends that an init may report: policy is not its to speak for.
+var allowedEnds = []string{
 	backends.EndedOK, backends.EndedExit, backends.EndedSignal, backends.EndedTimeout,
 	backends.EndedOOM, backends.EndedLimit, backends.EndedCancelled,
 }
@@ -22,7 +22,7 @@ var limitNames = []string{"ram", "wall", "processes", "disk", "cpu", "sockets"}
 func checkResult(ctx context.Context, r backends.Result) string {
 	known := func(name string) bool { return slices.Contains(limitNames, name) }
 	switch {
-	case !slices.Contains(judged, r.Ended):
+	case !slices.Contains(allowedEnds, r.Ended):
 		return "an end that there is not"
 	case r.Ended == backends.EndedCancelled && ctx.Err() == nil:
 		return "a command is cancelled that nobody has"
@@ -40,21 +40,21 @@ func checkResult(ctx context.Context, r backends.Result) string {
 	return ""
 }
 
-// believed is a result as it is handed out. What held the program was told before it began.
-func believed(r backends.Result, c backends.Containment, took time.Duration) backends.Result {
+// withContainment is a result as it is handed out. What held the program was told before it began.
+func withContainment(r backends.Result, c backends.Containment, took time.Duration) backends.Result {
 	r.Contained, r.Wall = c, min(r.Wall, took)
 	return r
 }
 
 // checkContainment is checkResult for what holds a program.
 func checkContainment(c backends.Containment) (backends.Containment, string) {
-	const most = 32
-	if len(c.Layers) > most {
+	const limit = 32
+	if len(c.Layers) > limit {
 		return c, "too many layers"
 	}
 	out := backends.Containment{Backend: engine.Plain(c.Backend), Profile: engine.Plain(c.Profile)}
 	for _, l := range c.Layers {
-		if !slices.Contains(layers, l.Name) {
+		if !slices.Contains(reportedLayers, l.Name) {
 			return c, "a layer that there is not"
 		}
 		out.Layers = append(out.Layers, backends.Layer{Name: l.Name, InForce: l.InForce, Detail: engine.Plain(l.Detail)})
@@ -62,4 +62,4 @@ func checkContainment(c backends.Containment) (backends.Containment, string) {
 	return out, ""
 }
 
-var layers = append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
+var reportedLayers = append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)

@@ -12,28 +12,28 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// exec runs a command and says what became of it.
-func (s *served) exec(ctx context.Context, control *yamux.Stream, c command) {
+// runCommand runs a command and says what became of it.
+func (s *service) runCommand(ctx context.Context, control *yamux.Stream, c command) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := newWords(cancel)
+	controls := newControls(cancel)
 	s.work.Go(func() {
 		defer cancel()
-		w.obey(control)
+		controls.receive(control)
 	})
-	var end said
+	var end response
 	streams, parts, err := s.streams(ctx, c)
 	if err == nil {
-		streams.Interrupt, streams.Terminate = w.interrupt, w.terminate
+		streams.Interrupt, streams.Terminate = controls.interrupt, controls.terminate
 		if c.Terminal != nil {
-			streams.Terminal = &backends.Terminal{Size: *c.Terminal, Resized: w.resized}
+			streams.Terminal = &backends.Terminal{Size: *c.Terminal, Resized: controls.resized}
 		}
-		var told error
-		streams.Begun = func(held backends.Containment) { told = write(control, said{Begun: &held}, mostFromInit) }
+		var beginErr error
+		streams.Begun = func(held backends.Containment) { beginErr = write(control, response{Begun: &held}, maxInitMessage) }
 		var r backends.Result
-		r, err = s.box.Exec(ctx, backends.Command{Args: cooked(c.Args), Env: cooked(c.Env), Dir: string(c.Dir), Main: c.Main}, streams)
+		r, err = s.sandbox.Exec(ctx, backends.Command{Args: toStrings(c.Args), Env: toStrings(c.Env), Dir: string(c.Dir), Main: c.Main}, streams)
 		if err == nil {
-			err = told
+			err = beginErr
 		}
 		r.Contained = backends.Containment{} // it was told
 		end.Result = &r
@@ -43,36 +43,36 @@ func (s *served) exec(ctx context.Context, control *yamux.Stream, c command) {
 	}
 	// The end of each stream must be there before the result is.
 	parts.close()
-	write(control, end, mostFromInit)
+	write(control, end, maxInitMessage)
 }
 
-// words are what the server says of a command that runs.
-type words struct {
+// controls are what the server says of a command that runs.
+type controls struct {
 	interrupt, terminate chan struct{}
 	resized              chan backends.Size
 	cancel               func()
 }
 
-func newWords(cancel func()) words {
+func newControls(cancel func()) controls {
 	// A program that so many signals did not stop will not care for more, and of sizes the last one counts.
-	return words{make(chan struct{}, 64), make(chan struct{}, 64), make(chan backends.Size, 1), cancel}
+	return controls{make(chan struct{}, 64), make(chan struct{}, 64), make(chan backends.Size, 1), cancel}
 }
 
-// obey does what is said, until no more is.
-func (w words) obey(control io.Reader) {
+// receive does what is said, until no more is.
+func (w controls) receive(control io.Reader) {
 	for in := bufio.NewReader(control); ; {
 		b, err := in.ReadByte()
 		if err != nil {
 			return
 		}
 		switch b {
-		case sayCancel:
+		case controlCancel:
 			w.cancel()
-		case sayInterrupt:
-			offer(w.interrupt)
-		case sayTerminate:
-			offer(w.terminate)
-		case sayResize:
+		case controlInterrupt:
+			trySend(w.interrupt)
+		case controlTerminate:
+			trySend(w.terminate)
+		case controlResize:
 			var size backends.Size
 			if binary.Read(in, binary.BigEndian, &size) != nil {
 				return
@@ -86,8 +86,8 @@ func (w words) obey(control io.Reader) {
 	}
 }
 
-// offer puts something into c if there is room.
-func offer(c chan<- struct{}) {
+// trySend puts something into c if there is room.
+func trySend(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -115,14 +115,14 @@ func (p *parts) close() {
 }
 
 // streams takes a command's parts.
-func (s *served) streams(ctx context.Context, c command) (streams backends.Streams, p *parts, err error) {
+func (s *service) streams(ctx context.Context, c command) (streams backends.Streams, p *parts, err error) {
 	p = &parts{}
 	part := func(id uint32) *yamux.Stream {
 		if id == 0 || err != nil {
 			return nil
 		}
 		var stream *yamux.Stream
-		stream, err = s.take(ctx, id)
+		stream, err = s.takePart(ctx, id)
 		return stream
 	}
 	if p.stdin = part(c.Stdin); p.stdin != nil {
@@ -138,15 +138,15 @@ func (s *served) streams(ctx context.Context, c command) (streams backends.Strea
 		stream := p.channel
 		streams.Channel = func(program io.ReadWriteCloser) {
 			p.channel = nil
-			s.work.Go(func() { connect(program, stream) })
+			s.work.Go(func() { copyChannel(program, stream) })
 		}
 	}
 	return streams, p, err
 }
 
-// connect moves what a program and the server say to each other on its channel, until the server closes
+// copyChannel moves what a program and the server say to each other on its channel, until the server closes
 // it. It may last longer than the command, as what the program said must still arrive.
-func connect(program io.ReadWriteCloser, stream *yamux.Stream) {
+func copyChannel(program io.ReadWriteCloser, stream *yamux.Stream) {
 	var words sync.WaitGroup
 	words.Go(func() {
 		io.CopyBuffer(onlyWriter{stream}, onlyReader{program}, make([]byte, chunk))

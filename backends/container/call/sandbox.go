@@ -11,7 +11,7 @@ import (
 
 // sandbox is one that is far away.
 type sandbox struct {
-	line  *Line
+	conn  *Conn
 	spec  backends.Spec
 	wall  time.Duration
 	socks []socket     // in the order of sockets
@@ -23,15 +23,15 @@ type sandbox struct {
 	using   sync.WaitGroup
 }
 
-// patience is how long the init may take for what takes it a moment.
-const patience = 30 * time.Second
+// defaultInitTimeout is how long the init may take for what takes it a moment.
+const defaultInitTimeout = 30 * time.Second
 
 // Files implements [backends.Sandbox].
-func (s *sandbox) Files() backends.Files { return files{s.line} }
+func (s *sandbox) Files() backends.Files { return files{s.conn} }
 
 // Usage implements [backends.Sandbox].
 func (s *sandbox) Usage() backends.Usage {
-	m, err := s.line.tell(request{Op: opUsage}, patience)
+	m, err := s.conn.roundTrip(request{Op: opUsage}, defaultInitTimeout)
 	if err != nil || m.Usage == nil {
 		return backends.Usage{}
 	}
@@ -48,7 +48,7 @@ func (s *sandbox) Sample(bool) func() backends.Usage {
 
 // Limit implements [backends.Sandbox].
 func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
-	m, err := s.line.tell(request{Op: opLimit, Limit: &l}, patience)
+	m, err := s.conn.roundTrip(request{Op: opLimit, Limit: &l}, defaultInitTimeout)
 	if err != nil {
 		var zero backends.Limits
 		if m.Limits != nil {
@@ -57,7 +57,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 		return zero, err
 	}
 	if m.Limits == nil || m.Limits.RAM <= 0 || m.Limits.Wall <= 0 || m.Limits.CPU <= 0 || m.Limits.Processes <= 0 || m.Limits.Disk <= 0 {
-		return backends.Limits{}, s.line.breach("no limits")
+		return backends.Limits{}, s.conn.protocolError("no limits")
 	}
 	return *m.Limits, nil
 }
@@ -79,8 +79,8 @@ func (s *sandbox) use() (done func(), err error) {
 	}, nil
 }
 
-// farewell is how long commands that are under way may take to end when the sandbox is closed.
-const farewell = 5 * time.Second
+// closeTimeout is how long commands that are under way may take to end when the sandbox is closed.
+const closeTimeout = 5 * time.Second
 
 // Close implements [backends.Sandbox].
 func (s *sandbox) Close() error {
@@ -89,25 +89,25 @@ func (s *sandbox) Close() error {
 	s.closing = true
 	s.mu.Unlock()
 	if first && running > 0 {
-		s.dismiss()
+		s.closeRemote()
 	}
-	err := s.line.Close()
-	s.shut()
+	err := s.conn.Close()
+	s.closeSockets()
 	return err
 }
 
-// dismiss has the init close the real sandbox, so that it can say what became of the commands.
-func (s *sandbox) dismiss() {
-	late := time.After(farewell)
+// closeRemote has the init close the real sandbox, so that it can say what became of the commands.
+func (s *sandbox) closeRemote() {
+	late := time.After(closeTimeout)
 	ended := make(chan struct{})
 	go func() {
-		s.line.tell(request{Op: opClose}, farewell)
+		s.conn.roundTrip(request{Op: opClose}, closeTimeout)
 		s.using.Wait()
 		close(ended)
 	}()
 	select {
 	case <-ended:
 	case <-late:
-	case <-s.line.Lost():
+	case <-s.conn.Done():
 	}
 }

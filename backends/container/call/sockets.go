@@ -28,11 +28,11 @@ func closeAll(all []socket) {
 }
 
 // sockets are all that a sandbox has, in the order in which both sides count them.
-func sockets(box backends.Sandbox) (all []socket) {
-	for _, l := range box.Listeners() {
+func sockets(sandbox backends.Sandbox) (all []socket) {
+	for _, l := range sandbox.Listeners() {
 		all = append(all, socket{listener: l})
 	}
-	g := box.Gateway()
+	g := sandbox.Gateway()
 	if g.DNS == nil {
 		return all
 	}
@@ -62,16 +62,16 @@ func listeners(all []socket) (out []net.Listener) {
 	return out
 }
 
-// shut closes them.
-func (s *sandbox) shut() { closeAll(s.socks) }
+// closeSockets closes them.
+func (s *sandbox) closeSockets() { closeAll(s.socks) }
 
 // count is how many sockets a message tells of, and packets which of them is for packets, -1 for none.
 func (b built) count() (n, packets int) {
 	if !b.Gateway {
 		return b.Listeners, -1
 	}
-	return b.Listeners + 2 + b.Doors, b.Listeners
+	return b.Listeners + 2 + b.Ports, b.Listeners
 }
 
-// mostSockets is far above what any sandbox has.
-const mostSockets = 1024
+// maxSockets is far above what any sandbox has.
+const maxSockets = 1024

@@ -19,7 +19,7 @@ import (
 
 // withSockets runs a test on both kinds of line, and gives it what programs would connect to.
 func withSockets(t *testing.T, f func(t *testing.T, s backends.Sandbox, real *bare)) {
-	for _, kind := range kindsOfLine {
+	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
 			var real *bare
 			s, err := start(t.Context(), t, kind, backends.Spec{Listen: []int{1, 2}, Gateway: []int{80, 443}}, starter(func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
@@ -234,10 +234,10 @@ func TestPackets(t *testing.T) {
 // TestCrowd: more connections than an init carries at once all get their turn.
 func TestCrowd(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
-		door := s.Gateway().Ports[0]
+		listener := s.Gateway().Ports[0]
 		go func() {
 			for {
-				c, err := door.Accept()
+				c, err := listener.Accept()
 				if err != nil {
 					return
 				}
@@ -248,7 +248,7 @@ func TestCrowd(t *testing.T) {
 			}
 		}()
 		var all sync.WaitGroup
-		for i := range 3 * mostConns {
+		for i := range 3 * maxConns {
 			all.Go(func() {
 				c, err := net.Dial("tcp", real.gateway.Ports[0].Addr().String())
 				if err != nil {

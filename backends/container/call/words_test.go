@@ -9,12 +9,12 @@ import (
 
 // TestLastSize: of many sizes that come before the terminal is there, it gets the last one.
 func TestLastSize(t *testing.T) {
-	var said bytes.Buffer
+	var sent bytes.Buffer
 	for n := range byte(200) {
-		said.Write([]byte{sayResize, 0, n, 0, n})
+		sent.Write([]byte{controlResize, 0, n, 0, n})
 	}
-	w := newWords(nil)
-	w.obey(&said)
+	w := newControls(nil)
+	w.receive(&sent)
 	if got, want := <-w.resized, (backends.Size{Columns: 199, Rows: 199}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
