@@ -26,9 +26,9 @@ func engineNames() []string { return []string{"podman", "docker"} }
 func engineOf(name string, cfg config.Config) container.Engine {
 	environ := vault.WithoutSecrets(os.Environ())
 	if name == "podman" {
-		return podman.New(podman.Config{Host: cfg.Containers.Podman, Environ: environ, Folder: cfg.StateDir})
+		return podman.New(podman.Config{Host: cfg.Containers.Podman, Environ: environ, Dir: cfg.StateDir})
 	}
-	return docker.New(docker.Config{Host: cfg.Containers.Docker, Environ: environ, Folder: cfg.StateDir})
+	return docker.New(docker.Config{Host: cfg.Containers.Docker, Environ: environ, Dir: cfg.StateDir})
 }
 
 // backendsOf returns all backends, the configured one first. Nothing has begun but in the one that will be

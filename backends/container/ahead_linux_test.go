@@ -18,7 +18,7 @@ func announced() backends.Spec {
 }
 
 // TestForetold: what a container is prepared by may be another run's, of which it learns no more than it needs.
-func TestForetold(t *testing.T) {
+func TestAnnouncedCommand(t *testing.T) {
 	for _, tt := range []struct {
 		language string
 		args     []string
@@ -32,7 +32,7 @@ func TestForetold(t *testing.T) {
 		{"shell", []string{"cat", "given"}, []string{"cat"}},
 		{"python", []string{"python", "\xff.py"}, nil},
 	} {
-		got := foretold(tt.language, &backends.Command{Args: tt.args, Env: []string{"A=given"}})
+		got := announcedCommand(tt.language, &backends.Command{Args: tt.args, Env: []string{"A=given"}})
 		if tt.want == nil != (got == nil) || got != nil && (!slices.Equal(got.Args, tt.want) || got.Env != nil) {
 			t.Errorf("%s %q: %+v, want %q", tt.language, tt.args, got, tt.want)
 		}
@@ -40,7 +40,7 @@ func TestForetold(t *testing.T) {
 }
 
 // TestNothingIsKeptReady: then there is nothing to count, and no reason to give.
-func TestNothingIsKeptReady(t *testing.T) {
+func TestNoPool(t *testing.T) {
 	d := newDouble()
 	b := New(d, config(t))
 	defer shut(t, b, d)
@@ -74,7 +74,7 @@ func TestNextWaits(t *testing.T) {
 				t.Errorf("%s: the next was made before", name)
 			}
 		})
-		parkedAre(t, b, 1)
+		waitIdle(t, b, 1)
 		s.Close()
 		shut(t, b, d)
 	}
@@ -88,7 +88,7 @@ func TestImageIsAskedFor(t *testing.T) {
 	b := New(d, c)
 	defer shut(t, b, d)
 	begin(t, b, announced()).Close()
-	parkedAre(t, b, 1)
+	waitIdle(t, b, 1)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	d.mu.Lock()
 	d.before = func(_ context.Context, step string) error {
@@ -107,14 +107,14 @@ func TestImageIsAskedFor(t *testing.T) {
 	d.mu.Unlock()
 	close(answer)
 	s := <-begun
-	if s.box.plan.image.ID != "sha256:newer" || s.warm {
-		t.Errorf("it began in %s, warm %v", s.box.plan.image.ID, s.warm)
+	if s.handle.plan.image.ID != "sha256:newer" || s.warm {
+		t.Errorf("it began in %s, warm %v", s.handle.plan.image.ID, s.warm)
 	}
 	s.Close()
 }
 
 // TestSpent: Close waits for the end of PID 1 where a program may still be alive, and nowhere else.
-func TestSpent(t *testing.T) {
+func TestProgramsExited(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		keep    bool
@@ -146,7 +146,7 @@ func TestSpent(t *testing.T) {
 			if tt.command != "" {
 				s.Exec(t.Context(), backends.Command{Args: []string{tt.command}}, backends.Streams{})
 			}
-			if got := s.spent(); got != tt.want {
+			if got := s.programsExited(); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 			s.Close()

@@ -13,30 +13,30 @@ import (
 type Backend struct {
 	engine Engine
 	config Config
-	ground ground
+	state  stateCache
 	pulls  pulls
-	parked parked
-	recall recall
+	pool   pool
+	probes probeCache
 
-	life   context.Context // ends when Close begins
-	end    context.CancelFunc
+	ctx    context.Context // ends when Close begins
+	cancel context.CancelFunc
 	once   sync.Once // of Close
 	closed error
 
-	mu       sync.Mutex
-	finished bool
-	work     sync.WaitGroup // of whoever uses the engine
-	running  map[*sandbox]struct{}
-	late     error // the first that came when nobody waited
+	mu        sync.Mutex
+	finished  bool
+	work      sync.WaitGroup // of whoever uses the engine
+	running   map[*sandbox]struct{}
+	removeErr error // the first that came when nobody waited
 }
 
 var errClosed = errors.New("the backend is closed")
 
 // New returns the backend. Nothing is asked of the engine before Probe, Start or Warm.
 func New(e Engine, c Config) *Backend {
-	b := &Backend{engine: e, config: c, ground: newGround(), recall: newRecall(), running: map[*sandbox]struct{}{}}
-	b.life, b.end = context.WithCancel(context.Background())
-	b.parked.shelves, b.parked.images = map[shape]*shelf{}, map[string]named{}
+	b := &Backend{engine: e, config: c, state: newStateCache(), probes: newProbeCache(), running: map[*sandbox]struct{}{}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.pool.buckets, b.pool.images = map[poolKey]*bucket{}, map[string]namedImage{}
 	return b
 }
 
@@ -59,7 +59,7 @@ func (b *Backend) Warm() {
 	if done, err := b.use(); err == nil {
 		go func() {
 			defer done()
-			_, _ = b.stand(b.life) // whoever starts a sandbox is told what is wrong
+			_, _ = b.engineState(b.ctx) // whoever starts a sandbox is told what is wrong
 		}()
 	}
 }
@@ -75,28 +75,28 @@ func (b *Backend) use() (done func(), err error) {
 	return b.work.Done, nil
 }
 
-// dispose removes a container that nothing runs in any more, in the background.
-func (b *Backend) dispose(x *box) {
+// removeLater removes a container that nothing runs in any more, in the background.
+func (b *Backend) removeLater(h *initHandle) {
 	b.work.Go(func() { // which x is part of still
-		if err := x.remove(); err != nil {
+		if err := h.remove(); err != nil {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if b.late == nil {
-				b.late = err
+			if b.removeErr == nil {
+				b.removeErr = err
 			}
 		}
 	})
 }
 
-// within is ctx, ended also when the backend is closed.
-func (b *Backend) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// withBackend is ctx, ended also when the backend is closed.
+func (b *Backend) withBackend(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(b.life, func() { cancel(errClosed) })
+	stop := context.AfterFunc(b.ctx, func() { cancel(errClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
 // Pools implements [backends.Backend]. Memory is that of waiting inits, as far as it can be seen from here.
-func (b *Backend) Pools() []backends.Pool { return b.parked.pools() }
+func (b *Backend) Pools() []backends.Pool { return b.pool.pools() }
 
 // Close implements [backends.Backend]. It returns when the engine has removed all containers.
 func (b *Backend) Close() error {
@@ -112,19 +112,19 @@ func (b *Backend) close() error {
 		open = append(open, s)
 	}
 	b.mu.Unlock()
-	b.end()
+	b.cancel()
 	errs := make([]error, len(open))
 	var closing sync.WaitGroup
 	for i, s := range open {
 		closing.Go(func() { errs[i] = s.Close() })
 	}
-	for _, x := range b.parked.clear() {
-		b.dispose(x)
+	for _, h := range b.pool.close() {
+		b.removeLater(h)
 	}
 	closing.Wait()
 	b.work.Wait()
-	b.ground.close()
-	errs = append(errs, b.late)
+	b.state.close()
+	errs = append(errs, b.removeErr)
 	if err := b.engine.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("close %s: %w", b.Name(), err))
 	}

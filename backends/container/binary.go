@@ -17,11 +17,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// executable is the program that becomes PID 1: ourselves.
-type executable struct {
-	path string
-	mu   *sync.Mutex
-	seed *string // the volume that has it, once there is one
+// initBinary is the program that becomes PID 1: ourselves.
+type initBinary struct {
+	path       string
+	mu         *sync.Mutex
+	seedVolume *string // the volume that has it, once there is one
 }
 
 // machines are the architectures that there can be an init for.
@@ -29,8 +29,8 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // findBinary looks whether the program at path, or the running one, can start in any image: nothing that
 // it needs to be loaded may come from there.
-func findBinary(path, arch string) (executable, error) {
-	none := executable{}
+func findBinary(path, arch string) (initBinary, error) {
+	none := initBinary{}
 	refuse := func(why string) error {
 		return &backends.Refusal{Reason: "containers need sandboxmcp itself as their first program: " + why,
 			Remedy: "build it with CGO_ENABLED=0 GOOS=linux GOARCH=" + arch + " and name it in containers.binary"}
@@ -58,7 +58,7 @@ func findBinary(path, arch string) (executable, error) {
 	if info.Mode().Perm()&0o005 != 0o005 {
 		return none, &backends.Refusal{Reason: path + " can't be run by the unprivileged user of a container", Remedy: "chmod 755 " + path}
 	}
-	return executable{path: path, mu: new(sync.Mutex), seed: new(string)}, nil
+	return initBinary{path: path, mu: new(sync.Mutex), seedVolume: new(string)}, nil
 }
 
 // runsOn says why a program can't run on Linux by itself on an architecture.
@@ -82,13 +82,13 @@ func runsOn(path, arch string) error {
 	return nil
 }
 
-// seeded returns a volume that holds the binary as "init", made on the engine's machine once for each version
+// seedVolume returns a volume that holds the binary as "init", made on the engine's machine once for each version
 // of the binary. Those of older versions stay: an Engine can't tell who else still uses them.
-func (b *Backend) seeded(ctx context.Context, s *standing, image Image) (volume string, err error) {
+func (b *Backend) seedVolume(ctx context.Context, s *engineState, image Image) (volume string, err error) {
 	s.binary.mu.Lock()
 	defer s.binary.mu.Unlock()
-	if *s.binary.seed != "" {
-		return *s.binary.seed, nil
+	if *s.binary.seedVolume != "" {
+		return *s.binary.seedVolume, nil
 	}
 	f, err := os.Open(s.binary.path)
 	if err != nil {
@@ -105,27 +105,27 @@ func (b *Backend) seeded(ctx context.Context, s *standing, image Image) (volume 
 	}
 	sum := hex.EncodeToString(hash.Sum(nil))
 	volume = "sandboxmcp-init-" + sum[:24]
-	archive := archived(f, size)
+	archive := seedArchive(f, size)
 	defer archive.Close()
 	if err := b.engine.Seed(ctx, volume, map[string]string{LabelSeed: sum}, archive, image.ID); err != nil {
 		return "", fmt.Errorf("copy sandboxmcp into volume %s: %w", volume, err)
 	}
-	*s.binary.seed = volume
+	*s.binary.seedVolume = volume
 	return volume, nil
 }
 
-// unseed has the next container ask for the volume again.
-func (e executable) unseed() {
+// forgetSeed has the next container ask for the volume again.
+func (e initBinary) forgetSeed() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	*e.seed = ""
+	*e.seedVolume = ""
 }
 
 // SeedEnd is the file that an archive for [Engine.Seed] ends with: a volume without it was left half-filled.
 const SeedEnd = ".sandboxmcp-whole"
 
-// archived is a tar archive with one program.
-func archived(program io.Reader, size int64) io.ReadCloser {
+// seedArchive is a tar archive with one program.
+func seedArchive(program io.Reader, size int64) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
 		t := tar.NewWriter(w)

@@ -18,18 +18,18 @@ import (
 
 // elfFile is a file with the headers of a program for amd64, and nothing in it.
 func elfFile(dynamic bool) []byte {
-	head := elf.Header64{
+	header := elf.Header64{
 		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: 1,
 		Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1, Shentsize: 64,
 	}
-	copy(head.Ident[:], elf.ELFMAG)
-	head.Ident[elf.EI_CLASS], head.Ident[elf.EI_DATA], head.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
+	copy(header.Ident[:], elf.ELFMAG)
+	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
 	segment := elf.Prog64{Type: uint32(elf.PT_LOAD)}
 	if dynamic {
 		segment.Type = uint32(elf.PT_INTERP)
 	}
 	var b bytes.Buffer
-	binary.Write(&b, binary.LittleEndian, head)
+	binary.Write(&b, binary.LittleEndian, header)
 	binary.Write(&b, binary.LittleEndian, segment)
 	return b.Bytes()
 }
@@ -71,7 +71,7 @@ func TestFindBinary(t *testing.T) {
 // TestArchived has the end last: an engine that stops on the way has not got it.
 func TestArchived(t *testing.T) {
 	var names []string
-	r := tar.NewReader(archived(strings.NewReader("program"), 7))
+	r := tar.NewReader(seedArchive(strings.NewReader("program"), 7))
 	for {
 		h, err := r.Next()
 		if err == io.EOF {
@@ -85,7 +85,7 @@ func TestArchived(t *testing.T) {
 	if want := []string{"line/", "init", SeedEnd}; !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}
-	all, err := io.ReadAll(archived(strings.NewReader("prog"), 7))
+	all, err := io.ReadAll(seedArchive(strings.NewReader("prog"), 7))
 	if err == nil || bytes.Contains(all, []byte(SeedEnd)) {
 		t.Errorf("a program that is cut: %v, with its end: %v", err, bytes.Contains(all, []byte(SeedEnd)))
 	}

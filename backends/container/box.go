@@ -15,55 +15,55 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// box is one container in which our init waits, or runs programs.
-type box struct {
+// initHandle is one container in which our init waits, or runs programs.
+type initHandle struct {
 	backend *Backend
 	plan    *plan
 	name    string
 	id      string // the engine's, "" before there is one
-	folder  *folder
-	line    *call.Conn
+	dir     *runDir
+	conn    *call.Conn
 	peer    *peer       // PID 1, where we can see it
-	said    engine.Tail // its standard error, where that is attached
+	stderr  engine.Tail // its standard error, where that is attached
 
-	ended  chan struct{} // closed when the engine has told how it ended
-	exit   Exit
-	lost   error // the engine could not tell
-	forget context.CancelFunc
+	ended    chan struct{} // closed when the engine has told how it ended
+	exit     Exit
+	waitErr  error // the engine could not tell
+	stopWait context.CancelFunc
 
-	done  func() // lets the backend go on to close
-	tried bool   // the engine was asked to make it
-	once  sync.Once
-	err   error // of removal
+	release    func() // lets the backend go on to close
+	createSent bool   // the engine was asked to make it
+	once       sync.Once
+	removeErr  error // of removal
 }
 
 // How long an engine may take for one thing, and an init to greet, on a machine that is busy.
 const (
-	engineTime = 2 * time.Minute
-	greetTime  = 60 * time.Second
-	startTime  = engineTime + greetTime // of all that one container needs
+	engineTimeout = 2 * time.Minute
+	greetTimeout  = 60 * time.Second
+	startTimeout  = engineTimeout + greetTimeout // of all that one container needs
 )
 
-// make has the engine make a container and start it, and returns when its init has greeted. id may be empty.
+// launch has the engine make a container and start it, and returns when its init has greeted. id may be empty.
 // listen asks for PID 1's standard error. When ctx ends, make returns at once, and what was made is removed
 // in the background.
-func (b *Backend) make(ctx context.Context, p *plan, id string, listen bool) (*box, error) {
+func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (*initHandle, error) {
 	done, err := b.use()
 	if err != nil {
 		return nil, err
 	}
 	type result struct {
-		box *box
+		box *initHandle
 		err error
 	}
 	made := make(chan result)
 	go func() {
-		x, err := b.build(ctx, p, id, listen, done)
+		h, err := b.launchSync(ctx, p, id, listen, done)
 		select {
-		case made <- result{x, err}:
+		case made <- result{h, err}:
 		case <-ctx.Done():
-			if x != nil {
-				x.remove()
+			if h != nil {
+				h.remove()
 			}
 		}
 	}()
@@ -75,79 +75,79 @@ func (b *Backend) make(ctx context.Context, p *plan, id string, listen bool) (*b
 	}
 }
 
-func (b *Backend) build(ctx context.Context, p *plan, id string, listen bool, done func()) (*box, error) {
-	x := &box{backend: b, plan: p, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), ended: make(chan struct{}), done: done}
-	if err := x.begin(ctx, id, listen); err != nil {
-		x.remove()
+func (b *Backend) launchSync(ctx context.Context, p *plan, id string, listen bool, done func()) (*initHandle, error) {
+	h := &initHandle{backend: b, plan: p, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), ended: make(chan struct{}), release: done}
+	if err := h.launch(ctx, id, listen); err != nil {
+		h.remove()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, fmt.Errorf("image %s with %s: %w", p.title, b.Name(), err)
 	}
-	return x, nil
+	return h, nil
 }
 
-// begin goes all steps up to the greeting.
-func (x *box) begin(ctx context.Context, id string, listen bool) (err error) {
-	b, p := x.backend, x.plan
+// launch goes all steps up to the greeting.
+func (h *initHandle) launch(ctx context.Context, id string, listen bool) (err error) {
+	b, p := h.backend, h.plan
 	seed := ""
 	if p.attach {
-		seed, err = b.seeded(ctx, p.standing, p.image)
+		seed, err = b.seedVolume(ctx, p.engineState, p.image)
 	} else {
-		x.folder, err = newFolder(p.instance, p.user, p.spec.Trust)
+		h.dir, err = newRunDir(p.instance, p.user, p.spec.Trust)
 	}
 	if err != nil {
 		return err
 	}
-	c := p.container(x.name, id, x.folder, seed)
+	c := p.container(h.name, id, h.dir, seed)
 	c.Stdin = c.Stdin || listen
-	if err := x.create(ctx, c); err != nil {
+	if err := h.create(ctx, c); err != nil {
 		return err
 	}
 	var streams io.ReadWriteCloser
 	if c.Stdin {
-		if streams, err = b.engine.Attach(ctx, x.id, &x.said); err != nil {
+		if streams, err = b.engine.Attach(ctx, h.id, &h.stderr); err != nil {
 			return err
 		}
 	}
-	if err := b.engine.Start(ctx, x.id); err != nil {
+	if err := b.engine.Start(ctx, h.id); err != nil {
 		if streams != nil {
 			streams.Close()
 		}
 		return &startError{err, true}
 	}
-	return x.greet(ctx, streams)
+	return h.handshake(ctx, streams)
 }
 
 // create makes the container, and lets the engine end that even if nobody wants it any more: one that gives up
 // half-way may leave it, and its id is not known to us.
-func (x *box) create(ctx context.Context, c Container) (err error) {
+func (h *initHandle) create(ctx context.Context, c Container) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	x.tried = true
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTime)
+	h.createSent = true
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
-	x.id, err = x.backend.engine.Create(patient, c)
+	h.id, err = h.backend.engine.Create(patient, c)
 	if err != nil {
 		return &startError{err, false}
 	}
 	waiting, forget := context.WithCancel(context.Background())
-	x.forget = forget
+	h.stopWait = forget
 	go func() {
-		x.exit, x.lost = x.backend.engine.Wait(waiting, x.id)
-		close(x.ended)
+		h.exit, h.waitErr = h.backend.engine.Wait(waiting, h.id)
+		close(h.ended)
 	}()
 	return nil
 }
 
-// greet waits for the init.
-func (x *box) greet(ctx context.Context, streams io.ReadWriteCloser) error {
-	ctx, cancel := context.WithTimeout(ctx, greetTime)
+// handshake waits for the init.
+func (h *initHandle) handshake(ctx context.Context, streams io.ReadWriteCloser) error {
+	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	go func() {
 		select {
-		case <-x.ended:
+		case <-h.ended:
 			// What it said last may be on its way.
 			time.Sleep(50 * time.Millisecond)
 			cancel()
@@ -155,20 +155,20 @@ func (x *box) greet(ctx context.Context, streams io.ReadWriteCloser) error {
 		}
 	}()
 	conn := streams
-	if !x.plan.attach {
-		stop := context.AfterFunc(ctx, func() { x.folder.listener.Close() })
-		accepted, err := x.folder.accept(time.Now().Add(greetTime))
+	if !h.plan.attach {
+		stop := context.AfterFunc(ctx, func() { h.dir.listener.Close() })
+		accepted, err := h.dir.accept(time.Now().Add(greetTimeout))
 		stop()
 		if err != nil {
-			return x.unwell(errors.New("its init did not connect"))
+			return h.handshakeError(errors.New("its init did not connect"))
 		}
-		if x.peer, err = peerOf(accepted, x.plan); err != nil {
+		if h.peer, err = peerOf(accepted, h.plan); err != nil {
 			accepted.Close()
 			return err
 		}
-		accepted.SetReadDeadline(time.Now().Add(greetTime))
-		if conn, err = handed(accepted); err != nil {
-			return x.unwell(err)
+		accepted.SetReadDeadline(time.Now().Add(greetTimeout))
+		if conn, err = receiveConn(accepted); err != nil {
+			return h.handshakeError(err)
 		}
 		if streams != nil {
 			defer streams.Close() // the line is the socket
@@ -177,27 +177,27 @@ func (x *box) greet(ctx context.Context, streams io.ReadWriteCloser) error {
 	line, err := call.Handshake(ctx, conn)
 	if err != nil {
 		conn.Close()
-		return x.unwell(fmt.Errorf("its init did not greet: %w", err))
+		return h.handshakeError(fmt.Errorf("its init did not greet: %w", err))
 	}
-	x.line = line
+	h.conn = line
 	return nil
 }
 
 // kill ends PID 1, where we can see it: then nobody asks the engine any more how that came, which would hold up the removal.
-func (x *box) kill() {
-	if x.peer != nil {
-		x.forget()
-		x.peer.kill()
+func (h *initHandle) kill() {
+	if h.peer != nil {
+		h.stopWait()
+		h.peer.kill()
 	}
 }
 
-// dead waits until PID 1 is dead, and with it all that ran in the container; but not for long.
-func (x *box) dead(within time.Duration) bool {
-	if x.peer != nil {
-		return x.peer.dead(within)
+// waitDead waits until PID 1 is dead, and with it all that ran in the container; but not for long.
+func (h *initHandle) waitDead(within time.Duration) bool {
+	if h.peer != nil {
+		return h.peer.waitDead(within)
 	}
 	select {
-	case <-x.ended:
+	case <-h.ended:
 		return true
 	case <-time.After(within):
 		return false
@@ -205,33 +205,33 @@ func (x *box) dead(within time.Duration) bool {
 }
 
 // remove ends the container, and has all of it be gone from the engine and the host when it returns.
-func (x *box) remove() error {
-	x.once.Do(func() {
-		defer x.done()
-		if x.line != nil {
-			x.line.Close()
+func (h *initHandle) remove() error {
+	h.once.Do(func() {
+		defer h.release()
+		if h.conn != nil {
+			h.conn.Close()
 		}
-		if x.forget != nil { // questions would hold up the removal
-			x.forget()
+		if h.stopWait != nil { // questions would hold up the removal
+			h.stopWait()
 		}
-		x.err = x.folder.remove()
-		x.peer.close()
-		if !x.tried {
+		h.removeErr = h.dir.remove()
+		h.peer.close()
+		if !h.createSent {
 			return
 		}
-		which := x.id
+		which := h.id
 		if which == "" {
-			which = x.name // the engine may have made it, and not told us
+			which = h.name // the engine may have made it, and not told us
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), engineTime)
+		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 		defer cancel()
-		if err := x.backend.engine.Remove(ctx, which); err != nil {
-			x.err = errors.Join(x.err, fmt.Errorf("remove container %s with %s: %w", x.name, x.backend.Name(), err))
+		if err := h.backend.engine.Remove(ctx, which); err != nil {
+			h.removeErr = errors.Join(h.removeErr, fmt.Errorf("remove container %s with %s: %w", h.name, h.backend.Name(), err))
 		}
-		if x.forget != nil {
-			x.forget()
-			<-x.ended
+		if h.stopWait != nil {
+			h.stopWait()
+			<-h.ended
 		}
 	})
-	return x.err
+	return h.removeErr
 }

@@ -55,7 +55,7 @@ type Engine interface {
 	// does not exist is no error.
 	Remove(ctx context.Context, id string) error
 	// List lists containers with a label ("key" or "key=value"), also those that do not run.
-	List(ctx context.Context, label string) ([]Listed, error)
+	List(ctx context.Context, label string) ([]Entry, error)
 
 	// Seed makes a named volume with what is in a tar archive, which ends with SeedEnd, unless there is one of that
 	// name that has all of it. It is for engines that can't mount files of this host.
@@ -155,8 +155,8 @@ type Exit struct {
 	Why     string // in the engine's words, if it has any
 }
 
-// Listed is a container as a list shows it.
-type Listed struct {
+// Entry is a container as a list shows it.
+type Entry struct {
 	ID     string
 	Labels map[string]string
 }

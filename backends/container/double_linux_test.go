@@ -237,13 +237,13 @@ func (d *double) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-func (d *double) List(ctx context.Context, label string) (list []Listed, err error) {
+func (d *double) List(ctx context.Context, label string) (list []Entry, err error) {
 	key, value, _ := strings.Cut(label, "=")
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, p := range d.all {
 		if p.c.Labels[key] == value {
-			list = append(list, Listed{ID: id, Labels: p.c.Labels})
+			list = append(list, Entry{ID: id, Labels: p.c.Labels})
 		}
 	}
 	return list, nil

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is which folder of a machine one is, whatever it is called.
-func place(_ string, info fs.FileInfo) string {
+// directoryID is which folder of a machine one is, whatever it is called.
+func directoryID(_ string, info fs.FileInfo) string {
 	st := info.Sys().(*syscall.Stat_t)
 	return fmt.Sprint(st.Dev, " ", st.Ino)
 }
@@ -22,8 +22,8 @@ func ownerOf(info fs.FileInfo) (uid, gid int) {
 	return int(st.Uid), int(st.Gid)
 }
 
-// mostFiles is how many descriptors we may have at the most: no container is given more.
-func mostFiles() uint64 {
+// maxFiles is how many descriptors we may have at the most: no container is given more.
+func maxFiles() uint64 {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
 		return 1 << 20

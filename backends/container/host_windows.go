@@ -4,10 +4,10 @@ import (
 	"io/fs"
 )
 
-// place is which folder of a machine one is.
-func place(dir string, _ fs.FileInfo) string { return dir }
+// directoryID is which folder of a machine one is.
+func directoryID(dir string, _ fs.FileInfo) string { return dir }
 
 // ownerOf is whose a file is: nobody's that a container knows.
 func ownerOf(fs.FileInfo) (uid, gid int) { return 0, 0 }
 
-func mostFiles() uint64 { return 1 << 20 }
+func maxFiles() uint64 { return 1 << 20 }

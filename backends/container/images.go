@@ -14,7 +14,7 @@ import (
 const never = "never"
 
 // image finds the image of a language. One that the engine does not have is fetched if policy allows that.
-func (b *Backend) image(ctx context.Context, s *standing, language, policy string) (Image, error) {
+func (b *Backend) image(ctx context.Context, s *engineState, language, policy string) (Image, error) {
 	reference := b.config.Images[language]
 	if reference == "" {
 		return Image{}, &backends.Refusal{Reason: fmt.Sprintf("there is no image for language %q", language), Remedy: "name one under images in the configuration"}
@@ -104,7 +104,7 @@ func (b *Backend) pull(ctx context.Context, reference string) error {
 
 // startPull begins one; pulls.mu is held.
 func (b *Backend) startPull(reference string, done func()) *pull {
-	ctx, cancel := context.WithCancel(b.life)
+	ctx, cancel := context.WithCancel(b.ctx)
 	p := &pull{cancel: cancel, done: make(chan struct{})}
 	if b.pulls.of == nil {
 		b.pulls.of = map[string]*pull{}
@@ -113,7 +113,7 @@ func (b *Backend) startPull(reference string, done func()) *pull {
 	go func() {
 		defer done()
 		defer cancel()
-		p.err = b.engine.Pull(ctx, reference, b.tell)
+		p.err = b.engine.Pull(ctx, reference, b.progress)
 		b.pulls.mu.Lock()
 		if b.pulls.of[reference] == p {
 			delete(b.pulls.of, reference)
@@ -124,8 +124,8 @@ func (b *Backend) startPull(reference string, done func()) *pull {
 	return p
 }
 
-// tell passes a line of progress on.
-func (b *Backend) tell(line string) {
+// progress passes a line of progress on.
+func (b *Backend) progress(line string) {
 	if b.config.Progress == nil {
 		return
 	}

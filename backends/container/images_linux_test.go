@@ -80,16 +80,16 @@ func TestPullOnce(t *testing.T) {
 		})
 	}
 	<-pulling
-	wanted := func(n int) {
+	waiting := func(n int) {
 		hosttest.Until(t, fmt.Sprint(n, " want the image"), func() bool {
 			b.pulls.mu.Lock()
 			defer b.pulls.mu.Unlock()
 			return b.pulls.of["elsewhere:1"].waiting == n
 		})
 	}
-	wanted(6)
+	waiting(6)
 	giveUp()
-	wanted(3)
+	waiting(3)
 	close(answer)
 	all.Wait()
 	if len(d.pulled) != 1 {
@@ -97,8 +97,8 @@ func TestPullOnce(t *testing.T) {
 	}
 }
 
-// TestPullGivenUp has nobody want an image any more.
-func TestPullGivenUp(t *testing.T) {
+// TestPullCancelled has nobody want an image any more.
+func TestPullCancelled(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Images["shell"] = "elsewhere:1"
 	b := New(d, c)

@@ -16,33 +16,33 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// instance is one server's sign of life: a locked file, which the kernel unlocks when the server ends,
+// serverLock is one server's sign of life: a locked file, which the kernel unlocks when the server ends,
 // however that comes. Containers are labelled with its name.
-type instance struct {
-	name  string // a ULID
-	state string // what LabelState says
-	locks string // folder
-	runs  string // folder of the run folders of all instances of this state
-	file  *os.File
+type serverLock struct {
+	name    string // a ULID
+	stateID string // what LabelState says
+	locks   string // folder
+	runs    string // folder of the run folders of all instances of this state
+	file    *os.File
 
-	folders atomic.Int64 // that were made: each name is used once
+	dirs atomic.Int64 // that were made: each name is used once
 }
 
 const lockSuffix = ".lock"
 
-func newInstance(stateDir string) (*instance, error) {
+func newServerLock(stateDir string) (*serverLock, error) {
 	if !filepath.IsAbs(stateDir) {
 		return nil, fmt.Errorf("%q is not an absolute path", stateDir)
 	}
-	i := &instance{locks: filepath.Join(stateDir, "instances")}
+	i := &serverLock{locks: filepath.Join(stateDir, "instances")}
 	if err := os.MkdirAll(i.locks, 0o700); err != nil {
 		return nil, err
 	}
 	var err error
-	if i.state, err = stateOf(stateDir); err != nil {
+	if i.stateID, err = stateID(stateDir); err != nil {
 		return nil, err
 	}
-	i.runs = filepath.Join(runBase(stateDir), i.state)
+	i.runs = filepath.Join(runDirBase(stateDir), i.stateID)
 	for range 50 { // others may look for dead ones at the same moments
 		if err = i.lock(); err == nil {
 			return i, nil
@@ -53,7 +53,7 @@ func newInstance(stateDir string) (*instance, error) {
 
 // lock makes the file and locks it. A server that looks for dead ones at that moment may be faster, and
 // have removed it: no container carries its name yet.
-func (i *instance) lock() (err error) {
+func (i *serverLock) lock() (err error) {
 	i.name = ulid.Make().String()
 	if i.file, err = os.OpenFile(i.path(i.name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
 		return err
@@ -83,10 +83,10 @@ func stillThere(f *os.File) error {
 	return err
 }
 
-func (i *instance) path(name string) string { return filepath.Join(i.locks, name+lockSuffix) }
+func (i *serverLock) path(name string) string { return filepath.Join(i.locks, name+lockSuffix) }
 
 // alive says whether the instance of a name holds its lock. Only what is surely dead is not alive.
-func (i *instance) alive(name string) bool {
+func (i *serverLock) alive(name string) bool {
 	if name == i.name {
 		return true
 	}
@@ -99,9 +99,9 @@ func (i *instance) alive(name string) bool {
 	return !locked
 }
 
-// bury removes the lock files of dead instances, whose containers are gone.
-func (i *instance) bury() {
-	for _, name := range namesIn(i.locks, lockSuffix) {
+// removeDead removes the lock files of dead instances, whose containers are gone.
+func (i *serverLock) removeDead() {
+	for _, name := range lockNames(i.locks, lockSuffix) {
 		if name == i.name {
 			continue
 		}
@@ -117,15 +117,15 @@ func (i *instance) bury() {
 }
 
 // close ends the sign of life.
-func (i *instance) close() {
+func (i *serverLock) close() {
 	os.Remove(filepath.Join(i.runs, i.name))
 	os.Remove(i.runs) // if it is empty
 	os.Remove(i.file.Name())
 	i.file.Close()
 }
 
-// namesIn lists what in a folder is called as an instance is, without suffix.
-func namesIn(dir, suffix string) (names []string) {
+// lockNames lists what in a folder is called as an instance is, without suffix.
+func lockNames(dir, suffix string) (names []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), suffix)
@@ -136,9 +136,9 @@ func namesIn(dir, suffix string) (names []string) {
 	return names
 }
 
-// stateOf tells state folders of all machines apart: an engine may serve servers that can't see each
+// stateID tells state folders of all machines apart: an engine may serve servers that can't see each
 // other's locks.
-func stateOf(stateDir string) (string, error) {
+func stateID(stateDir string) (string, error) {
 	info, err := os.Stat(stateDir)
 	if err != nil {
 		return "", err
@@ -148,13 +148,13 @@ func stateOf(stateDir string) (string, error) {
 		name, _ := os.Hostname()
 		machine = []byte(name)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", machine, place(stateDir, info)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", machine, directoryID(stateDir, info)))
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// runBase is where run folders are: sockets are no state, and a state folder may lie on a file system
+// runDirBase is where run folders are: sockets are no state, and a state folder may lie on a file system
 // that has none, such as one of the network.
-func runBase(stateDir string) string {
+func runDirBase(stateDir string) string {
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
 	if info, err := os.Stat(runtimeDir); err == nil && filepath.IsAbs(runtimeDir) && info.IsDir() && statefile.Ours(info) {
 		return filepath.Join(runtimeDir, "sandboxmcp", "c")

@@ -17,25 +17,25 @@ var namespaceOf = map[string]string{
 	backends.LayerIPC: "ipc", backends.LayerUTS: "uts", backends.LayerCgroupNS: "cgroup", backends.LayerTime: "time",
 }
 
-// initial are the numbers that the kernel gives the namespaces it starts with (PROC_*_INIT_INO): whoever
+// initialNamespaces are the numbers that the kernel gives the namespaces it starts with (PROC_*_INIT_INO): whoever
 // sees one of them shares it with an engine's machine, however far away that is.
-var initial = map[string]string{
+var initialNamespaces = map[string]string{
 	"user": "user:[4026531837]", "pid": "pid:[4026531836]", "ipc": "ipc:[4026531839]",
 	"uts": "uts:[4026531838]", "cgroup": "cgroup:[4026531835]", "time": "time:[4026531834]",
 }
 
-// view is what the layers of a container that its engine made are judged by.
-type view struct {
-	facts  call.Facts
-	info   Info
-	ours   map[string]string // our own namespaces' links; nil where they are of another machine
-	image  string            // name and digest
-	gates  []int
-	keepID int // the host's user whom the program's is, -1 if that must be seen from the map
+// evidence is what the layers of a container that its engine made are judged by.
+type evidence struct {
+	facts         call.Facts
+	info          Info
+	ownNamespaces map[string]string // our own namespaces' links; nil where they are of another machine
+	image         string            // name and digest
+	ports         []int
+	keepID        int // the host's user whom the program's is, -1 if that must be seen from the map
 }
 
-// own reads the links of our own namespaces.
-func own() map[string]string {
+// ownNamespaces reads the links of our own namespaces.
+func ownNamespaces() map[string]string {
 	links := map[string]string{}
 	for _, name := range namespaceOf {
 		if to, err := os.Readlink("/proc/self/ns/" + name); err == nil {
@@ -47,7 +47,7 @@ func own() map[string]string {
 
 // layers are those that the engine gives, by what PID 1 saw, in the order of backends.ContainmentLayers and
 // without those that only a program can confirm.
-func (v view) layers() []backends.Layer {
+func (v evidence) layers() []backends.Layer {
 	var all []backends.Layer
 	for _, name := range backends.ContainmentLayers {
 		if namespaceOf[name] == "" {
@@ -67,9 +67,9 @@ func (v view) layers() []backends.Layer {
 	return all
 }
 
-// loose refuses a container whose PID 1 was started otherwise than the engine was asked to. What holds programs is
+// checkInit refuses a container whose PID 1 was started otherwise than the engine was asked to. What holds programs is
 // confirmed inside once more; but such an engine may have left out other things as well.
-func (v view) loose() error {
+func (v evidence) checkInit() error {
 	switch f := v.facts; {
 	case f.Caps != 0:
 		return refuseLayer(backends.LayerCaps, fmt.Sprintf("the engine left capabilities to the container: %x", f.Caps))
@@ -82,10 +82,10 @@ func (v view) loose() error {
 }
 
 // cgroup says whether a cgroup keeps the container's limits.
-func (v view) cgroup() backends.Layer {
+func (v evidence) cgroup() backends.Layer {
 	l := backends.Layer{Name: backends.LayerCgroup, Detail: v.facts.Cgroup}
-	kept := strings.Fields(v.facts.Cgroup)
-	all := slices.Contains(kept, "memory") && slices.Contains(kept, "pids") && slices.Contains(kept, "cpu")
+	controllers := strings.Fields(v.facts.Cgroup)
+	all := slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids") && slices.Contains(controllers, "cpu")
 	switch {
 	case !v.info.Limits && v.facts.Cgroup == "":
 		l.Detail = "this engine may not set limits"
@@ -101,13 +101,13 @@ func (v view) cgroup() backends.Layer {
 }
 
 // missing says why a layer is not in force, "" if it is.
-func (v view) missing(layer string) string {
+func (v evidence) missing(layer string) string {
 	f, kind := v.facts, namespaceOf[layer]
 	link := f.Namespaces[kind]
 	switch {
 	case link == "":
 		return "the container can't say in which namespace it is"
-	case link == initial[kind] || v.ours != nil && link == v.ours[kind]:
+	case link == initialNamespaces[kind] || v.ownNamespaces != nil && link == v.ownNamespaces[kind]:
 		return v.shared(layer)
 	case layer == backends.LayerUser && identityMap(f.UIDMap):
 		return "the engine's machine runs in a user namespace that maps all users"
@@ -125,7 +125,7 @@ func (v view) missing(layer string) string {
 	return ""
 }
 
-func (v view) shared(layer string) string {
+func (v evidence) shared(layer string) string {
 	switch layer {
 	case backends.LayerUser:
 		return fmt.Sprintf("%s; host uid %d", noUsers, v.facts.UID)
@@ -135,7 +135,7 @@ func (v view) shared(layer string) string {
 	return "shared with the host"
 }
 
-func (v view) detail(layer string) string {
+func (v evidence) detail(layer string) string {
 	switch layer {
 	case backends.LayerUser:
 		if v.keepID >= 0 {
@@ -145,8 +145,8 @@ func (v view) detail(layer string) string {
 			return fmt.Sprintf("host uid %d", uid)
 		}
 	case backends.LayerNet:
-		if len(v.gates) > 0 {
-			return fmt.Sprintf("loopback only, with a gateway on ports %v", v.gates)
+		if len(v.ports) > 0 {
+			return fmt.Sprintf("loopback only, with a gateway on ports %v", v.ports)
 		}
 		return "empty, loopback only"
 	}
@@ -186,8 +186,8 @@ func hostUID(text string, uid int) (int, bool) {
 	return 0, false
 }
 
-// merged are the layers of one program: those of its container, and what it confirmed itself.
-func merged(engines []backends.Layer, cgroup backends.Layer, programs []backends.Layer) []backends.Layer {
+// mergeLayers are the layers of one program: those of its container, and what it confirmed itself.
+func mergeLayers(engines []backends.Layer, cgroup backends.Layer, programs []backends.Layer) []backends.Layer {
 	confirmed := func(name string) backends.Layer {
 		if i := slices.IndexFunc(programs, func(l backends.Layer) bool { return l.Name == name }); i >= 0 {
 			return programs[i]

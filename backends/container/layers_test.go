@@ -12,7 +12,7 @@ import (
 )
 
 // good is what an init sees of a container as it should be.
-func good() view {
+func good() evidence {
 	f := call.Facts{
 		PID: 1, UID: 1200, UIDMap: "         0     100000      65536\n", Interfaces: []string{"lo", "sit0"}, ReadOnly: true,
 		Hostname: hostname, CgroupRoot: true, Cgroup: "v2: memory pids cpu",
@@ -22,8 +22,8 @@ func good() view {
 	for _, kind := range namespaceOf {
 		f.Namespaces[kind], ours[kind] = kind+":[4026532200]", kind+":[4026532100]"
 	}
-	f.Namespaces["time"] = initial["time"]
-	return view{facts: f, info: Info{Limits: true}, ours: ours, image: "python:1@sha256:12", keepID: -1}
+	f.Namespaces["time"] = initialNamespaces["time"]
+	return evidence{facts: f, info: Info{Limits: true}, ownNamespaces: ours, image: "python:1@sha256:12", keepID: -1}
 }
 
 func inForce(layers []backends.Layer) (names []string) {
@@ -43,25 +43,25 @@ func TestLayers(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		for _, tt := range []struct {
 			name   string
-			change func(*view)
+			change func(*evidence)
 			want   []string
 		}{
-			{"good", func(*view) {}, all},
-			{"no facts", func(v *view) { v.facts = call.Facts{} }, nil},
-			{"the first user namespace", func(v *view) { v.facts.Namespaces["user"] = initial["user"] }, without(backends.LayerUser)},
-			{"all users mapped", func(v *view) { v.facts.UIDMap = "0 0 4294967295" }, without(backends.LayerUser)},
-			{"not PID 1", func(v *view) { v.facts.PID = 7 }, without(backends.LayerPID)},
-			{"an interface", func(v *view) { v.facts.Interfaces = []string{"lo", "eth0"} }, without(backends.LayerNet)},
-			{"writable root", func(v *view) { v.facts.ReadOnly = false }, without(backends.LayerMount)},
-			{"the host's IPC", func(v *view) { v.facts.Namespaces["ipc"] = initial["ipc"] }, without(backends.LayerIPC)},
-			{"another name", func(v *view) { v.facts.Hostname = "server" }, without(backends.LayerUTS)},
-			{"the host's cgroups", func(v *view) { v.facts.CgroupRoot = false }, without(backends.LayerCgroupNS)},
-			{"a time namespace", func(v *view) { v.facts.Namespaces["time"] = "time:[1]" }, append(slices.Clone(all), backends.LayerTime)},
+			{"good", func(*evidence) {}, all},
+			{"no facts", func(v *evidence) { v.facts = call.Facts{} }, nil},
+			{"the first user namespace", func(v *evidence) { v.facts.Namespaces["user"] = initialNamespaces["user"] }, without(backends.LayerUser)},
+			{"all users mapped", func(v *evidence) { v.facts.UIDMap = "0 0 4294967295" }, without(backends.LayerUser)},
+			{"not PID 1", func(v *evidence) { v.facts.PID = 7 }, without(backends.LayerPID)},
+			{"an interface", func(v *evidence) { v.facts.Interfaces = []string{"lo", "eth0"} }, without(backends.LayerNet)},
+			{"writable root", func(v *evidence) { v.facts.ReadOnly = false }, without(backends.LayerMount)},
+			{"the host's IPC", func(v *evidence) { v.facts.Namespaces["ipc"] = initialNamespaces["ipc"] }, without(backends.LayerIPC)},
+			{"another name", func(v *evidence) { v.facts.Hostname = "server" }, without(backends.LayerUTS)},
+			{"the host's cgroups", func(v *evidence) { v.facts.CgroupRoot = false }, without(backends.LayerCgroupNS)},
+			{"a time namespace", func(v *evidence) { v.facts.Namespaces["time"] = "time:[1]" }, append(slices.Clone(all), backends.LayerTime)},
 		} {
 			v := good()
 			v.facts.Namespaces = maps.Clone(v.facts.Namespaces)
 			if !local {
-				v.ours = nil
+				v.ownNamespaces = nil
 			}
 			tt.change(&v)
 			layers := v.layers()
@@ -80,29 +80,29 @@ func TestLayers(t *testing.T) {
 	}
 	for _, kind := range namespaceOf {
 		v := good()
-		v.ours[kind] = v.facts.Namespaces[kind]
+		v.ownNamespaces[kind] = v.facts.Namespaces[kind]
 		if got := len(inForce(v.layers())); got != len(all)-1 && kind != "time" {
 			t.Errorf("%s is shared with us, and %d layers are in force", kind, got)
 		}
 	}
 }
 
-func TestLoose(t *testing.T) {
+func TestCheckInit(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*view)
+		change func(*evidence)
 		layer  string // that is refused, "" for none
 	}{
-		{"good", func(*view) {}, ""},
-		{"a capability", func(v *view) { v.facts.Caps = 1 << 10 }, backends.LayerCaps},
-		{"new privileges", func(v *view) { v.facts.NoNewPrivs = false }, backends.LayerNNP},
-		{"no filter", func(v *view) { v.info.Local, v.facts.Seccomp = true, false }, backends.LayerSeccomp},
-		{"no filter, where none can be sent", func(v *view) { v.facts.Seccomp = false }, ""},
+		{"good", func(*evidence) {}, ""},
+		{"a capability", func(v *evidence) { v.facts.Caps = 1 << 10 }, backends.LayerCaps},
+		{"new privileges", func(v *evidence) { v.facts.NoNewPrivs = false }, backends.LayerNNP},
+		{"no filter", func(v *evidence) { v.info.Local, v.facts.Seccomp = true, false }, backends.LayerSeccomp},
+		{"no filter, where none can be sent", func(v *evidence) { v.facts.Seccomp = false }, ""},
 	} {
 		v := good()
 		tt.change(&v)
 		var refusal *backends.Refusal
-		if err := v.loose(); (err != nil) != (tt.layer != "") || err != nil && (!errors.As(err, &refusal) || refusal.Layer != tt.layer) {
+		if err := v.checkInit(); (err != nil) != (tt.layer != "") || err != nil && (!errors.As(err, &refusal) || refusal.Layer != tt.layer) {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestLoose(t *testing.T) {
 
 func TestDetails(t *testing.T) {
 	v := good()
-	v.gates = []int{80, 443}
+	v.ports = []int{80, 443}
 	details := func() map[string]string {
 		m := map[string]string{}
 		for _, l := range v.layers() {
@@ -124,7 +124,7 @@ func TestDetails(t *testing.T) {
 	if got := details()[backends.LayerUser]; got != "host uid 101200" {
 		t.Errorf("user: %q", got)
 	}
-	v.keepID, v.gates = 1000, nil
+	v.keepID, v.ports = 1000, nil
 	if got := details()[backends.LayerUser]; got != "host uid 1000" {
 		t.Errorf("user kept: %q", got)
 	}
@@ -157,8 +157,8 @@ func TestHostUID(t *testing.T) {
 	}
 }
 
-func TestMerged(t *testing.T) {
-	got := merged(good().layers(), good().cgroup(), []backends.Layer{{Name: backends.LayerCaps, InForce: true}, {Name: backends.LayerPID, InForce: true, Detail: "not the init's to say"}})
+func TestMergeLayers(t *testing.T) {
+	got := mergeLayers(good().layers(), good().cgroup(), []backends.Layer{{Name: backends.LayerCaps, InForce: true}, {Name: backends.LayerPID, InForce: true, Detail: "not the init's to say"}})
 	var names []string
 	for _, l := range got {
 		names = append(names, l.Name)

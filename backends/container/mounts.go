@@ -10,7 +10,7 @@ import (
 
 // mounts checks the request's mounts and returns what the engine is to show, with all links on the host followed, and
 // which folders in it are to be covered. A file is covered by one of the engine's machine that has nothing in it.
-func (b *Backend) mounts(s *standing, spec backends.Spec) (binds []Bind, covers []string, err error) {
+func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, covers []string, err error) {
 	if err := backends.CheckPlaces(spec, Home); err != nil {
 		return nil, nil, err
 	}
@@ -18,16 +18,16 @@ func (b *Backend) mounts(s *standing, spec backends.Spec) (binds []Bind, covers 
 		return nil, nil, &backends.Refusal{Reason: fmt.Sprintf("%s runs elsewhere (%s), and can't show folders of this machine", b.Name(), s.Address),
 			Remedy: "send files along instead of mounting them, or use an engine of this machine"}
 	}
-	shown, err := backends.ResolveMounts(spec, s.Address)
+	resolved, err := backends.ResolveMounts(spec, s.Address)
 	if err != nil {
 		return nil, nil, err
 	}
 	hidden := backends.Hide(b.config.Hidden)
-	if err := hidden.Check(spec, shown); err != nil {
+	if err := hidden.Check(spec, resolved); err != nil {
 		return nil, nil, err
 	}
-	all := slices.Clone(shown.Mounts)
-	if w := shown.Workspace; w.Host != "" {
+	all := slices.Clone(resolved.Mounts)
+	if w := resolved.Workspace; w.Host != "" {
 		all = append(all, backends.Mount{Host: w.Host, Inside: Workspace, Write: w.Write})
 	}
 	for _, m := range all {

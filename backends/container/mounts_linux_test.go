@@ -15,18 +15,18 @@ func TestMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, link, engine := filepath.Join(dir, "folder"), filepath.Join(dir, "link"), filepath.Join(dir, "engine")
-	os.Mkdir(folder, 0o755)
+	dir, link, engine := filepath.Join(dir, "folder"), filepath.Join(dir, "link"), filepath.Join(dir, "engine")
+	os.Mkdir(dir, 0o755)
 	os.Mkdir(engine, 0o755)
 	os.Symlink("folder", link)
 	b := New(newDouble(), Config{})
-	s := &standing{Info: Info{Local: true, Address: "unix://" + engine + "/e.sock"}}
+	s := &engineState{Info: Info{Local: true, Address: "unix://" + engine + "/e.sock"}}
 	spec := backends.Spec{Mounts: []backends.Mount{{Host: link, Inside: "/data", Write: true}}, Workspace: backends.Mount{Host: link}}
-	want := []Bind{{folder, "/data", true}, {folder, Workspace, false}}
+	want := []Bind{{dir, "/data", true}, {dir, Workspace, false}}
 	if got, _, err := b.mounts(s, spec); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
-	for name, m := range map[string]backends.Mount{"own": {Host: folder, Inside: InitPath}, "told to do anything": {Host: engine, Inside: "/data"}} {
+	for name, m := range map[string]backends.Mount{"own": {Host: dir, Inside: InitPath}, "told to do anything": {Host: engine, Inside: "/data"}} {
 		if _, _, err := b.mounts(s, backends.Spec{Mounts: []backends.Mount{m}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}

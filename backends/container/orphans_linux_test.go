@@ -15,31 +15,31 @@ func TestOrphans(t *testing.T) {
 	d, c := newDouble(), config(t)
 	alive := New(d, c)
 	begin(t, alive, request()).Close()
-	living := alive.ground.known.instance
+	living := alive.state.known.instance
 
-	dead, _ := newInstance(c.StateDir)
+	dead, _ := newServerLock(c.StateDir)
 	dead.file.Close() // as a kernel does for a process that was killed
-	clean, _ := newInstance(c.StateDir)
+	clean, _ := newServerLock(c.StateDir)
 	clean.close()
-	elsewhere, _ := newInstance(t.TempDir())
-	folder := func(name string) string {
+	elsewhere, _ := newServerLock(t.TempDir())
+	dir := func(name string) string {
 		path := filepath.Join(living.runs, name, "of-the-test", "line") // no number: a container that goes takes that with it
 		os.MkdirAll(path, 0o711)
 		return path
 	}
-	folders := map[string]bool{folder(dead.name): false, folder(living.name): true, filepath.Join(folder(clean.name)): false}
+	folders := map[string]bool{dir(dead.name): false, dir(living.name): true, filepath.Join(dir(clean.name)): false}
 	containers := map[string]bool{}
 	add := func(instance, state string, stays bool) {
 		id, _ := d.Create(t.Context(), Container{Labels: map[string]string{LabelInstance: instance, LabelState: state}})
 		containers[id] = stays
 	}
-	add(dead.name, dead.state, false)
-	add(clean.name, clean.state, false)
-	add(living.name, living.state, true)
-	add(elsewhere.name, elsewhere.state, true)
-	add(dead.name, "0123456789abcdef", true)         // of a machine that has the same instances, as it were
-	add("../instances/"+dead.name, dead.state, true) // by somebody who would have us look elsewhere
-	add("", dead.state, true)
+	add(dead.name, dead.stateID, false)
+	add(clean.name, clean.stateID, false)
+	add(living.name, living.stateID, true)
+	add(elsewhere.name, elsewhere.stateID, true)
+	add(dead.name, "0123456789abcdef", true)           // of a machine that has the same instances, as it were
+	add("../instances/"+dead.name, dead.stateID, true) // by somebody who would have us look elsewhere
+	add("", dead.stateID, true)
 
 	next := New(d, c)
 	next.Warm()
@@ -60,7 +60,7 @@ func TestOrphans(t *testing.T) {
 		return wrong
 	}
 	hosttest.Until(t, "what was of the dead is gone", func() bool { return len(check()) == 0 })
-	if !living.alive(living.name) || !next.ground.known.instance.alive(living.name) || next.ground.known.instance.alive(dead.name) {
+	if !living.alive(living.name) || !next.state.known.instance.alive(living.name) || next.state.known.instance.alive(dead.name) {
 		t.Error("who lives is not known")
 	}
 	for id := range containers {
@@ -74,19 +74,19 @@ func TestOrphans(t *testing.T) {
 	shut(t, alive, d)
 }
 
-// TestInstances has several servers of one state folder begin and end at the same time.
-func TestInstances(t *testing.T) {
+// TestServerLocks has several servers of one state folder begin and end at the same time.
+func TestServerLocks(t *testing.T) {
 	dir := t.TempDir()
 	done := make(chan error)
 	for range 8 {
 		go func() {
 			var err error
 			for range 40 {
-				var i *instance
-				if i, err = newInstance(dir); err != nil {
+				var i *serverLock
+				if i, err = newServerLock(dir); err != nil {
 					break
 				}
-				i.bury()
+				i.removeDead()
 				if _, err = os.Stat(i.path(i.name)); err != nil {
 					break
 				}
@@ -100,13 +100,13 @@ func TestInstances(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	one, err := newInstance(dir)
+	one, err := newServerLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer one.close()
-	one.bury()
-	if left := namesIn(one.locks, lockSuffix); len(left) != 1 {
+	one.removeDead()
+	if left := lockNames(one.locks, lockSuffix); len(left) != 1 {
 		t.Errorf("%v are left", left)
 	}
 	if one.alive(ulid.Make().String()) {

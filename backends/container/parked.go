@@ -7,79 +7,79 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// parked are containers that were started ahead. Their inits have greeted and wait for what they are to be.
+// pool are containers that were started ahead. Their inits have greeted and wait for what they are to be.
 // Each is for one sandbox, and one that ends before is forgotten.
-type parked struct {
-	mu      sync.Mutex
-	closed  bool
-	shelves map[shape]*shelf
-	tally   backends.PoolCounters
-	images  map[string]named // by language, as it was found last
-	uses    int              // a clock
+type pool struct {
+	mu       sync.Mutex
+	closed   bool
+	buckets  map[poolKey]*bucket
+	counters backends.PoolCounters
+	images   map[string]namedImage // by language, as it was found last
+	uses     int                   // a clock
 }
 
-// named is an image, and what it is called in results.
-type named struct {
+// namedImage is an image, and what it is called in results.
+type namedImage struct {
 	image Image
 	title string
 }
 
-func (k *parked) last(language string) (named, bool) {
+func (k *pool) lastImage(language string) (namedImage, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n, known := k.images[language]
 	return n, known
 }
 
-func (k *parked) saw(language string, n named) {
+func (k *pool) setLastImage(language string, n namedImage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.images[language] = n
 }
 
-// shelf has those of one shape.
-type shelf struct {
-	boxes   []*box
+// bucket has those of one shape.
+type bucket struct {
+	idle    []*initHandle
 	used    int // when it was wanted last
 	filling bool
 }
 
-// mostShelves is how many shapes there are containers for at one time: as many as languages.
-const mostShelves = 4
+// maxBuckets is how many shapes there are containers for at one time: as many as languages.
+const maxBuckets = 4
 
 // take returns one that nobody else gets, or nil.
-func (k *parked) take(of shape) *box {
+func (k *pool) take(of poolKey) *initHandle {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.shelves[of]
-	if s == nil || len(s.boxes) == 0 {
+	s := k.buckets[of]
+	if s == nil || len(s.idle) == 0 {
 		return nil
 	}
-	x := s.boxes[0]
-	s.boxes = s.boxes[1:]
-	return x
+	h := s.idle[0]
+	s.idle = s.idle[1:]
+	return h
 }
 
 // put adds one, unless its shape is not wanted any more.
-func (k *parked) put(of shape, x *box) bool {
+func (k *pool) put(of poolKey, h *initHandle) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.shelves[of]
+	s := k.buckets[of]
 	if k.closed || s == nil {
 		return false
 	}
-	s.boxes = append(s.boxes, x)
+	s.idle = append(s.idle, h)
 	return true
 }
 
 // drop forgets one, and says whether it was still there.
-func (k *parked) drop(x *box) bool {
+func (k *pool) drop(h *initHandle) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, s := range k.shelves {
-		for i, other := range s.boxes {
-			if other == x {
-				s.boxes = append(s.boxes[:i:i], s.boxes[i+1:]...)
+	for _, s := range k.buckets {
+		for i, other := range s.idle {
+			if other == h {
+				s.idle = append(s.idle[:i:i], s.idle[i+1:]...)
 				return true
 			}
 		}
@@ -87,65 +87,65 @@ func (k *parked) drop(x *box) bool {
 	return false
 }
 
-// want notes that a shape was asked for, and says how many are missing, if nobody fills its shelf yet. The shape
+// reserve notes that a shape was asked for, and says how many are missing, if nobody fills its shelf yet. The shape
 // that was not wanted for longest makes room.
-func (k *parked) want(of shape, ahead int) (missing int, unwanted []*box) {
+func (k *pool) reserve(of poolKey, ahead int) (missing int, evicted []*initHandle) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed || ahead <= 0 {
 		return 0, nil
 	}
 	k.uses++
-	s := k.shelves[of]
+	s := k.buckets[of]
 	if s == nil {
-		s = &shelf{}
-		k.shelves[of] = s
+		s = &bucket{}
+		k.buckets[of] = s
 	}
 	s.used = k.uses
-	if len(k.shelves) > mostShelves {
-		var oldest shape
-		for other, o := range k.shelves {
-			if c := k.shelves[oldest]; c == nil || o.used < c.used {
+	if len(k.buckets) > maxBuckets {
+		var oldest poolKey
+		for other, o := range k.buckets {
+			if c := k.buckets[oldest]; c == nil || o.used < c.used {
 				oldest = other
 			}
 		}
-		unwanted = k.shelves[oldest].boxes
-		delete(k.shelves, oldest)
+		evicted = k.buckets[oldest].idle
+		delete(k.buckets, oldest)
 	}
-	missing = max(0, ahead-len(s.boxes))
+	missing = max(0, ahead-len(s.idle))
 	if s.filling {
 		missing = 0
 	} else {
 		s.filling = missing > 0
 	}
-	return missing, unwanted
+	return missing, evicted
 }
 
-func (k *parked) filled(of shape) {
+func (k *pool) filled(of poolKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s := k.shelves[of]; s != nil {
+	if s := k.buckets[of]; s != nil {
 		s.filling = false
 	}
 }
 
-// clear gives up all, for good.
-func (k *parked) clear() (unwanted []*box) {
+// close gives up all, for good.
+func (k *pool) close() (idle []*initHandle) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, s := range k.shelves {
-		unwanted = append(unwanted, s.boxes...)
+	for _, s := range k.buckets {
+		idle = append(idle, s.idle...)
 	}
-	k.closed, k.shelves = true, nil
-	return unwanted
+	k.closed, k.buckets = true, nil
+	return idle
 }
 
 // refill starts, in the background, what is missing of a plan's shape.
 func (b *Backend) refill(p *plan) {
-	of := p.shape()
-	missing, unwanted := b.parked.want(of, b.config.Ahead)
-	for _, x := range unwanted {
-		b.dispose(x)
+	of := p.poolKey()
+	missing, unwanted := b.pool.reserve(of, b.config.Ahead)
+	for _, h := range unwanted {
+		b.removeLater(h)
 	}
 	if missing == 0 {
 		return
@@ -156,39 +156,39 @@ func (b *Backend) refill(p *plan) {
 	}
 	go func() {
 		defer done()
-		defer b.parked.filled(of)
+		defer b.pool.filled(of)
 		for range missing {
-			if !b.park(b.life, of, p.ahead()) {
+			if !b.spawn(b.ctx, of, p.forPool()) {
 				return // the next Start will say why, if it fails likewise
 			}
 		}
 	}()
 }
 
-// ahead is the plan of a container of the same shape, for somebody who is not known yet.
-func (p *plan) ahead() *plan {
+// forPool is the plan of a container of the same shape, for somebody who is not known yet.
+func (p *plan) forPool() *plan {
 	next := *p
-	next.user = p.stranger()
+	next.user = p.unprivileged()
 	return &next
 }
 
-// park starts one.
-func (b *Backend) park(ctx context.Context, of shape, p *plan) bool {
-	x, err := b.make(ctx, p, "", false)
+// spawn starts one.
+func (b *Backend) spawn(ctx context.Context, of poolKey, p *plan) bool {
+	h, err := b.launch(ctx, p, "", false)
 	if err != nil {
 		return false
 	}
-	if x.line.Facts().Runtime.Path == "" || x.line.Prepare(p.spec) != nil || !b.parked.put(of, x) {
-		b.dispose(x)
+	if h.conn.Facts().Runtime.Path == "" || h.conn.Prepare(p.spec) != nil || !b.pool.put(of, h) {
+		b.removeLater(h)
 		return false
 	}
 	go func() {
 		select {
-		case <-x.line.Done():
-			if b.parked.drop(x) {
-				b.dispose(x)
+		case <-h.conn.Done():
+			if b.pool.drop(h) {
+				b.removeLater(h)
 			}
-		case <-b.life.Done(): // Close has it removed
+		case <-b.ctx.Done(): // Close has it removed
 		}
 	}()
 	return true

@@ -11,14 +11,14 @@ import (
 )
 
 // waits until there are n containers in which nothing runs.
-func parkedAre(t *testing.T, b *Backend, n int) {
+func waitIdle(t *testing.T, b *Backend, n int) {
 	t.Helper()
 	hosttest.Until(t, fmt.Sprint(n, " containers wait"), func() bool {
-		b.parked.mu.Lock()
-		defer b.parked.mu.Unlock()
+		b.pool.mu.Lock()
+		defer b.pool.mu.Unlock()
 		got := 0
-		for _, s := range b.parked.shelves {
-			got += len(s.boxes)
+		for _, s := range b.pool.buckets {
+			got += len(s.idle)
 		}
 		return got == n
 	})
@@ -33,7 +33,7 @@ func begin(t *testing.T, b *Backend, spec backends.Spec) *sandbox {
 	return s.(*sandbox)
 }
 
-func TestParked(t *testing.T) {
+func TestPool(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 2
 	b := New(d, c)
@@ -41,24 +41,24 @@ func TestParked(t *testing.T) {
 	used := map[string]bool{}
 	use := func(spec backends.Spec) *sandbox {
 		s := begin(t, b, spec)
-		if used[s.box.id] {
-			t.Errorf("container %s is used twice", s.box.id)
+		if used[s.handle.id] {
+			t.Errorf("container %s is used twice", s.handle.id)
 		}
-		used[s.box.id] = true
+		used[s.handle.id] = true
 		return s
 	}
 	use(request()).Close()
-	parkedAre(t, b, 2)
+	waitIdle(t, b, 2)
 	_, before := d.count()
 	s := use(request())
 	if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"spec"}}, backends.Streams{}); err != nil || r.Ended != backends.EndedOK {
 		t.Error(r, err)
 	}
-	if s.box.id == "" || len(used) != 2 {
+	if s.handle.id == "" || len(used) != 2 {
 		t.Error("the first was used again")
 	}
 	s.Close()
-	parkedAre(t, b, 2)
+	waitIdle(t, b, 2)
 	if _, after := d.count(); after != before+1 {
 		t.Errorf("%d containers were made for one run, besides the waiting ones", after-before)
 	}
@@ -71,18 +71,18 @@ func TestParked(t *testing.T) {
 			func(s *backends.Spec) { s.Trust = []byte("x") },
 			func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} },
 		} {
-			waiting := map[*box]bool{}
-			b.parked.mu.Lock()
-			for _, shelf := range b.parked.shelves {
-				for _, x := range shelf.boxes {
-					waiting[x] = true
+			waiting := map[*initHandle]bool{}
+			b.pool.mu.Lock()
+			for _, bucket := range b.pool.buckets {
+				for _, h := range bucket.idle {
+					waiting[h] = true
 				}
 			}
-			b.parked.mu.Unlock()
+			b.pool.mu.Unlock()
 			spec := request()
 			change(&spec)
 			s := use(spec)
-			if waiting[s.box] {
+			if waiting[s.handle] {
 				t.Errorf("%+v was started in a container that was not made for it", spec)
 			}
 			s.Close()
@@ -91,31 +91,31 @@ func TestParked(t *testing.T) {
 	t.Run("time is no shape", func(t *testing.T) {
 		spec := request()
 		spec.Limits.Wall, spec.Keep = time.Minute, true
-		parkedAre(t, b, 6) // three shapes by now
+		waitIdle(t, b, 6) // three shapes by now
 		_, before := d.count()
 		use(spec).Close()
-		parkedAre(t, b, 6)
+		waitIdle(t, b, 6)
 		if _, after := d.count(); after != before+1 {
 			t.Errorf("%d containers were made", after-before)
 		}
 	})
 	t.Run("dead ones", func(t *testing.T) {
-		b.parked.mu.Lock()
+		b.pool.mu.Lock()
 		var ids []string
-		for _, shelf := range b.parked.shelves {
-			for _, x := range shelf.boxes {
-				ids = append(ids, x.id)
+		for _, bucket := range b.pool.buckets {
+			for _, h := range bucket.idle {
+				ids = append(ids, h.id)
 			}
 		}
-		b.parked.mu.Unlock()
+		b.pool.mu.Unlock()
 		for _, id := range ids {
 			d.Remove(t.Context(), id)
 		}
-		parkedAre(t, b, 0)
+		waitIdle(t, b, 0)
 		use(request()).Close()
 	})
 	t.Run("stopped ones", func(t *testing.T) {
-		parkedAre(t, b, 2)
+		waitIdle(t, b, 2)
 		d.mu.Lock()
 		for _, p := range d.all {
 			p.cmd.Process.Signal(syscall.SIGSTOP)
@@ -124,41 +124,41 @@ func TestParked(t *testing.T) {
 		use(request()).Close() // or else it waits for one that does not answer
 	})
 	t.Run("another image of the same name", func(t *testing.T) {
-		parkedAre(t, b, 2)
+		waitIdle(t, b, 2)
 		d.mu.Lock()
 		d.images["shell:1"] = Image{ID: "sha256:newer"}
 		d.mu.Unlock()
 		s := use(request())
-		if s.box.plan.image.ID != "sha256:newer" {
+		if s.handle.plan.image.ID != "sha256:newer" {
 			t.Error("the program runs in an image that is not the named one any more")
 		}
 		s.Close()
 	})
 }
 
-// TestShelves asks for more shapes than are kept.
-func TestShelves(t *testing.T) {
+// TestBuckets asks for more shapes than are kept.
+func TestBuckets(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 1
 	b := New(d, c)
 	defer shut(t, b, d)
-	for i := range 2 * mostShelves {
+	for i := range 2 * maxBuckets {
 		spec := request()
 		spec.Limits.RAM = int64(i+1) << 26
 		begin(t, b, spec).Close()
-		parkedAre(t, b, min(i+1, mostShelves))
+		waitIdle(t, b, min(i+1, maxBuckets))
 	}
 	spec := request()
-	spec.Limits.RAM = 2 * mostShelves << 26
-	if x := b.parked.take(shape{"shell", "sha256:shell", func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); x == nil {
+	spec.Limits.RAM = 2 * maxBuckets << 26
+	if h := b.pool.take(poolKey{"shell", "sha256:shell", func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); h == nil {
 		t.Error("the last shape was given up")
 	} else {
-		b.dispose(x)
+		b.removeLater(h)
 	}
 }
 
-// TestParkedFails has those that are started ahead fail: nobody is told, and nothing is left.
-func TestParkedFails(t *testing.T) {
+// TestPoolFails has those that are started ahead fail: nobody is told, and nothing is left.
+func TestPoolFails(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 3
 	b := New(d, c)

@@ -45,21 +45,21 @@ func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 		return nil, nil
 	}
 	it := &peer{os.NewFile(uintptr(fd), "init"), int(who.Pid)}
-	if !first(int(who.Pid)) || it.dead(0) { // what was looked at is what connected
+	if !isNamespaceInit(int(who.Pid)) || it.waitDead(0) { // what was looked at is what connected
 		it.close()
 		return nil, errors.New("a program connected in place of its init")
 	}
 	return it, nil
 }
 
-// first says whether a process is the first of its PID namespace, or in none that is below ours. A program that
+// isNamespaceInit says whether a process is the first of its PID namespace, or in none that is below ours. A program that
 // is shown the folder in which our sockets are (a home folder, say) could call on us in place of another
 // container's init. Where /proc hides others' processes (hidepid), that can't be seen.
-func first(pid int) bool {
+func isNamespaceInit(pid int) bool {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			numbers := strings.Fields(rest)
+		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			numbers := strings.Fields(ids)
 			return len(numbers) == 1 || numbers[len(numbers)-1] == "1"
 		}
 	}
@@ -73,9 +73,9 @@ func (p *peer) kill() {
 	}
 }
 
-// handed takes the connection that the init made in the place of the one that it called on. The kernel shows programs
+// receiveConn takes the connection that the init made in the place of the one that it called on. The kernel shows programs
 // the name of any socket in their network namespace (/proc/net/unix), and that one has ours.
-func handed(conn *net.UnixConn) (*net.UnixConn, error) {
+func receiveConn(conn *net.UnixConn) (*net.UnixConn, error) {
 	defer conn.Close()
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
@@ -95,14 +95,14 @@ func handed(conn *net.UnixConn) (*net.UnixConn, error) {
 	}
 	f := os.NewFile(uintptr(fds[0]), "line")
 	defer f.Close()
-	line, err := net.FileConn(f)
+	file, err := net.FileConn(f)
 	if err != nil {
 		return nil, err
 	}
-	u, ok := line.(*net.UnixConn)
+	u, ok := file.(*net.UnixConn)
 	if !ok {
-		line.Close()
-		return nil, fmt.Errorf("its init sent a connection of kind %T", line)
+		file.Close()
+		return nil, fmt.Errorf("its init sent a connection of kind %T", file)
 	}
 	return u, nil
 }
@@ -115,15 +115,15 @@ func (p *peer) memory() int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	for line := range strings.Lines(string(text)) {
 		var kib int64
-		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kib); n == 1 && !p.dead(0) { // or else the number may be another's
+		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kib); n == 1 && !p.waitDead(0) { // or else the number may be another's
 			return kib << 10
 		}
 	}
 	return 0
 }
 
-// dead waits until it is, but no longer than within.
-func (p *peer) dead(within time.Duration) bool {
+// waitDead waits until it is, but no longer than within.
+func (p *peer) waitDead(within time.Duration) bool {
 	until := time.Now().Add(within)
 	for {
 		fds := []unix.PollFd{{Fd: int32(p.fd.Fd()), Events: unix.POLLIN}}

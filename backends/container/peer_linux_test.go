@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestFirst looks at the first process of a PID namespace, at the second, and at ourselves.
-func TestFirst(t *testing.T) {
+// TestIsNamespaceInit looks at the first process of a PID namespace, at the second, and at ourselves.
+func TestIsNamespaceInit(t *testing.T) {
 	c := exec.Command("sh", "-c", "sleep 60 & echo begun; wait")
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() != 0 {
@@ -37,7 +37,7 @@ func TestFirst(t *testing.T) {
 		hosttest.Missing(t, "children in /proc", err.Error())
 	}
 	for pid, want := range map[int]bool{one: true, two: false, os.Getpid(): true} {
-		if got := first(pid); got != want {
+		if got := isNamespaceInit(pid); got != want {
 			t.Errorf("process %d: got %v, want %v", pid, got, want)
 		}
 	}

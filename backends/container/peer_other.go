@@ -12,11 +12,11 @@ type peer struct{}
 
 func peerOf(*net.UnixConn, *plan) (*peer, error) { return nil, nil }
 
-func handed(conn *net.UnixConn) (*net.UnixConn, error) { return conn, nil }
+func receiveConn(conn *net.UnixConn) (*net.UnixConn, error) { return conn, nil }
 
 func (*peer) kill() {}
 
-func (*peer) dead(time.Duration) bool { return false }
+func (*peer) waitDead(time.Duration) bool { return false }
 
 func (*peer) memory() int64 { return 0 }
 

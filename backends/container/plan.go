@@ -16,7 +16,7 @@ const hostname = "sandbox"
 
 // plan is what a sandbox's container will be.
 type plan struct {
-	*standing
+	*engineState
 	spec   backends.Spec // with limits filled in, and mounts as they are seen inside
 	image  Image
 	title  string // its name and digest
@@ -28,8 +28,8 @@ type plan struct {
 	cold   string            // why not
 }
 
-// shape is what containers must have in common for one to stand in for the other.
-type shape struct {
+// poolKey is what containers must have in common for one to stand in for the other.
+type poolKey struct {
 	language, image string
 	limits          backends.Limits
 }
@@ -51,30 +51,30 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if err := CheckLabels(b.config.Labels); err != nil {
 		return nil, err
 	}
-	s, err := b.stand(ctx)
+	s, err := b.engineState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !s.UserNS && slices.Contains(spec.Require, backends.LayerUser) {
 		return nil, refuseLayer(backends.LayerUser, noUsers)
 	}
-	p := &plan{standing: s, spec: spec, labels: b.config.Labels}
+	p := &plan{engineState: s, spec: spec, labels: b.config.Labels}
 	if p.binds, p.covers, err = b.mounts(s, spec); err != nil {
 		return nil, err
 	}
-	if p.user, err = who(b.Name(), s.Info, s.us, p.binds); err != nil {
+	if p.user, err = chooseUser(b.Name(), s.Info, s.us, p.binds); err != nil {
 		return nil, err
 	}
 	if len(p.binds) == 0 {
-		p.user = p.stranger()
+		p.user = p.unprivileged()
 	}
-	p.spec = within(spec)
+	p.spec = initSpec(spec)
 	return p, nil
 }
 
-// find looks for the image of a plan's language.
-func (b *Backend) find(ctx context.Context, p *plan, policy string) (err error) {
-	if p.image, err = b.image(ctx, p.standing, p.spec.Language, policy); err == nil {
+// findImage looks for the image of a plan's language.
+func (b *Backend) findImage(ctx context.Context, p *plan, policy string) (err error) {
+	if p.image, err = b.image(ctx, p.engineState, p.spec.Language, policy); err == nil {
 		p.title = title(b.config.Images[p.spec.Language], p.image)
 	}
 	return err
@@ -83,19 +83,19 @@ func (b *Backend) find(ctx context.Context, p *plan, policy string) (err error) 
 // nobody is in every image's /etc/passwd that has one at all.
 var nobody = identity{uid: 65534, gid: 65534}
 
-// stranger is who programs are that are shown nothing of the host. Where our own /etc/passwd can't be mounted, it is
+// unprivileged is who programs are that are shown nothing of the host. Where our own /etc/passwd can't be mounted, it is
 // somebody whom the image knows if that can be: programs ask for their name.
-func (p *plan) stranger() identity {
+func (p *plan) unprivileged() identity {
 	if p.attach && p.Limits { // where no cgroup counts, each container needs a user of its own: RLIMIT_NPROC is by user
 		return nobody
 	}
-	return stranger(p.Info, p.us)
+	return unprivileged(p.Info, p.us)
 }
 
-// within is a request as the init of its container sees it: what the host calls things stays with us.
-func within(spec backends.Spec) backends.Spec {
+// initSpec is a request as the init of its container sees it: what the host calls things stays with us.
+func initSpec(spec backends.Spec) backends.Spec {
 	spec.Limits = spec.Limits.WithDefaults()
-	spec.Program = foretold(spec.Language, spec.Program)
+	spec.Program = announcedCommand(spec.Language, spec.Program)
 	spec.Mounts = slices.Clone(spec.Mounts)
 	for i := range spec.Mounts {
 		spec.Mounts[i].Host = spec.Mounts[i].Inside
@@ -103,13 +103,13 @@ func within(spec backends.Spec) backends.Spec {
 	if spec.Workspace.Host != "" {
 		spec.Workspace.Host = Workspace
 	}
-	spec.Require = slices.DeleteFunc(slices.Clone(spec.Require), func(layer string) bool { return !confirmedInside(layer) })
+	spec.Require = slices.DeleteFunc(slices.Clone(spec.Require), func(layer string) bool { return !givenByInit(layer) })
 	return spec
 }
 
-// foretold is as much of a program as the init needs to know to have its interpreter ready, which may be for another program of that
+// announcedCommand is as much of a program as the init needs to know to have its interpreter ready, which may be for another program of that
 // name: up to a script's name, and nothing that it is given. The rest comes with Exec.
-func foretold(language string, c *backends.Command) *backends.Command {
+func announcedCommand(language string, c *backends.Command) *backends.Command {
 	if c == nil {
 		return nil
 	}
@@ -129,8 +129,8 @@ func foretold(language string, c *backends.Command) *backends.Command {
 	return &backends.Command{Args: args, Dir: c.Dir, Main: c.Main}
 }
 
-// confirmedInside says whether a layer is the init's to give.
-func confirmedInside(layer string) bool {
+// givenByInit says whether a layer is the init's to give.
+func givenByInit(layer string) bool {
 	switch layer {
 	case backends.LayerLandlock, backends.LayerSeccomp, backends.LayerCaps, backends.LayerNNP, backends.LayerRlimit:
 		return true
@@ -138,9 +138,9 @@ func confirmedInside(layer string) bool {
 	return false
 }
 
-// whyCold says why no container that was started ahead could be this one, "" if one could. What wants to be mounted has to
+// coldReason says why no container that was started ahead could be this one, "" if one could. What wants to be mounted has to
 // be there from the start.
-func (p *plan) whyCold(asked backends.Spec) string {
+func (p *plan) coldReason(asked backends.Spec) string {
 	switch {
 	case len(p.binds) > 0:
 		return "host folders are shown"
@@ -152,10 +152,10 @@ func (p *plan) whyCold(asked backends.Spec) string {
 	return ""
 }
 
-func (p *plan) shape() shape {
+func (p *plan) poolKey() poolKey {
 	limits := p.spec.Limits
 	limits.Wall = 0 // the init's to keep
-	return shape{p.spec.Language, p.image.ID, limits}
+	return poolKey{p.spec.Language, p.image.ID, limits}
 }
 
 // What PID 1 needs besides its programs. It collects its garbage at 24 MiB, and the launcher is a
@@ -172,15 +172,15 @@ func resources(language string, l backends.Limits) Resources {
 }
 
 // container is what the engine is to make.
-func (p *plan) container(name, id string, f *folder, seed string) Container {
+func (p *plan) container(name, id string, f *runDir, seed string) Container {
 	l := p.spec.Limits
 	c := Container{
 		Name: name, Image: p.image.ID, User: p.user.String(), KeepID: p.user.keep, Hostname: hostname,
-		Args: []string{InitPath, p.spec.Language}, Env: environ(p.image.Env),
-		Labels:    map[string]string{LabelInstance: p.instance.name, LabelState: p.instance.state},
+		Args: []string{InitPath, p.spec.Language}, Env: initEnviron(p.image.Env),
+		Labels:    map[string]string{LabelInstance: p.instance.name, LabelState: p.instance.stateID},
 		Tmpfs:     []Tmpfs{{Path: "/tmp", Size: l.Disk, Mode: 0o1777, Exec: true}},
 		Shm:       l.Disk,
-		Resources: resources(p.spec.Language, l), Files: min(4096, mostFiles()),
+		Resources: resources(p.spec.Language, l), Files: min(4096, maxFiles()),
 		Sysctls: sysctls(),
 		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, CgroupNS: true,
 	}
@@ -204,7 +204,7 @@ func (p *plan) container(name, id string, f *folder, seed string) Container {
 	}
 	c.Binds, c.Covers = append(c.Binds, p.binds...), p.covers
 	for _, v := range p.image.Volumes {
-		if v = path.Clean(v); !c.meets(v) {
+		if v = path.Clean(v); !c.overlaps(v) {
 			c.Volumes = append(c.Volumes, v)
 		}
 	}
@@ -231,9 +231,9 @@ func masked(gpus []string) []string {
 	return append(list, "/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/hypervisor", "/sys/module", "/sys/power")
 }
 
-// meets says whether something of ours is at a place, above or below it. What an engine does about a volume
+// overlaps says whether something of ours is at a place, above or below it. What an engine does about a volume
 // there by itself, it does below what is ours.
-func (c *Container) meets(at string) bool {
+func (c *Container) overlaps(at string) bool {
 	ours := []string{"/proc", "/dev", "/sys"}
 	for _, t := range c.Tmpfs {
 		ours = append(ours, t.Path)
@@ -244,9 +244,9 @@ func (c *Container) meets(at string) bool {
 	return slices.ContainsFunc(ours, func(o string) bool { return paths.Within(o, at) || paths.Within(at, o) })
 }
 
-// environ is that of PID 1, which programs do not inherit: where the image keeps its programs, and nothing
+// initEnviron is that of PID 1, which programs do not inherit: where the image keeps its programs, and nothing
 // else that it says.
-func environ(image []string) []string {
+func initEnviron(image []string) []string {
 	var env []string
 	for _, kv := range image {
 		name, _, _ := strings.Cut(kv, "=")

@@ -16,25 +16,25 @@ import (
 // sure way to know what is in it, and removes them. It fetches none.
 func (b *Backend) probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
 	p := backends.Probe{Backend: b.Name()}
-	s, err := b.stand(ctx)
+	s, err := b.engineState(ctx)
 	if err != nil {
 		p.Why, p.Layers = err.Error(), backends.NotTried(err)
 		return p, nil
 	}
-	tried := make([]trial, len(backends.Languages))
+	tried := make([]languageProbe, len(backends.Languages))
 	var all sync.WaitGroup
 	for i, language := range backends.Languages {
-		all.Go(func() { tried[i] = b.try(ctx, spec, language) })
+		all.Go(func() { tried[i] = b.probeLanguage(ctx, spec, language) })
 	}
 	all.Wait()
 	for _, t := range tried {
 		p.Runtimes = append(p.Runtimes, t.runtime)
 	}
-	best := slices.IndexFunc(tried, func(t trial) bool { return t.err == nil })
+	best := slices.IndexFunc(tried, func(t languageProbe) bool { return t.err == nil })
 	if best < 0 {
-		best = max(0, slices.IndexFunc(tried, func(t trial) bool { return t.image }))
+		best = max(0, slices.IndexFunc(tried, func(t languageProbe) bool { return t.image }))
 		err := tried[best].err
-		p.Why, p.Layers = b.account(s)+": "+err.Error(), backends.NotTried(err)
+		p.Why, p.Layers = b.describe(s)+": "+err.Error(), backends.NotTried(err)
 		return p, nil
 	}
 	for _, l := range tried[best].layers {
@@ -44,12 +44,12 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) (backends.Probe
 		}
 		p.Layers = append(p.Layers, probe)
 	}
-	p.Usable, p.Why = true, b.account(s)
+	p.Usable, p.Why = true, b.describe(s)
 	return p, nil
 }
 
-// account says what engine this is.
-func (b *Backend) account(s *standing) string {
+// describe says what engine this is.
+func (b *Backend) describe(s *engineState) string {
 	parts := []string{fmt.Sprintf("%s %s at %s", b.Name(), s.Version, s.Address)}
 	for _, part := range []struct {
 		is   bool
@@ -62,16 +62,16 @@ func (b *Backend) account(s *standing) string {
 	return strings.Join(parts, ", ")
 }
 
-// trial is what became of a try with one language.
-type trial struct {
+// languageProbe is what became of a try with one language.
+type languageProbe struct {
 	runtime backends.Runtime
 	layers  []backends.Layer
 	image   bool // there is one
 	err     error
 }
 
-// try asks the interpreter of a language for its version, in a sandbox.
-func (b *Backend) try(ctx context.Context, spec backends.Spec, language string) (t trial) {
+// probeLanguage asks the interpreter of a language for its version, in a sandbox.
+func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, language string) (t languageProbe) {
 	t.runtime.Name = language
 	asked := backends.Spec{ID: "probe", Language: language, Profile: spec.Profile, Require: spec.Require, Limits: spec.Limits}
 	defer func() {
@@ -81,31 +81,31 @@ func (b *Backend) try(ctx context.Context, spec backends.Spec, language string) 
 	}()
 	p, err := b.plan(ctx, asked)
 	if err == nil {
-		err = b.find(ctx, p, never)
+		err = b.findImage(ctx, p, never)
 	}
 	if err != nil {
 		t.err = err
 		return t
 	}
 	t.image = true
-	x, err := b.make(ctx, p, asked.ID, true)
+	h, err := b.launch(ctx, p, asked.ID, true)
 	if err != nil {
 		t.err = err
 		return t
 	}
-	defer x.remove()
-	t.runtime = x.line.Facts().Runtime
+	defer h.remove()
+	t.runtime = h.conn.Facts().Runtime
 	t.runtime.Name, t.runtime.Why = language, "image "+p.title
-	s, err := x.open(ctx, p, asked)
+	s, err := h.open(ctx, p, asked)
 	if err != nil {
 		t.err = err
 		return t
 	}
 	defer s.Close()
-	var said head
-	r, err := s.Exec(ctx, backends.Command{Args: []string{cmp.Or(programs[language], language), "--version"}}, backends.Streams{Stdout: &said})
+	var output prefixBuffer
+	r, err := s.Exec(ctx, backends.Command{Args: []string{cmp.Or(programs[language], language), "--version"}}, backends.Streams{Stdout: &output})
 	t.layers, t.err = r.Contained.Layers, err
-	t.runtime.Version = string(version().Find(said))
+	t.runtime.Version = string(version().Find(output))
 	return t
 }
 
@@ -114,11 +114,11 @@ var programs = map[string]string{"shell": "bash"}
 
 var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`) })
 
-// head keeps the beginning of what is written to it.
-type head []byte
+// prefixBuffer keeps the beginning of what is written to it.
+type prefixBuffer []byte
 
 // Write implements [io.Writer].
-func (h *head) Write(b []byte) (int, error) {
+func (h *prefixBuffer) Write(b []byte) (int, error) {
 	const size = 1 << 10
 	*h = append(*h, b[:min(len(b), size-len(*h))]...)
 	return len(b), nil

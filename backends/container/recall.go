@@ -8,22 +8,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// recall keeps what a probe found: callers may ask as often as they like, and each answer takes a container
+// probeCache keeps what a probe found: callers may ask as often as they like, and each answer takes a container
 // for each image.
-type recall struct {
-	turn chan struct{} // held by whoever probes
-	last map[string]found
+type probeCache struct {
+	sem     chan struct{} // held by whoever probes
+	entries map[string]cachedProbe
 }
 
-type found struct {
+type cachedProbe struct {
 	probe backends.Probe
 	at    time.Time
 }
 
-// recallFor is how long an answer is good, if nothing was missing. A new image shows up after that.
-const recallFor = time.Minute
+// probeCacheTTL is how long an answer is good, if nothing was missing. A new image shows up after that.
+const probeCacheTTL = time.Minute
 
-func newRecall() recall { return recall{turn: make(chan struct{}, 1), last: map[string]found{}} }
+func newProbeCache() probeCache {
+	return probeCache{sem: make(chan struct{}, 1), entries: map[string]cachedProbe{}}
+}
 
 // Probe implements [backends.Backend]. One probe is under way at a time.
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
@@ -32,24 +34,24 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 		return backends.Probe{Backend: b.Name()}, err
 	}
 	defer done()
-	ctx, cancel := b.within(ctx)
+	ctx, cancel := b.withBackend(ctx)
 	defer cancel()
 	select {
-	case b.recall.turn <- struct{}{}:
-		defer func() { <-b.recall.turn }()
+	case b.probes.sem <- struct{}{}:
+		defer func() { <-b.probes.sem }()
 	case <-ctx.Done():
 		return backends.Probe{Backend: b.Name()}, context.Cause(ctx)
 	}
 	key := fmt.Sprint(spec.Profile, spec.Require, spec.Limits)
-	if f, known := b.recall.last[key]; known && time.Since(f.at) < recallFor {
+	if f, known := b.probes.entries[key]; known && time.Since(f.at) < probeCacheTTL {
 		return f.probe, nil
 	}
 	p, err := b.probe(ctx, spec)
 	if err == nil && p.Usable && ctx.Err() == nil {
-		if len(b.recall.last) > 16 {
-			clear(b.recall.last)
+		if len(b.probes.entries) > 16 {
+			clear(b.probes.entries)
 		}
-		b.recall.last[key] = found{p, time.Now()}
+		b.probes.entries[key] = cachedProbe{p, time.Now()}
 	}
 	return p, err
 }

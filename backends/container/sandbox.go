@@ -15,7 +15,7 @@ import (
 // sandbox is the init's, of which we know what is around it.
 type sandbox struct {
 	backends.Sandbox
-	box      *box
+	handle   *initHandle
 	layers   []backends.Layer // that the engine gave
 	cgroup   backends.Layer
 	language string
@@ -23,7 +23,7 @@ type sandbox struct {
 	cold     string // why not
 
 	mu     sync.Mutex
-	next   func()          // has a container started for the next sandbox, once; nil if that is not wanted
+	refill func()          // has a container started for the next sandbox, once; nil if that is not wanted
 	limits backends.Limits // in force
 
 	keep    bool         // of the spec: processes may outlive a command
@@ -46,7 +46,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		}
 	}
 	s.running.Add(1)
-	defer s.ended()
+	defer s.programEnded()
 	r, err := s.Sandbox.Exec(ctx, cmd, streams)
 	if err == nil {
 		s.running.Add(-1)
@@ -58,7 +58,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 			r.Wall = time.Since(started)
 			return s.cutOff(ctx, r)
 		}
-		return r, fmt.Errorf("the container of %s is gone: %w", s.box.plan.title, s.reason())
+		return r, fmt.Errorf("the container of %s is gone: %w", s.handle.plan.title, s.lostReason())
 	}
 	if err == nil {
 		r.Contained = s.contained(r.Contained)
@@ -66,18 +66,18 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return r, err
 }
 
-// follow has next called when a first program has ended, or the sandbox is closed, or has been there for a while.
-func (s *sandbox) follow(next func()) {
+// scheduleRefill has next called when a first program has ended, or the sandbox is closed, or has been there for a while.
+func (s *sandbox) scheduleRefill(next func()) {
 	next = sync.OnceFunc(next)
 	s.mu.Lock()
-	s.next = next
+	s.refill = next
 	s.mu.Unlock()
 	time.AfterFunc(refillAfter, next)
 }
 
-func (s *sandbox) ended() {
+func (s *sandbox) programEnded() {
 	s.mu.Lock()
-	next := s.next
+	next := s.refill
 	s.mu.Unlock()
 	if next != nil {
 		next()
@@ -93,7 +93,7 @@ func (s *sandbox) cutOff(ctx context.Context, r backends.Result) (backends.Resul
 	case s.closing.Load():
 		r.Ended = backends.EndedSignal
 	default:
-		why := s.reason()
+		why := s.lostReason()
 		if !errors.Is(why, errMemory) {
 			return backends.Result{}, fmt.Errorf("the program's container ended while it ran: %w", why)
 		}
@@ -104,29 +104,29 @@ func (s *sandbox) cutOff(ctx context.Context, r backends.Result) (backends.Resul
 
 var errMemory = errors.New("the kernel ended it for want of memory")
 
-// reason asks the engine why the container is gone.
-func (s *sandbox) reason() error {
+// lostReason asks the engine why the container is gone.
+func (s *sandbox) lostReason() error {
 	if s.closing.Load() {
 		return errors.New("the sandbox is closed")
 	}
-	const patience = 10 * time.Second // of an engine that restarts
+	const exitTimeout = 10 * time.Second // of an engine that restarts
 	select {
-	case <-s.box.ended:
-	case <-time.After(patience):
-		return fmt.Errorf("its init hung up, and %s says that it still runs", s.box.backend.Name())
+	case <-s.handle.ended:
+	case <-time.After(exitTimeout):
+		return fmt.Errorf("its init hung up, and %s says that it still runs", s.handle.backend.Name())
 	}
 	switch {
-	case s.box.lost != nil:
-		return fmt.Errorf("%s can't say why: %w", s.box.backend.Name(), s.box.lost)
-	case s.box.exit.OOM:
+	case s.handle.waitErr != nil:
+		return fmt.Errorf("%s can't say why: %w", s.handle.backend.Name(), s.handle.waitErr)
+	case s.handle.exit.OOM:
 		return errMemory
 	}
-	return errors.New(s.box.how())
+	return errors.New(s.handle.describeExit())
 }
 
 // contained completes what the init knows of a program's containment.
 func (s *sandbox) contained(inner backends.Containment) backends.Containment {
-	return backends.Containment{Backend: s.box.backend.Name(), Profile: hardened, Layers: merged(s.layers, s.cgroup, inner.Layers)}
+	return backends.Containment{Backend: s.handle.backend.Name(), Profile: hardened, Layers: mergeLayers(s.layers, s.cgroup, inner.Layers)}
 }
 
 // Limit implements [backends.Sandbox]. Where the engine may not set limits, only RAM can be changed, which the
@@ -138,7 +138,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	if l.RAM > 0 {
 		next.RAM = l.RAM
 	}
-	if s.box.plan.Limits {
+	if s.handle.plan.Limits {
 		if l.CPU > 0 {
 			next.CPU = l.CPU
 		}
@@ -152,7 +152,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 		}
 	}
 	if _, err := s.Sandbox.Limit(l); err != nil {
-		if s.box.plan.Limits && next != s.limits {
+		if s.handle.plan.Limits && next != s.limits {
 			err = errors.Join(err, s.update(s.limits))
 		}
 		return s.limits, err
@@ -162,16 +162,18 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 }
 
 func (s *sandbox) update(l backends.Limits) error {
-	ctx, cancel := context.WithTimeout(s.box.backend.life, engineTime)
+	ctx, cancel := context.WithTimeout(s.handle.backend.ctx, engineTimeout)
 	defer cancel()
-	if err := s.box.backend.engine.Update(ctx, s.box.id, resources(s.language, l)); err != nil {
-		return fmt.Errorf("change the limits of a container with %s: %w", s.box.backend.Name(), err)
+	if err := s.handle.backend.engine.Update(ctx, s.handle.id, resources(s.language, l)); err != nil {
+		return fmt.Errorf("change the limits of a container with %s: %w", s.handle.backend.Name(), err)
 	}
 	return nil
 }
 
-// spent says that no program is alive in a container whose PID 1 has been killed: the last one's result said so.
-func (s *sandbox) spent() bool { return s.box.peer != nil && !s.keep && s.running.Load() == 0 }
+// programsExited says that no program is alive in a container whose PID 1 has been killed: the last one's result said so.
+func (s *sandbox) programsExited() bool {
+	return s.handle.peer != nil && !s.keep && s.running.Load() == 0
+}
 
 // Close implements [backends.Sandbox]. When it returns, no program runs any more, and PID 1 has been killed; that
 // the kernel takes its namespaces apart, and the engine forgets the container, is left to them, and Backend.Close waits
@@ -179,17 +181,17 @@ func (s *sandbox) spent() bool { return s.box.peer != nil && !s.keep && s.runnin
 func (s *sandbox) Close() error {
 	s.once.Do(func() {
 		s.closing.Store(true)
-		defer s.ended()
+		defer s.programEnded()
 		if err := s.Sandbox.Close(); err != nil && !errors.Is(err, call.ErrLost) {
 			s.err = err
 		}
-		s.box.kill()
-		b := s.box.backend
+		s.handle.kill()
+		b := s.handle.backend
 		const graceful = 3 * time.Second
-		if s.spent() || s.box.dead(graceful) {
-			b.dispose(s.box)
+		if s.programsExited() || s.handle.waitDead(graceful) {
+			b.removeLater(s.handle)
 		} else {
-			s.err = errors.Join(s.err, s.box.remove())
+			s.err = errors.Join(s.err, s.handle.remove())
 		}
 		b.mu.Lock()
 		delete(b.running, s)

@@ -20,9 +20,9 @@ func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandb
 		return nil, err
 	}
 	defer done()
-	ctx, cancel := b.within(ctx)
+	ctx, cancel := b.withBackend(ctx)
 	defer cancel()
-	ctx, stop := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("%s did not start a container within %v", b.Name(), startTime))
+	ctx, stop := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s did not start a container within %v", b.Name(), startTimeout))
 	defer stop()
 	s, err := b.start(ctx, spec)
 	switch {
@@ -59,50 +59,50 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (*sandbox, erro
 		return nil, err
 	}
 	if b.config.Ahead <= 0 {
-		return b.anew(ctx, p, spec)
+		return b.startCold(ctx, p, spec)
 	}
-	if p.cold = p.whyCold(spec); p.cold != "" {
-		b.parked.count(spec, p.cold)
-		return b.anew(ctx, p, spec)
+	if p.cold = p.coldReason(spec); p.cold != "" {
+		b.pool.countProgram(spec, p.cold)
+		return b.startCold(ctx, p, spec)
 	}
-	s, err := b.ahead(ctx, p, spec)
+	s, err := b.startWarm(ctx, p, spec)
 	if err == nil && s == nil {
 		p.cold = "none stood ready"
-		s, err = b.anew(ctx, p, spec)
+		s, err = b.startCold(ctx, p, spec)
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.parked.count(spec, p.cold)
-	s.follow(func() { b.refill(p) })
+	b.pool.countProgram(spec, p.cold)
+	s.scheduleRefill(func() { b.refill(p) })
 	return s, nil
 }
 
-// anew starts a sandbox in a container of its own, if need be in two attempts.
-func (b *Backend) anew(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
+// startCold starts a sandbox in a container of its own, if need be in two attempts.
+func (b *Backend) startCold(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	if p.image.ID == "" {
-		if err := b.find(ctx, p, b.config.Pull); err != nil {
+		if err := b.findImage(ctx, p, b.config.Pull); err != nil {
 			return nil, err
 		}
 	}
-	s, err := b.fresh(ctx, p, spec, false)
+	s, err := b.startOnce(ctx, p, spec, false)
 	if err != nil && transient(err) && ctx.Err() == nil {
-		p.binary.unseed() // somebody may have removed the volume, and the engine put an empty one in its place
-		s, err = b.fresh(ctx, p, spec, true)
+		p.binary.forgetSeed() // somebody may have removed the volume, and the engine put an empty one in its place
+		s, err = b.startOnce(ctx, p, spec, true)
 	}
 	return s, err
 }
 
-// ahead starts a sandbox in a container that was started ahead, while the engine says whether the image that has
+// startWarm starts a sandbox in a container that was started ahead, while the engine says whether the image that has
 // the language's name is still the one that it had last: programs begin in no other. nil is that there is none.
-func (b *Backend) ahead(ctx context.Context, p *plan, spec backends.Spec) (s *sandbox, err error) {
+func (b *Backend) startWarm(ctx context.Context, p *plan, spec backends.Spec) (s *sandbox, err error) {
 	now := *p
 	found := make(chan error, 1)
-	go func() { found <- b.find(ctx, &now, b.config.Pull) }()
-	last, known := b.parked.last(spec.Language)
+	go func() { found <- b.findImage(ctx, &now, b.config.Pull) }()
+	last, known := b.pool.lastImage(spec.Language)
 	if known {
 		p.image, p.title = last.image, last.title
-		s, err = b.unpark(ctx, p, spec)
+		s, err = b.startIdle(ctx, p, spec)
 	}
 	if failed := <-found; failed != nil || err != nil {
 		if s != nil {
@@ -110,7 +110,7 @@ func (b *Backend) ahead(ctx context.Context, p *plan, spec backends.Spec) (s *sa
 		}
 		return nil, cmp.Or(failed, err)
 	}
-	b.parked.saw(spec.Language, named{now.image, now.title})
+	b.pool.setLastImage(spec.Language, namedImage{now.image, now.title})
 	if known && now.image.ID == p.image.ID {
 		return s, nil
 	}
@@ -118,57 +118,57 @@ func (b *Backend) ahead(ctx context.Context, p *plan, spec backends.Spec) (s *sa
 		s.Close()
 	}
 	p.image, p.title, p.warm = now.image, now.title, false
-	return b.unpark(ctx, p, spec)
+	return b.startIdle(ctx, p, spec)
 }
 
 // refillAfter is when a container for the next sandbox is started at the latest. To start one keeps the machine busy for
 // longer than most programs run, so it waits until the program has ended.
 const refillAfter = time.Second
 
-// fresh starts a sandbox in a container of its own.
-func (b *Backend) fresh(ctx context.Context, p *plan, spec backends.Spec, listen bool) (*sandbox, error) {
-	x, err := b.make(ctx, p, spec.ID, listen)
+// startOnce starts a sandbox in a container of its own.
+func (b *Backend) startOnce(ctx context.Context, p *plan, spec backends.Spec, listen bool) (*sandbox, error) {
+	h, err := b.launch(ctx, p, spec.ID, listen)
 	if err != nil {
 		return nil, err
 	}
-	s, err := x.open(ctx, p, spec)
+	s, err := h.open(ctx, p, spec)
 	if err != nil {
-		x.backend.dispose(x)
+		h.backend.removeLater(h)
 		return nil, err
 	}
 	return s, nil
 }
 
-// unpark starts a sandbox in a container that was started ahead. nil is that none would do, and
+// startIdle starts a sandbox in a container that was started ahead. nil is that none would do, and
 // then nothing ran in those that were tried.
-func (b *Backend) unpark(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
+func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	for {
-		x := b.parked.take(p.shape())
-		if x == nil {
+		h := b.pool.take(p.poolKey())
+		if h == nil {
 			return nil, nil
 		}
 		p.warm = true
-		s, err := x.openSoon(ctx, p, spec)
+		s, err := h.openWarm(ctx, p, spec)
 		if err == nil {
 			return s, nil
 		}
 		p.warm = false
-		x.backend.dispose(x)
+		h.backend.removeLater(h)
 		if !transient(err) || ctx.Err() != nil {
 			return nil, err
 		}
 	}
 }
 
-// answerTime is how long the init of a container that was started ahead may take to build a sandbox, which takes it
+// warmOpenTimeout is how long the init of a container that was started ahead may take to build a sandbox, which takes it
 // milliseconds. Somebody may have paused that container.
-const answerTime = 5 * time.Second
+const warmOpenTimeout = 5 * time.Second
 
-// openSoon is open for a container in whose place there can be another.
-func (x *box) openSoon(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
-	soon, cancel := context.WithTimeout(ctx, answerTime)
+// openWarm is open for a container in whose place there can be another.
+func (h *initHandle) openWarm(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
+	soon, cancel := context.WithTimeout(ctx, warmOpenTimeout)
 	defer cancel()
-	s, err := x.open(soon, p, spec)
+	s, err := h.open(soon, p, spec)
 	if err != nil && soon.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("%w: its init does not answer", call.ErrLost)
 	}
@@ -177,30 +177,30 @@ func (x *box) openSoon(ctx context.Context, p *plan, spec backends.Spec) (*sandb
 
 // open has the init build the sandbox that spec asks for, if the container has what that requires. What is
 // wrong with it is for the caller to remove.
-func (x *box) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
-	facts := x.line.Facts()
+func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
+	facts := h.conn.Facts()
 	if facts.Runtime.Path == "" {
 		return nil, &backends.Refusal{Reason: fmt.Sprintf("image %s has no %s: %s", p.title, spec.Language, facts.Runtime.Why),
-			Remedy: fmt.Sprintf("sandboxmcp image build --backend %s %s, or name another image under images.%[2]s in the configuration", x.backend.Name(), spec.Language)}
+			Remedy: fmt.Sprintf("sandboxmcp image build --backend %s %s, or name another image under images.%[2]s in the configuration", h.backend.Name(), spec.Language)}
 	}
-	v := view{facts: facts, info: p.Info, image: p.title, gates: spec.Gateway, keepID: -1}
+	v := evidence{facts: facts, info: p.Info, image: p.title, ports: spec.Gateway, keepID: -1}
 	if p.Local {
-		v.ours = own()
+		v.ownNamespaces = ownNamespaces()
 	}
-	if x.plan.user.keep {
-		v.keepID = x.plan.user.uid
+	if h.plan.user.keep {
+		v.keepID = h.plan.user.uid
 	}
-	if err := v.loose(); err != nil {
+	if err := v.checkInit(); err != nil {
 		return nil, err
 	}
-	s := &sandbox{box: x, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits, keep: spec.Keep}
+	s := &sandbox{handle: h, layers: v.layers(), cgroup: v.cgroup(), language: spec.Language, limits: p.spec.Limits, keep: spec.Keep}
 	if spec.Program != nil {
 		s.warm, s.cold = p.warm, p.cold
 	}
 	if err := satisfies(spec.Require, append(slices.Clone(s.layers), s.cgroup)); err != nil {
 		return nil, err
 	}
-	inner, err := x.line.Build(ctx, p.spec)
+	inner, err := h.conn.Build(ctx, p.spec)
 	if err != nil {
 		var refusal *backends.Refusal
 		if errors.As(err, &refusal) {
@@ -209,7 +209,7 @@ func (x *box) open(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, 
 		return nil, fmt.Errorf("build a sandbox in a container of %s: %w", p.title, err)
 	}
 	s.Sandbox = inner
-	if err := x.backend.register(s); err != nil {
+	if err := h.backend.register(s); err != nil {
 		inner.Close()
 		return nil, err
 	}

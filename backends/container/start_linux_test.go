@@ -44,8 +44,8 @@ func shut(t *testing.T, b *Backend, d *double) {
 		t.Errorf("%d containers are left", now)
 	}
 	filepath.WalkDir(b.config.StateDir, func(path string, e fs.DirEntry, err error) error {
-		if rest, _ := filepath.Rel(b.config.StateDir, path); err == nil && rest != "." && rest != "instances" && rest != "c" {
-			t.Errorf("%s is left", rest)
+		if left, _ := filepath.Rel(b.config.StateDir, path); err == nil && left != "." && left != "instances" && left != "c" {
+			t.Errorf("%s is left", left)
 		}
 		return nil
 	})
@@ -136,7 +136,7 @@ func TestCancelled(t *testing.T) {
 				if s == step {
 					end()
 					if closed {
-						<-b.life.Done() // and nevertheless the engine does what it was asked for
+						<-b.ctx.Done() // and nevertheless the engine does what it was asked for
 					}
 				}
 				return nil
@@ -220,7 +220,7 @@ func TestLost(t *testing.T) {
 		{"out of memory", "oom", nil, backends.Result{Ended: backends.EndedOOM, Limit: "ram", ExitCode: 137, Signal: "SIGKILL"}, ""},
 		{"the init ended", "die", nil, backends.Result{}, "while it ran: it ended with code 6"},
 		{"before the program began", "die unseen", nil, backends.Result{}, "is gone: it ended with code 5"},
-		{"removed by somebody", "sleep", func(d *double, s *sandbox) { d.Remove(context.Background(), s.box.id) }, backends.Result{}, "it was killed"},
+		{"removed by somebody", "sleep", func(d *double, s *sandbox) { d.Remove(context.Background(), s.handle.id) }, backends.Result{}, "it was killed"},
 		{"closed", "sleep", func(_ *double, s *sandbox) { s.Close() }, backends.Result{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

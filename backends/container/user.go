@@ -28,14 +28,14 @@ const (
 	uids     = 0x0ffffffe
 )
 
-// server is who we are, and what the system has given us to map.
-type server struct {
+// serverUser is who we are, and what the system has given us to map.
+type serverUser struct {
 	uid, gid int
 	mapped   int // users that an engine of ours can map besides ourselves; 0 if unknown
 }
 
-func whoWeAre() server {
-	s := server{uid: os.Geteuid(), gid: os.Getegid()}
+func currentUser() serverUser {
+	s := serverUser{uid: os.Geteuid(), gid: os.Getegid()}
 	f, err := os.Open("/etc/subuid")
 	if err != nil {
 		return s
@@ -65,24 +65,24 @@ func subordinate(r io.Reader, names ...string) (n int) {
 	return n
 }
 
-// who decides whom programs of a container run as: somebody who owns nothing, and where the numbers suffice one whom
+// chooseUser decides whom programs of a container run as: somebody who owns nothing, and where the numbers suffice one whom
 // no other container has, since the kernel counts what a user has. Where folders of the host are shown, it must
 // be somebody who may read or write there.
-func who(engine string, info Info, us server, binds []Bind) (identity, error) {
-	if mapped(info, us) < 1 {
+func chooseUser(engine string, info Info, us serverUser, binds []Bind) (identity, error) {
+	if maxMapped(info, us) < 1 {
 		return identity{}, &backends.Refusal{
 			Reason: engine + " maps no users into containers but its own: /etc/subuid and /etc/subgid give it no others",
 			Remedy: "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER, then podman system migrate; or use the process backend"}
 	}
 	switch {
 	case len(binds) > 0 && info.Rootless && us.uid > 0 && engine == "podman":
-		me, err := ourselves(us, binds)
+		me, err := ownIdentity(us, binds)
 		me.keep = true
 		return me, err
 	case len(binds) > 0 && !info.UserNS && us.uid > 0:
-		return ourselves(us, binds)
+		return ownIdentity(us, binds)
 	}
-	anyone := stranger(info, us)
+	anyone := unprivileged(info, us)
 	owner, err := ownerOfAll(engine, info, us, binds)
 	if err != nil || owner == nil {
 		return anyone, err
@@ -90,21 +90,21 @@ func who(engine string, info Info, us server, binds []Bind) (identity, error) {
 	return *owner, nil
 }
 
-// stranger is somebody who owns nothing.
-func stranger(info Info, us server) identity {
+// unprivileged is somebody who owns nothing.
+func unprivileged(info Info, us serverUser) identity {
 	if !info.UserNS && !info.Rootless {
 		n := firstUID + rand.IntN(uids)
 		return identity{uid: n, gid: n}
 	}
 	// Images have users of their own, whose numbers are small.
-	last := mapped(info, us)
+	last := maxMapped(info, us)
 	first := min(10000, (last+1)/2)
 	n := first + rand.IntN(last-first+1)
 	return identity{uid: n, gid: n}
 }
 
-// mapped is the largest number of a user that containers have, where their engine maps users.
-func mapped(info Info, us server) int {
+// maxMapped is the largest number of a user that containers have, where their engine maps users.
+func maxMapped(info Info, us serverUser) int {
 	const usual = 1<<16 - 1
 	switch {
 	case info.Users > 0:
@@ -115,9 +115,9 @@ func mapped(info Info, us server) int {
 	return usual
 }
 
-// ourselves is the server's own user, who is not root: what it may do, its programs may do in folders that it
+// ownIdentity is the server's own user, who is not root: what it may do, its programs may do in folders that it
 // shows.
-func ourselves(us server, binds []Bind) (identity, error) {
+func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 	me := identity{uid: us.uid, gid: us.gid}
 	for _, b := range binds {
 		info, err := os.Stat(b.Host)
@@ -133,7 +133,7 @@ func ourselves(us server, binds []Bind) (identity, error) {
 }
 
 // ownerOfAll finds who may write to all folders that are to be written to; nil is that anybody may.
-func ownerOfAll(engine string, info Info, us server, binds []Bind) (*identity, error) {
+func ownerOfAll(engine string, info Info, us serverUser, binds []Bind) (*identity, error) {
 	var owner *identity
 	var whose string
 	for _, b := range binds {

@@ -9,12 +9,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-func TestWho(t *testing.T) {
+func TestChooseUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		hosttest.Missing(t, "root", "only root can make folders of other users")
 	}
 	dir := t.TempDir()
-	folder := func(name string, mode os.FileMode, uid int) string {
+	mkdir := func(name string, mode os.FileMode, uid int) string {
 		path := filepath.Join(dir, name)
 		if err := os.Mkdir(path, 0o700); err != nil {
 			t.Fatal(err)
@@ -23,17 +23,17 @@ func TestWho(t *testing.T) {
 		os.Chmod(path, mode)
 		return path
 	}
-	open, roots := folder("open", 0o777, 0), folder("roots", 0o755, 0)
-	anns, bobs, shut := folder("anns", 0o755, 2000), folder("bobs", 0o700, 3000), folder("shut", 0o500, 2000)
-	groups := folder("groups", 0o770, 1999) // its group is 2000
+	open, roots := mkdir("open", 0o777, 0), mkdir("roots", 0o755, 0)
+	anns, bobs, shut := mkdir("anns", 0o755, 2000), mkdir("bobs", 0o700, 3000), mkdir("shut", 0o500, 2000)
+	groups := mkdir("groups", 0o770, 1999) // its group is 2000
 	rootful, rootless, mapped := Info{Local: true}, Info{Local: true, Rootless: true, UserNS: true}, Info{Local: true, UserNS: true}
 	alone := Info{Local: true, Rootless: true, UserNS: true, Users: 1}
-	root, ann := server{0, 0, 0}, server{2000, 2000, 65536}
+	root, ann := serverUser{0, 0, 0}, serverUser{2000, 2000, 65536}
 	const stranger, own = "stranger", "own"
 	for _, tt := range []struct {
 		name, engine string
 		info         Info
-		us           server
+		us           serverUser
 		read, write  []string
 		want         string // "uid:gid", stranger, or what a refusal says
 		keep         bool
@@ -60,7 +60,7 @@ func TestWho(t *testing.T) {
 		{"mapped users, of root", "docker", mapped, root, nil, []string{anns}, "none of them", false},
 		{"nobody is mapped", "podman", alone, ann, nil, nil, "/etc/subuid", false},
 		{"nobody is mapped, own", "podman", alone, ann, nil, []string{anns}, "/etc/subuid", false},
-		{"subordinate users of somewhere else", "docker", rootless, server{2000, 2000, 0}, nil, nil, stranger, false},
+		{"subordinate users of somewhere else", "docker", rootless, serverUser{2000, 2000, 0}, nil, nil, stranger, false},
 		{"root of a user's engine", "podman", rootless, root, nil, []string{open}, stranger, false},
 	} {
 		var binds []Bind
@@ -70,7 +70,7 @@ func TestWho(t *testing.T) {
 		for _, path := range tt.write {
 			binds = append(binds, Bind{path, "/data", true})
 		}
-		got, err := who(tt.engine, tt.info, tt.us, binds)
+		got, err := chooseUser(tt.engine, tt.info, tt.us, binds)
 		switch {
 		case err != nil && !strings.Contains(err.Error(), tt.want), err == nil && got.keep != tt.keep:
 			t.Errorf("%s: got %+v, %v, want %s", tt.name, got, err, tt.want)
@@ -88,14 +88,14 @@ func TestWho(t *testing.T) {
 	}
 }
 
-func TestStranger(t *testing.T) {
+func TestUnprivileged(t *testing.T) {
 	for _, tt := range []struct{ users, mapped, low, high int }{
 		{0, 65536, 10000, 65535}, {0, 0, 10000, 65535}, {0, 20000, 10000, 20000}, {0, 1000, 500, 1000}, {0, 1, 1, 1},
 		{65537, 0, 10000, 65535}, {1001, 65536, 500, 1000}, {2, 0, 1, 1}, // the engine knows better
 	} {
 		seen := map[int]bool{}
 		for range 200 {
-			got := stranger(Info{Local: true, Rootless: true, UserNS: true, Users: tt.users}, server{1000, 1000, tt.mapped})
+			got := unprivileged(Info{Local: true, Rootless: true, UserNS: true, Users: tt.users}, serverUser{1000, 1000, tt.mapped})
 			if seen[got.uid] = true; got.uid < tt.low || got.uid > tt.high {
 				t.Fatalf("%d users, %d mapped: got %d", tt.users, tt.mapped, got.uid)
 			}

@@ -35,22 +35,22 @@ func transient(err error) bool {
 	return errors.As(err, &start) && start.made || errors.As(err, &ended) || errors.Is(err, call.ErrLost)
 }
 
-// unwell says why an init did not greet, which err only says in our words.
-func (x *box) unwell(err error) error {
+// handshakeError says why an init did not greet, which err only says in our words.
+func (h *initHandle) handshakeError(err error) error {
 	select {
-	case <-x.ended:
+	case <-h.ended:
 	case <-time.After(time.Second):
-		return fmt.Errorf("%w, although the container runs%s", err, x.words())
+		return fmt.Errorf("%w, although the container runs%s", err, h.lastStderr())
 	}
-	if x.lost != nil {
-		return &endedError{fmt.Sprintf("%v, and what became of the container is not known: %v", err, x.lost)}
+	if h.waitErr != nil {
+		return &endedError{fmt.Sprintf("%v, and what became of the container is not known: %v", err, h.waitErr)}
 	}
-	return &endedError{err.Error() + ": " + x.how() + x.words()}
+	return &endedError{err.Error() + ": " + h.describeExit() + h.lastStderr()}
 }
 
-// how says in which way the container ended.
-func (x *box) how() string {
-	switch e := x.exit; {
+// describeExit says in which way the container ended.
+func (h *initHandle) describeExit() string {
+	switch e := h.exit; {
 	case e.OOM:
 		return "the kernel ended it for want of memory"
 	case e.Removed:
@@ -64,13 +64,13 @@ func (x *box) how() string {
 	}
 }
 
-// words are the last that PID 1 wrote to its standard error, and what that may mean.
-func (x *box) words() string {
-	said := x.said.String()
-	if said == "" {
+// lastStderr are the last that PID 1 wrote to its standard error, and what that may mean.
+func (h *initHandle) lastStderr() string {
+	text := h.stderr.String()
+	if text == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (%s)%s", said, hint(said))
+	return fmt.Sprintf(" (%s)%s", text, hint(text))
 }
 
 // hint explains messages of runtimes that name only a symptom.

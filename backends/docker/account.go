@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// account is what the configuration says about a user at a registry.
-type account struct {
+// credentials is what the configuration says about a user at a registry.
+type credentials struct {
 	Auth          string `json:"auth"` // base64 of user:password
 	Username      string `json:"username"`
 	Password      string `json:"password"`
@@ -63,9 +63,9 @@ func (s *settings) registries() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// account finds who the user is at a registry: asked of the registry's own helper, else of the one for
+// credentials finds who the user is at a registry: asked of the registry's own helper, else of the one for
 // all, else in the configuration. The zero value is nobody.
-func (s *settings) account(ctx context.Context, name string) (registry.AuthConfig, error) {
+func (s *settings) credentials(ctx context.Context, name string) (registry.AuthConfig, error) {
 	helper := s.Store
 	for key, h := range s.Helpers {
 		if domain(key) == name {
@@ -73,7 +73,7 @@ func (s *settings) account(ctx context.Context, name string) (registry.AuthConfi
 		}
 	}
 	if helper != "" {
-		a, err := s.ask(ctx, helper, serverKey(name))
+		a, err := s.askHelper(ctx, helper, serverKey(name))
 		if err != nil || a != (registry.AuthConfig{}) {
 			return a, err
 		}
@@ -92,7 +92,7 @@ func (s *settings) account(ctx context.Context, name string) (registry.AuthConfi
 }
 
 // config is what the engine wants to have of an account.
-func (a account) config(server string) (registry.AuthConfig, error) {
+func (a credentials) config(server string) (registry.AuthConfig, error) {
 	c := registry.AuthConfig{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
 	if a.Auth != "" {
 		b, err := base64.StdEncoding.DecodeString(a.Auth)
@@ -111,9 +111,9 @@ func (a account) config(server string) (registry.AuthConfig, error) {
 // helperName is what a helper may be called: a part of a file's name.
 var helperName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
 
-// ask runs docker-credential-NAME get. That it knows nothing is no error.
-func (s *settings) ask(ctx context.Context, name, server string) (registry.AuthConfig, error) {
-	const most = 64 << 10 // bytes of an answer
+// askHelper runs docker-credential-NAME get. That it knows nothing is no error.
+func (s *settings) askHelper(ctx context.Context, name, server string) (registry.AuthConfig, error) {
+	const maxAnswer = 64 << 10 // bytes of an answer
 	if !helperName().MatchString(name) {
 		return registry.AuthConfig{}, fmt.Errorf("ask for the account at %s: a credential helper can't be called %q", server, name)
 	}
@@ -125,10 +125,10 @@ func (s *settings) ask(ctx context.Context, name, server string) (registry.AuthC
 	defer cancel()
 	cmd := exec.CommandContext(ctx, helper, "get")
 	var out bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Env, cmd.WaitDelay = strings.NewReader(server), &capped{w: &out, left: most}, s.environ, time.Second
+	cmd.Stdin, cmd.Stdout, cmd.Env, cmd.WaitDelay = strings.NewReader(server), &capped{w: &out, left: maxAnswer}, s.environ, time.Second
 	err = cmd.Run()
-	said := strings.TrimSpace(out.String())
-	if err != nil && strings.Contains(said, "credentials not found") {
+	answer := strings.TrimSpace(out.String())
+	if err != nil && strings.Contains(answer, "credentials not found") {
 		return registry.AuthConfig{}, nil
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *settings) ask(ctx context.Context, name, server string) (registry.AuthC
 		return registry.AuthConfig{}, fmt.Errorf("ask docker-credential-%s for the account at %s: %w", name, server, err)
 	}
 	var a struct{ Username, Secret string }
-	if json.Unmarshal([]byte(said), &a) != nil {
+	if json.Unmarshal([]byte(answer), &a) != nil {
 		return registry.AuthConfig{}, fmt.Errorf("ask docker-credential-%s for the account at %s: its answer is not JSON", name, server)
 	}
 	if a.Username == "<token>" {

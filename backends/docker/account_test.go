@@ -11,11 +11,11 @@ import (
 	"github.com/moby/moby/api/types/registry"
 )
 
-func TestAccount(t *testing.T) {
+func TestCredentials(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the helpers of this test are scripts")
 	}
-	bin, folder := t.TempDir(), t.TempDir()
+	bin, dir := t.TempDir(), t.TempDir()
 	for name, script := range map[string]string{
 		"good":    `read s; [ "$1" = get ] && printf '{"ServerURL":"%s","Username":"me","Secret":"of-%s"}' "$s" "$s"`,
 		"token":   `printf '{"Username":"<token>","Secret":"long"}'`,
@@ -29,12 +29,12 @@ func TestAccount(t *testing.T) {
 		}
 	}
 	auth := base64.StdEncoding.EncodeToString([]byte("me:a:b"))
-	write(t, filepath.Join(folder, "config.json"), `{
+	write(t, filepath.Join(dir, "config.json"), `{
 		"auths": {"https://index.docker.io/v1/": {"auth": "`+auth+`"}, "https://plain.test/v2/": {"auth": "`+auth+`"}, "id.test": {"identitytoken": "t"},
 			"empty.test": {}, "nothing.test": {"auth": "`+auth+`"}, "broken.test": {"auth": "###"}},
 		"credHelpers": {"good.test": "good", "token.test": "token", "nothing.test": "nothing", "flood.test": "flood", "fails.test": "fails",
 			"garbage.test": "garbage", "missing.test": "missing", "evil.test": "../../bin/sh"}}`)
-	s, err := readSettings([]string{"DOCKER_CONFIG=" + folder, "PATH=" + bin + ":/usr/bin:/bin"})
+	s, err := readSettings([]string{"DOCKER_CONFIG=" + dir, "PATH=" + bin + ":/usr/bin:/bin"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,12 +51,12 @@ func TestAccount(t *testing.T) {
 		"token.test":   {IdentityToken: "long", ServerAddress: "token.test"},
 		"nothing.test": me("nothing.test", "a:b"),
 	} {
-		if got, err := s.account(t.Context(), name); err != nil || got != want {
+		if got, err := s.credentials(t.Context(), name); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
 		}
 	}
 	for _, name := range []string{"flood.test", "fails.test", "garbage.test", "missing.test", "evil.test", "broken.test"} {
-		got, err := s.account(t.Context(), name)
+		got, err := s.credentials(t.Context(), name)
 		if err == nil || got != (registry.AuthConfig{}) || strings.Contains(err.Error(), "half-of-it") {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}

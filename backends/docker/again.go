@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	knockTime = 2 * time.Second        // how long a socket may take to answer
-	breather  = 300 * time.Millisecond // before what failed by chance is tried again
+	probeTimeout = 2 * time.Second        // how long a socket may take to answer
+	retryPause   = 300 * time.Millisecond // before what failed by chance is tried again
 )
 
-// again calls f, and once more if the first call failed by chance. Only for what may be done twice.
-func again(ctx context.Context, f func() error) error {
+// retry calls f, and once more if the first call failed by chance. Only for what may be done twice.
+func retry(ctx context.Context, f func() error) error {
 	err := f()
-	if !passing(err) || !engine.Pause(ctx, breather) {
+	if !isTemporary(err) || !engine.Pause(ctx, retryPause) {
 		return err
 	}
 	return f()
 }
 
-// passing reports whether an error is one of a daemon that goes or comes: no connection, one that
+// isTemporary reports whether an error is one of a daemon that goes or comes: no connection, one that
 // was cut before the answer, or an answer that is about the daemon and not about the request.
-func passing(err error) bool {
+func isTemporary(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	return client.IsErrConnectionFailed(err) || errdefs.IsUnavailable(err) || errdefs.IsInternal(err)
 }
 
-// answered reports whether the engine has answered the request, if only with an error. A proxy may
+// gotResponse reports whether the engine has answered the request, if only with an error. A proxy may
 // answer instead of it that something is unavailable.
-func answered(err error) bool {
+func gotResponse(err error) bool {
 	return err == nil || !client.IsErrConnectionFailed(err) && !errdefs.IsUnavailable(err) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// sent calls f, and reports whether its request has gone out: if not, nothing can have come of it.
-func sent(ctx context.Context, f func(context.Context) error) (bool, error) {
+// sendOnce calls f, and reports whether its request has gone out: if not, nothing can have come of it.
+func sendOnce(ctx context.Context, f func(context.Context) error) (bool, error) {
 	var out atomic.Bool
 	err := f(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { out.Store(true) }}))
 	return out.Load(), err

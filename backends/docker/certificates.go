@@ -13,15 +13,15 @@ import (
 // environTLS is what DOCKER_TLS_VERIFY and DOCKER_CERT_PATH ask for; nil without them. Docker's command
 // does not check the server's certificate where only the latter is set. We do: nobody should get a root
 // shell on a machine's Docker, or be given a false one, because a variable was forgotten.
-func environTLS(environ []string, folder string) (*tls.Config, error) {
+func environTLS(environ []string, dir string) (*tls.Config, error) {
 	path := variable(environ, "DOCKER_CERT_PATH")
 	if path == "" && variable(environ, "DOCKER_TLS_VERIFY") == "" {
 		return nil, nil
 	}
 	if path != "" {
-		folder = path
+		dir = path
 	}
-	c, err := readTLS(folder, false)
+	c, err := readTLS(dir, false)
 	if c == nil && err == nil {
 		c = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -30,19 +30,19 @@ func environTLS(environ []string, folder string) (*tls.Config, error) {
 
 // readTLS reads ca.pem, cert.pem and key.pem from a folder, as far as they are there; nil if none is
 // and the server is to be verified as usual.
-func readTLS(folder string, skip bool) (*tls.Config, error) {
+func readTLS(dir string, skip bool) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skip} // skip: the user's own words, in the context
-	ca, err := os.ReadFile(filepath.Join(folder, "ca.pem"))
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
 	found := err == nil
 	if err == nil {
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("read %s: it has no certificate", filepath.Join(folder, "ca.pem"))
+			return nil, fmt.Errorf("read %s: it has no certificate", filepath.Join(dir, "ca.pem"))
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the certificate of Docker's authority: %w", err)
 	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	if err == nil {
 		found = true
 		c.Certificates = []tls.Certificate{pair}

@@ -13,10 +13,10 @@ func TestContract(t *testing.T) {
 	enginetest.Contract(t, url, true, func() container.Engine { return New(Config{Host: url}) })
 }
 
-// TestNastyImages runs programs in images whose files are in the way.
-func TestNastyImages(t *testing.T) {
+// TestHostileImages runs programs in images whose files are in the way.
+func TestHostileImages(t *testing.T) {
 	url := enginetest.Docker(t)
-	enginetest.Nasty(t, url, func() container.Engine { return New(Config{Host: url}) })
+	enginetest.HostileImages(t, url, func() container.Engine { return New(Config{Host: url}) })
 }
 
 // TestHidden tries to see what the server hides.

@@ -35,10 +35,10 @@ func (e *docker) Create(ctx context.Context, c container.Container) (string, err
 // no answer has come, there may be one of that name. Only a name makes that safe.
 func (l *link) make(ctx context.Context, o client.ContainerCreateOptions) (string, error) {
 	r, out, err := l.create(ctx, o)
-	if err == nil || !passing(err) && answered(err) {
+	if err == nil || !isTemporary(err) && gotResponse(err) {
 		return r.ID, err
 	}
-	if out && !answered(err) {
+	if out && !gotResponse(err) {
 		if o.Name == "" {
 			return "", err
 		}
@@ -46,18 +46,18 @@ func (l *link) make(ctx context.Context, o client.ContainerCreateOptions) (strin
 			return "", fmt.Errorf("%w; and what may be left of it could not be removed: %w", err, gone)
 		}
 	}
-	if !passing(err) || !engine.Pause(ctx, breather) {
+	if !isTemporary(err) || !engine.Pause(ctx, retryPause) {
 		return "", err
 	}
 	r, out, err = l.create(ctx, o)
-	if out && !answered(err) && o.Name != "" {
+	if out && !gotResponse(err) && o.Name != "" {
 		_ = l.discard(ctx, o) // the error that is returned is as good
 	}
 	return r.ID, err
 }
 
 func (l *link) create(ctx context.Context, o client.ContainerCreateOptions) (r client.ContainerCreateResult, out bool, err error) {
-	out, err = sent(ctx, func(ctx context.Context) (err error) {
+	out, err = sendOnce(ctx, func(ctx context.Context) (err error) {
 		r, err = l.ContainerCreate(ctx, o)
 		return err
 	})
@@ -69,7 +69,7 @@ func (l *link) create(ctx context.Context, o client.ContainerCreateOptions) (r c
 func (l *link) discard(ctx context.Context, o client.ContainerCreateOptions) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return again(ctx, func() error {
+	return retry(ctx, func() error {
 		r, err := l.ContainerInspect(ctx, o.Name, client.ContainerInspectOptions{})
 		if errdefs.IsNotFound(err) {
 			return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// seen is what guest says about its surroundings.
-type seen struct {
+// report is what guest says about its surroundings.
+type report struct {
 	Env, Args, Interfaces []string
 	UID, GID, PID         int
 	Groups                []int
@@ -27,7 +27,7 @@ type seen struct {
 	Limits                string `json:"/proc/self/limits"`
 	Resolv                string `json:"/etc/resolv.conf"`
 	Cgroup                string `json:"/proc/self/cgroup"`
-	Shown                 string `json:"/shown/file"`
+	Binds                 string `json:"/shown/file"`
 	Net                   string `json:"ns:net"`
 	IPC                   string `json:"ns:ipc"`
 	PIDs                  string `json:"ns:pid"`
@@ -36,11 +36,11 @@ type seen struct {
 	CgroupNS              string `json:"ns:cgroup"`
 }
 
-// sight runs guest to see what it sees.
-func sight(t *testing.T, e *docker, c container.Container) seen {
+// inspectInside runs guest to see what it sees.
+func inspectInside(t *testing.T, e *docker, c container.Container) report {
 	t.Helper()
 	out, stderr, x := run(t, e, c)
-	var s seen
+	var s report
 	if err := json.Unmarshal([]byte(out), &s); err != nil {
 		t.Fatalf("guest said %q and %q, and ended with %+v: %v", out, stderr, x, err)
 	}
@@ -53,13 +53,13 @@ func TestClosed(t *testing.T) {
 	for _, image := range []string{"guest:1", "meddling:1"} {
 		t.Run(image, func(t *testing.T) {
 			c := plan(t, e, image, "state", "/work/f", "/data/f", "/etc/f", "/f", "/dev/shm/f", "/proc/sys/kernel/hostname", "/sys/f", "/dev/f", "/shown/file")
-			folder := t.TempDir()
-			if err := os.WriteFile(filepath.Join(folder, "file"), []byte("shown"), 0o666); err != nil {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "file"), []byte("shown"), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			c.Binds = []container.Bind{{Host: folder, Inside: "/shown"}}
+			c.Binds = []container.Bind{{Host: dir, Inside: "/shown"}}
 			c.Seccomp = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["chroot"],"action":"SCMP_ACT_ERRNO"}]}`
-			s := sight(t, e, c)
+			s := inspectInside(t, e, c)
 
 			slices.Sort(s.Env)
 			path := "PATH=/image/bin"
@@ -93,8 +93,8 @@ func TestClosed(t *testing.T) {
 					t.Errorf("write to %s: got %q, want %q", path, got, want)
 				}
 			}
-			if s.Shown != "shown" {
-				t.Errorf("a file of the host: got %q", s.Shown)
+			if s.Binds != "shown" {
+				t.Errorf("a file of the host: got %q", s.Binds)
 			}
 			if !slices.Equal(s.Interfaces, []string{"lo"}) || s.Port != "open" {
 				t.Errorf("network: got interfaces %q, low port %s", s.Interfaces, s.Port)
@@ -109,9 +109,9 @@ func TestClosed(t *testing.T) {
 			if image == "meddling:1" && s.Sizes["/data"][0] > 4096 {
 				t.Errorf("a volume of the image: %v bytes", s.Sizes["/data"][0])
 			}
-			for name, most := range map[string]uint64{"core file size": 1, "open files": 256, "processes": engine.Processes()} {
-				if !regexp.MustCompile(fmt.Sprintf(`(?m)^Max %s +%d +%[2]d `, name, most)).MatchString(s.Limits) {
-					t.Errorf("%s are not limited to %d: %s", name, most, s.Limits)
+			for name, maxInodes := range map[string]uint64{"core file size": 1, "open files": 256, "processes": engine.Processes()} {
+				if !regexp.MustCompile(fmt.Sprintf(`(?m)^Max %s +%d +%[2]d `, name, maxInodes)).MatchString(s.Limits) {
+					t.Errorf("%s are not limited to %d: %s", name, maxInodes, s.Limits)
 				}
 			}
 			for name, got := range map[string]string{"net": s.Net, "ipc": s.IPC, "pid": s.PIDs, "uts": s.UTS, "mnt": s.Mnt, "cgroup": s.CgroupNS} {

@@ -12,7 +12,7 @@ import (
 func TestDaemonStops(t *testing.T) {
 	e := real(t)
 	id := create(t, e, plan(t, e, "guest:1", "sleep"))
-	done := ending(t, e, id)
+	done := waitExit(t, e, id)
 	if err := e.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestDaemonStops(t *testing.T) {
 func TestDaemonKilled(t *testing.T) {
 	e, listening := listened(t)
 	id := create(t, e, plan(t, e, "guest:1", "sleep"))
-	done := ending(t, e, id)
+	done := waitExit(t, e, id)
 	if err := e.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

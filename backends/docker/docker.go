@@ -16,7 +16,7 @@ type Config struct {
 	Environ []string // nil is os.Environ()
 	// Folder is where files for containers will be: the engine only counts as local (Info.Local) if it
 	// sees what is made there. "" is the folder for temporary files.
-	Folder string
+	Dir string
 }
 
 // New returns the engine. Nothing is connected before it is used.
@@ -24,16 +24,16 @@ func New(c Config) container.Engine {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	if c.Folder == "" {
-		c.Folder = os.TempDir()
+	if c.Dir == "" {
+		c.Dir = os.TempDir()
 	}
-	return &docker{config: c, turn: make(chan struct{}, 1)}
+	return &docker{config: c, sem: make(chan struct{}, 1)}
 }
 
 // docker implements [container.Engine].
 type docker struct {
 	config Config
-	turn   chan struct{} // held by who connects: a mutex that is given up on when a context ends
+	sem    chan struct{} // held by who connects: a mutex that is given up on when a context ends
 	link   *link         // once connected
 }
 
@@ -42,8 +42,8 @@ func (e *docker) Name() string { return "docker" }
 // connect returns the connection, which is made once. An error is tried again by the next call.
 func (e *docker) connect(ctx context.Context) (*link, error) {
 	select {
-	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
+	case e.sem <- struct{}{}:
+		defer func() { <-e.sem }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -62,8 +62,8 @@ func (e *docker) connect(ctx context.Context) (*link, error) {
 }
 
 func (e *docker) Close() error {
-	e.turn <- struct{}{}
-	defer func() { <-e.turn }()
+	e.sem <- struct{}{}
+	defer func() { <-e.sem }()
 	if e.link == nil {
 		return nil
 	}

@@ -64,12 +64,12 @@ LABEL other=1
 
 // images makes guest:1 of a static program, and meddling:1 that says more about itself.
 func images(e *docker) error {
-	folder, err := os.MkdirTemp("", "guest")
+	dir, err := os.MkdirTemp("", "guest")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
-	guest := filepath.Join(folder, "guest")
+	defer os.RemoveAll(dir)
+	guest := filepath.Join(dir, "guest")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", guest, "./testdata/guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -161,8 +161,8 @@ func run(t *testing.T, e *docker, c container.Container) (stdout, stderr string,
 	t.Helper()
 	ctx := t.Context()
 	id := create(t, e, c)
-	var said strings.Builder
-	s, err := e.Attach(ctx, id, &said)
+	var errs strings.Builder
+	s, err := e.Attach(ctx, id, &errs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,5 +178,5 @@ func run(t *testing.T, e *docker, c container.Container) (stdout, stderr string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(b), said.String(), x
+	return string(b), errs.String(), x
 }

@@ -89,7 +89,7 @@ func once(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, http.H
 }
 
 // A container whose creation failed by chance is made in the end, once.
-func TestCreateAgain(t *testing.T) {
+func TestCreateRetries(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -134,14 +134,14 @@ func TestStartOnce(t *testing.T) {
 			c := plan(t, e, "guest:1", "count", "/count")
 			c.Binds = []container.Bind{{Host: file, Inside: "/count", Write: true}}
 			id := create(t, e, c)
-			done := ending(t, e, id)
+			done := waitExit(t, e, id)
 			err := e.Start(t.Context(), id)
 			ran := name == "cut after the engine"
 			if ran {
 				hosttest.Until(t, "it ran", func() bool { b, _ := os.ReadFile(file); return len(b) > 0 })
 			} else if l, err := e.connect(t.Context()); err != nil {
 				t.Fatal(err)
-			} else if r, err := l.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{}); err != nil || begun(r.Container.State.StartedAt) {
+			} else if r, err := l.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{}); err != nil || isTime(r.Container.State.StartedAt) {
 				t.Errorf("it was started after all: %+v, %v", r.Container.State, err)
 			}
 			if err := e.Remove(t.Context(), id); err != nil {
@@ -165,7 +165,7 @@ func TestWaitThroughCuts(t *testing.T) {
 	fault, seen := once(regexp.MustCompile(`/events$`), faults["cut before the engine"])
 	e := between(t, fault)
 	id := create(t, e, plan(t, e, "guest:1", "exit", "7"))
-	done := ending(t, e, id)
+	done := waitExit(t, e, id)
 	if err := e.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestWaitThroughCuts(t *testing.T) {
 	}
 }
 
-func TestRemoveAgain(t *testing.T) {
+func TestRemoveRetries(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {

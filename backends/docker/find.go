@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// place is where a Docker Engine is, and how to get there.
-type place struct {
+// endpoint is where a Docker Engine is, and how to get there.
+type endpoint struct {
 	url     string
 	tls     *tls.Config // nil without
 	api     string      // version of the API that the user insists on (DOCKER_API_VERSION), else ""
@@ -28,12 +28,12 @@ type place struct {
 // find looks in the same order as Docker's own command does: what we were told, DOCKER_HOST, the context
 // of DOCKER_CONTEXT or of the configuration file, the usual sockets. Of the last, the first that
 // answers is taken.
-func find(ctx context.Context, c Config) (place, error) {
+func find(ctx context.Context, c Config) (endpoint, error) {
 	s, err := readSettings(c.Environ)
 	if err != nil {
-		return place{}, err
+		return endpoint{}, err
 	}
-	p := place{environ: c.Environ, api: variable(c.Environ, "DOCKER_API_VERSION"), login: s}
+	p := endpoint{environ: c.Environ, api: variable(c.Environ, "DOCKER_API_VERSION"), login: s}
 	name := variable(c.Environ, "DOCKER_CONTEXT")
 	if name == "" {
 		name = s.CurrentContext
@@ -46,30 +46,30 @@ func find(ctx context.Context, c Config) (place, error) {
 	case host != "":
 		p.url = host
 		if strings.HasPrefix(host, "tcp://") || strings.HasPrefix(host, "https://") {
-			p.tls, err = environTLS(c.Environ, s.folder)
+			p.tls, err = environTLS(c.Environ, s.dir)
 		}
 	case name != "" && name != "default":
 		p.url, p.tls, err = s.context(name)
 	default:
-		p.url, err = usual(ctx, c.Environ)
+		p.url, err = findSocket(ctx, c.Environ)
 		return p, err
 	}
 	if err != nil {
-		return place{}, err
+		return endpoint{}, err
 	}
 	return p, p.check(ctx)
 }
 
 // check refuses addresses that can't be, and Unix sockets that don't answer: the library would hide why.
-func (p place) check(ctx context.Context) error {
-	scheme, rest, ok := strings.Cut(p.url, "://")
-	if !ok || rest == "" {
+func (p endpoint) check(ctx context.Context) error {
+	scheme, path, ok := strings.Cut(p.url, "://")
+	if !ok || path == "" {
 		return fmt.Errorf("the address of Docker, %q, is no URL such as unix:///run/docker.sock", p.url)
 	}
 	switch scheme {
 	case "unix":
-		if err := knock(ctx, rest); err != nil {
-			return refuseSocket(rest, err)
+		if err := probeSocket(ctx, path); err != nil {
+			return refuseSocket(path, err)
 		}
 	case "ssh":
 		_, err := parseSSH(p.url)
@@ -81,15 +81,15 @@ func (p place) check(ctx context.Context) error {
 	return nil
 }
 
-// usual tries the sockets that Docker has where nothing else was said.
-func usual(ctx context.Context, environ []string) (string, error) {
+// findSocket tries the sockets that Docker has where nothing else was said.
+func findSocket(ctx context.Context, environ []string) (string, error) {
 	if runtime.GOOS == "windows" {
 		return "npipe:////./pipe/docker_engine", nil
 	}
 	var worst error
 	var where string
 	for _, path := range backends.DockerSockets(func(name string) string { return variable(environ, name) }, os.Getuid()) {
-		err := knock(ctx, path)
+		err := probeSocket(ctx, path)
 		if err == nil {
 			return "unix://" + path, nil
 		}
@@ -104,8 +104,8 @@ func usual(ctx context.Context, environ []string) (string, error) {
 	return "", refuseSocket(where, worst)
 }
 
-// knock connects with a Unix socket, and leaves.
-func knock(ctx context.Context, path string) error {
+// probeSocket connects with a Unix socket, and leaves.
+func probeSocket(ctx context.Context, path string) error {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	c, err := d.DialContext(ctx, "unix", path)
 	if err != nil {

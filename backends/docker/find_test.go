@@ -36,21 +36,21 @@ func write(t *testing.T, path, content string) {
 }
 
 // withContext writes a Docker context.
-func withContext(t *testing.T, folder, name, host string) string {
+func withContext(t *testing.T, dir, name, host string) string {
 	t.Helper()
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])
-	write(t, filepath.Join(folder, "contexts/meta", id, "meta.json"), `{"Name":"`+name+`","Endpoints":{"docker":{"Host":"`+host+`"}}}`)
+	write(t, filepath.Join(dir, "contexts/meta", id, "meta.json"), `{"Name":"`+name+`","Endpoints":{"docker":{"Host":"`+host+`"}}}`)
 	return id
 }
 
 // Who names the engine's address comes in the order that Docker's command has, too.
 func TestFind(t *testing.T) {
-	folder := t.TempDir()
-	withContext(t, folder, "work", "tcp://work:1")
-	withContext(t, folder, "home", "tcp://home:1")
-	write(t, filepath.Join(folder, "config.json"), `{"currentContext":"home"}`)
-	config := "DOCKER_CONFIG=" + folder
+	dir := t.TempDir()
+	withContext(t, dir, "work", "tcp://work:1")
+	withContext(t, dir, "home", "tcp://home:1")
+	write(t, filepath.Join(dir, "config.json"), `{"currentContext":"home"}`)
+	config := "DOCKER_CONFIG=" + dir
 	for _, c := range []struct {
 		name    string
 		host    string
@@ -76,7 +76,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: got %+v", host, p)
 		}
 	}
-	write(t, filepath.Join(folder, "config.json"), `{"currentContext":`)
+	write(t, filepath.Join(dir, "config.json"), `{"currentContext":`)
 	if _, err := find(t.Context(), Config{Environ: []string{config}}); err == nil || !strings.Contains(err.Error(), "config.json") {
 		t.Errorf("a broken configuration: got %v", err)
 	}
@@ -86,22 +86,22 @@ func TestFind(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	folder := t.TempDir()
+	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		environ []string
 		want    bool
 	}{
-		"none":      {[]string{"DOCKER_CONFIG=" + folder}, false},
-		"verify":    {[]string{"DOCKER_CONFIG=" + folder, "DOCKER_TLS_VERIFY=1"}, true},
-		"only path": {[]string{"DOCKER_CERT_PATH=" + folder}, true},
+		"none":      {[]string{"DOCKER_CONFIG=" + dir}, false},
+		"verify":    {[]string{"DOCKER_CONFIG=" + dir, "DOCKER_TLS_VERIFY=1"}, true},
+		"only path": {[]string{"DOCKER_CERT_PATH=" + dir}, true},
 	} {
 		p, err := find(t.Context(), Config{Host: "tcp://x:1", Environ: c.environ})
 		if err != nil || (p.tls != nil) != c.want || p.tls != nil && p.tls.InsecureSkipVerify {
 			t.Errorf("%s: got %+v, %v", name, p.tls, err)
 		}
 	}
-	write(t, filepath.Join(folder, "ca.pem"), "nothing")
-	if _, err := find(t.Context(), Config{Host: "tcp://x:1", Environ: []string{"DOCKER_CERT_PATH=" + folder}}); err == nil {
+	write(t, filepath.Join(dir, "ca.pem"), "nothing")
+	if _, err := find(t.Context(), Config{Host: "tcp://x:1", Environ: []string{"DOCKER_CERT_PATH=" + dir}}); err == nil {
 		t.Error("an authority without a certificate was taken")
 	}
 }
@@ -125,15 +125,15 @@ func TestSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := usual(t.Context(), environ); err != nil || got != "unix://"+paths[0] {
+	if got, err := findSocket(t.Context(), environ); err != nil || got != "unix://"+paths[0] {
 		t.Errorf("one that answers: got %q, %v", got, err)
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	if err := (place{url: "unix://" + paths[0]}).check(t.Context()); !refused(err, "not running", "start") && !refused(err, "not running", "open -a") {
+	if err := (endpoint{url: "unix://" + paths[0]}).check(t.Context()); !refused(err, "not running", "start") && !refused(err, "not running", "open -a") {
 		t.Errorf("nobody listens: got %v", err)
 	}
-	if err := (place{url: "unix://" + home + "/none"}).check(t.Context()); !refused(err, "there is no socket", "backend") {
+	if err := (endpoint{url: "unix://" + home + "/none"}).check(t.Context()); !refused(err, "there is no socket", "backend") {
 		t.Errorf("no socket: got %v", err)
 	}
 	if err := refuseSocket("/s", os.ErrPermission); !refused(err, "may not use", "usermod -aG docker") {

@@ -29,7 +29,7 @@ func (e *docker) Images(ctx context.Context, label string) ([]container.Image, e
 		return nil, err
 	}
 	var list client.ImageListResult
-	err = again(ctx, func() error {
+	err = retry(ctx, func() error {
 		list, err = l.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", label)})
 		return err
 	})
@@ -56,7 +56,7 @@ func (e *docker) Images(ctx context.Context, label string) ([]container.Image, e
 // inspectImage looks up an image by name or id.
 func (l *link) inspectImage(ctx context.Context, ref string) (container.Image, error) {
 	var r client.ImageInspectResult
-	err := again(ctx, func() (err error) {
+	err := retry(ctx, func() (err error) {
 		r, err = l.ImageInspect(ctx, ref)
 		return err
 	})

@@ -13,10 +13,10 @@ func (e *docker) Info(ctx context.Context) (container.Info, error) {
 	if err != nil {
 		return container.Info{}, err
 	}
-	f := l.facts
+	f := l.info
 	i := container.Info{
 		Version:  f.ServerVersion,
-		Address:  l.place.url,
+		Address:  l.endpoint.url,
 		Rootless: l.security("rootless"),
 		UserNS:   l.security("rootless") || l.security("userns"),
 		SELinux:  l.security("selinux"),
@@ -30,20 +30,20 @@ func (e *docker) Info(ctx context.Context) (container.Info, error) {
 	} else if !f.SwapLimit {
 		i.Hint = "Docker can't limit swap here: boot with swapaccount=1"
 	}
-	i.Local, err = l.local(ctx, e.config.Folder)
+	i.Local, err = l.local(ctx, e.config.Dir)
 	return i, err
 }
 
 // security reports whether the engine says that it has a security option.
 func (l *link) security(name string) bool {
-	return slices.ContainsFunc(l.facts.SecurityOptions, func(option string) bool {
+	return slices.ContainsFunc(l.info.SecurityOptions, func(option string) bool {
 		return option == name || option == "name="+name || strings.HasPrefix(option, "name="+name+",")
 	})
 }
 
 // unlimited are the resources for which the engine can't set limits.
 func (l *link) unlimited() []string {
-	f := l.facts
+	f := l.info
 	// A rootless engine without systemd's delegation has no cgroups at all, whatever the kernel could.
 	none := f.CgroupDriver == "none"
 	var missing []string

@@ -66,13 +66,13 @@ func TestInfoNotLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(l *link){
-		"other kernel":  func(l *link) { l.facts.KernelVersion += "-linuxkit" },
-		"other host":    func(l *link) { l.facts.Name = "docker-desktop" },
-		"tcp":           func(l *link) { l.place.url = "tcp://127.0.0.1:1" },
-		"gVisor":        func(l *link) { l.facts.DefaultRuntime = "runsc" },
+		"other kernel":  func(l *link) { l.info.KernelVersion += "-linuxkit" },
+		"other host":    func(l *link) { l.info.Name = "docker-desktop" },
+		"tcp":           func(l *link) { l.endpoint.url = "tcp://127.0.0.1:1" },
+		"gVisor":        func(l *link) { l.info.DefaultRuntime = "runsc" },
 		"none of these": func(*link) {},
 	} {
-		other := &link{Client: l.Client, place: l.place, facts: l.facts}
+		other := &link{Client: l.Client, endpoint: l.endpoint, info: l.info}
 		change(other)
 		if got, err := other.local(t.Context(), filepath.Join(t.TempDir(), "not", "yet")); err != nil || got != (name == "none of these") {
 			t.Errorf("%s: got %v, %v", name, got, err)
@@ -92,7 +92,7 @@ func TestAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := ending(t, e, id)
+	done := waitExit(t, e, id)
 	if err := e.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := i.Container.HostConfig
-	if h.Memory != 32<<20 || h.MemorySwap != 32<<20 || h.PidsLimit == nil || *h.PidsLimit != 70 || h.NanoCPUs != int64(l.facts.NCPU)*1e9 {
+	if h.Memory != 32<<20 || h.MemorySwap != 32<<20 || h.PidsLimit == nil || *h.PidsLimit != 70 || h.NanoCPUs != int64(l.info.NCPU)*1e9 {
 		t.Errorf("got memory %d, with swap %d, PIDs %v, CPU %d", h.Memory, h.MemorySwap, h.PidsLimit, h.NanoCPUs)
 	}
 	// And the kernel thinks so, too.
@@ -243,8 +243,8 @@ func TestBuild(t *testing.T) {
 	if err != nil || i.Labels["made"] != "here" || strings.Join(i.Env, " ") == "" {
 		t.Errorf("got %+v, %v", i, err)
 	}
-	if said := strings.Join(lines, "\n"); !strings.Contains(said, "COPY hello /hello") || strings.ContainsAny(said, "\x1b\r") {
-		t.Errorf("said %q", said)
+	if text := strings.Join(lines, "\n"); !strings.Contains(text, "COPY hello /hello") || strings.ContainsAny(text, "\x1b\r") {
+		t.Errorf("said %q", text)
 	}
 	files["Containerfile"] = "FROM guest:1\nCOPY missing /\n"
 	if err := e.Build(t.Context(), "built:2", archive(files), nil, nil); err == nil || !strings.Contains(err.Error(), "missing") {
@@ -347,16 +347,16 @@ func TestSeedHalf(t *testing.T) {
 	if err := e.Seed(t.Context(), "half", nil, whole(map[string]string{"file": "whole"}), "guest:1"); err != nil {
 		t.Fatal(err)
 	}
-	if s := sight(t, e, c); s.Shown != "whole" {
-		t.Errorf("got %q", s.Shown)
+	if s := inspectInside(t, e, c); s.Binds != "whole" {
+		t.Errorf("got %q", s.Binds)
 	}
 	// And one that is whole is left alone.
 	if err := real(t).Seed(t.Context(), "half", nil, whole(map[string]string{"file": "other"}), "guest:1"); err != nil {
 		t.Fatal(err)
 	}
 	c.Name += "again"
-	if s := sight(t, e, c); s.Shown != "whole" {
-		t.Errorf("after another seed: got %.20q", s.Shown)
+	if s := inspectInside(t, e, c); s.Binds != "whole" {
+		t.Errorf("after another seed: got %.20q", s.Binds)
 	}
 	// And if somebody removes it, and the engine puts an empty one in its place, it is filled again.
 	if err := e.Seed(t.Context(), "half", nil, broken{}, "guest:1"); err != nil {
@@ -369,15 +369,15 @@ func TestSeedHalf(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Name += "empty"
-	if s := sight(t, e, c); s.Shown != "" {
-		t.Errorf("in an empty volume: got %.20q", s.Shown)
+	if s := inspectInside(t, e, c); s.Binds != "" {
+		t.Errorf("in an empty volume: got %.20q", s.Binds)
 	}
 	if err := e.Seed(t.Context(), "half", nil, whole(map[string]string{"file": "new"}), "guest:1"); err != nil {
 		t.Fatal(err)
 	}
 	c.Name += "filled"
-	if s := sight(t, e, c); s.Shown != "new" {
-		t.Errorf("after it was removed: got %q", s.Shown)
+	if s := inspectInside(t, e, c); s.Binds != "new" {
+		t.Errorf("after it was removed: got %q", s.Binds)
 	}
 	if err := e.Seed(t.Context(), "unmade", nil, whole(nil), "no-such-image:1"); !errors.Is(err, container.ErrNoImage) {
 		t.Errorf("without an image: got %v", err)

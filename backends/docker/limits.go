@@ -19,11 +19,11 @@ func (l *link) resources(r container.Resources) api.Resources {
 		a.PidsLimit = &r.PIDs
 	}
 	// More CPUs than there are, or any where the kernel can't count them, is an error for the engine.
-	if r.CPU > 0 && l.facts.CPUCfsQuota && l.facts.CPUCfsPeriod && l.facts.CgroupDriver != "none" {
+	if r.CPU > 0 && l.info.CPUCfsQuota && l.info.CPUCfsPeriod && l.info.CgroupDriver != "none" {
 		const least = 1e7 // billionths of a core; less the kernel does not take
 		a.NanoCPUs = max(least, int64(r.CPU*1e9))
-		if most := int64(l.facts.NCPU) * 1e9; most > 0 {
-			a.NanoCPUs = min(a.NanoCPUs, most)
+		if limit := int64(l.info.NCPU) * 1e9; limit > 0 {
+			a.NanoCPUs = min(a.NanoCPUs, limit)
 		}
 	}
 	return a
@@ -35,7 +35,7 @@ func (e *docker) Update(ctx context.Context, id string, r container.Resources) e
 		return err
 	}
 	limits := l.resources(r)
-	err = again(ctx, func() error {
+	err = retry(ctx, func() error {
 		_, err := l.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: &limits})
 		return err
 	})

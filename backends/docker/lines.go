@@ -13,10 +13,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// report reads what the engine says while it pulls or builds, gives people lines of it, and returns the
+// printProgress reads what the engine says while it pulls or builds, gives people lines of it, and returns the
 // error with which it ended, if it did.
-func report(r io.Reader, progress func(string)) error {
-	p := printer{emit: progress, layers: map[string]jsonstream.Progress{}, said: map[string]string{}}
+func printProgress(r io.Reader, progress func(string)) error {
+	p := printer{emit: progress, layers: map[string]jsonstream.Progress{}, status: map[string]string{}}
 	if progress == nil {
 		p.emit = func(string) {}
 	}
@@ -24,11 +24,11 @@ func report(r io.Reader, progress func(string)) error {
 	for {
 		var m struct {
 			jsonstream.Message
-			Plain string `json:"error"` // what engines say instead of Error, or beside it
+			ErrorText string `json:"error"` // what engines say instead of Error, or beside it
 		}
 		err := d.Decode(&m)
 		if errors.Is(err, io.EOF) {
-			p.end()
+			p.flush()
 			return nil
 		}
 		if err != nil {
@@ -37,8 +37,8 @@ func report(r io.Reader, progress func(string)) error {
 		if m.Error != nil {
 			return errors.New(engine.Plain(m.Error.Message))
 		}
-		if m.Plain != "" {
-			return errors.New(engine.Plain(m.Plain))
+		if m.ErrorText != "" {
+			return errors.New(engine.Plain(m.ErrorText))
 		}
 		p.message(m.Message)
 	}
@@ -46,11 +46,11 @@ func report(r io.Reader, progress func(string)) error {
 
 // printer makes lines of messages.
 type printer struct {
-	emit   func(string)
-	partly string                         // of a line of a build
-	layers map[string]jsonstream.Progress // being fetched
-	said   map[string]string              // last status by layer
-	shown  time.Time                      // when the sum of all was said last
+	emit     func(string)
+	partial  string                         // of a line of a build
+	layers   map[string]jsonstream.Progress // being fetched
+	status   map[string]string              // last status by layer
+	reported time.Time                      // when the sum of all was said last
 }
 
 func (p *printer) message(m jsonstream.Message) {
@@ -59,59 +59,59 @@ func (p *printer) message(m jsonstream.Message) {
 	case m.Status == "":
 	case m.Progress != nil && m.Progress.Total > 0 && m.Status == "Downloading":
 		p.layers[m.ID] = *m.Progress
-		p.sum()
+		p.emitTotal()
 	case m.ID == "":
-		p.line(m.Status)
+		p.emitLine(m.Status)
 	case m.Status == "Downloading" || m.Status == "Extracting" || m.Status == "Waiting" ||
-		m.Status == "Verifying Checksum" || p.said[m.ID] == m.Status:
+		m.Status == "Verifying Checksum" || p.status[m.ID] == m.Status:
 		// Said many times a second, or of no interest.
 	default:
-		p.said[m.ID] = m.Status
+		p.status[m.ID] = m.Status
 		if l, ok := p.layers[m.ID]; ok && (m.Status == "Download complete" || m.Status == "Pull complete") {
 			l.Current = l.Total
 			p.layers[m.ID] = l
 		}
-		p.line(m.ID + ": " + m.Status)
+		p.emitLine(m.ID + ": " + m.Status)
 	}
 }
 
-// sum says how much of all layers has come, once a second.
-func (p *printer) sum() {
-	if time.Since(p.shown) < time.Second {
+// emitTotal says how much of all layers has come, once a second.
+func (p *printer) emitTotal() {
+	if time.Since(p.reported) < time.Second {
 		return
 	}
-	p.shown = time.Now()
+	p.reported = time.Now()
 	var have, want int64
 	for _, l := range p.layers {
 		have, want = have+l.Current, want+l.Total
 	}
-	p.line(fmt.Sprintf("downloaded %.1f of %.1f MB", float64(have)/1e6, float64(want)/1e6))
+	p.emitLine(fmt.Sprintf("downloaded %.1f of %.1f MB", float64(have)/1e6, float64(want)/1e6))
 }
 
 // stream takes what a build prints, in pieces.
 func (p *printer) stream(s string) {
-	p.partly += s
+	p.partial += s
 	for {
-		line, rest, ok := strings.Cut(p.partly, "\n")
+		line, rest, ok := strings.Cut(p.partial, "\n")
 		if !ok {
 			if len(line) > engine.Longest {
-				p.end()
+				p.flush()
 			}
 			return
 		}
-		p.partly = rest
-		p.line(line)
+		p.partial = rest
+		p.emitLine(line)
 	}
 }
 
-// end says what is left of a line.
-func (p *printer) end() {
-	line := p.partly
-	p.partly = ""
-	p.line(line)
+// flush says what is left of a line.
+func (p *printer) flush() {
+	line := p.partial
+	p.partial = ""
+	p.emitLine(line)
 }
 
-func (p *printer) line(s string) {
+func (p *printer) emitLine(s string) {
 	if s = engine.Plain(s); s != "" {
 		p.emit(s)
 	}

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-func TestReport(t *testing.T) {
+func TestPrintProgress(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		want     []string
@@ -26,18 +26,18 @@ func TestReport(t *testing.T) {
 		{"terminal", `{"status":"\u001b]0;title\u0007x\u202ey\u0000"}`, []string{"]0;titlexy"}, ""},
 	} {
 		var got []string
-		err := report(strings.NewReader(c.in), func(s string) { got = append(got, s) })
+		err := printProgress(strings.NewReader(c.in), func(s string) { got = append(got, s) })
 		if !slices.Equal(got, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %q, %v, want %q, %s", c.name, got, err, c.want, c.err)
 		}
 	}
 }
 
-func FuzzReport(f *testing.F) {
+func FuzzPrintProgress(f *testing.F) {
 	f.Add(`{"status":"Downloading","id":"a","progressDetail":{"current":1,"total":2}}`)
 	f.Add(`{"stream":"a\nb"}{"error":"x"}`)
 	f.Fuzz(func(t *testing.T, s string) {
-		_ = report(strings.NewReader(s), func(line string) {
+		_ = printProgress(strings.NewReader(s), func(line string) {
 			if line == "" || strings.ContainsFunc(line, unicode.IsControl) {
 				t.Errorf("got %q", line)
 			}

@@ -23,14 +23,14 @@ const oldest = "1.41"
 // link is a connection with one Docker Engine.
 type link struct {
 	*client.Client
-	place place
-	facts system.Info // what it said about itself when it was connected
+	endpoint endpoint
+	info     system.Info // what it said about itself when it was connected
 
 	images sync.Map // container.Image by id: what an id means never changes
 }
 
 // dial connects, agrees on a version of the API, and refuses what is not a Docker Engine that can be used.
-func dial(ctx context.Context, p place) (*link, error) {
+func dial(ctx context.Context, p endpoint) (*link, error) {
 	options, err := p.options()
 	if err != nil {
 		return nil, err
@@ -39,23 +39,23 @@ func dial(ctx context.Context, p place) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect with Docker at %s: %w", p.url, err)
 	}
-	l := &link{Client: c, place: p}
-	if err := l.greet(ctx); err != nil {
+	l := &link{Client: c, endpoint: p}
+	if err := l.handshake(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// greet asks the engine what it is.
-func (l *link) greet(ctx context.Context) error {
+// handshake asks the engine what it is.
+func (l *link) handshake(ctx context.Context) error {
 	ping, err := l.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil && ping.APIVersion == "" {
 		return l.explain("connect with Docker", err)
 	}
 	if ping.APIVersion != "" && versions.LessThan(ping.APIVersion, oldest) {
 		return &backends.Refusal{
-			Reason: fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.place.url, ping.APIVersion, oldest),
+			Reason: fmt.Sprintf("the Docker Engine at %s is too old: it speaks version %s of the API, and %s is the oldest that can be used", l.endpoint.url, ping.APIVersion, oldest),
 			Remedy: "install Docker 20.10 or later: https://docs.docker.com/engine/install/",
 		}
 	}
@@ -70,27 +70,27 @@ func (l *link) greet(ctx context.Context) error {
 		// Podman answers to most of Docker's API, but not with Docker's events and errors.
 		if strings.Contains(part.Name, "Podman") {
 			return &backends.Refusal{
-				Reason: fmt.Sprintf("what answers at %s is Podman", l.place.url),
+				Reason: fmt.Sprintf("what answers at %s is Podman", l.endpoint.url),
 				Remedy: "choose --backend podman",
 			}
 		}
 	}
-	return l.ask(ctx)
+	return l.fetchInfo(ctx)
 }
 
-// ask fetches the facts.
-func (l *link) ask(ctx context.Context) error {
+// fetchInfo fetches the facts.
+func (l *link) fetchInfo(ctx context.Context) error {
 	r, err := l.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return l.explain("ask Docker what it is", err)
 	}
 	if r.Info.OSType != "" && r.Info.OSType != "linux" {
 		return &backends.Refusal{
-			Reason: fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.place.url, r.Info.OSType),
+			Reason: fmt.Sprintf("the Docker Engine at %s runs containers for %s", l.endpoint.url, r.Info.OSType),
 			Remedy: "switch Docker Desktop to Linux containers",
 		}
 	}
-	l.facts = r.Info
+	l.info = r.Info
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (l *link) image(ctx context.Context, id string) (container.Image, error) {
 }
 
 // options are those of the library for getting to p.
-func (p place) options() ([]client.Opt, error) {
+func (p endpoint) options() ([]client.Opt, error) {
 	options := []client.Opt{client.WithAPIVersion(p.api)}
 	if p.tls != nil {
 		options = append(options, client.WithHTTPClient(&http.Client{

@@ -28,18 +28,18 @@ import (
 //   - Its runtime is one that starts processes of that same kernel: not gVisor or Kata.
 //
 // Whatever is in doubt is not local, for attached streams always work.
-func (l *link) local(ctx context.Context, folder string) (bool, error) {
+func (l *link) local(ctx context.Context, dir string) (bool, error) {
 	name, err := os.Hostname()
 	kernel := kernelRelease()
-	if err != nil || kernel == "" || kernel != l.facts.KernelVersion || name != l.facts.Name ||
-		!strings.HasPrefix(l.place.url, "unix://") || !l.sameKernel() {
+	if err != nil || kernel == "" || kernel != l.info.KernelVersion || name != l.info.Name ||
+		!strings.HasPrefix(l.endpoint.url, "unix://") || !l.sameKernel() {
 		return false, nil
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
 	}
-	tidy(folder)
-	f, err := os.CreateTemp(folder, here+"*")
+	removeStale(dir)
+	f, err := os.CreateTemp(dir, markerPrefix+"*")
 	if err != nil {
 		return false, fmt.Errorf("find out whether Docker sees our files: %w", err)
 	}
@@ -56,18 +56,18 @@ func (l *link) local(ctx context.Context, folder string) (bool, error) {
 	return !there && err == nil, err
 }
 
-// here begins the names of the files that engines are asked about. Each is there for milliseconds.
-const here = "sandboxmcp-here-"
+// markerPrefix begins the names of the files that engines are asked about. Each is there for milliseconds.
+const markerPrefix = "sandboxmcp-here-"
 
-// stale is after how long such a file is what a killed process left. Should an engine answer later than that, it is
+// markerLifetime is after how long such a file is what a killed process left. Should an engine answer later than that, it is
 // taken not to see our files, as whenever there is a doubt.
-const stale = 10 * time.Second
+const markerLifetime = 10 * time.Second
 
-// tidy removes such files.
-func tidy(folder string) {
-	left, _ := filepath.Glob(filepath.Join(folder, here+"*"))
-	for _, file := range left {
-		if info, err := os.Lstat(file); err == nil && time.Since(info.ModTime()) > stale {
+// removeStale removes such files.
+func removeStale(dir string) {
+	files, _ := filepath.Glob(filepath.Join(dir, markerPrefix+"*"))
+	for _, file := range files {
+		if info, err := os.Lstat(file); err == nil && time.Since(info.ModTime()) > markerLifetime {
 			os.Remove(file)
 		}
 	}
@@ -76,8 +76,8 @@ func tidy(folder string) {
 // sameKernel reports whether the default runtime is one of those that share the engine's kernel. An
 // operator may call one as he likes; what we do not know counts as one that does not.
 func (l *link) sameKernel() bool {
-	names := []string{l.facts.DefaultRuntime}
-	if r, ok := l.facts.Runtimes[l.facts.DefaultRuntime]; ok && r.Path != "" {
+	names := []string{l.info.DefaultRuntime}
+	if r, ok := l.info.Runtimes[l.info.DefaultRuntime]; ok && r.Path != "" {
 		names = []string{path.Base(r.Path)}
 	}
 	for _, n := range names {

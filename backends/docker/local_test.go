@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// TestTidy removes what a process left that was killed while it asked, and nothing else.
-func TestTidy(t *testing.T) {
-	folder := t.TempDir()
-	for name, age := range map[string]time.Duration{here + "old": time.Hour, here + "new": 0, "kept": time.Hour} {
-		file := filepath.Join(folder, name)
+// TestRemoveStale removes what a process left that was killed while it asked, and nothing else.
+func TestRemoveStale(t *testing.T) {
+	dir := t.TempDir()
+	for name, age := range map[string]time.Duration{markerPrefix + "old": time.Hour, markerPrefix + "new": 0, "kept": time.Hour} {
+		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -20,9 +20,9 @@ func TestTidy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tidy(folder)
-	for name, want := range map[string]bool{here + "old": false, here + "new": true, "kept": true} {
-		if _, err := os.Lstat(filepath.Join(folder, name)); (err == nil) != want {
+	removeStale(dir)
+	for name, want := range map[string]bool{markerPrefix + "old": false, markerPrefix + "new": true, "kept": true} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", name, err == nil, want)
 		}
 	}

@@ -89,6 +89,6 @@ func (l *link) mounts(binds []container.Bind) []mount.Mount {
 // mounts read-only.
 func (l *link) recursive() bool {
 	var major, minor int
-	n, _ := fmt.Sscanf(l.facts.KernelVersion, "%d.%d", &major, &minor)
+	n, _ := fmt.Sscanf(l.info.KernelVersion, "%d.%d", &major, &minor)
 	return n == 2 && (major > 5 || major == 5 && minor >= 12) && versions.GreaterThanOrEqualTo(l.ClientVersion(), "1.44")
 }

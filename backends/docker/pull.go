@@ -23,7 +23,7 @@ func (e *docker) Pull(ctx context.Context, ref string, progress func(string)) er
 	if err != nil {
 		return &backends.Refusal{Reason: doing + ": " + err.Error(), Remedy: "name it as NAME, NAME:TAG or NAME@sha256:..."}
 	}
-	login, err := l.place.login.account(ctx, reference.Domain(named))
+	login, err := l.endpoint.login.credentials(ctx, reference.Domain(named))
 	if err != nil {
 		return err
 	}
@@ -31,13 +31,13 @@ func (e *docker) Pull(ctx context.Context, ref string, progress func(string)) er
 	if err != nil {
 		return l.explain(doing, err)
 	}
-	return again(ctx, func() error {
+	return retry(ctx, func() error {
 		r, err := l.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
 		if err != nil {
 			return l.explain(doing, err)
 		}
 		defer r.Close()
-		return l.explain(doing, report(r, progress))
+		return l.explain(doing, printProgress(r, progress))
 	})
 }
 
@@ -49,9 +49,9 @@ func (e *docker) Build(ctx context.Context, ref string, archive io.Reader, label
 	}
 	doing := "build image " + ref
 	accounts := map[string]registry.AuthConfig{}
-	for _, name := range l.place.login.registries() {
+	for _, name := range l.endpoint.login.registries() {
 		// What is not needed may fail.
-		if a, err := l.place.login.account(ctx, name); err == nil && a != (registry.AuthConfig{}) {
+		if a, err := l.endpoint.login.credentials(ctx, name); err == nil && a != (registry.AuthConfig{}) {
 			accounts[serverKey(name)] = a
 		}
 	}
@@ -68,5 +68,5 @@ func (e *docker) Build(ctx context.Context, ref string, archive io.Reader, label
 		return l.explain(doing, err)
 	}
 	defer r.Body.Close()
-	return l.explain(doing, report(r.Body, progress))
+	return l.explain(doing, printProgress(r.Body, progress))
 }

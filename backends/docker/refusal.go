@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// elsewhere is what people without Docker can do.
-const elsewhere = "--backend podman and --backend process need no Docker"
+// alternatives is what people without Docker can do.
+const alternatives = "--backend podman and --backend process need no Docker"
 
 // refuseSocket says why the socket at path does not answer, and what to type.
 func refuseSocket(path string, err error) error {
@@ -32,25 +32,25 @@ func refuseSocket(path string, err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &backends.Refusal{
 			Reason: fmt.Sprintf("Docker is not running: nobody listens on %s", path),
-			Remedy: wake(path) + "; " + elsewhere,
+			Remedy: startCommand(path) + "; " + alternatives,
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := exec.LookPath("dockerd"); err == nil {
 			return &backends.Refusal{
 				Reason: fmt.Sprintf("Docker is installed, but not running: there is no socket %s", path),
-				Remedy: wake(path) + "; " + elsewhere,
+				Remedy: startCommand(path) + "; " + alternatives,
 			}
 		}
 		return &backends.Refusal{
 			Reason: fmt.Sprintf("Docker is not here: there is no socket %s", path),
-			Remedy: "install it (https://docs.docker.com/engine/install/), or set DOCKER_HOST; " + elsewhere,
+			Remedy: "install it (https://docs.docker.com/engine/install/), or set DOCKER_HOST; " + alternatives,
 		}
 	}
 	return fmt.Errorf("connect with Docker at %s: %w", path, err)
 }
 
-// wake is the command that starts the Docker that has its socket at path.
-func wake(path string) string {
+// startCommand is the command that starts the Docker that has its socket at path.
+func startCommand(path string) string {
 	switch {
 	case runtime.GOOS == "darwin":
 		return "open -a Docker"
@@ -80,37 +80,37 @@ func (l *link) explain(doing string, err error) error {
 			Remedy: "install the NVIDIA Container Toolkit, then: sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
 		}
 	case client.IsErrConnectionFailed(err):
-		return l.lost(doing, err)
+		return l.unreachable(doing, err)
 	case errdefs.IsUnauthorized(err):
-		return &backends.Refusal{Reason: doing + ": " + answer(err), Remedy: "docker login"}
+		return &backends.Refusal{Reason: doing + ": " + engineMessage(err), Remedy: "docker login"}
 	}
-	return fmt.Errorf("%s: %w", doing, said{err})
+	return fmt.Errorf("%s: %w", doing, engineError{err})
 }
 
-// said is an error in the engine's words, for people.
-type said struct{ error }
+// engineError is an error in the engine's words, for people.
+type engineError struct{ error }
 
-func (s said) Error() string { return engine.Plain(s.error.Error()) }
-func (s said) Unwrap() error { return s.error }
+func (s engineError) Error() string { return engine.Plain(s.error.Error()) }
+func (s engineError) Unwrap() error { return s.error }
 
-// lost says why an engine that was found before, or one behind a network, can't be reached.
-func (l *link) lost(doing string, err error) error {
-	path, ok := strings.CutPrefix(l.place.url, "unix://")
+// unreachable says why an engine that was found before, or one behind a network, can't be reached.
+func (l *link) unreachable(doing string, err error) error {
+	path, ok := strings.CutPrefix(l.endpoint.url, "unix://")
 	if ok {
-		ctx, cancel := context.WithTimeout(context.Background(), knockTime)
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
-		if now := knock(ctx, path); now != nil {
+		if now := probeSocket(ctx, path); now != nil {
 			return refuseSocket(path, now)
 		}
 		return fmt.Errorf("%s: %w", doing, err) // it answers again
 	}
 	return &backends.Refusal{
-		Reason: fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.place.url, answer(err)),
-		Remedy: "docker -H " + l.place.url + " version shows whether it can be reached from here",
+		Reason: fmt.Sprintf("%s: Docker does not answer at %s: %s", doing, l.endpoint.url, engineMessage(err)),
+		Remedy: "docker -H " + l.endpoint.url + " version shows whether it can be reached from here",
 	}
 }
 
-// answer is what the engine said, for people.
-func answer(err error) string {
+// engineMessage is what the engine said, for people.
+func engineMessage(err error) string {
 	return engine.Plain(strings.TrimPrefix(err.Error(), "Error response from daemon: "))
 }

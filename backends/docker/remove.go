@@ -23,51 +23,51 @@ func (e *docker) Remove(ctx context.Context, id string) error {
 // remove kills and removes a container. The engine may fail at it for a while (a file system that is
 // busy), and may be at it already, because the container has just ended by itself.
 func (l *link) remove(ctx context.Context, id string) error {
-	const patience = 30 * time.Second // with an engine that says it can't
-	deadline := time.Now().Add(patience)
+	const removeTimeout = 30 * time.Second // with an engine that says it can't
+	deadline := time.Now().Add(removeTimeout)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		_, err := l.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case err == nil || errdefs.IsNotFound(err):
 			return nil
-		case errdefs.IsConflict(err) || passing(err):
+		case errdefs.IsConflict(err) || isTemporary(err):
 		default:
 			return err
 		}
 		if time.Now().After(deadline) || !engine.Pause(ctx, pause) {
 			if ctx.Err() != nil {
-				return fmt.Errorf("%w (%s)", ctx.Err(), answer(err))
+				return fmt.Errorf("%w (%s)", ctx.Err(), engineMessage(err))
 			}
 			return err
 		}
 	}
 }
 
-func (e *docker) List(ctx context.Context, label string) ([]container.Listed, error) {
+func (e *docker) List(ctx context.Context, label string) ([]container.Entry, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var r client.ContainerListResult
-	err = again(ctx, func() (err error) {
+	err = retry(ctx, func() (err error) {
 		r, err = l.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", label)})
 		return err
 	})
 	if err != nil {
 		return nil, l.explain("list containers", err)
 	}
-	var all []container.Listed
+	var all []container.Entry
 	for _, s := range r.Items {
-		if len(s.Names) > 0 || !l.ghost(ctx, s.ID) {
-			all = append(all, container.Listed{ID: s.ID, Labels: s.Labels})
+		if len(s.Names) > 0 || !l.isGhost(ctx, s.ID) {
+			all = append(all, container.Entry{ID: s.ID, Labels: s.Labels})
 		}
 	}
 	return all, nil
 }
 
-// ghost reports whether a container that is listed without a name does not exist. 20.10 may list such until
+// isGhost reports whether a container that is listed without a name does not exist. 20.10 may list such until
 // it is restarted, when it was killed and removed the container as it came back.
-func (l *link) ghost(ctx context.Context, id string) bool {
+func (l *link) isGhost(ctx context.Context, id string) bool {
 	_, err := l.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	return errdefs.IsNotFound(err)
 }

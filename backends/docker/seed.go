@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	seedPath = "/seed"         // where the helper has the volume
-	abandon  = 2 * time.Minute // of waiting for somebody else's helper, after which it is taken for dead
-	look     = 200 * time.Millisecond
+	seedPath         = "/seed"         // where the helper has the volume
+	helperTimeout    = 2 * time.Minute // of waiting for somebody else's helper, after which it is taken for dead
+	seedPollInterval = 200 * time.Millisecond
 )
 
 // Seed fills a volume through a container that has it mounted, and that never runs: the engine unpacks
@@ -76,7 +76,7 @@ func (l *link) helper(ctx context.Context, volume string, labels map[string]stri
 				VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
 		},
 	}
-	for deadline := time.Now().Add(abandon); ; {
+	for deadline := time.Now().Add(helperTimeout); ; {
 		id, err := l.make(ctx, o)
 		switch {
 		case errdefs.IsNotFound(err):
@@ -88,9 +88,9 @@ func (l *link) helper(ctx context.Context, volume string, labels map[string]stri
 			if err := l.remove(ctx, name); err != nil {
 				return "", err
 			}
-			deadline = time.Now().Add(abandon)
+			deadline = time.Now().Add(helperTimeout)
 		}
-		if !engine.Pause(ctx, look) {
+		if !engine.Pause(ctx, seedPollInterval) {
 			return "", ctx.Err()
 		}
 	}
@@ -100,7 +100,7 @@ func (l *link) helper(ctx context.Context, volume string, labels map[string]stri
 func (l *link) unpack(ctx context.Context, helper string, archive io.Reader) error {
 	_, err := l.CopyToContainer(ctx, helper, client.CopyToContainerOptions{DestinationPath: seedPath, Content: archive})
 	if err != nil && errdefs.IsNotFound(err) {
-		return &backends.Refusal{Reason: "somebody removed the container that filled the volume: " + answer(err), Remedy: "try again"}
+		return &backends.Refusal{Reason: "somebody removed the container that filled the volume: " + engineMessage(err), Remedy: "try again"}
 	}
 	return err
 }

@@ -16,19 +16,19 @@ import (
 
 // settings are what we use of the configuration of Docker's command (~/.docker/config.json).
 type settings struct {
-	folder  string
+	dir     string
 	environ []string
 
-	CurrentContext string             `json:"currentContext"`
-	Auths          map[string]account `json:"auths"`
-	Helpers        map[string]string  `json:"credHelpers"` // by registry
-	Store          string             `json:"credsStore"`  // the helper for all others
+	CurrentContext string                 `json:"currentContext"`
+	Auths          map[string]credentials `json:"auths"`
+	Helpers        map[string]string      `json:"credHelpers"` // by registry
+	Store          string                 `json:"credsStore"`  // the helper for all others
 }
 
 // readSettings reads the user's configuration. That there is none is fine.
 func readSettings(environ []string) (*settings, error) {
-	s := &settings{folder: variable(environ, "DOCKER_CONFIG"), environ: environ}
-	if s.folder == "" {
+	s := &settings{dir: variable(environ, "DOCKER_CONFIG"), environ: environ}
+	if s.dir == "" {
 		home := variable(environ, "HOME")
 		if home == "" {
 			home = variable(environ, "USERPROFILE")
@@ -36,9 +36,9 @@ func readSettings(environ []string) (*settings, error) {
 		if home == "" {
 			return s, nil
 		}
-		s.folder = filepath.Join(home, ".docker")
+		s.dir = filepath.Join(home, ".docker")
 	}
-	path := filepath.Join(s.folder, "config.json")
+	path := filepath.Join(s.dir, "config.json")
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return s, nil
@@ -57,7 +57,7 @@ func (s *settings) context(name string) (string, *tls.Config, error) {
 	// A folder is called after the hash of the context's name, so no name can lead elsewhere.
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])
-	b, err := os.ReadFile(filepath.Join(s.folder, "contexts", "meta", id, "meta.json"))
+	b, err := os.ReadFile(filepath.Join(s.dir, "contexts", "meta", id, "meta.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil, &backends.Refusal{
 			Reason: fmt.Sprintf("there is no Docker context %q", name),
@@ -80,7 +80,7 @@ func (s *settings) context(name string) (string, *tls.Config, error) {
 	if !ok || end.Host == "" {
 		return "", nil, fmt.Errorf("read Docker context %q: it has no address of a Docker Engine", name)
 	}
-	secure, err := readTLS(filepath.Join(s.folder, "contexts", "tls", id, "docker"), end.SkipTLSVerify)
+	secure, err := readTLS(filepath.Join(s.dir, "contexts", "tls", id, "docker"), end.SkipTLSVerify)
 	if err != nil {
 		return "", nil, fmt.Errorf("read Docker context %q: %w", name, err)
 	}

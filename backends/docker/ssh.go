@@ -25,8 +25,8 @@ type sshTarget struct {
 	socket string // path on that machine; "" is what its docker command takes
 }
 
-// plainPath is what a path may be made of that the other machine's shell will read.
-var plainPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9/._-]+$`) })
+// safePath is what a path may be made of that the other machine's shell will read.
+var safePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9/._-]+$`) })
 
 // parseSSH reads ssh://[user@]host[:port][/path/of/socket]. Nothing in it may become an option of ssh,
 // or more than one word for the shell at the other end.
@@ -55,7 +55,7 @@ func parseSSH(address string) (sshTarget, error) {
 		return wrong("has a query or fragment")
 	}
 	if u.Path != "" && u.Path != "/" {
-		if !plainPath().MatchString(u.Path) {
+		if !safePath().MatchString(u.Path) {
 			return wrong("has a path with more than letters, digits, dots, dashes, underscores and slashes")
 		}
 		t.socket = u.Path
@@ -97,7 +97,7 @@ func (t sshTarget) dial(ctx context.Context, environ []string) (net.Conn, error)
 		return nil, fmt.Errorf("start ssh: %w", err)
 	}
 	c := &sshConn{in: ours, out: theirs, cmd: cmd, ended: make(chan struct{})}
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, in, out, &c.said
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, in, out, &c.stderr
 	cmd.SysProcAttr = ownSession()
 	cmd.WaitDelay = time.Second // a master that ssh left behind (ControlPersist) keeps standard error open
 	err = cmd.Start()
@@ -119,7 +119,7 @@ func (t sshTarget) dial(ctx context.Context, environ []string) (net.Conn, error)
 type sshConn struct {
 	in, out *os.File // its standard input and output
 	cmd     *exec.Cmd
-	said    engine.Tail // on its standard error
+	stderr  engine.Tail // on its standard error
 	ended   chan struct{}
 	result  error // once ended
 }
@@ -132,8 +132,8 @@ func (c *sshConn) Read(b []byte) (int, error) {
 		case <-time.After(2 * time.Second):
 			return n, err
 		}
-		if said := c.said.String(); c.result != nil && said != "" {
-			return n, fmt.Errorf("ssh ended: %s", said)
+		if text := c.stderr.String(); c.result != nil && text != "" {
+			return n, fmt.Errorf("ssh ended: %s", text)
 		}
 	}
 	return n, err

@@ -24,7 +24,7 @@ func TestSSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := ending(t, e, id)
+	done := waitExit(t, e, id)
 	if err := e.Start(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,11 @@ func (e *docker) Start(ctx context.Context, id string) error {
 		_, err := l.ContainerStart(ctx, id, client.ContainerStartOptions{})
 		return err
 	}
-	out, err := sent(ctx, start)
-	if !out && passing(err) && engine.Pause(ctx, breather) { // nobody has heard the first
-		out, err = sent(ctx, start)
+	out, err := sendOnce(ctx, start)
+	if !out && isTemporary(err) && engine.Pause(ctx, retryPause) { // nobody has heard the first
+		out, err = sendOnce(ctx, start)
 	}
-	if err != nil && out && !answered(err) {
+	if err != nil && out && !gotResponse(err) {
 		return l.started(ctx, id, err)
 	}
 	return l.explain("start container "+id, err)
@@ -41,21 +41,21 @@ func (l *link) started(ctx context.Context, id string, cause error) error {
 			return fmt.Errorf("start container %s: %w; and by now it is gone", id, cause)
 		}
 		if s := r.Container.State; err == nil && s != nil {
-			if s.Running || begun(s.StartedAt) {
+			if s.Running || isTime(s.StartedAt) {
 				return nil
 			}
 			if s.Error != "" {
 				return fmt.Errorf("start container %s: %s", id, engine.Plain(s.Error))
 			}
 		}
-		if !engine.Pause(ctx, breather) {
+		if !engine.Pause(ctx, retryPause) {
 			return l.explain("start container "+id, cause)
 		}
 	}
 }
 
-// begun reports whether a time that the engine gives is one: it says the year 1 for never.
-func begun(at string) bool {
+// isTime reports whether a time that the engine gives is one: it says the year 1 for never.
+func isTime(at string) bool {
 	t, err := time.Parse(time.RFC3339Nano, at)
 	return err == nil && t.Year() > 1
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// straggler is how long we wait for the engine to tell a story whose end we know already.
-const straggler = time.Second
+// eventTimeout is how long we wait for the engine to tell a story whose end we know already.
+const eventTimeout = time.Second
 
 // Wait listens to the engine's events, not to its wait: only they say that the kernel killed something for
 // want of memory, and whether somebody else killed the container, and what an inspection could say
@@ -28,16 +28,16 @@ func (e *docker) Wait(ctx context.Context, id string) (container.Exit, error) {
 	if err != nil {
 		return container.Exit{}, err
 	}
-	var s story
-	for pause := breather; ; pause = min(2*pause, 2*time.Second) {
-		err := l.follow(ctx, id, &s)
+	var s exitEvents
+	for pause := retryPause; ; pause = min(2*pause, 2*time.Second) {
+		err := l.followEvents(ctx, id, &s)
 		if err == nil {
 			return s.exit(), nil
 		}
 		if ctx.Err() != nil {
 			return container.Exit{}, ctx.Err()
 		}
-		if !errors.Is(err, errCut) && !passing(err) {
+		if !errors.Is(err, errCut) && !isTemporary(err) {
 			return container.Exit{}, l.explain("wait for container "+id, err)
 		}
 		// The daemon has gone. Its containers may live on (live-restore), or die, or die when it
@@ -52,8 +52,8 @@ func (e *docker) Wait(ctx context.Context, id string) (container.Exit, error) {
 // errCut is that the stream of events broke off.
 var errCut = errors.New("the daemon ended the connection")
 
-// follow reads events until the container's story is complete.
-func (l *link) follow(ctx context.Context, id string, s *story) error {
+// followEvents reads events until the container's story is complete.
+func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	filter := make(client.Filters).Add("type", "container").Add("container", id).Add("event", "die", "kill", "oom", "destroy")
@@ -69,8 +69,8 @@ func (l *link) follow(ctx context.Context, id string, s *story) error {
 		return err
 	}
 	var late <-chan time.Time
-	if err != nil || over(r.Container.State) {
-		t := time.NewTimer(straggler)
+	if err != nil || hasEnded(r.Container.State) {
+		t := time.NewTimer(eventTimeout)
 		defer t.Stop()
 		late = t.C
 	}
@@ -81,7 +81,7 @@ func (l *link) follow(ctx context.Context, id string, s *story) error {
 				return nil
 			}
 		case err := <-stream.Err:
-			if ctx.Err() == nil && (err == nil || passing(err) || !answered(err) || isEOF(err)) {
+			if ctx.Err() == nil && (err == nil || isTemporary(err) || !gotResponse(err) || isEOF(err)) {
 				return errCut
 			}
 			return err
@@ -92,13 +92,13 @@ func (l *link) follow(ctx context.Context, id string, s *story) error {
 	}
 }
 
-// over reports whether a container has ended, and will not begin.
-func over(s *api.State) bool {
-	return s != nil && !s.Running && (begun(s.FinishedAt) || s.Dead)
+// hasEnded reports whether a container has ended, and will not begin.
+func hasEnded(s *api.State) bool {
+	return s != nil && !s.Running && (isTime(s.FinishedAt) || s.Dead)
 }
 
-// story is what is known of a container's end.
-type story struct {
+// exitEvents is what is known of a container's end.
+type exitEvents struct {
 	oom, died, cut bool
 	code           int
 	kill           string     // the last signal that was sent through the engine
@@ -106,7 +106,7 @@ type story struct {
 }
 
 // hear takes an event, and reports whether it was the last that matters.
-func (s *story) hear(m events.Message) bool {
+func (s *exitEvents) hear(m events.Message) bool {
 	switch m.Action {
 	case events.ActionOOM:
 		s.oom = true
@@ -123,7 +123,7 @@ func (s *story) hear(m events.Message) bool {
 }
 
 // exit is the story in short.
-func (s *story) exit() container.Exit {
+func (s *exitEvents) exit() container.Exit {
 	x := container.Exit{Code: s.code, OOM: s.oom}
 	switch {
 	case s.died:
@@ -140,7 +140,7 @@ func (s *story) exit() container.Exit {
 
 // why says what was not the program's own doing. The engine reports a docker kill, a docker stop and a
 // docker rm --force in the same way: as a signal.
-func (s *story) why(x container.Exit) string {
+func (s *exitEvents) why(x container.Exit) string {
 	switch {
 	case s.cut && x.Removed:
 		return "the Docker daemon was restarted, and removed it"

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// ending is the Exit that a Wait in the background returns.
-func ending(t *testing.T, e *docker, id string) <-chan container.Exit {
+// waitExit is the Exit that a Wait in the background returns.
+func waitExit(t *testing.T, e *docker, id string) <-chan container.Exit {
 	t.Helper()
 	c := make(chan container.Exit, 1)
 	go func() {
@@ -95,13 +95,13 @@ func TestWait(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			listening.Store(0)
 			id := create(t, e, plan(t, e, "guest:1", c.args...))
-			before := ending(t, e, id)
+			before := waitExit(t, e, id)
 			if !c.never {
 				if err := e.Start(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}
 			}
-			during := ending(t, e, id)
+			during := waitExit(t, e, id)
 			hosttest.Until(t, "both hear Docker's events", func() bool { return listening.Load() >= 2 })
 			if c.do != nil {
 				if err := c.do(id); err != nil {
@@ -120,7 +120,7 @@ func TestWait(t *testing.T) {
 			if err := e.Remove(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			check("after its removal", <-ending(t, e, id))
+			check("after its removal", <-waitExit(t, e, id))
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestWait(t *testing.T) {
 // Without the engine's memory, all that can be said is that it is gone.
 func TestWaitForNothing(t *testing.T) {
 	e := real(t)
-	if x := <-ending(t, e, strings.Repeat("ab", 32)); !x.Removed {
+	if x := <-waitExit(t, e, strings.Repeat("ab", 32)); !x.Removed {
 		t.Errorf("got %+v", x)
 	}
 }

@@ -103,11 +103,11 @@ func findLogin(data []byte, registry, repository string) (login, bool, error) {
 		if !ok || entry.Auth == "" && entry.IdentityToken == "" {
 			continue
 		}
-		plain, err := base64.StdEncoding.DecodeString(entry.Auth)
+		decoded, err := base64.StdEncoding.DecodeString(entry.Auth)
 		if err != nil {
 			return login{}, false, fmt.Errorf("the login for %s is not in base64", name)
 		}
-		user, password, _ := strings.Cut(string(plain), ":")
+		user, password, _ := strings.Cut(string(decoded), ":")
 		return login{user, strings.TrimRight(password, "\x00"), entry.IdentityToken}, true, nil
 	}
 	return login{}, false, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
 
-// BenchmarkParked runs programs in containers that were started ahead.
-func BenchmarkParked(b *testing.B) {
+// BenchmarkPool runs programs in containers that were started ahead.
+func BenchmarkPool(b *testing.B) {
 	url := enginetest.Podman(b)
-	enginetest.Parked(b, url, func() container.Engine { return New(Config{Host: url}) })
+	enginetest.BenchPool(b, url, func() container.Engine { return New(Config{Host: url}) })
 }

@@ -26,7 +26,7 @@ func (e *Engine) Build(ctx context.Context, reference string, archive io.Reader,
 		return fmt.Errorf("build the image %s: %w", reference, err)
 	}
 	defer res.Body.Close()
-	if err := follow(res.Body, progress); err != nil {
+	if err := printProgress(res.Body, progress); err != nil {
 		return fmt.Errorf("build the image %s: %w", reference, err)
 	}
 	return nil

@@ -18,7 +18,7 @@ func TestClosed(t *testing.T) {
 	if err := os.Chmod(shown, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	c := plain(id, "facts")
+	c := basicContainer(id, "facts")
 	c.Env = []string{"MINE=yes"}
 	c.Tmpfs = []container.Tmpfs{{Path: "/workspace", Size: 1 << 20, Mode: 0o1777, Exec: true}, {Path: "/tmp", Size: 2 << 20, Mode: 0o700}}
 	c.Shm = 3 << 20

@@ -16,15 +16,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// line is a connection to a service, and what is known of it.
-type line struct {
-	conn    *bindings.Connection
-	place   place
-	service *service // our own, or nil
-	facts   facts
+// connection is a connection to a service, and what is known of it.
+type connection struct {
+	conn     *bindings.Connection
+	endpoint endpoint
+	service  *service // our own, or nil
+	facts    facts
 }
 
-func (l *line) close() {
+func (l *connection) close() {
 	l.conn.Client.CloseIdleConnections()
 	if l.service != nil {
 		l.service.end()
@@ -34,43 +34,43 @@ func (l *line) close() {
 var errClosed = errors.New("podman's connection was closed")
 
 // connect returns the connection, which it makes if there is none.
-func (e *Engine) connect(ctx context.Context) (*line, error) {
+func (e *Engine) connect(ctx context.Context) (*connection, error) {
 	select {
-	case e.gate <- struct{}{}:
-		defer func() { <-e.gate }()
+	case e.sem <- struct{}{}:
+		defer func() { <-e.sem }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	if e.closed {
 		return nil, errClosed
 	}
-	if e.line != nil && (e.line.service == nil || e.line.service.alive()) {
-		return e.line, nil
+	if e.conn != nil && (e.conn.service == nil || e.conn.service.alive()) {
+		return e.conn, nil
 	}
-	if e.line != nil {
-		e.line.close()
-		e.line = nil
+	if e.conn != nil {
+		e.conn.close()
+		e.conn = nil
 	}
 	l, err := e.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e.line = l
+	e.conn = l
 	return l, nil
 }
 
 // drop forgets a connection that failed. Those over ssh do not come back by themselves.
-func (e *Engine) drop(l *line) {
-	e.gate <- struct{}{}
-	defer func() { <-e.gate }()
-	if e.line == l && l.service == nil {
+func (e *Engine) drop(l *connection) {
+	e.sem <- struct{}{}
+	defer func() { <-e.sem }()
+	if e.conn == l && l.service == nil {
 		l.close()
-		e.line = nil
+		e.conn = nil
 	}
 }
 
 // open finds a service, or starts one.
-func (e *Engine) open(ctx context.Context) (*line, error) {
+func (e *Engine) open(ctx context.Context) (*connection, error) {
 	var first error
 	if e.config.Service == nil {
 		places, err := e.find()
@@ -99,7 +99,7 @@ func (e *Engine) open(ctx context.Context) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := e.dial(ctx, s.place())
+	l, err := e.dial(ctx, s.endpoint())
 	if err != nil {
 		s.end()
 		return nil, err
@@ -109,7 +109,7 @@ func (e *Engine) open(ctx context.Context) (*line, error) {
 }
 
 // dial connects with what should answer in one place.
-func (e *Engine) dial(ctx context.Context, p place) (*line, error) {
+func (e *Engine) dial(ctx context.Context, p endpoint) (*connection, error) {
 	// The library tries three times, and wraps what went wrong: this way we know at once.
 	if path := p.path(); path != "" {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -118,7 +118,7 @@ func (e *Engine) dial(ctx context.Context, p place) (*line, error) {
 		}
 		c.Close()
 	}
-	if err := p.mayAsk(); err != nil {
+	if err := p.checkKey(); err != nil {
 		return nil, err
 	}
 	// The context is the library's way to hand out a connection, and is not used for anything else.
@@ -130,28 +130,28 @@ func (e *Engine) dial(ctx context.Context, p place) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &line{conn: conn, place: p}
-	if l.facts, err = e.learn(ctx, l); err != nil {
-		return nil, fmt.Errorf("ask podman at %s what it is: %w", p.shown(), err)
+	l := &connection{conn: conn, endpoint: p}
+	if l.facts, err = e.queryInfo(ctx, l); err != nil {
+		return nil, fmt.Errorf("ask podman at %s what it is: %w", p.redacted(), err)
 	}
 	return l, nil
 }
 
 // refusal says why nobody answers, and what to type.
-func (p place) refusal(err error) error {
+func (p endpoint) refusal(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	r := &backends.Refusal{Reason: fmt.Sprintf("no Podman answers at %s: %v", p.shown(), err), Remedy: startRemedy(os.Geteuid())}
+	r := &backends.Refusal{Reason: fmt.Sprintf("no Podman answers at %s: %v", p.redacted(), err), Remedy: startRemedy(os.Geteuid())}
 	if p.source != "" {
 		r.Reason += ", which " + p.source + " names"
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		r.Reason = fmt.Sprintf("this user may not use Podman at %s", p.shown())
+		r.Reason = fmt.Sprintf("this user may not use Podman at %s", p.redacted())
 		r.Remedy = "use one of your own: systemctl --user enable --now podman.socket"
 	case p.path() == "":
-		r.Remedy = "try: podman --url " + p.shown() + " info"
+		r.Remedy = "try: podman --url " + p.redacted() + " info"
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED):
 		r.Remedy = ""
 	}

@@ -38,10 +38,10 @@ type connectionsFile struct {
 // connection is the one that is active. On Linux, Podman's own command runs containers here unless
 // "remote" is set or CONTAINER_CONNECTION names one, and so do we: that somebody has a connection to
 // another machine does not mean that programs are to be sent there.
-func (env environ) connection(system string) (place, bool, error) {
+func (env environ) connection(system string) (endpoint, bool, error) {
 	conf, file, err := env.connections()
 	if err != nil {
-		return place{}, false, err
+		return endpoint{}, false, err
 	}
 	name := env["CONTAINER_CONNECTION"]
 	if name == "" && (system != "linux" || conf.Engine.Remote) {
@@ -51,16 +51,16 @@ func (env environ) connection(system string) (place, bool, error) {
 		}
 	}
 	if name == "" {
-		return place{}, false, nil
+		return endpoint{}, false, nil
 	}
 	d, ok := file.Connection.Connections[name]
 	if !ok {
 		d, ok = conf.Engine.Destinations[name]
 	}
 	if !ok {
-		return place{}, false, fmt.Errorf("podman has no connection %q: see podman system connection list", name)
+		return endpoint{}, false, fmt.Errorf("podman has no connection %q: see podman system connection list", name)
 	}
-	p := place{url: d.URI, identity: d.Identity, machine: d.IsMachine, named: true, source: fmt.Sprintf("podman's connection %q", name)}
+	p := endpoint{url: d.URI, identity: d.Identity, machine: d.IsMachine, named: true, source: fmt.Sprintf("podman's connection %q", name)}
 	if key := env["CONTAINER_SSHKEY"]; key != "" {
 		p.identity = key
 	}

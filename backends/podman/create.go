@@ -32,14 +32,14 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 	}
 	id, err := e.create(ctx, s)
 	if err != nil {
-		e.doubt()
+		e.forgetInfo()
 		return "", fmt.Errorf("make a container: %w", noGPU(err, c.GPUs))
 	}
 	if err := e.finish(ctx, id, c, s); err != nil {
 		e.discard(id)
 		return "", err
 	}
-	e.lives.begin(id)
+	e.own.add(id)
 	return id, nil
 }
 
@@ -63,7 +63,7 @@ func (e *Engine) finish(ctx context.Context, id string, c container.Container, s
 	if err := e.call(ctx, inspect(id), &is); err != nil {
 		return fmt.Errorf("look at a container: %w", err)
 	}
-	if err := unasked(is, s); err != nil {
+	if err := refuseExtra(is, s); err != nil {
 		return err
 	}
 	if err := e.putNames(ctx, id, c); err != nil {
@@ -95,9 +95,9 @@ func (e *Engine) discard(id string) {
 	e.Remove(ctx, id)
 }
 
-// unasked refuses a container that has more than we asked for: containers.conf can add mounts and
+// refuseExtra refuses a container that has more than we asked for: containers.conf can add mounts and
 // devices to each, and there is no way to say that we want none.
-func unasked(is inspected, s spec) error {
+func refuseExtra(is inspected, s spec) error {
 	var more []string
 	for _, m := range is.Mounts {
 		asked := slices.ContainsFunc(s.Mounts, func(a mount) bool { return path.Clean(a.Destination) == m.Destination }) ||

@@ -18,36 +18,36 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// ending waits for the end of a container that runs, in two ways: by its first process, and by asking
+// exitWaiter waits for the end of a container that runs, in two ways: by its first process, and by asking
 // Podman.
-type ending struct {
-	news    chan struct{} // closed when it may have ended
-	oom     bool          // memory ran out in it; may be read when news is closed
-	code    chan int      // its exit code, as Podman says; closed without one if it does not know
-	between time.Duration // two looks at it, once there were news
-	cancel  func()
-	running sync.WaitGroup
+type exitWaiter struct {
+	mayHaveEnded chan struct{} // closed when it may have ended
+	oom          bool          // memory ran out in it; may be read when news is closed
+	code         chan int      // its exit code, as Podman says; closed without one if it does not know
+	interval     time.Duration // two looks at it, once there were news
+	cancel       func()
+	running      sync.WaitGroup
 }
 
-func (e *Engine) attend(ctx context.Context, id string, pid int, first *os.File) *ending {
+func (e *Engine) newExitWaiter(ctx context.Context, id string, pid int, first *os.File) *exitWaiter {
 	ctx, cancel := context.WithCancel(ctx)
-	end := &ending{news: make(chan struct{}), code: make(chan int, 1), between: 2 * time.Millisecond}
-	said := sync.OnceFunc(func() { close(end.news) })
+	w := &exitWaiter{mayHaveEnded: make(chan struct{}), code: make(chan int, 1), interval: 2 * time.Millisecond}
+	notify := sync.OnceFunc(func() { close(w.mayHaveEnded) })
 	kills := oomKills(pid)
-	died, stop := watch(first)
-	end.cancel = func() { cancel(); stop() }
-	end.running.Go(func() {
-		defer said()
-		defer close(end.code)
+	died, stop := watchExit(first)
+	w.cancel = func() { cancel(); stop() }
+	w.running.Go(func() {
+		defer notify()
+		defer close(w.code)
 		// A service that is asked before looks again and again, and can't end meanwhile.
 		if died != nil && <-died {
-			end.oom = kills() > 0
-			said()
+			w.oom = kills() > 0
+			notify()
 		}
 		for ctx.Err() == nil {
-			code, err := e.askExit(ctx, id)
+			code, err := e.waitExit(ctx, id)
 			if err == nil {
-				end.code <- code
+				w.code <- code
 				return
 			}
 			if f := (*failure)(nil); errors.As(err, &f) {
@@ -56,41 +56,41 @@ func (e *Engine) attend(ctx context.Context, id string, pid int, first *os.File)
 			engine.Pause(ctx, 200*time.Millisecond)
 		}
 	})
-	return end
+	return w
 }
 
 // wait returns when it may have ended, and from then on ever less often.
-func (end *ending) wait(ctx context.Context) {
+func (end *exitWaiter) wait(ctx context.Context) {
 	select {
-	case <-end.news:
-		engine.Pause(ctx, end.between)
-		end.between = min(2*end.between, 250*time.Millisecond)
+	case <-end.mayHaveEnded:
+		engine.Pause(ctx, end.interval)
+		end.interval = min(2*end.interval, 250*time.Millisecond)
 	case <-ctx.Done():
 	}
 }
 
-// killed says whether memory ran out. Podman before 5.0 does not know, though it has a place for it.
-func (end *ending) killed() bool {
+// oomKilled says whether memory ran out. Podman before 5.0 does not know, though it has a place for it.
+func (end *exitWaiter) oomKilled() bool {
 	if end == nil {
 		return false
 	}
 	select {
-	case <-end.news:
+	case <-end.mayHaveEnded:
 		return end.oom
 	default:
 		return false
 	}
 }
 
-func (end *ending) stop() {
+func (end *exitWaiter) stop() {
 	if end != nil {
 		end.cancel()
 		end.running.Wait()
 	}
 }
 
-// askExit asks Podman for the exit code of one that was started, and returns when it has ended.
-func (e *Engine) askExit(ctx context.Context, id string) (int, error) {
+// waitExit asks Podman for the exit code of one that was started, and returns when it has ended.
+func (e *Engine) waitExit(ctx context.Context, id string) (int, error) {
 	res, err := e.send(ctx, request{
 		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/wait", again: true,
 		query: url.Values{"condition": {"exited"}, "interval": {"40ms"}},
@@ -110,15 +110,15 @@ func (e *Engine) askExit(ctx context.Context, id string) (int, error) {
 	return code, nil
 }
 
-// afterwards finds out what became of a container that is gone: from whom we asked before, else from
+// removedExit finds out what became of a container that is gone: from whom we asked before, else from
 // Podman's log of events, which not every Podman keeps.
-func (e *Engine) afterwards(ctx context.Context, id string, l *life, end *ending) (container.Exit, error) {
+func (e *Engine) removedExit(ctx context.Context, id string, l *ownContainer, w *exitWaiter) (container.Exit, error) {
 	exit := container.Exit{Code: -1, Removed: true}
-	if end != nil {
+	if w != nil {
 		select {
-		case code, ok := <-end.code:
+		case code, ok := <-w.code:
 			if ok {
-				exit.Code, exit.OOM = code, end.killed()
+				exit.Code, exit.OOM = code, w.oomKilled()
 				return exit, nil
 			}
 		case <-time.After(3 * time.Second):

@@ -43,7 +43,7 @@ func TestEnds(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := create(t, e, plain(id, test.args...))
+			c := create(t, e, basicContainer(id, test.args...))
 			conn, err := e.Attach(t.Context(), c, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func gone(t *testing.T, e *Engine, c string) {
 func TestNeverStarted(t *testing.T) {
 	e := served(t)
 	id := withImage(t, e)
-	c := create(t, e, plain(id, "sleep"))
+	c := create(t, e, basicContainer(id, "sleep"))
 	exits := waitFor(t, e, c)
 	if err := e.Remove(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestNeverStarted(t *testing.T) {
 // TestLate waits for a container that is gone already: only Podman's events know of it.
 func TestLate(t *testing.T) {
 	e := served(t)
-	c := create(t, e, plain(withImage(t, e), "exit", "5"))
+	c := create(t, e, basicContainer(withImage(t, e), "exit", "5"))
 	start(t, e, c)
 	gone(t, e, c)
 	got, err := e.Wait(t.Context(), c)
@@ -138,12 +138,12 @@ func TestLate(t *testing.T) {
 // TestServiceRestarts ends the service while a container runs that somebody waits for.
 func TestServiceRestarts(t *testing.T) {
 	e := engineIn(t, store(t))
-	c := create(t, e, plain(build(t, e), "sleep"))
+	c := create(t, e, basicContainer(build(t, e), "sleep"))
 	exits := waitFor(t, e, c)
 	start(t, e, c)
 	watched(t, e, c)
-	e.line.service.process.Kill()
-	<-e.line.service.ended
+	e.conn.service.process.Kill()
+	<-e.conn.service.ended
 	list, err := e.List(t.Context(), container.LabelInstance+"=test")
 	if err != nil || len(list) != 1 || list[0].ID != c {
 		t.Fatalf("got %+v, %v", list, err)
@@ -157,7 +157,7 @@ func TestServiceRestarts(t *testing.T) {
 // TestAttach speaks both ways, and ends the input.
 func TestAttach(t *testing.T) {
 	e := served(t)
-	c := create(t, e, plain(withImage(t, e), "cat"))
+	c := create(t, e, basicContainer(withImage(t, e), "cat"))
 	var stderr bytes.Buffer
 	conn, err := e.Attach(t.Context(), c, &stderr)
 	if err != nil {
@@ -174,9 +174,9 @@ func TestAttach(t *testing.T) {
 	if err := conn.(*attached).Conn.(*net.UnixConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	rest, err := io.ReadAll(conn)
-	if err != nil || len(rest) > 0 {
-		t.Errorf("got %q, %v", rest, err)
+	remaining, err := io.ReadAll(conn)
+	if err != nil || len(remaining) > 0 {
+		t.Errorf("got %q, %v", remaining, err)
 	}
 	if got := stderr.String(); got != "input ended" {
 		t.Errorf("standard error: %q", got)
@@ -189,7 +189,7 @@ func TestAttach(t *testing.T) {
 // TestHangUp closes the connection, as a server does that is killed: the container then ends, and is removed.
 func TestHangUp(t *testing.T) {
 	e := served(t)
-	c := create(t, e, plain(withImage(t, e), "cat"))
+	c := create(t, e, basicContainer(withImage(t, e), "cat"))
 	conn, err := e.Attach(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestHangUp(t *testing.T) {
 // TestUpdate changes the limits of one that runs.
 func TestUpdate(t *testing.T) {
 	e := served(t)
-	c := plain(withImage(t, e), "cat")
+	c := basicContainer(withImage(t, e), "cat")
 	c.CgroupNS = true
 	id := create(t, e, c)
 	start(t, e, id)

@@ -184,8 +184,8 @@ LABEL io.containers.capabilities=NET_RAW
 
 var serial int
 
-// plain is a container in which the guest does something.
-func plain(id string, args ...string) container.Container {
+// basicContainer is a container in which the guest does something.
+func basicContainer(id string, args ...string) container.Container {
 	serial++
 	return container.Container{
 		Name: fmt.Sprintf("podman-test-%d-%d", os.Getpid(), serial), Image: id, Args: append([]string{"/guest"}, args...),

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// place is where a service of Podman should answer.
-type place struct {
+// endpoint is where a service of Podman should answer.
+type endpoint struct {
 	url      string
 	identity string // of ssh: a file with a private key
 	machine  bool   // a virtual machine that Podman made, whose ssh key need not be known
@@ -37,24 +37,24 @@ func (env environ) get(name string) string { return env[name] }
 
 // find says where Podman should be, by the rules of its own command: the first is to be used if it is named,
 // else the first that answers.
-func (e *Engine) find() ([]place, error) {
+func (e *Engine) find() ([]endpoint, error) {
 	if e.config.Host != "" {
-		return []place{{url: e.config.Host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "the configuration"}}, nil
+		return []endpoint{{url: e.config.Host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "the configuration"}}, nil
 	}
 	if host := e.env["CONTAINER_HOST"]; host != "" {
-		return []place{{url: host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "CONTAINER_HOST"}}, nil
+		return []endpoint{{url: host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "CONTAINER_HOST"}}, nil
 	}
 	if p, ok, err := e.env.connection(runtime.GOOS); err != nil || ok {
-		return []place{p}, err
+		return []endpoint{p}, err
 	}
 	if runtime.GOOS == "windows" {
 		return nil, nil
 	}
-	return []place{{url: "unix://" + backends.PodmanSocket(e.env.get, os.Geteuid())}}, nil
+	return []endpoint{{url: "unix://" + backends.PodmanSocket(e.env.get, os.Geteuid())}}, nil
 }
 
 // path is the file of a unix URL, "" for others.
-func (p place) path() string {
+func (p endpoint) path() string {
 	u, err := url.Parse(p.url)
 	if err != nil || u.Scheme != "unix" {
 		return ""
@@ -63,8 +63,8 @@ func (p place) path() string {
 	return filepath.Join("/", u.Host, u.Path)
 }
 
-// shown is the URL for people, without a password.
-func (p place) shown() string {
+// redacted is the URL for people, without a password.
+func (p endpoint) redacted() string {
 	u, err := url.Parse(p.url)
 	if err != nil {
 		return "a URL that can't be read"

@@ -23,13 +23,13 @@ func TestFind(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		config Config
-		want   place
+		want   endpoint
 	}{
-		{"config", Config{Host: "unix:///a", Environ: []string{"CONTAINER_HOST=unix:///b"}}, place{url: "unix:///a", named: true}},
-		{"environment", Config{Environ: []string{"CONTAINER_HOST=ssh://u@h/b", "CONTAINER_SSHKEY=/k"}}, place{url: "ssh://u@h/b", identity: "/k", named: true}},
-		{"named", Config{Environ: []string{"CONTAINER_CONNECTION=old", "CONTAINERS_CONF=" + conf}}, place{url: "ssh://old@a.example/x", identity: "/key", named: true}},
-		{"remote", Config{Environ: []string{"CONTAINERS_CONF=" + remote}}, place{url: "ssh://core@127.0.0.1:1/y", identity: "/vm", machine: true, named: true}},
-		{"session", Config{Environ: []string{"CONTAINERS_CONF=" + conf, "XDG_RUNTIME_DIR=/r"}}, place{url: "unix:///r/podman/podman.sock"}},
+		{"config", Config{Host: "unix:///a", Environ: []string{"CONTAINER_HOST=unix:///b"}}, endpoint{url: "unix:///a", named: true}},
+		{"environment", Config{Environ: []string{"CONTAINER_HOST=ssh://u@h/b", "CONTAINER_SSHKEY=/k"}}, endpoint{url: "ssh://u@h/b", identity: "/k", named: true}},
+		{"named", Config{Environ: []string{"CONTAINER_CONNECTION=old", "CONTAINERS_CONF=" + conf}}, endpoint{url: "ssh://old@a.example/x", identity: "/key", named: true}},
+		{"remote", Config{Environ: []string{"CONTAINERS_CONF=" + remote}}, endpoint{url: "ssh://core@127.0.0.1:1/y", identity: "/vm", machine: true, named: true}},
+		{"session", Config{Environ: []string{"CONTAINERS_CONF=" + conf, "XDG_RUNTIME_DIR=/r"}}, endpoint{url: "unix:///r/podman/podman.sock"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.name == "session" && (os.Geteuid() == 0 || runtime.GOOS != "linux") {
@@ -75,7 +75,7 @@ func TestNobody(t *testing.T) {
 		{"ssh", errors.New("no route"), "ssh://u:secret@h.example/x", "try: podman --url ssh://u:xxxxx@h.example/x info"},
 	} {
 		r := (*backends.Refusal)(nil)
-		if err := (place{url: test.url}).refusal(test.err); !errors.As(err, &r) || r.Remedy != test.remedy {
+		if err := (endpoint{url: test.url}).refusal(test.err); !errors.As(err, &r) || r.Remedy != test.remedy {
 			t.Errorf("%s: got %+v, want the remedy %q", test.name, err, test.remedy)
 		}
 	}
@@ -92,13 +92,13 @@ func TestNobody(t *testing.T) {
 // TestMayAsk refuses to let the library read a password from our standard input.
 func TestMayAsk(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
-	if err := (place{url: "ssh://u@h.example/x"}).mayAsk(); err == nil {
+	if err := (endpoint{url: "ssh://u@h.example/x"}).checkKey(); err == nil {
 		t.Error("no key, no agent, no password: it would ask")
 	}
-	if err := (place{url: "ssh://u:word@h.example/x"}).mayAsk(); err != nil {
+	if err := (endpoint{url: "ssh://u:word@h.example/x"}).checkKey(); err != nil {
 		t.Error(err)
 	}
-	if err := (place{url: "unix:///x"}).mayAsk(); err != nil {
+	if err := (endpoint{url: "unix:///x"}).checkKey(); err != nil {
 		t.Error(err)
 	}
 }

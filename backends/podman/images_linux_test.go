@@ -27,7 +27,7 @@ func TestImages(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", reference, err)
 		}
-		if i.ID != id || !strings.HasPrefix(i.ID, "sha256:") || i.Digest != "" || i.Arch != e.line.facts.Arch ||
+		if i.ID != id || !strings.HasPrefix(i.ID, "sha256:") || i.Digest != "" || i.Arch != e.conn.facts.Arch ||
 			!slices.Equal(i.Names, []string{image}) || !slices.Equal(i.Volumes, []string{"/data"}) ||
 			!slices.Contains(i.Env, "FROM_IMAGE=1") || i.Labels[container.LabelImage] != "guest" || i.Size < 1<<20 || i.Created.IsZero() {
 			t.Errorf("%s: got %+v", reference, i)

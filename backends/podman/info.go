@@ -52,10 +52,10 @@ func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 	return l.facts.Info, nil
 }
 
-// learn asks a service what it is.
-func (e *Engine) learn(ctx context.Context, l *line) (facts, error) {
-	mark := e.mark(l.place)
-	h, here := e.recall(mark)
+// queryInfo asks a service what it is.
+func (e *Engine) queryInfo(ctx context.Context, l *connection) (facts, error) {
+	mark := e.infoKey(l.endpoint)
+	h, here := e.loadInfo(mark)
 	if !here {
 		res, err := l.send(ctx, request{method: http.MethodGet, path: "/info"})
 		if err != nil {
@@ -64,13 +64,13 @@ func (e *Engine) learn(ctx context.Context, l *line) (facts, error) {
 		if err := decode(res, &h); err != nil {
 			return facts{}, err
 		}
-		if here = l.place.path() != "" && h.isHere(); here {
-			e.remember(mark, h)
+		if here = l.endpoint.path() != "" && h.isLocal(); here {
+			e.saveInfo(mark, h)
 		}
 	}
 	f := facts{Info: container.Info{
 		Version:  h.Version.Version,
-		Address:  l.place.shown(),
+		Address:  l.endpoint.redacted(),
 		Rootless: h.Host.Security.Rootless,
 		UserNS:   h.Host.Security.Rootless,
 		Local:    here,
@@ -82,17 +82,17 @@ func (e *Engine) learn(ctx context.Context, l *line) (facts, error) {
 	for _, m := range h.Host.IDMappings.UIDMap {
 		f.Users += m.Size
 	}
-	if l.place.source == ownService {
+	if l.endpoint.source == ownService {
 		f.Address = "a service of our own"
 	}
 	f.controllers = h.limits()
-	f.Limits = len(f.controllers) == len(limiting)
+	f.Limits = len(f.controllers) == len(limitControllers)
 	f.chooseRuntime(e.env)
 	return f, nil
 }
 
-// limiting are the controllers that a container's limits need.
-var limiting = []string{"memory", "pids", "cpu"}
+// limitControllers are the controllers that a container's limits need.
+var limitControllers = []string{"memory", "pids", "cpu"}
 
 // limits are those of them that are there. An ordinary user has none on cgroup v1, and on v2 those
 // that systemd hands down, which are often all but cpu.
@@ -101,7 +101,7 @@ func (h hostInfo) limits() []string {
 		return nil
 	}
 	var there []string
-	for _, c := range limiting {
+	for _, c := range limitControllers {
 		if slices.Contains(h.Host.CgroupControllers, c) {
 			there = append(there, c)
 		}
@@ -111,7 +111,7 @@ func (h hostInfo) limits() []string {
 
 // chooseRuntime names runc where crun, which Podman prefers, can't make containers.
 func (f *facts) chooseRuntime(env environ) {
-	if !f.Local || !hybrid() {
+	if !f.Local || !hybridCgroups() {
 		return
 	}
 	_, err := engine.Program(env["PATH"], "crun")

@@ -15,25 +15,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// known is what a service on this machine last said of itself, kept for the next process: to answer, Podman asks the
+// savedInfo is what a service on this machine last said of itself, kept for the next process: to answer, Podman asks the
 // package manager about its parts, which takes longer than to run a container. Nothing that is said to hold a program
 // rests on it alone: that is read in the container.
-type known struct {
+type savedInfo struct {
 	Mark string
 	At   time.Time
 	Info hostInfo
 }
 
-const knownName = "podman-info.json"
+const savedInfoName = "podman-info.json"
 
-// knownFor is how long an answer is good at the most. What a mark does not see changes seldom.
-const knownFor = 24 * time.Hour
+// savedInfoLifetime is how long an answer is good at the most. What a mark does not see changes seldom.
+const savedInfoLifetime = 24 * time.Hour
 
-// mark stands for what a service's answer comes from: which one it is, since when the machine runs, and the programs,
+// infoKey stands for what a service's answer comes from: which one it is, since when the machine runs, and the programs,
 // environment and configuration that Podman goes by. "" is that its answers are not kept.
-func (e *Engine) mark(p place) string {
+func (e *Engine) infoKey(p endpoint) string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || p.path() == "" || e.config.Folder == "" {
+	if err != nil || p.path() == "" || e.config.Dir == "" {
 		return ""
 	}
 	hash := sha256.New()
@@ -83,27 +83,27 @@ func (env environ) configuration() []string {
 	return files
 }
 
-// recall returns what the service of a mark said last, if that is known.
-func (e *Engine) recall(mark string) (hostInfo, bool) {
-	var k known
-	data, err := os.ReadFile(filepath.Join(e.config.Folder, knownName))
+// loadInfo returns what the service of a mark said last, if that is known.
+func (e *Engine) loadInfo(mark string) (hostInfo, bool) {
+	var k savedInfo
+	data, err := os.ReadFile(filepath.Join(e.config.Dir, savedInfoName))
 	if mark == "" || err != nil || json.Unmarshal(data, &k) != nil || k.Mark != mark {
 		return hostInfo{}, false
 	}
 	age := time.Since(k.At)
-	return k.Info, age >= 0 && age < knownFor
+	return k.Info, age >= 0 && age < savedInfoLifetime
 }
 
-// remember keeps an answer. Where it can't be, the next process asks again.
-func (e *Engine) remember(mark string, h hostInfo) {
-	if data, err := json.Marshal(known{mark, time.Now(), h}); mark != "" && err == nil {
-		_ = statefile.Replace(filepath.Join(e.config.Folder, knownName), "podman", data, 0o600)
+// saveInfo keeps an answer. Where it can't be, the next process asks again.
+func (e *Engine) saveInfo(mark string, h hostInfo) {
+	if data, err := json.Marshal(savedInfo{mark, time.Now(), h}); mark != "" && err == nil {
+		_ = statefile.Replace(filepath.Join(e.config.Dir, savedInfoName), "podman", data, 0o600)
 	}
 }
 
-// doubt has the next process ask again.
-func (e *Engine) doubt() {
-	if e.config.Folder != "" {
-		os.Remove(filepath.Join(e.config.Folder, knownName))
+// forgetInfo has the next process ask again.
+func (e *Engine) forgetInfo() {
+	if e.config.Dir != "" {
+		os.Remove(filepath.Join(e.config.Dir, savedInfoName))
 	}
 }

@@ -9,79 +9,79 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// lives are the containers that this process made and has not removed: they say when a container was
+// ownContainers are the containers that this process made and has not removed: they say when a container was
 // started, which Podman can only be asked again and again.
-type lives struct {
+type ownContainers struct {
 	mu   sync.Mutex
-	byID map[string]*life
+	byID map[string]*ownContainer
 }
 
-type life struct {
+type ownContainer struct {
 	made    time.Time
 	started chan struct{} // closed then; nil if others made it
 	removed chan struct{} // likewise, by us
 	once    sync.Once
-	first   *os.File // its first process, once that was seen; nil where it can't be
+	pidfd   *os.File // its first process, once that was seen; nil where it can't be
 }
 
-func (l *lives) begin(id string) {
+func (l *ownContainers) add(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byID == nil {
-		l.byID = map[string]*life{}
+		l.byID = map[string]*ownContainer{}
 	}
-	l.byID[id] = &life{made: time.Now(), started: make(chan struct{}), removed: make(chan struct{})}
+	l.byID[id] = &ownContainer{made: time.Now(), started: make(chan struct{}), removed: make(chan struct{})}
 }
 
-// of returns what is known of one. Of one that others made, that is nothing.
-func (l *lives) of(id string) *life {
+// get returns what is known of one. Of one that others made, that is nothing.
+func (l *ownContainers) get(id string) *ownContainer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one := l.byID[id]; one != nil {
 		return one
 	}
-	return &life{made: time.Now().Add(-time.Hour)}
+	return &ownContainer{made: time.Now().Add(-time.Hour)}
 }
 
-func (l *lives) start(id string) {
-	if one := l.of(id); one.started != nil {
+func (l *ownContainers) markStarted(id string) {
+	if one := l.get(id); one.started != nil {
 		one.once.Do(func() { close(one.started) })
 	}
 }
 
-func (l *lives) end(id string) {
+func (l *ownContainers) removed(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one := l.byID[id]; one != nil {
 		close(one.removed)
 		delete(l.byID, id)
-		one.first.Close() // of nil, too
+		one.pidfd.Close() // of nil, too
 	}
 }
 
-// hold has the first process of one held, until it is removed.
-func (l *lives) hold(one *life, pid int) *os.File {
+// holdInit has the first process of one held, until it is removed.
+func (l *ownContainers) holdInit(one *ownContainer, pid int) *os.File {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if one.first == nil {
-		one.first = hold(pid)
+	if one.pidfd == nil {
+		one.pidfd = openPidfd(pid)
 	}
-	return one.first
+	return one.pidfd
 }
 
-// kill kills the first process of one that is held, and says whether it has ended.
-func (l *lives) kill(id string) bool {
+// killInit kills the first process of one that is held, and says whether it has ended.
+func (l *ownContainers) killInit(id string) bool {
 	var first *os.File
 	l.mu.Lock()
 	if one := l.byID[id]; one != nil {
-		first = one.first
+		first = one.pidfd
 	}
 	l.mu.Unlock()
-	return first != nil && killed(first)
+	return first != nil && killProcess(first)
 }
 
-// waits says whether one of ours was not started yet.
-func (l *life) waits() bool {
+// notStarted says whether one of ours was not started yet.
+func (l *ownContainer) notStarted() bool {
 	select {
 	case <-l.started:
 		return false
@@ -91,7 +91,7 @@ func (l *life) waits() bool {
 }
 
 // wait returns when one that was not started may have been, or may be gone.
-func (l *life) wait(ctx context.Context) {
+func (l *ownContainer) wait(ctx context.Context) {
 	started := l.started
 	often := 250 * time.Millisecond
 	select {

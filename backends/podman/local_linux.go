@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isHere says whether a service runs on this very kernel and sees our files. A virtual machine differs in
+// isLocal says whether a service runs on this very kernel and sees our files. A virtual machine differs in
 // its kernel, name, memory or the time since it started; whoever shares the kernel but not the files has another name
 // or another storage folder. In doubt it is not: then nothing of the host is mounted.
-func (h hostInfo) isHere() bool {
+func (h hostInfo) isLocal() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil || unix.ByteSliceToString(u.Release[:]) != h.Host.Kernel || unix.ByteSliceToString(u.Nodename[:]) != h.Host.Hostname {
 		return false

@@ -2,5 +2,5 @@
 
 package podman
 
-// isHere is never so: containers need Linux, which then is a virtual machine.
-func (h hostInfo) isHere() bool { return false }
+// isLocal is never so: containers need Linux, which then is a virtual machine.
+func (h hostInfo) isLocal() bool { return false }

@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// names are the files that tell programs how names are resolved: by our own init, or not at all.
-var names = []struct{ path, text string }{
+// nameFiles are the files that tell programs how names are resolved: by our own init, or not at all.
+var nameFiles = []struct{ path, text string }{
 	{"etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"},
 	{"etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
 }
@@ -26,7 +26,7 @@ func (e *Engine) putNames(ctx context.Context, id string, c container.Container)
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	any := false
-	for _, n := range names {
+	for _, n := range nameFiles {
 		if slices.ContainsFunc(c.Binds, func(b container.Bind) bool { return path.Clean(b.Inside) == "/"+n.path }) {
 			continue
 		}
@@ -44,10 +44,10 @@ func (e *Engine) putNames(ctx context.Context, id string, c container.Container)
 }
 
 // put unpacks a tar archive in a container, whose owners it keeps.
-func (e *Engine) put(ctx context.Context, id, folder string, archive io.Reader) error {
+func (e *Engine) put(ctx context.Context, id, dir string, archive io.Reader) error {
 	return e.call(ctx, request{
 		method: http.MethodPut, path: "/containers/" + url.PathEscape(id) + "/archive",
-		query:  url.Values{"path": {folder}, "copyUIDGID": {"false"}},
+		query:  url.Values{"path": {dir}, "copyUIDGID": {"false"}},
 		header: http.Header{"Content-Type": {"application/x-tar"}},
 		body:   archive,
 	}, nil)

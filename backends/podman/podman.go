@@ -21,18 +21,18 @@ type Config struct {
 	// from it, whatever else answers. If nil, that is only done where nothing answers.
 	Service []string
 	// Folder is where a file for the engine will be, which stays. "" is a temporary folder.
-	Folder string
+	Dir string
 }
 
 // Engine is Podman. It implements [container.Engine].
 type Engine struct {
 	config Config
 	env    environ
-	gate   chan struct{} // holds a token while somebody connects or closes; guards line, temp and closed
-	line   *line
+	sem    chan struct{} // holds a token while somebody connects or closes; guards line, temp and closed
+	conn   *connection
 	temp   string // a folder, if one was needed
 	closed bool
-	lives  lives
+	own    ownContainers
 }
 
 var _ container.Engine = (*Engine)(nil)
@@ -45,7 +45,7 @@ func New(c Config) container.Engine {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	return &Engine{config: c, env: newEnviron(c.Environ), gate: make(chan struct{}, 1)}
+	return &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1)}
 }
 
 // Name implements [container.Engine].
@@ -54,12 +54,12 @@ func (e *Engine) Name() string { return "podman" }
 // Close implements [container.Engine]. A service of our own ends; containers of it that still run
 // do not.
 func (e *Engine) Close() error {
-	e.gate <- struct{}{}
-	defer func() { <-e.gate }()
+	e.sem <- struct{}{}
+	defer func() { <-e.sem }()
 	e.closed = true
-	if e.line != nil {
-		e.line.close()
-		e.line = nil
+	if e.conn != nil {
+		e.conn.close()
+		e.conn = nil
 	}
 	if e.temp != "" {
 		defer func() { e.temp = "" }()

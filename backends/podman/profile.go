@@ -13,26 +13,26 @@ import (
 // called after what is in it, and stays: so there is one for each version of us, and none more for a server
 // that is killed. It is no secret, and an engine of another user must be able to read it.
 func (e *Engine) profile(text string) (string, error) {
-	folder, err := e.folder()
+	dir, err := e.dir()
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(text))
-	name := filepath.Join(folder, "seccomp-"+hex.EncodeToString(sum[:8])+".json")
+	name := filepath.Join(dir, "seccomp-"+hex.EncodeToString(sum[:8])+".json")
 	if there, err := os.ReadFile(name); err == nil && string(there) == text {
 		return name, nil
 	}
 	return name, statefile.Replace(name, "podman", []byte(text), 0o644)
 }
 
-// folder is where files can be. If nobody named one, it is ours alone, and goes when the engine is closed: in the folder
+// dir is where files can be. If nobody named one, it is ours alone, and goes when the engine is closed: in the folder
 // for temporary files, others could have put something there under any name that they can foresee.
-func (e *Engine) folder() (string, error) {
-	if e.config.Folder != "" {
-		return e.config.Folder, os.MkdirAll(e.config.Folder, 0o700)
+func (e *Engine) dir() (string, error) {
+	if e.config.Dir != "" {
+		return e.config.Dir, os.MkdirAll(e.config.Dir, 0o700)
 	}
-	e.gate <- struct{}{}
-	defer func() { <-e.gate }()
+	e.sem <- struct{}{}
+	defer func() { <-e.sem }()
 	if e.closed {
 		return "", errClosed
 	}

@@ -15,7 +15,7 @@ func TestProfile(t *testing.T) {
 	for i := range names {
 		all.Go(func() {
 			var err error
-			if names[i], err = New(Config{Folder: dir}).(*Engine).profile("{}"); err != nil {
+			if names[i], err = New(Config{Dir: dir}).(*Engine).profile("{}"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -35,7 +35,7 @@ func TestProfile(t *testing.T) {
 	if err := os.WriteFile(names[0], []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e := New(Config{Folder: dir}).(*Engine)
+	e := New(Config{Dir: dir}).(*Engine)
 	if name, err := e.profile("{}"); err != nil || name != names[7] {
 		t.Errorf("got %s, %v, want %s", name, err, names[7])
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// follow reads what Podman says while it works, a JSON object after the other, and gives lines to
+// printProgress reads what Podman says while it works, a JSON object after the other, and gives lines to
 // people. The last object can be why it failed.
-func follow(from io.Reader, progress func(line string)) error {
-	var rest string
+func printProgress(from io.Reader, progress func(line string)) error {
+	var partial string
 	var failed error
 	for d := json.NewDecoder(from); ; {
 		var report struct{ Stream, Error string }
@@ -27,18 +27,18 @@ func follow(from io.Reader, progress func(line string)) error {
 		if report.Error != "" {
 			failed = errors.New(shorten(report.Error))
 		}
-		pieces := strings.FieldsFunc(rest+report.Stream+"\x00", func(r rune) bool { return r == '\n' || r == '\r' })
-		rest = strings.TrimSuffix(pieces[len(pieces)-1], "\x00")
+		pieces := strings.FieldsFunc(partial+report.Stream+"\x00", func(r rune) bool { return r == '\n' || r == '\r' })
+		partial = strings.TrimSuffix(pieces[len(pieces)-1], "\x00")
 		for _, line := range pieces[:len(pieces)-1] {
-			say(progress, line)
+			emitLine(progress, line)
 		}
 	}
-	say(progress, rest)
+	emitLine(progress, partial)
 	return failed
 }
 
-// say gives a line to people.
-func say(progress func(line string), line string) {
+// emitLine gives a line to people.
+func emitLine(progress func(line string), line string) {
 	if line = engine.Plain(line); line != "" && progress != nil {
 		progress(line)
 	}

@@ -20,7 +20,7 @@ func (e *Engine) Pull(ctx context.Context, reference string, progress func(line 
 		return fmt.Errorf("fetch the image %s: %w", reference, err)
 	}
 	defer res.Body.Close()
-	if err := follow(res.Body, progress); err != nil {
+	if err := printProgress(res.Body, progress); err != nil {
 		return fmt.Errorf("fetch the image %s: %w", reference, err)
 	}
 	return nil

@@ -19,8 +19,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	remove := request{method: http.MethodDelete, path: "/containers/" + url.PathEscape(id), again: true, query: url.Values{
 		"force": {"true"}, "volumes": {"true"}, "v": {"true"}, "timeout": {"0"}, "ignore": {"true"},
 	}}
-	if e.lives.kill(id) {
-		e.notice(ctx, id)
+	if e.own.killInit(id) {
+		e.awaitNotice(ctx, id)
 	}
 	var err error
 	for wait := 10 * time.Millisecond; wait < 6*time.Second; wait *= 2 {
@@ -30,7 +30,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		}
 		there := e.call(ctx, request{method: http.MethodGet, path: remove.path + "/exists", again: true}, nil)
 		if isGone(there) {
-			e.lives.end(id)
+			e.own.removed(id)
 			return nil
 		}
 		engine.Pause(ctx, wait)
@@ -44,9 +44,9 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return fmt.Errorf("remove a container: %w", err)
 }
 
-// notice waits until Podman has noticed that one is dead, but not for long: before that, it would have its runtime
+// awaitNotice waits until Podman has noticed that one is dead, but not for long: before that, it would have its runtime
 // kill it, and look why that failed.
-func (e *Engine) notice(ctx context.Context, id string) {
+func (e *Engine) awaitNotice(ctx context.Context, id string) {
 	for begun := time.Now(); time.Since(begun) < time.Second/4; engine.Pause(ctx, 2*time.Millisecond) {
 		var is inspected
 		err := e.call(ctx, inspect(id), &is)
@@ -63,7 +63,7 @@ func failedFor(err error) *failure {
 }
 
 // List implements [container.Engine].
-func (e *Engine) List(ctx context.Context, label string) ([]container.Listed, error) {
+func (e *Engine) List(ctx context.Context, label string) ([]container.Entry, error) {
 	var found []struct {
 		ID     string
 		Labels map[string]string
@@ -74,9 +74,9 @@ func (e *Engine) List(ctx context.Context, label string) ([]container.Listed, er
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
-	var list []container.Listed
+	var list []container.Entry
 	for _, f := range found {
-		list = append(list, container.Listed{ID: f.ID, Labels: f.Labels})
+		list = append(list, container.Entry{ID: f.ID, Labels: f.Labels})
 	}
 	return list, nil
 }

@@ -34,7 +34,7 @@ type request struct {
 type failure struct {
 	status  int
 	message string
-	plain   bool // it is no answer of the API, but of a server that does not know the path
+	notAPI  bool // it is no answer of the API, but of a server that does not know the path
 }
 
 func (f *failure) Error() string { return f.message }
@@ -89,7 +89,7 @@ func (e *Engine) sendOnce(ctx context.Context, r request) (*http.Response, error
 	return res, err
 }
 
-func (l *line) send(ctx context.Context, r request) (*http.Response, error) {
+func (l *connection) send(ctx context.Context, r request) (*http.Response, error) {
 	req, err := r.build(ctx)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func refused(res *http.Response) error {
 	if json.Unmarshal(data, &says) == nil && says.Message != "" {
 		f.message = shorten(says.Message)
 	} else {
-		f.plain = true
+		f.notAPI = true
 		f.message = shorten(string(data))
 	}
 	if f.message == "" {
@@ -151,9 +151,9 @@ func refused(res *http.Response) error {
 // shorten makes a line for people of what Podman says. It keeps the end, where the cause is: some of its errors
 // show whole structures.
 func shorten(message string) string {
-	const most = 600
-	if len(message) > most {
-		return "..." + engine.Plain(message[len(message)-most:])
+	const limit = 600
+	if len(message) > limit {
+		return "..." + engine.Plain(message[len(message)-limit:])
 	}
 	return engine.Plain(message)
 }

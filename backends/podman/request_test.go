@@ -21,7 +21,7 @@ func TestRefused(t *testing.T) {
 	} {
 		err := refused(&http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found", Body: io.NopCloser(strings.NewReader(test.body))})
 		f := failedFor(err)
-		if f == nil || f.message != test.want && test.name != "much" || f.plain != test.plain || f.status != http.StatusNotFound {
+		if f == nil || f.message != test.want && test.name != "much" || f.notAPI != test.plain || f.status != http.StatusNotFound {
 			t.Errorf("%s: got %+v, want %q", test.name, f, test.want)
 		}
 		if !strings.HasSuffix(f.message, test.want) || len(f.message) > 700 || strings.Contains(f.message, "\ufffd") {

@@ -105,7 +105,7 @@ func TestAsUser(t *testing.T) {
 		keep  bool
 		write string
 	}{{"1000:1000", false, "permission denied"}, {own, true, "yes"}} {
-		c := plain(i.ID, "facts")
+		c := basicContainer(i.ID, "facts")
 		c.User, c.KeepID = test.user, test.keep
 		c.Binds = []container.Bind{{Host: shown, Inside: "/shown", Write: true}}
 		c.Tmpfs = []container.Tmpfs{{Path: "/workspace", Size: 1 << 20, Mode: 0o1777}}
@@ -126,7 +126,7 @@ func TestAsUser(t *testing.T) {
 		}
 		os.Remove(filepath.Join(shown, "file"))
 	}
-	sleeper := plain(i.ID, "sleep")
+	sleeper := basicContainer(i.ID, "sleep")
 	sleeper.User = "1000:1000"
 	c := create(t, e, sleeper)
 	exits := waitFor(t, e, c)

@@ -11,7 +11,7 @@ import (
 
 // TestChooseRuntime uses runc where crun can't make containers, and says so.
 func TestChooseRuntime(t *testing.T) {
-	if !hybrid() {
+	if !hybridCgroups() {
 		t.Skip("this host does not mix cgroup v1 and v2")
 	}
 	for _, test := range []struct {

@@ -36,7 +36,7 @@ func TestSeed(t *testing.T) {
 	if err := e.Seed(t.Context(), name, labels, failing{}, id); err != nil {
 		t.Errorf("a volume that is there is filled again: %v", err)
 	}
-	c := plain(id, "facts")
+	c := basicContainer(id, "facts")
 	c.Binds = []container.Bind{{Host: name, Inside: "/seed"}}
 	out, _, _ := run(t, e, c)
 	f := unmarshal(t, out)
@@ -48,7 +48,7 @@ func TestSeed(t *testing.T) {
 	}
 	// If somebody removes it, and the engine puts an empty one in its place, it is filled again.
 	ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
-	c = plain(id, "facts")
+	c = basicContainer(id, "facts")
 	c.Binds = []container.Bind{{Host: name, Inside: "/seed"}}
 	if out, _, _ := run(t, e, c); unmarshal(t, out)["/seed/bin/one"] == "whole" {
 		t.Error("the volume is not empty")
@@ -70,7 +70,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
 // TestNoGPU refuses where Podman knows of no GPU, and leaves no container.
 func TestNoGPU(t *testing.T) {
 	e := served(t)
-	c := plain(withImage(t, e), "exit", "0")
+	c := basicContainer(withImage(t, e), "exit", "0")
 	c.GPUs = []string{"0"}
 	_, err := e.Create(t.Context(), c)
 	r := (*backends.Refusal)(nil)
@@ -85,7 +85,7 @@ func TestNoGPU(t *testing.T) {
 // TestTwice makes a container whose name is taken: that is an error, and the other one stays.
 func TestTwice(t *testing.T) {
 	e := served(t)
-	c := plain(withImage(t, e), "sleep")
+	c := basicContainer(withImage(t, e), "sleep")
 	create(t, e, c)
 	if _, err := e.Create(t.Context(), c); err == nil {
 		t.Error("made twice")
@@ -113,7 +113,7 @@ func TestTricks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := e.Create(t.Context(), plain(i.ID, "exit", "0")); err == nil {
+	if id, err := e.Create(t.Context(), basicContainer(i.ID, "exit", "0")); err == nil {
 		e.Remove(t.Context(), id)
 	} else {
 		t.Log(err)

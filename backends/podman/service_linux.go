@@ -24,7 +24,7 @@ type service struct {
 	process *os.Process
 	socket  int // O_PATH: nothing of it is left in the file system
 	ended   chan struct{}
-	words   engine.Tail // what it said on its standard error
+	stderr  engine.Tail // what it said on its standard error
 	command string      // that it was started with
 }
 
@@ -41,7 +41,7 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	defer os.RemoveAll(dir)
 	socket := filepath.Join(dir, "podman.sock")
 	args := slices.Clone(command[1:])
-	if hybrid() && !slices.Contains(args, "--runtime") {
+	if hybridCgroups() && !slices.Contains(args, "--runtime") {
 		if _, err := engine.Program(e.env["PATH"], "runc"); err == nil {
 			args = append(args, "--runtime", "runc")
 		}
@@ -49,7 +49,7 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	cmd := exec.Command(program, append(args, "system", "service", "--time=0", "unix://"+socket)...)
 	cmd.Env = e.env.without("CONTAINER_HOST", "CONTAINER_CONNECTION", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 	s := &service{socket: -1, ended: make(chan struct{}), command: fmt.Sprintf("%q %q", program, args)}
-	cmd.Stderr = &s.words
+	cmd.Stderr = &s.stderr
 	cmd.WaitDelay = time.Second // what it started may hold its standard error
 	// Before 5.0, a file "oom" is left in the folder in which the service was started: here none can be.
 	cmd.Dir = "/proc"
@@ -95,7 +95,7 @@ func (s *service) ready(ctx context.Context, socket string) error {
 		}
 		select {
 		case <-s.ended:
-			return &backends.Refusal{Reason: "podman system service ended at once: " + s.words.String()}
+			return &backends.Refusal{Reason: "podman system service ended at once: " + s.stderr.String()}
 		case <-ctx.Done():
 			return fmt.Errorf("wait for podman system service: %w", ctx.Err())
 		case <-time.After(2 * time.Millisecond):
@@ -103,8 +103,8 @@ func (s *service) ready(ctx context.Context, socket string) error {
 	}
 }
 
-func (s *service) place() place {
-	return place{url: fmt.Sprintf("unix:///proc/self/fd/%d", s.socket), named: true, source: ownService, command: s.command}
+func (s *service) endpoint() endpoint {
+	return endpoint{url: fmt.Sprintf("unix:///proc/self/fd/%d", s.socket), named: true, source: ownService, command: s.command}
 }
 
 func (s *service) alive() bool {
@@ -136,9 +136,9 @@ func (s *service) end() {
 	}
 }
 
-// hybrid says whether this host mixes cgroup v1 and v2: there crun refuses to make containers, and runc
+// hybridCgroups says whether this host mixes cgroup v1 and v2: there crun refuses to make containers, and runc
 // does not.
-func hybrid() bool {
+func hybridCgroups() bool {
 	var root, unified unix.Statfs_t
 	return unix.Statfs("/sys/fs/cgroup", &root) == nil && root.Type != unix.CGROUP2_SUPER_MAGIC &&
 		unix.Statfs("/sys/fs/cgroup/unified", &unified) == nil && unified.Type == unix.CGROUP2_SUPER_MAGIC

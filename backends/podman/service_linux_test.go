@@ -20,7 +20,7 @@ func TestServiceEnds(t *testing.T) {
 	dir := store(t)
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	e := engineIn(t, dir)
-	pid := e.line.service.process.Pid
+	pid := e.conn.service.process.Pid
 	if left, _ := filepath.Glob(filepath.Join(dir, "sandboxmcp-*")); len(left) > 0 {
 		t.Errorf("in the file system: %v", left)
 	}
@@ -66,7 +66,7 @@ func TestServiceParent(t *testing.T) {
 		t.Skip("only a part of TestServiceEnds")
 	}
 	e := engineIn(t, dir)
-	fmt.Printf("service %d\n", e.line.service.process.Pid)
+	fmt.Printf("service %d\n", e.conn.service.process.Pid)
 	io.Copy(io.Discard, os.Stdin)
 }
 

@@ -14,8 +14,8 @@ func (e *Engine) serve(context.Context, []string) (*service, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (s *service) place() place { return place{} }
-func (s *service) alive() bool  { return false }
-func (s *service) end()         {}
+func (s *service) endpoint() endpoint { return endpoint{} }
+func (s *service) alive() bool        { return false }
+func (s *service) end()               {}
 
-func hybrid() bool { return false }
+func hybridCgroups() bool { return false }

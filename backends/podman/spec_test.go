@@ -12,7 +12,7 @@ func TestResources(t *testing.T) {
 	var rootless, user hostInfo
 	rootless.Host.Security.Rootless = true
 	rootless.Host.CgroupVersion = "v1"
-	rootless.Host.CgroupControllers = limiting
+	rootless.Host.CgroupControllers = limitControllers
 	user = rootless
 	user.Host.CgroupVersion, user.Host.CgroupManager = "v2", "systemd"
 	user.Host.CgroupControllers = []string{"memory", "pids"}
@@ -24,7 +24,7 @@ func TestResources(t *testing.T) {
 	if r == nil || r.CPU != nil || r.Memory.Swap != 1<<20 || r.PIDs.Limit != 5 {
 		t.Errorf("an ordinary user without cpu: %+v", r)
 	}
-	if r := (facts{controllers: limiting}).resources(all); r == nil || r.CPU.Quota != 1000 {
+	if r := (facts{controllers: limitControllers}).resources(all); r == nil || r.CPU.Quota != 1000 {
 		t.Errorf("the least quota: %+v", r)
 	}
 }

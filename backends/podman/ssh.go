@@ -13,9 +13,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// mayAsk refuses what would make the library ask for a password or a passphrase: it reads them from our
+// checkKey refuses what would make the library ask for a password or a passphrase: it reads them from our
 // standard input also where that is no terminal, and would eat the protocol that is spoken there.
-func (p place) mayAsk() error {
+func (p endpoint) checkKey() error {
 	u, err := url.Parse(p.url)
 	if err != nil || u.Scheme != "ssh" {
 		return nil
@@ -27,15 +27,15 @@ func (p place) mayAsk() error {
 		return nil
 	}
 	return &backends.Refusal{
-		Reason: "no key to log in with at " + p.shown(),
+		Reason: "no key to log in with at " + p.redacted(),
 		Remedy: "set CONTAINER_SSHKEY to the file of a private key, or add one to an ssh-agent: ssh-add",
 	}
 }
 
-func (p place) encrypted() error {
+func (p endpoint) encrypted() error {
 	key, err := os.ReadFile(p.identity)
 	if err != nil {
-		return &backends.Refusal{Reason: fmt.Sprintf("read the ssh key for %s: %v", p.shown(), err)}
+		return &backends.Refusal{Reason: fmt.Sprintf("read the ssh key for %s: %v", p.redacted(), err)}
 	}
 	_, err = ssh.ParsePrivateKey(key)
 	if missing := (*ssh.PassphraseMissingError)(nil); errors.As(err, &missing) {

@@ -23,7 +23,7 @@ func TestSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", info)
-	c := plain(id, "facts")
+	c := basicContainer(id, "facts")
 	if info.Rootless {
 		c.User = "1000:1000" // one that is mapped
 	}
@@ -31,12 +31,12 @@ func TestSSH(t *testing.T) {
 	if exit.Code != 0 {
 		t.Fatalf("%+v: %s", exit, stderr)
 	}
-	if f := unmarshal(t, out); f["/etc/resolv.conf"] != names[0].text {
+	if f := unmarshal(t, out); f["/etc/resolv.conf"] != nameFiles[0].text {
 		t.Errorf("resolv.conf: %q", f["/etc/resolv.conf"])
 	}
 	// A connection that breaks is made again.
-	e.line.conn.Client.CloseIdleConnections()
-	e.drop(e.line)
+	e.conn.conn.Client.CloseIdleConnections()
+	e.drop(e.conn)
 	if _, err := e.Image(t.Context(), image); err != nil {
 		t.Error(err)
 	}

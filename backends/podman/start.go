@@ -22,10 +22,10 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 		}
 	}
 	if err != nil {
-		e.doubt()
+		e.forgetInfo()
 		return fmt.Errorf("start a container: %w", err)
 	}
-	e.lives.start(id)
+	e.own.markStarted(id)
 	return nil
 }
 
@@ -44,7 +44,7 @@ func (e *Engine) Update(ctx context.Context, id string, r container.Resources) e
 		return fmt.Errorf("change a container's limits: %w: this Podman can't limit any", errors.ErrUnsupported)
 	}
 	err = e.call(ctx, request{method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/update", json: limits, again: true}, nil)
-	if f := (*failure)(nil); errors.As(err, &f) && f.plain && (f.status == http.StatusNotFound || f.status == http.StatusMethodNotAllowed) {
+	if f := (*failure)(nil); errors.As(err, &f) && f.notAPI && (f.status == http.StatusNotFound || f.status == http.StatusMethodNotAllowed) {
 		err = fmt.Errorf("%w by Podman before 4.3", errors.ErrUnsupported)
 	}
 	if err != nil {

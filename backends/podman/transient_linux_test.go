@@ -38,7 +38,7 @@ func behind(t *testing.T, e *Engine) (*Engine, *cutter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real := e.line.place.path()
+	real := e.conn.endpoint.path()
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "d"})
 	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", real)
@@ -103,7 +103,7 @@ func TestHangUps(t *testing.T) {
 	}
 
 	cut.next(1, "^POST .*/containers/create")
-	c := create(t, e, plain(id, "exit", "4"))
+	c := create(t, e, basicContainer(id, "exit", "4"))
 	list, err := e.List(t.Context(), container.LabelInstance)
 	if err != nil || len(list) != 1 || list[0].ID != c || cut.count() != 2 {
 		t.Errorf("made: %+v, %v, asked %d times", list, err, cut.count())
@@ -118,7 +118,7 @@ func TestHangUps(t *testing.T) {
 		t.Errorf("got %+v", exit)
 	}
 
-	c = create(t, e, plain(id, "sleep"))
+	c = create(t, e, basicContainer(id, "sleep"))
 	start(t, e, c)
 	cut.next(1, "^DELETE ")
 	if err := e.Remove(t.Context(), c); err != nil {
@@ -133,7 +133,7 @@ func TestQuiet(t *testing.T) {
 	real := served(t)
 	id := withImage(t, real)
 	e, asked := behind(t, real)
-	c := create(t, e, plain(id, "sleep"))
+	c := create(t, e, basicContainer(id, "sleep"))
 	asked.next(0, "^POST .*/wait$")
 	exits := waitFor(t, e, c)
 	start(t, e, c)
@@ -154,8 +154,8 @@ func TestQuiet(t *testing.T) {
 
 const inspectPath = "/v" + api + "/libpod/containers/"
 
-// TestKnown asks a service what it is once, and again when that may have changed.
-func TestKnown(t *testing.T) {
+// TestSavedInfo asks a service what it is once, and again when that may have changed.
+func TestSavedInfo(t *testing.T) {
 	behindIt, asked := behind(t, served(t))
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "containers.conf")
@@ -173,12 +173,12 @@ func TestKnown(t *testing.T) {
 		{"the same again", nil, 0},
 		{"another socket", func() error { return os.Chtimes(socket, time.Time{}, time.Unix(1, 0)) }, 1},
 		{"another variable", func() error { environ = append(environ, "XDG_CONFIG_HOME="+dir); return nil }, 1},
-		{"what it said can't be read", func() error { return os.WriteFile(filepath.Join(dir, knownName), []byte("{"), 0o600) }, 1},
-		{"what it said long ago", func() error { return aged(filepath.Join(dir, knownName)) }, 1},
+		{"what it said can't be read", func() error { return os.WriteFile(filepath.Join(dir, savedInfoName), []byte("{"), 0o600) }, 1},
+		{"what it said long ago", func() error { return aged(filepath.Join(dir, savedInfoName)) }, 1},
 		{"a container could not be made", func() error {
-			e := New(Config{Host: behindIt.config.Host, Environ: environ, Folder: dir})
+			e := New(Config{Host: behindIt.config.Host, Environ: environ, Dir: dir})
 			defer e.Close()
-			if _, err := e.Create(t.Context(), plain("nowhere", "sleep")); err == nil {
+			if _, err := e.Create(t.Context(), basicContainer("nowhere", "sleep")); err == nil {
 				return errors.New("it could")
 			}
 			return nil
@@ -190,7 +190,7 @@ func TestKnown(t *testing.T) {
 			}
 		}
 		asked.next(0, "^GET .*/info$")
-		e := New(Config{Host: behindIt.config.Host, Environ: environ, Folder: dir})
+		e := New(Config{Host: behindIt.config.Host, Environ: environ, Dir: dir})
 		got, err := e.Info(t.Context())
 		e.Close()
 		if first == (container.Info{}) {
@@ -204,7 +204,7 @@ func TestKnown(t *testing.T) {
 
 // aged has an answer be from the day before yesterday.
 func aged(name string) error {
-	var k known
+	var k savedInfo
 	data, err := os.ReadFile(name)
 	if err == nil {
 		err = json.Unmarshal(data, &k)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold returns a container's first process, whose number then can't become another's. It is nil if there is no such
+// openPidfd returns a container's first process, whose number then can't become another's. It is nil if there is no such
 // process here, as for an engine that is elsewhere.
-func hold(pid int) *os.File {
+func openPidfd(pid int) *os.File {
 	if pid <= 1 {
 		return nil
 	}
@@ -27,8 +27,8 @@ func hold(pid int) *os.File {
 	return f
 }
 
-// watch says when a process that is held has ended: true then, and false when stop was called. It returns nil for nil.
-func watch(held *os.File) (died <-chan bool, stop func()) {
+// watchExit says when a process that is held has ended: true then, and false when stop was called. It returns nil for nil.
+func watchExit(held *os.File) (died <-chan bool, stop func()) {
 	if held == nil {
 		return nil, func() {}
 	}
@@ -49,8 +49,8 @@ func watch(held *os.File) (died <-chan bool, stop func()) {
 	return said, func() { held.SetReadDeadline(time.Unix(1, 0)) }
 }
 
-// killed ends a process that is held, and says whether it has ended soon after. One that we may not end may be about to.
-func killed(held *os.File) (ended bool) {
+// killProcess ends a process that is held, and says whether it has ended soon after. One that we may not end may be about to.
+func killProcess(held *os.File) (ended bool) {
 	raw, err := held.SyscallConn()
 	if err != nil {
 		return false

@@ -29,23 +29,23 @@ func BenchmarkEngines(b *testing.B) {
 					b.SkipNow()
 				}
 				e := own{b, kind, engineURLs()[kind](b)}
-				standing := e.stand(images(b, e.url)[program.language])
-				parked, cold := backendOf(b, kind, 2), backendOf(b, kind, 0)
+				idleID := e.startIdle(images(b, e.url)[program.language])
+				pooled, cold := backendOf(b, kind, 2), backendOf(b, kind, 0)
 				ours := append([]string{}, program.args...)
 				if program.language == "python" {
 					ours[0] = "python"
 				}
-				run(b, parked, program.language, ours)
+				run(b, pooled, program.language, ours)
 				run(b, cold, program.language, ours)
 				var took [4][]time.Duration
 				for range max(b.N, 5) {
 					// A new one is being made ahead meanwhile, as for an agent that thinks between its calls.
 					time.Sleep(700 * time.Millisecond)
-					took[0] = append(took[0], run(b, parked, program.language, ours))
+					took[0] = append(took[0], run(b, pooled, program.language, ours))
 					time.Sleep(700 * time.Millisecond)
-					took[1] = append(took[1], e.say(append([]string{"exec", standing}, program.args...)...))
+					took[1] = append(took[1], e.timeCommand(append([]string{"exec", idleID}, program.args...)...))
 					took[2] = append(took[2], run(b, cold, program.language, ours))
-					took[3] = append(took[3], e.say(slices.Concat(plainRun, []string{"--rm", images(b, e.url)[program.language]}, program.args)...))
+					took[3] = append(took[3], e.timeCommand(slices.Concat(engineRun, []string{"--rm", images(b, e.url)[program.language]}, program.args)...))
 				}
 				for i, name := range []string{"parked-ms", "exec-ms", "cold-ms", "run-ms"} {
 					b.ReportMetric(ms(median(took[i])), name)
@@ -75,9 +75,9 @@ func run(b *testing.B, backend backends.Backend, language string, args []string)
 	return took
 }
 
-// plainRun is how an engine is asked for a container. Podman's default of processes may be more than the
+// engineRun is how an engine is asked for a container. Podman's default of processes may be more than the
 // machine allows.
-var plainRun = []string{"run", "--network=none", "--ulimit=nproc=4096:4096", "--ulimit=nofile=1024:4096"}
+var engineRun = []string{"run", "--network=none", "--ulimit=nproc=4096:4096", "--ulimit=nofile=1024:4096"}
 
 // own is an engine's own command line.
 type own struct {
@@ -94,13 +94,13 @@ func (e own) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// stand starts a container that does nothing, and is gone when the benchmark ends.
-func (e own) stand(image string) (id string) {
+// startIdle starts a container that does nothing, and is gone when the benchmark ends.
+func (e own) startIdle(image string) (id string) {
 	e.Helper()
 	if _, err := exec.LookPath(e.kind); err != nil {
 		e.Skip(err)
 	}
-	out, err := e.command(append(plainRun, "--detach", image, "sleep", "600")...).CombinedOutput()
+	out, err := e.command(append(engineRun, "--detach", image, "sleep", "600")...).CombinedOutput()
 	if err != nil {
 		e.Fatalf("start a container: %v: %s", err, out)
 	}
@@ -109,8 +109,8 @@ func (e own) stand(image string) (id string) {
 	return id
 }
 
-// say is how long a command takes, which must do well.
-func (e own) say(args ...string) time.Duration {
+// timeCommand is how long a command takes, which must do well.
+func (e own) timeCommand(args ...string) time.Duration {
 	e.Helper()
 	begun := time.Now()
 	if out, err := e.command(args...).CombinedOutput(); err != nil {

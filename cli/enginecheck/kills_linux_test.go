@@ -195,8 +195,8 @@ func TestKilledServer(t *testing.T) {
 			v := s.serve(t)
 			for range 2 {
 				session := between(v.call("create_session", map[string]any{"language": "python"}), "session_id: ", `\n`)
-				if said := v.call("execute_code", map[string]any{"session_id": session, "code": code}); session == "" || strings.Contains(said, `"isError":true`) {
-					t.Fatalf("session %q: %s", session, said)
+				if output := v.call("execute_code", map[string]any{"session_id": session, "code": code}); session == "" || strings.Contains(output, `"isError":true`) {
+					t.Fatalf("session %q: %s", session, output)
 				}
 			}
 			v.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "python", "code": code + "; p.wait()"}})
@@ -239,7 +239,7 @@ func TestRemovedByOthers(t *testing.T) {
 		if !has(t, kind) {
 			t.SkipNow()
 		}
-		b := newBench(t, kind, newTown(t))
+		b := newBench(t, kind, newSites(t))
 		engine := engineOf(kind, engineURLs()[kind](t))
 		defer engine.Close()
 		res, err := interfered(t, b, func() {
@@ -268,7 +268,7 @@ func TestEngineRestarts(t *testing.T) {
 			t.SkipNow()
 		}
 		s := newScene(t, kind, "")
-		b := newBench(t, kind, newTown(t))
+		b := newBench(t, kind, newSites(t))
 		res, err := interfered(t, b, func() {
 			enginetest.Restart(t, s.url)
 			os.WriteFile(b.host+"/data/go", nil, 0o644)

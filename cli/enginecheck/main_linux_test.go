@@ -98,11 +98,11 @@ type bench struct {
 	kind    string
 	backend backends.Backend
 	memory  *vault.Memory
-	town    *town
+	sites   *sites
 	host    string // a folder that programs may be shown, of the same content for all backends
 }
 
-func newBench(t testing.TB, kind string, town *town) *bench {
+func newBench(t testing.TB, kind string, town *sites) *bench {
 	t.Helper()
 	log, err := audit.Open(context.Background(), filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {
@@ -113,21 +113,21 @@ func newBench(t testing.TB, kind string, town *town) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{kind: kind, backend: backendOf(t, kind, 0), memory: vault.NewMemory(), town: town}
+	b := &bench{kind: kind, backend: backendOf(t, kind, 0), memory: vault.NewMemory(), sites: town}
 	b.Pipeline = pipeline.New(pipeline.Config{
 		Backends: []backends.Backend{b.backend}, Audit: log, Vault: vault.New(b.memory), Packages: store,
 		// Each backend requires what it promises.
 		Profiles: map[string]pipeline.Profile{"hardened": {Base: "hardened"}},
-		Egress:   pipeline.Egress{Dialer: &egress.Dialer{Resolver: b.town, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
+		Egress:   pipeline.Egress{Dialer: &egress.Dialer{Resolver: b.sites, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
 	})
 	t.Cleanup(func() { b.Close(); store.Close() })
-	b.host = hostFolder(t)
+	b.host = hostDir(t)
 	return b
 }
 
-// hostFolder is a folder with a file, a folder and a link, which anyone may write: what a server of root
+// hostDir is a folder with a file, a folder and a link, which anyone may write: what a server of root
 // shows must not be only root's.
-func hostFolder(t testing.TB) string {
+func hostDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "host")
 	if err != nil {
@@ -152,13 +152,13 @@ func hostFolder(t testing.TB) string {
 	return dir
 }
 
-// town has names that lead to servers on this machine's loopback.
-type town struct {
+// sites has names that lead to servers on this machine's loopback.
+type sites struct {
 	mu    sync.Mutex
 	names map[string]netip.Addr
 }
 
-func (w *town) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+func (w *sites) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a, ok := w.names[strings.TrimSuffix(host, ".")]; ok {

@@ -118,9 +118,9 @@ func withPip(t *testing.T, engine container.Engine, base string) string {
 		t.Fatal(err)
 	}
 	const reference = "localhost/sandboxmcp-test:with-pip"
-	var said []string
-	if err := engine.Build(t.Context(), reference, &archive, nil, func(line string) { said = append(said, line) }); err != nil {
-		t.Fatalf("build an image with pip: %v: %q", err, said)
+	var lines []string
+	if err := engine.Build(t.Context(), reference, &archive, nil, func(line string) { lines = append(lines, line) }); err != nil {
+		t.Fatalf("build an image with pip: %v: %q", err, lines)
 	}
 	return reference
 }

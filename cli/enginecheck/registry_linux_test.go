@@ -31,20 +31,20 @@ func TestPull(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
-			name, reference, account string
-			stdout, stderr           string // what must be said
-			code                     int
+			name, reference, credentialsDir string
+			stdout, stderr                  string // what must be said
+			code                            int
 		}{
 			{name: "open", reference: open + "/some/thing:1", stdout: kind + " has " + open + "/some/thing:1, 0 MB, sha256:", stderr: "ull"},
 			{name: "again", reference: open + "/some/thing:1", stdout: kind + " has " + open + "/some/thing:1"},
 			{name: "missing", reference: open + "/some/none:1", stderr: "manifest unknown", code: 1},
 			{name: "stranger", reference: closed + "/some/thing:1", stderr: "hint: " + kind + " login " + closed, code: 1},
-			{name: "known", reference: closed + "/some/thing:1", account: s.dir, stdout: kind + " has " + closed + "/some/thing:1"},
+			{name: "known", reference: closed + "/some/thing:1", credentialsDir: s.dir, stdout: kind + " has " + closed + "/some/thing:1"},
 		} {
 			cmd := s.command(t.Context(), "image", "pull", "--backend", kind, c.reference)
 			cmd.Env = append(cmd.Env, "HOME="+s.dir, "DOCKER_CONFIG="+filepath.Join(s.dir, "none"), "REGISTRY_AUTH_FILE="+filepath.Join(s.dir, "none.json"))
-			if c.account != "" {
-				cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+c.account, "REGISTRY_AUTH_FILE="+filepath.Join(c.account, "config.json"))
+			if c.credentialsDir != "" {
+				cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+c.credentialsDir, "REGISTRY_AUTH_FILE="+filepath.Join(c.credentialsDir, "config.json"))
 			}
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -26,10 +26,10 @@ func limits(l backends.Limits) func(*bench, *pipeline.Request) {
 
 // requests are the table.
 func requests() []request {
-	shown := func(b *bench, q *pipeline.Request) {
+	withMounts := func(b *bench, q *pipeline.Request) {
 		q.Mounts = []backends.Mount{{Host: b.host + "/data", Inside: "/data"}, {Host: b.host + "/data/one.txt", Inside: "/srv/one"}, {Host: b.host + "/work", Inside: "/write", Write: true}}
 	}
-	lent := func(b *bench, q *pipeline.Request) {
+	withSecret := func(b *bench, q *pipeline.Request) {
 		b.memory.Set("default", "KEY", []byte(secret))
 		q.Secrets = []string{"KEY"}
 	}
@@ -77,13 +77,13 @@ func requests() []request {
 		{name: "output that is cut", long: true, language: "shell", code: "yes ä | head -c 100001; echo end >&2", change: func(_ *bench, q *pipeline.Request) { q.Output = 1000 }, stdout: "ä\n"},
 		{name: "artifacts", language: "python", code: artifacts},
 		{name: "many artifacts", long: true, language: "shell", code: "for i in $(seq 1200); do echo $i >f$i; done"},
-		{name: "secret", language: "python", code: leak, change: lent, stdout: "***"},
+		{name: "secret", language: "python", code: leak, change: withSecret, stdout: "***"},
 		{name: "secret that is not there", language: "python", code: "pass", change: func(_ *bench, q *pipeline.Request) { q.Secrets = []string{"NOT_THERE"} }, ended: "refused"},
 		{name: "inputs", language: "shell", code: "find . -type f | sort | while read f; do echo \"$f $(stat -c %a \"$f\") $(cat \"$f\")\"; done; echo more >>in/content.txt", change: func(b *bench, q *pipeline.Request) {
 			q.Inputs = []pipeline.Input{{Name: "in/content.txt", Content: []byte("content")}, {Host: b.host + "/data"}, {Host: b.host + "/data/one.txt", Name: "first.txt"}}
 		}, stdout: "content"},
 		{name: "an input that is not there", language: "shell", code: ":", change: func(_ *bench, q *pipeline.Request) { q.Inputs = []pipeline.Input{{Host: "/nonexistent/file"}} }, ended: "refused"},
-		{name: "mounts", language: "python", code: mounts, change: shown, stdout: "one\n"},
+		{name: "mounts", language: "python", code: mounts, change: withMounts, stdout: "one\n"},
 		{name: "a mount that is not there", language: "shell", code: ":", change: func(_ *bench, q *pipeline.Request) {
 			q.Mounts = []backends.Mount{{Host: "/nonexistent/folder", Inside: "/data"}}
 		}, ended: "refused"},

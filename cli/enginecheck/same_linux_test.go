@@ -82,7 +82,7 @@ func together[T any](benches []*bench, f func(*bench) T) []T {
 // newBenches is a bench for each backend that is here, of which there must be two.
 func newBenches(t *testing.T) []*bench {
 	t.Helper()
-	town := newTown(t)
+	town := newSites(t)
 	var all []*bench
 	for _, kind := range kinds {
 		if kind == "process" || has(t, kind) {

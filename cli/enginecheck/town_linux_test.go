@@ -20,12 +20,12 @@ const (
 	deniedName = "denied.test"
 )
 
-// newTown has two web servers, on one port, at two addresses of the loopback network.
-func newTown(t testing.TB) *town {
+// newSites has two web servers, on one port, at two addresses of the loopback network.
+func newSites(t testing.TB) *sites {
 	t.Helper()
-	w := &town{names: map[string]netip.Addr{}}
+	w := &sites{names: map[string]netip.Addr{}}
 	for name, at := range map[string]string{openName: "127.0.0.71", deniedName: "127.0.0.72"} {
-		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", at, townPort))
+		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", at, sitePort))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,4 +39,4 @@ func newTown(t testing.TB) *town {
 	return w
 }
 
-const townPort = 18471
+const sitePort = 18471

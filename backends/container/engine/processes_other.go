@@ -3,4 +3,4 @@
 package engine
 
 // Processes is the limit of processes (RLIMIT_NPROC) for a container's user.
-func Processes() uint64 { return mostProcesses }
+func Processes() uint64 { return maxProcesses }

@@ -9,7 +9,7 @@ import "golang.org/x/sys/unix"
 func Processes() uint64 {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NPROC, &r) != nil {
-		return mostProcesses
+		return maxProcesses
 	}
-	return min(mostProcesses, r.Max)
+	return min(maxProcesses, r.Max)
 }

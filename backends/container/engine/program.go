@@ -11,11 +11,11 @@ func Program(path, name string) (string, error) {
 	if filepath.Base(name) != name {
 		return exec.LookPath(name)
 	}
-	for _, folder := range filepath.SplitList(path) {
-		if !filepath.IsAbs(folder) {
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
 			continue // whatever lies in the current folder is nobody's choice
 		}
-		if found, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return found, nil
 		}
 	}

@@ -15,8 +15,8 @@ func TestProgram(t *testing.T) {
 	}
 	dir := t.TempDir()
 	there, none := filepath.Join(dir, "there"), filepath.Join(dir, "none")
-	for _, folder := range []string{there, none} {
-		if err := os.Mkdir(folder, 0o755); err != nil {
+	for _, dir := range []string{there, none} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -61,9 +61,9 @@ func (o *output) frame() error {
 		}
 		return err
 	case 3: // the engine's own words
-		said := make([]byte, min(size, Longest))
-		n, _ := io.ReadFull(o.from, said)
-		return fmt.Errorf("read from the container: the engine says: %s", Plain(string(said[:n])))
+		text := make([]byte, min(size, Longest))
+		n, _ := io.ReadFull(o.from, text)
+		return fmt.Errorf("read from the container: the engine says: %s", Plain(string(text[:n])))
 	}
 	return fmt.Errorf("read from the container: a frame for a stream %d, which there is not", o.header[0])
 }

@@ -41,15 +41,15 @@ func api(socket, method, path string, body io.Reader) ([]byte, error) {
 	return text, err
 }
 
-// listed is a container in an engine's list.
-type listed struct {
+// entry is a container in an engine's list.
+type entry struct {
 	ID     string `json:"Id"`
 	Names  []string
 	Labels map[string]string
 	State  string
 }
 
-func containers(socket string) (all []listed, err error) {
+func containers(socket string) (all []entry, err error) {
 	text, err := api(socket, "GET", "/v1.40/containers/json?all=1", nil)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func containers(socket string) (all []listed, err error) {
 }
 
 // removeContainers removes all, so that an engine ends at once and leaves no cgroups.
-func (k *keeper) removeContainers() {
+func (k *supervisor) removeContainers() {
 	socket := k.dir + "/" + k.kind + ".sock"
 	all, _ := containers(socket)
 	for _, c := range all {
@@ -126,7 +126,7 @@ func Everything(t testing.TB, engineURL string) []string {
 	t.Helper()
 	found := remains(t, engineURL, "")
 	e := find(t, engineURL)
-	for _, point := range mountsBelow(fmt.Sprintf("/proc/%d/mountinfo", e.keeper.Process.Pid), e.dir) {
+	for _, point := range mountsUnder(fmt.Sprintf("/proc/%d/mountinfo", e.supervisor.Process.Pid), e.dir) {
 		found = append(found, "mount "+point)
 	}
 	return found

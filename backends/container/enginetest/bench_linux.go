@@ -14,9 +14,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Parked runs a program in containers that were started ahead, from the request to the result, and the same bare, in
+// BenchPool runs a program in containers that were started ahead, from the request to the result, and the same bare, in
 // turn. It reports medians in milliseconds, also of the parts, and of what is left to do when the result is there.
-func Parked(b *testing.B, url string, newEngine func() container.Engine) {
+func BenchPool(b *testing.B, url string, newEngine func() container.Engine) {
 	backend := container.New(newEngine(), container.Config{Images: Images(b, url), Pull: "never", StateDir: filepath.Join(b.TempDir(), "state"),
 		Binary: Binary(b), Ahead: 1})
 	defer backend.Close()

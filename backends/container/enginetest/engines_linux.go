@@ -68,8 +68,8 @@ func rootless() error {
 	return nil
 }
 
-// command is what an engine is started with. Each has its own storage, sockets and locks.
-func command(kind, dir string) []string {
+// engineCommand is what an engine is started with. Each has its own storage, sockets and locks.
+func engineCommand(kind, dir string) []string {
 	switch kind {
 	case "docker":
 		return []string{"dockerd", "--data-root", dir + "/data", "--exec-root", dir + "/exec", "--pidfile", dir + "/pid", "--config-file", dir + "/daemon.json",

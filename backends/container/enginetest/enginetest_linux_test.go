@@ -116,7 +116,7 @@ func TestKilled(t *testing.T) {
 		for _, e := range engines {
 			url := e.get(t)
 			run(t, append(e.cli(url), "--detach"), Image(t, url, Setuid), "/usr/bin/sleep", "8642")
-			fmt.Println("ENGINE", mine.engines[e.name].keeper.Process.Pid, strings.TrimPrefix(url, "unix://"))
+			fmt.Println("ENGINE", mine.engines[e.name].supervisor.Process.Pid, strings.TrimPrefix(url, "unix://"))
 		}
 		fmt.Println("ENGINE ready")
 		io.Copy(io.Discard, os.Stdin)
@@ -185,5 +185,5 @@ func left(dir string) (all []string) {
 		}
 	}
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(dir))
-	return append(append(all, groups...), mountsBelow("/proc/self/mountinfo", dir)...)
+	return append(append(all, groups...), mountsUnder("/proc/self/mountinfo", dir)...)
 }

@@ -30,14 +30,14 @@ const (
 	Bare = "bare"
 )
 
-// recipe is what an image is made of.
-type recipe struct {
+// imageSpec is what an image is made of.
+type imageSpec struct {
 	layers []string
 	config map[string]any // as in the image specification
 }
 
-func recipes() map[string]recipe {
-	return map[string]recipe{
+func imageSpecs() map[string]imageSpec {
+	return map[string]imageSpec{
 		Plain:   {[]string{"system", "python", "node"}, map[string]any{"Cmd": []string{"bash"}, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}},
 		Hostile: {[]string{"system", "python", "node", "volume"}, hostile()},
 		Setuid:  {[]string{"system", "setuid"}, nil},
@@ -66,7 +66,7 @@ func Image(t testing.TB, engineURL, name string) string {
 		return reference
 	}
 	begun := time.Now()
-	r, ok := recipes()[name]
+	r, ok := imageSpecs()[name]
 	if !ok {
 		t.Fatalf("no image is called %q", name)
 	}
@@ -101,7 +101,7 @@ func cachedLayer(dir, name string) (layer, error) {
 		mine.layers = map[string]layer{}
 	}
 	seen := map[string]bool{}
-	if fill := alone()[name]; fill != nil {
+	if fill := separateLayers()[name]; fill != nil {
 		l, err := makeLayer(dir, name, seen, fill)
 		mine.layers[name] = l
 		return l, err

@@ -21,56 +21,56 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// keeper is the process between a test and its engine.
-type keeper struct {
+// supervisor is the process between a test and its engine.
+type supervisor struct {
 	kind, dir string
 	log       *os.File
 	engine    *os.Process
 
-	words chan string // from the test; closed when that has ended
+	commands chan string // from the test; closed when that has ended
 
 	mu    sync.Mutex
 	ended map[int]chan struct{} // by pid, of those that we wait for
 }
 
-// keep starts an engine, holds it as long as standard input is open, and then removes all that is of it.
-func keep(kind, dir string) int {
+// supervise starts an engine, holds it as long as standard input is open, and then removes all that is of it.
+func supervise(kind, dir string) int {
 	runtime.LockOSThread() // the engine dies with the thread that started it
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
 	unix.CloseOnExec(heldFD)
-	k := &keeper{kind: kind, dir: dir, words: make(chan string), ended: map[int]chan struct{}{}}
+	k := &supervisor{kind: kind, dir: dir, commands: make(chan string), ended: map[int]chan struct{}{}}
 	go k.listen()
 	err := k.prepare()
 	if err == nil {
 		go k.reap()
 		err = k.start()
 	}
-	k.say(err)
-	for word := range k.words {
-		if word == "stop" {
+	k.report(err)
+	for command := range k.commands {
+		if command == "stop" {
 			k.stop(unix.SIGTERM)
-			k.say(nil)
+			k.report(nil)
 		} else {
 			k.stop(unix.SIGKILL)
-			k.say(k.start())
+			k.report(k.start())
 		}
 	}
 	k.removeContainers()
 	k.stop(unix.SIGTERM)
-	k.killBelow()
+	k.killDescendants()
 	k.removeFiles()
 	return 0
 }
 
-func (k *keeper) listen() {
+func (k *supervisor) listen() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		k.words <- lines.Text()
+		k.commands <- lines.Text()
 	}
-	close(k.words)
+	close(k.commands)
 }
 
-// say tells the test how it went, in one line.
-func (k *keeper) say(err error) {
+// report tells the test how it went, in one line.
+func (k *supervisor) report(err error) {
 	if err == nil {
 		fmt.Println("ready")
 		return
@@ -82,7 +82,7 @@ func (k *keeper) say(err error) {
 // prepare makes the surroundings of an engine. What root's engines keep in folders of the whole host
 // is hidden by mounts of our own: /dev/shm has the locks of all podmans, which a new one clears, and
 // /run/netns their networks; sshd asks for a folder below /run.
-func (k *keeper) prepare() (err error) {
+func (k *supervisor) prepare() (err error) {
 	for _, name := range []string{"home", "xdg", "net"} {
 		if err := os.MkdirAll(filepath.Join(k.dir, name), 0o700); err != nil {
 			return err
@@ -120,8 +120,8 @@ func (k *keeper) prepare() (err error) {
 }
 
 // start starts the engine and waits until it answers.
-func (k *keeper) start() error {
-	args := command(k.kind, k.dir)
+func (k *supervisor) start() error {
+	args := engineCommand(k.kind, k.dir)
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (k *keeper) start() error {
 		select {
 		case <-ended:
 			return errors.New("it ended at once")
-		case <-k.words:
+		case <-k.commands:
 			return errors.New("nobody waits for it any more")
 		case <-time.After(20 * time.Millisecond):
 		}
@@ -143,7 +143,7 @@ func (k *keeper) start() error {
 	return nil
 }
 
-func (k *keeper) answers() bool {
+func (k *supervisor) answers() bool {
 	if strings.HasPrefix(k.kind, "ssh") {
 		log, _ := os.ReadFile(k.dir + "/log")
 		return bytes.Contains(log, []byte("Server listening"))
@@ -154,7 +154,7 @@ func (k *keeper) answers() bool {
 
 // run starts a program and returns a channel that is closed when it has ended. The engine dies with us
 // if somebody kills us.
-func (k *keeper) run(args ...string) (<-chan struct{}, error) {
+func (k *supervisor) run(args ...string) (<-chan struct{}, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := exec.Command(args[0], args[1:]...)
@@ -170,7 +170,7 @@ func (k *keeper) run(args ...string) (<-chan struct{}, error) {
 }
 
 // reap waits for all children, also those that were adopted.
-func (k *keeper) reap() {
+func (k *supervisor) reap() {
 	for {
 		pid, err := unix.Wait4(-1, nil, 0, nil)
 		if err == unix.ECHILD {
@@ -186,7 +186,7 @@ func (k *keeper) reap() {
 }
 
 // stop ends the engine with a signal, or with SIGKILL if it does not obey.
-func (k *keeper) stop(s os.Signal) {
+func (k *supervisor) stop(s os.Signal) {
 	if k.engine == nil {
 		return
 	}
@@ -205,14 +205,14 @@ func (k *keeper) stop(s os.Signal) {
 	}
 }
 
-// killBelow kills what the engine left running: whatever loses its parent comes to us.
-func (k *keeper) killBelow() {
+// killDescendants kills what the engine left running: whatever loses its parent comes to us.
+func (k *supervisor) killDescendants() {
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
-		below := children()
-		if len(below) == 0 {
+		pids := children()
+		if len(pids) == 0 {
 			return
 		}
-		for _, pid := range below {
+		for _, pid := range pids {
 			unix.Kill(pid, unix.SIGKILL)
 		}
 	}
@@ -224,10 +224,10 @@ func children() []int {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
-		_, rest, _ := strings.Cut(string(text), ") ")
+		_, fields, _ := strings.Cut(string(text), ") ")
 		var state string
 		var parent, pid int
-		fmt.Sscan(rest, &state, &parent)
+		fmt.Sscan(fields, &state, &parent)
 		if fmt.Sscan(string(text), &pid); parent == os.Getpid() {
 			found = append(found, pid)
 		}
@@ -237,12 +237,12 @@ func children() []int {
 
 // removeFiles removes mounts, cgroups and the folder. A rootless engine's files belong to users whom
 // only the engine's own namespace has.
-func (k *keeper) removeFiles() {
+func (k *supervisor) removeFiles() {
 	if os.Geteuid() != 0 && k.kind == "podman" {
 		if ended, err := k.run(append(podman(k.dir), "unshare", "rm", "-rf", k.dir+"/root", k.dir+"/run")...); err == nil {
 			<-ended
 		}
-		k.killBelow() // the process that keeps that namespace
+		k.killDescendants() // the process that keeps that namespace
 	}
 	remove(k.dir)
 }
@@ -264,8 +264,8 @@ func removeCgroup(dir string) {
 	os.Remove(dir)
 }
 
-// mountsBelow lists the mount points in and at a folder.
-func mountsBelow(mountinfo, dir string) []string {
+// mountsUnder lists the mount points in and at a folder.
+func mountsUnder(mountinfo, dir string) []string {
 	text, _ := os.ReadFile(mountinfo)
 	var found []string
 	for line := range strings.Lines(string(text)) {

@@ -16,8 +16,8 @@ import (
 
 // What makes a test binary a keeper: which engine, and the folder it may use.
 const (
-	roleVariable   = "SANDBOXMCP_TEST_ENGINE"
-	folderVariable = "SANDBOXMCP_TEST_FOLDER"
+	roleVariable = "SANDBOXMCP_TEST_ENGINE"
+	dirVariable  = "SANDBOXMCP_TEST_FOLDER"
 )
 
 // mine are the engines of this process. They are shared by all tests, because one takes a second to
@@ -31,25 +31,25 @@ var mine struct {
 
 // engine is one that runs, or the reason why it does not.
 type engine struct {
-	kind, dir string
-	held      *os.File // dir
-	keeper    *exec.Cmd
-	in        io.WriteCloser
-	out       *bufio.Reader
-	address   string // of an sshd
-	images    map[string]bool
-	missing   error // the machine does not have what it takes
+	kind, dir  string
+	held       *os.File // dir
+	supervisor *exec.Cmd
+	in         io.WriteCloser
+	out        *bufio.Reader
+	address    string // of an sshd
+	images     map[string]bool
+	missing    error // the machine does not have what it takes
 }
 
 // Main runs the tests and ends their engines. TestMain must hand its result to os.Exit; it must not do
 // anything before that a keeper should not do, too.
 func Main(m *testing.M) int {
 	if kind := os.Getenv(roleVariable); kind != "" {
-		return keep(kind, os.Getenv(folderVariable))
+		return supervise(kind, os.Getenv(dirVariable))
 	}
 	sweep()
 	// Tests of another engine may run beside these, and some look what is new among the temporary files.
-	dir, held, err := folder(temporaryFolders)
+	dir, held, err := newDir(temporaryDirs)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -67,13 +67,13 @@ func end() {
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
 	for _, e := range mine.engines {
-		if e.keeper != nil {
+		if e.supervisor != nil {
 			e.in.Close()
 		}
 	}
 	for _, e := range mine.engines {
-		if e.keeper != nil {
-			e.keeper.Wait()
+		if e.supervisor != nil {
+			e.supervisor.Wait()
 		}
 	}
 }
@@ -110,7 +110,7 @@ func use(t testing.TB, kind string) *engine {
 // start starts a keeper and waits until its engine answers. The environment is not this process's,
 // which tests may have poisoned, and neither are the standard streams: go test waits for those.
 func (e *engine) start() (err error) {
-	if e.dir, e.held, err = folder(engineFolders); err != nil {
+	if e.dir, e.held, err = newDir(engineDirs); err != nil {
 		return err
 	}
 	if err := os.Chmod(e.dir, 0o711); err != nil {
@@ -123,7 +123,7 @@ func (e *engine) start() (err error) {
 	}
 	k := exec.Command("/proc/self/exe")
 	k.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
-		"HOME=" + e.dir + "/home", "XDG_RUNTIME_DIR=" + e.dir + "/xdg", roleVariable + "=" + e.kind, folderVariable + "=" + e.dir}
+		"HOME=" + e.dir + "/home", "XDG_RUNTIME_DIR=" + e.dir + "/xdg", roleVariable + "=" + e.kind, dirVariable + "=" + e.dir}
 	k.Dir = "/"
 	k.ExtraFiles = []*os.File{e.held}
 	k.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -141,7 +141,7 @@ func (e *engine) start() (err error) {
 	if err := k.Start(); err != nil {
 		return fmt.Errorf("start keeper: %w", err)
 	}
-	e.keeper = k
+	e.supervisor = k
 	return e.answer()
 }
 
@@ -155,12 +155,12 @@ func (e *engine) answer() error {
 }
 
 // Stop asks an engine of this process to end, and waits until it has. Restart starts it again.
-func Stop(t testing.TB, url string) { tell(t, url, "stop") }
+func Stop(t testing.TB, url string) { command(t, url, "stop") }
 
 // Restart kills an engine of this process with SIGKILL and starts it once more.
-func Restart(t testing.TB, url string) { tell(t, url, "restart") }
+func Restart(t testing.TB, url string) { command(t, url, "restart") }
 
-func tell(t testing.TB, url, word string) {
+func command(t testing.TB, url, word string) {
 	t.Helper()
 	e := find(t, url)
 	fmt.Fprintln(e.in, word)

@@ -32,8 +32,8 @@ func hostile() map[string]any {
 	}
 }
 
-// alone are the layers that are made on their own, on top of others or of nothing.
-func alone() map[string]func(*layerWriter) {
+// separateLayers are the layers that are made on their own, on top of others or of nothing.
+func separateLayers() map[string]func(*layerWriter) {
 	return map[string]func(*layerWriter){"volume": volume, "setuid": setuid, "links": links, "full": full, "bare": bare}
 }
 

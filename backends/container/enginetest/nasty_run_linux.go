@@ -12,9 +12,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Nasty runs a program in each image whose files interfere, with a backend of its own that uses that one
+// HostileImages runs a program in each image whose files interfere, with a backend of its own that uses that one
 // image for all languages.
-func Nasty(t *testing.T, engineURL string, newEngine func() container.Engine) {
+func HostileImages(t *testing.T, engineURL string, newEngine func() container.Engine) {
 	for _, c := range []struct {
 		name, image, language string
 		args                  []string

@@ -22,11 +22,11 @@ func ender() string {
 		"arm64": "\xe0\x00\x80\xd2\xa8\x0b\x80\xd2\x01\x00\x00\xd4", // mov x0, 7; mov x8, exit; svc 0
 	}[runtime.GOARCH]
 	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
-	head := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Entry: at + 120, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1}
-	copy(head.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Entry: at + 120, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1}
+	copy(header.Ident[:], elf.ELFMAG+"\x02\x01\x01")
 	size := uint64(120 + len(code))
 	var b bytes.Buffer
-	binary.Write(&b, binary.LittleEndian, head)
+	binary.Write(&b, binary.LittleEndian, header)
 	binary.Write(&b, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: at, Filesz: size, Memsz: size, Align: 4096})
 	return b.String() + code
 }

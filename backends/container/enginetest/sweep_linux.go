@@ -18,15 +18,15 @@ import (
 // The folders of this package begin like this, so that the next test finds what a killed one left. They are
 // not in os.TempDir, which tests change: a socket's path is at most 107 bytes long.
 const (
-	engineFolders    = "/tmp/sbengine-"
-	temporaryFolders = "/tmp/sbmcp-"
+	engineDirs    = "/tmp/sbengine-"
+	temporaryDirs = "/tmp/sbmcp-"
 )
 
 // heldFD is the descriptor of its folder in a keeper.
 const heldFD = 3
 
-// folder makes one that is this process's as long as it is held, also by a child.
-func folder(prefix string) (dir string, held *os.File, err error) {
+// newDir makes one that is this process's as long as it is held, also by a child.
+func newDir(prefix string) (dir string, held *os.File, err error) {
 	if dir, err = os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)); err != nil {
 		return "", nil, err
 	}
@@ -48,7 +48,7 @@ func hold(dir string) (*os.File, error) {
 
 // sweep removes what is left of tests whose keepers were killed, too. An empty folder may be one that will be held.
 func sweep() {
-	for _, prefix := range []string{engineFolders, temporaryFolders} {
+	for _, prefix := range []string{engineDirs, temporaryDirs} {
 		dirs, _ := filepath.Glob(prefix + "[0-9]*")
 		for _, dir := range dirs {
 			if entries, _ := os.ReadDir(dir); len(entries) == 0 && isNew(dir) {
@@ -98,7 +98,7 @@ func rootMount(proc string) string {
 
 // remove removes a folder with its mounts, and the cgroups of its engine.
 func remove(dir string) {
-	points := mountsBelow("/proc/self/mountinfo", dir)
+	points := mountsUnder("/proc/self/mountinfo", dir)
 	slices.Reverse(points) // the last is on top
 	for _, point := range points {
 		unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)

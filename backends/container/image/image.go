@@ -16,7 +16,7 @@ import (
 )
 
 //go:embed python node shell r
-var recipes embed.FS
+var containerfiles embed.FS
 
 // Name is what an engine calls the image of a language. Podman says of images that come from no registry
 // that they come from localhost, and would ask registries for one of another name.
@@ -31,7 +31,7 @@ func Name(engine, language string) string {
 // Archive returns what an engine builds the image of one of [backends.Languages] from: a tar archive with a Containerfile and
 // what that copies. It is the same, byte for byte, each time, so that engines find their caches.
 func Archive(language string) ([]byte, error) {
-	dir, err := fs.Sub(recipes, language)
+	dir, err := fs.Sub(containerfiles, language)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +45,8 @@ func Archive(language string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		head := tar.Header{Name: path.Clean(name), Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(&head); err != nil {
+		header := tar.Header{Name: path.Clean(name), Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+		if err := w.WriteHeader(&header); err != nil {
 			return err
 		}
 		_, err = w.Write(content)

@@ -18,7 +18,7 @@ func unpack(t *testing.T, archive []byte) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	for r := tar.NewReader(bytes.NewReader(archive)); ; {
-		head, err := r.Next()
+		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
@@ -29,10 +29,10 @@ func unpack(t *testing.T, archive []byte) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if head.Mode != 0o644 || head.Typeflag != tar.TypeReg {
-			t.Errorf("%s has mode %o and type %c", head.Name, head.Mode, head.Typeflag)
+		if header.Mode != 0o644 || header.Typeflag != tar.TypeReg {
+			t.Errorf("%s has mode %o and type %c", header.Name, header.Mode, header.Typeflag)
 		}
-		files[head.Name] = string(content)
+		files[header.Name] = string(content)
 	}
 }
 
@@ -48,8 +48,8 @@ func archive(t *testing.T, language string) map[string]string {
 	return unpack(t, one)
 }
 
-// TestRecipes holds what all images have in common.
-func TestRecipes(t *testing.T) {
+// TestContainerfiles holds what all images have in common.
+func TestContainerfiles(t *testing.T) {
 	bases := map[string]string{
 		"python": "docker.io/library/python:3.12-slim", "node": "docker.io/library/node:22-slim",
 		"shell": "docker.io/library/debian:stable-slim", "r": "docker.io/rocker/r-ver:4",
@@ -57,21 +57,21 @@ func TestRecipes(t *testing.T) {
 	copied := regexp.MustCompile(`(?m)^COPY (\S+) `)
 	for _, language := range backends.Languages {
 		files := archive(t, language)
-		recipe := files["Containerfile"]
-		if !strings.Contains(recipe, "\nFROM "+bases[language]+"\n") || strings.Count(recipe, "\nFROM ") != 1 {
+		text := files["Containerfile"]
+		if !strings.Contains(text, "\nFROM "+bases[language]+"\n") || strings.Count(text, "\nFROM ") != 1 {
 			t.Errorf("%s is not made from %s alone", language, bases[language])
 		}
-		users := regexp.MustCompile(`(?m)^USER (\S+)$`).FindAllStringSubmatch(recipe, -1)
+		users := regexp.MustCompile(`(?m)^USER (\S+)$`).FindAllStringSubmatch(text, -1)
 		if len(users) == 0 || strings.HasPrefix(users[len(users)-1][1], "root") || strings.HasPrefix(users[len(users)-1][1], "0") {
 			t.Errorf("%s ends as the user %v", language, users)
 		}
-		for _, c := range copied.FindAllStringSubmatch(recipe, -1) {
+		for _, c := range copied.FindAllStringSubmatch(text, -1) {
 			if files[c[1]] == "" {
 				t.Errorf("%s copies %s, which is not there", language, c[1])
 			}
 		}
 		for _, word := range []string{"VOLUME", "ENTRYPOINT", "HEALTHCHECK", "ONBUILD", "ENV ", "ADD "} {
-			if strings.Contains(recipe, "\n"+word) {
+			if strings.Contains(text, "\n"+word) {
 				t.Errorf("%s has %s, which means nothing in a sandbox", language, word)
 			}
 		}

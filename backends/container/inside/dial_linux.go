@@ -26,9 +26,9 @@ func Dial(path string) (net.Conn, error) {
 	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix([]byte{0}, unix.UnixRights(fds[1]), nil); err != nil {
 		return nil, fmt.Errorf("reach the server: %w", err)
 	}
-	line, err := net.FileConn(ours)
+	own, err := net.FileConn(ours)
 	if err != nil {
 		return nil, fmt.Errorf("reach the server: %w", err)
 	}
-	return line, nil
+	return own, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// look gathers what is to be seen from here.
-func look(b *process.Backend, runtime backends.Runtime) call.Facts {
+// gatherFacts gathers what is to be seen from here.
+func gatherFacts(b *process.Backend, runtime backends.Runtime) call.Facts {
 	f := call.Facts{PID: os.Getpid(), UID: os.Getuid(), Namespaces: map[string]string{}, Runtime: runtime, Cgroup: b.Cgroup()}
 	for _, name := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
 		f.Namespaces[name], _ = os.Readlink("/proc/self/ns/" + name)

@@ -32,7 +32,7 @@ func init() {
 }
 
 // run serves one sandbox for a language.
-func run(language string, how []string) error {
+func run(language string, args []string) error {
 	// What we hold is charged to the container: rather collect often than grow.
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(24 << 20)
@@ -48,7 +48,7 @@ func run(language string, how []string) error {
 	syscall.Umask(0o022)
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 4))
 	makeThreads(8)
-	conn, err := connect(how)
+	conn, err := connect(args)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func run(language string, how []string) error {
 		}
 		return b.Start(ctx, spec)
 	}
-	return call.Serve(ctx, conn, look(b, b.Runtime(ctx, language)), b.Prepare, start)
+	return call.Serve(ctx, conn, gatherFacts(b, b.Runtime(ctx, language)), b.Prepare, start)
 }
 
 // makeThreads has Go's runtime have n threads that it uses later on. A program may have all processes that the container may
@@ -83,12 +83,12 @@ func makeThreads(n int) {
 }
 
 // connect reaches the server: by its socket, or over our own standard input and output.
-func connect(how []string) (io.ReadWriteCloser, error) {
-	if len(how) == 0 {
+func connect(args []string) (io.ReadWriteCloser, error) {
+	if len(args) == 0 {
 		return Dial(call.SocketPath)
 	}
-	if how[0] != "-" {
-		return nil, fmt.Errorf("unknown argument %q", how[0])
+	if args[0] != "-" {
+		return nil, fmt.Errorf("unknown argument %q", args[0])
 	}
 	return standard()
 }
