@@ -138,27 +138,9 @@ func (l *Lease) Redact(s string) string {
 	return redactText(m, s)
 }
 
-// Find reports whether the text of r contains a secret, in any encoding that Redact knows. It reads little further
-// than the end of the first match.
-func (l *Lease) Find(r io.Reader) (bool, error) {
-	if l.empty() {
-		return false, nil
-	}
-	var s scan
-	buf := make([]byte, 64<<10)
-	defer clear(buf)
-	for {
-		n, err := r.Read(buf)
-		switch found, closed := l.feed(&s, buf[:n]); {
-		case found || closed != nil:
-			return found, closed
-		case err == io.EOF:
-			return false, nil
-		case err != nil:
-			return false, err
-		}
-	}
-}
+// Find reports whether the text of r contains a secret, in any encoding that Redact knows. It reads little further than
+// the end of the first match.
+func (l *Lease) Find(r io.Reader) (bool, error) { return Leases{l}.Find(r) }
 
 // feed holds the lease's lock only while it scans text.
 func (l *Lease) feed(s *scan, text []byte) (found bool, err error) {

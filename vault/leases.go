@@ -78,34 +78,28 @@ func (nopCloser) Close() error { return nil }
 
 // Find reports whether the text of r contains any of the secrets, as Lease.Find does. r is read once.
 func (all Leases) Find(r io.Reader) (bool, error) {
-	if len(all) == 1 {
-		return all[0].Find(r)
+	all = slices.DeleteFunc(slices.Clone(all), (*Lease).empty)
+	if len(all) == 0 {
+		return false, nil
 	}
-	type finding struct {
-		yes bool
-		err error
+	scans := make([]scan, len(all))
+	buf := make([]byte, 64<<10)
+	defer clear(buf)
+	for {
+		n, err := r.Read(buf)
+		for i, l := range all {
+			if found, closed := l.feed(&scans[i], buf[:n]); found || closed != nil {
+				return found, closed
+			}
+		}
+		switch err {
+		case nil:
+		case io.EOF:
+			return false, nil
+		default:
+			return false, err
+		}
 	}
-	found := make(chan finding, len(all))
-	var ins []io.Writer
-	for _, l := range all {
-		out, in := io.Pipe()
-		ins = append(ins, in)
-		go func() {
-			yes, err := l.Find(out)
-			io.Copy(io.Discard, out) // the others want to go on
-			found <- finding{yes, err}
-		}()
-	}
-	_, err := io.Copy(io.MultiWriter(ins...), r)
-	for _, in := range ins {
-		in.(*io.PipeWriter).CloseWithError(err)
-	}
-	yes := false
-	for range all {
-		f := <-found
-		yes, err = yes || f.yes, errors.Join(err, f.err)
-	}
-	return yes, err
 }
 
 // Close closes all leases.
