@@ -31,10 +31,10 @@ type Result struct {
 
 // Engine is one search engine.
 type Engine struct {
-	Name    string
-	address func(base, query string) string
-	read    func(body []byte) ([]Result, error)
-	base    string
+	Name string
+	path string // with %s for the escaped query
+	read func(body []byte) ([]Result, error)
+	base string
 }
 
 // errBlocked is returned for a page by which an engine wants to know whether a person is asking.
@@ -45,17 +45,6 @@ var errUnknown = errors.New("no results were recognized in its page: its markup 
 
 // SearXNG is the name of the engine that an operator runs.
 const SearXNG = "searxng"
-
-// engines are those that there are, in the order in which they are asked.
-func engines() []Engine {
-	return []Engine{
-		{SearXNG, searxngAddress, readSearXNG, ""},
-		{"duckduckgo", duckduckgoAddress, readDuckDuckGo, "https://html.duckduckgo.com"},
-		{"mojeek", mojeekAddress, readMojeek, "https://www.mojeek.com"},
-		{"brave", braveAddress, readBrave, "https://search.brave.com"},
-		{"yandex", yandexAddress, readYandex, "https://yandex.com"},
-	}
-}
 
 // Names are those of all engines, in the order in which they are asked.
 func Names() (all []string) {
@@ -80,7 +69,9 @@ func Find(name, base string) (Engine, error) {
 }
 
 // Address is where the engine answers a query.
-func (e Engine) Address(query string) string { return e.address(e.base, query) }
+func (e Engine) Address(query string) string {
+	return e.base + fmt.Sprintf(e.path, url.QueryEscape(query))
+}
 
 // Blocks says why a response is none to the query, without a look at its page; "" if it may be one.
 func Blocks(status int, at *url.URL, header http.Header) string {
