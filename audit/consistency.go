@@ -81,6 +81,3 @@ func OpenCheckpoint(note []byte) (Checkpointed, error) {
 	c, err := openNote(note, nil)
 	return Checkpointed{c.origin, c.size}, err
 }
-
-// ReadCheckpoint reads a file with a checkpoint; one that is not there, or empty, is nil. What is no file is an error, and not waited for.
-func ReadCheckpoint(path string) ([]byte, error) { return readLatest(path) }

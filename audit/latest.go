@@ -42,8 +42,9 @@ func writeLatest(path string, note []byte) (err error) {
 	return err
 }
 
-// readLatest returns nil if there is no such file, or nothing in it.
-func readLatest(path string) ([]byte, error) {
+// ReadCheckpoint reads a file with a checkpoint; nil if there is no such file, or it is empty. What is no regular file is an
+// error, and not waited for.
+func ReadCheckpoint(path string) ([]byte, error) {
 	f, err := openFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -61,7 +62,7 @@ func readLatest(path string) ([]byte, error) {
 // checkLatest refuses to sign what is not what was signed before: the file beside the log must not
 // know more than the log.
 func (s *signer) checkLatest(ctx context.Context, l *Log, origin string, head int64, newest []byte) error {
-	note, err := readLatest(l.latestPath())
+	note, err := ReadCheckpoint(l.latestPath())
 	if note == nil || err != nil || bytes.Equal(note, newest) { // that one is checked in any case
 		return err
 	}

@@ -28,7 +28,7 @@ func (e *NoteError) Unwrap() error { return e.Err }
 // prepare reads what there is to compare with. The order matters: rows come before the checkpoint
 // that covers them, so a checkpoint that is read first never covers more than is there.
 func (v *verification) prepare(ctx context.Context, o VerifyOptions) (*Bad, error) {
-	latest, err := readLatest(v.l.latestPath())
+	latest, err := ReadCheckpoint(v.l.latestPath())
 	if err != nil {
 		return nil, err
 	}

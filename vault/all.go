@@ -8,7 +8,7 @@ import (
 
 // lister is implemented by stores that can list the names of their secrets.
 type lister interface {
-	names(ctx context.Context, namespace string) ([]string, error)
+	Names(ctx context.Context, namespace string) ([]string, error)
 }
 
 // All leases every secret of a namespace that the stores can list, for redaction only: text from outside of any
@@ -27,9 +27,16 @@ func (v *Vault) Names(ctx context.Context, namespace string) ([]string, error) {
 	if err := checkNamespace(namespace); err != nil {
 		return nil, err
 	}
+	if v == nil {
+		return nil, nil
+	}
 	var keys []string
-	for _, s := range v.listers() {
-		names, err := s.names(ctx, namespace)
+	for _, s := range v.stores {
+		l, ok := s.(lister)
+		if !ok {
+			continue
+		}
+		names, err := l.Names(ctx, namespace)
 		if err != nil {
 			return nil, fmt.Errorf("list the secrets of namespace %s: %w", namespace, err)
 		}
@@ -37,16 +44,4 @@ func (v *Vault) Names(ctx context.Context, namespace string) ([]string, error) {
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys), nil
-}
-
-func (v *Vault) listers() (all []lister) {
-	if v == nil {
-		return nil
-	}
-	for _, s := range v.stores {
-		if l, ok := s.(lister); ok {
-			all = append(all, l)
-		}
-	}
-	return all
 }

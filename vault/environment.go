@@ -35,7 +35,8 @@ func (environment) remedy(namespace, key string) string {
 	return fmt.Sprintf("set the environment variable %s", name)
 }
 
-func (environment) names(_ context.Context, namespace string) (keys []string, err error) {
+// Names lists the keys of the variables that hold a namespace's secrets.
+func (environment) Names(_ context.Context, namespace string) (keys []string, err error) {
 	name, err := Variable(namespace, "X")
 	if err != nil {
 		return nil, nil // no variable can be of this namespace

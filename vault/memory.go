@@ -51,7 +51,8 @@ func (m *Memory) Get(_ context.Context, namespace, key string) ([]byte, Binding,
 	return bytes.Clone(value()), Binding{}, nil
 }
 
-func (m *Memory) names(_ context.Context, namespace string) (keys []string, err error) {
+// Names lists the keys of a namespace's secrets.
+func (m *Memory) Names(_ context.Context, namespace string) (keys []string, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for at := range m.values {

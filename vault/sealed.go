@@ -132,7 +132,8 @@ func (s *Sealed) List(ctx context.Context, namespace string) (entries []Entry, p
 	return entries, problems, nil
 }
 
-func (s *Sealed) names(ctx context.Context, namespace string) (keys []string, err error) {
+// Names lists the keys of a namespace's secrets, of all if it is "", and opens none.
+func (s *Sealed) Names(ctx context.Context, namespace string) (keys []string, err error) {
 	err = s.read(ctx, func(db *sql.DB) error {
 		rows, err := list(ctx, db, namespace)
 		for _, r := range rows {
@@ -227,9 +228,4 @@ func (s *Sealed) Key(ctx context.Context) (name, place string, err error) {
 	}
 	_, err = s.openKey(ctx, k)
 	return k.name, k.place(), err
-}
-
-// Names lists the keys of a namespace's secrets, of all if it is "", and opens none.
-func (s *Sealed) Names(ctx context.Context, namespace string) ([]string, error) {
-	return s.names(ctx, namespace)
 }

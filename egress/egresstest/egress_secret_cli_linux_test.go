@@ -64,11 +64,11 @@ func TestSecretByClumsyUser(t *testing.T) {
 	a.take()
 	key := filepath.Join(w.dir, "home", "state", "sandboxmcp", "vault.key")
 	for what, change := range map[string]func() error{
-		"missing":   func() error { return os.Rename(key, key+".away") },
-		"cut off":   func() error { return os.Truncate(key, 20) },
-		"not own":   func() error { return os.Chmod(key, 0o644) },
-		"a directory":  func() error { return os.Mkdir(key, 0o700) },
-		"other one": func() error { return os.WriteFile(key, []byte("AGE-SECRET-KEY-1"+strings.Repeat("Q", 58)+"\n"), 0o600) },
+		"missing":     func() error { return os.Rename(key, key+".away") },
+		"cut off":     func() error { return os.Truncate(key, 20) },
+		"not own":     func() error { return os.Chmod(key, 0o644) },
+		"a directory": func() error { return os.Mkdir(key, 0o700) },
+		"other one":   func() error { return os.WriteFile(key, []byte("AGE-SECRET-KEY-1"+strings.Repeat("Q", 58)+"\n"), 0o600) },
 	} {
 		saved, err := os.ReadFile(key)
 		if err != nil {
