@@ -78,22 +78,22 @@ type Log struct {
 	now  func() time.Time
 	sync func(*os.File) error // puts a file on the disk
 
-	pen   sync.Mutex  // held by who writes rows
-	next  atomic.Bool // somebody who has waited gets the pen next
-	w     writer      // guarded by pen
-	disk  disk
-	loose *time.Timer // until rows that nobody waits for are put on the disk; set under pen
+	writeMu    sync.Mutex  // held while rows are written
+	next       atomic.Bool // a waiting request gets writeMu next
+	w          writer      // guarded by writeMu
+	disk       disk
+	flushTimer *time.Timer // until commits that nobody waits for are flushed; set under writeMu
 
-	signer   *signer      // nil where nothing is signed
-	unsigned atomic.Int64 // rows appended through this Log since it was last tried to sign them
-	wrote    atomic.Int64 // when the last of them was, in nanoseconds since opened
-	opened   time.Time
-	heard    chan struct{} // that there are rows to sign
-	queue    chan *request // Append
-	asks     chan *request // Checkpoint
-	written  chan struct{} // closed when the writer has ended
-	mu       sync.RWMutex  // guards closed: what is sent to queue, or written by its caller, is so before Close
-	closed   bool
+	signer             *signer      // nil where nothing is signed
+	unsigned           atomic.Int64 // rows appended through this Log since it was last tried to sign them
+	wrote              atomic.Int64 // when the last of them was, in nanoseconds since opened
+	opened             time.Time
+	wake               chan struct{} // signalled when there are rows to sign
+	queue              chan *request // Append
+	checkpointRequests chan *request // Checkpoint
+	written            chan struct{} // closed when the writer has ended
+	mu                 sync.RWMutex  // guards closed: what is sent to queue, or written by its caller, is so before Close
+	closed             bool
 }
 
 // lockWait is how long a call waits for other processes before it gives up. They hold the lock
@@ -112,10 +112,10 @@ func Open(ctx context.Context, path string) (*Log, error) {
 func open(ctx context.Context, path string, wait time.Duration, s *signer) (*Log, error) {
 	l := &Log{
 		wait: wait, now: time.Now, sync: syncData, signer: s,
-		queue: make(chan *request, 256), asks: make(chan *request), written: make(chan struct{}),
-		loose: time.NewTimer(soonest), opened: time.Now(), heard: make(chan struct{}, 1),
+		queue: make(chan *request, 256), checkpointRequests: make(chan *request), written: make(chan struct{}),
+		flushTimer: time.NewTimer(flushDelay), opened: time.Now(), wake: make(chan struct{}, 1),
 	}
-	l.loose.Stop()
+	l.flushTimer.Stop()
 	if err := l.connect(ctx, path); err != nil {
 		return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, wait))
 	}

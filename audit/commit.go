@@ -19,14 +19,14 @@ func (l *Log) commitHere(ctx context.Context, r *request) (done bool, err error)
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if len(l.queue) > 0 || l.next.Load() || !l.pen.TryLock() { // whoever came before writes it along
+	if len(l.queue) > 0 || l.next.Load() || !l.writeMu.TryLock() { // whoever came before writes it along
 		return false, nil
 	}
 	if ready, err := l.lockNow(); ready {
 		l.commit(r, err)
 		return true, r.err
 	}
-	l.pen.Unlock()
+	l.writeMu.Unlock()
 	return false, nil
 }
 
@@ -45,13 +45,13 @@ func (l *Log) lockNow() (ready bool, err error) {
 // taken, so that callers can give up as long as others keep us waiting.
 func (l *Log) commitNext(r *request) {
 	l.next.Store(true)
-	l.pen.Lock()
+	l.writeMu.Lock()
 	l.next.Store(false)
 	l.commit(r, l.w.begin(l))
 }
 
-// commit writes r, and what else waits by now, unless err says why there is no lock to do it under. It gives the pen
-// back before it waits for the disk.
+// commit writes r, and what else waits by now, unless err says why there is no lock to do it under. It unlocks
+// writeMu before it waits for the disk.
 func (l *Log) commit(r *request, err error) {
 	batch := l.take(r)
 	last, err := l.put(batch, err)
@@ -68,20 +68,20 @@ func (l *Log) commit(r *request, err error) {
 		rows += len(r.rows)
 	}
 	if err == nil {
-		l.news(rows)
+		l.wakeSigner(rows)
 	}
 }
 
-// put writes batch as one commit, and gives the pen back.
+// put writes batch as one commit, and unlocks writeMu.
 func (l *Log) put(batch []*request, err error) (commit int64, _ error) {
-	defer l.pen.Unlock()
+	defer l.writeMu.Unlock()
 	if err == nil {
 		err = l.w.end(l.w.insert(batch, l.now))
 	}
 	if err != nil {
 		return 0, err
 	}
-	return l.loosen(), nil
+	return l.scheduleFlush(), nil
 }
 
 // take returns r and the requests that wait behind it, but those whose callers have given up.

@@ -12,7 +12,7 @@ import (
 // disk tracks which commits are on the disk. A goroutine that waits for it does not block writers: commits made
 // meanwhile are flushed next, for all who wait by then.
 type disk struct {
-	commits atomic.Int64          // that were made, by whoever held the pen
+	commits atomic.Int64          // that were made, under writeMu
 	on      atomic.Int64          // that are on the disk
 	failed  atomic.Pointer[error] // what became of the disk
 

@@ -24,8 +24,8 @@ func (l *Log) preallocateOnce() {
 
 // preallocateWAL returns the file if it has grown.
 func (l *Log) preallocateWAL() *os.File {
-	l.pen.Lock()
-	defer l.pen.Unlock()
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
 	w, wal := &l.w, l.disk.often()
 	if w.preallocated || wal == nil || len(l.queue) > 0 || w.ready(l) != nil {
 		return nil

@@ -105,7 +105,7 @@ func (l *Log) Checkpoint(ctx context.Context) ([]byte, error) {
 func (l *Log) checkpointNow(ctx context.Context) ([]byte, error) {
 	if l.signer != nil {
 		r := &request{done: make(chan struct{})}
-		err := l.do(ctx, l.asks, r)
+		err := l.do(ctx, l.checkpointRequests, r)
 		return r.note, err
 	}
 	c, note, err := newestCheckpoint(ctx, l.db)

@@ -2,13 +2,13 @@ package audit
 
 import "time"
 
-// soonest is how long rows that nobody waits for may be off the disk. Most runs have ended by then, and what puts
-// their ends on the disk takes their starts along: to wait for the disk twice costs a run on a slow machine a tenth of
-// what the server does for it.
-const soonest = 20 * time.Millisecond
+// flushDelay is how long a commit that nobody waits for may stay unflushed. Most runs have ended by then, and flushing
+// their ends flushes their starts, too: to wait for the disk twice costs a run on a slow machine a tenth of what the
+// server does for it.
+const flushDelay = 20 * time.Millisecond
 
-// write is the goroutine that does what callers of this Log do not: write what could not be written at once, put
-// on the disk what nobody waits for, and sign. It lives until Close.
+// write is the log's background goroutine: it writes queued requests, flushes late commits, and signs. It lives until
+// Close.
 func (l *Log) write() {
 	defer close(l.written)
 	defer l.end()
@@ -22,15 +22,15 @@ func (l *Log) write() {
 				return
 			}
 			l.commitNext(r)
-		case <-l.loose.C:
-			l.flushLoose()
+		case <-l.flushTimer.C:
+			l.flushLate()
 			l.preallocateOnce()
-		case r := <-l.asks:
+		case r := <-l.checkpointRequests:
 			if r.state.CompareAndSwap(waiting, taken) {
 				r.note, r.err = s.try(l)
 				close(r.done)
 			}
-		case <-l.heard:
+		case <-l.wake:
 		case <-quiet.C:
 			if s != nil {
 				s.adopt(l)
@@ -42,7 +42,7 @@ func (l *Log) write() {
 	}
 }
 
-// end signs what is left to sign, and gives the connections back.
+// end signs the remaining rows, and closes the connections.
 func (l *Log) end() {
 	if s := l.signer; s != nil {
 		s.adopt(l)
@@ -51,59 +51,60 @@ func (l *Log) end() {
 		}
 		s.close()
 	}
-	l.pen.Lock()
-	defer l.pen.Unlock()
-	l.loose.Stop()
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	l.flushTimer.Stop()
 	l.disk.flush(l, l.disk.commits.Load())
 	l.disk.close()
 	l.w.close()
 }
 
-// loosen counts a commit, which is not known to be on the disk, and sees to it that it soon is. The timer goes on while
-// others are flushed in time: to set it for each would cost a run more than to check in vain.
-func (l *Log) loosen() (commit int64) {
+// scheduleFlush counts an unflushed commit, and starts the flush timer. The timer keeps running while others flush in
+// time: setting it for each commit would cost a run more than a needless check.
+func (l *Log) scheduleFlush() (commit int64) {
 	if l.disk.on.Load() >= l.disk.commits.Load() {
 		l.w.since = time.Now()
 	}
 	if !l.w.timed {
 		l.w.timed = true
-		l.loose.Reset(soonest)
+		l.flushTimer.Reset(flushDelay)
 	}
 	return l.disk.commits.Add(1)
 }
 
-// flushLoose puts rows on the disk that have been off it for long. A disk that fails is found again by the next
-// row, which is not written then.
-func (l *Log) flushLoose() {
-	if commit := l.looseLong(); commit > 0 {
+// flushLate flushes commits that were unflushed for flushDelay. The next row finds a failed disk again, and is not
+// written then.
+func (l *Log) flushLate() {
+	if commit := l.lateCommit(); commit > 0 {
 		_ = l.disk.flush(l, commit)
 	}
 }
 
-// looseLong returns the last commit if one has been off the disk for long, or 0; it sets the timer where that will be.
-func (l *Log) looseLong() int64 {
-	l.pen.Lock()
-	defer l.pen.Unlock()
+// lateCommit returns the last commit if one has been unflushed for flushDelay, or 0; it sets the timer for the time
+// when that will be.
+func (l *Log) lateCommit() int64 {
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
 	l.w.timed = false
 	commit := l.disk.commits.Load()
 	if l.disk.on.Load() >= commit {
 		return 0
 	}
-	left := soonest - time.Since(l.w.since)
+	left := flushDelay - time.Since(l.w.since)
 	if l.disk.waited() { // by somebody, while others want to have rows written here
 		left = max(left, time.Millisecond)
 	}
 	if left > 0 {
 		l.w.timed = true
-		l.loose.Reset(left)
+		l.flushTimer.Reset(left)
 		return 0
 	}
 	return commit
 }
 
-// news counts rows that were written, and wakes the one that signs if it does not know yet that there are any, or if
-// there are enough: to be woken for each would cost as much as to write it.
-func (l *Log) news(rows int) {
+// wakeSigner counts new rows, and wakes the signer if it does not know yet that there are any, or if there are enough:
+// a wake-up for each row would cost as much as writing the row.
+func (l *Log) wakeSigner(rows int) {
 	s := l.signer
 	if s == nil || rows == 0 {
 		return
@@ -114,7 +115,7 @@ func (l *Log) news(rows int) {
 		return
 	}
 	select {
-	case l.heard <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }

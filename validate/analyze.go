@@ -180,7 +180,7 @@ func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (
 		return a.Found, nil
 	}
 	j.Name, j.Lower = a.Name, true
-	a, err = apart(ctx, j, apartTime)
+	a, err = isolate(ctx, j, isolatedTimeout)
 	switch {
 	case ctx.Err() != nil:
 		return findings{}, ctx.Err()
@@ -206,7 +206,7 @@ func (j job) run(ctx context.Context) (answer, error) {
 	if len(j.Source) <= maxHere && !j.heavy() && !(j.Tree && j.Language == Node && backtracks(j.Source)) {
 		return j.do(), nil
 	}
-	return apart(ctx, j, apartTime)
+	return isolate(ctx, j, isolatedTimeout)
 }
 
 // dangers adds what was found, each rule once a line.

@@ -24,7 +24,7 @@ func (out *Checked) checkSyntax(ctx context.Context, k kind) error {
 	if len(j.Source) <= maxHere && !j.heavy() {
 		return out.take(j.do())
 	}
-	a, err := apart(ctx, j, apartTime)
+	a, err := isolate(ctx, j, isolatedTimeout)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -11,7 +11,7 @@ const (
 
 // stepList reads separated characters, and bytes as numbers with separators.
 func (p *patterns) stepList(k *steps, t thread, b byte) {
-	if p.encoding.apart() {
+	if p.encoding.separated() {
 		if p.encoding == asGrouped || t.run > 0 || !t.inside() || b&0xc0 == 0x80 {
 			p.accept(k, t, b)
 		}
@@ -68,7 +68,7 @@ func (p *patterns) number(k *steps, t thread, b byte) {
 // pauses reports whether text that ends at t is more likely ordinary text than the first item of a list. It is not
 // held back then, which may show the first character of a value.
 func (p *patterns) pauses(t *thread) bool {
-	return (p.radix != 0 || p.encoding.apart()) && t.depth == 1 && t.count == 0 && t.run > 0
+	return (p.radix != 0 || p.encoding.separated()) && t.depth == 1 && t.count == 0 && t.run > 0
 }
 
 // gapInNumber reads a line break within a number.

@@ -53,8 +53,8 @@ type word struct {
 	suffix
 }
 
-// apart reports whether the encoding allows separators between two characters.
-func (w encoding) apart() bool { return w == asSpaced || w == asGrouped }
+// separated reports whether the encoding allows separators between two characters.
+func (w encoding) separated() bool { return w == asSpaced || w == asGrouped }
 
 func newPatterns(w encoding, all []word) patterns {
 	slices.SortStableFunc(all, func(a, b word) int { return bytes.Compare(a.symbols, b.symbols) })

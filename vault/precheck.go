@@ -12,7 +12,7 @@ var special = setOf("\\%&=+\n\r \t\x1b\xc2\xe2\xef")
 // has symbols only, it also returns the node that they lead to: the only thread that replay would find.
 func (s *scan) precheck(group int, rest []byte) (after point, dead bool) {
 	p := &s.patterns[group]
-	if p.encoding.apart() || p.encoding == asBinary {
+	if p.encoding.separated() || p.encoding == asBinary {
 		return after, false
 	}
 	at := point{hi: int32(len(p.words))}

@@ -22,7 +22,7 @@ func TestEachSpellingBegins(t *testing.T) {
 	for range 50_000 {
 		group := r.IntN(len(m.patterns))
 		p := &m.patterns[group]
-		if p.radix != 0 || p.encoding.apart() {
+		if p.radix != 0 || p.encoding.separated() {
 			continue // see TestEachListGap
 		}
 		text := walk(r, p, group)

@@ -67,7 +67,7 @@ func (s *scan) walk(text []byte) int {
 	for i := range s.live {
 		t := &s.live[i]
 		p := &s.patterns[t.group]
-		if t.state != start || t.tail != inWord || t.hi-t.lo != 1 || p.radix != 0 || p.encoding.apart() {
+		if t.state != start || t.tail != inWord || t.hi-t.lo != 1 || p.radix != 0 || p.encoding.separated() {
 			return 0
 		}
 		rest[i], of[i] = p.words[t.lo][t.depth:], p.symbols

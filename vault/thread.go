@@ -84,7 +84,7 @@ func (t *thread) inside() bool { return t.depth > 0 || t.tail != inWord }
 func (p *patterns) step(k *steps, t thread, b byte) {
 	switch t.state {
 	case start, afterBreak:
-		if p.encoding.apart() || p.radix != 0 {
+		if p.encoding.separated() || p.radix != 0 {
 			p.stepList(k, t, b)
 			return
 		}

@@ -14,8 +14,8 @@ import (
 // resolver is the name server of the host, and of everything else.
 type resolver struct {
 	*journal
-	mu    sync.Mutex
-	turns map[string]int
+	mu      sync.Mutex
+	queries map[string]int
 }
 
 func (r *resolver) packets(c net.PacketConn) {
@@ -96,10 +96,10 @@ func (r *resolver) addresses(b *dnsmessage.Builder, q dnsmessage.Question, s *si
 		head.Name, s = to, find(s.alias)
 	}
 	addrs := s.addrs
-	if s.turns && q.Type == dnsmessage.TypeA {
+	if s.rotates && q.Type == dnsmessage.TypeA {
 		r.mu.Lock()
-		i := r.turns[s.name] % len(addrs)
-		r.turns[s.name]++
+		i := r.queries[s.name] % len(addrs)
+		r.queries[s.name]++
 		r.mu.Unlock()
 		addrs = addrs[i : i+1]
 	}

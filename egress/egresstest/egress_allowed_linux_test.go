@@ -48,14 +48,14 @@ func TestAllowed(t *testing.T) {
 					t.Errorf("ended %s, %+v, stderr %s", r.Ended, r.Refused, r.Stderr)
 				}
 				w.stays(t, w.take(), allow)
-				w.accounted(t, r)
+				w.checkAccounting(t, r)
 			})
 		}
 	}
 }
 
-// accounted looks whether a result tells of what was reached.
-func (w *world) accounted(t *testing.T, r result) {
+// checkAccounting looks whether a result tells of what was reached.
+func (w *world) checkAccounting(t *testing.T, r result) {
 	t.Helper()
 	for _, want := range []struct {
 		name string

@@ -62,7 +62,7 @@ func TestAllowedInContainers(t *testing.T) {
 				}
 				w.stays(t, w.take(), allow)
 				if script == "web.py" {
-					w.accounted(t, r)
+					w.checkAccounting(t, r)
 				}
 			}
 		})

@@ -14,10 +14,10 @@ const (
 
 // site is a name and its addresses.
 type site struct {
-	name  string
-	addrs []string
-	turns bool   // answers with one address after the other
-	alias string // of another name
+	name    string
+	addrs   []string
+	rotates bool   // answers with one address after the other
+	alias   string // of another name
 }
 
 // good are names with a server that may be reached.
@@ -80,7 +80,7 @@ var bad = []site{
 	{name: "hostsfile.example", addrs: nil}, // in the host's hosts file
 	{name: "mixed.example", addrs: []string{"203.0.113.30", "10.9.0.9"}},
 	{name: "mixed2.example", addrs: []string{"10.9.0.9", "203.0.113.32"}},
-	{name: "rebind.example", addrs: []string{"203.0.113.31", "10.9.0.9", "169.254.169.254", "127.0.0.1"}, turns: true},
+	{name: "rebind.example", addrs: []string{"203.0.113.31", "10.9.0.9", "169.254.169.254", "127.0.0.1"}, rotates: true},
 }
 
 var allSites = append(append(append([]site{}, good...), others...), bad...)

@@ -135,7 +135,7 @@ func (w *world) cables() {
 
 // servers answer on every address of the internet, and on all of the host's.
 func (w *world) servers(pages map[string]http.Handler) {
-	names := &resolver{journal: w.journal, turns: map[string]int{}}
+	names := &resolver{journal: w.journal, queries: map[string]int{}}
 	packets := w.internet.listenPacket(w.T, "udp", nameServer+":53")
 	go names.packets(packets)
 	go names.streams(w.internet.listen(w.T, "tcp", nameServer+":53"))

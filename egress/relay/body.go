@@ -52,7 +52,7 @@ func (x *exchange) body(f *substitution, r *http.Request) error {
 	return nil
 }
 
-// inBody is replace for those secrets only that are put into bodies.
+// inBody is replace for the secrets that may be put into bodies.
 func (f *substitution) inBody(text, kind string) (string, error) {
 	s := inText
 	switch {
@@ -71,7 +71,7 @@ func (f *substitution) inBody(text, kind string) (string, error) {
 	return in.replace(text, s)
 }
 
-// hold waits until there is a place for one more body in memory.
+// hold waits for one of the slots for bodies in memory.
 func (x *exchange) hold(r *http.Request) error {
 	select {
 	case x.relay.bodies <- struct{}{}:
@@ -82,7 +82,7 @@ func (x *exchange) hold(r *http.Request) error {
 	}
 }
 
-// release gives the place back, if there is one.
+// release frees the slot, if it is held.
 func (x *exchange) release() {
 	if x.holds {
 		x.holds = false

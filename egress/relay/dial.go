@@ -19,7 +19,7 @@ const (
 type upstream struct {
 	ctx    context.Context // ends with the client's connection
 	dial   func(context.Context) (net.Conn, error)
-	dials  crew
+	dials  closableGroup
 	first  *http.Transport        // HTTP/1.1, or what ALPN says
 	second func() *http.Transport // HTTP/2 by prior knowledge, for clients that speak it
 
@@ -27,7 +27,7 @@ type upstream struct {
 	conns map[*conn]struct{}
 }
 
-func newUpstream(ctx context.Context, c *passage) *upstream {
+func newUpstream(ctx context.Context, c *clientConn) *upstream {
 	u := &upstream{ctx: ctx, dial: c.route.Dial, conns: map[*conn]struct{}{}}
 	var one, two http.Protocols
 	one.SetHTTP1(true)

@@ -10,7 +10,7 @@ import (
 
 // exchange is one request and its response.
 type exchange struct {
-	*passage
+	*clientConn
 	key    string   // of the WebSocket that is asked for
 	filled []Secret // that may be put in, whether or not they were
 	holds  bool     // a place for a body

@@ -10,7 +10,7 @@ import (
 )
 
 // handle answers one request.
-func (c *passage) handle(w http.ResponseWriter, r *http.Request) {
+func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		// Without it, net/http reads the body to its end before an answer begins.
 		http.NewResponseController(w).EnableFullDuplex()
@@ -19,7 +19,7 @@ func (c *passage) handle(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	x := &exchange{passage: c, key: keepUpgrade(r)}
+	x := &exchange{clientConn: c, key: keepUpgrade(r)}
 	defer x.release()
 	if err := x.fill(r); err != nil {
 		c.fail(w, r, err)
@@ -43,7 +43,7 @@ func (c *passage) handle(w http.ResponseWriter, r *http.Request) {
 
 // rewrite makes the request that goes to the name. ReverseProxy has taken out what belongs to the
 // client's connection only, and X-Forwarded-Host and its like, which some servers take for Host.
-func (c *passage) rewrite(p *httputil.ProxyRequest) {
+func (c *clientConn) rewrite(p *httputil.ProxyRequest) {
 	out := p.Out
 	out.URL.Scheme, out.URL.Host, out.URL.User = c.scheme(), c.route.address(), nil
 	out.Host = c.route.authority(p.In.Host)

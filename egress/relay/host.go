@@ -8,7 +8,7 @@ import (
 )
 
 // check returns why r is not a request to the route's name, or nil.
-func (c *passage) check(r *http.Request) error {
+func (c *clientConn) check(r *http.Request) error {
 	name := c.route.Name
 	switch {
 	case r.Method == http.MethodConnect:

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// refusedHeader tells the answers to requests that were refused from those of the name.
+// refusedHeader marks the responses to refused requests, which are not the name's.
 const refusedHeader = "X-Sandboxmcp-Refused"
 
 // refusal is why a request is not passed on.
@@ -31,13 +31,13 @@ type dialError struct{ error }
 
 func (e dialError) Unwrap() error { return e.error }
 
-// badAnswer is why an answer is not passed on. It says nothing of what is in the answer.
+// badAnswer is why a response is not passed on. It quotes nothing of the response.
 type badAnswer string
 
 func (b badAnswer) Error() string { return string(b) }
 
 // fail answers r with the reason of err.
-func (c *passage) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (c *clientConn) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var no refusal
 	var dial dialError
 	switch {
@@ -64,9 +64,9 @@ func (c *passage) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // explain says why there is no answer. Errors of net/http may quote what came from the name, and so
-// pieces of a secret that came back: of terminated connections, only those are reported that were made before
-// a request was sent.
-func (c *passage) explain(err error) string {
+// pieces of a secret that came back: of terminated connections, only errors from before the
+// first request are reported.
+func (c *clientConn) explain(err error) string {
 	name := c.route.address()
 	var dial dialError
 	var verify *tls.CertificateVerificationError

@@ -83,7 +83,7 @@ func (c *Client) Get(ctx context.Context, t *Trip, policy egress.Policy, address
 		if err != nil {
 			return nil, err
 		}
-		next, err := onward(response, at)
+		next, err := redirectTarget(response, at)
 		if err == nil && next == nil {
 			defer response.Body.Close()
 			return c.take(ctx, response, at)

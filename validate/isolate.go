@@ -39,10 +39,10 @@ type answer struct {
 }
 
 const (
-	apartTime           = 15 * time.Second // 10 MB of ordinary TypeScript take five
-	apartMemory         = 1 << 30          // bytes
-	apartStack          = 256 << 20        // bytes
-	apartAnswer         = 16 * MaxSource   // bytes; the map of a source, in base64, is the largest part
+	isolatedTimeout     = 15 * time.Second // 10 MB of ordinary TypeScript take five
+	isolatedMemory      = 1 << 30          // bytes
+	isolatedStack       = 256 << 20        // bytes
+	isolatedAnswer      = 16 * MaxSource   // bytes; the map of a source, in base64, is the largest part
 	isolatedTreeTimeout = 5 * time.Second  // to inspect the tree; the syntax is answered without it
 )
 
@@ -58,8 +58,8 @@ func init() { role.Take(role.Parser, serveApart) }
 // serveApart does one job. It ends with its parent, whose end of the pipe closes then.
 func serveApart() int {
 	limitApart()
-	debug.SetMaxStack(apartStack)
-	debug.SetMemoryLimit(apartMemory / 2)
+	debug.SetMaxStack(isolatedStack)
+	debug.SetMemoryLimit(isolatedMemory / 2)
 	in := json.NewDecoder(os.Stdin)
 	var j job
 	if in.Decode(&j) != nil {
@@ -76,9 +76,8 @@ func serveApart() int {
 	return 0
 }
 
-// apart does a job in a process of its own, which may run out of time, stack or memory without
-// harm to this one: the parser can't be stopped otherwise, and a stack overflow can't be caught.
-func apart(ctx context.Context, j job, longest time.Duration) (answer, error) {
+// isolate does a job in a process of its own, which may die of it.
+func isolate(ctx context.Context, j job, longest time.Duration) (answer, error) {
 	select {
 	case places <- struct{}{}:
 		defer func() { <-places }()
@@ -104,7 +103,7 @@ func apart(ctx context.Context, j job, longest time.Duration) (answer, error) {
 	}
 	var a answer
 	sent := json.NewEncoder(stdin).Encode(j)
-	got := json.NewDecoder(io.LimitReader(stdout, apartAnswer)).Decode(&a)
+	got := json.NewDecoder(io.LimitReader(stdout, isolatedAnswer)).Decode(&a)
 	cancel() // it has nothing more to say
 	cmd.Wait()
 	if sent != nil || got != nil {

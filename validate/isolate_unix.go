@@ -7,9 +7,9 @@ import "syscall"
 // limitApart makes the kernel end this process should it go on for too long or grow too large.
 // Memory is RLIMIT_DATA: it counts what can be written, and not the addresses that Go reserves.
 func limitApart() {
-	seconds := uint64(apartTime.Seconds()) * 2
+	seconds := uint64(isolatedTimeout.Seconds()) * 2
 	for what, limit := range map[int]uint64{
-		syscall.RLIMIT_CPU: seconds, syscall.RLIMIT_CORE: 0, syscall.RLIMIT_DATA: apartMemory,
+		syscall.RLIMIT_CPU: seconds, syscall.RLIMIT_CORE: 0, syscall.RLIMIT_DATA: isolatedMemory,
 	} {
 		syscall.Setrlimit(what, &syscall.Rlimit{Cur: limit, Max: limit})
 	}

@@ -16,33 +16,33 @@ const (
 	maxHeader     = 256 << 10        // bytes of a request's headers
 )
 
-// passage is one client connection, and the connections to the name that its requests need.
-type passage struct {
+// clientConn is one client connection, and the connections to the name that its requests need.
+type clientConn struct {
 	relay  *Relay
 	route  Route
 	secure bool // TLS was ended, and there is TLS to the name
 	up     *upstream
 }
 
-func newPassage(r *Relay, t Route, secure bool) *passage {
-	return &passage{relay: r, route: t, secure: secure}
+func newClientConn(r *Relay, t Route, secure bool) *clientConn {
+	return &clientConn{relay: r, route: t, secure: secure}
 }
 
-func (c *passage) scheme() string {
+func (c *clientConn) scheme() string {
 	if c.secure {
 		return "https"
 	}
 	return "http"
 }
 
-// serve has conn, in which the requests are in the clear, served to its end.
-func (c *passage) serve(ctx context.Context, conn net.Conn) error {
+// serve serves the requests on conn, which are in the clear, until it ends.
+func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	defer c.route.Client.Close()
 	defer context.AfterFunc(ctx, func() { c.route.Client.Close() })()
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.up = newUpstream(inner, c)
-	var handlers crew
+	var handlers closableGroup
 	ended := make(chan struct{})
 	end := sync.OnceFunc(func() { close(ended) })
 
@@ -84,7 +84,7 @@ type single struct {
 	ended <-chan struct{}
 }
 
-// Accept returns the connection first, and then waits until it is the server's no more.
+// Accept returns the connection first, and then blocks until the server is done with it.
 func (l *single) Accept() (net.Conn, error) {
 	if !l.taken {
 		l.taken = true
@@ -97,14 +97,14 @@ func (l *single) Accept() (net.Conn, error) {
 func (l *single) Close() error   { return nil }
 func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// crew is work that is waited for, and that can't begin any more from then on.
-type crew struct {
+// closableGroup is a sync.WaitGroup to which nothing can be added after end.
+type closableGroup struct {
 	mu    sync.Mutex
 	ended bool
 	work  sync.WaitGroup
 }
 
-func (c *crew) begin() bool {
+func (c *closableGroup) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended {
@@ -113,9 +113,9 @@ func (c *crew) begin() bool {
 	return !c.ended
 }
 
-func (c *crew) done() { c.work.Done() }
+func (c *closableGroup) done() { c.work.Done() }
 
-func (c *crew) end() {
+func (c *closableGroup) end() {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()

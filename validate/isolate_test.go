@@ -54,7 +54,7 @@ func TestBombs(t *testing.T) {
 var forever = strings.Repeat("a=>", 20_000) + "1"
 
 func TestApartTime(t *testing.T) {
-	_, err := apart(t.Context(), job{Language: Node, Name: "a.ts", TypeScript: true, Source: []byte(forever)}, 500*time.Millisecond)
+	_, err := isolate(t.Context(), job{Language: Node, Name: "a.ts", TypeScript: true, Source: []byte(forever)}, 500*time.Millisecond)
 	if !errors.Is(err, errTooMuch) {
 		t.Errorf("got %v, want %v", err, errTooMuch)
 	}
